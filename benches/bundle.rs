@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::bundle::{self, Config, Options, Progress, Sources, Subject};
+use llm_diagnose::bundle::{self, BundleProgress, Config, Options, Sources, Subject};
 use llm_diagnose::diagnose::{self, Diagnosis};
-use llm_diagnose::exporter::Reader;
+use llm_diagnose::exporter::ExporterReader;
 use llm_diagnose::prom::{self, Prometheus};
-use llm_diagnose::render::Words;
+use llm_diagnose::render::Phrases;
 use llm_diagnose::slack::{Destination, Slack};
 use llm_diagnose::store::Incident;
 use llm_diagnose::{clock, playbook};
@@ -147,9 +147,9 @@ fn subject(diagnosis: Option<Diagnosis>) -> Subject {
 async fn make(url: &str, dir: &Path, anonymize: bool) {
     let sources = Sources {
         library: library(),
-        words: Arc::new(Words::english()),
+        words: Arc::new(Phrases::english()),
         prometheus: Some(client(url)),
-        reader: Some((Reader::new(&[]).unwrap(), Vec::new())),
+        reader: Some((ExporterReader::new(&[]).unwrap(), Vec::new())),
         kubernetes: None,
         no_cluster: None,
         loki: None,
@@ -158,7 +158,7 @@ async fn make(url: &str, dir: &Path, anonymize: bool) {
     };
     let subject = subject(Some(serde_json::from_slice(&std::fs::read(dir.join(DIAGNOSIS)).unwrap()).unwrap()));
     let options = Options { anonymize, ..Options::of(&Config::default()) };
-    let progress = Progress::default();
+    let progress = BundleProgress::default();
     let peaks = tokio::spawn(peaks(progress.clone()));
     let (idle, worked, started) = (memory_mb("VmRSS"), worked_seconds(), Instant::now());
     let made = bundle::make(&sources, &subject, &options, &dir.join(BUNDLE), &progress).await.unwrap();
@@ -225,7 +225,7 @@ async fn upload(url: &str, path: &Path) {
 }
 
 /// The most memory so far when each part ended.
-async fn peaks(progress: Progress) -> Vec<(String, f64)> {
+async fn peaks(progress: BundleProgress) -> Vec<(String, f64)> {
     let mut board = progress.watch();
     drop(progress);
     let mut peaks: Vec<(String, f64)> = Vec::new();

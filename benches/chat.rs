@@ -13,7 +13,7 @@ use llm_diagnose::clock;
 use llm_diagnose::diagnose::{Baseline, Diagnosis, Request, Scope, diagnose};
 use llm_diagnose::playbook;
 use llm_diagnose::prom;
-use llm_diagnose::render::{self, IncidentView, Words};
+use llm_diagnose::render::{self, IncidentView, Phrases};
 use llm_diagnose_lab::slack::{FakeSlack, Message, Options, Outcome, State, User};
 use llm_diagnose_lab::stack::Prometheus;
 
@@ -70,7 +70,7 @@ async fn rendering(prometheus: &Prometheus) {
     assert!(diagnosis.root().is_some(), "the simulated fault has a cause");
     let body = serde_json::to_vec(&group(0)).unwrap();
     let alerts = AlertGroup::from_webhook(&body).unwrap().alerts;
-    let words = Words::english();
+    let words = Phrases::english();
     let view = IncidentView {
         id: "01JD0000000000000000000000",
         alerts: &alerts,

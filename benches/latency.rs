@@ -8,7 +8,7 @@ mod harness;
 
 use std::time::{Duration, Instant};
 
-use llm_diagnose::chart::{self, Band, Chart, Mark, Panel, Role, Series, Side, Threshold};
+use llm_diagnose::chart::{self, AxisSide, Band, Chart, ChartMark, ChartSeries, ChartThreshold, Panel, Role};
 use llm_diagnose::clock;
 use llm_diagnose::diagnose::{Baseline, Request, Scope, detection, plan, queries, read_detection};
 use llm_diagnose::playbook;
@@ -72,7 +72,7 @@ async fn main() {
 fn picture() {
     let from = clock::before(clock::now(), Duration::from_secs(240 * 15));
     let at = |i: u64| clock::after(from, Duration::from_secs(i * 15));
-    let line = |panel: u64, n: u64| Series {
+    let line = |panel: u64, n: u64| ChartSeries {
         name: format!("vllm-llama-8b-6f9c7d-{n}"),
         points: (0..240).map(|i| (at(i), ((i * 7 + n * 13 + panel) % 23) as f64 + (i / 160 * n * 9) as f64)).collect(),
         role: if n == 7 { Role::Outlier } else { Role::Replica },
@@ -81,12 +81,12 @@ fn picture() {
         title: "inter-token latency p99".into(),
         unit: Unit::Seconds,
         series: (0..8).map(|n| line(i, n)).collect(),
-        threshold: Some(Threshold { value: 40.0, bad: Side::Above, label: "limit 40 s".into() }),
+        threshold: Some(ChartThreshold { value: 40.0, bad: AxisSide::Above, label: "limit 40 s".into() }),
         band: Some(Band { label: "yesterday".into(), points: (0..240).map(|i| (at(i), 5.0, 20.0)).collect() }),
         others: "other replicas".into(),
         says: String::new(),
     };
-    let marks = vec![Mark { at: at(160), label: "one replica is slow".into() }];
+    let marks = vec![ChartMark { at: at(160), label: "one replica is slow".into() }];
     let (title, subtitle) = ("Tokens come slowly".into(), "llm".into());
     let chart = Chart { title, subtitle, panels: (0..6).map(panel).collect(), from, to: at(239), marks };
     let mut times = Vec::new();

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use llm_diagnose::clock;
 use llm_diagnose::diagnose::{
-    Baseline, Beside, Diagnosis, Request, Scope, begin, detection, plan, queries, read_detection,
+    Baseline, Diagnosis, ExtraSources, Request, Scope, begin, detection, plan, queries, read_detection,
 };
 use llm_diagnose::playbook::{self, Library};
 use llm_diagnose::prom;
@@ -160,7 +160,7 @@ async fn measured(library: &Library, prometheus: &Prometheus, replicas: usize, n
     for _ in 0..ROUNDS {
         // Another client shares no answers.
         let (client, started) = (client(), Instant::now());
-        let begun = begin(library, &client, &request, Beside::default()).await;
+        let begun = begin(library, &client, &request, ExtraSources::default()).await;
         first.push(started.elapsed());
         last = Some(begun.finish().await);
         whole.push(started.elapsed());

@@ -88,7 +88,7 @@ impl Alert {
 
 /// The identity and status of an alert that is not stored in full.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct OmittedAlert {
     /// The key that [`Alert::episode`] returns.
     pub episode: (String, Timestamp),
     /// Firing or resolved.
@@ -109,7 +109,7 @@ pub struct AlertGroup {
     /// The stored alerts; if there are more than [`KEPT_ALERTS`], the most severe.
     pub alerts: Vec<Alert>,
     /// The received alerts that are not stored in full.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<OmittedAlert>,
     /// Number of alerts that Alertmanager left out (`max_alerts`), or of which only the count is known.
     pub truncated_alerts: u64,
     /// The labels by which Alertmanager grouped.

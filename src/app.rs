@@ -15,22 +15,22 @@ use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
 use crate::alertmanager::Alertmanager;
-use crate::bundle::{self, Configured, Links, Reach, Shelf, Workshop};
-use crate::chatops::{Desk, People, Recent};
+use crate::bundle::{self, BundleDirectory, BundleService, Configured, Links, SourceRegistry};
+use crate::chatops::{Desk, People, RequestDedup};
 use crate::cli::doctor;
-use crate::config::{Config, Inlet, bot_token, inlet, secret};
+use crate::config::{Config, SlackInlet, bot_token, inlet, secret};
 use crate::diagnose::LogSources;
-use crate::exporter::Reader;
+use crate::exporter::ExporterReader;
 use crate::housekeeping;
-use crate::notify::{Notifier, PagerClient, Parts};
+use crate::notify::{Notifier, NotifierParts, PagerClient};
 use crate::pipeline::{Pipeline, Received};
 use crate::playbook::Library;
 use crate::prom::Prometheus;
 use crate::readiness::{self, Examination};
 use crate::redact::Redactor;
-use crate::render::Words;
+use crate::render::Phrases;
 use crate::server::{Access, Budget, Credentials, Door, Pages, Shared, listen, router};
-use crate::slack::socket::{self, Socket, Timing};
+use crate::slack::socket::{self, Socket, SocketTiming};
 use crate::slack::{Signing, Slack, SocketState};
 use crate::store::{STORE_FILE, StateLock, Store};
 use crate::supervise::{self, Supervisor, Systemd};
@@ -66,11 +66,12 @@ pub async fn run(
     if let Some(given) = config.exporters.targets.iter().find(|given| !library.engines.contains_key(&given.engine)) {
         bail!("`exporters.targets`: there is no signal file for engine `{}`", given.engine);
     }
-    let reader = Reader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
+    let reader =
+        ExporterReader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
     let slack = slack(&config)?;
     let inlet = match &slack {
         Some(_) => inlet(&config.slack)?,
-        None => Inlet::Off("set `slack.channel`"),
+        None => SlackInlet::Off("set `slack.channel`"),
     };
     let credentials = Arc::new(Credentials::new(&config.webhook)?);
     let address = listener.local_addr().context("cannot tell the own address")?;
@@ -84,9 +85,9 @@ pub async fn run(
     if config.language.is_some() {
         warn!("the key `language` has no effect any more, messages are in English: remove it");
     }
-    let words = Arc::new(Words::load(config.playbooks.dir.as_deref()).context("cannot read the phrases")?);
+    let words = Arc::new(Phrases::load(config.playbooks.dir.as_deref()).context("cannot read the phrases")?);
     let library = Arc::new(library);
-    let notifier = Notifier::new(Parts {
+    let notifier = Notifier::new(NotifierParts {
         store: store.clone(),
         slack: slack.clone(),
         config: config.slack.clone(),
@@ -98,7 +99,7 @@ pub async fn run(
         library: Arc::clone(&library),
         diagnosing: config.diagnose.clone(),
         pagers: pagers(&config)?,
-        interactive: !matches!(inlet, Inlet::Off(_)),
+        interactive: !matches!(inlet, SlackInlet::Off(_)),
     });
     let notifier = match config.alertmanagers.is_empty() {
         true => Arc::new(notifier.without_silences()),
@@ -121,7 +122,7 @@ pub async fn run(
         Some(slack) => Some(Arc::new(desk(&pipeline, slack, words, Arc::clone(&workshop), tasks.clone())?)),
         None => None,
     };
-    let work = Work { pipeline: &pipeline, workshop: &workshop, desk: desk.as_ref(), groups };
+    let work = LoopParts { pipeline: &pipeline, workshop: &workshop, desk: desk.as_ref(), groups };
     let admitting = loops(&supervisor, &tasks, &halt, work);
     let (door, socket) = inward(inlet, desk, &pipeline, &closing, &tasks, &supervisor);
 
@@ -185,19 +186,24 @@ pub async fn run(
     Ok(())
 }
 
-struct Work<'a> {
+struct LoopParts<'a> {
     pipeline: &'a Arc<Pipeline>,
-    workshop: &'a Arc<Workshop>,
+    workshop: &'a Arc<BundleService>,
     desk: Option<&'a Arc<Desk>>,
     groups: mpsc::Receiver<Received>,
 }
 
 /// Starts the loops, each supervised with the longest allowed time between two of its wake-ups; returns the handle of
 /// the admit loop.
-fn loops(supervisor: &Supervisor, tasks: &TaskTracker, halt: &CancellationToken, work: Work<'_>) -> JoinHandle<()> {
+fn loops(
+    supervisor: &Supervisor,
+    tasks: &TaskTracker,
+    halt: &CancellationToken,
+    work: LoopParts<'_>,
+) -> JoinHandle<()> {
     const OFTEN: Duration = Duration::from_secs(5);
     const SOMETIMES: Duration = Duration::from_secs(60);
-    let Work { pipeline, workshop, desk, groups } = work;
+    let LoopParts { pipeline, workshop, desk, groups } = work;
     let workshop = Arc::clone(workshop);
     tasks.spawn(supervisor.keep("tidy", bundle::TIDY, move || Arc::clone(&workshop).tidy_loop()));
     if let Some(desk) = desk {
@@ -228,8 +234,8 @@ fn loops(supervisor: &Supervisor, tasks: &TaskTracker, halt: &CancellationToken,
 fn desk(
     pipeline: &Arc<Pipeline>,
     slack: Slack,
-    words: Arc<Words>,
-    workshop: Arc<Workshop>,
+    words: Arc<Phrases>,
+    workshop: Arc<BundleService>,
     tasks: TaskTracker,
 ) -> anyhow::Result<Desk> {
     let config = &pipeline.config;
@@ -251,7 +257,7 @@ fn desk(
         deliveries: Arc::clone(&pipeline.deliveries),
         workshop,
         tasks,
-        seen: Recent::default(),
+        seen: RequestDedup::default(),
         people: People::new(&config.slack),
         examination: {
             let config = Arc::new(config.clone());
@@ -263,15 +269,15 @@ fn desk(
 /// Builds the workshop that creates bundles, from the parts of the pipeline.
 fn workshop(
     pipeline: &Pipeline,
-    words: Arc<Words>,
+    words: Arc<Phrases>,
     tasks: TaskTracker,
     stop: CancellationToken,
-) -> anyhow::Result<Workshop> {
+) -> anyhow::Result<BundleService> {
     let config = &pipeline.config;
     let configured = Configured { exporters: &config.exporters, diagnosing: &config.diagnose };
     let (prometheus, reader) = (pipeline.prometheus.clone(), pipeline.reader.clone());
     let logs = pipeline.logs.clone();
-    let reach = Reach::new(Arc::clone(&pipeline.library), words, prometheus, reader, logs, configured);
+    let reach = SourceRegistry::new(Arc::clone(&pipeline.library), words, prometheus, reader, logs, configured);
     if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
         warn!("download links open at the replica that signed them alone: give all of them one `bundle.link_key_file`");
     }
@@ -280,12 +286,13 @@ fn workshop(
         None => bundle::own_key(&config.state_dir).context("cannot make the key of download links")?,
     };
     let links = Links::new(&key, &config.public_url, config.bundle.link_expires).map_err(anyhow::Error::msg)?;
-    Ok(Workshop::new(bundle::Parts {
+    Ok(BundleService::new(bundle::BundleServiceParts {
         store: pipeline.store.clone(),
         notifier: Arc::clone(&pipeline.notifier),
         reach,
         config: config.bundle.clone(),
-        shelf: Shelf::open(&config.bundle, &config.state_dir).context("cannot keep bundles (`bundle.dir`)")?,
+        shelf: BundleDirectory::open(&config.bundle, &config.state_dir)
+            .context("cannot keep bundles (`bundle.dir`)")?,
         links,
         tasks,
         stop,
@@ -317,7 +324,7 @@ async fn store(config: &Config) -> anyhow::Result<(Store, Option<StateLock>)> {
 
 /// Starts the configured Slack transport: the HTTP endpoints for Slack's requests, or the Socket Mode connections.
 fn inward(
-    inlet: Inlet,
+    inlet: SlackInlet,
     desk: Option<Arc<Desk>>,
     pipeline: &Pipeline,
     closing: &CancellationToken,
@@ -326,19 +333,19 @@ fn inward(
 ) -> (Option<Door>, Option<SocketState>) {
     let Some(desk) = desk else { return (None, None) };
     match inlet {
-        Inlet::Off(hint) => {
+        SlackInlet::Off(hint) => {
             info!(hint, "Slack shows messages only: nothing listens to buttons and commands, /slack/* answers 404");
             (None, None)
         }
-        Inlet::Http(secret) => {
+        SlackInlet::Http(secret) => {
             info!("Slack reaches us by HTTP, at /slack/commands, /slack/interactions and /slack/events");
             (Some(Door { signing: Arc::new(Signing::new(&secret)), desk }), None)
         }
-        Inlet::Socket(app_token) => {
+        SlackInlet::Socket(app_token) => {
             info!("Slack reaches us by Socket Mode: /slack/* answers 404");
             let metrics = Arc::clone(&pipeline.metrics);
             let state = SocketState::new(pipeline.config.slack.connections, Arc::clone(&metrics));
-            let (slack, timing) = (desk.slack.clone(), Timing::default());
+            let (slack, timing) = (desk.slack.clone(), SocketTiming::default());
             let (shown, stop) = (state.clone(), closing.clone());
             let run = move || {
                 let desk = Arc::clone(&desk);

@@ -18,13 +18,13 @@ pub const STEP: SignedDuration = SignedDuration::from_secs(1);
 /// A monotonic clock that follows a reference clock. When the reference is set, it continues evenly until
 /// [`Self::follow`] accepts the new time.
 #[derive(Debug, Clone, Copy)]
-pub struct Steady {
+pub struct MonotonicClock {
     read: Instant,
     showed: Timestamp,
     steady_since: Instant,
 }
 
-impl Steady {
+impl MonotonicClock {
     /// Creates a clock that shows `reference` at the moment `at`.
     pub fn new(reference: Timestamp, at: Instant) -> Self {
         Self { read: at, showed: reference, steady_since: at }
@@ -86,7 +86,7 @@ pub fn between(from: Timestamp, to: Timestamp) -> Duration {
 }
 
 /// Formats a duration for people: `45 s`, `3 min`, `2 h 10 min`, `3 d 4 h`.
-pub fn spoken(duration: Duration) -> String {
+pub fn human_duration(duration: Duration) -> String {
     let s = duration.as_secs();
     let (major, minor) = match s {
         0..=119 => return format!("{s} s"),
@@ -140,7 +140,7 @@ fn in_utc(at: jiff::civil::DateTime) -> Result<Timestamp, jiff::Error> {
 
 /// A point in time as entered by a user; [`Moment::resolve`] turns it into a timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
+pub enum TimeArgument {
     /// This exact time.
     At(Timestamp),
     /// The last occurrence of this time of day, in UTC.
@@ -151,7 +151,7 @@ pub enum Moment {
     Ago(Duration),
 }
 
-impl Moment {
+impl TimeArgument {
     /// Parses `14:05`, `14:05:30 UTC`, `11-20 14:05:30`, `10m ago`, or any format of [`parse_time`].
     ///
     /// # Errors
@@ -208,7 +208,7 @@ mod tests {
     fn a_steady_clock_follows_what_is_slow_and_reports_what_was_set() {
         let (start, begin): (Timestamp, _) = ("2026-11-20T14:00:00Z".parse().unwrap(), Instant::now());
         let later = |s: u64| (after(start, Duration::from_secs(s)), begin + Duration::from_secs(s));
-        let mut clock = Steady::new(start, begin);
+        let mut clock = MonotonicClock::new(start, begin);
         let (shown, at) = later(10);
         assert_eq!((clock.at(at), clock.step(shown, at)), (shown, None));
         let slewed = after(shown, Duration::from_millis(900));
@@ -227,14 +227,14 @@ mod tests {
     #[test]
     fn a_time_of_day_is_the_last_such_in_utc() {
         let now: Timestamp = "2026-11-20T14:00:00Z".parse().unwrap();
-        let at = |text: &str| Moment::parse(text).unwrap().resolve(now).to_string();
+        let at = |text: &str| TimeArgument::parse(text).unwrap().resolve(now).to_string();
         assert_eq!(at("13:59"), "2026-11-20T13:59:00Z");
         assert_eq!(at("14:05"), "2026-11-19T14:05:00Z");
         assert_eq!(at("9:05"), "2026-11-20T09:05:00Z");
         assert_eq!(at("90m ago"), "2026-11-20T12:30:00Z");
         assert_eq!(at("2026-11-20T03:00:00+02:00"), "2026-11-20T01:00:00Z");
         for wrong in ["13-20 14:05", "11-20 25:05", "25:00", "14:5x", "soon ago", "", ":", "9999999999h ago"] {
-            assert!(Moment::parse(wrong).is_err(), "{wrong}");
+            assert!(TimeArgument::parse(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -255,16 +255,16 @@ mod tests {
             ("%Y-%m-%dT%H:%M:%SZ", at),
         ] {
             let text = at.strftime(form).to_string();
-            assert_eq!(Moment::parse(&text).map(|moment| moment.resolve(now)), Ok(same), "{text}");
+            assert_eq!(TimeArgument::parse(&text).map(|moment| moment.resolve(now)), Ok(same), "{text}");
         }
-        let day = Moment::parse("2026-11-20").unwrap().resolve(now);
+        let day = TimeArgument::parse("2026-11-20").unwrap().resolve(now);
         assert_eq!(day.to_string(), "2026-11-20T00:00:00Z");
-        assert_eq!(Moment::parse("02-29 01:00").unwrap().resolve(now).to_string(), "2024-02-29T01:00:00Z");
+        assert_eq!(TimeArgument::parse("02-29 01:00").unwrap().resolve(now).to_string(), "2024-02-29T01:00:00Z");
     }
 
     #[test]
     fn durations_are_spoken_in_two_units_at_most() {
-        let say = |s| spoken(Duration::from_secs(s));
+        let say = |s| human_duration(Duration::from_secs(s));
         assert_eq!([say(45), say(180), say(7_800), say(200_000)], ["45 s", "3 min", "2 h 10 min", "2 d 7 h"]);
     }
 

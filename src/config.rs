@@ -17,7 +17,7 @@ use crate::signal::OwnLabels;
 use crate::{
     alertmanager, bundle, diagnose, exporter, kubernetes, loki, notify, prom, redact, render, server, slack, store,
 };
-pub use secrets::{Inlet, bot_token, inlet};
+pub use secrets::{SlackInlet, bot_token, inlet};
 
 /// The configuration of `serve`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -34,7 +34,7 @@ pub struct Config {
     /// Authentication and limits of the webhook.
     pub webhook: Webhook,
     /// Connection limits of the HTTP server.
-    pub http: server::Limits,
+    pub http: server::ServerLimits,
     /// Authentication of the pages.
     pub pages: server::Config,
     /// Prometheus servers that provide the evidence; the first whose labels match the alerts is used.
@@ -70,7 +70,7 @@ pub struct Config {
     /// Diagnostic bundles: files with all data about an incident.
     pub bundle: bundle::Config,
     /// Rules by which notifications become incidents.
-    pub incident: Incident,
+    pub incident: IncidentConfig,
     /// The log format: `text` or `json`.
     pub log: LogFormat,
 }
@@ -83,7 +83,7 @@ impl Default for Config {
             database: store::Config::default(),
             public_url: String::new(),
             webhook: Webhook::default(),
-            http: server::Limits::default(),
+            http: server::ServerLimits::default(),
             pages: server::Config::default(),
             prometheus: vec![prom::Config::default()],
             exporters: exporter::Config::default(),
@@ -100,7 +100,7 @@ impl Default for Config {
             slo: Vec::new(),
             diagnose: diagnose::Config::default(),
             bundle: bundle::Config::default(),
-            incident: Incident::default(),
+            incident: IncidentConfig::default(),
             log: LogFormat::default(),
         }
     }
@@ -118,7 +118,7 @@ pub struct Webhook {
     pub password_file: Option<PathBuf>,
     /// Senders with tokens of their own; groups with the same key from different sources stay separate. The path
     /// `/webhook/alertmanager/<source>` names a source too.
-    pub sources: Vec<Source>,
+    pub sources: Vec<SourceConfig>,
     /// The largest body in bytes; a group of 1,000 alerts has about 0.8 MB. The body is parsed as a stream, so a large
     /// one costs time, not memory.
     pub body_limit: usize,
@@ -142,7 +142,7 @@ impl Default for Webhook {
 /// An entry of `webhook.sources`: one Alertmanager, or a highly available group of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Source {
+pub struct SourceConfig {
     /// The name of the source: 1 to 100 letters, digits, `.`, `_`, `-`.
     pub name: String,
     /// A file with the token that the source sends as `Authorization: Bearer`.
@@ -167,7 +167,7 @@ pub struct Playbooks {
 /// The key `incident:`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Incident {
+pub struct IncidentConfig {
     /// Time within which the same notification counts as a duplicate; defaults to 1m.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
@@ -187,7 +187,7 @@ pub struct Incident {
     pub keep: Duration,
 }
 
-impl Default for Incident {
+impl Default for IncidentConfig {
     fn default() -> Self {
         Self {
             duplicate_within: Duration::from_secs(60),
@@ -227,7 +227,7 @@ impl Config {
     ///
     /// # Errors
     /// When an engine or a label is unknown.
-    pub fn put_into(&self, library: &mut Library) -> anyhow::Result<()> {
+    pub fn extend_library(&self, library: &mut Library) -> anyhow::Result<()> {
         let told = library.put_first(&self.engines).and_then(|()| library.promise(&self.slo));
         told.map_err(anyhow::Error::msg).context("in the configuration")
     }

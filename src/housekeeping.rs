@@ -14,7 +14,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::notify::{LONGEST_LOOK, LONGEST_REFUSED};
 use crate::pipeline::{DELIVERY_LEASE, LONGEST_RETRY, Pipeline};
-use crate::store::{Longest, Store, StoreError};
+use crate::store::{LongestWaits, Store, StoreError};
 
 /// Interval between two rounds.
 const TICK: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ async fn once(pipeline: &Pipeline) {
         Ok(now) => now,
         Err(error) => return warn!(%error, "cannot read the store's clock: housekeeping waits for the next round"),
     };
-    match store.report(now).await {
+    match store.heartbeat(now).await {
         Ok(replicas) => pipeline.notifier.share(replicas),
         Err(error) => warn!(%error, "cannot tell the other replicas that this one lives"),
     }
@@ -66,7 +66,7 @@ async fn once(pipeline: &Pipeline) {
         Ok(refusals) => pipeline.metrics.refused(refusals.iter().map(|r| (r.channel.as_str(), r.code.as_str()))),
         Err(error) => warn!(%error, "cannot read which channels do not take messages"),
     }
-    match store.hasten_late(&longest(config), now).await {
+    match store.reschedule_far_future(&longest(config), now).await {
         Ok(0) => {}
         Ok(n) => warn!(count = n, "work was scheduled too far in the future by a clock that was ahead: it is due now"),
         Err(error) => warn!(%error, "cannot look for what is due in the far future"),
@@ -106,10 +106,10 @@ fn may_close(steady: Duration, stale_after: Duration) -> bool {
 }
 
 /// The longest intended waiting time of each kind of work, plus one minute.
-fn longest(config: &Config) -> Longest {
+fn longest(config: &Config) -> LongestWaits {
     let minute = Duration::from_secs(60);
     let diagnosis = config.diagnose.refresh.max(config.diagnose.lease()).max(LONGEST_RETRY);
-    Longest {
+    LongestWaits {
         diagnosis: diagnosis.saturating_add(minute),
         delivery: config.diagnose.grace.max(DELIVERY_LEASE).max(LONGEST_REFUSED).saturating_add(minute),
         followup: LONGEST_FOLLOWUP.saturating_add(minute),
@@ -164,14 +164,14 @@ async fn delete(store: &Store, surplus: Surplus, before: Timestamp, until: Insta
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Look;
+    use crate::store::DuplicateCheck;
 
     #[tokio::test]
     async fn the_last_look_of_a_day_is_no_mistake_of_a_clock_and_a_later_one_is() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(&directory.path().join("state.db")).await.unwrap();
         let (now, longest) = (store.now(), longest(&Config::default()));
-        let look = |subject: &str| Look {
+        let look = |subject: &str| DuplicateCheck {
             subject: subject.to_owned(),
             channel: "C0LLMALERTS".to_owned(),
             thread: None,
@@ -179,9 +179,9 @@ mod tests {
             looks: 3,
         };
         store.look_later(&look("last"), clock::after(now, LONGEST_LOOK)).await.unwrap();
-        assert_eq!(store.hasten_late(&longest, now).await.unwrap(), 0);
+        assert_eq!(store.reschedule_far_future(&longest, now).await.unwrap(), 0);
         store.look_later(&look("mistaken"), clock::after(now, 2 * LONGEST_LOOK)).await.unwrap();
-        assert_eq!(store.hasten_late(&longest, now).await.unwrap(), 1);
+        assert_eq!(store.reschedule_far_future(&longest, now).await.unwrap(), 1);
     }
 
     #[test]

@@ -15,15 +15,15 @@ use tracing::{Instrument, debug, error, info, info_span, warn};
 use crate::alert::AlertGroup;
 use crate::clock;
 use crate::config::Config;
-use crate::diagnose::{Beside, Diagnosis, Exporters, LogSources, Scope, Verdict, begin, impact, learn, moment};
-use crate::exporter::Reader;
-use crate::incident::{AdmitReason, Impact, Rules};
+use crate::diagnose::{Diagnosis, Exporters, ExtraSources, LogSources, Scope, Verdict, begin, impact, learn, moment};
+use crate::exporter::ExporterReader;
+use crate::incident::{AdmissionRules, AdmitReason, Impact};
 use crate::notify::{Notifier, Taken};
 use crate::playbook::{Library, select};
 use crate::prom::{Prometheus, choose};
-use crate::store::{Admitted, Due, Incident, Sink, Store, StoreError, Storm, Wanted};
+use crate::store::{AdmissionPlan, Admitted, Due, Incident, Sink, Store, StoreError, Storm};
 use crate::supervise::guard;
-use crate::telemetry::{ByVerdict, Metrics};
+use crate::telemetry::{DiagnosisLabels, Metrics};
 
 /// Maximum number of webhooks that are committed in one transaction.
 const COMMIT_MOST: usize = 64;
@@ -60,7 +60,7 @@ pub struct Pipeline {
     /// The Prometheus servers, each with its labels.
     pub prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
     /// The client that reads exporters directly when Prometheus has no data.
-    pub reader: Reader,
+    pub reader: ExporterReader,
     /// The sources of the replicas' logs.
     pub logs: LogSources,
     /// Delivers messages.
@@ -80,7 +80,7 @@ impl Pipeline {
         library: Arc<Library>,
         store: Store,
         prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
-        reader: Reader,
+        reader: ExporterReader,
         notifier: Arc<Notifier>,
         metrics: Arc<Metrics>,
     ) -> Self {
@@ -123,7 +123,7 @@ impl Pipeline {
     }
 
     async fn admit(&self, batch: Vec<Received>) {
-        let rules = Rules {
+        let rules = AdmissionRules {
             duplicate_within: self.config.incident.duplicate_within,
             reopen_within: self.config.incident.reopen_within,
         };
@@ -150,7 +150,7 @@ impl Pipeline {
         }
     }
 
-    fn wanted(&self, group: AlertGroup) -> (AlertGroup, Wanted) {
+    fn wanted(&self, group: AlertGroup) -> (AlertGroup, AdmissionPlan) {
         let firing = group.active();
         let mut sinks = Vec::new();
         if self.config.prints() {
@@ -170,7 +170,7 @@ impl Pipeline {
             queue: self.config.slack.queue,
             topic: self.topic(&group, selection.as_ref().map(|(playbook, _)| playbook)),
         };
-        (group, Wanted { selection, sinks, grace: self.config.diagnose.grace, storm })
+        (group, AdmissionPlan { selection, sinks, grace: self.config.diagnose.grace, storm })
     }
 
     /// The topic of a group in the digest that it may join: its symptom, or else its alert name, with cluster and
@@ -241,7 +241,9 @@ impl Pipeline {
         let over = !incident.open && incident.diagnosis.is_some();
         let diagnosis = async {
             match over || incident.because.is_none() {
-                false => Some(self.ask(&incident, incident.playbook.as_deref().unwrap_or_default()).await),
+                false => {
+                    Some(self.diagnose_incident(&incident, incident.playbook.as_deref().unwrap_or_default()).await)
+                }
                 true => None,
             }
         };
@@ -288,7 +290,7 @@ impl Pipeline {
 
     /// Diagnoses an incident. Also returns the diagnosis that was shown early, if any: the first diagnosis of an
     /// incident is shown before its onsets are known.
-    async fn ask(&self, incident: &Incident, playbook: &str) -> (Diagnosis, Option<Diagnosis>) {
+    async fn diagnose_incident(&self, incident: &Incident, playbook: &str) -> (Diagnosis, Option<Diagnosis>) {
         // Rounded to a few seconds, so that incidents that start together share their query results.
         let now = clock::now();
         let ended = incident.resolved_at.filter(|_| !incident.open);
@@ -301,14 +303,14 @@ impl Pipeline {
         let exporters = self.exporters(prometheus).await;
         let logs = self.logs.of(&incident.alerts);
         // Exporters' pages have only current values.
-        let beside = Beside { exporters: Some(&exporters).filter(|_| ended.is_none()), logs: Some(&logs) };
+        let beside = ExtraSources { exporters: Some(&exporters).filter(|_| ended.is_none()), logs: Some(&logs) };
         let begun = begin(&self.library, prometheus, &request, beside).await;
         let first = if incident.open && incident.diagnosis.is_none() { begun.so_far() } else { None };
         let (shown, diagnosis) = tokio::join!(self.show(incident, first), begun.finish());
         let cause = diagnosis.root().map_or("none", |cause| cause.id.as_str());
         let entered = Some(diagnosis.symptom.playbook.as_str()).filter(|id| !id.is_empty()).unwrap_or("none");
         self.metrics.diagnosis(
-            ByVerdict {
+            DiagnosisLabels {
                 playbook: entered.to_owned(),
                 verdict: diagnosis.symptom.verdict.as_str().to_owned(),
                 cause: cause.to_owned(),

@@ -26,7 +26,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(60);
 
 /// The result of one health check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Check {
+pub struct ServiceCheck {
     /// The name of the check: `store`, `store rows`, `prometheus/<name>`, `slack`, `slack channel <name>`, `slack
     /// socket`, `kubernetes`; for liveness `store`, `loop/<name>`.
     pub name: String,
@@ -40,10 +40,10 @@ pub struct Check {
 }
 
 /// Runs the liveness checks. Failures that a restart cannot fix are reported by readiness instead.
-pub fn liveness(store: &Store, supervisor: &Supervisor) -> Vec<Check> {
+pub fn liveness(store: &Store, supervisor: &Supervisor) -> Vec<ServiceCheck> {
     let broken = store.dead(DEAD_AFTER);
-    let store = Check { name: "store".to_owned(), ok: broken.is_none(), required: true, detail: broken };
-    let of_loop = |(name, detail): (&str, Option<String>)| Check {
+    let store = ServiceCheck { name: "store".to_owned(), ok: broken.is_none(), required: true, detail: broken };
+    let of_loop = |(name, detail): (&str, Option<String>)| ServiceCheck {
         name: format!("loop/{name}"),
         ok: detail.is_none(),
         required: true,
@@ -53,7 +53,7 @@ pub fn liveness(store: &Store, supervisor: &Supervisor) -> Vec<Check> {
 }
 
 /// Joins the failed checks with their details in one line; `None` if no check fails.
-pub fn dead(checks: &[Check]) -> Option<String> {
+pub fn dead(checks: &[ServiceCheck]) -> Option<String> {
     let failed = checks.iter().filter(|check| !check.ok);
     let lines: Vec<String> =
         failed.map(|check| format!("{}: {}", check.name, check.detail.as_deref().unwrap_or("dead"))).collect();
@@ -125,7 +125,7 @@ pub async fn checks(
     configured: &slack::Config,
     socket: Option<&SocketState>,
     logs: &LogSources,
-) -> Vec<Check> {
+) -> Vec<ServiceCheck> {
     let rows = rows(store);
     let channels = async {
         match slack {
@@ -164,7 +164,7 @@ pub async fn checks(
 }
 
 /// Reports rows of the store that cannot be read; `None` if all can be read.
-fn rows(store: &Store) -> Option<Check> {
+fn rows(store: &Store) -> Option<ServiceCheck> {
     let rows = store.unreadable();
     let first = rows.first()?;
     let detail = format!(
@@ -172,12 +172,12 @@ fn rows(store: &Store) -> Option<Check> {
          llm-diagnose or a program beside it wrote it: use that version, or delete it",
         rows.len()
     );
-    Some(Check { name: "store rows".to_owned(), ok: false, required: false, detail: Some(detail) })
+    Some(ServiceCheck { name: "store rows".to_owned(), ok: false, required: false, detail: Some(detail) })
 }
 
 /// Checks the configured channels, and other channels with waiting messages: a channel fails if Slack refused its last
 /// message. All replicas share this result.
-async fn channels(store: &Store, config: &slack::Config) -> Vec<Check> {
+async fn channels(store: &Store, config: &slack::Config) -> Vec<ServiceCheck> {
     // A store that does not answer is reported by its own check.
     let Ok(Ok(refusals)) = tokio::time::timeout(CHECK, store.refusals()).await else { return Vec::new() };
     let refused = refusals.iter().map(|refusal| refusal.channel.as_str());
@@ -188,13 +188,13 @@ async fn channels(store: &Store, config: &slack::Config) -> Vec<Check> {
             let (code, waiting, todo) = (&refusal.code, refusal.waiting, todo(&refusal.code));
             format!("Slack refuses messages since {since}: {code}; {waiting} wait for it: {todo}")
         });
-        Check { name: format!("slack channel {name}"), ok: detail.is_none(), required: false, detail }
+        ServiceCheck { name: format!("slack channel {name}"), ok: detail.is_none(), required: false, detail }
     });
     named.collect()
 }
 
 /// Checks the Kubernetes API; `None` if the service is not meant to use it.
-async fn cluster(logs: &LogSources) -> Option<Check> {
+async fn cluster(logs: &LogSources) -> Option<ServiceCheck> {
     let result = match (&logs.kubernetes, &logs.no_cluster) {
         (Some((client, _)), _) => client.ping(CHECK).await.map(drop),
         (None, Some(NoCluster { why, wanted: true })) => Err(why.clone()),
@@ -206,20 +206,24 @@ async fn cluster(logs: &LogSources) -> Option<Check> {
 }
 
 /// Checks Socket Mode. One open connection is enough; the others serve while Slack renews a connection.
-fn connected(socket: &SocketState) -> Check {
+fn connected(socket: &SocketState) -> ServiceCheck {
     let status = socket.status();
     let detail = (status.connected == 0).then(|| {
         let why = status.error.map(|error| format!(": {error}")).unwrap_or_default();
         format!("0 of {} connections{why}; buttons and commands do nothing meanwhile", status.wanted)
     });
-    Check { name: "slack socket".to_owned(), ok: detail.is_none(), required: false, detail }
+    ServiceCheck { name: "slack socket".to_owned(), ok: detail.is_none(), required: false, detail }
 }
 
-fn check(name: String, required: bool, result: Result<Result<(), String>, tokio::time::error::Elapsed>) -> Check {
+fn check(
+    name: String,
+    required: bool,
+    result: Result<Result<(), String>, tokio::time::error::Elapsed>,
+) -> ServiceCheck {
     let detail = match result {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(error),
         Err(_) => Some(format!("no answer within {} ms", CHECK.as_millis())),
     };
-    Check { name, ok: detail.is_none(), required, detail }
+    ServiceCheck { name, ok: detail.is_none(), required, detail }
 }

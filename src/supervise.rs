@@ -89,7 +89,7 @@ impl Supervisor {
                 error!(
                     name,
                     error = why,
-                    restart_in = clock::spoken(pause),
+                    restart_in = clock::human_duration(pause),
                     "a loop of the service panicked or ended: restarting it"
                 );
                 watch.broke(why);
@@ -178,10 +178,10 @@ impl Watch {
         let silent = state.beat.elapsed();
         match &state.broken {
             Some((since, why)) if since.elapsed() > dead_after => {
-                Some(format!("has kept failing for {}: {why}", clock::spoken(since.elapsed())))
+                Some(format!("has kept failing for {}: {why}", clock::human_duration(since.elapsed())))
             }
             _ if silent > self.rhythm.saturating_add(dead_after) => {
-                Some(format!("no progress for {}", clock::spoken(silent)))
+                Some(format!("no progress for {}", clock::human_duration(silent)))
             }
             _ => None,
         }

@@ -24,14 +24,14 @@ const BUNDLE_BYTES: [f64; 8] =
 
 /// Metric labels with one dimension.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct By {
+pub struct OutcomeLabels {
     /// The outcome; for some metrics the loop or the reason instead.
     pub result: String,
 }
 
 /// Metric labels of a diagnosis.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ByVerdict {
+pub struct DiagnosisLabels {
     /// The playbook used; `none` if a screened pool shows no symptom.
     pub playbook: String,
     /// The symptom's verdict.
@@ -42,7 +42,7 @@ pub struct ByVerdict {
 
 /// Metric labels of a user action.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ByKind {
+pub struct ActionLabels {
     /// The kind of input (command, press, …), or the action.
     pub kind: String,
     /// The outcome: done, refused, failed, …
@@ -51,7 +51,7 @@ pub struct ByKind {
 
 /// Metric labels of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct BySink {
+pub struct DeliveryLabels {
     /// The sink or kind of message: slack, console, answer, …
     pub sink: String,
     /// The outcome: posted, updated, retried, failed, …
@@ -77,26 +77,26 @@ impl MetricConstructor<Histogram> for Buckets {
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    webhooks: Family<By, Counter>,
-    admissions: Family<By, Counter>,
-    diagnoses: Family<ByVerdict, Counter>,
+    webhooks: Family<OutcomeLabels, Counter>,
+    admissions: Family<OutcomeLabels, Counter>,
+    diagnoses: Family<DiagnosisLabels, Counter>,
     diagnosis_seconds: Histogram,
-    queries: Family<By, Counter>,
+    queries: Family<OutcomeLabels, Counter>,
     /// Duration of one Prometheus query, in seconds.
     pub query_seconds: Histogram,
-    deliveries: Family<BySink, Counter>,
-    delivery_seconds: Family<BySink, Histogram, Buckets>,
-    rate_limit_waits: Family<By, Counter>,
+    deliveries: Family<DeliveryLabels, Counter>,
+    delivery_seconds: Family<DeliveryLabels, Histogram, Buckets>,
+    rate_limit_waits: Family<OutcomeLabels, Counter>,
     refused_channels: Family<ByChannel, Gauge>,
-    inbound: Family<ByKind, Counter>,
-    acts: Family<ByKind, Counter>,
-    bundles: Family<By, Counter>,
+    inbound: Family<ActionLabels, Counter>,
+    acts: Family<ActionLabels, Counter>,
+    bundles: Family<OutcomeLabels, Counter>,
     bundle_seconds: Histogram,
     bundle_bytes: Histogram,
-    downloads: Family<By, Counter>,
-    restarts: Family<By, Counter>,
-    panics: Family<By, Counter>,
-    cuts: Family<By, Counter>,
+    downloads: Family<OutcomeLabels, Counter>,
+    restarts: Family<OutcomeLabels, Counter>,
+    panics: Family<OutcomeLabels, Counter>,
+    cuts: Family<OutcomeLabels, Counter>,
     accept_errors: Counter,
     /// Webhooks accepted and not yet stored.
     pub webhook_queue: Gauge<i64, AtomicI64>,
@@ -205,49 +205,51 @@ impl Metrics {
 
     /// Counts an answered webhook call.
     pub fn webhook(&self, result: &str) {
-        self.webhooks.get_or_create(&By { result: result.to_owned() }).inc();
+        self.webhooks.get_or_create(&OutcomeLabels { result: result.to_owned() }).inc();
     }
 
     /// Counts an input from Slack, by kind and outcome.
     pub fn inbound(&self, kind: &str, result: &str) {
-        self.inbound.get_or_create(&ByKind { kind: kind.to_owned(), result: result.to_owned() }).inc();
+        self.inbound.get_or_create(&ActionLabels { kind: kind.to_owned(), result: result.to_owned() }).inc();
     }
 
     /// Counts an action, executed or refused.
     pub fn act(&self, act: &str, result: &str) {
-        self.acts.get_or_create(&ByKind { kind: act.to_owned(), result: result.to_owned() }).inc();
+        self.acts.get_or_create(&ActionLabels { kind: act.to_owned(), result: result.to_owned() }).inc();
     }
 
     /// Records a finished bundle.
     pub fn bundle(&self, complete: bool, bytes: u64, took: Duration) {
-        self.bundles.get_or_create(&By { result: if complete { "complete" } else { "incomplete" }.to_owned() }).inc();
+        self.bundles
+            .get_or_create(&OutcomeLabels { result: if complete { "complete" } else { "incomplete" }.to_owned() })
+            .inc();
         self.bundle_seconds.observe(took.as_secs_f64());
         self.bundle_bytes.observe(bytes as f64);
     }
 
     /// Counts a requested bundle that was not created: busy, failed, stopped.
     pub fn no_bundle(&self, result: &str) {
-        self.bundles.get_or_create(&By { result: result.to_owned() }).inc();
+        self.bundles.get_or_create(&OutcomeLabels { result: result.to_owned() }).inc();
     }
 
     /// Counts a download request for a bundle.
     pub fn download(&self, result: &str) {
-        self.downloads.get_or_create(&By { result: result.to_owned() }).inc();
+        self.downloads.get_or_create(&OutcomeLabels { result: result.to_owned() }).inc();
     }
 
     /// Counts a restart of a loop.
     pub fn restart(&self, name: &str) {
-        self.restarts.get_or_create(&By { result: name.to_owned() }).inc();
+        self.restarts.get_or_create(&OutcomeLabels { result: name.to_owned() }).inc();
     }
 
     /// Counts a panic in a piece of work.
     pub fn panic(&self, name: &str) {
-        self.panics.get_or_create(&By { result: name.to_owned() }).inc();
+        self.panics.get_or_create(&OutcomeLabels { result: name.to_owned() }).inc();
     }
 
     /// Counts a connection that this service closed.
     pub fn cut(&self, why: &str) {
-        self.cuts.get_or_create(&By { result: why.to_owned() }).inc();
+        self.cuts.get_or_create(&OutcomeLabels { result: why.to_owned() }).inc();
     }
 
     /// Counts a connection that could not be accepted.
@@ -257,20 +259,20 @@ impl Metrics {
 
     /// Counts a stored alert group.
     pub fn admission(&self, reason: &str) {
-        self.admissions.get_or_create(&By { result: reason.to_owned() }).inc();
+        self.admissions.get_or_create(&OutcomeLabels { result: reason.to_owned() }).inc();
     }
 
     /// Records a finished diagnosis.
-    pub fn diagnosis(&self, labels: ByVerdict, queries: usize, degraded: bool, took: f64) {
+    pub fn diagnosis(&self, labels: DiagnosisLabels, queries: usize, degraded: bool, took: f64) {
         self.diagnoses.get_or_create(&labels).inc();
         self.diagnosis_seconds.observe(took);
         let result = if degraded { "degraded" } else { "ok" };
-        self.queries.get_or_create(&By { result: result.to_owned() }).inc_by(queries as u64);
+        self.queries.get_or_create(&OutcomeLabels { result: result.to_owned() }).inc_by(queries as u64);
     }
 
     /// Records an attempt to send a message, with its duration if there was a call.
     pub fn delivery(&self, sink: &str, result: &str, took: Option<Duration>) {
-        let labels = BySink { sink: sink.to_owned(), result: result.to_owned() };
+        let labels = DeliveryLabels { sink: sink.to_owned(), result: result.to_owned() };
         self.deliveries.get_or_create(&labels).inc();
         if let Some(took) = took {
             self.delivery_seconds.get_or_create(&labels).observe(took.as_secs_f64());
@@ -288,7 +290,7 @@ impl Metrics {
 
     /// Counts a delivery that had to wait for a rate limit.
     pub fn rate_limit_wait(&self, whose: &str) {
-        self.rate_limit_waits.get_or_create(&By { result: whose.to_owned() }).inc();
+        self.rate_limit_waits.get_or_create(&OutcomeLabels { result: whose.to_owned() }).inc();
     }
 
     /// Renders the metrics page for Prometheus, in OpenMetrics text.

@@ -10,7 +10,7 @@ use std::io::{self, Read};
 
 use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
 
-use super::{Alert, AlertGroup, AlertStatus, Labels, LeftOut, PAYLOAD_VERSION, PayloadError, never};
+use super::{Alert, AlertGroup, AlertStatus, Labels, OmittedAlert, PAYLOAD_VERSION, PayloadError, never};
 
 /// Maximum number of alerts of one group that are stored in full.
 pub const KEPT_ALERTS: usize = 2_000;
@@ -189,7 +189,7 @@ struct Alerts {
     kept: Vec<(usize, Alert)>,
     kept_bytes: usize,
     seen: usize,
-    left_out: Vec<LeftOut>,
+    left_out: Vec<OmittedAlert>,
     left_out_bytes: usize,
     uncounted: u64,
 }
@@ -219,7 +219,7 @@ impl Alerts {
             let episode = alert.episode();
             self.left_out_bytes += episode.0.len() + IDENTITY_BYTES;
             match self.left_out_bytes <= LEFT_OUT_BYTES {
-                true => self.left_out.push(LeftOut { episode, status: alert.status }),
+                true => self.left_out.push(OmittedAlert { episode, status: alert.status }),
                 false => self.uncounted += 1,
             }
         }
@@ -227,7 +227,7 @@ impl Alerts {
 
     /// Returns the stored alerts in the order of the body, the identities of the others, and the number of alerts
     /// without either.
-    fn finish(mut self) -> (Vec<Alert>, Vec<LeftOut>, u64) {
+    fn finish(mut self) -> (Vec<Alert>, Vec<OmittedAlert>, u64) {
         if self.kept.len() > KEPT_ALERTS || self.kept_bytes > KEPT_BYTES {
             self.trim();
         }

@@ -16,7 +16,10 @@ use serde_json::Value;
 use crate::alert::Labels;
 pub use config::Config;
 pub use error::AlertmanagerError;
-pub use several::{ALERTNAME, LONGEST, Made, SilenceError, Wish, common, create, expire, list, preselected, shared};
+pub use several::{
+    ALERTNAME, CreatedSilence, LONGEST, SilenceError, SilenceParameters, common, create, expire, list, preselected,
+    shared,
+};
 
 /// Timeout of one call.
 const CALL: Duration = Duration::from_secs(5);
@@ -45,7 +48,7 @@ impl std::fmt::Debug for Alertmanager {
 /// A label matcher of a silence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Matcher {
+pub struct SilenceMatcher {
     /// The label name.
     pub name: String,
     /// The value, or the regular expression.
@@ -62,7 +65,7 @@ fn yes() -> bool {
     true
 }
 
-impl Matcher {
+impl SilenceMatcher {
     /// Builds `name="value"`.
     pub fn equal(name: &str, value: &str) -> Self {
         Self { name: name.to_owned(), value: value.to_owned(), is_regex: false, is_equal: true }
@@ -75,7 +78,7 @@ impl Matcher {
     }
 }
 
-impl std::fmt::Display for Matcher {
+impl std::fmt::Display for SilenceMatcher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let sign = match (self.is_equal, self.is_regex) {
             (true, false) => "=",
@@ -92,7 +95,7 @@ impl std::fmt::Display for Matcher {
 #[serde(rename_all = "camelCase")]
 pub struct NewSilence {
     /// All matchers that an alert must meet; at least one.
-    pub matchers: Vec<Matcher>,
+    pub matchers: Vec<SilenceMatcher>,
     /// The start; a time in the past means now.
     pub starts_at: Timestamp,
     /// The end.
@@ -110,7 +113,7 @@ pub struct Silence {
     /// A UUID.
     pub id: String,
     /// All matchers that an alert must meet.
-    pub matchers: Vec<Matcher>,
+    pub matchers: Vec<SilenceMatcher>,
     /// The start.
     pub starts_at: Timestamp,
     /// The end.
@@ -175,7 +178,7 @@ impl Alertmanager {
             #[serde(rename = "silenceID")]
             id: String,
         }
-        let made: Made = self.json(self.request(Method::POST, &["silences"]).json(silence)).await?;
+        let made: CreatedSilence = self.json(self.request(Method::POST, &["silences"]).json(silence)).await?;
         Ok(made.id)
     }
 
@@ -216,7 +219,7 @@ impl Alertmanager {
     ///
     /// # Errors
     /// See [`Self::create`].
-    pub async fn alerts(&self, matchers: &[Matcher]) -> Result<usize, AlertmanagerError> {
+    pub async fn alerts(&self, matchers: &[SilenceMatcher]) -> Result<usize, AlertmanagerError> {
         let filters: Vec<(&str, String)> = matchers.iter().map(|m| ("filter", m.to_string())).collect();
         let all: Vec<serde::de::IgnoredAny> = self.json(self.request(Method::GET, &["alerts"]).query(&filters)).await?;
         Ok(all.len())
@@ -289,6 +292,6 @@ mod tests {
 
     #[test]
     fn a_matcher_quotes_what_it_is_given() {
-        assert_eq!(Matcher::equal("model", "a\"b\\").to_string(), r#"model="a\"b\\""#);
+        assert_eq!(SilenceMatcher::equal("model", "a\"b\\").to_string(), r#"model="a\"b\\""#);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Alertmanager, AlertmanagerError, Matcher, NewSilence, Silence, chosen};
+use super::{Alertmanager, AlertmanagerError, NewSilence, Silence, SilenceMatcher, chosen};
 use crate::alert::{Alert, AlertStatus, Labels, common_labels};
 use crate::clock;
 
@@ -51,11 +51,11 @@ pub enum SilenceError {
 
 /// A silence that was created.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Made {
+pub struct CreatedSilence {
     /// Its id.
     pub id: String,
     /// Its matchers.
-    pub matchers: Vec<Matcher>,
+    pub matchers: Vec<SilenceMatcher>,
     /// Its end.
     pub until: Timestamp,
     /// Number of alerts that it matches now; `None` if Alertmanager did not answer.
@@ -73,15 +73,16 @@ pub fn common(alerts: &[Alert]) -> Labels {
 
 /// Returns the possible matchers of a silence of the firing alerts: the labels that they share, and their names if
 /// these differ, so that the silence does not match everything of their pool. Empty if no alert fires.
-pub fn shared(alerts: &[Alert]) -> Vec<Matcher> {
+pub fn shared(alerts: &[Alert]) -> Vec<SilenceMatcher> {
     let common = common(alerts);
-    let mut matchers: Vec<Matcher> = common.iter().map(|(name, value)| Matcher::equal(name, value)).collect();
+    let mut matchers: Vec<SilenceMatcher> =
+        common.iter().map(|(name, value)| SilenceMatcher::equal(name, value)).collect();
     if !common.contains_key(ALERTNAME) {
         let firing = alerts.iter().filter(|alert| alert.status == AlertStatus::Firing);
         let names: BTreeSet<&str> =
             firing.map(|alert| alert.labels.get(ALERTNAME).map_or("", String::as_str)).collect();
         if (1..=NAMES).contains(&names.len()) && !names.contains("") {
-            matchers.insert(0, Matcher::one_of(ALERTNAME, names));
+            matchers.insert(0, SilenceMatcher::one_of(ALERTNAME, names));
         }
     }
     matchers
@@ -91,7 +92,7 @@ pub fn shared(alerts: &[Alert]) -> Vec<Matcher> {
 ///
 /// # Errors
 /// When the alerts have too many names for one matcher: without names it would match everything of their pool.
-pub fn preselected(alerts: &[Alert]) -> Result<Vec<Matcher>, SilenceError> {
+pub fn preselected(alerts: &[Alert]) -> Result<Vec<SilenceMatcher>, SilenceError> {
     let shared = shared(alerts);
     if shared.is_empty() || shared.iter().any(|matcher| matcher.name == ALERTNAME) {
         return Ok(shared);
@@ -102,7 +103,7 @@ pub fn preselected(alerts: &[Alert]) -> Result<Vec<Matcher>, SilenceError> {
 
 /// A request for a silence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct SilenceParameters {
     /// The author.
     pub who: String,
     /// The reason.
@@ -118,10 +119,10 @@ pub struct Wish {
 pub async fn create(
     all: &[Alertmanager],
     alerts: &[Alert],
-    matchers: &[Matcher],
-    wish: &Wish,
+    matchers: &[SilenceMatcher],
+    wish: &SilenceParameters,
     now: Timestamp,
-) -> Result<Made, SilenceError> {
+) -> Result<CreatedSilence, SilenceError> {
     if wish.duration < Duration::from_secs(60) || wish.duration > LONGEST {
         return Err(SilenceError::Duration);
     }
@@ -146,7 +147,7 @@ pub async fn create(
         match one.create(&silence).await {
             Ok(id) => {
                 let alerts = one.alerts(matchers).await.ok();
-                return Ok(Made { id, matchers: matchers.to_vec(), until, alerts });
+                return Ok(CreatedSilence { id, matchers: matchers.to_vec(), until, alerts });
             }
             Err(error) if error.is_down() => last = error.into(),
             Err(error) => return Err(error.into()),

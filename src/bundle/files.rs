@@ -6,14 +6,14 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::archive::Archive;
-use super::progress::Missing;
+use super::progress::MissingItem;
 use super::queries::queries;
 use super::{BundleError, Subject, incident_json};
-use crate::endpoint::Said;
+use crate::endpoint::AnswerBody;
 use crate::logs;
 use crate::logs::Log;
 use crate::redact::Redactor;
-use crate::report::{Report, Seen};
+use crate::report::{Report, SourceFindings};
 
 /// Writes redacted files into the archive.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Files<'_> {
     }
 
     /// Adds the list of everything that is missing.
-    pub(super) async fn missing(&self, missing: &[Missing]) -> Result<(), BundleError> {
+    pub(super) async fn missing(&self, missing: &[MissingItem]) -> Result<(), BundleError> {
         if !missing.is_empty() {
             self.json("raw/missing.json", &missing).await?;
         }
@@ -59,7 +59,7 @@ impl Files<'_> {
     }
 
     /// Adds everything that the sources returned, one file each.
-    pub(super) async fn raw(&self, subject: &Subject, seen: &Seen) -> Result<(), BundleError> {
+    pub(super) async fn raw(&self, subject: &Subject, seen: &SourceFindings) -> Result<(), BundleError> {
         if !subject.alerts.is_empty() {
             self.json("raw/alerts.json", &subject.alerts).await?;
         }
@@ -80,9 +80,9 @@ impl Files<'_> {
             let path = answer.path.trim_matches('/').replace(['/', '?', '='], "-");
             let name = format!("endpoints/{}/{}-{path}", answer.target.replace('/', "_"), answer.engine);
             match &answer.said {
-                Said::Json(value) => self.json(&format!("{name}.json"), value).await?,
-                Said::Text(text) => self.text(&format!("{name}.txt"), text.clone()).await?.1,
-                Said::Nothing(_) => 0,
+                AnswerBody::Json(value) => self.json(&format!("{name}.json"), value).await?,
+                AnswerBody::Text(text) => self.text(&format!("{name}.txt"), text.clone()).await?.1,
+                AnswerBody::Nothing(_) => 0,
             };
         }
         if let Some(kubernetes) = &seen.kubernetes {
@@ -100,7 +100,7 @@ impl Files<'_> {
     }
 
     /// Adds the logs and frees their text; returns the name of each and the total bytes.
-    pub(super) async fn logs(&self, logs: &mut [(Log, logs::Report)]) -> Result<(Vec<String>, u64), BundleError> {
+    pub(super) async fn logs(&self, logs: &mut [(Log, logs::LogAnalysis)]) -> Result<(Vec<String>, u64), BundleError> {
         let (mut names, mut bytes) = (Vec::new(), 0);
         for (n, (log, _)) in logs.iter_mut().enumerate() {
             // Names from outside may be equal after redaction; the number keeps them apart.

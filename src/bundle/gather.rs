@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use futures::future::join;
 
-use super::{Options, Progress, Sources, Subject};
+use super::{BundleProgress, Options, Sources, Subject};
 use crate::chart::Chart;
 use crate::diagnose::{Frame, NoCluster, picture, targets};
 use crate::endpoint;
-use crate::exporter::Target;
+use crate::exporter::ExporterTarget;
 use crate::facts;
-use crate::kubernetes::{self, Wanted};
+use crate::kubernetes::{self, SnapshotRequest};
 use crate::logs::{self, Log};
 use crate::prom;
 use crate::report::{Stage, Window};
@@ -24,15 +24,15 @@ const TOLD: usize = 4;
 const WHAT_CHARS: usize = 80;
 
 /// A part that is being built.
-pub(super) struct Making<'a> {
-    progress: &'a Progress,
+pub(super) struct PartInProgress<'a> {
+    progress: &'a BundleProgress,
     name: &'static str,
     began: Instant,
 }
 
-impl<'a> Making<'a> {
+impl<'a> PartInProgress<'a> {
     /// Starts the part.
-    pub(super) fn of(progress: &'a Progress, name: &'static str) -> Self {
+    pub(super) fn of(progress: &'a BundleProgress, name: &'static str) -> Self {
         Self { progress, name, began: progress.begin(name) }
     }
 
@@ -84,9 +84,9 @@ pub(super) async fn metrics(
     sources: &Sources,
     subject: &Subject,
     until: Instant,
-    progress: &Progress,
-) -> Option<facts::Seen> {
-    let part = Making::of(progress, "metrics");
+    progress: &BundleProgress,
+) -> Option<facts::PrometheusFacts> {
+    let part = PartInProgress::of(progress, "metrics");
     let Some(prometheus) = &sources.prometheus else {
         part.skipped("no Prometheus is configured");
         return None;
@@ -108,14 +108,14 @@ pub(super) async fn endpoints(
     sources: &Sources,
     subject: &Subject,
     until: Instant,
-    progress: &Progress,
-) -> Vec<endpoint::Answer> {
-    let part = Making::of(progress, "endpoints");
+    progress: &BundleProgress,
+) -> Vec<endpoint::EndpointAnswer> {
+    let part = PartInProgress::of(progress, "endpoints");
     let Some((reader, given)) = &sources.reader else {
         part.skipped("engines are not read directly");
         return Vec::new();
     };
-    let mut known: Vec<Target> = given.clone();
+    let mut known: Vec<ExporterTarget> = given.clone();
     let mut missing = Vec::new();
     if let Some(prometheus) = &sources.prometheus {
         let wanted: fn(&Engine) -> bool = |engine| !engine.endpoints.is_empty();
@@ -134,11 +134,11 @@ pub(super) async fn endpoints(
     }
     let answers = endpoint::ask(reader, &sources.library, &known, until).await;
     for answer in answers.iter().filter(|answer| answer.is_trouble()) {
-        if let endpoint::Said::Nothing(why) = &answer.said {
+        if let endpoint::AnswerBody::Nothing(why) = &answer.said {
             missing.push((format!("{} of {}", answer.path, answer.target), why.clone()));
         }
     }
-    let said = answers.iter().filter(|answer| !matches!(answer.said, endpoint::Said::Nothing(_))).count();
+    let said = answers.iter().filter(|answer| !matches!(answer.said, endpoint::AnswerBody::Nothing(_))).count();
     let note = if said == 0 { String::new() } else { format!("{said} answers of {} asked", answers.len()) };
     part.over(note, &missing, 0);
     answers
@@ -151,9 +151,9 @@ pub(super) async fn cluster(
     pods: &[String],
     log_bytes: u64,
     until: Instant,
-    progress: &Progress,
-) -> Option<kubernetes::Seen> {
-    let part = Making::of(progress, "kubernetes");
+    progress: &BundleProgress,
+) -> Option<kubernetes::ClusterSnapshot> {
+    let part = PartInProgress::of(progress, "kubernetes");
     let Some(kubernetes) = &sources.kubernetes else {
         match &sources.no_cluster {
             None => part.skipped("not configured (`kubernetes:`)"),
@@ -165,7 +165,7 @@ pub(super) async fn cluster(
         }
         return None;
     };
-    let wanted = Wanted {
+    let wanted = SnapshotRequest {
         namespace: subject.request.scope.dimensions.get("namespace").cloned(),
         pods: pods.to_vec(),
         since: subject.window.from,

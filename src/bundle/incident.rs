@@ -8,23 +8,23 @@ use super::Subject;
 use crate::alert::Alert;
 use crate::diagnose::Diagnosis;
 use crate::render::Note;
-use crate::report::Happened;
+use crate::report::TimelineEvent;
 
 /// The document; readers may rely on the field names.
 #[derive(Debug, Serialize)]
 struct Record<'a> {
     schema: &'static str,
-    incident: Kept<'a>,
+    incident: IncidentFields<'a>,
     alerts: &'a [Alert],
     /// Includes every query and its result.
     diagnosis: Option<&'a Diagnosis>,
     /// Actions of users on the incident.
     notes: &'a [Note],
-    happened: &'a [Happened],
+    happened: &'a [TimelineEvent],
 }
 
 #[derive(Debug, Serialize)]
-struct Kept<'a> {
+struct IncidentFields<'a> {
     id: &'a str,
     group_key: &'a str,
     open: bool,
@@ -41,7 +41,7 @@ struct Kept<'a> {
 /// Builds the document of everything that the store holds about an incident; `None` for a pool without one.
 pub fn incident_json(subject: &Subject) -> Option<Value> {
     let incident = subject.incident.as_ref()?;
-    let kept = Kept {
+    let kept = IncidentFields {
         id: &incident.id,
         group_key: &incident.group_key,
         open: incident.open,

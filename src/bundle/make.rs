@@ -9,17 +9,17 @@ use futures::join;
 
 use super::archive::Archive;
 use super::files::{Files, clean};
-use super::gather::{self, Making, until};
-use super::{BundleError, Made, Options, Progress, Sources, Subject, series};
+use super::gather::{self, PartInProgress, until};
+use super::{BuiltBundle, BundleError, BundleProgress, Options, Sources, Subject, series};
 use crate::chart::{self, Chart};
 use crate::clock;
 use crate::diagnose::{Diagnosis, Request, diagnose};
-use crate::endpoint::{self, Answer, Said, Told};
-use crate::logs::{self, Log, Patterns, Reader};
+use crate::endpoint::{self, AnswerBody, EndpointAnswer, EngineReport};
+use crate::logs::{self, Log, LogReader, Patterns};
 use crate::playbook::{Library, Ticket};
 use crate::redact::{Kind, Redactor};
-use crate::render::{self, Around, Words};
-use crate::report::{self, Report, Seen, Window};
+use crate::render::{self, Phrases, ReportPageContext};
+use crate::report::{self, Report, SourceFindings, Window};
 
 /// The parts, in the order in which they are shown.
 const PARTS: [&str; 7] = ["metrics", "series", "endpoints", "kubernetes", "logs", "diagnosis", "report"];
@@ -33,8 +33,8 @@ pub async fn make(
     subject: &Subject,
     options: &Options,
     path: &Path,
-    progress: &Progress,
-) -> Result<Made, BundleError> {
+    progress: &BundleProgress,
+) -> Result<BuiltBundle, BundleError> {
     progress.expect(&PARTS);
     let until = until(options, Instant::now());
     let archive = Archive::create(path, options.file_bytes)?;
@@ -43,7 +43,7 @@ pub async fn make(
     let written = writing.await;
     // The writer's own error comes first: it is the cause of errors while adding.
     let bytes = archive.finish().await?;
-    Ok(Made { report: Box::new(written?), bytes })
+    Ok(BuiltBundle { report: Box::new(written?), bytes })
 }
 
 async fn write(
@@ -52,7 +52,7 @@ async fn write(
     options: &Options,
     archive: &Archive,
     until: Instant,
-    progress: &Progress,
+    progress: &BundleProgress,
 ) -> Result<Report, BundleError> {
     let redactor = match options.redact {
         true => {
@@ -68,7 +68,7 @@ async fn write(
     let left = until.saturating_duration_since(Instant::now());
     let subject = &diagnosed(sources, subject, until - left * 3 / 4, progress).await;
     let facts = gather::metrics(sources, subject, until - left / 2, progress).await;
-    let mut seen = Seen { facts, ..Seen::default() };
+    let mut seen = SourceFindings { facts, ..SourceFindings::default() };
     learn(&redactor, subject, &seen);
     let pods = pods(subject, &seen);
     let log_bytes = options.log_bytes / 2;
@@ -84,7 +84,7 @@ async fn write(
     if let Some(kubernetes) = &mut seen.kubernetes {
         logs.extend(std::mem::take(&mut kubernetes.logs));
     }
-    let part = Making::of(progress, "logs");
+    let part = PartInProgress::of(progress, "logs");
     let (library, window) = (Arc::clone(&sources.library), subject.window);
     let reading = tokio::task::spawn_blocking(move || read(&library, logs, window));
     seen.logs = reading.await.map_err(|_| BundleError::Stopped)?;
@@ -102,7 +102,7 @@ async fn write(
     files.raw(subject, &seen).await?;
     files.missing(&progress.missing()).await?;
     let chart = gather::drawn(sources, subject, until).await;
-    let part = Making::of(progress, "report");
+    let part = PartInProgress::of(progress, "report");
     let mut report = report::build(subject.about(), seen, clock::now());
     report.logs.iter_mut().zip(names).for_each(|(log, name)| log.file = name);
     part.over("report.html, report.md, summary.json, tickets".to_owned(), &[], 0);
@@ -125,12 +125,12 @@ async fn told(
     let (archive, words) = (files.archive, &sources.words);
     let clean = |text: String| files.redactor.text("report.html", &text).into_owned();
     let pictures: Vec<_> = chart.iter().map(|chart| (clean(chart::alt(chart)), clean(chart::svg(chart)))).collect();
-    let english = Words::english();
+    let english = Phrases::english();
     let tickets: Vec<(&Ticket, String)> = render::tickets_for(&sources.library, report, &options.tickets)
         .map(|ticket| (ticket, render::ticket(ticket, report, &english)))
         .collect();
     let shown: Vec<_> = tickets.iter().map(|(ticket, text)| (ticket.title.clone(), text.clone())).collect();
-    let around = Around { pictures: &pictures, tickets: &shown, ..Around::default() };
+    let around = ReportPageContext { pictures: &pictures, tickets: &shown, ..ReportPageContext::default() };
     archive.add("README.txt", render::readme(report, !options.redact, words)).await?;
     archive.add("report.html", render::report_page(report, &around, words)).await?;
     archive.add("report.md", render::report_markdown(report, words)).await?;
@@ -149,9 +149,9 @@ async fn lines(
     archive: &Archive,
     redactor: &Redactor,
     until: Instant,
-    progress: &Progress,
+    progress: &BundleProgress,
 ) -> Result<(), BundleError> {
-    let part = Making::of(progress, "series");
+    let part = PartInProgress::of(progress, "series");
     let Some(prometheus) = &sources.prometheus else {
         part.skipped("no Prometheus is configured");
         return Ok(());
@@ -169,8 +169,8 @@ async fn lines(
 }
 
 /// Returns the subject with its diagnosis; runs a diagnosis if it has none.
-async fn diagnosed(sources: &Sources, subject: &Subject, until: Instant, progress: &Progress) -> Subject {
-    let part = Making::of(progress, "diagnosis");
+async fn diagnosed(sources: &Sources, subject: &Subject, until: Instant, progress: &BundleProgress) -> Subject {
+    let part = PartInProgress::of(progress, "diagnosis");
     let mut subject = subject.clone();
     let at = |diagnosis: &Diagnosis| format!("of {}", diagnosis.at.strftime("%Y-%m-%d %H:%M:%S UTC"));
     match (&subject.diagnosis, &sources.prometheus) {
@@ -202,23 +202,23 @@ async fn diagnosed(sources: &Sources, subject: &Subject, until: Instant, progres
 }
 
 /// Adds to an engine's answer the values parsed from it.
-fn told_by(library: &Library, answer: Answer) -> (Answer, Told) {
+fn told_by(library: &Library, answer: EndpointAnswer) -> (EndpointAnswer, EngineReport) {
     let told = endpoint::read(library, &answer);
     (answer, told)
 }
 
 /// Analyses each log for the window, and for the engine's start.
-fn read(library: &Library, logs: Vec<Log>, Window { from, to }: Window) -> Vec<(Log, logs::Report)> {
+fn read(library: &Library, logs: Vec<Log>, Window { from, to }: Window) -> Vec<(Log, logs::LogAnalysis)> {
     let patterns = Patterns::new(library.logs.values());
     let read = |log: Log| {
-        let report = Reader::new(&patterns).within(from, to).text(&log.text);
+        let report = LogReader::new(&patterns).within(from, to).text(&log.text);
         (log, report)
     };
     logs.into_iter().map(read).collect()
 }
 
 /// Returns the known pods of the pool, the affected ones first.
-fn pods(subject: &Subject, seen: &Seen) -> Vec<String> {
+fn pods(subject: &Subject, seen: &SourceFindings) -> Vec<String> {
     let mut pods: Vec<String> = Vec::new();
     let affected = subject.diagnosis.iter().flat_map(|diagnosis| {
         let root = diagnosis.root().map(|root| root.replicas.affected.as_slice()).unwrap_or_default();
@@ -235,7 +235,7 @@ fn pods(subject: &Subject, seen: &Seen) -> Vec<String> {
 }
 
 /// Registers names and secrets with the redactor before it processes free text, whichever file is written first.
-fn learn(redactor: &Redactor, subject: &Subject, seen: &Seen) {
+fn learn(redactor: &Redactor, subject: &Subject, seen: &SourceFindings) {
     subject.request.scope.dimensions.get("namespace").iter().for_each(|name| redactor.learn(Kind::Namespace, name));
     subject.request.scope.replicas.iter().for_each(|name| redactor.learn(Kind::Pod, name));
     for replica in seen.facts.iter().flat_map(|facts| &facts.replicas) {
@@ -253,7 +253,7 @@ fn learn(redactor: &Redactor, subject: &Subject, seen: &Seen) {
     }
     for (answer, _) in &seen.endpoints {
         redactor.learn(Kind::Pod, &answer.target);
-        if let Said::Json(value) = &answer.said {
+        if let AnswerBody::Json(value) = &answer.said {
             redactor.learn_from(value);
         }
     }

@@ -25,22 +25,22 @@ use std::time::Duration;
 
 use crate::alert::Alert;
 use crate::diagnose::{self, Baseline, Diagnosis, NoCluster, Request};
-use crate::exporter::{Reader, Target};
+use crate::exporter::{ExporterReader, ExporterTarget};
 use crate::playbook::Library;
 use crate::prom::Prometheus;
-use crate::render::Words;
-use crate::report::{self, About, Asked, Happened, Report, Window};
+use crate::render::Phrases;
+use crate::report::{self, DiagnosisParameters, Report, ReportSubject, TimelineEvent, Window};
 use crate::store::Incident;
 pub use config::Config;
 pub use files::clean;
 pub use incident::incident_json;
 pub use link::{Links, Refused, own_key};
 pub use make::make;
-pub use progress::{Board, Progress};
-pub use reach::{Configured, Reach};
-pub use shelf::{Draft, Kept, Name, Shelf};
+pub use progress::{Board, BundleProgress};
+pub use reach::{Configured, SourceRegistry};
+pub use shelf::{BundleDirectory, Draft, Name, StoredBundle};
 pub use subject::around;
-pub use workshop::{Bundle, Job, NoBundle, Parts, TIDY, Workshop};
+pub use workshop::{Bundle, BundleService, BundleServiceParts, Job, NoBundle, TIDY};
 
 /// The data sources of a bundle; a source that is `None` is skipped.
 #[derive(Debug, Clone)]
@@ -48,11 +48,11 @@ pub struct Sources {
     /// The playbook library.
     pub library: Arc<Library>,
     /// The phrases for rendered texts.
-    pub words: Arc<Words>,
+    pub words: Arc<Phrases>,
     /// The Prometheus client.
     pub prometheus: Option<Prometheus>,
     /// The reader of engine endpoints, and the targets that are known without Prometheus.
-    pub reader: Option<(Reader, Vec<Target>)>,
+    pub reader: Option<(ExporterReader, Vec<ExporterTarget>)>,
     /// The client of the cluster's API.
     pub kubernetes: Option<crate::kubernetes::Kubernetes>,
     /// The reason why there is no client of the cluster's API, if known.
@@ -79,7 +79,7 @@ pub struct Subject {
     /// The time window that the bundle covers.
     pub window: Window,
     /// The events of the incident from the store.
-    pub happened: Vec<Happened>,
+    pub happened: Vec<TimelineEvent>,
     /// The incident's alerts, or those given by the user.
     pub alerts: Vec<Alert>,
     /// The notification as given by the user, including unparsed fields.
@@ -88,8 +88,8 @@ pub struct Subject {
 
 impl Subject {
     /// Returns the subject of the report.
-    pub fn about(&self) -> About<'_> {
-        let incident = self.incident.as_ref().map(|incident| report::Incident {
+    pub fn about(&self) -> ReportSubject<'_> {
+        let incident = self.incident.as_ref().map(|incident| report::ReportIncident {
             id: incident.id.clone(),
             group_key: incident.group_key.clone(),
             open: incident.open,
@@ -105,12 +105,12 @@ impl Subject {
             acknowledged: incident.acknowledged.clone(),
             impact: incident.impact,
         });
-        About {
+        ReportSubject {
             headline: &self.headline,
             incident,
             alerts: &self.alerts,
             diagnosis: self.diagnosis.as_ref(),
-            asked: Asked {
+            asked: DiagnosisParameters {
                 since: self.request.since,
                 baseline_seconds: match self.request.baseline {
                     Baseline::Earlier(by) => Some(by.as_secs()),
@@ -159,7 +159,7 @@ impl Options {
 
 /// A bundle that was built.
 #[derive(Debug, Clone)]
-pub struct Made {
+pub struct BuiltBundle {
     /// The report, as in `summary.json`.
     pub report: Box<Report>,
     /// The size of the file in bytes.

@@ -6,14 +6,14 @@ use std::time::Instant;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::report::{Part, Stage};
+use crate::report::{ReportPart, Stage};
 
 /// All parts, in the order of the report.
-pub type Board = Vec<Part>;
+pub type Board = Vec<ReportPart>;
 
 /// Something missing from a part; the note of the part shows only the first few.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Missing {
+pub(super) struct MissingItem {
     /// The part's name.
     pub(super) part: &'static str,
     /// A short description of it.
@@ -24,18 +24,18 @@ pub(super) struct Missing {
 
 /// Publishes the state of the parts to watchers; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Progress {
+pub struct BundleProgress {
     board: watch::Sender<Board>,
-    missing: Arc<Mutex<Vec<Missing>>>,
+    missing: Arc<Mutex<Vec<MissingItem>>>,
 }
 
-impl Default for Progress {
+impl Default for BundleProgress {
     fn default() -> Self {
         Self { board: watch::Sender::new(Board::new()), missing: Arc::default() }
     }
 }
 
-impl Progress {
+impl BundleProgress {
     /// Subscribes to changes.
     pub fn watch(&self) -> watch::Receiver<Board> {
         self.board.subscribe()
@@ -48,7 +48,7 @@ impl Progress {
 
     /// Adds the parts as waiting.
     pub fn expect(&self, names: &[&str]) {
-        let waiting = |name: &&str| Part {
+        let waiting = |name: &&str| ReportPart {
             name: (*name).to_owned(),
             stage: Stage::Waiting,
             note: String::new(),
@@ -75,16 +75,16 @@ impl Progress {
 
     /// Records what is missing from a part.
     pub(super) fn lacks(&self, part: &'static str, missing: &[(String, String)]) {
-        let one = |(what, why): &(String, String)| Missing { part, what: what.clone(), why: why.clone() };
+        let one = |(what, why): &(String, String)| MissingItem { part, what: what.clone(), why: why.clone() };
         self.missing.lock().unwrap_or_else(PoisonError::into_inner).extend(missing.iter().map(one));
     }
 
     /// Returns everything that is missing so far.
-    pub(super) fn missing(&self) -> Vec<Missing> {
+    pub(super) fn missing(&self) -> Vec<MissingItem> {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, name: &str, change: impl FnOnce(&mut Part)) {
+    fn set(&self, name: &str, change: impl FnOnce(&mut ReportPart)) {
         self.board.send_modify(|board| {
             if let Some(part) = board.iter_mut().find(|part| part.name == name) {
                 change(part);

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, Source};
-use crate::report::{Measured, Seen};
+use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, ValueSource};
+use crate::report::{Measured, SourceFindings};
 use crate::signal::Unit;
 
 /// One query and its result.
 #[derive(Debug, Serialize)]
-pub(super) struct Query<'a> {
+pub(super) struct BundleQuery<'a> {
     signal: &'a str,
     title: &'a str,
     /// The PromQL; `None` if there was no Prometheus to query.
     query: Option<&'a str>,
     /// The source of the value.
-    source: &'a Source,
+    source: &'a ValueSource,
     value: Option<f64>,
     /// The value for comparison: of the past or the peers; for the report's numbers, before the incident began.
     baseline: Option<f64>,
@@ -34,8 +34,8 @@ pub(super) struct Query<'a> {
 }
 
 /// Lists the queries in the order of the diagnosis; a query used several times is listed once.
-pub(super) fn queries<'a>(diagnosis: Option<&'a Diagnosis>, seen: &'a Seen) -> Vec<Query<'a>> {
-    let mut all: Vec<Query<'a>> = Vec::new();
+pub(super) fn queries<'a>(diagnosis: Option<&'a Diagnosis>, seen: &'a SourceFindings) -> Vec<BundleQuery<'a>> {
+    let mut all: Vec<BundleQuery<'a>> = Vec::new();
     let mut places: BTreeMap<(&str, &str, Option<&str>), usize> = BTreeMap::new();
     for (by, e) in diagnosis.into_iter().flat_map(judged) {
         let key = (e.signal.as_str(), e.when.as_str(), e.query.as_deref());
@@ -65,8 +65,8 @@ fn judged(diagnosis: &Diagnosis) -> impl Iterator<Item = (&str, &EvidenceResult)
     all.chain(diagnosis.ruled_out.iter().filter_map(|out| Some((out.id.as_str(), out.because.as_ref()?))))
 }
 
-fn of_evidence<'a>(by: &'a str, e: &'a EvidenceResult) -> Query<'a> {
-    Query {
+fn of_evidence<'a>(by: &'a str, e: &'a EvidenceResult) -> BundleQuery<'a> {
+    BundleQuery {
         signal: &e.signal,
         title: &e.title,
         query: e.query.as_deref(),
@@ -82,12 +82,12 @@ fn of_evidence<'a>(by: &'a str, e: &'a EvidenceResult) -> Query<'a> {
     }
 }
 
-fn of_number(number: &Measured) -> Query<'_> {
-    Query {
+fn of_number(number: &Measured) -> BundleQuery<'_> {
+    BundleQuery {
         signal: &number.signal,
         title: &number.title,
         query: number.query.as_deref(),
-        source: &Source::Prometheus,
+        source: &ValueSource::Prometheus,
         value: number.during,
         baseline: number.before,
         after: number.after,

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::Sources;
 use crate::alert::Alert;
 use crate::diagnose::LogSources;
-use crate::exporter::{Reader, Target};
+use crate::exporter::{ExporterReader, ExporterTarget};
 use crate::playbook::Library;
 use crate::prom::{Prometheus, choose};
-use crate::render::Words;
+use crate::render::Phrases;
 use crate::{diagnose, exporter};
 
 /// The configuration of the sources.
@@ -24,25 +24,25 @@ pub struct Configured<'a> {
 
 /// The data sources that can be reached.
 #[derive(Debug)]
-pub struct Reach {
+pub struct SourceRegistry {
     library: Arc<Library>,
-    words: Arc<Words>,
+    words: Arc<Phrases>,
     prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
-    reader: Reader,
-    targets: Vec<Target>,
+    reader: ExporterReader,
+    targets: Vec<ExporterTarget>,
     logs: LogSources,
     diagnosing: diagnose::Config,
 }
 
-impl Reach {
+impl SourceRegistry {
     /// Builds the sources; both the service and the command line use this constructor.
     ///
     /// Bundles get their own concurrency limits at every source, so that no diagnosis waits for a bundle.
     pub fn new(
         library: Arc<Library>,
-        words: Arc<Words>,
+        words: Arc<Phrases>,
         prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
-        reader: Reader,
+        reader: ExporterReader,
         logs: LogSources,
         configured: Configured<'_>,
     ) -> Self {
@@ -70,7 +70,7 @@ impl Reach {
 
     /// Returns the sources for these alerts. `remembered` are exporters that Prometheus listed before, `files` are
     /// log files given by the user.
-    pub fn sources(&self, alerts: &[Alert], remembered: Vec<Target>, files: Vec<PathBuf>) -> Sources {
+    pub fn sources(&self, alerts: &[Alert], remembered: Vec<ExporterTarget>, files: Vec<PathBuf>) -> Sources {
         let logs = self.logs.of(alerts);
         let targets = self.targets.iter().cloned().chain(remembered).collect();
         Sources {

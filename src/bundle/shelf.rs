@@ -61,7 +61,7 @@ impl std::fmt::Display for Name {
 
 /// A stored bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredBundle {
     /// Its name.
     pub name: Name,
     /// Its size in bytes.
@@ -70,7 +70,7 @@ pub struct Kept {
 
 /// The bundle directory with its limits.
 #[derive(Debug)]
-pub struct Shelf {
+pub struct BundleDirectory {
     dir: PathBuf,
     keep: Duration,
     keep_bytes: u64,
@@ -79,7 +79,7 @@ pub struct Shelf {
     beside_store: bool,
 }
 
-impl Shelf {
+impl BundleDirectory {
     /// Creates the directory, accessible by its owner only, and removes unfinished bundles of a crash.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl Shelf {
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub fn list(&self, of: Option<&str>) -> io::Result<Vec<Kept>> {
+    pub fn list(&self, of: Option<&str>) -> io::Result<Vec<StoredBundle>> {
         let mut kept = Vec::new();
         for entry in fs::read_dir(&self.dir)?.flatten() {
             let Some(name) = entry.file_name().to_str().and_then(Name::read) else { continue };
@@ -138,7 +138,7 @@ impl Shelf {
             // Links are not followed: we create none here.
             let Ok(data) = fs::symlink_metadata(entry.path()) else { continue };
             if data.is_file() {
-                kept.push(Kept { name, bytes: data.len() });
+                kept.push(StoredBundle { name, bytes: data.len() });
             }
         }
         kept.sort_by(|one, other| (one.name.at, &one.name.of).cmp(&(other.name.at, &other.name.of)));
@@ -154,7 +154,7 @@ impl Shelf {
         let oldest = clock::before(now, self.keep);
         let mut all: u64 = kept.iter().map(|kept| kept.bytes).sum();
         let mut removed = 0;
-        for Kept { name, bytes } in kept {
+        for StoredBundle { name, bytes } in kept {
             if name.at >= oldest && all <= self.keep_bytes {
                 break;
             }
@@ -178,7 +178,7 @@ impl Shelf {
             return Ok(0);
         }
         let (mut removed, mut freed) = (0, 0);
-        for Kept { name, bytes } in self.list(None)? {
+        for StoredBundle { name, bytes } in self.list(None)? {
             match fs::remove_file(self.path(&name)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,

@@ -9,7 +9,7 @@ use crate::clock;
 use crate::diagnose::{self, Scope};
 use crate::facts::Windows;
 use crate::report::{Logged, Window, story};
-use crate::store::{Event, Incident};
+use crate::store::{Incident, IncidentEvent};
 
 impl Subject {
     /// Builds the subject of an incident as of `now`, with `margin` before and after it. A resolved incident is shown
@@ -17,7 +17,7 @@ impl Subject {
     pub fn of_incident(
         incident: Incident,
         headline: String,
-        events: &[Event],
+        events: &[IncidentEvent],
         diagnosing: &diagnose::Config,
         margin: Duration,
         now: Timestamp,

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, error, info, info_span, warn};
 
-use super::shelf::{AT_ONCE, Name, Shelf};
-use super::{BundleError, Config, Links, Options, Progress, Reach, Subject, make};
+use super::shelf::{AT_ONCE, BundleDirectory, Name};
+use super::{BundleError, BundleProgress, Config, Links, Options, SourceRegistry, Subject, make};
 use crate::clock;
 use crate::notify::Notifier;
 use crate::report::Report;
@@ -63,7 +63,7 @@ type Ended = Option<Result<Arc<Bundle>, Arc<NoBundle>>>;
 #[derive(Debug, Clone)]
 pub struct Job {
     /// Its progress.
-    pub progress: Progress,
+    pub progress: BundleProgress,
     ended: watch::Receiver<Ended>,
 }
 
@@ -83,17 +83,17 @@ impl Job {
 
 /// The dependencies of the workshop.
 #[derive(Debug)]
-pub struct Parts {
+pub struct BundleServiceParts {
     /// The store of incidents.
     pub store: Store,
     /// Renders the incident's message.
     pub notifier: Arc<Notifier>,
     /// The data sources.
-    pub reach: Reach,
+    pub reach: SourceRegistry,
     /// The limits.
     pub config: Config,
     /// The bundle directory.
-    pub shelf: Shelf,
+    pub shelf: BundleDirectory,
     /// Creates download links.
     pub links: Links,
     /// Joined at shutdown.
@@ -104,23 +104,23 @@ pub struct Parts {
 
 /// Builds bundles.
 #[derive(Debug)]
-pub struct Workshop {
-    parts: Parts,
+pub struct BundleService {
+    parts: BundleServiceParts,
     slots: Semaphore,
     running: Mutex<BTreeMap<String, Job>>,
 }
 
-impl std::ops::Deref for Workshop {
-    type Target = Parts;
+impl std::ops::Deref for BundleService {
+    type Target = BundleServiceParts;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &BundleServiceParts {
         &self.parts
     }
 }
 
-impl Workshop {
+impl BundleService {
     /// Creates the workshop.
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: BundleServiceParts) -> Self {
         Self { parts, slots: Semaphore::new(AT_ONCE), running: Mutex::default() }
     }
 
@@ -147,7 +147,7 @@ impl Workshop {
             return Err(BundleError::Stopped.into());
         }
         let (tell, ended) = watch::channel(None);
-        let job = Job { progress: Progress::default(), ended };
+        let job = Job { progress: BundleProgress::default(), ended };
         running.insert(incident.to_owned(), job.clone());
         let entry = Entry { workshop: Arc::clone(self), incident: incident.to_owned() };
         let began = Instant::now();
@@ -186,7 +186,7 @@ impl Workshop {
         }
     }
 
-    async fn turn(&self, id: &str, progress: &Progress) -> Result<Bundle, NoBundle> {
+    async fn turn(&self, id: &str, progress: &BundleProgress) -> Result<Bundle, NoBundle> {
         let _slot = self.slots.acquire().await.map_err(|_| BundleError::Stopped)?;
         let incident = self.store.incident(id).await?.ok_or(NoBundle::Gone)?;
         let events = self.store.events(id, EVENTS).await?;
@@ -242,7 +242,7 @@ impl Workshop {
 
 /// An incident's entry among the bundles in progress; removed on drop.
 struct Entry {
-    workshop: Arc<Workshop>,
+    workshop: Arc<BundleService>,
     incident: String,
 }
 

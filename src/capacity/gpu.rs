@@ -49,14 +49,14 @@ const BELIEVED: std::ops::RangeInclusive<f64> = 1e8..=1e14;
 
 /// A GPU's memory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Gpu {
+pub struct GpuModel {
     /// The name, if it was given by name.
     pub name: Option<String>,
     /// The total memory in bytes.
     pub bytes: u64,
 }
 
-impl std::str::FromStr for Gpu {
+impl std::str::FromStr for GpuModel {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

@@ -3,7 +3,7 @@
 //! Computed as in vLLM: blocks are shared by all layers; sliding-window and recurrent layers form groups of their
 //! own, each as large as the smallest group. Source: https://docs.vllm.ai/en/latest/design/hybrid_kv_cache_manager/
 
-use super::model::{Attention, LayerKind, Model};
+use super::model::{Attention, LayerKind, ModelSpec};
 use super::precision::KvDtype;
 
 /// Tokens per block, unless recurrent layers need larger blocks.
@@ -30,7 +30,7 @@ pub struct Cache {
 
 impl Cache {
     /// Computes the cache of the GPU with the most layers; `None` if the model has no attention layers.
-    pub fn new(model: &Model, dtype: KvDtype, tensor: u64, pipeline: u64, batched_tokens: u64) -> Option<Self> {
+    pub fn new(model: &ModelSpec, dtype: KvDtype, tensor: u64, pipeline: u64, batched_tokens: u64) -> Option<Self> {
         let here = |n: u64| n.div_ceil(pipeline);
         let per_layer = match model.attention {
             Attention::Heads { kv_heads, head_dim } => 2 * (kv_heads / tensor).max(1) * head_dim,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Live, Report, SCHEMA, phrases};
-use crate::diagnose::{Observed, Scope};
+use super::{CapacityReport, Live, SCHEMA, phrases};
+use crate::diagnose::{ObserveResult, Scope};
 
 const CAPACITY: &str = "kv_cache_capacity_tokens";
 const PROMPT: &str = "prompt_tokens_mean";
@@ -16,8 +16,8 @@ pub const SIGNALS: [&str; 4] = [CAPACITY, PROMPT, OUTPUT, RUNNING];
 const SAME: std::ops::RangeInclusive<f64> = 0.9..=1.1;
 
 /// Adds the observed metrics to a report, or to an empty one.
-pub fn compare(report: Option<Report>, scope: &Scope, observed: &Observed) -> Report {
-    let mut report = report.unwrap_or_else(|| Report {
+pub fn compare(report: Option<CapacityReport>, scope: &Scope, observed: &ObserveResult) -> CapacityReport {
+    let mut report = report.unwrap_or_else(|| CapacityReport {
         schema: SCHEMA.to_owned(),
         model: None,
         weights: None,

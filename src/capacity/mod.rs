@@ -20,12 +20,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use config::CapacityError;
-pub use gpu::{Gpu, parse_bytes, parse_tokens};
+pub use gpu::{GpuModel, parse_bytes, parse_tokens};
 pub use kv::Cache;
 pub use live::{SIGNALS, compare};
-pub use model::{Attention, LayerKind, Model, Parts, State};
+pub use model::{Attention, LayerKind, ModelSpec, Parts, RecurrentState};
 pub(crate) use phrases::{AS_GIVEN, grouped, size};
-pub use plan::{Deployment, plan};
+pub use plan::{PlannedDeployment, plan};
 pub use precision::{KvDtype, Precision};
 
 /// The version of the JSON output; an incompatible change gets a new name.
@@ -33,7 +33,7 @@ pub const SCHEMA: &str = "llm-diagnose/capacity/v1";
 
 /// The capacity report; parts that were not requested are null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Report {
+pub struct CapacityReport {
     /// [`SCHEMA`].
     pub schema: String,
     /// The model, if its configuration is given.

@@ -50,7 +50,7 @@ pub enum Attention {
 
 /// The state of one recurrent layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct State {
+pub struct RecurrentState {
     /// Number of values in the recurrent state.
     pub numbers: u64,
     /// Bytes per value.
@@ -87,7 +87,7 @@ impl Parts {
 
 /// The properties of a model that determine its memory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Model {
+pub struct ModelSpec {
     /// The architecture's class.
     pub title: String,
     /// The kind of each layer.
@@ -103,7 +103,7 @@ pub struct Model {
     /// Dimension of a token inside the feed-forward layer: of the dense layer, or of the selected experts together.
     pub inner: u64,
     /// The state of a recurrent layer, if any and known.
-    pub state: Option<State>,
+    pub state: Option<RecurrentState>,
     /// Parameters by part; `None` if they cannot be counted from the configuration.
     pub parts: Option<Parts>,
     /// The checkpoint's precision; `None` if it is unknown.
@@ -118,7 +118,7 @@ pub struct Model {
     pub assumed: Vec<String>,
 }
 
-impl Model {
+impl ModelSpec {
     /// Parses a Hugging Face `config.json`.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The sentences in a capacity report.
 
-use super::model::Model;
-use super::plan::Deployment;
+use super::model::ModelSpec;
+use super::plan::PlannedDeployment;
 use super::{Fit, Live};
 use crate::signal::{Unit, format_value};
 
@@ -29,7 +29,7 @@ pub(crate) fn grouped(n: u64) -> String {
     out
 }
 
-pub(super) fn uncountable(model: &Model) -> String {
+pub(super) fn uncountable(model: &ModelSpec) -> String {
     match (&model.parts, &model.precision) {
         (None, _) => format!(
             "the parameters of {} cannot be counted from its configuration: pass the checkpoint's size, such as `--weights 60GiB`",
@@ -57,7 +57,7 @@ pub(super) fn replicated(tensor: u64, kv_heads: u64) -> String {
     )
 }
 
-pub(super) fn assumptions(model: &Model, d: &Deployment, batched: u64, sequences: u64) -> Vec<String> {
+pub(super) fn assumptions(model: &ModelSpec, d: &PlannedDeployment, batched: u64, sequences: u64) -> Vec<String> {
     let mut all = Vec::new();
     if d.reserve_bytes.is_none() {
         all.push(match d.eager {

@@ -1,13 +1,13 @@
 //! Computation of the report from a model and a deployment.
 
 use super::config::{Result, refuse};
-use super::gpu::Gpu;
+use super::gpu::GpuModel;
 use super::kv::Cache;
-use super::model::{Attention, Model};
+use super::model::{Attention, ModelSpec};
 use super::phrases;
 use super::precision::{KvDtype, Precision};
 use super::{
-    Concurrency, Deployed, Fit, KvReport, LayerCounts, ModelReport, ParameterReport, Report, SCHEMA, Share,
+    CapacityReport, Concurrency, Deployed, Fit, KvReport, LayerCounts, ModelReport, ParameterReport, SCHEMA, Share,
     WeightsReport,
 };
 
@@ -31,9 +31,9 @@ const PRECISIONS: [&str; 3] = ["bf16", "fp8", "int4"];
 
 /// The deployment of a model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Deployment {
+pub struct PlannedDeployment {
     /// The GPU; `None` to describe only the model.
-    pub gpu: Option<Gpu>,
+    pub gpu: Option<GpuModel>,
     /// The fraction of its memory that the engine may use, 0..1.
     pub utilization: f64,
     /// Number of GPUs that share each layer.
@@ -64,7 +64,7 @@ pub struct Deployment {
 ///
 /// # Errors
 /// If the deployment is not possible with the model, or a required value is missing.
-pub fn plan(model: &Model, deployment: &Deployment) -> Result<Report> {
+pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<CapacityReport> {
     let d = deployment;
     splits(model, d.tensor, d.pipeline)?;
     let mut assumed = model.assumed.clone();
@@ -87,7 +87,7 @@ pub fn plan(model: &Model, deployment: &Deployment) -> Result<Report> {
     };
     let whole = cache(1, 1)?;
     let here = cache(d.tensor, d.pipeline)?;
-    let mut report = Report {
+    let mut report = CapacityReport {
         schema: SCHEMA.to_owned(),
         model: Some(described(model, longest)),
         weights: weights.as_ref().map(|(bytes, name)| WeightsReport {
@@ -169,12 +169,12 @@ pub fn plan(model: &Model, deployment: &Deployment) -> Result<Report> {
     Ok(report)
 }
 
-fn is_a100(gpu: &Gpu) -> bool {
+fn is_a100(gpu: &GpuModel) -> bool {
     gpu.name.as_ref().is_some_and(|name| name.starts_with("A100"))
 }
 
 /// Checks that the model can be divided among the GPUs, with the same conditions as vLLM.
-fn splits(model: &Model, tensor: u64, pipeline: u64) -> Result<()> {
+fn splits(model: &ModelSpec, tensor: u64, pipeline: u64) -> Result<()> {
     if pipeline > model.layers.len() as u64 {
         return refuse(format!("{} layers cannot be divided among `--pp {pipeline}`", model.layers.len()));
     }
@@ -190,7 +190,7 @@ fn splits(model: &Model, tensor: u64, pipeline: u64) -> Result<()> {
 }
 
 /// Returns the bytes and the precision of all weights.
-fn weights(model: &Model, d: &Deployment) -> Option<(u64, String)> {
+fn weights(model: &ModelSpec, d: &PlannedDeployment) -> Option<(u64, String)> {
     let precision = d.precision.as_ref().or(model.precision.as_ref());
     let name = precision.map(|p| p.name.clone()).unwrap_or_default();
     if let Some(bytes) = d.weights_bytes {
@@ -199,13 +199,13 @@ fn weights(model: &Model, d: &Deployment) -> Option<(u64, String)> {
     Some((precision?.bytes(model.parts.as_ref()?, model.dtype), name))
 }
 
-fn by_precision(model: &Model) -> std::collections::BTreeMap<String, u64> {
+fn by_precision(model: &ModelSpec) -> std::collections::BTreeMap<String, u64> {
     let named = PRECISIONS.iter().filter_map(|name| Some((*name, Precision::named(name)?)));
     let bytes = |precision: &Precision| Some(precision.bytes(model.parts.as_ref()?, model.dtype));
     named.filter_map(|(name, precision)| Some((name.to_owned(), bytes(&precision)?))).collect()
 }
 
-fn described(model: &Model, longest: u64) -> ModelReport {
+fn described(model: &ModelSpec, longest: u64) -> ModelReport {
     use super::model::LayerKind;
     ModelReport {
         architecture: model.title.clone(),
@@ -232,9 +232,9 @@ const KV: &str = "kv_cache";
 
 /// Returns the memory of one GPU by use, in the order of allocation.
 fn memory(
-    model: &Model,
-    d: &Deployment,
-    gpu: &Gpu,
+    model: &ModelSpec,
+    d: &PlannedDeployment,
+    gpu: &GpuModel,
     weights: u64,
     tensor: u64,
     batched: u64,
@@ -268,7 +268,7 @@ fn memory(
 }
 
 /// Returns the weights of the GPU with the most: the first stage has the embedding, the last the output projection.
-fn weights_here(model: &Model, bytes: u64, tensor: u64, pipeline: u64) -> u64 {
+fn weights_here(model: &ModelSpec, bytes: u64, tensor: u64, pipeline: u64) -> u64 {
     if pipeline == 1 {
         return bytes / tensor;
     }

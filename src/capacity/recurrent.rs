@@ -1,10 +1,10 @@
 //! The state of Mamba and linear attention layers.
 
 use super::config::{Config, Result};
-use super::model::{MOST_HEAD_WIDTH as MOST, MOST_HEADS, MOST_WIDTH, State};
+use super::model::{MOST_HEAD_WIDTH as MOST, MOST_HEADS, MOST_WIDTH, RecurrentState};
 
 /// Returns the state and parameters of one recurrent layer; `None` if the configuration does not contain its shape.
-pub(super) fn state(config: &Config, hidden: u64) -> Result<Option<State>> {
+pub(super) fn state(config: &Config, hidden: u64) -> Result<Option<RecurrentState>> {
     if let Some(values) = config.number(&["linear_num_value_heads"], MOST_HEADS)? {
         return gated_delta(config, hidden, values).map(Some);
     }
@@ -15,12 +15,17 @@ pub(super) fn state(config: &Config, hidden: u64) -> Result<Option<State>> {
         let step = config.number(&["mamba_dt_rank"], MOST_WIDTH)?.unwrap_or(hidden.div_ceil(16));
         let parameters =
             hidden * 2 * inner + inner * (step + 2 * size) + step * inner + inner * (hidden + size + kernel);
-        return Ok(Some(State { numbers: inner * size, width: 2, convolution: inner * (kernel - 1), parameters }));
+        return Ok(Some(RecurrentState {
+            numbers: inner * size,
+            width: 2,
+            convolution: inner * (kernel - 1),
+            parameters,
+        }));
     };
     let inner = heads * config.needed(&["mamba_d_head", "mamba_head_dim"], MOST, Some(64))?;
     let groups = config.needed(&["mamba_n_groups", "n_groups"], MOST_HEADS, Some(1))?;
     let mixed = inner + 2 * groups * size;
-    Ok(Some(State {
+    Ok(Some(RecurrentState {
         numbers: inner * size,
         width: 2,
         convolution: mixed * (kernel - 1),
@@ -29,14 +34,14 @@ pub(super) fn state(config: &Config, hidden: u64) -> Result<Option<State>> {
 }
 
 /// Returns the state of gated delta nets (Qwen3-Next and later).
-fn gated_delta(config: &Config, hidden: u64, values: u64) -> Result<State> {
+fn gated_delta(config: &Config, hidden: u64, values: u64) -> Result<RecurrentState> {
     let keys = config.needed(&["linear_num_key_heads"], MOST_HEADS, None)?;
     let key = config.needed(&["linear_key_head_dim"], MOST, None)?;
     let value = config.needed(&["linear_value_head_dim"], MOST, None)?;
     let kernel = config.needed(&["linear_conv_kernel_dim"], MOST, Some(4))?;
     let mixed = 2 * keys * key + values * value;
     let width = if config.text("mamba_ssm_dtype") == Some("float32") { 4 } else { 2 };
-    Ok(State {
+    Ok(RecurrentState {
         numbers: values * value * key,
         width,
         convolution: mixed * (kernel - 1),

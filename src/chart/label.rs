@@ -4,7 +4,7 @@ use super::scene::Area;
 
 /// The labels that are placed in one plot.
 #[derive(Debug, Default)]
-pub(super) struct Labels {
+pub(super) struct ChartLabels {
     placed: Vec<Area>,
     /// Points along all lines, densely spaced.
     busy: Vec<(f32, f32)>,
@@ -18,7 +18,7 @@ fn cell((x, y): &(f32, f32)) -> (i32, i32) {
     ((x / STEP) as i32, (y / STEP) as i32)
 }
 
-impl Labels {
+impl ChartLabels {
     /// Adds a line that labels should not cover.
     pub(super) fn avoid(&mut self, line: &[(f32, f32)]) {
         for pair in line.windows(2) {
@@ -108,7 +108,7 @@ mod tests {
     fn names_keep_off_each_other_and_off_lines_where_they_can() {
         let plot = Area { x: 0.0, y: 0.0, w: 200.0, h: 100.0 };
         let line: Vec<(f32, f32)> = (0..=50).map(|i| (i as f32 * 4.0, 50.0)).collect();
-        let mut labels = Labels::default();
+        let mut labels = ChartLabels::default();
         labels.avoid(&line);
         let placed: Vec<Area> =
             (0..4).filter_map(|_| labels.place(plot, along(&line, plot, 60.0, 12.0), true)).collect();

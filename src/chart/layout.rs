@@ -1,7 +1,7 @@
 //! The layout of a chart: title, numbered legend, and the grid of panels. Pure; shared by both renderers.
 
-use super::scene::{Area, Ink, Scene, Shape};
-use super::{Chart, Mark, Panel, axis, font, plot};
+use super::scene::{Area, DrawnShape, Ink, Scene};
+use super::{Chart, ChartMark, Panel, axis, font, plot};
 
 /// Logical width; the PNG has twice as many pixels, so that it is sharp on a phone.
 pub(super) const WIDTH: f32 = 520.0;
@@ -26,11 +26,11 @@ pub(super) fn scene(chart: &Chart) -> Scene {
     let mut y = MARGIN;
     for line in font::wrap(&font::clean(&chart.title), TITLE, true, inner, 2) {
         y += TITLE + 3.0;
-        shapes.push(Shape::Text { x: MARGIN, y: y - 4.0, text: line, size: TITLE, bold: true, ink: Ink::Text });
+        shapes.push(DrawnShape::Text { x: MARGIN, y: y - 4.0, text: line, size: TITLE, bold: true, ink: Ink::Text });
     }
     for line in font::wrap(&font::clean(&chart.subtitle), SMALL, false, inner, 2) {
         y += LINE;
-        shapes.push(Shape::Text { x: MARGIN, y: y - 2.0, text: line, size: SMALL, bold: false, ink: Ink::Faint });
+        shapes.push(DrawnShape::Text { x: MARGIN, y: y - 2.0, text: line, size: SMALL, bold: false, ink: Ink::Faint });
     }
     let marks = marks(chart);
     y = legend(&marks, y, inner, &mut shapes) + 9.0;
@@ -39,8 +39,8 @@ pub(super) fn scene(chart: &Chart) -> Scene {
         let (first, count) = row;
         let w = (inner - GAP * (count as f32 - 1.0)) / count as f32;
         let row: Vec<&Panel> = panels[first..first + count].iter().collect();
-        let titles: Vec<plot::Heading> = row.iter().map(|panel| plot::heading(panel, w)).collect();
-        let head = titles.iter().map(plot::Heading::height).fold(0.0, f32::max);
+        let titles: Vec<plot::PlotHeading> = row.iter().map(|panel| plot::heading(panel, w)).collect();
+        let head = titles.iter().map(plot::PlotHeading::height).fold(0.0, f32::max);
         let height = head + plot::below_heading(w);
         for (i, (panel, heading)) in row.into_iter().zip(titles).enumerate() {
             let area = Area { x: MARGIN + i as f32 * (w + GAP), y, w, h: height };
@@ -49,7 +49,7 @@ pub(super) fn scene(chart: &Chart) -> Scene {
         y += height + ROW_GAP;
     }
     let height = (y - ROW_GAP + MARGIN - 4.0).max(2.0 * MARGIN + LINE);
-    shapes.insert(0, Shape::Fill { area: Area { x: 0.0, y: 0.0, w: WIDTH, h: height }, ink: Ink::Card });
+    shapes.insert(0, DrawnShape::Fill { area: Area { x: 0.0, y: 0.0, w: WIDTH, h: height }, ink: Ink::Card });
     Scene { width: WIDTH, height, shapes }
 }
 
@@ -65,13 +65,13 @@ fn rows(panels: usize) -> Vec<(usize, usize)> {
 }
 
 /// Returns the marks inside the time range, with their displayed numbers.
-fn marks(chart: &Chart) -> Vec<(String, &Mark)> {
+fn marks(chart: &Chart) -> Vec<(String, &ChartMark)> {
     let inside = chart.marks.iter().filter(|mark| mark.at >= chart.from && mark.at <= chart.to);
     inside.take(MOST_MARKS).enumerate().map(|(i, mark)| ((i + 1).to_string(), mark)).collect()
 }
 
 /// Draws the legend of the marks; returns its bottom.
-fn legend(marks: &[(String, &Mark)], top: f32, inner: f32, shapes: &mut Vec<Shape>) -> f32 {
+fn legend(marks: &[(String, &ChartMark)], top: f32, inner: f32, shapes: &mut Vec<DrawnShape>) -> f32 {
     let (mut x, mut y) = (MARGIN, top);
     for (i, (number, mark)) in marks.iter().enumerate() {
         let before = 2.0 * TAG + 5.0;
@@ -82,14 +82,14 @@ fn legend(marks: &[(String, &Mark)], top: f32, inner: f32, shapes: &mut Vec<Shap
             (x, y) = (MARGIN, y + LINE + 2.0);
         }
         tag(number, x + TAG, y - TAG + 1.0, shapes);
-        shapes.push(Shape::Text { x: x + before, y: y - 2.0, text, size: SMALL, bold: false, ink: Ink::Text });
+        shapes.push(DrawnShape::Text { x: x + before, y: y - 2.0, text, size: SMALL, bold: false, ink: Ink::Text });
         x += w + 14.0;
     }
     y
 }
 
 /// Draws the numbers of the marks above a plot: over their lines, side by side where those are close.
-pub(super) fn tags(marks: &[(String, &Mark)], xs: &[f32], plot: Area, shapes: &mut Vec<Shape>) {
+pub(super) fn tags(marks: &[(String, &ChartMark)], xs: &[f32], plot: Area, shapes: &mut Vec<DrawnShape>) {
     const APART: f32 = 2.0 * TAG + 1.0;
     let mut order: Vec<usize> = (0..marks.len().min(xs.len())).collect();
     order.sort_by(|a, b| xs[*a].total_cmp(&xs[*b]));
@@ -109,9 +109,9 @@ pub(super) fn tags(marks: &[(String, &Mark)], xs: &[f32], plot: Area, shapes: &m
     }
 }
 
-fn tag(number: &str, x: f32, y: f32, shapes: &mut Vec<Shape>) {
-    shapes.push(Shape::Dot { x, y, r: TAG, ink: Ink::Mark });
+fn tag(number: &str, x: f32, y: f32, shapes: &mut Vec<DrawnShape>) {
+    shapes.push(DrawnShape::Dot { x, y, r: TAG, ink: Ink::Mark });
     let half = font::width(number, 9.5, true) / 2.0;
     let text = number.to_owned();
-    shapes.push(Shape::Text { x: x - half, y: y + 3.4, text, size: 9.5, bold: true, ink: Ink::Card });
+    shapes.push(DrawnShape::Text { x: x - half, y: y + 3.4, text, size: 9.5, bold: true, ink: Ink::Card });
 }

@@ -38,12 +38,12 @@ pub struct Chart {
     /// The end of the time range, the right edge.
     pub to: Timestamp,
     /// Moments that every panel marks, numbered in this order.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<ChartMark>,
 }
 
 /// A labelled moment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Mark {
+pub struct ChartMark {
     /// The time of the mark.
     pub at: Timestamp,
     /// The event that began then.
@@ -58,9 +58,9 @@ pub struct Panel {
     /// The unit of all values.
     pub unit: Unit,
     /// The lines; only some of the replicas are drawn if there are many.
-    pub series: Vec<Series>,
+    pub series: Vec<ChartSeries>,
     /// The threshold of the signal, if any.
-    pub threshold: Option<Threshold>,
+    pub threshold: Option<ChartThreshold>,
     /// The normal range, if known.
     pub band: Option<Band>,
     /// The common label of the replicas.
@@ -71,18 +71,18 @@ pub struct Panel {
 
 /// A threshold line.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Threshold {
+pub struct ChartThreshold {
     /// The value in the panel's unit.
     pub value: f64,
     /// The side of the threshold that is bad.
-    pub bad: Side,
+    pub bad: AxisSide,
     /// The label, including the number.
     pub label: String,
 }
 
 /// A side of a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum AxisSide {
     /// Values above the threshold.
     Above,
     /// Values below the threshold.
@@ -100,7 +100,7 @@ pub struct Band {
 
 /// A line.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Series {
+pub struct ChartSeries {
     /// The label, drawn at the line of an outlier, and of a pool if replicas are drawn too.
     pub name: String,
     /// Samples in order of time; a non-finite value is a gap.

@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 
 use super::axis::{self, Axis, HUGE};
-use super::label::{self, Labels};
+use super::label::{self, ChartLabels};
 use super::layout::tags;
-use super::scene::{Area, Ink, Shape};
-use super::{Chart, Mark, Panel, Role, Series, Side, font};
+use super::scene::{Area, DrawnShape, Ink};
+use super::{AxisSide, Chart, ChartMark, ChartSeries, Panel, Role, font};
 use crate::signal::format_value;
 
 const TITLE: f32 = 12.5;
@@ -29,19 +29,19 @@ const GAP: f64 = 2.6;
 
 /// The heading of a panel: the lines of the title and the latest value.
 #[derive(Debug)]
-pub(super) struct Heading {
+pub(super) struct PlotHeading {
     lines: Vec<String>,
     value: Option<(String, Ink)>,
 }
 
-impl Heading {
+impl PlotHeading {
     pub(super) fn height(&self) -> f32 {
         self.lines.len().max(1) as f32 * TITLE_LINE
     }
 }
 
 /// Builds the heading of a panel of width `w`.
-pub(super) fn heading(panel: &Panel, w: f32) -> Heading {
+pub(super) fn heading(panel: &Panel, w: f32) -> PlotHeading {
     // The pool's latest value is the number in the message; without a pool's line, the outlier's is shown.
     let of = |role: Role| panel.series.iter().find(|series| series.role == role);
     let told = of(Role::Pool).or_else(|| of(Role::Outlier));
@@ -51,7 +51,7 @@ pub(super) fn heading(panel: &Panel, w: f32) -> Heading {
         Some((text, ink(series.role)))
     });
     let room = w - value.as_ref().map_or(0.0, |(text, _)| font::width(text, TITLE, true) + 8.0);
-    Heading { lines: font::wrap(&font::clean(&panel.title), TITLE, true, room, 2), value }
+    PlotHeading { lines: font::wrap(&font::clean(&panel.title), TITLE, true, room, 2), value }
 }
 
 /// Returns the height of a panel of this width without its heading.
@@ -120,12 +120,12 @@ fn usual_step(moments: impl Iterator<Item = Timestamp> + Clone) -> f64 {
 /// Draws a panel into `area`, its plot below `head`.
 pub(super) fn panel(
     panel: &Panel,
-    heading: Heading,
+    heading: PlotHeading,
     chart: &Chart,
-    marks: &[(String, &Mark)],
+    marks: &[(String, &ChartMark)],
     area: Area,
     head: f32,
-    shapes: &mut Vec<Shape>,
+    shapes: &mut Vec<DrawnShape>,
 ) {
     write_heading(heading, area, shapes);
     let (drawn, hidden) = drawn(&panel.series);
@@ -145,13 +145,13 @@ pub(super) fn panel(
     let frame = Frame { plot, axis: &axis, from: chart.from, to: chart.to };
     axes(&frame, area, shapes);
     let xs: Vec<f32> = marks.iter().map(|(_, mark)| frame.x(mark.at)).collect();
-    let mut labels = Labels::default();
+    let mut labels = ChartLabels::default();
     beyond(panel, &frame, shapes);
     let normal = normal(panel, &frame, shapes);
     for x in &xs {
         let points = vec![(*x, plot.y), (*x, plot.bottom())];
         labels.avoid(&points);
-        shapes.push(Shape::Line { points, width: 1.1, dash: &[2.0, 2.0], ink: Ink::Mark });
+        shapes.push(DrawnShape::Line { points, width: 1.1, dash: &[2.0, 2.0], ink: Ink::Mark });
     }
     let mut names = lines(panel, &drawn, &frame, &mut labels, shapes);
     names.extend(others(panel, &drawn, hidden, &frame));
@@ -163,14 +163,14 @@ pub(super) fn panel(
     tags(marks, &xs, plot, shapes);
 }
 
-fn write_heading(heading: Heading, area: Area, shapes: &mut Vec<Shape>) {
+fn write_heading(heading: PlotHeading, area: Area, shapes: &mut Vec<DrawnShape>) {
     for (i, text) in heading.lines.into_iter().enumerate() {
         let y = area.y + TITLE_LINE * (i as f32 + 1.0) - 4.0;
-        shapes.push(Shape::Text { x: area.x, y, text, size: TITLE, bold: true, ink: Ink::Text });
+        shapes.push(DrawnShape::Text { x: area.x, y, text, size: TITLE, bold: true, ink: Ink::Text });
     }
     if let Some((text, ink)) = heading.value {
         let x = area.right() - font::width(&text, TITLE, true);
-        shapes.push(Shape::Text { x, y: area.y + TITLE_LINE - 4.0, text, size: TITLE, bold: true, ink });
+        shapes.push(DrawnShape::Text { x, y: area.y + TITLE_LINE - 4.0, text, size: TITLE, bold: true, ink });
     }
 }
 
@@ -194,10 +194,10 @@ impl Name {
 /// Draws the lines; returns the labels of pool and outliers, the most important first.
 fn lines(
     panel: &Panel,
-    drawn: &[&Series],
+    drawn: &[&ChartSeries],
     frame: &Frame<'_>,
-    labels: &mut Labels,
-    shapes: &mut Vec<Shape>,
+    labels: &mut ChartLabels,
+    shapes: &mut Vec<DrawnShape>,
 ) -> Vec<Name> {
     let mut names = Vec::new();
     for series in drawn {
@@ -218,8 +218,9 @@ fn longest(runs: Vec<Vec<(f32, f32)>>) -> Option<Vec<(f32, f32)>> {
 }
 
 /// Returns the common label of the thin lines, if there are thick lines too or some are left out.
-fn others(panel: &Panel, drawn: &[&Series], hidden: usize, frame: &Frame<'_>) -> Option<Name> {
-    let (thin, thick): (Vec<&Series>, Vec<&Series>) = drawn.iter().partition(|series| series.role == Role::Replica);
+fn others(panel: &Panel, drawn: &[&ChartSeries], hidden: usize, frame: &Frame<'_>) -> Option<Name> {
+    let (thin, thick): (Vec<&ChartSeries>, Vec<&ChartSeries>) =
+        drawn.iter().partition(|series| series.role == Role::Replica);
     let line = thin.iter().filter_map(|series| longest(frame.runs(&series.points))).max_by_key(Vec::len)?;
     match (hidden, thick.is_empty()) {
         (0, true) => None,
@@ -230,28 +231,28 @@ fn others(panel: &Panel, drawn: &[&Series], hidden: usize, frame: &Frame<'_>) ->
 
 /// Returns the lines in drawing order, thin ones first, and the number of thin lines left out. The drawn ones are
 /// spread evenly over the latest values, so that the range of all replicas stays visible.
-fn drawn(series: &[Series]) -> (Vec<&Series>, usize) {
-    let newest = |s: &Series| s.points.iter().rev().map(|(_, v)| *v).find(|v| v.is_finite()).unwrap_or(f64::MIN);
-    let mut thin: Vec<&Series> = series.iter().filter(|s| s.role == Role::Replica).collect();
+fn drawn(series: &[ChartSeries]) -> (Vec<&ChartSeries>, usize) {
+    let newest = |s: &ChartSeries| s.points.iter().rev().map(|(_, v)| *v).find(|v| v.is_finite()).unwrap_or(f64::MIN);
+    let mut thin: Vec<&ChartSeries> = series.iter().filter(|s| s.role == Role::Replica).collect();
     let hidden = thin.len().saturating_sub(MOST_THIN);
     if hidden > 0 {
         thin.sort_by(|a, b| newest(a).total_cmp(&newest(b)));
         thin = (0..MOST_THIN).map(|i| thin[i * (thin.len() - 1) / (MOST_THIN - 1)]).collect();
     }
-    let mut thick: Vec<&Series> = series.iter().filter(|s| s.role != Role::Replica).collect();
+    let mut thick: Vec<&ChartSeries> = series.iter().filter(|s| s.role != Role::Replica).collect();
     thick.sort_by_key(|s| s.role);
     thin.extend(thick);
     (thin, hidden)
 }
 
-fn axes(frame: &Frame<'_>, area: Area, shapes: &mut Vec<Shape>) {
+fn axes(frame: &Frame<'_>, area: Area, shapes: &mut Vec<DrawnShape>) {
     let plot = frame.plot;
     for (value, label) in &frame.axis.ticks {
         let y = frame.y(*value);
         let points = vec![(plot.x, y), (plot.right(), y)];
-        shapes.push(Shape::Line { points, width: 0.8, dash: &[], ink: Ink::Grid });
+        shapes.push(DrawnShape::Line { points, width: 0.8, dash: &[], ink: Ink::Grid });
         let x = plot.x - 5.0 - font::width(label, SMALL, false);
-        shapes.push(Shape::Text { x, y: y + 3.6, text: label.clone(), size: SMALL, bold: false, ink: Ink::Faint });
+        shapes.push(DrawnShape::Text { x, y: y + 3.6, text: label.clone(), size: SMALL, bold: false, ink: Ink::Faint });
     }
     let mut free = area.x;
     for (at, label) in axis::times(frame.from, frame.to, (plot.w / 46.0) as usize) {
@@ -262,27 +263,27 @@ fn axes(frame: &Frame<'_>, area: Area, shapes: &mut Vec<Shape>) {
         }
         free = x + w + 6.0;
         let points = vec![(frame.x(at), plot.bottom()), (frame.x(at), plot.bottom() + 3.0)];
-        shapes.push(Shape::Line { points, width: 0.8, dash: &[], ink: Ink::Faint });
+        shapes.push(DrawnShape::Line { points, width: 0.8, dash: &[], ink: Ink::Faint });
         let y = plot.bottom() + FOOT - 3.5;
-        shapes.push(Shape::Text { x, y, text: label, size: SMALL, bold: false, ink: Ink::Faint });
+        shapes.push(DrawnShape::Text { x, y, text: label, size: SMALL, bold: false, ink: Ink::Faint });
     }
 }
 
 /// Shades the bad side of the threshold.
-fn beyond(panel: &Panel, frame: &Frame<'_>, shapes: &mut Vec<Shape>) {
+fn beyond(panel: &Panel, frame: &Frame<'_>, shapes: &mut Vec<DrawnShape>) {
     let Some(threshold) = panel.threshold.as_ref().filter(|t| t.value.is_finite()) else { return };
     let (plot, y) = (frame.plot, frame.y(threshold.value));
     let (top, bottom) = match threshold.bad {
-        Side::Above => (plot.y, y),
-        Side::Below => (y, plot.bottom()),
+        AxisSide::Above => (plot.y, y),
+        AxisSide::Below => (y, plot.bottom()),
     };
     if bottom > top {
-        shapes.push(Shape::Fill { area: Area { y: top, h: bottom - top, ..plot }, ink: Ink::Beyond });
+        shapes.push(DrawnShape::Fill { area: Area { y: top, h: bottom - top, ..plot }, ink: Ink::Beyond });
     }
 }
 
 /// Draws the normal range; returns its upper edge, where its label goes.
-fn normal(panel: &Panel, frame: &Frame<'_>, shapes: &mut Vec<Shape>) -> Option<Vec<(f32, f32)>> {
+fn normal(panel: &Panel, frame: &Frame<'_>, shapes: &mut Vec<DrawnShape>) -> Option<Vec<(f32, f32)>> {
     let band = panel.band.as_ref()?;
     let edge = |pick: fn(f64, f64) -> f64| -> Vec<(Timestamp, f64)> {
         let valid = band.points.iter().filter(|(_, low, high)| low.is_finite() && high.is_finite());
@@ -293,16 +294,16 @@ fn normal(panel: &Panel, frame: &Frame<'_>, shapes: &mut Vec<Shape>) -> Option<V
         let level = up.iter().zip(low).all(|(a, b)| (a.1 - b.1).abs() < 1.0);
         if level {
             let points = up.clone();
-            shapes.push(Shape::Line { points, width: 1.6, dash: &[1.5, 2.5], ink: Ink::NormalName });
+            shapes.push(DrawnShape::Line { points, width: 1.6, dash: &[1.5, 2.5], ink: Ink::NormalName });
         } else {
             let points = up.iter().chain(low.iter().rev()).copied().collect();
-            shapes.push(Shape::Polygon { points, ink: Ink::Normal });
+            shapes.push(DrawnShape::Polygon { points, ink: Ink::Normal });
         }
     }
     upper.into_iter().max_by_key(Vec::len)
 }
 
-fn draw(role: Role, runs: &[Vec<(f32, f32)>], shapes: &mut Vec<Shape>) {
+fn draw(role: Role, runs: &[Vec<(f32, f32)>], shapes: &mut Vec<DrawnShape>) {
     let width: f32 = match role {
         Role::Replica => 0.9,
         Role::Pool => 1.9,
@@ -310,24 +311,30 @@ fn draw(role: Role, runs: &[Vec<(f32, f32)>], shapes: &mut Vec<Shape>) {
     };
     for run in runs {
         match run.as_slice() {
-            [(x, y)] => shapes.push(Shape::Dot { x: *x, y: *y, r: width.max(1.5), ink: ink(role) }),
-            _ => shapes.push(Shape::Line { points: run.clone(), width, dash: &[], ink: ink(role) }),
+            [(x, y)] => shapes.push(DrawnShape::Dot { x: *x, y: *y, r: width.max(1.5), ink: ink(role) }),
+            _ => shapes.push(DrawnShape::Line { points: run.clone(), width, dash: &[], ink: ink(role) }),
         }
     }
 }
 
-fn named_limit(panel: &Panel, frame: &Frame<'_>, labels: &mut Labels, shapes: &mut Vec<Shape>) {
+fn named_limit(panel: &Panel, frame: &Frame<'_>, labels: &mut ChartLabels, shapes: &mut Vec<DrawnShape>) {
     let Some(threshold) = panel.threshold.as_ref().filter(|t| t.value.is_finite()) else { return };
     let (plot, y) = (frame.plot, frame.y(threshold.value));
     let points = vec![(plot.x, y), (plot.right(), y)];
     labels.avoid(&points);
     let name = Name::new(&threshold.label, Ink::Limit, points.clone());
-    shapes.push(Shape::Line { points, width: 1.5, dash: &[6.0, 3.0], ink: Ink::Limit });
+    shapes.push(DrawnShape::Line { points, width: 1.5, dash: &[6.0, 3.0], ink: Ink::Limit });
     put(&name, plot, labels, |w| label::level(y, plot, w, NAME), shapes);
 }
 
 /// Draws a label at the best of its positions.
-fn put(name: &Name, plot: Area, labels: &mut Labels, places: impl Fn(f32) -> Vec<Area>, shapes: &mut Vec<Shape>) {
+fn put(
+    name: &Name,
+    plot: Area,
+    labels: &mut ChartLabels,
+    places: impl Fn(f32) -> Vec<Area>,
+    shapes: &mut Vec<DrawnShape>,
+) {
     if name.text.is_empty() {
         return;
     }
@@ -336,6 +343,6 @@ fn put(name: &Name, plot: Area, labels: &mut Labels, places: impl Fn(f32) -> Vec
     let w = font::width(&text, SMALL, bold) + 4.0;
     // A threshold's label stays at its line; other labels have the colour of their line.
     if let Some(area) = labels.place(plot, places(w), ink != Ink::Limit) {
-        shapes.push(Shape::Text { x: area.x + 2.0, y: area.bottom() - 3.2, text, size: SMALL, bold, ink });
+        shapes.push(DrawnShape::Text { x: area.x + 2.0, y: area.bottom() - 3.2, text, size: SMALL, bold, ink });
     }
 }

@@ -8,7 +8,7 @@ use tiny_skia::{
     StrokeDash, Transform,
 };
 
-use super::scene::{Area, Ink, Scene, Shape};
+use super::scene::{Area, DrawnShape, Ink, Scene};
 use super::{Chart, font, layout};
 
 /// Physical pixels per logical pixel: sharp on a phone and on a high-resolution screen.
@@ -56,20 +56,20 @@ fn draw(scene: &Scene) -> Pixmap {
     map
 }
 
-fn add(map: &mut Pixmap, shape: &Shape) {
+fn add(map: &mut Pixmap, shape: &DrawnShape) {
     let zoom = Transform::from_scale(SCALE, SCALE);
     match shape {
-        Shape::Fill { area: Area { x, y, w, h }, ink } => {
+        DrawnShape::Fill { area: Area { x, y, w, h }, ink } => {
             if let Some(rect) = Rect::from_xywh(*x, *y, *w, *h) {
                 map.fill_rect(rect, &paint(*ink), zoom, None);
             }
         }
-        Shape::Polygon { points, ink } => {
+        DrawnShape::Polygon { points, ink } => {
             if let Some(path) = path(points, true) {
                 map.fill_path(&path, &paint(*ink), FillRule::Winding, zoom, None);
             }
         }
-        Shape::Line { points, width, dash, ink } => {
+        DrawnShape::Line { points, width, dash, ink } => {
             let stroke = Stroke {
                 width: *width,
                 line_cap: if dash.is_empty() { LineCap::Round } else { LineCap::Butt },
@@ -81,12 +81,12 @@ fn add(map: &mut Pixmap, shape: &Shape) {
                 map.stroke_path(&path, &paint(*ink), &stroke, zoom, None);
             }
         }
-        Shape::Dot { x, y, r, ink } => {
+        DrawnShape::Dot { x, y, r, ink } => {
             if let Some(circle) = PathBuilder::from_circle(*x, *y, *r) {
                 map.fill_path(&circle, &paint(*ink), FillRule::Winding, zoom, None);
             }
         }
-        Shape::Text { x, y, text, size, bold, ink } => write(map, (*x, *y), text, *size, *bold, *ink),
+        DrawnShape::Text { x, y, text, size, bold, ink } => write(map, (*x, *y), text, *size, *bold, *ink),
     }
 }
 

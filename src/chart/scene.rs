@@ -58,7 +58,7 @@ impl Area {
 
 /// A shape.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Shape {
+pub(super) enum DrawnShape {
     /// A filled rectangle.
     Fill { area: Area, ink: Ink },
     /// A filled polygon.
@@ -76,5 +76,5 @@ pub(super) enum Shape {
 pub(super) struct Scene {
     pub(super) width: f32,
     pub(super) height: f32,
-    pub(super) shapes: Vec<Shape>,
+    pub(super) shapes: Vec<DrawnShape>,
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::scene::{Area, Ink, Shape};
+use super::scene::{Area, DrawnShape, Ink};
 use super::{Chart, alt, font, layout};
 
 /// Renders a chart as an `<svg>` element for use in HTML or alone.
@@ -49,10 +49,10 @@ fn filled(ink: Ink) -> String {
     if opacity < 1.0 { format!("fill=\"{colour}\" fill-opacity=\"{opacity}\"") } else { format!("fill=\"{colour}\"") }
 }
 
-fn add(out: &mut String, shape: &Shape) {
+fn add(out: &mut String, shape: &DrawnShape) {
     // Writing into a String does not fail.
     let _ = match shape {
-        Shape::Fill { area: Area { x, y, w, h }, ink } => writeln!(
+        DrawnShape::Fill { area: Area { x, y, w, h }, ink } => writeln!(
             out,
             "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" {}/>",
             number(*x),
@@ -61,8 +61,8 @@ fn add(out: &mut String, shape: &Shape) {
             number(*h),
             filled(*ink)
         ),
-        Shape::Polygon { points, ink } => writeln!(out, "<polygon points=\"{}\" {}/>", list(points), filled(*ink)),
-        Shape::Line { points, width, dash, ink } => {
+        DrawnShape::Polygon { points, ink } => writeln!(out, "<polygon points=\"{}\" {}/>", list(points), filled(*ink)),
+        DrawnShape::Line { points, width, dash, ink } => {
             let (colour, opacity) = colour(*ink);
             let dashes = match dash {
                 [] => " stroke-linecap=\"round\"".to_owned(),
@@ -78,7 +78,7 @@ fn add(out: &mut String, shape: &Shape) {
                 number(*width)
             )
         }
-        Shape::Dot { x, y, r, ink } => {
+        DrawnShape::Dot { x, y, r, ink } => {
             // A mark's number must be readable on its circle whatever the page's colours are: draw the circle as a
             // ring.
             let look = match ink {
@@ -87,7 +87,7 @@ fn add(out: &mut String, shape: &Shape) {
             };
             writeln!(out, "<circle cx=\"{}\" cy=\"{}\" r=\"{}\" {look}/>", number(*x), number(*y), number(*r))
         }
-        Shape::Text { x, y, text, size, bold, ink } => {
+        DrawnShape::Text { x, y, text, size, bold, ink } => {
             let ink = if *ink == Ink::Card { Ink::Text } else { *ink };
             let weight = if *bold { " font-weight=\"bold\"" } else { "" };
             writeln!(

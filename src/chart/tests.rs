@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::png::SCALE;
-use super::scene::{Area, Ink, Scene, Shape};
+use super::scene::{Area, DrawnShape, Ink, Scene};
 use super::*;
 use crate::clock;
 
@@ -11,11 +11,11 @@ fn at(minute: usize) -> Timestamp {
     clock::after(Timestamp::from_second(1_790_000_000).unwrap(), Duration::from_secs(60 * minute as u64))
 }
 
-fn series(name: &str, role: Role, value: impl Fn(usize) -> f64) -> Series {
-    Series { name: name.to_owned(), role, points: (0..60).map(|i| (at(i), value(i))).collect() }
+fn series(name: &str, role: Role, value: impl Fn(usize) -> f64) -> ChartSeries {
+    ChartSeries { name: name.to_owned(), role, points: (0..60).map(|i| (at(i), value(i))).collect() }
 }
 
-fn panel(title: &str, unit: Unit, series: Vec<Series>) -> Panel {
+fn panel(title: &str, unit: Unit, series: Vec<ChartSeries>) -> Panel {
     Panel {
         title: title.to_owned(),
         unit,
@@ -41,12 +41,12 @@ fn typical(panels: usize) -> Chart {
             lines.push(series("vllm-llama-8b-6f9c-1", Role::Outlier, step(0.5, 9.0)));
         }
         let mut panel = panel("inter-token latency p99", Unit::Seconds, lines);
-        panel.threshold = Some(Threshold { value: 1.5, bad: Side::Above, label: "limit 1.5 s".to_owned() });
+        panel.threshold = Some(ChartThreshold { value: 1.5, bad: AxisSide::Above, label: "limit 1.5 s".to_owned() });
         let points = (0..60).map(|i| (at(i), 0.3, 0.6)).collect();
         panel.band = Some(Band { label: "yesterday".to_owned(), points });
         panel
     };
-    let mark = |minute, label: &str| Mark { at: at(minute), label: label.to_owned() };
+    let mark = |minute, label: &str| ChartMark { at: at(minute), label: label.to_owned() };
     Chart {
         title: "First tokens come late ← KV cache is exhausted ← prompts became longer".to_owned(),
         subtitle: "llama-8b · llm · 2026-11-20 13:20–14:20 UTC".to_owned(),
@@ -59,15 +59,15 @@ fn typical(panels: usize) -> Chart {
 
 /// Charts of all kinds of odd data.
 fn odd() -> Vec<Chart> {
-    let many = |n: usize| -> Vec<Series> {
+    let many = |n: usize| -> Vec<ChartSeries> {
         let name = |i| format!("vllm-{i}-{}", "x".repeat(300));
         let outlier = series(&"outlier".repeat(80), Role::Outlier, step(1.0, 9.0));
         (0..n).map(|i| series(&name(i), Role::Replica, move |m| (m * i) as f64)).chain([outlier]).collect()
     };
     let lines = vec![
         vec![],
-        vec![Series { name: String::new(), points: vec![], role: Role::Pool }],
-        vec![Series { name: "one".to_owned(), points: vec![(at(30), 4.0)], role: Role::Pool }],
+        vec![ChartSeries { name: String::new(), points: vec![], role: Role::Pool }],
+        vec![ChartSeries { name: "one".to_owned(), points: vec![(at(30), 4.0)], role: Role::Pool }],
         vec![series("level", Role::Pool, |_| 3.0)],
         vec![series("zero", Role::Outlier, |_| 0.0)],
         vec![series("none", Role::Pool, |_| f64::NAN)],
@@ -78,7 +78,11 @@ fn odd() -> Vec<Chart> {
         many(500),
         (0..40).map(|i| series(&format!("outlier {i}"), Role::Outlier, move |m| (m + i) as f64)).collect(),
         (0..500).map(|i| series("thin", Role::Replica, move |m| (m + i) as f64)).collect(),
-        vec![Series { name: "back".into(), points: (0..60).rev().map(|i| (at(i), 1.0)).collect(), role: Role::Pool }],
+        vec![ChartSeries {
+            name: "back".into(),
+            points: (0..60).rev().map(|i| (at(i), 1.0)).collect(),
+            role: Role::Pool,
+        }],
     ];
     let units = [Unit::Seconds, Unit::Ratio, Unit::Bytes, Unit::Count, Unit::Hertz];
     let mut charts: Vec<Chart> = lines
@@ -95,10 +99,10 @@ fn odd() -> Vec<Chart> {
     for panel in &mut hostile.panels {
         (panel.title, panel.others, panel.says) = (evil.to_owned(), evil.repeat(9), evil.to_owned());
         panel.series.iter_mut().for_each(|series| series.name = evil.to_owned());
-        panel.threshold = Some(Threshold { value: f64::NAN, bad: Side::Below, label: evil.to_owned() });
+        panel.threshold = Some(ChartThreshold { value: f64::NAN, bad: AxisSide::Below, label: evil.to_owned() });
         panel.band = Some(Band { label: evil.to_owned(), points: vec![(at(3), f64::NAN, 1.0), (at(9), 2.0, 1.0)] });
     }
-    hostile.marks = (0..30).map(|i| Mark { at: at(58 + i % 3), label: evil.repeat(i) }).collect();
+    hostile.marks = (0..30).map(|i| ChartMark { at: at(58 + i % 3), label: evil.repeat(i) }).collect();
     charts.push(hostile);
     charts.push(typical(20));
     charts.push(Chart { title: String::new(), subtitle: String::new(), marks: Vec::new(), ..typical(0) });
@@ -109,16 +113,16 @@ fn odd() -> Vec<Chart> {
 }
 
 fn texts(scene: &Scene) -> Vec<(Area, &str)> {
-    let of = |shape: &'_ Shape| match shape {
-        Shape::Text { x, y, text, size, bold, .. } => {
+    let of = |shape: &'_ DrawnShape| match shape {
+        DrawnShape::Text { x, y, text, size, bold, .. } => {
             let w = font::width(text, *size, *bold);
             Some(Area { x: *x, y: y - size * 0.75, w, h: size * 0.95 })
         }
         _ => None,
     };
-    let text = |shape: &'_ Shape| matches!(shape, Shape::Text { .. });
+    let text = |shape: &'_ DrawnShape| matches!(shape, DrawnShape::Text { .. });
     let words = scene.shapes.iter().filter_map(|shape| match shape {
-        Shape::Text { text, .. } => Some(text.as_str()),
+        DrawnShape::Text { text, .. } => Some(text.as_str()),
         _ => None,
     });
     scene.shapes.iter().filter(|shape| text(shape)).filter_map(of).zip(words).collect()
@@ -150,10 +154,12 @@ fn no_shape_leaves_the_picture() {
         let all = Area { x: 0.0, y: 0.0, w: scene.width, h: scene.height };
         for shape in &scene.shapes {
             let inside = match shape {
-                Shape::Fill { area, .. } => all.contains(area),
-                Shape::Polygon { points, .. } | Shape::Line { points, .. } => points.iter().all(|p| all.holds(*p)),
-                Shape::Dot { x, y, .. } => all.holds((*x, *y)),
-                Shape::Text { .. } => true,
+                DrawnShape::Fill { area, .. } => all.contains(area),
+                DrawnShape::Polygon { points, .. } | DrawnShape::Line { points, .. } => {
+                    points.iter().all(|p| all.holds(*p))
+                }
+                DrawnShape::Dot { x, y, .. } => all.holds((*x, *y)),
+                DrawnShape::Text { .. } => true,
             };
             assert!(inside, "{shape:?}");
         }
@@ -177,7 +183,7 @@ fn of_five_hundred_replicas_some_are_drawn_and_the_rest_is_counted() {
         .shapes
         .iter()
         .filter_map(|shape| match shape {
-            Shape::Line { points, ink: Ink::Replica, .. } => Some(points[0].1),
+            DrawnShape::Line { points, ink: Ink::Replica, .. } => Some(points[0].1),
             _ => None,
         })
         .collect();
@@ -195,7 +201,7 @@ fn a_gap_in_the_data_is_a_gap_in_the_line() {
     line.points.truncate(48);
     let chart = Chart { panels: vec![panel("queue", Unit::Count, vec![line])], marks: Vec::new(), ..typical(0) };
     let scene = layout::scene(&chart);
-    let runs = scene.shapes.iter().filter(|shape| matches!(shape, Shape::Line { ink: Ink::Pool, .. })).count();
+    let runs = scene.shapes.iter().filter(|shape| matches!(shape, DrawnShape::Line { ink: Ink::Pool, .. })).count();
     assert_eq!(runs, 2, "one missed point is joined, ten are not");
 }
 
@@ -220,7 +226,7 @@ fn the_picture_is_small_and_shows_what_was_laid_out() {
         [pixels[i], pixels[i + 1], pixels[i + 2]]
     };
     let limit = scene.shapes.iter().find_map(|shape| match shape {
-        Shape::Line { points, ink: Ink::Limit, .. } => Some(points[0]),
+        DrawnShape::Line { points, ink: Ink::Limit, .. } => Some(points[0]),
         _ => None,
     });
     let (x, y) = limit.unwrap();

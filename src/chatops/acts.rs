@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{error, info, warn};
 
-use super::authority::{Power, Refusal, may};
-use super::forms::{self, About};
+use super::authority::{Denial, Power, may};
+use super::forms::{self, ModalMetadata};
 use super::talk::{say, tell};
 use super::{Desk, digest, escalate, feedback, silence_form, silences, verify};
 use crate::clock;
 use crate::render::{Act, Line, MENU};
-use crate::slack::{Ack, Inbound, What};
+use crate::slack::{Ack, SlackAction, SlackRequest};
 use crate::store::{AuditEntry, AuditResult, Incident, StoreError};
 
 /// The longest accepted button value: an incident's id (a ULID) and a step's hash fit.
@@ -21,7 +21,7 @@ const VALUE_CHARS: usize = 100;
 const ID_CHARS: usize = 40;
 
 /// Handles a button press.
-pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &str) {
+pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, action: &str, value: &str) {
     // The value of a menu option holds the action and the value of the button that it stands for.
     let (action, value) = match value.split_once(' ') {
         Some(chosen) if action == MENU => chosen,
@@ -74,10 +74,10 @@ fn power(act: Act) -> Power {
 }
 
 /// Handles a submitted modal.
-pub(super) async fn submit(desk: &Arc<Desk>, mut inbound: Inbound, slot: OwnedSemaphorePermit) -> Ack {
-    let What::Submit { form, about, values } = inbound.what.clone() else { return Ack::Received };
+pub(super) async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, slot: OwnedSemaphorePermit) -> Ack {
+    let SlackAction::Submit { form, about, values } = inbound.what.clone() else { return Ack::Received };
     let refused = |key: &str| Ack::View(forms::notice(&desk.words, desk.words.line(key, &[])));
-    let Some(about) = About::read(&about) else {
+    let Some(about) = ModalMetadata::read(&about) else {
         desk.metrics.act("unknown", "refused");
         return refused("act-unknown");
     };
@@ -110,7 +110,7 @@ pub(super) async fn submit(desk: &Arc<Desk>, mut inbound: Inbound, slot: OwnedSe
 }
 
 /// Checks that the user has this power.
-pub(super) async fn decide(desk: &Desk, inbound: &Inbound, power: Power) -> Result<(), Refusal> {
+pub(super) async fn decide(desk: &Desk, inbound: &SlackRequest, power: Power) -> Result<(), Denial> {
     let facts = desk.people.facts(&desk.slack, inbound, &desk.config).await;
     may(&inbound.who, &facts, &inbound.place, power, &desk.config.act)
 }
@@ -121,10 +121,16 @@ fn plausible(id: &str) -> Option<&str> {
 }
 
 /// Returns true if the user has this power; otherwise replies with the refusal, audits and counts it.
-pub(super) async fn permit(desk: &Desk, inbound: &Inbound, what: &str, incident: Option<&str>, power: Power) -> bool {
+pub(super) async fn permit(
+    desk: &Desk,
+    inbound: &SlackRequest,
+    what: &str,
+    incident: Option<&str>,
+    power: Power,
+) -> bool {
     let Err(refusal) = decide(desk, inbound, power).await else { return true };
     write_refusal(desk, inbound, what, incident, refusal).await;
-    if refusal != Refusal::Bot {
+    if refusal != Denial::Bot {
         say(desk, inbound, refusal.key()).await;
     }
     false
@@ -133,7 +139,7 @@ pub(super) async fn permit(desk: &Desk, inbound: &Inbound, what: &str, incident:
 /// Like [`permit`], for a form: the returned view with the refusal replaces the form.
 pub(super) async fn permitted(
     desk: &Desk,
-    inbound: &Inbound,
+    inbound: &SlackRequest,
     what: &str,
     incident: Option<&str>,
     power: Power,
@@ -143,7 +149,7 @@ pub(super) async fn permitted(
     Err(Ack::View(forms::notice(&desk.words, desk.words.line(refusal.key(), &[]))))
 }
 
-async fn write_refusal(desk: &Desk, inbound: &Inbound, what: &str, incident: Option<&str>, refusal: Refusal) {
+async fn write_refusal(desk: &Desk, inbound: &SlackRequest, what: &str, incident: Option<&str>, refusal: Denial) {
     info!(user = inbound.who.user, what, why = refusal.as_str(), "refused somebody");
     desk.metrics.act(what, AuditResult::Refused.as_str());
     let incident = incident.and_then(plausible);
@@ -155,7 +161,7 @@ async fn write_refusal(desk: &Desk, inbound: &Inbound, what: &str, incident: Opt
 }
 
 /// Finds the incident of a button; tells the user when it no longer exists.
-pub(super) async fn find(desk: &Desk, inbound: &Inbound, what: &str, id: &str) -> Option<Incident> {
+pub(super) async fn find(desk: &Desk, inbound: &SlackRequest, what: &str, id: &str) -> Option<Incident> {
     let key = match known(desk, id).await {
         Ok(incident) => return Some(incident),
         Err(key) => key,
@@ -184,7 +190,7 @@ pub(super) struct Attempt {
 
 impl Attempt {
     /// Writes the audit entry. `None` if that fails: the act is not carried out, and the user is told.
-    pub(super) async fn begin(desk: &Desk, inbound: &Inbound, what: &str, incident: Option<&str>) -> Option<Self> {
+    pub(super) async fn begin(desk: &Desk, inbound: &SlackRequest, what: &str, incident: Option<&str>) -> Option<Self> {
         let entry = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
         let written = desk.store.audit(&entry).await.map(|()| true);
         Self::written(desk, inbound, entry, written, "").await
@@ -194,7 +200,7 @@ impl Attempt {
     /// `already`.
     pub(super) async fn begin_once(
         desk: &Desk,
-        inbound: &Inbound,
+        inbound: &SlackRequest,
         what: &str,
         incident: &str,
         within: Duration,
@@ -208,7 +214,7 @@ impl Attempt {
 
     async fn written(
         desk: &Desk,
-        inbound: &Inbound,
+        inbound: &SlackRequest,
         entry: AuditEntry,
         written: Result<bool, StoreError>,
         already: &str,
@@ -260,7 +266,7 @@ impl Attempt {
     }
 
     /// Ends the act by the result of a store update; replies with the phrase `not` if nothing was changed.
-    async fn ended(self, desk: &Desk, inbound: &Inbound, changed: Result<bool, StoreError>, not: &str) -> bool {
+    async fn ended(self, desk: &Desk, inbound: &SlackRequest, changed: Result<bool, StoreError>, not: &str) -> bool {
         match changed {
             Ok(true) => {
                 self.end(desk, AuditResult::Done, "", "").await;
@@ -281,7 +287,7 @@ impl Attempt {
     }
 }
 
-async fn acknowledge(desk: &Desk, inbound: &Inbound, incident: &Incident) {
+async fn acknowledge(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     if !incident.open {
         return over(desk, inbound, Act::Acknowledge).await;
     }
@@ -292,7 +298,7 @@ async fn acknowledge(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     attempt.ended(desk, inbound, changed, "acknowledged-already").await;
 }
 
-async fn again(desk: &Desk, inbound: &Inbound, incident: &Incident) {
+async fn again(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     if !incident.open {
         return over(desk, inbound, Act::Again).await;
     }
@@ -305,13 +311,13 @@ async fn again(desk: &Desk, inbound: &Inbound, incident: &Incident) {
 }
 
 /// Replies that the incident has already ended.
-pub(super) async fn over(desk: &Desk, inbound: &Inbound, act: Act) {
+pub(super) async fn over(desk: &Desk, inbound: &SlackRequest, act: Act) {
     desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
     say(desk, inbound, "act-over").await;
 }
 
 /// Opens a modal; tells the user if Slack's trigger has expired.
-pub(super) async fn open(desk: &Desk, inbound: &Inbound, what: &str, view: &serde_json::Value) -> bool {
+pub(super) async fn open(desk: &Desk, inbound: &SlackRequest, what: &str, view: &serde_json::Value) -> bool {
     let answer = match &inbound.place.trigger {
         Some(trigger) => desk.slack.open_view(trigger, view).await.map_err(|error| error.to_string()),
         None => Err("Slack gave no trigger".to_owned()),
@@ -325,18 +331,18 @@ pub(super) async fn open(desk: &Desk, inbound: &Inbound, what: &str, view: &serd
     true
 }
 
-async fn evidence(desk: &Desk, inbound: &Inbound, incident: &Incident) {
+async fn evidence(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     let Some(diagnosis) = &incident.diagnosis else {
         desk.metrics.act(Act::Evidence.as_str(), AuditResult::Failed.as_str());
         return say(desk, inbound, "evidence-none").await;
     };
-    let view = forms::evidence(diagnosis, &desk.words, &About::of(&incident.id, inbound));
+    let view = forms::evidence(diagnosis, &desk.words, &ModalMetadata::of(&incident.id, inbound));
     if open(desk, inbound, Act::Evidence.as_str(), &view).await {
         desk.metrics.act(Act::Evidence.as_str(), AuditResult::Done.as_str());
     }
 }
 
 /// Replies with a phrase that quotes an error of another system.
-pub(super) async fn failed(desk: &Desk, inbound: &Inbound, key: &str, error: &str) {
+pub(super) async fn failed(desk: &Desk, inbound: &SlackRequest, key: &str, error: &str) {
     tell(desk, inbound, desk.words.line(key, &[("error", Line::of(error).into())])).await;
 }

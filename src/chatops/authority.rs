@@ -1,7 +1,7 @@
 //! Authorisation: decides who may do what. Pure; [`super::people`] collects the facts.
 
-use super::people::Facts;
-use crate::slack::{Place, Powers, Who};
+use super::people::UserFacts;
+use crate::slack::{Powers, RequestPlace, SlackActor};
 
 /// The power that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +16,7 @@ pub enum Power {
 
 /// The reason for a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum Denial {
     /// The user is a bot.
     Bot,
     /// The user belongs to another workspace or, in a shared channel, to another organisation.
@@ -33,7 +33,7 @@ pub enum Refusal {
     Unknown,
 }
 
-impl Refusal {
+impl Denial {
     /// The key of its phrase.
     pub(super) fn key(self) -> &'static str {
         match self {
@@ -59,39 +59,45 @@ impl Refusal {
 ///
 /// Without the user's data from Slack, only users who are configured by id may do more than look; without our own
 /// workspace's id, nobody may.
-pub fn may(who: &Who, facts: &Facts, place: &Place, power: Power, powers: &Powers) -> Result<(), Refusal> {
+pub fn may(
+    who: &SlackActor,
+    facts: &UserFacts,
+    place: &RequestPlace,
+    power: Power,
+    powers: &Powers,
+) -> Result<(), Denial> {
     if who.is_bot || facts.user.as_ref().is_some_and(|user| user.is_bot) {
-        return Err(Refusal::Bot);
+        return Err(Denial::Bot);
     }
     let Powers { groups, users, channels } = powers;
     let theirs = facts.user.as_ref().and_then(|user| user.team_id.as_deref());
     let elsewhere = |team: &str| !team.is_empty() && facts.own_team.as_deref().is_some_and(|own| own != team);
     let stranger = facts.user.as_ref().is_some_and(|user| user.is_stranger);
     if stranger || elsewhere(&who.team) || theirs.is_some_and(elsewhere) {
-        return Err(Refusal::Stranger);
+        return Err(Denial::Stranger);
     }
     if facts.user.as_ref().is_some_and(|user| user.deleted) {
-        return Err(Refusal::Gone);
+        return Err(Denial::Gone);
     }
     let named = users.contains(&who.user) || groups.iter().any(|group| facts.groups.contains(group));
     if named && facts.own_team.is_some() {
         return Ok(());
     }
     let Some(user) = facts.user.as_ref().filter(|_| facts.own_team.is_some()) else {
-        return if power == Power::Look { Ok(()) } else { Err(Refusal::Unknown) };
+        return if power == Power::Look { Ok(()) } else { Err(Denial::Unknown) };
     };
     if user.is_restricted || user.is_ultra_restricted {
-        return Err(Refusal::Guest);
+        return Err(Denial::Guest);
     }
     let nobody = groups.is_empty() && users.is_empty() && channels.is_empty();
     match power {
         Power::Look => Ok(()),
         _ if channels.contains(&place.channel) => Ok(()),
         Power::Note if nobody => Ok(()),
-        Power::Act if nobody => Err(Refusal::Nobody),
+        Power::Act if nobody => Err(Denial::Nobody),
         // Slack did not return the members of a group that may contain the user.
-        Power::Note | Power::Act if facts.groups_unknown => Err(Refusal::Unknown),
-        Power::Note | Power::Act => Err(Refusal::NotNamed),
+        Power::Note | Power::Act if facts.groups_unknown => Err(Denial::Unknown),
+        Power::Note | Power::Act => Err(Denial::NotNamed),
     }
 }
 
@@ -100,17 +106,17 @@ mod tests {
     use super::*;
     use crate::slack::User;
 
-    fn facts(change: impl FnOnce(&mut Facts, &mut User)) -> Facts {
+    fn facts(change: impl FnOnce(&mut UserFacts, &mut User)) -> UserFacts {
         let mut user = User { team_id: Some("T1".into()), ..User::default() };
-        let mut facts = Facts { own_team: Some("T1".into()), ..Facts::default() };
+        let mut facts = UserFacts { own_team: Some("T1".into()), ..UserFacts::default() };
         change(&mut facts, &mut user);
         facts.user = facts.user.or(Some(user));
         facts
     }
 
-    fn decide(facts: &Facts, power: Power, powers: &Powers) -> Result<(), Refusal> {
-        let who = Who { user: "U1".into(), team: "T1".into(), is_bot: false };
-        let place = Place { channel: "C1".into(), ..Place::default() };
+    fn decide(facts: &UserFacts, power: Power, powers: &Powers) -> Result<(), Denial> {
+        let who = SlackActor { user: "U1".into(), team: "T1".into(), is_bot: false };
+        let place = RequestPlace { channel: "C1".into(), ..RequestPlace::default() };
         may(&who, facts, &place, power, powers)
     }
 
@@ -125,7 +131,7 @@ mod tests {
     fn while_nobody_is_configured_members_look_and_note_but_silence_nothing() {
         let member = facts(|_, _| {});
         let answers = ALL.map(|power| decide(&member, power, &Powers::default()));
-        assert_eq!(answers, [Ok(()), Ok(()), Err(Refusal::Nobody)]);
+        assert_eq!(answers, [Ok(()), Ok(()), Err(Denial::Nobody)]);
     }
 
     #[test]
@@ -139,7 +145,7 @@ mod tests {
             (&member, powers(&["S1"], &["U2"], &["C2"]), false),
         ] {
             assert_eq!(decide(facts, Power::Look, &powers), Ok(()));
-            let expected = if may_act { Ok(()) } else { Err(Refusal::NotNamed) };
+            let expected = if may_act { Ok(()) } else { Err(Denial::NotNamed) };
             assert_eq!(decide(facts, Power::Act, &powers), expected, "{powers:?}");
             assert_eq!(decide(facts, Power::Note, &powers), expected, "{powers:?}");
         }
@@ -148,22 +154,22 @@ mod tests {
     #[test]
     fn programs_strangers_guests_and_closed_accounts_are_refused_everything() {
         let everything = powers(&[], &[], &["C1"]);
-        let cases: [(Facts, Refusal); 6] = [
-            (facts(|_, user| user.is_bot = true), Refusal::Bot),
-            (facts(|_, user| user.is_stranger = true), Refusal::Stranger),
-            (facts(|_, user| user.team_id = Some("T2".into())), Refusal::Stranger),
-            (facts(|_, user| user.deleted = true), Refusal::Gone),
-            (facts(|_, user| user.is_restricted = true), Refusal::Guest),
-            (facts(|_, user| user.is_ultra_restricted = true), Refusal::Guest),
+        let cases: [(UserFacts, Denial); 6] = [
+            (facts(|_, user| user.is_bot = true), Denial::Bot),
+            (facts(|_, user| user.is_stranger = true), Denial::Stranger),
+            (facts(|_, user| user.team_id = Some("T2".into())), Denial::Stranger),
+            (facts(|_, user| user.deleted = true), Denial::Gone),
+            (facts(|_, user| user.is_restricted = true), Denial::Guest),
+            (facts(|_, user| user.is_ultra_restricted = true), Denial::Guest),
         ];
         for (facts, expected) in cases {
             for power in ALL {
                 assert_eq!(decide(&facts, power, &everything), Err(expected), "{power:?}");
             }
         }
-        let who = Who { user: "U1".into(), team: "T2".into(), is_bot: false };
-        let answer = may(&who, &facts(|_, _| {}), &Place::default(), Power::Look, &powers(&[], &["U1"], &[]));
-        assert_eq!(answer, Err(Refusal::Stranger), "Slack says that it was done from another workspace");
+        let who = SlackActor { user: "U1".into(), team: "T2".into(), is_bot: false };
+        let answer = may(&who, &facts(|_, _| {}), &RequestPlace::default(), Power::Look, &powers(&[], &["U1"], &[]));
+        assert_eq!(answer, Err(Denial::Stranger), "Slack says that it was done from another workspace");
     }
 
     #[test]
@@ -174,11 +180,11 @@ mod tests {
 
     #[test]
     fn while_slack_does_not_answer_people_look_and_only_the_named_act() {
-        let dark = Facts { own_team: Some("T1".into()), groups_unknown: true, ..Facts::default() };
+        let dark = UserFacts { own_team: Some("T1".into()), groups_unknown: true, ..UserFacts::default() };
         assert_eq!(decide(&dark, Power::Look, &powers(&["S1"], &[], &[])), Ok(()));
-        assert_eq!(decide(&dark, Power::Act, &powers(&["S1"], &[], &["C1"])), Err(Refusal::Unknown));
+        assert_eq!(decide(&dark, Power::Act, &powers(&["S1"], &[], &["C1"])), Err(Denial::Unknown));
         assert_eq!(decide(&dark, Power::Act, &powers(&[], &["U1"], &[])), Ok(()));
         let half = facts(|facts, _| facts.groups_unknown = true);
-        assert_eq!(decide(&half, Power::Act, &powers(&["S1"], &[], &[])), Err(Refusal::Unknown));
+        assert_eq!(decide(&half, Power::Act, &powers(&["S1"], &[], &[])), Err(Denial::Unknown));
     }
 }

@@ -7,17 +7,17 @@ use tracing::error;
 use super::Desk;
 use super::commands::incident_line;
 use super::talk::{say, tell, tell_more};
-use crate::render::{Act, Button, ButtonLook, Line, Part, Tone};
-use crate::slack::Inbound;
-use crate::store::{AuditResult, Incident, Spoken};
+use crate::render::{Act, Button, ButtonLook, Line, MessagePart, Tone};
+use crate::slack::SlackRequest;
+use crate::store::{AuditResult, DigestContent, Incident};
 
 /// Incidents per page.
 const PAGE: usize = 15;
 
 /// Lists the incidents of a digest, starting at index `from`.
-pub(super) async fn list(desk: &Desk, inbound: &Inbound, id: &str, from: &str) {
+pub(super) async fn list(desk: &Desk, inbound: &SlackRequest, id: &str, from: &str) {
     let words = &desk.words;
-    let Spoken { mut incidents, unreadable, .. } = match desk.store.digest_incidents(id).await {
+    let DigestContent { mut incidents, unreadable, .. } = match desk.store.digest_incidents(id).await {
         Ok(spoken) => spoken,
         Err(error) => {
             error!(%error, "cannot read a digest's incidents");
@@ -44,9 +44,9 @@ pub(super) async fn list(desk: &Desk, inbound: &Inbound, id: &str, from: &str) {
     );
     let shown = words.text("listed-shown", &[("from", (from + 1).into()), ("to", to.into()), ("n", all.into())]);
     let lines = incidents[from..to].iter().map(|incident| incident_line(desk, incident)).collect();
-    let mut parts = vec![Part::Section(shown, lines)];
+    let mut parts = vec![MessagePart::Section(shown, lines)];
     if to < all {
-        parts.push(Part::Buttons(vec![Button {
+        parts.push(MessagePart::Buttons(vec![Button {
             action: format!("{}:next", Act::Digest.as_str()),
             label: words.text("listed-next", &[("n", (all - to).min(PAGE).into())]),
             value: format!("{id}/{to}"),
@@ -55,10 +55,10 @@ pub(super) async fn list(desk: &Desk, inbound: &Inbound, id: &str, from: &str) {
         }]));
     }
     if unreadable > 0 {
-        parts.push(Part::Note(left_out));
+        parts.push(MessagePart::Note(left_out));
     }
     if let Some(page) = desk.notifier.incidents_page() {
-        parts.push(Part::Note(Line::default().link(words.text("listed-page", &[]), page)));
+        parts.push(MessagePart::Note(Line::default().link(words.text("listed-page", &[]), page)));
     }
     desk.metrics.act(Act::Digest.as_str(), AuditResult::Done.as_str());
     tell_more(desk, inbound, if open > 0 { Tone::Warning } else { Tone::Good }, headline, parts).await;

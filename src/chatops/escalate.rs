@@ -7,9 +7,9 @@ use tracing::error;
 use super::Desk;
 use super::acts::{Attempt, failed, over};
 use super::commands::short;
-use super::talk::{Put, message, put_into_thread, say, tell};
-use crate::render::{Act, Line, Part, Span, Tone};
-use crate::slack::{Inbound, is_person};
+use super::talk::{ThreadPostOutcome, message, put_into_thread, say, tell};
+use crate::render::{Act, Line, MessagePart, TextSpan, Tone};
+use crate::slack::{SlackRequest, is_person};
 use crate::store::{AuditEntry, AuditResult, Incident};
 
 /// The minimum time between two escalations of one incident.
@@ -19,7 +19,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// The poll interval of that wait.
 const LOOK: Duration = Duration::from_millis(200);
 
-pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident) {
+pub(super) async fn escalate(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     let what = Act::Escalate;
     if !incident.open {
         return over(desk, inbound, what).await;
@@ -32,12 +32,12 @@ pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident
     let Some(attempt) = begun.await else { return };
     let Some(span) = person(whom) else { return page(desk, inbound, incident, whom, attempt).await };
     match call(desk, inbound, incident, span, attempt.id()).await {
-        Ok(Put::Stands) => {
+        Ok(ThreadPostOutcome::Stands) => {
             // The id is not readable; the post in the thread mentions them.
             attempt.end(desk, AuditResult::Done, whom, "").await;
             say(desk, inbound, "escalate-done").await;
         }
-        Ok(Put::Waits) => {
+        Ok(ThreadPostOutcome::Waits) => {
             let [done, waits] = ["escalate-done", "escalate-waits"].map(|key| desk.words.line(key, &[]));
             tell_end(desk, inbound, attempt.id(), done, waits).await;
         }
@@ -50,7 +50,7 @@ pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident
 
 /// Calls a pager. The delivery writes its result to the attempt's audit entry, so any replica may make it; a result
 /// after [`ANSWER_WITHIN`] is reported in the thread only.
-async fn page(desk: &Desk, inbound: &Inbound, incident: &Incident, pager: &str, attempt: Attempt) {
+async fn page(desk: &Desk, inbound: &SlackRequest, incident: &Incident, pager: &str, attempt: Attempt) {
     if let Err(error) = desk.store.page(&incident.id, pager, attempt.id(), desk.store.now()).await {
         let error = error.to_string();
         attempt.end(desk, AuditResult::Failed, pager, &error).await;
@@ -63,7 +63,7 @@ async fn page(desk: &Desk, inbound: &Inbound, incident: &Incident, pager: &str, 
 }
 
 /// Replies with the result of the delivery, or with `waits` when it takes longer than [`ANSWER_WITHIN`].
-async fn tell_end(desk: &Desk, inbound: &Inbound, escalation: &str, done: Line, waits: Line) {
+async fn tell_end(desk: &Desk, inbound: &SlackRequest, escalation: &str, done: Line, waits: Line) {
     let ended = tokio::time::timeout(ANSWER_WITHIN, ended(desk, escalation)).await;
     match ended.ok().flatten() {
         Some(AuditEntry { result: AuditResult::Done, .. }) => tell(desk, inbound, done).await,
@@ -89,10 +89,10 @@ async fn ended(desk: &Desk, id: &str) -> Option<AuditEntry> {
 }
 
 /// Returns the mention of a user group or user id; `None` for the name of a pager.
-fn person(whom: &str) -> Option<Span> {
+fn person(whom: &str) -> Option<TextSpan> {
     match (is_person(whom), whom.starts_with('S')) {
-        (true, true) => Some(Span::Group(whom.to_owned())),
-        (true, false) => Some(Span::User(whom.to_owned())),
+        (true, true) => Some(TextSpan::Group(whom.to_owned())),
+        (true, false) => Some(TextSpan::User(whom.to_owned())),
         (false, _) => None,
     }
 }
@@ -100,22 +100,22 @@ fn person(whom: &str) -> Option<Span> {
 /// Mentions the user or group in the incident's thread, with the headline and the escalation hint of the cause.
 async fn call(
     desk: &Desk,
-    inbound: &Inbound,
+    inbound: &SlackRequest,
     incident: &Incident,
-    whom: Span,
+    whom: TextSpan,
     escalation: &str,
-) -> Result<Put, String> {
+) -> Result<ThreadPostOutcome, String> {
     let words = &desk.words;
     let told = desk.notifier.message(incident);
-    let asks = [("who", Span::User(inbound.who.user.clone()).into()), ("headline", told.headline.into())];
+    let asks = [("who", TextSpan::User(inbound.who.user.clone()).into()), ("headline", told.headline.into())];
     // Slack notifies only for mentions above an attachment.
     let call = Line(vec![whom]).plain(" ").then(words.line("escalate-asks", &asks));
     let mut parts = Vec::new();
     if let Some(hint) = incident.diagnosis.as_ref().and_then(|d| d.root()).and_then(|root| root.escalate.clone()) {
-        parts.push(Part::Paragraph(words.line("escalate-who", &[("who", Line::of(&hint).into())])));
+        parts.push(MessagePart::Paragraph(words.line("escalate-who", &[("who", Line::of(&hint).into())])));
     }
     let command = Line::default().code(format!("/llm-diagnose bundle {}", short(&incident.id)));
-    parts.push(Part::Note(words.line("escalate-bundle", &[("command", command.into())])));
+    parts.push(MessagePart::Note(words.line("escalate-bundle", &[("command", command.into())])));
     let body = message(Tone::Critical, &call, parts);
     put_into_thread(desk, &incident.id, inbound, &body, escalation).await.map_err(|error| error.to_string())
 }
@@ -126,8 +126,8 @@ mod tests {
 
     #[test]
     fn ids_of_slack_are_told_from_names_of_pagers() {
-        assert_eq!(person("S0123ABC"), Some(Span::Group("S0123ABC".into())));
-        assert_eq!(person("U0123ABC"), Some(Span::User("U0123ABC".into())));
+        assert_eq!(person("S0123ABC"), Some(TextSpan::Group("S0123ABC".into())));
+        assert_eq!(person("U0123ABC"), Some(TextSpan::User("U0123ABC".into())));
         for pager in ["on-call", "SRE", "Ursula", "U<!here>"] {
             assert_eq!(person(pager), None, "{pager}");
         }

@@ -9,11 +9,11 @@ use tracing::error;
 
 use super::Desk;
 use super::acts::{Attempt, open};
-use super::forms::{self, About, OPTIONS, input, modal, option, text_box};
+use super::forms::{self, ModalMetadata, OPTIONS, input, modal, option, text_box};
 use super::talk::say;
 use crate::playbook::Node;
 use crate::render::Act;
-use crate::slack::{Ack, Inbound};
+use crate::slack::{Ack, SlackRequest};
 use crate::store::{AuditResult, Feedback, Incident};
 
 /// The option for a cause that no playbook has.
@@ -22,7 +22,7 @@ const OTHER: &str = "other";
 const COMMENT_CHARS: usize = 1_000;
 
 /// Handles "Right": the named cause is correct.
-pub(super) async fn right(desk: &Desk, inbound: &Inbound, incident: &Incident) {
+pub(super) async fn right(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     let Some(root) = incident.diagnosis.as_ref().and_then(|d| d.root()) else {
         desk.metrics.act(Act::Right.as_str(), AuditResult::Failed.as_str());
         return say(desk, inbound, "feedback-no-cause").await;
@@ -40,7 +40,7 @@ pub(super) async fn right(desk: &Desk, inbound: &Inbound, incident: &Incident) {
 }
 
 /// Handles "Wrong": opens the form that asks for the actual cause.
-pub(super) async fn ask(desk: &Desk, inbound: &Inbound, incident: &Incident) {
+pub(super) async fn ask(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     let words = &desk.words;
     let mut options: Vec<Value> = causes(desk, incident)
         .into_iter()
@@ -58,14 +58,14 @@ pub(super) async fn ask(desk: &Desk, inbound: &Inbound, incident: &Incident) {
         input("comment", &words.text("form-comment", &[]), true, text_box("comment", true, COMMENT_CHARS, "")),
     ];
     let (title, send) = (words.text("wrong-title", &[]), words.text("form-send", &[]));
-    let view = modal(words, &title, Some(&send), "wrong", &About::of(&incident.id, inbound), blocks);
+    let view = modal(words, &title, Some(&send), "wrong", &ModalMetadata::of(&incident.id, inbound), blocks);
     open(desk, inbound, Act::Wrong.as_str(), &view).await;
 }
 
 /// Handles the submitted form of [`ask`].
 pub(super) fn wrong(
     desk: &Arc<Desk>,
-    inbound: Inbound,
+    inbound: SlackRequest,
     incident: Incident,
     values: BTreeMap<String, String>,
     slot: OwnedSemaphorePermit,
@@ -96,7 +96,7 @@ pub(super) fn wrong(
     Ack::Received
 }
 
-async fn give(desk: &Desk, inbound: &Inbound, said: &Feedback, title: &str) {
+async fn give(desk: &Desk, inbound: &SlackRequest, said: &Feedback, title: &str) {
     let act = if said.is_right { Act::Right } else { Act::Wrong };
     let Some(attempt) = Attempt::begin(desk, inbound, act.as_str(), Some(&said.incident)).await else { return };
     if let Err(error) = desk.store.give_feedback(said).await {

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::diagnose::Diagnosis;
-use crate::render::{self, Line, Part, Words};
-use crate::slack::Inbound;
+use crate::render::{self, Line, MessagePart, Phrases};
+use crate::slack::SlackRequest;
 
 /// The longest title or button label of a modal, in characters.
 const TITLE_CHARS: usize = 24;
@@ -23,7 +23,7 @@ const SECTION_BYTES: usize = 2_000;
 /// The private metadata of a modal. Slack stores it while the user fills in the form; it is untrusted input.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct About {
+pub(super) struct ModalMetadata {
     pub(super) incident: String,
     /// The channel of the answer.
     pub(super) channel: String,
@@ -32,8 +32,8 @@ pub(super) struct About {
     pub(super) page: usize,
 }
 
-impl About {
-    pub(super) fn of(incident: &str, inbound: &Inbound) -> Self {
+impl ModalMetadata {
+    pub(super) fn of(incident: &str, inbound: &SlackRequest) -> Self {
         let place = &inbound.place;
         Self { incident: incident.to_owned(), channel: place.channel.clone(), thread: place.thread.clone(), page: 0 }
     }
@@ -45,11 +45,11 @@ impl About {
 
 /// Builds a modal; without `submit` it has no submit button.
 pub(super) fn modal(
-    words: &Words,
+    words: &Phrases,
     title: &str,
     submit: Option<&str>,
     form: &str,
-    about: &About,
+    about: &ModalMetadata,
     blocks: Vec<Value>,
 ) -> Value {
     let mut view = json!({
@@ -65,9 +65,9 @@ pub(super) fn modal(
 }
 
 /// Builds a modal that shows one sentence.
-pub(super) fn notice(words: &Words, line: Line) -> Value {
-    let blocks = render::slack_blocks(&[Part::Paragraph(line)]);
-    modal(words, &words.text("form-notice", &[]), None, "notice", &About::default(), blocks)
+pub(super) fn notice(words: &Phrases, line: Line) -> Value {
+    let blocks = render::slack_blocks(&[MessagePart::Paragraph(line)]);
+    modal(words, &words.text("form-notice", &[]), None, "notice", &ModalMetadata::default(), blocks)
 }
 
 /// Builds a plain text object, truncated to `most` characters.
@@ -109,8 +109,8 @@ pub(super) fn cut(text: &str, most: usize) -> String {
 }
 
 /// Builds one page of all evidence; the submit button opens the next page.
-pub(super) fn evidence(diagnosis: &Diagnosis, words: &Words, about: &About) -> Value {
-    let parts: Vec<Part> = render::evidence_parts(diagnosis, words).into_iter().flat_map(divided).collect();
+pub(super) fn evidence(diagnosis: &Diagnosis, words: &Phrases, about: &ModalMetadata) -> Value {
+    let parts: Vec<MessagePart> = render::evidence_parts(diagnosis, words).into_iter().flat_map(divided).collect();
     let pages = paged(&parts);
     let at = about.page.min(pages.len().saturating_sub(1));
     let blocks = pages.get(at).map(|parts| render::slack_blocks(parts)).unwrap_or_default();
@@ -121,14 +121,14 @@ pub(super) fn evidence(diagnosis: &Diagnosis, words: &Words, about: &About) -> V
         0 | 1 => words.text("evidence-title", &[]),
         _ => words.text("evidence-title-page", &pieces),
     };
-    let about = About { page: at + 1, ..about.clone() };
+    let about = ModalMetadata { page: at + 1, ..about.clone() };
     modal(words, &title, more.then_some(&next), "evidence", &about, blocks)
 }
 
 /// Splits a section whose lines exceed [`SECTION_BYTES`] into several with the same title.
-fn divided(part: Part) -> Vec<Part> {
+fn divided(part: MessagePart) -> Vec<MessagePart> {
     let (title, lines) = match part {
-        Part::Section(title, lines) => (title, lines),
+        MessagePart::Section(title, lines) => (title, lines),
         other => return vec![other],
     };
     let mut out: Vec<(Vec<Line>, usize)> = vec![(Vec::new(), 0)];
@@ -142,11 +142,11 @@ fn divided(part: Part) -> Vec<Part> {
             _ => out.push((vec![line], bytes)),
         }
     }
-    out.into_iter().map(|(lines, _)| Part::Section(title.clone(), lines)).collect()
+    out.into_iter().map(|(lines, _)| MessagePart::Section(title.clone(), lines)).collect()
 }
 
-fn paged(parts: &[Part]) -> Vec<Vec<Part>> {
-    let mut pages: Vec<(Vec<Part>, usize)> = Vec::new();
+fn paged(parts: &[MessagePart]) -> Vec<Vec<MessagePart>> {
+    let mut pages: Vec<(Vec<MessagePart>, usize)> = Vec::new();
     for part in parts {
         let blocks = render::slack_blocks(std::slice::from_ref(part));
         let bytes: usize = blocks.iter().map(|block| block.to_string().len()).sum();
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn evidence_that_is_too_long_for_one_page_is_on_several_and_none_is_lost() {
         let lines: Vec<Line> = (0..400).map(|i| Line::of(&format!("check {i} {}", "x".repeat(80)))).collect();
-        let parts: Vec<Part> = divided(Part::Section("all".into(), lines));
+        let parts: Vec<MessagePart> = divided(MessagePart::Section("all".into(), lines));
         let pages = paged(&parts);
         assert!(pages.len() > 2);
         let shown: String =

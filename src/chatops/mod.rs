@@ -27,20 +27,20 @@ use tokio_util::task::TaskTracker;
 use tracing::{Instrument, info_span, warn};
 
 use crate::alertmanager::Alertmanager;
-use crate::bundle::Workshop;
+use crate::bundle::BundleService;
 use crate::diagnose;
-use crate::exporter::{self, Reader};
+use crate::exporter::{self, ExporterReader};
 use crate::notify::Notifier;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
 use crate::readiness::Examination;
-use crate::render::Words;
-use crate::slack::{self, Ack, Inbound, Slack, What};
+use crate::render::Phrases;
+use crate::slack::{self, Ack, Slack, SlackAction, SlackRequest};
 use crate::store::Store;
 use crate::telemetry::Metrics;
-pub use authority::{Power, Refusal, may};
-pub use people::{Facts, People, Turn};
-pub use recent::Recent;
+pub use authority::{Denial, Power, may};
+pub use people::{People, RateDecision, UserFacts};
+pub use recent::RequestDedup;
 pub use silences::SilenceRequest;
 
 pub(crate) use commands::{listed, measured, named_id};
@@ -59,7 +59,7 @@ pub struct Desk {
     /// The Prometheus servers, each with the alert labels that select it.
     pub prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
     /// Scrapes exporters for signals that Prometheus lacks.
-    pub reader: Reader,
+    pub reader: ExporterReader,
     /// The configured exporters.
     pub exporters: exporter::Config,
     /// The sources of the replicas' logs.
@@ -75,7 +75,7 @@ pub struct Desk {
     /// The delivery of incident messages.
     pub notifier: Arc<Notifier>,
     /// The phrases of all messages.
-    pub words: Arc<Words>,
+    pub words: Arc<Phrases>,
     /// The service's own metrics.
     pub metrics: Arc<Metrics>,
     /// Wakes the diagnose loop because a diagnosis is due.
@@ -83,11 +83,11 @@ pub struct Desk {
     /// Wakes the deliver loop because a message has changed.
     pub deliveries: Arc<tokio::sync::Notify>,
     /// The builder of bundles.
-    pub workshop: Arc<Workshop>,
+    pub workshop: Arc<BundleService>,
     /// The running tasks; joined at shutdown.
     pub tasks: TaskTracker,
     /// The ids of recent requests: Slack retries those without an acknowledgement.
-    pub seen: Recent,
+    pub seen: RequestDedup,
     /// Cached facts about users, and their rate limits.
     pub people: People,
     /// The checks of the `doctor` command.
@@ -96,15 +96,15 @@ pub struct Desk {
 
 impl Desk {
     /// Accepts a request and acknowledges it: within 2 seconds for a menu's options, otherwise in microseconds.
-    pub async fn receive(self: &Arc<Self>, inbound: Inbound) -> Ack {
+    pub async fn receive(self: &Arc<Self>, inbound: SlackRequest) -> Ack {
         if self.seen.is_repeated(&inbound.id).await {
             self.metrics.inbound(kind(&inbound.what), "repeated");
             return Ack::Received;
         }
-        if let What::Suggest { action, typed } = &inbound.what {
+        if let SlackAction::Suggest { action, typed } = &inbound.what {
             return self.suggest(&inbound, action, typed).await;
         }
-        if inbound.what == What::Joined {
+        if inbound.what == SlackAction::Joined {
             self.metrics.inbound("joined", "done");
             let desk = Arc::clone(self);
             self.tasks.spawn(async move {
@@ -115,14 +115,16 @@ impl Desk {
         }
         let turn = match &inbound.what {
             // The user already has the form open, so no rate limit applies.
-            What::Submit { .. } | What::Suggest { .. } | What::Joined => Turn::Now,
-            What::Command { .. } | What::Mention { .. } | What::Press { .. } => self.people.turn(&inbound).await,
+            SlackAction::Submit { .. } | SlackAction::Suggest { .. } | SlackAction::Joined => RateDecision::Now,
+            SlackAction::Command { .. } | SlackAction::Mention { .. } | SlackAction::Press { .. } => {
+                self.people.turn(&inbound).await
+            }
         };
-        if turn != Turn::Now {
+        if turn != RateDecision::Now {
             self.metrics.inbound(kind(&inbound.what), "limited");
             warn!(kind = kind(&inbound.what), user = inbound.who.user, "somebody asks too often");
         }
-        if turn == Turn::Silence {
+        if turn == RateDecision::Silence {
             return Ack::Received;
         }
         let Ok(slot) = Arc::clone(&self.seen.slots).try_acquire_owned() else {
@@ -132,7 +134,7 @@ impl Desk {
         };
         let span = info_span!("chat", kind = kind(&inbound.what), user = inbound.who.user);
         // The acknowledgement of a form carries its validation errors or the next form; neither needs a call to Slack.
-        if let What::Submit { form, about, values } = &inbound.what {
+        if let SlackAction::Submit { form, about, values } = &inbound.what {
             if form == targets::FORM {
                 return targets::submit(self, &inbound, about, values, slot).instrument(span).await;
             }
@@ -142,20 +144,22 @@ impl Desk {
         self.tasks.spawn(
             async move {
                 match &inbound.what {
-                    _ if turn == Turn::Tell => talk::tell(&desk, &inbound, desk.words.line("too-often", &[])).await,
-                    What::Command { text } | What::Mention { text } => {
+                    _ if turn == RateDecision::Tell => {
+                        talk::tell(&desk, &inbound, desk.words.line("too-often", &[])).await
+                    }
+                    SlackAction::Command { text } | SlackAction::Mention { text } => {
                         if acts::permit(&desk, &inbound, kind(&inbound.what), None, Power::Look).await {
                             commands::run(&desk, &inbound, text).await;
                         }
                     }
-                    What::Press { action, value } => {
+                    SlackAction::Press { action, value } => {
                         if !targets::is_ours(action) {
                             acts::press(&desk, &inbound, action, value).await;
                         } else if acts::permit(&desk, &inbound, kind(&inbound.what), None, Power::Look).await {
                             targets::press(&desk, &inbound, action, value).await;
                         }
                     }
-                    What::Submit { .. } | What::Suggest { .. } | What::Joined => {}
+                    SlackAction::Submit { .. } | SlackAction::Suggest { .. } | SlackAction::Joined => {}
                 }
                 drop(slot);
             }
@@ -165,7 +169,7 @@ impl Desk {
     }
 
     /// Returns the options of a menu; none if the user may not read, or if all slots are in use.
-    async fn suggest(&self, inbound: &Inbound, action: &str, typed: &str) -> Ack {
+    async fn suggest(&self, inbound: &SlackRequest, action: &str, typed: &str) -> Ack {
         let Ok(_slot) = self.seen.slots.try_acquire() else {
             self.metrics.inbound("suggest", "busy");
             return Ack::Options(Vec::new());
@@ -184,13 +188,13 @@ impl Desk {
 }
 
 /// Returns the kind of a request as metrics and logs name it.
-fn kind(what: &What) -> &'static str {
+fn kind(what: &SlackAction) -> &'static str {
     match what {
-        What::Command { .. } => "command",
-        What::Mention { .. } => "mention",
-        What::Press { .. } => "press",
-        What::Submit { .. } => "submit",
-        What::Suggest { .. } => "suggest",
-        What::Joined => "joined",
+        SlackAction::Command { .. } => "command",
+        SlackAction::Mention { .. } => "mention",
+        SlackAction::Press { .. } => "press",
+        SlackAction::Submit { .. } => "submit",
+        SlackAction::Suggest { .. } => "suggest",
+        SlackAction::Joined => "joined",
     }
 }

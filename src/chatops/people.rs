@@ -9,7 +9,7 @@ use moka::future::Cache;
 use tokio::sync::OnceCell;
 use tracing::warn;
 
-use crate::slack::{self, Inbound, Slack, SlackError, User};
+use crate::slack::{self, Slack, SlackError, SlackRequest, User};
 
 /// The time to live of Slack's answers about users and groups.
 const BELIEVED: Duration = Duration::from_secs(300);
@@ -26,7 +26,7 @@ const RATES: usize = 10_000;
 
 /// The facts that authorisation needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct UserFacts {
     /// Our own workspace; `None` if Slack did not answer.
     pub own_team: Option<String>,
     /// The user; `None` if Slack did not answer.
@@ -39,7 +39,7 @@ pub struct Facts {
 
 /// The decision of the rate limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum RateDecision {
     /// Within the limits.
     Now,
     /// Over a limit: reply with a notice.
@@ -78,7 +78,7 @@ impl People {
 
     /// Counts a request against the rate limits. The user's own limit comes first, so one user cannot use up the
     /// others'.
-    pub async fn turn(&self, inbound: &Inbound) -> Turn {
+    pub async fn turn(&self, inbound: &SlackRequest) -> RateDecision {
         let user = format!("{}/{}", inbound.who.team, inbound.who.user);
         for rates in [&self.by_user, &self.by_channel] {
             if rates.len() > RATES {
@@ -90,14 +90,16 @@ impl People {
             && (channel.is_empty() || self.by_channel.check_key(channel).is_ok())
             && self.everybody.check().is_ok();
         match free {
-            true => Turn::Now,
-            false if self.told.entry(user).or_insert_with(std::future::ready(())).await.is_fresh() => Turn::Tell,
-            false => Turn::Silence,
+            true => RateDecision::Now,
+            false if self.told.entry(user).or_insert_with(std::future::ready(())).await.is_fresh() => {
+                RateDecision::Tell
+            }
+            false => RateDecision::Silence,
         }
     }
 
     /// Returns the facts for authorisation; queries Slack for those that are not cached.
-    pub async fn facts(&self, slack: &Slack, inbound: &Inbound, config: &slack::Config) -> Facts {
+    pub async fn facts(&self, slack: &Slack, inbound: &SlackRequest, config: &slack::Config) -> UserFacts {
         let own = self.own_team.get_or_try_init(|| async {
             match tokio::time::timeout(ASKING, slack.identity()).await {
                 Ok(answer) => answer.map(|identity| identity.team_id),
@@ -113,7 +115,7 @@ impl People {
         if let Err(error) = &own {
             warn!(%error, "cannot ask Slack which workspace is ours");
         }
-        Facts {
+        UserFacts {
             own_team: own.ok().cloned(),
             user,
             groups_unknown: groups.iter().any(|(_, members)| members.is_none()),

@@ -15,19 +15,19 @@ const AT_ONCE: usize = 64;
 
 /// The ids of recent requests, and the slots for concurrent work.
 #[derive(Debug)]
-pub struct Recent {
+pub struct RequestDedup {
     ids: Cache<String, ()>,
     pub(super) slots: Arc<Semaphore>,
 }
 
-impl Default for Recent {
+impl Default for RequestDedup {
     fn default() -> Self {
         let ids = Cache::builder().max_capacity(REMEMBERED).time_to_live(REMEMBER).build();
         Self { ids, slots: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 }
 
-impl Recent {
+impl RequestDedup {
     /// Records a request id; returns false for exactly one of all callers with this id, true for the others.
     ///
     /// An empty id is never a repetition.
@@ -43,7 +43,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn of_copies_that_arrive_together_exactly_one_is_new() {
-        let recent = Arc::new(Recent::default());
+        let recent = Arc::new(RequestDedup::default());
         for round in 0..2_000 {
             let id = format!("envelope {round}");
             let copies: Vec<_> = (0..4)

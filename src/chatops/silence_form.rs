@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::acts::{open, over};
-use super::forms::{self, About, OPTION_CHARS, OPTIONS, input, modal, option, text_box};
+use super::forms::{self, ModalMetadata, OPTION_CHARS, OPTIONS, input, modal, option, text_box};
 use super::{Desk, silences};
-use crate::alertmanager::{self, Matcher};
-use crate::render::{self, Act, Line, Part};
-use crate::slack::{Ack, Inbound};
+use crate::alertmanager::{self, SilenceMatcher};
+use crate::render::{self, Act, Line, MessagePart};
+use crate::slack::{Ack, SlackRequest};
 use crate::store::{AuditResult, Incident};
 
 /// The fixed durations, each with the key of its phrase.
@@ -23,7 +23,7 @@ const CUSTOM: &str = "custom";
 const COMMENT_CHARS: usize = 1_000;
 
 /// Opens the form: shows the matchers, asks for a duration and a comment.
-pub(super) async fn ask(desk: &Desk, inbound: &Inbound, incident: &Incident) {
+pub(super) async fn ask(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     let matchers = selectable(incident);
     if !incident.open || alertmanager::shared(&incident.alerts).is_empty() {
         return over(desk, inbound, Act::Silence).await;
@@ -49,11 +49,11 @@ pub(super) async fn ask(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     let duration = json!({ "type": "static_select", "action_id": "duration", "options": durations, "initial_option": durations[0] });
     let lines = matchers.iter().map(|matcher| Line::default().code(matcher.to_string())).collect();
     let mut parts = vec![
-        Part::Paragraph(words.line("silence-what", &[])),
-        Part::Section(words.text("silence-matchers", &[]), lines),
+        MessagePart::Paragraph(words.line("silence-what", &[])),
+        MessagePart::Section(words.text("silence-matchers", &[]), lines),
     ];
     if !named {
-        parts.push(Part::Paragraph(words.line("silence-whole-pool", &[])));
+        parts.push(MessagePart::Paragraph(words.line("silence-whole-pool", &[])));
     }
     let mut blocks = render::slack_blocks(&parts);
     blocks.extend([
@@ -68,14 +68,14 @@ pub(super) async fn ask(desk: &Desk, inbound: &Inbound, incident: &Incident) {
         input("comment", &words.text("form-comment", &[]), true, text_box("comment", true, COMMENT_CHARS, "")),
     ]);
     let (title, send) = (words.text("silence-title", &[]), words.text("silence-send", &[]));
-    let view = modal(words, &title, Some(&send), "silence", &About::of(&incident.id, inbound), blocks);
+    let view = modal(words, &title, Some(&send), "silence", &ModalMetadata::of(&incident.id, inbound), blocks);
     open(desk, inbound, Act::Silence.as_str(), &view).await;
 }
 
 /// Handles the submitted form of [`ask`].
 pub(super) fn submit(
     desk: &Arc<Desk>,
-    inbound: Inbound,
+    inbound: SlackRequest,
     incident: Incident,
     values: BTreeMap<String, String>,
     slot: OwnedSemaphorePermit,
@@ -108,13 +108,13 @@ pub(super) fn submit(
 }
 
 /// Returns the matchers that the firing alerts share, as far as they fit into a menu.
-fn selectable(incident: &Incident) -> Vec<Matcher> {
+fn selectable(incident: &Incident) -> Vec<SilenceMatcher> {
     let fits = |name: &str| !name.contains(',') && name.encode_utf16().count() <= OPTION_CHARS;
     alertmanager::shared(&incident.alerts).into_iter().filter(|matcher| fits(&matcher.name)).take(OPTIONS).collect()
 }
 
 /// Formats a matcher for the menu: `namespace = llm`, `alertname = HighTTFT | HighITL`.
-fn shown(matcher: &Matcher) -> String {
+fn shown(matcher: &SilenceMatcher) -> String {
     match matcher.is_regex {
         true => format!("{} = {}", matcher.name, matcher.value.replace('|', " | ")),
         false => format!("{} = {}", matcher.name, matcher.value),

@@ -7,10 +7,10 @@ use super::acts::{Attempt, failed, find, permit};
 use super::authority::Power;
 use super::forms::cut;
 use super::talk::{into_thread, message, say, tell, tell_more};
-use crate::alertmanager::{self, Made, Matcher, Silence, SilenceError, Wish};
+use crate::alertmanager::{self, CreatedSilence, Silence, SilenceError, SilenceMatcher, SilenceParameters};
 use crate::clock;
-use crate::render::{self, Act, Button, ButtonLook, Line, Part, Piece, Span, Tone};
-use crate::slack::Inbound;
+use crate::render::{self, Act, Button, ButtonLook, Line, MessagePart, PhraseArgument, TextSpan, Tone};
+use crate::slack::SlackRequest;
 use crate::store::{AuditResult, Incident};
 
 /// The action of the button that expires a silence; its value is the silence's id.
@@ -43,7 +43,7 @@ pub enum SilenceRequest {
 
 impl Desk {
     /// Handles a request about silences: authorises, audits, executes and answers it.
-    pub async fn silence(&self, inbound: &Inbound, request: SilenceRequest) {
+    pub async fn silence(&self, inbound: &SlackRequest, request: SilenceRequest) {
         match request {
             SilenceRequest::List => list(self, inbound).await,
             SilenceRequest::Expire { id } => press_expire(self, inbound, &id).await,
@@ -65,15 +65,15 @@ impl Desk {
 /// Creates a silence for an authorised user and posts it in the incident's thread.
 pub(super) async fn make(
     desk: &Desk,
-    inbound: &Inbound,
+    inbound: &SlackRequest,
     incident: &Incident,
-    matchers: &[Matcher],
+    matchers: &[SilenceMatcher],
     duration: Duration,
     comment: &str,
 ) {
     let Some(attempt) = Attempt::begin(desk, inbound, Act::Silence.as_str(), Some(&incident.id)).await else { return };
     let about = format!("{ABOUT}{}", incident.id);
-    let wish = Wish {
+    let wish = SilenceParameters {
         who: format!("{} in Slack", inbound.who.user),
         comment: if comment.trim().is_empty() { about } else { format!("{} ({about})", comment.trim()) },
         duration,
@@ -84,7 +84,7 @@ pub(super) async fn make(
             say_why(desk, inbound, &error).await;
         }
         Ok(made) => {
-            let until = [("day", day(made.until).into()), ("until", Span::Time(made.until).into())];
+            let until = [("day", day(made.until).into()), ("until", TextSpan::Time(made.until).into())];
             let detail = desk.words.text("silence-note", &until);
             let matchers: Vec<String> = made.matchers.iter().map(ToString::to_string).collect();
             let target = format!("{} {}", made.id, matchers.join(" "));
@@ -95,19 +95,19 @@ pub(super) async fn make(
 }
 
 /// Announces a silence in the incident's thread, with a button that expires it.
-async fn tell_all(desk: &Desk, inbound: &Inbound, incident: &Incident, made: &Made, comment: &str) {
+async fn tell_all(desk: &Desk, inbound: &SlackRequest, incident: &Incident, made: &CreatedSilence, comment: &str) {
     let mut said = pieces(&made.matchers, made.until);
-    said.push(("who", Span::User(inbound.who.user.clone()).into()));
+    said.push(("who", TextSpan::User(inbound.who.user.clone()).into()));
     let line = desk.words.line("silence-made", &said);
     let mut parts = Vec::new();
     if !comment.trim().is_empty() {
-        parts.push(Part::Paragraph(desk.words.line("said-comment", &[("comment", cut(comment, 1_000).into())])));
+        parts.push(MessagePart::Paragraph(desk.words.line("said-comment", &[("comment", cut(comment, 1_000).into())])));
     }
     if let Some(n) = made.alerts {
-        parts.push(Part::Note(desk.words.line("silence-takes", &[("n", n.into())])));
+        parts.push(MessagePart::Note(desk.words.line("silence-takes", &[("n", n.into())])));
     }
-    parts.push(Part::Note(desk.words.line("silence-deaf", &[])));
-    parts.push(Part::Buttons(vec![expire_button(desk, &made.id, EXPIRE)]));
+    parts.push(MessagePart::Note(desk.words.line("silence-deaf", &[])));
+    parts.push(MessagePart::Buttons(vec![expire_button(desk, &made.id, EXPIRE)]));
     let body = message(Tone::Unknown, &line, parts);
     if let Err(error) = into_thread(desk, &incident.id, inbound, &body).await {
         tracing::warn!(%error, incident.id = incident.id, "cannot tell the thread of a silence");
@@ -115,10 +115,10 @@ async fn tell_all(desk: &Desk, inbound: &Inbound, incident: &Incident, made: &Ma
     }
 }
 
-fn pieces(matchers: &[Matcher], until: jiff::Timestamp) -> Vec<(&'static str, Piece)> {
+fn pieces(matchers: &[SilenceMatcher], until: jiff::Timestamp) -> Vec<(&'static str, PhraseArgument)> {
     let matchers: Vec<String> = matchers.iter().map(ToString::to_string).collect();
     let matchers = Line::default().code(cut(&matchers.join(" "), MATCHERS_CHARS));
-    vec![("matchers", matchers.into()), ("until", Span::Time(until).into()), ("day", day(until).into())]
+    vec![("matchers", matchers.into()), ("until", TextSpan::Time(until).into()), ("day", day(until).into())]
 }
 
 /// Formats the date: a silence may last for days, so the time of day is not enough.
@@ -137,7 +137,7 @@ fn expire_button(desk: &Desk, id: &str, action: &str) -> Button {
 }
 
 /// Expires a silence.
-pub(super) async fn press_expire(desk: &Desk, inbound: &Inbound, id: &str) {
+pub(super) async fn press_expire(desk: &Desk, inbound: &SlackRequest, id: &str) {
     if !permit(desk, inbound, EXPIRE, None, Power::Act).await {
         return;
     }
@@ -150,7 +150,7 @@ pub(super) async fn press_expire(desk: &Desk, inbound: &Inbound, id: &str) {
             }
             attempt.end(desk, AuditResult::Done, id, "").await;
             let mut said = pieces(&silence.matchers, silence.ends_at);
-            said.push(("who", Span::User(inbound.who.user.clone()).into()));
+            said.push(("who", TextSpan::User(inbound.who.user.clone()).into()));
             let line = desk.words.line("silence-expired", &said);
             // The thread announced the silence, so it also announces its end.
             if let Some(incident) = &incident
@@ -182,22 +182,22 @@ async fn incident_of(desk: &Desk, silence: &Silence) -> Option<String> {
     }
 }
 
-async fn list(desk: &Desk, inbound: &Inbound) {
+async fn list(desk: &Desk, inbound: &SlackRequest) {
     if desk.alertmanagers.is_empty() {
         return say(desk, inbound, "silence-no-alertmanager").await;
     }
     let (silences, problems) = alertmanager::list(&desk.alertmanagers).await;
     let mut parts = Vec::new();
     for (i, silence) in silences.iter().take(LISTED).enumerate() {
-        parts.push(Part::Paragraph(described(desk, silence)));
+        parts.push(MessagePart::Paragraph(described(desk, silence)));
         // Action ids must be unique within a message.
-        parts.push(Part::Buttons(vec![expire_button(desk, &silence.id, &format!("{EXPIRE}:{i}"))]));
+        parts.push(MessagePart::Buttons(vec![expire_button(desk, &silence.id, &format!("{EXPIRE}:{i}"))]));
     }
     if silences.len() > LISTED {
-        parts.push(Part::Note(desk.words.line("silence-more", &[("n", (silences.len() - LISTED).into())])));
+        parts.push(MessagePart::Note(desk.words.line("silence-more", &[("n", (silences.len() - LISTED).into())])));
     }
     let unanswered = problems.len();
-    parts.extend(problems.into_iter().map(|problem| Part::Note(Line::of(&problem))));
+    parts.extend(problems.into_iter().map(|problem| MessagePart::Note(Line::of(&problem))));
     let count = [("n", silences.len().into()), ("away", unanswered.into()), ("of", desk.alertmanagers.len().into())];
     // An Alertmanager that did not answer may have silences, so the list is not reported as complete.
     let key = match (unanswered, silences.len()) {
@@ -216,7 +216,7 @@ fn described(desk: &Desk, silence: &Silence) -> Line {
     desk.words.line("silence-one", &said)
 }
 
-async fn say_why(desk: &Desk, inbound: &Inbound, error: &SilenceError) {
+async fn say_why(desk: &Desk, inbound: &SlackRequest, error: &SilenceError) {
     let key = match error {
         SilenceError::NoAlertmanager => "silence-no-alertmanager",
         SilenceError::NothingFires => "act-over",

@@ -3,42 +3,42 @@
 use tracing::warn;
 
 use super::Desk;
-use crate::notify::Answer;
-use crate::render::{self, Line, Part, SlackMessage, Tone};
-use crate::slack::{Destination, Inbound, SlackError};
+use crate::notify::DeliveryAnswer;
+use crate::render::{self, Line, MessagePart, SlackMessage, Tone};
+use crate::slack::{Destination, SlackError, SlackRequest};
 
 /// Sends a sentence that only the requesting user sees.
-pub(super) async fn tell(desk: &Desk, inbound: &Inbound, line: Line) {
+pub(super) async fn tell(desk: &Desk, inbound: &SlackRequest, line: Line) {
     send(desk, inbound, &render::slack_line(&line)).await;
 }
 
 /// Sends a message of several parts that only the requesting user sees.
-pub(super) async fn tell_more(desk: &Desk, inbound: &Inbound, tone: Tone, line: Line, parts: Vec<Part>) {
+pub(super) async fn tell_more(desk: &Desk, inbound: &SlackRequest, tone: Tone, line: Line, parts: Vec<MessagePart>) {
     send(desk, inbound, &message(tone, &line, parts)).await;
 }
 
 /// Sends the phrase with this key to the requesting user only.
-pub(super) async fn say(desk: &Desk, inbound: &Inbound, key: &str) {
+pub(super) async fn say(desk: &Desk, inbound: &SlackRequest, key: &str) {
     tell(desk, inbound, desk.words.line(key, &[])).await;
 }
 
 /// Builds a message from a headline, which also appears in the notification, and the parts below it.
-pub(super) fn message(tone: Tone, line: &Line, parts: Vec<Part>) -> SlackMessage {
+pub(super) fn message(tone: Tone, line: &Line, parts: Vec<MessagePart>) -> SlackMessage {
     render::slack_said(line, tone, &parts)
 }
 
-async fn send(desk: &Desk, inbound: &Inbound, body: &SlackMessage) {
+async fn send(desk: &Desk, inbound: &SlackRequest, body: &SlackMessage) {
     let place = &inbound.place;
     let user = inbound.who.user.as_str();
     if let Some(url) = &place.response_url {
-        match desk.notifier.answer(&desk.slack, Answer::Respond(url, false), body).await {
+        match desk.notifier.answer(&desk.slack, DeliveryAnswer::Respond(url, false), body).await {
             Ok(_) => return,
             Err(error) => warn!(%error, "cannot answer at a response_url: trying an ephemeral message"),
         }
     }
     let how = match place.channel.as_str() {
-        "" => Answer::Post(Destination::channel(user)),
-        channel => Answer::Ephemeral(Destination { channel, thread: place.thread.as_deref() }, user),
+        "" => DeliveryAnswer::Post(Destination::channel(user)),
+        channel => DeliveryAnswer::Ephemeral(Destination { channel, thread: place.thread.as_deref() }, user),
     };
     if let Err(error) = desk.notifier.answer(&desk.slack, how, body).await {
         warn!(%error, user, "cannot answer");
@@ -50,7 +50,7 @@ async fn send(desk: &Desk, inbound: &Inbound, body: &SlackMessage) {
 pub(super) async fn into_thread(
     desk: &Desk,
     incident: &str,
-    asked: &Inbound,
+    asked: &SlackRequest,
     body: &SlackMessage,
 ) -> Result<(), SlackError> {
     put_into_thread(desk, incident, asked, body, "").await.map(drop)
@@ -58,7 +58,7 @@ pub(super) async fn into_thread(
 
 /// The result of [`put_into_thread`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Put {
+pub(super) enum ThreadPostOutcome {
     /// The post is queued in the store for delivery.
     Waits,
     /// The message was posted where the request was made.
@@ -69,14 +69,14 @@ pub(super) enum Put {
 pub(super) async fn put_into_thread(
     desk: &Desk,
     incident: &str,
-    asked: &Inbound,
+    asked: &SlackRequest,
     body: &SlackMessage,
     escalation: &str,
-) -> Result<Put, SlackError> {
+) -> Result<ThreadPostOutcome, SlackError> {
     match desk.store.queue_answer(incident, body, escalation, desk.store.now()).await {
         Ok(true) => {
             desk.deliveries.notify_one();
-            return Ok(Put::Waits);
+            return Ok(ThreadPostOutcome::Waits);
         }
         Ok(false) => {}
         Err(error) => warn!(%error, incident.id = incident, "cannot keep what the thread is to be told"),
@@ -84,5 +84,5 @@ pub(super) async fn put_into_thread(
     let place = &asked.place;
     let channel = if place.channel.is_empty() { desk.config.channel.as_str() } else { place.channel.as_str() };
     let to = Destination { channel, thread: place.thread.as_deref().or(place.message.as_deref()) };
-    desk.notifier.answer(&desk.slack, Answer::Post(to), body).await.map(|_| Put::Stands)
+    desk.notifier.answer(&desk.slack, DeliveryAnswer::Post(to), body).await.map(|_| ThreadPostOutcome::Stands)
 }

@@ -10,15 +10,15 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
 use super::authority::Power;
-use super::command::{Trouble, parse};
-use super::commands::{ASK, Known, Reply, known, matching};
+use super::command::{CommandError, parse};
+use super::commands::{ASK, KnownPools, Reply, known, matching};
 use super::forms::cut;
 use super::{Desk, acts, commands};
 use crate::clock;
-use crate::diagnose::{Hit, Place, hits};
+use crate::diagnose::{FleetPool, PoolMatch, hits};
 use crate::prom::Prometheus;
-use crate::render::{Button, ButtonLook, Message, Part, Tone};
-use crate::slack::{Ack, Choice, Inbound, Place as Spot, What};
+use crate::render::{Button, ButtonLook, Message, MessagePart, Tone};
+use crate::slack::{Ack, Choice, RequestPlace as Spot, SlackAction, SlackRequest};
 
 /// The form's `callback_id`.
 pub(super) const FORM: &str = "diagnose";
@@ -39,7 +39,7 @@ const LISTING: Duration = Duration::from_millis(1_800);
 
 /// The place of a form's answer, kept in its private metadata because a modal has no channel.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct About {
+struct TargetFormMetadata {
     channel: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     thread: Option<String>,
@@ -65,7 +65,7 @@ pub(super) async fn offer(desk: &Desk, reply: &Reply<'_>) {
         None => false,
     };
     if !opened {
-        let parts = vec![Part::Buttons(vec![button(desk)])];
+        let parts = vec![MessagePart::Buttons(vec![button(desk)])];
         let headline = desk.words.text("target-missing", &[]);
         reply.say(&Message { tone: Tone::Unknown, headline, parts }).await;
     }
@@ -77,7 +77,7 @@ pub(super) fn is_ours(action: &str) -> bool {
 }
 
 /// Handles such a button.
-pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &str) {
+pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, action: &str, value: &str) {
     match action {
         PICK => offer(desk, &Reply::new(desk, inbound)).await,
         _ => commands::press(desk, inbound, value).await,
@@ -87,7 +87,7 @@ pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &
 fn form(desk: &Desk, place: &Spot) -> Value {
     let words = &desk.words;
     let plain = |key: &str| json!({ "type": "plain_text", "text": words.text(key, &[]), "emoji": false });
-    let about = About {
+    let about = TargetFormMetadata {
         channel: place.channel.clone(),
         thread: place.thread.clone(),
         response_url: place.response_url.clone(),
@@ -130,14 +130,15 @@ pub(super) async fn suggest(desk: &Desk, action: &str, typed: &str) -> Vec<Choic
 /// Returns the pools and pods of all Prometheus servers that match the typed text; all pools if it is empty.
 async fn targets(desk: &Desk, typed: &str) -> Vec<Choice> {
     let clients: Vec<Prometheus> = desk.prometheus.iter().map(|(prometheus, _)| prometheus.clone()).collect();
-    let Known { places, .. } = known(desk, &clients, clock::floor(clock::now(), Duration::from_secs(5)), LISTING).await;
-    let places: Vec<Place> = places.into_iter().map(|(_, place)| place).collect();
+    let KnownPools { places, .. } =
+        known(desk, &clients, clock::floor(clock::now(), Duration::from_secs(5)), LISTING).await;
+    let places: Vec<FleetPool> = places.into_iter().map(|(_, place)| place).collect();
     let found = match typed.trim() {
-        "" => (0..places.len()).map(|place| Hit { place, pod: None }).collect(),
+        "" => (0..places.len()).map(|place| PoolMatch { place, pod: None }).collect(),
         typed => hits(&places, typed),
     };
     let mut choices: Vec<Choice> = Vec::new();
-    for Hit { place, pod } in found {
+    for PoolMatch { place, pod } in found {
         let name = pod.map_or_else(|| places[place].name(), |pod| places[place].pod_name(&pod));
         // A part of a name selects it as well, but the ellipsis is not part of the name.
         let value = cut(&name, VALUE_CHARS).trim_end_matches('…').to_owned();
@@ -176,14 +177,14 @@ fn middle(name: &str) -> String {
 /// Handles the submitted form: returns its errors, or runs it as a command typed where the form was opened.
 pub(super) async fn submit(
     desk: &Arc<Desk>,
-    inbound: &Inbound,
+    inbound: &SlackRequest,
     about: &str,
     values: &BTreeMap<String, String>,
     slot: OwnedSemaphorePermit,
 ) -> Ack {
-    let About { channel, thread, response_url } = serde_json::from_str(about).unwrap_or_default();
+    let TargetFormMetadata { channel, thread, response_url } = serde_json::from_str(about).unwrap_or_default();
     let place = Spot { channel, thread, response_url, ..Spot::default() };
-    let asked = Inbound { place: place.clone(), ..inbound.clone() };
+    let asked = SlackRequest { place: place.clone(), ..inbound.clone() };
     if let Err(refusal) = acts::permitted(desk, &asked, "submit", None, Power::Look).await {
         return refusal;
     }
@@ -191,8 +192,8 @@ pub(super) async fn submit(
         Ok(line) => line,
         Err(errors) => return Ack::Errors(errors),
     };
-    let what = What::Command { text: line.clone() };
-    let inbound = Inbound { id: inbound.id.clone(), who: inbound.who.clone(), place, what };
+    let what = SlackAction::Command { text: line.clone() };
+    let inbound = SlackRequest { id: inbound.id.clone(), who: inbound.who.clone(), place, what };
     let desk_of_task = Arc::clone(desk);
     desk.tasks.spawn(
         async move {
@@ -219,7 +220,7 @@ fn line(desk: &Desk, values: &BTreeMap<String, String>) -> Result<String, BTreeM
         let alone = shlex::try_join(["diagnose", "x", &option]).unwrap_or_default();
         match parse(&alone) {
             Ok(_) => words.push(option),
-            Err(Trouble::Wrong { why, .. }) => {
+            Err(CommandError::Wrong { why, .. }) => {
                 _ = errors.insert(id.to_owned(), clip(&commands::misuse(desk, &why).text(), VALUE_CHARS))
             }
             Err(_) => _ = errors.insert(id.to_owned(), desk.words.text("command-too-long", &[])),

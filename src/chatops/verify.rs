@@ -15,9 +15,9 @@ use crate::clock;
 use crate::diagnose::{self, EvidenceResult, Fix, Outcome};
 use crate::playbook::Condition;
 use crate::prom::choose;
-use crate::render::{self, Act, Line, Part, Span, Tone};
+use crate::render::{self, Act, Line, MessagePart, TextSpan, Tone};
 use crate::signal::format_value;
-use crate::slack::{Inbound, Place, SlackError, Who};
+use crate::slack::{RequestPlace, SlackActor, SlackError, SlackRequest};
 use crate::store::{AuditEntry, AuditResult, Followup, Incident, StoreError};
 
 /// Delays of the automatic follow-ups after the button press.
@@ -47,7 +47,7 @@ struct Check {
 
 /// Finds the step that a button names. `None` if the current diagnosis no longer has it: the user is told, and the
 /// message is sent again so that its buttons match the current steps.
-async fn fix<'a>(desk: &Desk, inbound: &Inbound, act: Act, incident: &'a Incident, step: &str) -> Option<&'a Fix> {
+async fn fix<'a>(desk: &Desk, inbound: &SlackRequest, act: Act, incident: &'a Incident, step: &str) -> Option<&'a Fix> {
     let mut now = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.fix.now);
     let found = now.find(|fix| render::step_id(fix) == step);
     if found.is_none() {
@@ -62,7 +62,7 @@ async fn fix<'a>(desk: &Desk, inbound: &Inbound, act: Act, incident: &'a Inciden
 }
 
 /// Handles "Done": records the step in the audit log and the message; it can be verified from then on.
-pub(super) async fn done(desk: &Desk, inbound: &Inbound, incident: &Incident, step: &str) {
+pub(super) async fn done(desk: &Desk, inbound: &SlackRequest, incident: &Incident, step: &str) {
     if !incident.open {
         return over(desk, inbound, Act::Done).await;
     }
@@ -76,7 +76,7 @@ pub(super) async fn done(desk: &Desk, inbound: &Inbound, incident: &Incident, st
 }
 
 /// Handles "Verify fix" for a step.
-pub(super) async fn press(desk: &Desk, inbound: &Inbound, incident: &Incident, step: &str) {
+pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, incident: &Incident, step: &str) {
     let Some(fix) = fix(desk, inbound, Act::Verify, incident, step).await else { return };
     let Some(verify) = &fix.verify else {
         desk.metrics.act(Act::Verify.as_str(), AuditResult::Failed.as_str());
@@ -158,7 +158,7 @@ fn said(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>)) -> Line
 
 async fn tell(
     desk: &Desk,
-    inbound: &Inbound,
+    inbound: &SlackRequest,
     incident: &Incident,
     check: &Check,
     verdict: &(EvidenceResult, Vec<String>),
@@ -172,10 +172,11 @@ async fn tell(
     let line = said(desk, verdict);
     let step = Line::of(&check.action.replace('\n', " "));
     let foot = match who {
-        Some(who) => desk.words.line("verify-asked", &[("who", Span::User(who.to_owned()).into())]),
+        Some(who) => desk.words.line("verify-asked", &[("who", TextSpan::User(who.to_owned()).into())]),
         None => desk.words.line("verify-alone", &[]),
     };
-    let parts = vec![Part::Paragraph(desk.words.line("verify-step", &[("step", step.into())])), Part::Note(foot)];
+    let parts =
+        vec![MessagePart::Paragraph(desk.words.line("verify-step", &[("step", step.into())])), MessagePart::Note(foot)];
     let body = message(tone, &line, parts);
     into_thread(desk, &incident.id, inbound, &body).await
 }
@@ -242,11 +243,15 @@ impl Desk {
                 return true;
             }
         };
-        let asked = Inbound {
+        let asked = SlackRequest {
             id: String::new(),
-            who: Who::default(),
-            place: Place { channel: check.channel.clone(), thread: check.thread.clone(), ..Place::default() },
-            what: crate::slack::What::Press { action: Act::Verify.as_str().to_owned(), value: String::new() },
+            who: SlackActor::default(),
+            place: RequestPlace {
+                channel: check.channel.clone(),
+                thread: check.thread.clone(),
+                ..RequestPlace::default()
+            },
+            what: crate::slack::SlackAction::Press { action: Act::Verify.as_str().to_owned(), value: String::new() },
         };
         if let Err(error) = tell(self, &asked, &incident, &check, &verdict, None).await {
             warn!(%error, incident.id = incident.id, "cannot tell the thread of a verification");

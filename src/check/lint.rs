@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{endpoints, facts, logs, promql, redaction, steps, tables, tickets};
 use crate::playbook::{
-    CauseEntry, Condition, Evidence, Kind, Library, Playbook, Problem, QuickCheck, REST, Reference, SourceFile, Step,
-    Verify, shipped, suggestion,
+    CauseEntry, Condition, Evidence, Library, Playbook, PlaybookKind, Problem, QuickCheck, REST, Reference, SourceFile,
+    Step, Verify, shipped, suggestion,
 };
 use crate::signal::{Direct, EngineKind, Unit, VersionReq};
 
@@ -34,7 +34,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
             lint.rule(&rule.alert, &rule.hold, &rule.when);
             rule.when.iter().flat_map(Evidence::checks).for_each(|(signal, _)| lint.of_prometheus("alert", signal));
         }
-        if playbook.kind == Kind::Symptom && playbook.causes.len() < 2 {
+        if playbook.kind == PlaybookKind::Symptom && playbook.causes.len() < 2 {
             lint.say("playbook/few-causes", "causes", "a symptom has at least two causes that compete".into(), None);
         }
         if playbook.symptom.is_empty() {

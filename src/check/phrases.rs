@@ -10,7 +10,7 @@ use crate::playbook::{Problem, SourceFile, phrases as shipped, suggestion};
 use crate::render::{ENGLISH, own_phrases};
 
 /// A phrase's name to its variables and the index of its file.
-type Said = BTreeMap<String, (BTreeSet<String>, usize)>;
+type PhraseTable = BTreeMap<String, (BTreeSet<String>, usize)>;
 
 /// Returns the problems of the shipped phrases and of those in `dir/phrases/en/`, in the order of the files.
 pub fn phrases(dir: Option<&Path>) -> Vec<Problem> {
@@ -51,8 +51,8 @@ fn about(rule: &'static str, dir: &Path, message: String) -> Problem {
 }
 
 /// Reads the phrases of some files.
-fn said(files: &[SourceFile], problems: &mut Vec<Problem>) -> Said {
-    let mut said = Said::new();
+fn said(files: &[SourceFile], problems: &mut Vec<Problem>) -> PhraseTable {
+    let mut said = PhraseTable::new();
     for (at, file) in files.iter().enumerate() {
         let resource = match FluentResource::try_new(file.text.clone()) {
             Ok(resource) => resource,
@@ -81,7 +81,7 @@ fn said(files: &[SourceFile], problems: &mut Vec<Problem>) -> Said {
 }
 
 /// Checks that custom phrases replace existing ones, and use only variables that those have.
-fn compare(english: &Said, own: &Said, files: &[SourceFile], problems: &mut Vec<Problem>) {
+fn compare(english: &PhraseTable, own: &PhraseTable, files: &[SourceFile], problems: &mut Vec<Problem>) {
     for (key, (variables, at)) in own {
         let Some(file) = files.get(*at) else { continue };
         let Some((given, _)) = english.get(key) else {

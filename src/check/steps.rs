@@ -32,7 +32,7 @@ const ACTS: [(&str, &[&str]); 8] = [
 const ASKS: [&str; 6] = ["can-i", "--dry-run", "/v1/chat/completions", "/v1/completions", "/generate", "/tokenize"];
 
 /// A step with its owner.
-struct Told<'a> {
+struct OwnedStep<'a> {
     file: String,
     id: &'a str,
     step: &'a Step,
@@ -42,7 +42,7 @@ struct Told<'a> {
     found_by: &'a [Evidence],
 }
 
-fn steps(library: &Library) -> Vec<Told<'_>> {
+fn steps(library: &Library) -> Vec<OwnedStep<'_>> {
     let mut out = Vec::new();
     for p in library.playbooks.values() {
         let file = format!("{}.yaml", p.playbook);
@@ -63,9 +63,9 @@ fn told<'a>(
     now: &'a [Step],
     lasting: &'a [Step],
     found_by: &'a [Evidence],
-) -> impl Iterator<Item = Told<'a>> {
+) -> impl Iterator<Item = OwnedStep<'a>> {
     let all = now.iter().map(|step| (step, true)).chain(lasting.iter().map(|step| (step, false)));
-    all.map(move |(step, now)| Told { file: file.to_owned(), id, step, now, found_by })
+    all.map(move |(step, now)| OwnedStep { file: file.to_owned(), id, step, now, found_by })
 }
 
 /// Reports steps whose `no_verify` contradicts the data.
@@ -78,8 +78,8 @@ pub(super) fn words(library: &Library, problems: &mut Vec<Problem>) {
 }
 
 /// Returns the contradiction of a step's `no_verify`, and a hint.
-fn wrong_word(library: &Library, told: &Told<'_>) -> Option<(String, &'static str)> {
-    let Told { step, now, .. } = told;
+fn wrong_word(library: &Library, told: &OwnedStep<'_>) -> Option<(String, &'static str)> {
+    let OwnedStep { step, now, .. } = told;
     match step.no_verify? {
         NoVerify::Looks => match acts(&step.action) {
             Some(command) => Some((
@@ -127,7 +127,7 @@ fn acts(action: &str) -> Option<&str> {
 
 /// Returns a required signal of the step's node that shows, for its engine, the end of the fault; log lines never go
 /// away.
-fn seen_by<'a>(library: &Library, told: &Told<'a>) -> Option<&'a str> {
+fn seen_by<'a>(library: &Library, told: &OwnedStep<'a>) -> Option<&'a str> {
     let engine = told.step.engine.as_deref().and_then(|req| req.parse::<VersionReq>().ok()).map(|req| req.engine);
     let tells = |signal: &str| match library.signals.get(signal) {
         Some(s) if s.is_of_log() => false,
@@ -143,7 +143,7 @@ fn seen_by<'a>(library: &Library, told: &Told<'a>) -> Option<&'a str> {
 
 /// Reports flags that the stated versions do not have yet, or no longer have.
 pub(super) fn flags(library: &Library, problems: &mut Vec<Problem>) {
-    for Told { file, step, .. } in steps(library) {
+    for OwnedStep { file, step, .. } in steps(library) {
         let req = step.engine.as_deref().and_then(|engine| engine.parse::<VersionReq>().ok());
         let Some(file) = library.files.get(&file) else { continue };
         let mut say = |rule, message, hint| problems.push(Problem::at(rule, file, first(step), message, Some(hint)));
@@ -238,8 +238,8 @@ pub fn verifies(library: &Library) -> Vec<Problem> {
 }
 
 /// Returns the reason why a step's check cannot show whether it worked.
-fn cannot_tell(library: &Library, told: &Told<'_>, cases: &[Case], fleets: &[Fleet]) -> Option<String> {
-    let Told { id, step, .. } = told;
+fn cannot_tell(library: &Library, told: &OwnedStep<'_>, cases: &[Case], fleets: &[Fleet]) -> Option<String> {
+    let OwnedStep { id, step, .. } = told;
     match (&step.verify, step.no_verify) {
         (Some(_), Some(_)) => Some("a step with a `verify` needs no `no_verify`".to_owned()),
         (None, None) => Some("a step has a `verify`, or `no_verify` says why none is possible".to_owned()),
@@ -256,8 +256,8 @@ fn cannot_tell(library: &Library, told: &Told<'_>, cases: &[Case], fleets: &[Fle
 
 /// Returns the problem of a `verify` that holds with the fault, or fails without it; cases without a value are
 /// skipped.
-fn misleads(library: &Library, told: &Told<'_>, v: &Verify, cases: &[Case], fleets: &[Fleet]) -> Option<String> {
-    let Told { id, found_by, .. } = told;
+fn misleads(library: &Library, told: &OwnedStep<'_>, v: &Verify, cases: &[Case], fleets: &[Fleet]) -> Option<String> {
+    let OwnedStep { id, found_by, .. } = told;
     let checks = v.checks();
     let said = |seen: &Observations| -> Vec<Outcome> {
         checks.iter().map(|check| holds(library, &check.signal, &check.when, seen)).collect()

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(super) use beside::BesideArgs;
-pub(super) use bundle::{BundleArgs, Span};
+pub(super) use bundle::{BundleArgs, BundleSpan};
 pub(super) use capacity::{CapacityArgs, Format};
 
 use super::open::OpenArgs;

@@ -13,8 +13,8 @@ use crate::alert::{AlertGroup, AlertStatus, Labels, PayloadError};
 use crate::chatops::command::When;
 use crate::clock;
 use crate::config::Config;
-use crate::diagnose::{Baseline, Beside, LogSources, Request, Scope, diagnose_with, moment};
-use crate::health::{Source, Triage, triage};
+use crate::diagnose::{Baseline, ExtraSources, LogSources, Request, Scope, diagnose_with, moment};
+use crate::health::{HealthSource, Triage, triage};
 use crate::playbook::{Library, Problem, select, suggestion, without_expression};
 use crate::prom;
 
@@ -29,7 +29,7 @@ const LOG_BYTES: u64 = 64 << 20;
 
 /// The arguments that define a request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct RequestArguments<'a> {
     pub(super) playbook: Option<&'a str>,
     pub(super) target: Option<&'a str>,
     pub(super) labels: &'a [(String, String)],
@@ -46,7 +46,7 @@ pub(super) struct Asked<'a> {
 pub(super) fn request(
     library: &Library,
     config: &Config,
-    asked: &Asked<'_>,
+    asked: &RequestArguments<'_>,
     group: Option<&AlertGroup>,
 ) -> anyhow::Result<Request> {
     let playbook = match (asked.playbook, group) {
@@ -126,11 +126,11 @@ pub(super) fn prometheus(config: &Config, url: Option<&str>, group: Option<&Aler
 /// If no pool or several match the name, no series has a value of the given labels, or the query fails.
 pub(super) async fn answer(
     library: &Library,
-    source: Source<'_>,
+    source: HealthSource<'_>,
     request: &mut Request,
     named: Option<&str>,
     labels: &[(String, String)],
-    beside: Beside<'_>,
+    beside: ExtraSources<'_>,
 ) -> anyhow::Result<Triage> {
     let labels: Labels = labels.iter().cloned().collect();
     // Concurrent with the diagnosis, so that an unresponsive Prometheus costs its timeout only once.
@@ -141,10 +141,10 @@ pub(super) async fn answer(
 
 async fn answer_about(
     library: &Library,
-    source: Source<'_>,
+    source: HealthSource<'_>,
     request: &mut Request,
     named: Option<&str>,
-    beside: Beside<'_>,
+    beside: ExtraSources<'_>,
 ) -> anyhow::Result<Triage> {
     if let Some(typed) = named {
         let found = target::find(library, &[source], typed, request.at, request.deadline).await?;

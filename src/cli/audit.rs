@@ -12,7 +12,7 @@ use super::past::visit;
 use crate::clock;
 use crate::config::Config;
 use crate::render::clean;
-use crate::store::Visit;
+use crate::store::StoreAccess;
 
 /// The arguments of `audit`.
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(super) fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
     let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let entries = runtime.block_on(async {
-        let store = visit(&config, Visit::Look).await?;
+        let store = visit(&config, StoreAccess::Look).await?;
         let entries = store.audited(clock::before(clock::now(), args.since), args.most).await?;
         store.close().await;
         anyhow::Ok(entries)

@@ -8,12 +8,12 @@ use anyhow::{Context, bail};
 use super::args::{CapacityArgs, Format};
 use super::{library, target};
 use crate::alert::Labels;
-use crate::capacity::{self, Deployment, Model, Report};
+use crate::capacity::{self, CapacityReport, ModelSpec, PlannedDeployment};
 use crate::clock;
 use crate::config::Config;
-use crate::diagnose::{Observed, Scope, observe_signals};
+use crate::diagnose::{ObserveResult, Scope, observe_signals};
 use crate::prom::{self, Prometheus};
-use crate::render::{self, Words};
+use crate::render::{self, Phrases};
 
 /// Exit status when Prometheus could not be queried.
 const NO_PROMETHEUS: u8 = 3;
@@ -22,7 +22,7 @@ const FILE_BYTES: u64 = 4 << 20;
 
 pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
-    let words = Words::load(config.playbooks.dir.as_deref())?;
+    let words = Phrases::load(config.playbooks.dir.as_deref())?;
     let model = args.model.as_deref().map(read).transpose()?;
     if model.is_none() && args.deployment.gpu.is_some() {
         bail!("`--gpu` needs the model's config.json: pass its path, or `-` for standard input");
@@ -58,7 +58,7 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     Ok(status(&report))
 }
 
-fn status(report: &Report) -> ExitCode {
+fn status(report: &CapacityReport) -> ExitCode {
     if report.live.as_ref().is_some_and(|live| live.degraded) {
         ExitCode::from(NO_PROMETHEUS)
     } else if report.fit.as_ref().is_some_and(|fit| !fit.fits) {
@@ -68,9 +68,9 @@ fn status(report: &Report) -> ExitCode {
     }
 }
 
-fn deployment(args: &CapacityArgs) -> Deployment {
+fn deployment(args: &CapacityArgs) -> PlannedDeployment {
     let d = &args.deployment;
-    Deployment {
+    PlannedDeployment {
         gpu: d.gpu.clone(),
         utilization: d.gpu_memory_utilization,
         tensor: d.tensor_parallel_size,
@@ -87,7 +87,7 @@ fn deployment(args: &CapacityArgs) -> Deployment {
     }
 }
 
-fn read(path: &str) -> anyhow::Result<Model> {
+fn read(path: &str) -> anyhow::Result<ModelSpec> {
     let shown = if path == "-" { "standard input" } else { path };
     let source: Box<dyn Read> = match path {
         "-" => Box::new(std::io::stdin().lock()),
@@ -101,7 +101,7 @@ fn read(path: &str) -> anyhow::Result<Model> {
         .read_to_string(&mut text)
         .with_context(|| format!("cannot read the configuration from {shown}"))?;
     // Editors on Windows begin a file with a byte order mark.
-    Model::parse(text.trim_start_matches('\u{feff}')).with_context(|| shown.to_owned())
+    ModelSpec::parse(text.trim_start_matches('\u{feff}')).with_context(|| shown.to_owned())
 }
 
 fn observe(
@@ -109,7 +109,7 @@ fn observe(
     config: &Config,
     labels: &Labels,
     scope: &Scope,
-) -> anyhow::Result<Result<Observed, ExitCode>> {
+) -> anyhow::Result<Result<ObserveResult, ExitCode>> {
     let library = match library(config.playbooks.dir.as_deref()) {
         Ok(library) => library,
         Err(code) => return Ok(Err(code)),

@@ -5,16 +5,16 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use super::args::{DiagnoseArgs, Output};
-use super::ask::{self, Asked};
+use super::ask::{self, RequestArguments};
 use super::{health, library};
 use crate::config::Config;
-use crate::diagnose::{Beside, Exporters};
+use crate::diagnose::{Exporters, ExtraSources};
 use crate::explain;
-use crate::exporter::Reader;
+use crate::exporter::ExporterReader;
 use crate::health::Triage;
 use crate::prom::Prometheus;
 use crate::redact;
-use crate::render::{self, Commands, Words};
+use crate::render::{self, Commands, Phrases};
 
 /// Exit status when Prometheus could not be queried.
 const NO_PROMETHEUS: u8 = 3;
@@ -26,9 +26,9 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
-    config.put_into(&mut library)?;
+    config.extend_library(&mut library)?;
     let group = args.alert.as_deref().map(ask::read).transpose()?;
-    let asked = Asked {
+    let asked = RequestArguments {
         playbook: args.what.playbook.as_deref(),
         target: args.what.target.as_deref(),
         labels: &args.labels,
@@ -41,7 +41,8 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let chosen = ask::prometheus(&config, args.prometheus.as_deref(), group.as_ref());
     let prometheus = Prometheus::new(&chosen)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let reader = Reader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
+    let reader =
+        ExporterReader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
     let targets = config.exporters.given().collect();
     let exporters = Exporters { reader, targets, learn: config.exporters.learn, fresh: args.fresh };
     // Exporters' pages show only the current state.
@@ -54,11 +55,11 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     }
     let exporters = Some(&exporters).filter(|_| ask::is_now(&request));
     let logs = runtime.block_on(ask::logs(&config, &args.beside.logs))?;
-    let beside = Beside { exporters, logs: Some(&logs) };
+    let beside = ExtraSources { exporters, logs: Some(&logs) };
     let source = (&prometheus, &chosen.labels);
     let named = args.what.target.as_deref();
     let answer = runtime.block_on(ask::answer(&library, source, &mut request, named, &args.labels, beside))?;
-    let words = Words::load(config.playbooks.dir.as_deref())?;
+    let words = Phrases::load(config.playbooks.dir.as_deref())?;
     let diagnosis = match answer {
         Triage::Found(diagnosis) => diagnosis,
         Triage::Quiet(look) => {

@@ -22,12 +22,12 @@ use secrecy::ExposeSecret;
 
 use crate::config::{Config, secret};
 use crate::diagnose::newest;
-use crate::health::{Answer, Coverage, coverage};
+use crate::health::{Coverage, SignalAvailability, coverage};
 use crate::playbook::{Library, Problem, load};
 use crate::prom::{self, PromError, Prometheus};
 use crate::readiness::{Finding, Level};
 use crate::server::Credentials;
-use crate::store::{Refusal, STORE_FILE, Store, Visit};
+use crate::store::{Refusal, STORE_FILE, Store, StoreAccess};
 use crate::{check, clock, render};
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
@@ -78,7 +78,7 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
         HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&findings)?),
         HealthOutput::Text => print(&findings),
     }
-    let missing = findings.coverage.iter().flat_map(|c| &c.signals).any(|s| s.answer == Answer::Missing);
+    let missing = findings.coverage.iter().flat_map(|c| &c.signals).any(|s| s.answer == SignalAvailability::Missing);
     let found = missing || findings.checks.iter().any(|f| f.level > Level::Ok);
     Ok(match (findings.away, found) {
         (true, _) => ExitCode::from(NO_PROMETHEUS),
@@ -104,7 +104,7 @@ async fn look(
 ) {
     let mut library = playbooks(findings, dir);
     if let (Some(config), Some(library)) = (config, &mut library)
-        && let Err(error) = config.put_into(library)
+        && let Err(error) = config.extend_library(library)
     {
         let todo = "correct `engines:` or `slo:`; config/llm-diagnose.example.yaml has every key";
         findings.say("configuration", Level::Fail, told(&error), todo);
@@ -127,7 +127,7 @@ async fn look(
 
 /// Returns the channels that refuse messages, from the service's store; empty if there is no store yet.
 async fn refusals(config: &Config) -> Vec<Refusal> {
-    let Ok(store) = visit(config, Visit::Look).await else { return Vec::new() };
+    let Ok(store) = visit(config, StoreAccess::Look).await else { return Vec::new() };
     let refusals = store.refusals().await.unwrap_or_default();
     store.close().await;
     refusals
@@ -344,6 +344,6 @@ fn print(findings: &Findings) {
             anstream::println!("{gap}→ {todo}");
         }
     }
-    let words = render::Words::english();
+    let words = render::Phrases::english();
     findings.coverage.iter().for_each(|seen| anstream::print!("{}", render::coverage(seen, &words)));
 }

@@ -18,7 +18,7 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
                 Ok(library) => library,
                 Err(code) => return Ok(code),
             };
-            config.put_into(&mut library)?;
+            config.extend_library(&mut library)?;
             let options = generate::RuleOptions { window, hold, runbook_base };
             let text = match kind {
                 RuleKind::Prometheus => generate::rules(&library, &options)?,

@@ -10,20 +10,20 @@ use super::{UNKNOWN, library, target};
 use crate::clock;
 use crate::config::Config;
 use crate::diagnose::Scope;
-use crate::health::{DIMENSIONS, Look, Source, look};
+use crate::health::{DIMENSIONS, HealthQuery, HealthSource, look};
 use crate::prom::{self, Prometheus};
 use crate::redact;
-use crate::render::{self, Words};
+use crate::render::{self, Phrases};
 
 pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
     let Ok(mut library) = library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) else {
         return Ok(ExitCode::from(UNKNOWN));
     };
-    config.put_into(&mut library)?;
+    config.extend_library(&mut library)?;
     let now = clock::now();
     let at = args.what.at.map_or(now, |at| at.resolve(now));
-    let mut what = Look {
+    let mut what = HealthQuery {
         scope: scope(&args.scope)?,
         at,
         window: args.window.unwrap_or(config.diagnose.window),
@@ -48,8 +48,8 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
         .into_iter()
         .map(|config| Ok((Prometheus::new(&config)?, config.labels)))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let sources: Vec<Source<'_>> = clients.iter().map(|(prometheus, labels)| (prometheus, labels)).collect();
-    let words = Words::load(config.playbooks.dir.as_deref())?;
+    let sources: Vec<HealthSource<'_>> = clients.iter().map(|(prometheus, labels)| (prometheus, labels)).collect();
+    let words = Phrases::load(config.playbooks.dir.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let health = runtime.block_on(async {
         if let Some(typed) = &args.what.target {

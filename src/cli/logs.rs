@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::args::{HealthOutput, LogsArgs};
 use super::{USAGE, library};
-use crate::logs::{Patterns, Told, files, first, stream};
+use crate::logs::{NamedLogAnalysis, Patterns, files, first, stream};
 use crate::playbook::{LogFile, suggestion};
-use crate::render::{self, Words, clean};
+use crate::render::{self, Phrases, clean};
 
 /// The version of the JSON output; a breaking change gets another version.
 const SCHEMA: &str = "llm-diagnose/logs/v1";
@@ -19,11 +19,11 @@ const SCHEMA: &str = "llm-diagnose/logs/v1";
 const ROOT_FOUND: u8 = 1;
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct LogsOutput<'a> {
     schema: &'static str,
     /// The log with the earliest root error.
     first: Option<&'a str>,
-    logs: &'a [Told],
+    logs: &'a [NamedLogAnalysis],
     /// Files that could not be read, each with the reason.
     missing: &'a [(String, String)],
 }
@@ -65,13 +65,13 @@ pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
     match args.output {
         HealthOutput::Json => {
             let first = first.map(|log| log.name.as_str());
-            let answer = Answer { schema: SCHEMA, first, logs: &logs, missing: &missing };
+            let answer = LogsOutput { schema: SCHEMA, first, logs: &logs, missing: &missing };
             anstream::println!("{}", serde_json::to_string_pretty(&answer)?);
         }
         HealthOutput::Text => {
             missing.iter().for_each(|(what, why)| anstream::eprintln!("error: {what} {why}"));
             if !logs.is_empty() {
-                anstream::print!("{}", render::terminal(&render::logs(&logs, &known, &Words::english())));
+                anstream::print!("{}", render::terminal(&render::logs(&logs, &known, &Phrases::english())));
             }
         }
     }
@@ -82,10 +82,10 @@ pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn standard_input(patterns: &Patterns<'_>) -> anyhow::Result<Told> {
+fn standard_input(patterns: &Patterns<'_>) -> anyhow::Result<NamedLogAnalysis> {
     let read = stream::read(patterns, std::io::stdin().lock());
     let report = read.context("cannot read standard input to its end")?;
-    Ok(Told { name: "standard input".to_owned(), pod: None, container: None, cut: false, report })
+    Ok(NamedLogAnalysis { name: "standard input".to_owned(), pod: None, container: None, cut: false, report })
 }
 
 /// Creates a progress bar for a file; it draws only on a terminal. For a `.gz` it counts compressed bytes.

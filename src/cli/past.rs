@@ -13,9 +13,9 @@ use crate::chatops::command::{self, Which};
 use crate::chatops::{listed, measured};
 use crate::clock;
 use crate::config::{Config, secret};
-use crate::playbook::Kind;
+use crate::playbook::PlaybookKind;
 use crate::render::clean;
-use crate::store::{Incident, STORE_FILE, Store, Visit};
+use crate::store::{Incident, STORE_FILE, Store, StoreAccess};
 
 /// Maximum number of listed incidents.
 const LISTED: u32 = 100;
@@ -57,11 +57,11 @@ impl StateArgs {
 
 /// Opens the store while the service may be running.
 pub(super) async fn open(args: &StateArgs) -> anyhow::Result<Store> {
-    visit(&args.config()?, Visit::Look).await
+    visit(&args.config()?, StoreAccess::Look).await
 }
 
 /// Opens the service's store; it must exist, because a new one would be an empty answer.
-pub(super) async fn visit(config: &Config, visit: Visit) -> anyhow::Result<Store> {
+pub(super) async fn visit(config: &Config, visit: StoreAccess) -> anyhow::Result<Store> {
     if let Some(file) = &config.database.url_file {
         let url = secret(file)?;
         return Store::visit_postgres(url.expose_secret(), visit)
@@ -120,7 +120,7 @@ pub(super) fn playbooks(dir: Option<&Path>) -> anyhow::Result<ExitCode> {
     };
     let bold = anstyle::Style::new().bold();
     let width = library.playbooks.keys().map(String::len).max().unwrap_or_default();
-    for (kind, title) in [(Kind::Symptom, "Symptoms"), (Kind::Mechanism, "Mechanisms")] {
+    for (kind, title) in [(PlaybookKind::Symptom, "Symptoms"), (PlaybookKind::Mechanism, "Mechanisms")] {
         anstream::println!("{bold}{title}{bold:#}");
         for playbook in library.of_kind(kind) {
             anstream::println!("  {:<width$}  {}", playbook.playbook, playbook.title);

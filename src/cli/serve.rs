@@ -32,7 +32,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
-    settings.put_into(&mut library)?;
+    settings.extend_library(&mut library)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

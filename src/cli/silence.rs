@@ -10,11 +10,11 @@ use clap::{Args, Subcommand};
 use super::args::{HealthOutput, window};
 use super::audit::acting;
 use super::past::visit;
-use crate::alertmanager::{self, Alertmanager, SilenceError, Wish};
+use crate::alertmanager::{self, Alertmanager, SilenceError, SilenceParameters};
 use crate::clock;
 use crate::config::Config;
 use crate::render::clean;
-use crate::store::{AuditEntry, AuditResult, Store, Visit};
+use crate::store::{AuditEntry, AuditResult, Store, StoreAccess};
 
 /// The arguments of `silence`.
 #[derive(Debug, Args)]
@@ -71,13 +71,13 @@ pub(super) fn run(args: SilenceArgs) -> anyhow::Result<ExitCode> {
         match args.what {
             SilenceCommand::List { output } => list(&all, output).await,
             SilenceCommand::Expire { id } => {
-                let store = visit(&config, Visit::Write).await?;
+                let store = visit(&config, StoreAccess::Write).await?;
                 expire(&store, &all, &id).await
             }
             SilenceCommand::Create { incident, duration, labels, comment } => {
-                let store = visit(&config, Visit::Write).await?;
+                let store = visit(&config, StoreAccess::Write).await?;
                 let who = acting();
-                let wish = Wish { who: who.clone(), comment, duration };
+                let wish = SilenceParameters { who: who.clone(), comment, duration };
                 create(&store, &all, &incident, &labels, &wish).await
             }
         }
@@ -129,7 +129,7 @@ async fn create(
     all: &[Alertmanager],
     id: &str,
     names: &[String],
-    wish: &Wish,
+    wish: &SilenceParameters,
 ) -> anyhow::Result<ExitCode> {
     let Some(incident) = store.incident(id).await? else {
         bail!("there is no incident `{id}`: `llm-diagnose incidents` or the pages list them");
@@ -149,7 +149,7 @@ async fn create(
     let entry = AuditEntry::begun(&wish.who, "cli", "silence", Some(id), clock::now());
     store.audit(&entry).await?;
     let made = alertmanager::create(all, &incident.alerts, &matchers, wish, clock::now()).await;
-    let shown = |made: &alertmanager::Made| {
+    let shown = |made: &alertmanager::CreatedSilence| {
         let matchers: Vec<String> = made.matchers.iter().map(ToString::to_string).collect();
         format!("until {}: {}", made.until.strftime("%Y-%m-%d %H:%M UTC"), matchers.join(" "))
     };

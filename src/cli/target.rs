@@ -10,35 +10,35 @@ use jiff::Timestamp;
 use crate::alert::Labels;
 use crate::config::Config;
 use crate::diagnose::{
-    self, DataSpan, Hit, Place, Scope, data_elsewhere, detection, hits, known_names, last_day, typed_label,
+    self, DataSpan, FleetPool, PoolMatch, Scope, data_elsewhere, detection, hits, known_names, last_day, typed_label,
 };
-use crate::health::{DIMENSIONS, Source, places};
+use crate::health::{DIMENSIONS, HealthSource, places};
 use crate::playbook::{Library, nearest};
 
 /// Maximum number of names in an error.
 const FEW: usize = 12;
 
 /// A match: index of the source, pool, and the pod if one was named.
-pub(super) type Found = (usize, Place, Option<String>);
+pub(super) type TargetMatch = (usize, FleetPool, Option<String>);
 
 /// Returns the pools that `typed` may mean, at least one.
 pub(super) async fn find(
     library: &Library,
-    sources: &[Source<'_>],
+    sources: &[HealthSource<'_>],
     typed: &str,
     at: Timestamp,
     deadline: Duration,
-) -> anyhow::Result<Vec<Found>> {
+) -> anyhow::Result<Vec<TargetMatch>> {
     let mut known = Vec::new();
     for (i, (prometheus, _)) in sources.iter().enumerate() {
         let there = places(library, prometheus, at, Instant::now() + deadline).await;
         known.extend(there?.into_iter().map(|place| (i, place)));
     }
-    let all: Vec<Place> = known.iter().map(|(_, place)| place.clone()).collect();
+    let all: Vec<FleetPool> = known.iter().map(|(_, place)| place.clone()).collect();
     let fitting = hits(&all, typed);
     if fitting.is_empty() {
         let label = typed_label(typed).map_err(anyhow::Error::msg)?;
-        let names: Vec<String> = all.iter().map(Place::name).collect();
+        let names: Vec<String> = all.iter().map(FleetPool::name).collect();
         if names.is_empty() {
             for (prometheus, _) in sources {
                 let span = data_elsewhere(library, prometheus, &Scope::default(), at, deadline).await;
@@ -57,11 +57,11 @@ pub(super) async fn find(
             false => bail!("no pool or pod is called `{typed}`: there is {}{more}", names.join(", ")),
         }
     }
-    Ok(fitting.into_iter().map(|Hit { place, pod }| (known[place].0, known[place].1.clone(), pod)).collect())
+    Ok(fitting.into_iter().map(|PoolMatch { place, pod }| (known[place].0, known[place].1.clone(), pod)).collect())
 }
 
 /// Returns the only match, or an error with the candidates.
-pub(super) fn only(mut found: Vec<Found>, typed: &str) -> anyhow::Result<Found> {
+pub(super) fn only(mut found: Vec<TargetMatch>, typed: &str) -> anyhow::Result<TargetMatch> {
     let names: Vec<String> =
         found.iter().take(FEW).map(|(_, place, pod)| pod.clone().unwrap_or_else(|| place.name())).collect();
     match found.len() {
@@ -80,7 +80,7 @@ pub(super) fn known_labels(config: &Config, labels: &Labels) -> anyhow::Result<(
 /// not checked. If Prometheus does not answer, the diagnosis reports it.
 pub(super) async fn known_values(
     library: &Library,
-    source: Source<'_>,
+    source: HealthSource<'_>,
     labels: &Labels,
     at: Timestamp,
     deadline: Duration,
@@ -100,7 +100,7 @@ pub(super) async fn known_values(
 }
 
 /// Returns the dimensions that are equal in all matches.
-pub(super) fn shared(found: &[Found]) -> BTreeMap<String, String> {
+pub(super) fn shared(found: &[TargetMatch]) -> BTreeMap<String, String> {
     let Some((_, first, _)) = found.first() else { return BTreeMap::new() };
     let agreed = first.dimensions.iter().filter(|(dimension, value)| {
         let known = DIMENSIONS.contains(&dimension.as_str());

@@ -10,7 +10,7 @@ use crate::slack::{self, Transport};
 
 /// The transport by which commands and button presses in Slack reach this service.
 #[derive(Debug)]
-pub enum Inlet {
+pub enum SlackInlet {
     /// Socket Mode, with the app-level token.
     Socket(SecretString),
     /// Signed HTTP requests, with the signing secret.
@@ -40,31 +40,33 @@ pub fn bot_token(config: &slack::Config) -> anyhow::Result<SecretString> {
 ///
 /// # Errors
 /// When the configured transport lacks its secret, or a file cannot be read.
-pub fn inlet(config: &slack::Config) -> anyhow::Result<Inlet> {
+pub fn inlet(config: &slack::Config) -> anyhow::Result<SlackInlet> {
     let app_token = || find(config.app_token_file.as_deref(), "SLACK_APP_TOKEN");
     let signing = || find(config.signing_secret_file.as_deref(), "SLACK_SIGNING_SECRET");
     match config.transport {
-        Some(Transport::Off) => Ok(Inlet::Off("`slack.transport` is off: take the line out for buttons and commands")),
+        Some(Transport::Off) => {
+            Ok(SlackInlet::Off("`slack.transport` is off: take the line out for buttons and commands"))
+        }
         Some(Transport::Socket) => match app_token()? {
-            Some(token) => Ok(Inlet::Socket(token)),
+            Some(token) => Ok(SlackInlet::Socket(token)),
             None => bail!(
                 "`slack.transport: socket` needs an app-level token (`xapp-…`): set SLACK_APP_TOKEN or \
                  `slack.app_token_file`"
             ),
         },
         Some(Transport::Http) => match signing()? {
-            Some(secret) => Ok(Inlet::Http(secret)),
+            Some(secret) => Ok(SlackInlet::Http(secret)),
             None => bail!(
                 "`slack.transport: http` needs the app's signing secret: set SLACK_SIGNING_SECRET or \
                  `slack.signing_secret_file`"
             ),
         },
         None => Ok(match (app_token()?, signing()?) {
-            (Some(token), _) => Inlet::Socket(token),
-            (None, Some(secret)) => Inlet::Http(secret),
-            (None, None) => {
-                Inlet::Off("set SLACK_APP_TOKEN (Socket Mode) or SLACK_SIGNING_SECRET (HTTP) for buttons and commands")
-            }
+            (Some(token), _) => SlackInlet::Socket(token),
+            (None, Some(secret)) => SlackInlet::Http(secret),
+            (None, None) => SlackInlet::Off(
+                "set SLACK_APP_TOKEN (Socket Mode) or SLACK_SIGNING_SECRET (HTTP) for buttons and commands",
+            ),
         }),
     }
 }

@@ -14,8 +14,8 @@ use futures::future::join_all;
 use super::batch::{ask_range, pack};
 use super::observation::{Observation, Observations, median};
 use super::past::MARGIN;
-use super::plan::{Ask, Needs, Side, filled, pruned, tellers};
-use super::scope::Found;
+use super::plan::{Needs, PlannedQuery, QueryPurpose, filled, pruned, tellers};
+use super::scope::DetectionResult;
 use super::{Baseline, Request};
 use crate::clock;
 use crate::playbook::Library;
@@ -55,17 +55,22 @@ pub(super) fn with_sources<'a>(needs: &Needs<'a>, wanted: &[(&'a str, &'a Agains
 }
 
 /// Builds the queries for the hours before, for the whole pool, each once.
-fn asks(library: &Library, request: &Request, found: &Found, wanted: &[(&str, &Against)]) -> Vec<Ask> {
-    let mut asks: Vec<Ask> = Vec::new();
+fn asks(
+    library: &Library,
+    request: &Request,
+    found: &DetectionResult,
+    wanted: &[(&str, &Against)],
+) -> Vec<PlannedQuery> {
+    let mut asks: Vec<PlannedQuery> = Vec::new();
     for signal in wanted.iter().flat_map(|(_, against)| [&against.signal, &against.driver]) {
         for engine in tellers(library, signal) {
             let query = engine.signals.get(signal).and_then(|entry| entry.query.as_deref());
             let seen = found.engines.iter().find(|seen| seen.engine == engine.engine);
             let (Some(query), Some(seen)) = (query, seen) else { continue };
-            let ask = Ask {
+            let ask = PlannedQuery {
                 signal: signal.clone(),
                 engine: engine.engine.clone(),
-                side: Side::Pool,
+                side: QueryPurpose::Pool,
                 query: filled(query, engine, seen, request.window, &[]),
                 at: request.at,
             };
@@ -94,7 +99,7 @@ pub(super) async fn hours(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
-    found: &Found,
+    found: &DetectionResult,
     wanted: &[(&str, &Against)],
     deadline: Instant,
 ) -> (Option<Hours>, usize) {

@@ -9,25 +9,25 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::against::Hours;
-use super::batch::{Answer, ask_all, pack};
-use super::plan::Ask;
-use super::scope::Found;
-use crate::prom::{Formula, Part, PromError, Prometheus, Told};
+use super::batch::{QueryAnswer, ask_all, pack};
+use super::plan::PlannedQuery;
+use super::scope::DetectionResult;
+use crate::prom::{Formula, PartAnswer, PromError, Prometheus, SubQuery};
 
 /// The values of a part, or the reason why there are none.
-type Answered = Result<Arc<Told>, Arc<PromError>>;
+type Answered = Result<Arc<PartAnswer>, Arc<PromError>>;
 
 /// The answers that a diagnosis already has.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AnswerCache {
     /// The detection result, once it is known.
-    pub(super) found: Option<Found>,
+    pub(super) found: Option<DetectionResult>,
     /// The hours before the incident, by the signals that they were queried for.
     pub(super) hours: BTreeMap<Vec<String>, Hours>,
     /// Answers by query and time.
-    answers: BTreeMap<(String, Timestamp), Answer>,
+    answers: BTreeMap<(String, Timestamp), QueryAnswer>,
     /// Prometheus' values for each part, by time.
-    told: BTreeMap<Timestamp, BTreeMap<Part, Answered>>,
+    told: BTreeMap<Timestamp, BTreeMap<SubQuery, Answered>>,
     /// Number of queries sent.
     pub(super) queries: usize,
 }
@@ -38,21 +38,27 @@ impl AnswerCache {
         Self { queries, ..Self::default() }
     }
 
-    fn of(&self, ask: &Ask) -> Option<&Answer> {
+    fn of(&self, ask: &PlannedQuery) -> Option<&QueryAnswer> {
         self.answers.get(&(ask.query.clone(), ask.at))
     }
 
     /// Sends the queries that are not cached; returns one answer per query, in order.
-    pub(super) async fn ask(&mut self, prometheus: &Prometheus, asks: &[Ask], deadline: Instant) -> Vec<Answer> {
+    pub(super) async fn ask(
+        &mut self,
+        prometheus: &Prometheus,
+        asks: &[PlannedQuery],
+        deadline: Instant,
+    ) -> Vec<QueryAnswer> {
         let mut once = BTreeSet::new();
-        let known = |ask: &Ask| self.of(ask).is_some_and(|answer| !answer.as_ref().is_err_and(|e| e.is_unavailable()));
+        let known =
+            |ask: &PlannedQuery| self.of(ask).is_some_and(|answer| !answer.as_ref().is_err_and(|e| e.is_unavailable()));
         let new = asks.iter().filter(|ask| !known(ask) && once.insert((&ask.query, ask.at)));
         let names = self.found.as_ref().map(|found| found.names.clone()).unwrap_or_default();
-        let new: Vec<(&Ask, Formula)> = new.map(|ask| (ask, Formula::of(&ask.query, &names))).collect();
-        let parts: Vec<(Timestamp, &Part)> =
+        let new: Vec<(&PlannedQuery, Formula)> = new.map(|ask| (ask, Formula::of(&ask.query, &names))).collect();
+        let parts: Vec<(Timestamp, &SubQuery)> =
             new.iter().flat_map(|(ask, formula)| formula.parts().into_iter().map(|part| (ask.at, part))).collect();
         let parts = finest(parts.into_iter().filter(|(at, part)| !self.tells(*at, part)).collect());
-        let asked: Vec<Ask> = parts.iter().map(|(at, part)| Ask::of_part(*at, part)).collect();
+        let asked: Vec<PlannedQuery> = parts.iter().map(|(at, part)| PlannedQuery::of_part(*at, part)).collect();
         self.queries += pack(&asked).len();
         let answers = ask_all(prometheus, &asked, deadline).await;
         for ((at, part), answer) in parts.into_iter().zip(answers) {
@@ -60,24 +66,24 @@ impl AnswerCache {
             self.told.entry(at).or_default().insert(part, told);
         }
         for (ask, formula) in new {
-            let answer = formula.rows(&|part: &Part| self.told(ask.at, part));
+            let answer = formula.rows(&|part: &SubQuery| self.told(ask.at, part));
             self.answers.insert((ask.query.clone(), ask.at), answer);
         }
         asks.iter().map(|ask| self.of(ask).cloned().unwrap_or_else(|| Err(PromError::Late.into()))).collect()
     }
 
     /// Returns true if a part at this time is cached.
-    fn tells(&self, at: Timestamp, part: &Part) -> bool {
+    fn tells(&self, at: Timestamp, part: &SubQuery) -> bool {
         self.finer(at, part).any(|(_, told)| !told.as_ref().is_err_and(|e| e.is_unavailable()))
     }
 
     /// Returns the cached values that contain a part: its own, or a finer sum.
-    fn finer(&self, at: Timestamp, part: &Part) -> impl Iterator<Item = (&Part, &Answered)> {
+    fn finer(&self, at: Timestamp, part: &SubQuery) -> impl Iterator<Item = (&SubQuery, &Answered)> {
         let all = self.told.get(&at).into_iter().flatten();
         all.filter(move |(finer, _)| part.is_in(finer))
     }
 
-    fn told(&self, at: Timestamp, part: &Part) -> Answered {
+    fn told(&self, at: Timestamp, part: &SubQuery) -> Answered {
         let mut last = Err(PromError::Late.into());
         for (finer, told) in self.finer(at, part) {
             match told {
@@ -92,10 +98,10 @@ impl AnswerCache {
 }
 
 /// Returns each part once, without those that another part contains.
-pub(super) fn finest(parts: Vec<(Timestamp, &Part)>) -> Vec<(Timestamp, Part)> {
-    let once: BTreeSet<(Timestamp, &Part)> = parts.iter().copied().collect();
+pub(super) fn finest(parts: Vec<(Timestamp, &SubQuery)>) -> Vec<(Timestamp, SubQuery)> {
+    let once: BTreeSet<(Timestamp, &SubQuery)> = parts.iter().copied().collect();
     let in_another =
-        |at: Timestamp, part: &Part| once.iter().any(|(t, other)| *t == at && part != *other && part.is_in(other));
+        |at: Timestamp, part: &SubQuery| once.iter().any(|(t, other)| *t == at && part != *other && part.is_in(other));
     let mut kept = BTreeSet::new();
     let own = parts.iter().filter(|(at, part)| !in_another(*at, part) && kept.insert((*at, *part)));
     own.map(|(at, part)| (*at, (*part).clone())).collect()

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use super::answer_cache::finest;
-use super::plan::{Ask, Plan};
+use super::plan::{Plan, PlannedQuery};
 use crate::prom::{Formula, MetricNames, PromError, Prometheus, Range, Row, Series};
 use crate::signal::histograms;
 
@@ -28,15 +28,15 @@ const HEAVY_AT_ONCE: usize = 2;
 const LIGHT_FIRST: u32 = 4;
 
 /// The rows, or why there are none.
-pub type Answer = Result<Arc<Vec<Row>>, Arc<PromError>>;
+pub type QueryAnswer = Result<Arc<Vec<Row>>, Arc<PromError>>;
 
 /// Returns true if the query reads histograms, which have many series.
-pub(super) fn is_heavy(ask: &Ask) -> bool {
+pub(super) fn is_heavy(ask: &PlannedQuery) -> bool {
     histograms(&ask.query).next().is_some()
 }
 
 /// Groups queries that are sent together, as indices into the plan; the light ones first.
-pub(super) fn pack(asks: &[Ask]) -> Vec<Vec<usize>> {
+pub(super) fn pack(asks: &[PlannedQuery]) -> Vec<Vec<usize>> {
     let mut packs: Vec<Vec<usize>> = Vec::new();
     for (i, ask) in asks.iter().enumerate().filter(|(_, ask)| !is_heavy(ask)) {
         match packs.iter_mut().find(|pack| pack.len() < LIGHT_MOST && asks[pack[0]].at == ask.at) {
@@ -50,10 +50,11 @@ pub(super) fn pack(asks: &[Ask]) -> Vec<Vec<usize>> {
 
 /// Returns the queries of a plan if all metrics exist, each with its evaluation time.
 pub fn queries(plan: &Plan) -> Vec<(String, Timestamp)> {
-    let formula = |ask: &Ask| (ask.at, Formula::of(&ask.query, &MetricNames::default()));
+    let formula = |ask: &PlannedQuery| (ask.at, Formula::of(&ask.query, &MetricNames::default()));
     let formulas: Vec<(Timestamp, Formula)> = plan.asks.iter().map(formula).collect();
     let parts = formulas.iter().flat_map(|(at, formula)| formula.parts().into_iter().map(|part| (*at, part)));
-    let asks: Vec<Ask> = finest(parts.collect()).iter().map(|(at, part)| Ask::of_part(*at, part)).collect();
+    let asks: Vec<PlannedQuery> =
+        finest(parts.collect()).iter().map(|(at, part)| PlannedQuery::of_part(*at, part)).collect();
     let text = |pack: Vec<usize>| {
         let at = asks[pack[0]].at;
         (if pack.len() == 1 { asks[pack[0]].query.clone() } else { together(&asks, &pack) }, at)
@@ -61,7 +62,7 @@ pub fn queries(plan: &Plan) -> Vec<(String, Timestamp)> {
     pack(&asks).into_iter().map(text).collect()
 }
 
-fn together(asks: &[Ask], pack: &[usize]) -> String {
+fn together(asks: &[PlannedQuery], pack: &[usize]) -> String {
     let marked = |&i: &usize| format!("label_replace({}, \"{MARK}\", \"{i}\", \"\", \"\")", asks[i].query);
     let mut queries: Vec<String> = pack.iter().map(marked).collect();
     // `or` inspects all rows of both sides: a balanced tree inspects them less often than a chain.
@@ -72,7 +73,12 @@ fn together(asks: &[Ask], pack: &[usize]) -> String {
 }
 
 /// Sends a pack; returns one answer per query, in the pack's order.
-pub(super) async fn ask(prometheus: &Prometheus, asks: &[Ask], pack: &[usize], deadline: Instant) -> Vec<Answer> {
+pub(super) async fn ask(
+    prometheus: &Prometheus,
+    asks: &[PlannedQuery],
+    pack: &[usize],
+    deadline: Instant,
+) -> Vec<QueryAnswer> {
     let [first, .., _] = pack else {
         return join_all(pack.iter().map(|&i| prometheus.query(&asks[i].query, asks[i].at, deadline))).await;
     };
@@ -86,18 +92,19 @@ pub(super) async fn ask(prometheus: &Prometheus, asks: &[Ask], pack: &[usize], d
 }
 
 /// Sends all queries in packs; returns one answer per query, in order.
-pub(super) async fn ask_all(prometheus: &Prometheus, asks: &[Ask], deadline: Instant) -> Vec<Answer> {
+pub(super) async fn ask_all(prometheus: &Prometheus, asks: &[PlannedQuery], deadline: Instant) -> Vec<QueryAnswer> {
     let packs = pack(asks);
     let asking = packs.iter().map(|pack| ask(prometheus, asks, pack, deadline)).collect();
     let answered = light_first(asks, &packs, asking, deadline).await;
-    let mut answers: Vec<(usize, Answer)> = packs.into_iter().flatten().zip(answered.into_iter().flatten()).collect();
+    let mut answers: Vec<(usize, QueryAnswer)> =
+        packs.into_iter().flatten().zip(answered.into_iter().flatten()).collect();
     answers.sort_by_key(|(i, _)| *i);
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
 /// Returns the answers of the packs in order: light packs run at once, heavy ones after them.
 pub(super) async fn light_first<F: Future>(
-    asks: &[Ask],
+    asks: &[PlannedQuery],
     packs: &[Vec<usize>],
     mut asking: Vec<F>,
     deadline: Instant,
@@ -127,7 +134,7 @@ pub(super) async fn light_first<F: Future>(
 /// Sends a pack as a range query; a missing answer is `None`.
 pub(super) async fn ask_range(
     prometheus: &Prometheus,
-    asks: &[Ask],
+    asks: &[PlannedQuery],
     pack: &[usize],
     range: Range,
     deadline: Instant,
@@ -154,7 +161,7 @@ fn own(series: &[Series], i: usize) -> Vec<Series> {
 }
 
 /// Splits the rows by query and removes the marker.
-fn split(pack: &[usize], rows: &[Row]) -> Vec<Answer> {
+fn split(pack: &[usize], rows: &[Row]) -> Vec<QueryAnswer> {
     let mut own: BTreeMap<usize, Vec<Row>> = pack.iter().map(|i| (*i, Vec::new())).collect();
     for row in rows {
         let mut row = row.clone();
@@ -172,18 +179,18 @@ mod tests {
 
     use super::*;
     use crate::clock;
-    use crate::diagnose::Side;
+    use crate::diagnose::QueryPurpose;
 
     #[tokio::test]
     async fn a_late_histogram_holds_back_none_of_those_after_it() {
-        let ask = |query: &str| Ask {
+        let ask = |query: &str| PlannedQuery {
             signal: String::new(),
             engine: String::new(),
-            side: Side::Pool,
+            side: QueryPurpose::Pool,
             query: query.to_owned(),
             at: clock::now(),
         };
-        let asks: Vec<Ask> = ["a", "b_bucket", "c_bucket", "d_bucket", "e_bucket"].map(ask).to_vec();
+        let asks: Vec<PlannedQuery> = ["a", "b_bucket", "c_bucket", "d_bucket", "e_bucket"].map(ask).to_vec();
         let packs = pack(&asks);
         assert_eq!(packs.len(), 5);
         // The first histogram answers only once the last one has.

@@ -6,18 +6,18 @@ use futures::future::join;
 use tracing::{Instrument, debug_span};
 
 use super::answer_cache::AnswerCache;
-use super::direct::{self, Because, Exporters};
+use super::direct::{self, DirectReadReason, Exporters};
 use super::logs::LogSources;
-use super::observe::{Observed, RESERVE};
+use super::observe::{ObserveResult, RESERVE};
 use super::plan::{needs, pool_first};
 use super::screen::{self, Screened, Screening};
-use super::{Diagnosis, Judged, Request, SymptomVerdict, blame, elsewhere, judge, onset, rule, who};
+use super::{Diagnosis, Judged, Request, SymptomVerdict, affected_replicas, blame, data_span, judge, onset, rule};
 use crate::playbook::Library;
 use crate::prom::Prometheus;
 
 /// The sources beside Prometheus.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Beside<'a> {
+pub struct ExtraSources<'a> {
     /// Direct reads of exporters, where Prometheus has no data.
     pub exporters: Option<&'a Exporters>,
     /// The replicas' logs.
@@ -26,7 +26,7 @@ pub struct Beside<'a> {
 
 /// Runs a request: detect, plan, observe, judge.
 pub async fn diagnose(library: &Library, prometheus: &Prometheus, request: &Request) -> Diagnosis {
-    diagnose_with(library, prometheus, request, Beside::default()).await
+    diagnose_with(library, prometheus, request, ExtraSources::default()).await
 }
 
 /// Runs [`diagnose`] with more sources than Prometheus.
@@ -34,22 +34,22 @@ pub async fn diagnose_with(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
-    beside: Beside<'_>,
+    beside: ExtraSources<'_>,
 ) -> Diagnosis {
     Box::pin(Box::pin(begin(library, prometheus, request, beside)).await.finish()).await
 }
 
 /// An almost complete diagnosis: queried and judged, but without logs and without onsets.
 #[derive(Debug)]
-pub struct Begun<'a> {
+pub struct PendingDiagnosis<'a> {
     library: &'a Library,
     prometheus: &'a Prometheus,
     /// The original request.
     asked: Request,
     /// The request with the playbook that was entered.
     request: Request,
-    beside: Beside<'a>,
-    observed: Observed,
+    beside: ExtraSources<'a>,
+    observed: ObserveResult,
     judged: Option<Judged>,
     /// The verdict on the original request's playbook; `None` if it has none.
     own: Option<SymptomVerdict>,
@@ -67,18 +67,18 @@ pub async fn begin<'a>(
     library: &'a Library,
     prometheus: &'a Prometheus,
     request: &Request,
-    beside: Beside<'a>,
-) -> Begun<'a> {
+    beside: ExtraSources<'a>,
+) -> PendingDiagnosis<'a> {
     let started = Instant::now();
     let library = library.for_pool(&request.scope.dimensions);
     let (asked, queries) = rule::with_playbook(library, prometheus, request, started).await;
-    let mut begun = Begun {
+    let mut begun = PendingDiagnosis {
         library,
         prometheus,
         request: asked.clone(),
         asked,
         beside,
-        observed: Observed { queries, cache: AnswerCache::after(queries), ..Observed::default() },
+        observed: ObserveResult { queries, cache: AnswerCache::after(queries), ..ObserveResult::default() },
         judged: None,
         own: None,
         screened: None,
@@ -107,13 +107,14 @@ pub async fn begin<'a>(
     Box::pin(begun.screened()).instrument(debug_span!("screen")).await
 }
 
-impl Begun<'_> {
+impl PendingDiagnosis<'_> {
     /// Judges the observations, and queries the replicas that met evidence is about.
     async fn judge(&mut self) {
         self.judged = judge(self.library, &self.request.playbook, &self.observed.seen);
         let Some(judged) = &self.judged else { return };
         let deadline = self.started + self.request.deadline.saturating_sub(RESERVE).max(RESERVE);
-        let who = who::ask(self.library, self.prometheus, &self.request, &mut self.observed, judged, deadline);
+        let who =
+            affected_replicas::ask(self.library, self.prometheus, &self.request, &mut self.observed, judged, deadline);
         if Box::pin(who).instrument(debug_span!("who")).await {
             self.judged = judge(self.library, &self.request.playbook, &self.observed.seen);
         }
@@ -198,7 +199,7 @@ impl Begun<'_> {
         let deadline = started + self.request.deadline.saturating_sub(RESERVE).max(RESERVE);
         self.read_logs(deadline).await;
         let request = &self.request;
-        let away = self.observed.direct.as_ref().is_some_and(|direct| direct.because == Because::NoAnswer);
+        let away = self.observed.direct.as_ref().is_some_and(|direct| direct.because == DirectReadReason::NoAnswer);
         let unscreened = self.asked.screen && self.screened.is_none() && !self.observed.degraded;
         let cache = unscreened.then(|| self.observed.cache.clone());
         let glance = async {
@@ -220,8 +221,8 @@ impl Begun<'_> {
             self.observed.queries += seen.cache.queries.saturating_sub(self.observed.cache.queries);
             self.screened = Some(screened);
         }
-        if elsewhere::is_blind(self.own, self.screened.as_ref(), &self.observed) {
-            let (data, queries) = elsewhere::data(library, prometheus, &request.scope, request.at, deadline).await;
+        if data_span::is_blind(self.own, self.screened.as_ref(), &self.observed) {
+            let (data, queries) = data_span::data(library, prometheus, &request.scope, request.at, deadline).await;
             self.observed.queries += queries;
             self.observed.elsewhere = data;
         }

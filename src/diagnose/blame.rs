@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::excluded::{nearest, not_looked_at, ruled_out, unchecked};
-use super::observe::Observed;
+use super::observe::ObserveResult;
 use super::parts::parts;
 use super::plan::TRAFFIC;
 use super::probability;
 use super::scope::workload_of;
-use super::steps::{About, fixes};
+use super::steps::{FixContext, fixes};
 use super::{
     BlastRadius, CauseFound, ComparedWith, Diagnosis, EngineFound, EvidenceResult, Judged, Judgement, Observations,
     Onset, Outcome, Request, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict, Verdict,
@@ -23,12 +23,12 @@ const NAMED: usize = 4;
 pub(super) fn assemble(
     library: &Library,
     request: &Request,
-    observed: Observed,
+    observed: ObserveResult,
     judged: Option<Judged>,
     screening: Option<Screening>,
     took: Duration,
 ) -> Diagnosis {
-    let Observed { found, members, seen, mut problems, degraded, queries, direct, logs, elsewhere, .. } = observed;
+    let ObserveResult { found, members, seen, mut problems, degraded, queries, direct, logs, elsewhere, .. } = observed;
     let judged = judged.unwrap_or_else(|| {
         if screening.is_none() && !request.playbook.is_empty() {
             problems.push(format!("there is no playbook `{}`", request.playbook));
@@ -46,7 +46,7 @@ pub(super) fn assemble(
     let entry = library.playbooks.get(&request.playbook);
     let about = |cause| {
         let (nodes, runs_on) = (members.nodes(), members.run_on(request));
-        About { request, cause, symptom: &judged.evidence, seen: &seen, found: &found, nodes, runs_on }
+        FixContext { request, cause, symptom: &judged.evidence, seen: &seen, found: &found, nodes, runs_on }
     };
     let fix = causes.first().map(|cause| fixes(library, &nodes, &about(cause))).unwrap_or_default();
     let mut diagnosis = Diagnosis {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::names::SERVICE;
-use super::scope::{Found, fits};
+use super::scope::{DetectionResult, fits};
 use crate::playbook::Library;
 use crate::prom::Row;
 use crate::signal::{Backends, Engine, EngineKind, prometheus_duration};
@@ -79,7 +79,7 @@ pub fn newest(library: &Library) -> String {
 }
 
 /// Returns true if the rows of [`presence`] contain the detected pool.
-pub(super) fn was_present(library: &Library, found: &Found, rows: &[Row]) -> bool {
+pub(super) fn was_present(library: &Library, found: &DetectionResult, rows: &[Row]) -> bool {
     let mut pool = found.pool(library);
     pool.any(|(_, seen)| rows.iter().any(|row| fits(&seen.matchers, &row.labels)))
 }

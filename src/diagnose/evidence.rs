@@ -4,7 +4,7 @@ use super::degree::degree;
 use super::observation::median_of_others;
 use super::{EvidenceResult, NO_PAST, Observation, Observations, Outcome, ReplicaValue};
 use crate::playbook::{Comparison, Condition, Evidence, Library, Reference};
-use crate::signal::{Fleet, Unit};
+use crate::signal::{PoolAggregation, Unit};
 
 /// Evaluates one entry of an evidence list; of alternatives, returns the one that decided.
 pub(crate) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observations) -> EvidenceResult {
@@ -172,18 +172,18 @@ fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Ob
 
 /// Returns true if a condition on the pool may also apply to single replicas. A sum over the pool or a past of the
 /// pool says nothing about one replica.
-pub(super) fn names_replicas(comparisons: &[Comparison], fleet: Option<Fleet>) -> bool {
+pub(super) fn names_replicas(comparisons: &[Comparison], fleet: Option<PoolAggregation>) -> bool {
     let per_replica = match fleet {
-        Some(Fleet::Max | Fleet::Min | Fleet::Mean | Fleet::Query) => true,
+        Some(PoolAggregation::Max | PoolAggregation::Min | PoolAggregation::Mean | PoolAggregation::Query) => true,
         // For a count that must be above zero, each contributor counts.
-        Some(Fleet::Sum) => comparisons.iter().all(|c| c.to == Reference::Number(0.0)),
+        Some(PoolAggregation::Sum) => comparisons.iter().all(|c| c.to == Reference::Number(0.0)),
         None => false,
     };
     per_replica && comparisons.iter().all(|c| matches!(c.to, Reference::Number(_)))
 }
 
 /// Returns the replicas for which the condition holds as well, worst first.
-fn holding(comparisons: &[Comparison], o: &Observation, fleet: Option<Fleet>) -> Vec<ReplicaValue> {
+fn holding(comparisons: &[Comparison], o: &Observation, fleet: Option<PoolAggregation>) -> Vec<ReplicaValue> {
     if !names_replicas(comparisons, fleet) {
         return Vec::new();
     }

@@ -47,7 +47,7 @@ pub struct Unchecked {
 
 /// A cause that was not evaluated before the deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NotLookedAt {
+pub struct UnevaluatedCause {
     /// Its id.
     pub id: String,
     /// The title of the cause, a clause.
@@ -106,7 +106,7 @@ pub(super) fn not_looked_at(
     nodes: &BTreeMap<&str, Node<'_>>,
     judged: &Judged,
     seen: &Observations,
-) -> Vec<NotLookedAt> {
+) -> Vec<UnevaluatedCause> {
     let late = |evidence: &&Evidence| evidence.checks().iter().any(|(signal, _)| is_late(seen, signal));
     let cut = |judgement: &&Judgement| {
         let evidence = nodes.get(judgement.id.as_str()).map(|node| node.evidence).unwrap_or_default();
@@ -115,7 +115,7 @@ pub(super) fn not_looked_at(
         judgement.verdict == Verdict::Undetermined && open().filter(|e| e.required || !required).any(|e| late(&e))
     };
     let causes = judged.causes.values().filter(cut);
-    causes.map(|j| NotLookedAt { id: j.id.clone(), title: j.title.clone() }).collect()
+    causes.map(|j| UnevaluatedCause { id: j.id.clone(), title: j.title.clone() }).collect()
 }
 
 fn is_late(seen: &Observations, signal: &str) -> bool {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::scope::{Scope, workload_of};
-use super::shown::pools;
 use super::typed::typed_label;
+use super::visible_pools::pools;
 use crate::alert::Labels;
 use crate::playbook::Library;
 use crate::signal::{Engine, EngineKind};
@@ -14,7 +14,7 @@ const NAMED: [&str; 3] = ["cluster", "namespace", "model"];
 
 /// A pool with the pods that serve it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct FleetPool {
     /// Dimension to value.
     pub dimensions: BTreeMap<String, String>,
     /// Pods of the last hour; addresses if the series name no pods.
@@ -23,7 +23,7 @@ pub struct Place {
 
 /// A search result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
+pub struct PoolMatch {
     /// The index of the place.
     pub place: usize,
     /// The pod that was named.
@@ -47,7 +47,7 @@ fn replica_labels(library: &Library) -> impl Iterator<Item = &String> {
 }
 
 /// Reads the rows of [`fleet`]: each pool once, by name.
-pub fn places(library: &Library, rows: &[Labels]) -> Vec<Place> {
+pub fn places(library: &Library, rows: &[Labels]) -> Vec<FleetPool> {
     let mut known: BTreeMap<BTreeMap<String, String>, BTreeSet<String>> =
         pools(library, rows).into_iter().map(|dimensions| (dimensions, BTreeSet::new())).collect();
     for row in rows {
@@ -58,10 +58,10 @@ pub fn places(library: &Library, rows: &[Labels]) -> Vec<Place> {
             }
         }
     }
-    known.into_iter().map(|(dimensions, pods)| Place { dimensions, pods }).collect()
+    known.into_iter().map(|(dimensions, pods)| FleetPool { dimensions, pods }).collect()
 }
 
-impl Place {
+impl FleetPool {
     /// Returns the name, `llm/llama-8b`; the cluster comes first if its series carry one.
     pub fn name(&self) -> String {
         let parts: Vec<&str> = NAMED.iter().filter_map(|d| self.dimensions.get(*d)).map(String::as_str).collect();
@@ -111,11 +111,11 @@ impl Place {
 
 /// Finds the places that `typed` may mean: exact names, else prefixes, else substrings; case is ignored. Pools take
 /// precedence over pods. `model=llama` selects the pools with exactly this label.
-pub fn hits(places: &[Place], typed: &str) -> Vec<Hit> {
+pub fn hits(places: &[FleetPool], typed: &str) -> Vec<PoolMatch> {
     if let Ok(Some((dimension, value))) = typed_label(typed) {
-        let own = |place: &Place| place.dimensions.get(dimension).is_some_and(|own| own == value);
+        let own = |place: &FleetPool| place.dimensions.get(dimension).is_some_and(|own| own == value);
         let pools = places.iter().enumerate().filter(|(_, place)| own(place));
-        return pools.map(|(place, _)| Hit { place, pod: None }).collect();
+        return pools.map(|(place, _)| PoolMatch { place, pod: None }).collect();
     }
     let typed = typed.trim().trim_matches('/').to_lowercase();
     let fits: [fn(&str, &str) -> bool; 3] =
@@ -123,7 +123,7 @@ pub fn hits(places: &[Place], typed: &str) -> Vec<Hit> {
     for fit in fits {
         let numbered = || places.iter().enumerate();
         let pools = numbered().filter(|(_, place)| place.names().iter().any(|name| fit(name, &typed)));
-        let pools: Vec<Hit> = pools.map(|(i, _)| Hit { place: i, pod: None }).collect();
+        let pools: Vec<PoolMatch> = pools.map(|(i, _)| PoolMatch { place: i, pod: None }).collect();
         if !pools.is_empty() {
             return pools;
         }
@@ -132,7 +132,7 @@ pub fn hits(places: &[Place], typed: &str) -> Vec<Hit> {
             .collect();
         pods.dedup();
         if !pods.is_empty() {
-            return pods.into_iter().map(|(place, pod)| Hit { place, pod: Some(pod.clone()) }).collect();
+            return pods.into_iter().map(|(place, pod)| PoolMatch { place, pod: Some(pod.clone()) }).collect();
         }
     }
     Vec::new()
@@ -142,9 +142,9 @@ pub fn hits(places: &[Place], typed: &str) -> Vec<Hit> {
 mod tests {
     use super::*;
 
-    fn place(namespace: &str, model: &str, pods: &[&str]) -> Place {
+    fn place(namespace: &str, model: &str, pods: &[&str]) -> FleetPool {
         let dimensions = [("namespace", namespace), ("model", model)].map(|(k, v)| (k.to_owned(), v.to_owned()));
-        Place { dimensions: dimensions.into(), pods: pods.iter().map(|pod| (*pod).to_owned()).collect() }
+        FleetPool { dimensions: dimensions.into(), pods: pods.iter().map(|pod| (*pod).to_owned()).collect() }
     }
 
     #[test]

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use crate::diagnose::names::SERVICE;
     use crate::diagnose::scope::{fits, read_detection};
-    use crate::diagnose::{Found, gateway_pools, pools};
+    use crate::diagnose::{DetectionResult, gateway_pools, pools};
     use crate::playbook::{Library, load};
     use crate::signal::matchers;
 
@@ -192,12 +192,12 @@ mod tests {
         Scope { dimensions: row(dimensions), ..Scope::default() }
     }
 
-    fn found(dimensions: &[(&str, &str)], rows: &[Labels]) -> Found {
+    fn found(dimensions: &[(&str, &str)], rows: &[Labels]) -> DetectionResult {
         read_detection(&LIBRARY, &scope(dimensions), rows)
     }
 
     /// Returns the matchers of an engine, if it counts.
-    fn counts(found: &Found, engine: &str) -> Option<String> {
+    fn counts(found: &DetectionResult, engine: &str) -> Option<String> {
         found.engines.iter().find(|seen| seen.engine == engine).map(|seen| matchers(&seen.matchers))
     }
 

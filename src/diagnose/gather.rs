@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Request;
-use super::batch::Answer;
+use super::batch::QueryAnswer;
 use super::observation::{Observations, Replica, reduce};
-use super::plan::{Ask, HISTOGRAM, POD_AND_NODE, Side, tier};
-use super::pool::Own;
+use super::plan::{HISTOGRAM, POD_AND_NODE, PlannedQuery, QueryPurpose, tier};
+use super::pool::RowOwnership;
 use super::scope::workload_of;
 use crate::alert::Labels;
 use crate::playbook::{Library, RunsOn};
 use crate::prom::Row;
-use crate::signal::{Engine, EngineKind, Fleet, histograms};
+use crate::signal::{Engine, EngineKind, PoolAggregation, histograms};
 
 /// Labels that name a row's pod; the pod that an exporter reports on comes before the exporter's own `pod`.
 pub(super) const POD_LABELS: [&str; 4] = ["exported_pod", "pod", "kubernetes_pod", "pod_name"];
@@ -46,7 +46,7 @@ impl Members {
     }
 
     /// Reads the answers to the queries for the pool's replicas and nodes.
-    pub(super) fn of(library: &Library, asks: &[Ask], answers: &[Answer]) -> Self {
+    pub(super) fn of(library: &Library, asks: &[PlannedQuery], answers: &[QueryAnswer]) -> Self {
         let mut members = Self::default();
         for (ask, answer) in asks.iter().zip(answers).filter(|(ask, _)| ask.is_for_replicas()) {
             let (Some(engine), Ok(rows)) = (library.engines.get(&ask.engine), answer) else { continue };
@@ -56,7 +56,7 @@ impl Members {
         }
         members = members.with_pods(std::iter::empty());
         members.told = told(library, asks, answers);
-        for (_, answer) in asks.iter().zip(answers).filter(|(ask, _)| ask.side == Side::Nodes) {
+        for (_, answer) in asks.iter().zip(answers).filter(|(ask, _)| ask.side == QueryPurpose::Nodes) {
             let Ok(rows) = answer else { continue };
             let [pod, node, address] = POD_AND_NODE;
             for row in rows.iter() {
@@ -104,10 +104,10 @@ impl Members {
     }
 
     /// Returns the certainty that a row is the pool's; `None` if it names another owner.
-    pub(super) fn owns(&self, row: &Labels) -> Option<Own> {
+    pub(super) fn owns(&self, row: &Labels) -> Option<RowOwnership> {
         match self.standing(row) {
-            Standing::Ours => Some(Own::Known),
-            Standing::Open => Some(Own::Open),
+            Standing::Ours => Some(RowOwnership::Known),
+            Standing::Open => Some(RowOwnership::Open),
             Standing::Foreign => None,
         }
     }
@@ -137,7 +137,7 @@ impl Members {
 }
 
 /// Returns the kind of machine by the rows of the pool's engines; rows of `up` outlive the engines' own by hours.
-fn told(library: &Library, asks: &[Ask], answers: &[Answer]) -> Option<RunsOn> {
+fn told(library: &Library, asks: &[PlannedQuery], answers: &[QueryAnswer]) -> Option<RunsOn> {
     let engines: BTreeSet<&str> = asks.iter().filter(|ask| ask.is_for_replicas()).map(|a| a.engine.as_str()).collect();
     let own = asks.iter().zip(answers).filter(|(ask, _)| engines.contains(ask.engine.as_str()));
     let rows = own.filter_map(|(ask, answer)| Some((library.engines.get(&ask.engine)?, answer.as_ref().ok()?)));
@@ -164,15 +164,15 @@ enum Standing {
 pub(super) fn gather(
     library: &Library,
     members: &Members,
-    asks: &[Ask],
-    answers: &[Answer],
+    asks: &[PlannedQuery],
+    answers: &[QueryAnswer],
     seen: &mut Observations,
 ) -> bool {
     let mut degraded = false;
     let mut heard: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
     let mut places: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let of_pool = |ask: &Ask| library.engines.get(&ask.engine).is_some_and(|engine| engine.kind.is_pool());
-    let known: BTreeSet<(&str, Side)> = asks
+    let of_pool = |ask: &PlannedQuery| library.engines.get(&ask.engine).is_some_and(|engine| engine.kind.is_pool());
+    let known: BTreeSet<(&str, QueryPurpose)> = asks
         .iter()
         .zip(answers)
         .filter(|(ask, _)| !ask.signal.is_empty() && !of_pool(ask))
@@ -190,8 +190,9 @@ pub(super) fn gather(
             Ok(rows) => rows,
             Err(error) => {
                 degraded |= error.is_unavailable();
-                o.late |= error.is_late() && !matches!(ask.side, Side::BeforeReplicas | Side::BeforePool);
-                if matches!(ask.side, Side::Replicas | Side::Pool) {
+                o.late |=
+                    error.is_late() && !matches!(ask.side, QueryPurpose::BeforeReplicas | QueryPurpose::BeforePool);
+                if matches!(ask.side, QueryPurpose::Replicas | QueryPurpose::Pool) {
                     o.why.get_or_insert_with(|| error.to_string());
                     o.query.get_or_insert_with(|| ask.query.clone());
                 }
@@ -210,7 +211,7 @@ pub(super) fn gather(
                     }
             })
         };
-        if engine.kind == EngineKind::Gpu && ask.side == Side::Replicas {
+        if engine.kind == EngineKind::Gpu && ask.side == QueryPurpose::Replicas {
             for (pod, gpu) in
                 ours().filter_map(|row| first(&row.labels, &POD_LABELS).zip(first(&row.labels, &GPU_LABELS)))
             {
@@ -229,7 +230,7 @@ pub(super) fn gather(
             heard.insert(&ask.signal, tier);
         }
         match ask.side {
-            Side::Replicas => {
+            QueryPurpose::Replicas => {
                 merge(&mut o.replicas, values, signal.fleet);
                 o.answered = true;
                 if let Some(value) = reduce(signal.fleet, o.replicas.iter().map(|r| r.value)) {
@@ -238,22 +239,22 @@ pub(super) fn gather(
                 o.query = Some(ask.query.clone());
                 o.enable = o.enable.take().or_else(|| entry.and_then(|e| e.enable.clone()));
             }
-            Side::Pool => {
+            QueryPurpose::Pool => {
                 o.value = o.value.or_else(|| values.map(|(_, v)| v).next());
                 o.answered = true;
                 o.query = Some(ask.query.clone());
                 o.enable = o.enable.take().or_else(|| entry.and_then(|e| e.enable.clone()));
             }
-            Side::PastReplicas | Side::BeforeReplicas => {
+            QueryPurpose::PastReplicas | QueryPurpose::BeforeReplicas => {
                 let mut replicas = Vec::new();
                 merge(&mut replicas, values, signal.fleet);
                 let value = reduce(signal.fleet, replicas.iter().map(|r| r.value));
-                let past = if ask.side == Side::PastReplicas { &mut o.baseline } else { &mut o.before };
+                let past = if ask.side == QueryPurpose::PastReplicas { &mut o.baseline } else { &mut o.before };
                 *past = value.or(*past);
             }
-            Side::PastPool => o.baseline = values.map(|(_, v)| v).next().or(o.baseline),
-            Side::BeforePool => o.before = values.map(|(_, v)| v).next().or(o.before),
-            Side::Native | Side::Nodes => {}
+            QueryPurpose::PastPool => o.baseline = values.map(|(_, v)| v).next().or(o.baseline),
+            QueryPurpose::BeforePool => o.before = values.map(|(_, v)| v).next().or(o.before),
+            QueryPurpose::Native | QueryPurpose::Nodes => {}
         }
     }
     for (replica, gpus) in places {
@@ -264,11 +265,11 @@ pub(super) fn gather(
 }
 
 /// Writes the reason for missing values of native histograms, which no query reads.
-fn say_what_is_native(asks: &[Ask], answers: &[Answer], seen: &mut Observations) {
+fn say_what_is_native(asks: &[PlannedQuery], answers: &[QueryAnswer], seen: &mut Observations) {
     let native: BTreeSet<&str> = asks
         .iter()
         .zip(answers)
-        .filter(|(ask, _)| ask.side == Side::Native)
+        .filter(|(ask, _)| ask.side == QueryPurpose::Native)
         .filter_map(|(_, answer)| answer.as_ref().ok())
         .flat_map(|rows| rows.iter().filter_map(|row| row.labels.get(HISTOGRAM).map(String::as_str)))
         .collect();
@@ -292,7 +293,7 @@ pub(super) fn name(engine: &Engine, labels: &Labels) -> Option<String> {
 }
 
 /// Adds rows to the replicas; several rows of one replica (engine ranks, GPUs) are reduced like the fleet.
-pub(super) fn merge(into: &mut Vec<Replica>, values: impl Iterator<Item = (String, f64)>, fleet: Fleet) {
+pub(super) fn merge(into: &mut Vec<Replica>, values: impl Iterator<Item = (String, f64)>, fleet: PoolAggregation) {
     let mut by_name: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for replica in into.drain(..) {
         by_name.entry(replica.name).or_default().push(replica.value);
@@ -330,10 +331,10 @@ mod tests {
     #[test]
     fn pods_that_have_been_away_for_hours_are_still_pods_and_what_nobody_tells_is_unknown() {
         let library = crate::playbook::load(None).unwrap();
-        let ask = |signal: &str| Ask {
+        let ask = |signal: &str| PlannedQuery {
             signal: signal.to_owned(),
             engine: "vllm".to_owned(),
-            side: Side::Replicas,
+            side: QueryPurpose::Replicas,
             query: String::new(),
             at: request(&[]).at,
         };

@@ -11,16 +11,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::gather::merge;
-use super::kept::{Kept, Whose};
-use super::observation::{Observation, Replica, Source, reduce};
-use super::observe::Observed;
+use super::log_cache::{LogCacheKey, LogFindingsCache};
+use super::observation::{Observation, Replica, ValueSource, reduce};
+use super::observe::ObserveResult;
 use super::past::MARGIN;
 use super::plan::needs;
 use super::{Judged, Outcome, Request};
 use crate::alert::{Alert, Labels, active, common_labels};
 use crate::clock;
 use crate::kubernetes::{self, Kubernetes};
-use crate::logs::{Found, Log, Patterns, Reader, Report};
+use crate::logs::{Log, LogAnalysis, LogMatch, LogReader, Patterns};
 use crate::loki::{self, Loki, LokiError};
 use crate::playbook::{Library, LogRank};
 
@@ -50,7 +50,7 @@ pub struct LogSources {
     /// Logs from local files.
     pub files: Vec<Log>,
     /// The cache of findings.
-    pub kept: Kept,
+    pub kept: LogFindingsCache,
 }
 
 /// The reason why a cluster cannot be used.
@@ -79,7 +79,7 @@ impl LogSources {
             no_cluster,
             loki: several.collect::<Result<_, LokiError>>()?,
             files: Vec::new(),
-            kept: Kept::default(),
+            kept: LogFindingsCache::default(),
         })
     }
 
@@ -151,7 +151,7 @@ pub struct LogError {
 
 /// Signals derived from logs.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Told {
+pub struct LogFindings {
     /// Signal ─▶ replica ─▶ number of lines; zero if a first root error shows that it was another error.
     pub counts: BTreeMap<String, BTreeMap<String, u64>>,
     /// Signal ─▶ time of its first line.
@@ -167,11 +167,11 @@ pub struct Told {
 /// Derives signals from the log lines between `since` and `at`.
 ///
 /// Statistics are of the last `window` before `at`, like the values of Prometheus.
-pub fn told(library: &Library, logs: &[Log], since: Timestamp, at: Timestamp, window: Duration) -> Told {
-    let mut told = Told::default();
+pub fn told(library: &Library, logs: &[Log], since: Timestamp, at: Timestamp, window: Duration) -> LogFindings {
+    let mut told = LogFindings::default();
     let until = clock::after(at, SKEW);
     let patterns = Patterns::new(library.logs.values());
-    let reader = || Reader::new(&patterns);
+    let reader = || LogReader::new(&patterns);
     for log in logs.iter().take(LOGS_MOST) {
         let report = reader().within(since, until).text(&log.text);
         let replica = replica(log);
@@ -193,7 +193,7 @@ pub fn told(library: &Library, logs: &[Log], since: Timestamp, at: Timestamp, wi
             when: found.first.clone(),
             action: found.action.clone(),
         });
-        let Report { engine, lines, from, to, .. } = report;
+        let LogAnalysis { engine, lines, from, to, .. } = report;
         told.read.push(LogRead { name: log.name(), engine, lines, from, to, root });
         told.replicas.insert(replica);
     }
@@ -210,8 +210,8 @@ fn replica(log: &Log) -> String {
 }
 
 /// Returns the root errors that do not follow from an earlier one.
-fn roots(report: &Report) -> Vec<&Found> {
-    let mut roots: Vec<&Found> = Vec::new();
+fn roots(report: &LogAnalysis) -> Vec<&LogMatch> {
+    let mut roots: Vec<&LogMatch> = Vec::new();
     for found in report.findings.iter().filter(|found| found.rank == LogRank::Root) {
         let apart = roots.last().is_none_or(|last| {
             last.at.zip(found.at).is_some_and(|(last, at)| at > last && clock::between(last, at) > FOLLOWS)
@@ -223,11 +223,11 @@ fn roots(report: &Report) -> Vec<&Found> {
     roots
 }
 
-impl Told {
-    fn errors(&mut self, library: &Library, replica: &str, report: &Report) {
+impl LogFindings {
+    fn errors(&mut self, library: &Library, replica: &str, report: &LogAnalysis) {
         let roots = roots(report);
         let signs = report.findings.iter().filter(|found| found.rank == LogRank::Sign);
-        let telling: Vec<(&str, &Found)> =
+        let telling: Vec<(&str, &LogMatch)> =
             roots.iter().copied().chain(signs).filter_map(|found| Some((found.tells.as_deref()?, found))).collect();
         // The actual error is known, so it was none of the others. A root error without a signal counts too.
         if !roots.is_empty() {
@@ -251,7 +251,7 @@ impl Told {
         library: &Library,
         request: &Request,
         missing: Vec<(String, String)>,
-        into: &mut Observed,
+        into: &mut ObserveResult,
     ) {
         let needs = needs(library, &request.playbook);
         for (signal, counts) in self.counts.iter().filter(|(signal, _)| needs.contains_key(signal.as_str())) {
@@ -260,7 +260,7 @@ impl Told {
             let value = Some(replicas.iter().map(|r| r.value).sum());
             let since = self.since.get(signal).copied();
             let seen =
-                Observation { value, replicas, since, answered: true, source: Source::Log, ..Default::default() };
+                Observation { value, replicas, since, answered: true, source: ValueSource::Log, ..Default::default() };
             into.seen.signals.insert(signal.clone(), seen);
         }
         // Logs of a part of the pool give no value for the pool.
@@ -277,7 +277,7 @@ impl Told {
             merge(&mut replicas, values.into_iter(), definition.fleet);
             let only = replicas.first().filter(|_| replicas.len() == 1).map(|r| r.value);
             if let Some(value) = reduce(definition.fleet, replicas.iter().map(|r| r.value)).or(only) {
-                (o.value, o.replicas, o.source) = (Some(value), replicas, Source::Log);
+                (o.value, o.replicas, o.source) = (Some(value), replicas, ValueSource::Log);
                 (o.answered, o.why) = (true, None);
             }
         }
@@ -298,7 +298,7 @@ impl LogSources {
         library: &Library,
         request: &Request,
         judged: Option<&Judged>,
-        observed: &mut Observed,
+        observed: &mut ObserveResult,
         deadline: Instant,
     ) -> bool {
         let asks = needs(library, &request.playbook)
@@ -310,7 +310,7 @@ impl LogSources {
         let since = clock::before(request.since.unwrap_or(request.at).min(request.at), MARGIN.max(request.window));
         let pods = first(request, judged, &observed.seen.pool);
         let namespace = request.scope.dimensions.get("namespace").cloned();
-        let mut whose = Whose { namespace, pods: pods.clone(), since, window: request.window };
+        let mut whose = LogCacheKey { namespace, pods: pods.clone(), since, window: request.window };
         whose.pods.sort();
         if let Some(told) = self.kept.get(&whose, request.at) {
             told.fill(library, request, Vec::new(), observed);

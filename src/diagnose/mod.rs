@@ -4,16 +4,17 @@
 //! data. The types here are the documented output, `--output json`: plain values that are stored, printed, and put
 //! into messages.
 
+mod affected_replicas;
 mod against;
 mod answer_cache;
 mod batch;
 mod begun;
 mod blame;
 mod config;
+mod data_span;
 mod degree;
 mod detection;
 mod direct;
-mod elsewhere;
 mod evidence;
 mod excluded;
 mod fleet;
@@ -21,7 +22,7 @@ mod gateway;
 mod gather;
 mod impact;
 mod judge;
-mod kept;
+mod log_cache;
 mod logs;
 mod names;
 mod observation;
@@ -38,12 +39,11 @@ mod recorded;
 mod rule;
 mod scope;
 mod screen;
-mod shown;
 mod signals;
 mod steps;
 mod times;
 mod typed;
-mod who;
+mod visible_pools;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -56,36 +56,36 @@ use crate::alert::Labels;
 use crate::playbook::Promise;
 use crate::signal::Unit;
 
-pub use batch::{Answer, queries};
-pub use begun::{Begun, Beside, begin, diagnose, diagnose_with};
+pub use batch::{QueryAnswer, queries};
+pub use begun::{ExtraSources, PendingDiagnosis, begin, diagnose, diagnose_with};
 pub use config::{Config, moment};
+pub use data_span::{DataSpan, data_elsewhere};
 pub use detection::{detection, last_day, newest};
-pub use direct::{Because, DirectRead, Exporters, Remark, learn, look, targets};
-pub use elsewhere::{DataSpan, data_elsewhere};
+pub use direct::{DirectRead, DirectReadReason, ExporterRemark, Exporters, learn, look, targets};
 pub(crate) use evidence::{evaluate, holds};
-pub use excluded::{NotLookedAt, RuledOut, Unchecked};
-pub use fleet::{Hit, Place, fleet, hits, places};
+pub use excluded::{RuledOut, Unchecked, UnevaluatedCause};
+pub use fleet::{FleetPool, PoolMatch, fleet, hits, places};
 pub use impact::impact;
 pub use judge::{Judged, NOTICED_LATE, judge};
-pub use kept::Kept;
-pub use logs::{LogError, LogRead, LogSources, LogsRead, NoCluster, Told, told};
+pub use log_cache::LogFindingsCache;
+pub use logs::{LogError, LogFindings, LogRead, LogSources, LogsRead, NoCluster, told};
 pub(crate) use observation::reduce;
-pub use observation::{Observation, Observations, Replica, Source};
-pub use observe::{Observed, observe};
+pub use observation::{Observation, Observations, Replica, ValueSource};
+pub use observe::{ObserveResult, observe};
 pub use parts::{LatencyPart, LatencyParts, LatencyRest};
 pub use past::{ComparedWith, PastKind};
 pub use picture::{Frame, picture};
 pub(crate) use plan::nobody;
-pub use plan::{Ask, Plan, Side, plan};
-pub use pool::{Own, Pool};
+pub use plan::{Plan, PlannedQuery, QueryPurpose, plan};
+pub use pool::{Pool, RowOwnership};
 pub use probability::{FEATURES, PRIOR, features};
-pub use scope::{EngineSeen, Found, Scope, orchestrated, read_detection};
+pub use scope::{DetectionResult, EngineSeen, Scope, orchestrated, read_detection};
 pub use screen::Screening;
-pub use shown::{gateway_pools, pools};
 pub use signals::{observe_signals, verify, verify_all};
 pub(crate) use steps::{eased, turned};
 pub use times::times;
-pub use typed::{Unknown, known_names, known_values, typed_label};
+pub use typed::{UnknownLabelValue, known_names, known_values, typed_label};
+pub use visible_pools::{gateway_pools, pools};
 
 /// The version of the JSON output; a breaking change gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/diagnosis/v1";
@@ -228,7 +228,7 @@ pub struct EvidenceResult {
     pub query: Option<String>,
     /// The origin of the value; Prometheus if absent.
     #[serde(default, skip_serializing_if = "Source::is_prometheus")]
-    pub source: Source,
+    pub source: ValueSource,
 }
 
 /// The replicas that a finding is about.
@@ -379,7 +379,7 @@ pub struct ScopeFound {
     pub notes: Vec<String>,
     /// The label value that no pool has, with the most similar values of the pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unknown: Option<Unknown>,
+    pub unknown: Option<UnknownLabelValue>,
     /// The time span in which the pool has data, if it has none at the time of the evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<DataSpan>,
@@ -440,7 +440,7 @@ pub struct Diagnosis {
     pub unchecked: Vec<Unchecked>,
     /// Causes that are undetermined because Prometheus did not answer before the deadline.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not_looked_at: Vec<NotLookedAt>,
+    pub not_looked_at: Vec<UnevaluatedCause>,
     /// The fix steps.
     pub fix: Fixes,
     /// Errors on the way, in sentences: Prometheus unreachable, answers after the deadline.

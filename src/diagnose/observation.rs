@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::signal::Fleet;
+use crate::signal::PoolAggregation;
 
 /// Maximum variation of a past: a value after zero.
 const MOST_VARIED: f64 = 100.0;
@@ -14,7 +14,7 @@ const MOST_VARIED: f64 = 100.0;
 /// The origin of a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum ValueSource {
     /// A query to Prometheus.
     #[default]
     Prometheus,
@@ -24,7 +24,7 @@ pub enum Source {
     Log,
 }
 
-impl Source {
+impl ValueSource {
     /// Returns true for the default, which needs no mention.
     pub fn is_prometheus(&self) -> bool {
         *self == Self::Prometheus
@@ -68,7 +68,7 @@ pub struct Observation {
     pub query: Option<String>,
     /// The origin of the current value.
     #[serde(default)]
-    pub source: Source,
+    pub source: ValueSource,
     /// The onset, if the source of the value reports it: the time of a log line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
@@ -107,17 +107,17 @@ impl Observations {
 }
 
 /// Reduces the replicas' values to the pool's; `None` for [`Fleet::Query`] and for no replicas.
-pub(crate) fn reduce(fleet: Fleet, values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
+pub(crate) fn reduce(fleet: PoolAggregation, values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
     let n = values.clone().count();
     if n == 0 {
         return None;
     }
     match fleet {
-        Fleet::Max => values.reduce(f64::max),
-        Fleet::Min => values.reduce(f64::min),
-        Fleet::Sum => Some(values.sum()),
-        Fleet::Mean => Some(values.sum::<f64>() / n as f64),
-        Fleet::Query => None,
+        PoolAggregation::Max => values.reduce(f64::max),
+        PoolAggregation::Min => values.reduce(f64::min),
+        PoolAggregation::Sum => Some(values.sum()),
+        PoolAggregation::Mean => Some(values.sum::<f64>() / n as f64),
+        PoolAggregation::Query => None,
     }
 }
 

@@ -7,16 +7,16 @@ use futures::future::{join, join3};
 use jiff::Timestamp;
 
 use super::answer_cache::AnswerCache;
-use super::batch::{Answer, ask_all, pack};
+use super::batch::{QueryAnswer, ask_all, pack};
+use super::data_span::{self, DataSpan};
 use super::detection::{detection, presence, was_present};
 use super::direct::DirectRead;
-use super::elsewhere::{self, DataSpan};
 use super::gather::{Members, gather};
 use super::logs::LogsRead;
 use super::observation::{Observation, Observations};
 use super::past::{Past, ladder};
-use super::plan::{Ask, Needs, Plan, Side, needs, plan_for};
-use super::scope::{Found, read_detection};
+use super::plan::{Needs, Plan, PlannedQuery, QueryPurpose, needs, plan_for};
+use super::scope::{DetectionResult, read_detection};
 use super::{Request, against, recorded};
 use crate::alert::Labels;
 use crate::clock;
@@ -31,9 +31,9 @@ const LONGEST_WINDOW: Duration = Duration::from_secs(86_400);
 
 /// The observations, and the errors on the way.
 #[derive(Debug, Clone, Default)]
-pub struct Observed {
+pub struct ObserveResult {
     /// The detected engines.
-    pub found: Found,
+    pub found: DetectionResult,
     /// The signals' values.
     pub seen: Observations,
     /// Errors, in sentences.
@@ -54,7 +54,7 @@ pub struct Observed {
     pub(super) cache: AnswerCache,
 }
 
-impl Observed {
+impl ObserveResult {
     /// Adds the failures of another observation: its missing values make this one worth repeating.
     pub(super) fn add_trouble(&mut self, other: &Self) {
         self.degraded |= other.degraded;
@@ -65,7 +65,7 @@ impl Observed {
 }
 
 /// Queries everything that the playbook may need; answers before the deadline count.
-pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Request) -> Observed {
+pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Request) -> ObserveResult {
     observe_needs(library, prometheus, request, &needs(library, &request.playbook), AnswerCache::default()).await
 }
 
@@ -76,9 +76,9 @@ pub(super) async fn observe_needs(
     request: &Request,
     needs: &Needs<'_>,
     mut cache: AnswerCache,
-) -> Observed {
+) -> ObserveResult {
     let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
-    let mut observed = Observed::default();
+    let mut observed = ObserveResult::default();
     match cache.found.clone() {
         Some(found) => observed.found = found,
         None => detect(library, prometheus, request, deadline, &mut observed, &mut cache).await,
@@ -115,12 +115,13 @@ async fn detect(
     prometheus: &Prometheus,
     request: &Request,
     deadline: Instant,
-    observed: &mut Observed,
+    observed: &mut ObserveResult,
     cache: &mut AnswerCache,
 ) {
     let rungs: Vec<Past> = ladder(request);
     let before: Vec<Past> = rungs.iter().filter_map(Past::before).collect();
-    let beginnings: Vec<Ask> = rungs.iter().chain(&before).map(|past| was_there(library, request, past)).collect();
+    let beginnings: Vec<PlannedQuery> =
+        rungs.iter().chain(&before).map(|past| was_there(library, request, past)).collect();
     cache.queries += 1 + pack(&beginnings).len();
     let detection = detection(library);
     let present = ask_all(prometheus, &beginnings, deadline);
@@ -132,7 +133,7 @@ async fn detect(
             let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
             let found = read_detection(library, &request.scope, &rows);
             if found.no_label_fits {
-                let narrow = elsewhere::narrow(library, prometheus, request, &rows, found, deadline);
+                let narrow = data_span::narrow(library, prometheus, request, &rows, found, deadline);
                 let (narrowed, questions) = Box::pin(narrow).await;
                 cache.queries += questions;
                 narrowed
@@ -144,7 +145,7 @@ async fn detect(
     };
     match found {
         Ok(mut found) => {
-            let covered = |rows: &Answer| rows.as_ref().is_ok_and(|rows| was_present(library, &found, rows));
+            let covered = |rows: &QueryAnswer| rows.as_ref().is_ok_and(|rows| was_present(library, &found, rows));
             let covered: Vec<bool> = present.iter().map(covered).collect();
             let (of_rungs, of_before) = covered.split_at(rungs.len());
             let past = rungs.iter().zip(of_rungs).find(|(_, covered)| **covered).map(|(past, _)| *past);
@@ -170,18 +171,18 @@ async fn detect(
 }
 
 /// Builds the query for the pool at the start of a past; all of them have one time, so that they share a pack.
-fn was_there(library: &Library, request: &Request, past: &Past) -> Ask {
-    Ask {
+fn was_there(library: &Library, request: &Request, past: &Past) -> PlannedQuery {
+    PlannedQuery {
         signal: String::new(),
         engine: String::new(),
-        side: Side::Pool,
+        side: QueryPurpose::Pool,
         query: presence(library, clock::between(past.begins(), request.at)),
         at: request.at,
     }
 }
 
 /// Writes the reasons for missing values, and the errors, in sentences.
-fn say_what_is_missing(plan: &Plan, answers: &[Answer], observed: &mut Observed) {
+fn say_what_is_missing(plan: &Plan, answers: &[QueryAnswer], observed: &mut ObserveResult) {
     for o in observed.seen.signals.values_mut() {
         if o.value.is_none() && o.replicas.is_empty() && o.why.is_none() {
             o.why = Some("no series".to_owned());

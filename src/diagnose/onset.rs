@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::batch::{Answer, ask_range};
+use super::batch::{QueryAnswer, ask_range};
 use super::evidence::check;
 use super::gather::gather;
-use super::observe::Observed;
-use super::plan::{Ask, Needs, Side, plan_for, pruned, reduced};
-use super::scope::Found;
+use super::observe::ObserveResult;
+use super::plan::{Needs, PlannedQuery, QueryPurpose, plan_for, pruned, reduced};
+use super::scope::DetectionResult;
 use super::{EvidenceResult, Judged, Observations, Outcome, Request, batch};
 use crate::clock;
 use crate::playbook::{Condition, Library, Op};
 use crate::prom::{Prometheus, Range, Row, Series};
-use crate::signal::Bad;
+use crate::signal::WorseDirection;
 
 /// Length of the range before the first alert.
 const LOOK_BACK: Duration = Duration::from_secs(1_800);
@@ -47,7 +47,7 @@ pub(super) async fn trace(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
-    observed: &mut Observed,
+    observed: &mut ObserveResult,
     judged: &Judged,
     deadline: Instant,
 ) -> bool {
@@ -73,11 +73,12 @@ pub(super) async fn trace(
     let mut series: Vec<(usize, Arc<Vec<Series>>)> =
         packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
     series.sort_by_key(|(i, _)| *i);
-    let (asks, series): (Vec<Ask>, Vec<Arc<Vec<Series>>>) =
+    let (asks, series): (Vec<PlannedQuery>, Vec<Arc<Vec<Series>>>) =
         series.into_iter().map(|(i, s)| (asks[i].clone(), s)).unzip();
     let moments: Vec<(Timestamp, Observations)> = moments(&range)
         .map(|at| {
-            let answers: Vec<Answer> = series.iter().map(|s| Ok(Arc::new(rows_at(s, at.as_millisecond())))).collect();
+            let answers: Vec<QueryAnswer> =
+                series.iter().map(|s| Ok(Arc::new(rows_at(s, at.as_millisecond())))).collect();
             let mut seen = Observations::default();
             gather(library, &observed.members, &asks, &answers, &mut seen);
             for (signal, o) in &mut seen.signals {
@@ -97,24 +98,25 @@ pub(super) async fn trace(
 }
 
 /// Builds the queries; by replica only if replicas are compared with each other.
-fn asks(library: &Library, request: &Request, found: &Found, wanted: &[EvidenceResult]) -> Vec<Ask> {
+fn asks(library: &Library, request: &Request, found: &DetectionResult, wanted: &[EvidenceResult]) -> Vec<PlannedQuery> {
     let mut needs = Needs::new();
     for (signal, when) in wanted.iter().filter_map(|e| Some((e.signal.as_str(), e.when.parse::<Condition>().ok()?))) {
         needs.entry(signal).or_default().replicas |= when.needs_peers();
     }
     let mut asks = plan_for(library, request, found, &needs).asks;
-    asks.retain(|ask| !ask.signal.is_empty() && matches!(ask.side, Side::Replicas | Side::Pool));
-    let told: Vec<(String, Side)> = asks.iter().map(|ask| (ask.signal.clone(), ask.side)).collect();
-    for ask in asks.iter_mut().filter(|ask| ask.side == Side::Replicas && !needs[ask.signal.as_str()].replicas) {
+    asks.retain(|ask| !ask.signal.is_empty() && matches!(ask.side, QueryPurpose::Replicas | QueryPurpose::Pool));
+    let told: Vec<(String, QueryPurpose)> = asks.iter().map(|ask| (ask.signal.clone(), ask.side)).collect();
+    for ask in asks.iter_mut().filter(|ask| ask.side == QueryPurpose::Replicas && !needs[ask.signal.as_str()].replicas)
+    {
         // Values of several engines are combined by replica, and rows of other pools are excluded by it.
         let alone = told.iter().filter(|(signal, _)| *signal == ask.signal).count() == 1;
         let own = library.engines.get(&ask.engine).is_some_and(|engine| engine.kind.is_pool());
         let signal = library.signals.get(&ask.signal).filter(|_| alone && own);
         let engine = library.engines.get(&ask.engine);
-        let recorded = || found.recorded.query(engine?, &ask.signal, Side::Pool, request.window);
+        let recorded = || found.recorded.query(engine?, &ask.signal, QueryPurpose::Pool, request.window);
         let query = signal.and_then(|signal| recorded().or_else(|| reduced(signal.fleet, &ask.query)));
         if let Some(query) = query {
-            (ask.side, ask.query) = (Side::Pool, query);
+            (ask.side, ask.query) = (QueryPurpose::Pool, query);
         }
     }
     pruned(found, asks)
@@ -133,7 +135,7 @@ fn wanted(library: &Library, judged: &Judged) -> Vec<EvidenceResult> {
 /// Returns true if a check points in the harmful direction. `< 1.3x baseline` of a prompt length is a guard: it holds
 /// on every normal day and begins whenever something else ends.
 pub(super) fn tells_of_change(library: &Library, e: &EvidenceResult) -> bool {
-    let falls = library.signals.get(&e.signal).is_some_and(|signal| signal.bad == Bad::Low);
+    let falls = library.signals.get(&e.signal).is_some_and(|signal| signal.bad == WorseDirection::Low);
     e.when.parse::<Condition>().ok().and_then(|when| when.comparisons().first().copied()).is_some_and(|c| match c.op {
         Op::Above | Op::AtLeast => !falls,
         Op::Below | Op::AtMost => falls,

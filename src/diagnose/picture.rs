@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 use futures::future::{join, join_all};
 use jiff::Timestamp;
 
-use super::batch::{self, Answer};
+use super::batch::{self, QueryAnswer};
 use super::detection::detection;
 use super::gather::{Members, gather};
 use super::onset::{moments, rows_at, tells_of_change};
-use super::plan::{Ask, Needs, Side, plan_for};
+use super::plan::{Needs, PlannedQuery, QueryPurpose, plan_for};
 use super::scope::read_detection;
-use super::{Baseline, Diagnosis, EvidenceResult, Observations, Outcome, Request, Scope, Source};
+use super::{Baseline, Diagnosis, EvidenceResult, Observations, Outcome, Request, Scope, ValueSource};
 use crate::alert::Labels;
-use crate::chart::{self, Band, Chart, Mark, Panel, Role, Series, Threshold};
+use crate::chart::{self, Band, Chart, ChartMark, ChartSeries, ChartThreshold, Panel, Role};
 use crate::clock;
 use crate::playbook::{Comparison, Condition, Library, Op, Reference};
 use crate::prom::{Prometheus, Range};
-use crate::render::Words;
-use crate::signal::{Fleet, format_value};
+use crate::render::Phrases;
+use crate::signal::{PoolAggregation, format_value};
 
 /// Maximum number of panels: fits on a phone, with few queries.
 const PANELS: usize = 6;
@@ -64,7 +64,7 @@ pub async fn picture(
     prometheus: &Prometheus,
     diagnosis: &Diagnosis,
     frame: &Frame,
-    words: &Words,
+    words: &Phrases,
 ) -> Option<Chart> {
     let deadline = Instant::now() + frame.deadline;
     let shown = deciding(library, diagnosis);
@@ -74,7 +74,7 @@ pub async fn picture(
         Baseline::Earlier(by) => Some((by, shifted(range, by))),
         Baseline::Off => None,
     };
-    let compared: Vec<Ask> =
+    let compared: Vec<PlannedQuery> =
         asks.list.iter().filter(|ask| shown.iter().any(|e| e.signal == ask.signal && e.past)).cloned().collect();
     let now = seen(library, prometheus, &asks.members, &asks.list, range, deadline);
     let past = async {
@@ -115,7 +115,7 @@ struct Shown<'a> {
 fn deciding<'a>(library: &Library, diagnosis: &'a Diagnosis) -> Vec<Shown<'a>> {
     let tells = |e: &&EvidenceResult| {
         let there = e.when.parse::<Condition>().is_ok_and(|when| when == Condition::Present);
-        let usable = e.outcome == Outcome::Met && e.value.is_some() && e.source == Source::Prometheus;
+        let usable = e.outcome == Outcome::Met && e.value.is_some() && e.source == ValueSource::Prometheus;
         usable && (there || (tells_of_change(library, e) && !is_guard(e)))
     };
     let mut links: Vec<&[EvidenceResult]> = vec![&diagnosis.symptom.evidence];
@@ -149,7 +149,7 @@ fn is_guard(e: &EvidenceResult) -> bool {
 
 /// The queries, and the replicas whose rows count.
 struct Asks {
-    list: Vec<Ask>,
+    list: Vec<PlannedQuery>,
     members: Members,
 }
 
@@ -187,8 +187,10 @@ async fn asks(
         needs.entry(e.signal).or_default().replicas = e.peers || outliers || !e.evidence.replicas.is_empty();
     }
     let plan = plan_for(library, &request, &found, &needs);
-    let (list, pool): (Vec<Ask>, Vec<Ask>) = plan.asks.into_iter().partition(|ask| !ask.signal.is_empty());
-    let pool: Vec<Ask> = pool.into_iter().filter(|ask| matches!(ask.side, Side::Replicas | Side::Nodes)).collect();
+    let (list, pool): (Vec<PlannedQuery>, Vec<PlannedQuery>) =
+        plan.asks.into_iter().partition(|ask| !ask.signal.is_empty());
+    let pool: Vec<PlannedQuery> =
+        pool.into_iter().filter(|ask| matches!(ask.side, QueryPurpose::Replicas | QueryPurpose::Nodes)).collect();
     let all: Vec<usize> = (0..pool.len()).collect();
     let answers = batch::ask(prometheus, &pool, &all, deadline).await;
     Some(Asks { list, members: Members::of(library, &pool, &answers) })
@@ -199,7 +201,7 @@ async fn seen(
     library: &Library,
     prometheus: &Prometheus,
     members: &Members,
-    asks: &[Ask],
+    asks: &[PlannedQuery],
     range: Range,
     deadline: Instant,
 ) -> Vec<(Timestamp, Observations)> {
@@ -209,11 +211,11 @@ async fn seen(
     let mut answered: Vec<(usize, Arc<Vec<_>>)> =
         packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
     answered.sort_by_key(|(i, _)| *i);
-    let asked: Vec<Ask> = answered.iter().map(|(i, _)| asks[*i].clone()).collect();
+    let asked: Vec<PlannedQuery> = answered.iter().map(|(i, _)| asks[*i].clone()).collect();
     let mut all = Vec::new();
     for at in moments(&range) {
-        let rows = |series: &Arc<Vec<_>>| -> Answer { Ok(Arc::new(rows_at(series, at.as_millisecond()))) };
-        let answers: Vec<Answer> = answered.iter().map(|(_, series)| rows(series)).collect();
+        let rows = |series: &Arc<Vec<_>>| -> QueryAnswer { Ok(Arc::new(rows_at(series, at.as_millisecond()))) };
+        let answers: Vec<QueryAnswer> = answered.iter().map(|(_, series)| rows(series)).collect();
         let mut seen = Observations::default();
         gather(library, members, &asked, &answers, &mut seen);
         all.push((at, seen));
@@ -260,7 +262,7 @@ fn panel(
     now: &Moments,
     past: Option<&(Duration, Moments)>,
     range: Range,
-    words: &Words,
+    words: &Phrases,
 ) -> Option<Panel> {
     let e = shown.evidence;
     let fleet = library.signals.get(shown.signal)?.fleet;
@@ -269,7 +271,7 @@ fn panel(
         return None;
     }
     let text = |value: f64| format_value(value, e.unit);
-    let threshold = shown.when.as_ref().and_then(|when| limit(when, e)).map(|(value, bad)| Threshold {
+    let threshold = shown.when.as_ref().and_then(|when| limit(when, e)).map(|(value, bad)| ChartThreshold {
         value,
         bad,
         label: words.text("chart-limit", &[("value", text(value).into())]),
@@ -303,7 +305,13 @@ fn panel(
 }
 
 /// Returns the pool's line, and those of the replicas if some of them stand out.
-fn series(diagnosis: &Diagnosis, shown: &Shown<'_>, fleet: Fleet, now: &Moments, words: &Words) -> Vec<Series> {
+fn series(
+    diagnosis: &Diagnosis,
+    shown: &Shown<'_>,
+    fleet: PoolAggregation,
+    now: &Moments,
+    words: &Phrases,
+) -> Vec<ChartSeries> {
     let of = |seen: &Observations| seen.signals.get(shown.signal).cloned();
     let seen: Vec<_> = now.iter().filter_map(|(at, seen)| Some((*at, of(seen)?))).collect();
     let blamed = outliers(diagnosis);
@@ -311,7 +319,7 @@ fn series(diagnosis: &Diagnosis, shown: &Shown<'_>, fleet: Fleet, now: &Moments,
     let names: BTreeSet<&str> = seen.iter().flat_map(|(_, o)| o.replicas.iter().map(|r| r.name.as_str())).collect();
     let odd: Vec<&str> = if shown.peers { own } else { blamed };
     // A sum has another scale than its parts.
-    let apart = shown.peers || fleet != Fleet::Sum;
+    let apart = shown.peers || fleet != PoolAggregation::Sum;
     let odd: Vec<&str> = odd.into_iter().filter(|name| apart && names.contains(name)).collect();
     let mut all = Vec::new();
     if !odd.is_empty() {
@@ -319,37 +327,37 @@ fn series(diagnosis: &Diagnosis, shown: &Shown<'_>, fleet: Fleet, now: &Moments,
             let value = |o: &super::Observation| o.replicas.iter().find(|r| r.name == *name).map(|r| r.value);
             let points = seen.iter().filter_map(|(at, o)| Some((*at, value(o)?))).collect();
             let role = if odd.contains(name) { Role::Outlier } else { Role::Replica };
-            all.push(Series { name: (*name).to_owned(), points, role });
+            all.push(ChartSeries { name: (*name).to_owned(), points, role });
         }
     }
     // The largest or smallest replica already is the pool's value.
-    let is_replica = shown.peers || matches!(fleet, Fleet::Max | Fleet::Min);
+    let is_replica = shown.peers || matches!(fleet, PoolAggregation::Max | PoolAggregation::Min);
     if odd.is_empty() || !is_replica {
         let points = seen.iter().filter_map(|(at, o)| Some((*at, o.value?))).collect();
-        all.push(Series { name: words.text("chart-pool", &[]), points, role: Role::Pool });
+        all.push(ChartSeries { name: words.text("chart-pool", &[]), points, role: Role::Pool });
     }
     all
 }
 
 /// Returns the strictest of a condition's thresholds, in the signal's unit.
-fn limit(when: &Condition, e: &EvidenceResult) -> Option<(f64, chart::Side)> {
+fn limit(when: &Condition, e: &EvidenceResult) -> Option<(f64, chart::AxisSide)> {
     let comparisons = when.comparisons();
     let above = |op: Op| matches!(op, Op::Above | Op::AtLeast);
-    let bad = if above(comparisons.first()?.op) { chart::Side::Above } else { chart::Side::Below };
-    let same = comparisons.iter().filter(|c| above(c.op) == (bad == chart::Side::Above));
+    let bad = if above(comparisons.first()?.op) { chart::AxisSide::Above } else { chart::AxisSide::Below };
+    let same = comparisons.iter().filter(|c| above(c.op) == (bad == chart::AxisSide::Above));
     let values = same.filter_map(|c| match c.to {
         Reference::Number(n) => Some(n),
         Reference::Baseline(times) | Reference::Peers(times) => Some(times * e.baseline?),
     });
     let strictest = match bad {
-        chart::Side::Above => values.reduce(f64::max),
-        chart::Side::Below => values.reduce(f64::min),
+        chart::AxisSide::Above => values.reduce(f64::max),
+        chart::AxisSide::Below => values.reduce(f64::min),
     };
     strictest.map(|value| (value, bad))
 }
 
 /// Returns the past at the same time of day, if it has data for most of the picture.
-fn band(signal: &str, by: Duration, past: &Moments, words: &Words) -> Option<Band> {
+fn band(signal: &str, by: Duration, past: &Moments, words: &Phrases) -> Option<Band> {
     let values: Vec<(Timestamp, f64)> =
         past.iter().filter_map(|(at, seen)| Some((*at, seen.signals.get(signal)?.value?))).collect();
     if values.len() * 2 < past.len() {
@@ -366,7 +374,7 @@ fn band(signal: &str, by: Duration, past: &Moments, words: &Words) -> Option<Ban
     });
     let label = match by {
         DAY => words.text("chart-yesterday", &[]),
-        by => words.text("chart-earlier", &[("ago", clock::spoken(by).into())]),
+        by => words.text("chart-earlier", &[("ago", clock::human_duration(by).into())]),
     };
     Some(Band { label, points: points.collect() })
 }
@@ -395,7 +403,7 @@ fn subtitle(diagnosis: &Diagnosis, range: &Range) -> String {
 }
 
 /// Returns the onsets of the cause and the symptom; the start of the alert if the symptom's onset is unknown.
-fn marks(diagnosis: &Diagnosis, frame: &Frame, words: &Words) -> Vec<Mark> {
+fn marks(diagnosis: &Diagnosis, frame: &Frame, words: &Phrases) -> Vec<ChartMark> {
     let root = diagnosis.root();
     let links = || {
         root.into_iter()
@@ -405,10 +413,11 @@ fn marks(diagnosis: &Diagnosis, frame: &Frame, words: &Words) -> Vec<Mark> {
     let symptom = diagnosis.symptom.playbook.as_str();
     let cause = diagnosis.timeline.iter().find(|onset| onset.id != symptom);
     let felt = diagnosis.timeline.iter().find(|onset| onset.id == symptom);
-    let mut marks: Vec<Mark> = cause.map(|onset| Mark { at: onset.at, label: name(&onset.id) }).into_iter().collect();
+    let mut marks: Vec<ChartMark> =
+        cause.map(|onset| ChartMark { at: onset.at, label: name(&onset.id) }).into_iter().collect();
     marks.push(match felt {
-        Some(onset) => Mark { at: onset.at, label: diagnosis.symptom.title.clone() },
-        None => Mark { at: frame.since, label: words.text("chart-alert", &[]) },
+        Some(onset) => ChartMark { at: onset.at, label: diagnosis.symptom.title.clone() },
+        None => ChartMark { at: frame.since, label: words.text("chart-alert", &[]) },
     });
     // Sorted by time: onsets within a scrape or two of each other may come in either order.
     marks.sort_by_key(|mark| mark.at);

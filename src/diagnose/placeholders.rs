@@ -7,7 +7,7 @@ use super::Observations;
 use super::blame::affected;
 use super::names::host;
 use super::scope::workload_of;
-use super::steps::About;
+use super::steps::FixContext;
 use crate::playbook::{Library, RunsOn};
 use crate::signal::{EngineKind, Signal};
 
@@ -22,8 +22,8 @@ const KEDA: &str = "keda-hpa-";
 /// Returns the known values of the placeholders in a node's steps. A replica is inserted only if the node's own
 /// checks name it: another link's may be the healthy ones. Values that a shell reads as more than one word are left
 /// out: labels are untrusted, and steps are there to be copied.
-pub(super) fn known(library: &Library, about: &About<'_>, node: &str) -> BTreeMap<&'static str, String> {
-    let About { request, seen, found, nodes, runs_on, .. } = about;
+pub(super) fn known(library: &Library, about: &FixContext<'_>, node: &str) -> BTreeMap<&'static str, String> {
+    let FixContext { request, seen, found, nodes, runs_on, .. } = about;
     let own = about.checks_of(node);
     // A gateway's own replicas are not the engines behind it.
     let of_gateways = |signal: &str| library.signals.get(signal).is_some_and(Signal::is_of_gateways);
@@ -154,7 +154,7 @@ fn replicas_before(seen: &Observations) -> Option<u64> {
 mod tests {
     use super::super::steps::tests::{about, bad_replica, request};
     use super::*;
-    use crate::diagnose::scope::Found;
+    use crate::diagnose::scope::DetectionResult;
     use crate::diagnose::{Diagnosis, EvidenceResult, Judgement, Observation, Outcome, Replica, ReplicaValue, Verdict};
     use crate::playbook::load;
 
@@ -191,7 +191,7 @@ mod tests {
     fn a_gateway_is_not_what_is_behind_it_and_a_machine_is_no_pod() {
         let mut diagnosis = bad_replica();
         let check = |signal: &str| EvidenceResult { signal: signal.to_owned(), ..names(&["10.0.0.9:4000"]) };
-        let (library, found) = (load(None).unwrap(), Found::default());
+        let (library, found) = (load(None).unwrap(), DetectionResult::default());
         let (seen, nodes, request) = (Observations::default(), BTreeMap::new(), request(&[]));
         let mut of = |signal: &str| {
             diagnosis.causes[0].evidence = vec![check(signal)];
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn steps_name_the_pod_its_node_and_what_the_alert_names_but_nothing_hostile() {
         let diagnosis = bad_replica();
-        let (library, found) = (load(None).unwrap(), Found::default());
+        let (library, found) = (load(None).unwrap(), DetectionResult::default());
         let nodes = [("vllm-llama-8b-1".to_owned(), "gpu-node-0".to_owned())].into();
         let wanted = Observation { value: Some(2.0), baseline: Some(4.0), ..Observation::default() };
         let seen = Observations { signals: [(WANTED.to_owned(), wanted)].into(), ..Observations::default() };
@@ -235,7 +235,7 @@ mod tests {
     fn of_several_affected_replicas_none_is_put_into_a_command() {
         let mut diagnosis = bad_replica();
         diagnosis.causes[0].evidence = vec![names(&["vllm-0", "vllm-1"])];
-        let (library, found) = (load(None).unwrap(), Found::default());
+        let (library, found) = (load(None).unwrap(), DetectionResult::default());
         let (seen, nodes, request) = (Observations::default(), BTreeMap::new(), request(&[]));
         let about = about(&diagnosis, &request, &seen, &found, &nodes);
         assert_eq!(known(&library, &about, "bad-replica"), BTreeMap::new());
@@ -259,7 +259,7 @@ mod tests {
         cause.replicas.affected = vec!["vllm-busy".to_owned()];
         let mut request = request(&[]);
         request.scope.replicas.insert("vllm-busy".to_owned());
-        let (library, found) = (load(None).unwrap(), Found::default());
+        let (library, found) = (load(None).unwrap(), DetectionResult::default());
         let (seen, nodes) = (Observations::default(), BTreeMap::new());
         let pod = |diagnosis: &Diagnosis, node: &str| {
             known(&library, &about(diagnosis, &request, &seen, &found, &nodes), node).get("<pod>").cloned()
@@ -271,22 +271,27 @@ mod tests {
     }
 
     /// Returns the placeholders' values for a cause whose own checks name these replicas, in this pool.
-    fn told(named: &[&str], seen: &Observations, found: &Found, runs_on: RunsOn) -> Vec<(&'static str, String)> {
+    fn told(
+        named: &[&str],
+        seen: &Observations,
+        found: &DetectionResult,
+        runs_on: RunsOn,
+    ) -> Vec<(&'static str, String)> {
         let mut diagnosis = bad_replica();
         diagnosis.causes[0].evidence = vec![names(named)];
         let (library, nodes, request) = (load(None).unwrap(), BTreeMap::new(), request(&[]));
-        let about = About { runs_on: Some(runs_on), ..about(&diagnosis, &request, seen, found, &nodes) };
+        let about = FixContext { runs_on: Some(runs_on), ..about(&diagnosis, &request, seen, found, &nodes) };
         known(&library, &about, "bad-replica").into_iter().collect()
     }
 
-    fn backends(of: &[&str]) -> Found {
-        Found { backends: of.iter().map(|&url| url.to_owned()).collect(), ..Found::default() }
+    fn backends(of: &[&str]) -> DetectionResult {
+        DetectionResult { backends: of.iter().map(|&url| url.to_owned()).collect(), ..DetectionResult::default() }
     }
 
     #[test]
     fn a_replica_that_is_known_by_its_address_gives_the_address_and_the_machine() {
         let seen = Observations::default();
-        let of = |name: &str, runs_on| told(&[name], &seen, &Found::default(), runs_on);
+        let of = |name: &str, runs_on| told(&[name], &seen, &DetectionResult::default(), runs_on);
         let at = |name: &str| [("<address>", name.to_owned()), ("<backend>", format!("http://{name}"))];
         let machine = ("<node>", "gpu-03".to_owned());
         let expected: Vec<_> = at("gpu-03:8000").into_iter().chain([machine]).collect();
@@ -323,7 +328,7 @@ mod tests {
             let o = Observation { replicas, ..Observation::default() };
             Observations { signals: [("gateway_busy".to_owned(), o)].into(), ..Observations::default() }
         };
-        let of = |names: &[&str]| told(&[], &seen(names), &Found::default(), RunsOn::Pods);
+        let of = |names: &[&str]| told(&[], &seen(names), &DetectionResult::default(), RunsOn::Pods);
         assert_eq!(of(&["litellm-7f9c4d6b8-x2x9p", "litellm-7f9c4d6b8-aaaaa"]), [("<gateway>", "litellm".to_owned())]);
         assert_eq!(of(&["10.0.0.9:29000"]), [("<router>", "10.0.0.9".to_owned())]);
         assert_eq!(of(&["litellm-7f9c4d6b8-x2x9p", "router-7f9c4d6b8-aaaaa"]), []);
@@ -331,14 +336,18 @@ mod tests {
 
     #[test]
     fn the_service_and_the_autoscaler_are_put_in_where_there_is_one_of_them() {
-        let services = |of: &[&str]| Found { services: of.iter().map(|&s| s.to_owned()).collect(), ..Found::default() };
+        let services = |of: &[&str]| DetectionResult {
+            services: of.iter().map(|&s| s.to_owned()).collect(),
+            ..DetectionResult::default()
+        };
         let seen = Observations::default();
         assert_eq!(told(&[], &seen, &services(&["vllm"]), RunsOn::Pods), [("<service>", "vllm".to_owned())]);
         assert_eq!(told(&[], &seen, &services(&["a", "b"]), RunsOn::Pods), []);
         let mut diagnosis = bad_replica();
         diagnosis.causes[0].evidence =
             vec![EvidenceResult { signal: AUTOSCALERS.to_owned(), ..names(&["keda-hpa-vllm"]) }];
-        let (library, found, nodes, request) = (load(None).unwrap(), Found::default(), BTreeMap::new(), request(&[]));
+        let (library, found, nodes, request) =
+            (load(None).unwrap(), DetectionResult::default(), BTreeMap::new(), request(&[]));
         let known = known(&library, &about(&diagnosis, &request, &seen, &found, &nodes), "bad-replica");
         let told = |name: &str| known.get(name).map(String::as_str);
         assert_eq!((told("<hpa>"), told("<scaledobject>")), (Some("keda-hpa-vllm"), Some("vllm")));

@@ -7,15 +7,15 @@ use jiff::Timestamp;
 
 use super::Request;
 use super::past::Past;
-use super::recorded::Recorded;
-use super::scope::{EngineSeen, Found};
+use super::recorded::RecordedSeries;
+use super::scope::{DetectionResult, EngineSeen};
 use crate::playbook::{Condition, Evidence, Library, Node, Verify};
-use crate::prom::Part;
-use crate::signal::{Engine, EngineKind, Fill, Fleet, fill, histograms, matchers};
+use crate::prom::SubQuery;
+use crate::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histograms, matchers};
 
 /// The purpose of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Side {
+pub enum QueryPurpose {
     /// The replicas' values now.
     Replicas,
     /// The pool's value now.
@@ -39,28 +39,28 @@ pub(super) const TRAFFIC: &str = "request_rate";
 
 /// A query with its purpose.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ask {
+pub struct PlannedQuery {
     /// The signal, or `""` for a query about the pool itself.
     pub signal: String,
     /// The engine that answers.
     pub engine: String,
     /// The purpose of the answer.
-    pub side: Side,
+    pub side: QueryPurpose,
     /// The PromQL.
     pub query: String,
     /// The evaluation time.
     pub at: Timestamp,
 }
 
-impl Ask {
+impl PlannedQuery {
     /// Returns true if it queries the pool's replicas.
     pub(super) fn is_for_replicas(&self) -> bool {
-        self.signal.is_empty() && self.side == Side::Replicas
+        self.signal.is_empty() && self.side == QueryPurpose::Replicas
     }
 
     /// Builds the query for a common part of several formulas.
-    pub(super) fn of_part(at: Timestamp, part: &Part) -> Self {
-        Self { signal: String::new(), engine: String::new(), side: Side::Pool, query: part.query(), at }
+    pub(super) fn of_part(at: Timestamp, part: &SubQuery) -> Self {
+        Self { signal: String::new(), engine: String::new(), side: QueryPurpose::Pool, query: part.query(), at }
     }
 }
 
@@ -68,14 +68,14 @@ impl Ask {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     /// The queries, each once.
-    pub asks: Vec<Ask>,
+    pub asks: Vec<PlannedQuery>,
     /// Signals that cannot be queried here: the reason, and the setting that changes it.
     pub unavailable: BTreeMap<String, (String, Option<String>)>,
 }
 
 /// The values of a signal that the evidence needs.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Need {
+pub(super) struct SignalNeed {
     pub(super) baseline: bool,
     pub(super) replicas: bool,
     /// True if the pool's value is enough for now; replicas are queried later, for met evidence only
@@ -83,7 +83,7 @@ pub(super) struct Need {
     pub(super) pool_first: bool,
 }
 
-impl Need {
+impl SignalNeed {
     /// Returns the needs of a condition.
     pub(super) fn of(when: &Condition) -> Self {
         Self { baseline: when.needs_baseline(), replicas: when.needs_peers(), pool_first: false }
@@ -97,7 +97,7 @@ impl Need {
 }
 
 /// Signal name to its needs.
-pub(super) type Needs<'a> = BTreeMap<&'a str, Need>;
+pub(super) type Needs<'a> = BTreeMap<&'a str, SignalNeed>;
 
 /// Limits the needs of replicas to comparisons with each other and to their share of the traffic.
 pub(super) fn pool_first(mut needs: Needs<'_>) -> Needs<'_> {
@@ -106,12 +106,12 @@ pub(super) fn pool_first(mut needs: Needs<'_>) -> Needs<'_> {
 }
 
 /// Plans the queries for everything that can be reached from the request's playbook.
-pub fn plan(library: &Library, request: &Request, found: &Found) -> Plan {
+pub fn plan(library: &Library, request: &Request, found: &DetectionResult) -> Plan {
     plan_for(library, request, found, &needs(library, &request.playbook))
 }
 
 /// Plans the queries for these needs; the request's playbook is ignored.
-pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, needs: &Needs<'_>) -> Plan {
+pub(super) fn plan_for(library: &Library, request: &Request, found: &DetectionResult, needs: &Needs<'_>) -> Plan {
     let mut plan = Plan::default();
     pool_question(library, request, found, &mut plan);
     node_question(library, request, found, &mut plan);
@@ -179,17 +179,17 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
 pub(super) const POD_AND_NODE: [&str; 3] = ["pod", "node", "host_ip"];
 
 /// Adds the query for the nodes of pods, for exporters that know nodes and no pods.
-fn node_question(library: &Library, request: &Request, found: &Found, plan: &mut Plan) {
+fn node_question(library: &Library, request: &Request, found: &DetectionResult, plan: &mut Plan) {
     for seen in &found.engines {
         let Some(engine) = library.engines.get(&seen.engine).filter(|e| e.kind == EngineKind::Platform) else {
             continue;
         };
         let query =
             format!("count by ({}) (last_over_time({}{{$workload}}[1h]))", POD_AND_NODE.join(", "), engine.detect);
-        plan.asks.push(Ask {
+        plan.asks.push(PlannedQuery {
             signal: String::new(),
             engine: engine.engine.clone(),
-            side: Side::Nodes,
+            side: QueryPurpose::Nodes,
             query: filled(&query, engine, seen, request.window, &[]),
             at: request.at,
         });
@@ -205,7 +205,7 @@ fn scrape(engine: &Engine) -> String {
 pub(super) const HISTOGRAM: &str = "histogram";
 
 /// Adds the query for native histograms: a classic one has no series of its plain name, a native one has.
-fn native_question(library: &Library, request: &Request, found: &Found, plan: &mut Plan) {
+fn native_question(library: &Library, request: &Request, found: &DetectionResult, plan: &mut Plan) {
     for (engine, seen) in found.pool(library) {
         let asked = plan.asks.iter().filter(|ask| ask.engine == engine.engine);
         let names: BTreeSet<&str> = asked.flat_map(|ask| histograms(&ask.query)).collect();
@@ -215,10 +215,10 @@ fn native_question(library: &Library, request: &Request, found: &Found, plan: &m
         let names: Vec<&str> = names.into_iter().collect();
         let scope = matchers(&seen.matchers);
         let rows = format!("{{__name__=~\"{}\", {scope}}}", names.join("|"));
-        plan.asks.push(Ask {
+        plan.asks.push(PlannedQuery {
             signal: String::new(),
             engine: engine.engine.clone(),
-            side: Side::Native,
+            side: QueryPurpose::Native,
             query: format!(
                 "count by ({HISTOGRAM}) (label_replace({rows}, \"{HISTOGRAM}\", \"$1\", \"__name__\", \"(.+)\"))"
             ),
@@ -257,7 +257,7 @@ pub(crate) fn nobody(library: &Library, kind: EngineKind) -> (String, Option<Str
 }
 
 /// Adds the query for the pool's replicas of the last hour, including those that are gone.
-fn pool_question(library: &Library, request: &Request, found: &Found, plan: &mut Plan) {
+fn pool_question(library: &Library, request: &Request, found: &DetectionResult, plan: &mut Plan) {
     for (engine, seen) in found.pool(library) {
         let query = match engine.detect_also.as_slice() {
             [] => format!("count by ($by) (last_over_time({}{{$scope}}[1h]))", engine.detect),
@@ -266,10 +266,10 @@ fn pool_question(library: &Library, request: &Request, found: &Found, plan: &mut
                 format!("count by ($by) (last_over_time({{__name__=~\"{}\", $scope}}[1h]))", names.join("|"))
             }
         };
-        plan.asks.push(Ask {
+        plan.asks.push(PlannedQuery {
             signal: String::new(),
             engine: engine.engine.clone(),
-            side: Side::Replicas,
+            side: QueryPurpose::Replicas,
             query: filled(&query, engine, seen, request.window, &engine.replica),
             at: request.at,
         });
@@ -286,58 +286,64 @@ struct Source<'a> {
     alone: bool,
     past: Option<Past>,
     before: Option<Past>,
-    recorded: &'a Recorded,
+    recorded: &'a RecordedSeries,
 }
 
-fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet: Fleet, need: Need) {
+fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet: PoolAggregation, need: SignalNeed) {
     let Source { engine, seen, query, window, labels, alone, past, before, recorded } = from;
     let reads_histogram = histograms(query).next().is_some();
-    let derived = fleet != Fleet::Query || labels;
-    let mut ask = |side: Side, at: Timestamp, window: Duration| {
-        let pool = matches!(side, Side::Pool | Side::PastPool | Side::BeforePool);
+    let derived = fleet != PoolAggregation::Query || labels;
+    let mut ask = |side: QueryPurpose, at: Timestamp, window: Duration| {
+        let pool = matches!(side, QueryPurpose::Pool | QueryPurpose::PastPool | QueryPurpose::BeforePool);
         if let Some(query) = recorded.query(engine, signal, side, window).filter(|_| !labels) {
-            return plan.asks.push(Ask { signal: signal.to_owned(), engine: engine.engine.clone(), side, query, at });
+            return plan.asks.push(PlannedQuery {
+                signal: signal.to_owned(),
+                engine: engine.engine.clone(),
+                side,
+                query,
+                at,
+            });
         }
         let by: &[String] = if pool && !derived { &[] } else { &engine.replica };
         let query = filled(query, engine, seen, window, by);
         let query = reduced(fleet, &query).filter(|_| pool && derived).unwrap_or(query);
-        plan.asks.push(Ask { signal: signal.to_owned(), engine: engine.engine.clone(), side, query, at });
+        plan.asks.push(PlannedQuery { signal: signal.to_owned(), engine: engine.engine.clone(), side, query, at });
     };
     let now = window.unwrap_or(request.window);
     // Rows of shared exporters are assigned to a pool by their replicas.
     let summed = engine.kind.is_pool() && !labels && reduced(fleet, "").is_some();
     let by_pool = !derived || (summed && alone && need.pool_first && !need.replicas);
     if !by_pool || need.replicas {
-        ask(Side::Replicas, request.at, now);
+        ask(QueryPurpose::Replicas, request.at, now);
     }
     if by_pool {
-        ask(Side::Pool, request.at, now);
+        ask(QueryPurpose::Pool, request.at, now);
     }
     if let Some(past) = past.filter(|_| need.baseline) {
-        let side = if derived && !summed { Side::PastReplicas } else { Side::PastPool };
+        let side = if derived && !summed { QueryPurpose::PastReplicas } else { QueryPurpose::PastPool };
         ask(side, past.at, window.unwrap_or(past.window));
     }
     // Histograms are costly; their quantiles vary less than counts.
     let before = before.filter(|_| need.baseline && !reads_histogram);
     if let Some(before) = before {
-        let side = if derived && !summed { Side::BeforeReplicas } else { Side::BeforePool };
+        let side = if derived && !summed { QueryPurpose::BeforeReplicas } else { QueryPurpose::BeforePool };
         ask(side, before.at, window.unwrap_or(before.window));
     }
 }
 
 /// Removes metrics that do not exist from the queries; queries without an answer are left out.
-pub(super) fn pruned(found: &Found, asks: Vec<Ask>) -> Vec<Ask> {
-    asks.into_iter().filter_map(|ask| Some(Ask { query: found.names.prune(&ask.query)?, ..ask })).collect()
+pub(super) fn pruned(found: &DetectionResult, asks: Vec<PlannedQuery>) -> Vec<PlannedQuery> {
+    asks.into_iter().filter_map(|ask| Some(PlannedQuery { query: found.names.prune(&ask.query)?, ..ask })).collect()
 }
 
 /// Returns PromQL for the pool's value, from the query of its replicas' values: a past or an onset needs no single
 /// replica. `None` if several rows of one replica would count as several replicas.
-pub(super) fn reduced(fleet: Fleet, query: &str) -> Option<String> {
+pub(super) fn reduced(fleet: PoolAggregation, query: &str) -> Option<String> {
     match fleet {
-        Fleet::Max => Some(format!("max({query})")),
-        Fleet::Min => Some(format!("min({query})")),
-        Fleet::Sum => Some(format!("sum({query})")),
-        Fleet::Mean | Fleet::Query => None,
+        PoolAggregation::Max => Some(format!("max({query})")),
+        PoolAggregation::Min => Some(format!("min({query})")),
+        PoolAggregation::Sum => Some(format!("sum({query})")),
+        PoolAggregation::Mean | PoolAggregation::Query => None,
     }
 }
 

@@ -7,12 +7,12 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::answer_cache::AnswerCache;
-use super::batch::Answer;
+use super::batch::QueryAnswer;
 use super::detection::detection;
 use super::gather::{Members, name};
-use super::plan::{Ask, Side};
 use super::plan::{Needs, filled, plan_for};
-use super::scope::{EngineSeen, Found, read_detection};
+use super::plan::{PlannedQuery, QueryPurpose};
+use super::scope::{DetectionResult, EngineSeen, read_detection};
 use super::{Request, batch};
 use crate::alert::Labels;
 use crate::playbook::Library;
@@ -24,13 +24,13 @@ use crate::signal::{Engine, EngineKind};
 pub struct Pool<'a> {
     library: &'a Library,
     request: &'a Request,
-    found: Found,
+    found: DetectionResult,
     members: Members,
 }
 
 /// The certainty that rows belong to the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Own {
+pub enum RowOwnership {
     /// They name its pods, nodes or workloads.
     Known,
     /// They name no owner.
@@ -96,27 +96,38 @@ impl<'a> Pool<'a> {
         prometheus: &Prometheus,
         queries: Vec<(String, Timestamp)>,
         deadline: Instant,
-    ) -> Vec<Answer> {
-        let ask = |(query, at)| Ask { signal: String::new(), engine: String::new(), side: Side::Pool, query, at };
-        let asks: Vec<Ask> = queries.into_iter().map(ask).collect();
+    ) -> Vec<QueryAnswer> {
+        let ask = |(query, at)| PlannedQuery {
+            signal: String::new(),
+            engine: String::new(),
+            side: QueryPurpose::Pool,
+            query,
+            at,
+        };
+        let asks: Vec<PlannedQuery> = queries.into_iter().map(ask).collect();
         AnswerCache::default().ask(prometheus, &asks, deadline).await
     }
 
     /// Returns the certainty that a row is the pool's; `None` if it names another owner.
-    pub fn owns(&self, row: &Labels) -> Option<Own> {
+    pub fn owns(&self, row: &Labels) -> Option<RowOwnership> {
         self.members.owns(row)
     }
 
     /// Returns the pool's rows among those of an exporter: those that name it, else those that name no owner.
-    pub fn own<'r, T>(&self, engine: &Engine, rows: &'r [T], labels: impl Fn(&T) -> &Labels) -> (Own, Vec<&'r T>) {
-        let of = |wanted: Own| rows.iter().filter(|row| self.owns(labels(row)) == Some(wanted)).collect();
-        let known: Vec<&T> = of(Own::Known);
+    pub fn own<'r, T>(
+        &self,
+        engine: &Engine,
+        rows: &'r [T],
+        labels: impl Fn(&T) -> &Labels,
+    ) -> (RowOwnership, Vec<&'r T>) {
+        let of = |wanted: RowOwnership| rows.iter().filter(|row| self.owns(labels(row)) == Some(wanted)).collect();
+        let known: Vec<&T> = of(RowOwnership::Known);
         if !known.is_empty() {
-            return (Own::Known, known);
+            return (RowOwnership::Known, known);
         }
         // The query binds a serving engine's rows to the pool.
-        let sure = if engine.kind == EngineKind::Serving { Own::Known } else { Own::Open };
-        (sure, of(Own::Open))
+        let sure = if engine.kind == EngineKind::Serving { RowOwnership::Known } else { RowOwnership::Open };
+        (sure, of(RowOwnership::Open))
     }
 
     /// Returns the row's replica.

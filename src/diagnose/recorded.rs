@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use super::Request;
 use super::batch::{ask_all, pack};
 use super::onset;
-use super::plan::{Ask, Side};
-use super::scope::{EngineSeen, Found};
+use super::plan::{PlannedQuery, QueryPurpose};
+use super::scope::{DetectionResult, EngineSeen};
 use crate::alert::Labels;
 use crate::clock;
 use crate::playbook::Library;
@@ -29,7 +29,7 @@ const LONGEST_PAST: Duration = Duration::from_secs(600);
 
 /// The recorded series that may be used, by engine and name.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Recorded {
+pub(super) struct RecordedSeries {
     /// The rate window of all of them.
     window: Duration,
     series: BTreeMap<(String, String), Series>,
@@ -42,7 +42,7 @@ struct Series {
     has_past: bool,
 }
 
-impl Recorded {
+impl RecordedSeries {
     /// Returns true if a signal of the pool, or of its replicas, is recorded.
     pub(super) fn has(&self, signal: &str) -> bool {
         let names = [false, true].map(|by_replica| recorded_name(signal, by_replica));
@@ -50,7 +50,7 @@ impl Recorded {
     }
 
     /// Returns the query that replaces a signal's own; `None` if the own one is needed.
-    pub(super) fn query(&self, engine: &Engine, signal: &str, side: Side, window: Duration) -> Option<String> {
+    pub(super) fn query(&self, engine: &Engine, signal: &str, side: QueryPurpose, window: Duration) -> Option<String> {
         let entry = engine.signals.get(signal)?;
         // Up or down is a state of this moment: a minute-old value would deny the outage that was just reported.
         if !entry.query.as_deref()?.contains("$window") {
@@ -58,9 +58,9 @@ impl Recorded {
         }
         let has_own_window = entry.window.is_some();
         let (by_replica, of_past) = match side {
-            Side::Pool => (false, false),
-            Side::Replicas => (true, false),
-            Side::PastPool => (false, true),
+            QueryPurpose::Pool => (false, false),
+            QueryPurpose::Replicas => (true, false),
+            QueryPurpose::PastPool => (false, true),
             _ => return None,
         };
         let name = recorded_name(signal, by_replica);
@@ -87,17 +87,17 @@ pub(super) async fn look(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
-    found: &Found,
+    found: &DetectionResult,
     deadline: Instant,
-) -> (Recorded, usize) {
+) -> (RecordedSeries, usize) {
     let scopes = found.pool(library).filter_map(|(engine, seen)| Some((engine, scope(engine, seen)?)));
     let scopes: Vec<(&Engine, Vec<Matcher>)> = scopes.collect();
     let past = found.past.iter().flat_map(|past| [past.begins(), past.at]);
     let moments: Vec<Timestamp> = [request.at, onset::range(request).from].into_iter().chain(past).collect();
-    let ask = |engine: &Engine, query: String| Ask {
+    let ask = |engine: &Engine, query: String| PlannedQuery {
         signal: String::new(),
         engine: engine.engine.clone(),
-        side: Side::Pool,
+        side: QueryPurpose::Pool,
         query,
         at: request.at,
     };
@@ -110,12 +110,12 @@ pub(super) async fn look(
         let there = looked_at.iter().map(|(of_replicas, ago)| there(engine, scope, *of_replicas, *ago));
         there.chain([window]).map(|query| ask(engine, query)).collect::<Vec<_>>()
     });
-    let asks: Vec<Ask> = asks.collect();
+    let asks: Vec<PlannedQuery> = asks.collect();
     if asks.is_empty() {
-        return (Recorded::default(), 0);
+        return (RecordedSeries::default(), 0);
     }
     let answers = ask_all(prometheus, &asks, deadline).await;
-    let mut recorded = Recorded { window: request.window, ..Recorded::default() };
+    let mut recorded = RecordedSeries { window: request.window, ..RecordedSeries::default() };
     for ((engine, _), answers) in scopes.iter().zip(answers.chunks(looked_at.len() + 1)) {
         let answers = answers.iter().map(|answer| answer.as_deref().map_or(&[][..], Vec::as_slice));
         let answers: Vec<&[Row]> = answers.collect();

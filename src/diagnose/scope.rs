@@ -12,8 +12,8 @@ use super::detection::names_behind;
 use super::gateway;
 use super::names::{PoolNames, SERVICE, host};
 use super::past::{Past, ladder};
-use super::recorded::Recorded;
-use super::typed::{Unknown, unknown};
+use super::recorded::RecordedSeries;
+use super::typed::{UnknownLabelValue, unknown};
 use crate::alert::{Alert, Labels, active, common_labels};
 use crate::playbook::Library;
 use crate::prom::MetricNames;
@@ -92,7 +92,7 @@ pub struct EngineSeen {
 
 /// The result of the detection.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Found {
+pub struct DetectionResult {
     /// The detected engines and exporters.
     pub engines: Vec<EngineSeen>,
     /// The past to compare with, if the pool existed then.
@@ -100,7 +100,7 @@ pub struct Found {
     /// The window before `past`, if the pool existed then as well.
     pub(super) past_before: Option<Past>,
     /// The recorded series that may be used.
-    pub(super) recorded: Recorded,
+    pub(super) recorded: RecordedSeries,
     /// The metrics that Prometheus has.
     pub(super) names: MetricNames,
     /// The Services through which Prometheus scrapes the pool's engines.
@@ -112,12 +112,12 @@ pub struct Found {
     /// Sentences about alert labels that could not be used.
     pub notes: Vec<String>,
     /// The value of the scope that no pool has.
-    pub unknown: Option<Unknown>,
+    pub unknown: Option<UnknownLabelValue>,
     /// True if no series has any of the scope's labels: without narrowing, the scope would mean all pools.
     pub no_label_fits: bool,
 }
 
-impl Found {
+impl DetectionResult {
     /// Returns the engines whose replicas are the pool: serving engines, or gateways if there are only gateways.
     pub(super) fn pool<'a>(&'a self, library: &'a Library) -> impl Iterator<Item = (&'a Engine, &'a EngineSeen)> {
         let known = || self.engines.iter().filter_map(|seen| Some((library.engines.get(&seen.engine)?, seen)));
@@ -163,20 +163,20 @@ pub fn orchestrated(library: &Library, rows: &[Labels]) -> BTreeSet<String> {
 /// A dimension whose label no row carries is dropped with a note. A dimension whose label only has other values
 /// stays: the pool is then not in this Prometheus, and "no data" is right. Engines that serve only other pools are
 /// left out if another engine serves this pool; gateways that do not name the pool are always left out.
-pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Found {
-    let all: Vec<There<'_>> = library.engines.values().filter_map(|engine| There::of(engine, rows)).collect();
+pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> DetectionResult {
+    let all: Vec<EngineRows<'_>> = library.engines.values().filter_map(|engine| EngineRows::of(engine, rows)).collect();
     let nobody = nobodys(scope, &all);
-    let mut bound: Vec<(&There<'_>, Vec<Matcher>, Vec<String>)> = Vec::new();
+    let mut bound: Vec<(&EngineRows<'_>, Vec<Matcher>, Vec<String>)> = Vec::new();
     let mut pool = PoolNames::of_scope(scope);
     for there in all.iter().filter(|there| there.engine.kind == EngineKind::Serving) {
         let (matchers, notes) = bind(there, scope, &nobody);
         there.rows().for_each(|row| pool.learn(there.engine, scope, &matchers, row));
         bound.push((there, matchers, notes));
     }
-    let mut found = Found::default();
+    let mut found = DetectionResult::default();
     let mut before: Vec<(&Engine, Vec<&Labels>)> = Vec::new();
     // A job that only a gateway has says which gateway is meant.
-    let has_job = |there: &There<'_>| scope.dimensions.get("job").is_some_and(|job| there.carries("job", job).1);
+    let has_job = |there: &EngineRows<'_>| scope.dimensions.get("job").is_some_and(|job| there.carries("job", job).1);
     let has_the_job = |kind: EngineKind| all.iter().any(|there| there.engine.kind == kind && has_job(there));
     let job_is_a_gateways = has_the_job(EngineKind::Gateway) && !has_the_job(EngineKind::Serving);
     for there in all.iter().filter(|there| there.engine.kind == EngineKind::Gateway) {
@@ -196,7 +196,7 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
     }
     // An alert that matches only a gateway's labels is about the engines behind that gateway.
     let named = |serves: bool| {
-        let holds = |(there, matchers, _): &(&There<'_>, Vec<Matcher>, _)| {
+        let holds = |(there, matchers, _): &(&EngineRows<'_>, Vec<Matcher>, _)| {
             there.serves() == serves && there.is_named(scope) && there.rows().any(|row| fits(matchers, row))
         };
         bound.iter().any(holds)
@@ -218,10 +218,10 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
     let fitting: Vec<bool> =
         bound.iter().map(|(there, matchers, _)| there.rows().any(|row| fits(matchers, row))).collect();
     let served = bound.iter().zip(&fitting).any(|((there, ..), fits)| *fits && there.engine.kind.is_pool());
-    let carried = |there: &There<'_>| scope.dimensions.iter().any(|(name, value)| there.carries(name, value).1);
+    let carried = |there: &EngineRows<'_>| scope.dimensions.iter().any(|(name, value)| there.carries(name, value).1);
     let told = !scope.dimensions.is_empty() || !scope.replicas.is_empty();
     // The job of an exporter names no pool.
-    let names_a_pool = |there: &There<'_>| {
+    let names_a_pool = |there: &EngineRows<'_>| {
         let carries = |(name, value): (&String, &String)| there.carries(name, value).1;
         scope.dimensions.iter().filter(|(name, _)| there.engine.kind.is_pool() || *name != "job").any(carries)
     };
@@ -249,7 +249,7 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
 }
 
 /// An engine's rows of [`detection`](super::detection()).
-struct There<'a> {
+struct EngineRows<'a> {
     engine: &'a Engine,
     /// Rows of the series that show it, each with the prefix of its name.
     tell_tales: Vec<(Option<String>, &'a Labels)>,
@@ -259,7 +259,7 @@ struct There<'a> {
     probes: Vec<(&'a str, Vec<&'a Labels>)>,
 }
 
-impl<'a> There<'a> {
+impl<'a> EngineRows<'a> {
     /// Collects an engine's rows; `None` if the engine is not there.
     fn of(engine: &'a Engine, rows: &'a [Labels]) -> Option<Self> {
         let called = |name: String| rows.iter().filter(move |row| row.get("__name__") == Some(&name));
@@ -351,7 +351,7 @@ impl<'a> There<'a> {
 }
 
 /// Returns the dimensions that engines and gateways carry, but never with the scope's value.
-fn nobodys<'a>(scope: &'a Scope, all: &[There<'_>]) -> BTreeSet<&'a str> {
+fn nobodys<'a>(scope: &'a Scope, all: &[EngineRows<'_>]) -> BTreeSet<&'a str> {
     let dimensions = scope.dimensions.iter().filter(|(dimension, value)| {
         let told = all.iter().filter(|there| there.engine.kind.is_pool()).map(|there| there.carries(dimension, value));
         let (carried, exact) = told.fold((false, false), |all, one| (all.0 || one.0, all.1 || one.1));
@@ -361,7 +361,7 @@ fn nobodys<'a>(scope: &'a Scope, all: &[There<'_>]) -> BTreeSet<&'a str> {
 }
 
 /// Returns the note that a gateway does not name the pool.
-fn apart(there: &There<'_>, scope: &Scope) -> String {
+fn apart(there: &EngineRows<'_>, scope: &Scope) -> String {
     let engine = &there.engine.engine;
     let told = |dimension: &str| -> Option<(String, String)> {
         let value = scope.dimensions.get(dimension)?;
@@ -384,7 +384,7 @@ fn apart(there: &There<'_>, scope: &Scope) -> String {
 }
 
 /// Returns the scope as matchers on the labels of a serving engine or an exporter, with notes.
-fn bind(there: &There<'_>, scope: &Scope, nobody: &BTreeSet<&str>) -> (Vec<Matcher>, Vec<String>) {
+fn bind(there: &EngineRows<'_>, scope: &Scope, nobody: &BTreeSet<&str>) -> (Vec<Matcher>, Vec<String>) {
     let (engine, serving) = (there.engine, there.serves());
     let mut out: Vec<Matcher> = engine.own_series().collect();
     let mut notes = Vec::new();

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::answer_cache::AnswerCache;
 use super::direct::{Exporters, look_for};
 use super::judge::symptom;
-use super::observe::Observed;
+use super::observe::ObserveResult;
 use super::onset::tells_of_change;
-use super::plan::{Need, Needs, needs, pool_first};
+use super::plan::{Needs, SignalNeed, needs, pool_first};
 use super::{EvidenceResult, Judged, Outcome, Request, SymptomVerdict, Verdict, judge};
-use crate::playbook::{Evidence, Kind, Library, Playbook, Severity};
+use crate::playbook::{Evidence, Library, Playbook, PlaybookKind, Severity};
 use crate::prom::Prometheus;
-use crate::signal::{Row, Signal, Unit};
+use crate::signal::{DashboardRow, Signal, Unit};
 
 /// Maximum number of symptoms whose causes are queried; their queries overlap, so that several cost little more than
 /// one.
@@ -99,10 +99,11 @@ fn entries(library: &Library) -> Vec<&Playbook> {
         let signals = playbook.symptom.iter().flat_map(Evidence::checks).map(|(signal, _)| signal);
         signals.filter_map(|signal| shown.iter().position(|one| *one == signal)).min().unwrap_or(shown.len())
     };
-    let symptoms = library.of_kind(Kind::Symptom);
-    let mut entries: Vec<&Playbook> =
-        symptoms.chain(library.of_kind(Kind::Mechanism).filter(|playbook| !playbook.alerts.is_empty())).collect();
-    entries.sort_by_key(|playbook| (playbook.kind == Kind::Mechanism, place(playbook)));
+    let symptoms = library.of_kind(PlaybookKind::Symptom);
+    let mut entries: Vec<&Playbook> = symptoms
+        .chain(library.of_kind(PlaybookKind::Mechanism).filter(|playbook| !playbook.alerts.is_empty()))
+        .collect();
+    entries.sort_by_key(|playbook| (playbook.kind == PlaybookKind::Mechanism, place(playbook)));
     entries
 }
 
@@ -114,11 +115,11 @@ pub(super) async fn screen(
     request: &Request,
     exporters: Option<&Exporters>,
     cache: AnswerCache,
-) -> (Screened, Observed) {
+) -> (Screened, ObserveResult) {
     let mut asked = Needs::new();
     let entries = entries(library);
     for (signal, when) in entries.iter().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks) {
-        asked.entry(signal).or_default().add(Need::of(when));
+        asked.entry(signal).or_default().add(SignalNeed::of(when));
     }
     let observed = look_for(library, prometheus, request, &pool_first(asked), exporters, cache).await;
     let mut screened = Screened::default();
@@ -162,7 +163,7 @@ impl Clarity {
 
 /// Returns true if a check shows that many requests fail: among the signals of users, a ratio is a share of failures.
 fn fails(library: &Library, check: &EvidenceResult) -> bool {
-    let felt = |signal: &Signal| signal.row == Some(Row::User) && signal.unit == Unit::Ratio;
+    let felt = |signal: &Signal| signal.row == Some(DashboardRow::User) && signal.unit == Unit::Ratio;
     let many = check.outcome == Outcome::Met && check.value.is_some_and(|share| share >= MANY);
     many && library.signals.get(&check.signal).is_some_and(felt)
 }
@@ -202,7 +203,7 @@ pub(super) async fn enter(
     screened: &Screened,
     own: Option<Clarity>,
     cache: AnswerCache,
-) -> Option<(Observed, Option<(String, Judged)>)> {
+) -> Option<(ObserveResult, Option<(String, Judged)>)> {
     let is_other = |id: &&String| **id != request.playbook;
     let clear = screened.confirmed.iter().any(|id| is_other(&id));
     // Symptoms slightly beyond a threshold are reported if a cause supports them.

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use super::answer_cache::AnswerCache;
 use super::evidence::check;
 use super::observe::observe_needs;
-use super::plan::{Need, Needs};
-use super::{Baseline, EvidenceResult, Observed, Request, Scope};
+use super::plan::{Needs, SignalNeed};
+use super::{Baseline, EvidenceResult, ObserveResult, Request, Scope};
 use crate::playbook::{Condition, Library};
 use crate::prom::Prometheus;
 
@@ -23,7 +23,7 @@ pub async fn observe_signals(
     at: Timestamp,
     window: Duration,
     deadline: Duration,
-) -> Observed {
+) -> ObserveResult {
     let (scope, baseline) = (scope.clone(), Baseline::Off);
     let request = Request {
         playbook: String::new(),
@@ -62,7 +62,7 @@ pub async fn verify_all(
 ) -> (Vec<EvidenceResult>, Vec<String>) {
     let mut needs = Needs::new();
     for (signal, when) in checks {
-        needs.entry(signal).or_insert_with(|| Need::of(when)).add(Need::of(when));
+        needs.entry(signal).or_insert_with(|| SignalNeed::of(when)).add(SignalNeed::of(when));
     }
     let request = Request { screen: false, ..request.clone() };
     let observed = observe_needs(library, prometheus, &request, &needs, AnswerCache::default()).await;

@@ -4,23 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::evidence::holds;
 use super::placeholders::{filled, known};
-use super::scope::Found;
+use super::scope::DetectionResult;
 use super::{CauseFound, EvidenceResult, Fix, FixCheck, Fixes, Observations, Outcome, Request};
 use crate::playbook::{Comparison, Condition, Library, NoVerify, Node, Op, RunsOn, Step, Verify};
-use crate::signal::{Bad, GpuVendor, VersionReq};
+use crate::signal::{GpuVendor, VersionReq, WorseDirection};
 
 /// Maximum number of fix steps of a kind.
 const STEPS: usize = 6;
 
 /// The diagnosis that the steps are for.
-pub(super) struct About<'a> {
+pub(super) struct FixContext<'a> {
     pub(super) request: &'a Request,
     /// The root cause with the best chain.
     pub(super) cause: &'a CauseFound,
     /// The checks of the symptom.
     pub(super) symptom: &'a [EvidenceResult],
     pub(super) seen: &'a Observations,
-    pub(super) found: &'a Found,
+    pub(super) found: &'a DetectionResult,
     /// The node of each pod.
     pub(super) nodes: &'a BTreeMap<String, String>,
     /// None where nobody tells.
@@ -29,7 +29,7 @@ pub(super) struct About<'a> {
 
 /// Returns the steps of the chain, the root's first, that apply to the detected engine and version and to pods or
 /// hosts.
-pub(super) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: &About<'_>) -> Fixes {
+pub(super) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: &FixContext<'_>) -> Fixes {
     let there = |step: &Step| match step.engine.as_deref().map(str::parse::<VersionReq>) {
         None => true,
         Some(Err(_)) => false,
@@ -62,7 +62,7 @@ pub(super) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
 
 /// Returns the check that shows that a step worked. A check that already holds before the step, or has no data, shows
 /// nothing: the symptom's check is used instead.
-fn shows(library: &Library, step: &Step, about: &About<'_>) -> Option<FixCheck> {
+fn shows(library: &Library, step: &Step, about: &FixContext<'_>) -> Option<FixCheck> {
     let open = |check: &&Verify| holds(library, &check.signal, &check.when, about.seen) == Outcome::NotMet;
     match (&step.verify, step.no_verify) {
         (Some(own), _) => match own.checks().into_iter().find(open) {
@@ -96,14 +96,14 @@ pub(crate) fn eased(library: &Library, symptom: &[EvidenceResult]) -> Option<Fix
 pub(crate) fn turned(library: &Library, signal: &str, when: &Condition) -> Option<Comparison> {
     let Comparison { op, to } = when.single()?;
     let hurts = match library.signals.get(signal)?.bad {
-        Bad::High => matches!(op, Op::Above | Op::AtLeast),
-        Bad::Low => matches!(op, Op::Below | Op::AtMost),
-        Bad::Neither => false,
+        WorseDirection::High => matches!(op, Op::Above | Op::AtLeast),
+        WorseDirection::Low => matches!(op, Op::Below | Op::AtMost),
+        WorseDirection::Neither => false,
     };
     hurts.then(|| Comparison { op: op.opposite(), to })
 }
 
-impl About<'_> {
+impl FixContext<'_> {
     /// Returns the checks of a node of the chain.
     pub(super) fn checks_of(&self, node: &str) -> &[EvidenceResult] {
         let via = || self.cause.via.iter().find(|link| link.id == node).map(|link| link.evidence.as_slice());
@@ -121,11 +121,11 @@ pub(super) mod tests {
         diagnosis: &'a Diagnosis,
         request: &'a Request,
         seen: &'a Observations,
-        found: &'a Found,
+        found: &'a DetectionResult,
         nodes: &'a BTreeMap<String, String>,
-    ) -> About<'a> {
+    ) -> FixContext<'a> {
         let symptom = &diagnosis.symptom.evidence;
-        About { request, cause: &diagnosis.causes[0], symptom, seen, found, nodes, runs_on: Some(RunsOn::Pods) }
+        FixContext { request, cause: &diagnosis.causes[0], symptom, seen, found, nodes, runs_on: Some(RunsOn::Pods) }
     }
 
     pub(in crate::diagnose) fn request(dimensions: &[(&str, &str)]) -> Request {
@@ -152,7 +152,7 @@ pub(super) mod tests {
     fn what_holds_before_anything_was_done_shows_nothing_and_the_symptoms_own_check_does() {
         let library = crate::playbook::load(None).unwrap();
         let diagnosis = bad_replica();
-        let (found, nodes, request) = (Found::default(), BTreeMap::new(), request(&[]));
+        let (found, nodes, request) = (DetectionResult::default(), BTreeMap::new(), request(&[]));
         let check =
             |signal: &str, when: &str, or| Verify { signal: signal.to_owned(), when: when.parse().unwrap(), or };
         let verify = Some(check("waiting_per_replica", "< 0.25", vec![]));
@@ -196,9 +196,9 @@ pub(super) mod tests {
         let reachable: BTreeMap<&str, Node<'_>> =
             library.reachable("replica-down").into_iter().map(|node| (node.id, node)).collect();
         let (found, seen, places, request) =
-            (Found::default(), Observations::default(), BTreeMap::new(), request(&[("namespace", "prod")]));
+            (DetectionResult::default(), Observations::default(), BTreeMap::new(), request(&[("namespace", "prod")]));
         let now = |runs_on| {
-            let about = About { runs_on, ..about(&diagnosis, &request, &seen, &found, &places) };
+            let about = FixContext { runs_on, ..about(&diagnosis, &request, &seen, &found, &places) };
             let now = fixes(&library, &reachable, &about).now;
             now.into_iter().filter(|fix| fix.cause == "ended-alone").map(|fix| fix.action).collect::<Vec<_>>()
         };
@@ -223,7 +223,8 @@ pub(super) mod tests {
                 prefixes: Vec::new(),
                 matchers: Vec::new(),
             };
-            let found = Found { engines: exporters.iter().map(exporter).collect(), ..Found::default() };
+            let found =
+                DetectionResult { engines: exporters.iter().map(exporter).collect(), ..DetectionResult::default() };
             let fixes = fixes(&library, &reachable, &about(&diagnosis, &request, &seen, &found, &places));
             ["amd-smi", "nvidia-smi"].map(|tool| fixes.now.iter().any(|fix| fix.action.contains(tool)))
         };

@@ -9,9 +9,9 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fleet::Place;
+use super::fleet::FleetPool;
 use super::scope::{DIMENSIONS, REPLICA_LABELS};
-use super::shown::pools;
+use super::visible_pools::pools;
 use crate::alert::Labels;
 use crate::playbook::{Library, nearest, suggestion};
 use crate::signal::Engine;
@@ -61,7 +61,7 @@ pub fn typed_label(target: &str) -> Result<Option<(&'static str, &str)>, String>
 
 /// A value of a scope that no pool has, with the values that pools have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Unknown {
+pub struct UnknownLabelValue {
     /// `cluster`, `namespace`, `model`, `job`; `pool` if the values exist, but not in one pool.
     pub dimension: String,
     /// The value that no series has.
@@ -72,7 +72,7 @@ pub struct Unknown {
     pub more: usize,
 }
 
-impl Unknown {
+impl UnknownLabelValue {
     pub(super) fn new<'a>(dimension: &str, value: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         let known: Vec<&str> = nearest(value, known);
         Self {
@@ -84,7 +84,7 @@ impl Unknown {
     }
 }
 
-impl fmt::Display for Unknown {
+impl fmt::Display for UnknownLabelValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = |value: &str| format!("`{}`", value.replace('`', "'"));
         let near = self.nearest.iter().map(|value| quoted(value)).collect::<Vec<_>>().join(", ");
@@ -103,15 +103,20 @@ fn shortened(value: &str) -> String {
 
 /// Returns the first value of a scope that no pool has although pools have that dimension; else the scope itself, if
 /// no pool has all of its values.
-pub(super) fn unknown(library: &Library, scope: &BTreeMap<String, String>, rows: &[Labels]) -> Option<Unknown> {
+pub(super) fn unknown(
+    library: &Library,
+    scope: &BTreeMap<String, String>,
+    rows: &[Labels],
+) -> Option<UnknownLabelValue> {
     // A job label of the rule that fired is often another exporter's.
     let telling = scope.iter().filter(|(dimension, _)| *dimension != "job");
     unknown_value(library, telling, rows).or_else(|| {
-        let name = |pool: &BTreeMap<String, String>| Place { dimensions: pool.clone(), ..Place::default() }.name();
+        let name =
+            |pool: &BTreeMap<String, String>| FleetPool { dimensions: pool.clone(), ..FleetPool::default() }.name();
         let known: BTreeSet<String> = pools(library, rows).iter().map(name).filter(|name| !name.is_empty()).collect();
         let asked = name(scope);
         let told = !asked.is_empty() && !known.is_empty();
-        told.then(|| Unknown::new("pool", &asked, known.iter().map(String::as_str)))
+        told.then(|| UnknownLabelValue::new("pool", &asked, known.iter().map(String::as_str)))
     })
 }
 
@@ -120,10 +125,10 @@ fn unknown_value<'a>(
     library: &Library,
     scope: impl IntoIterator<Item = (&'a String, &'a String)>,
     rows: &[Labels],
-) -> Option<Unknown> {
+) -> Option<UnknownLabelValue> {
     scope.into_iter().find_map(|(dimension, value)| {
         let told = values(library, dimension, rows);
-        (!told.is_empty() && !told.contains(value.as_str())).then(|| Unknown::new(dimension, value, told))
+        (!told.is_empty() && !told.contains(value.as_str())).then(|| UnknownLabelValue::new(dimension, value, told))
     })
 }
 

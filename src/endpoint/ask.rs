@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
 
-use super::{Answer, NO_SUCH_PATH, Said, WANTS_A_KEY};
-use crate::exporter::{Bounds, ExporterError, Page, Reader, Target};
+use super::{AnswerBody, EndpointAnswer, NO_SUCH_PATH, WANTS_A_KEY};
+use crate::exporter::{Bounds, ExporterError, ExporterReader, ExporterTarget, MetricsPage};
 use crate::playbook::Library;
 use crate::signal::Endpoint;
 use crate::signal::endpoint::{forbidden, shown};
@@ -38,23 +38,28 @@ const REASON_CHARS: usize = 160;
 /// Requests from `targets` the paths that their engines list; engines take turns, targets keep the given order.
 ///
 /// Every path of every chosen replica has an answer or a reason; targets beyond [`TARGETS_MOST`] are left out.
-pub async fn ask(reader: &Reader, library: &Library, targets: &[Target], deadline: Instant) -> Vec<Answer> {
+pub async fn ask(
+    reader: &ExporterReader,
+    library: &Library,
+    targets: &[ExporterTarget],
+    deadline: Instant,
+) -> Vec<EndpointAnswer> {
     let room = &Room(AtomicUsize::new(ROOM));
     let visits = chosen(targets).into_iter().enumerate().map(|(place, target)| {
         let listed = library.engines.get(&target.engine).map(|e| e.endpoints.as_slice()).unwrap_or_default();
-        let visit = Visit { reader, target, room, deadline, late: 0, over: None, answers: Vec::new() };
+        let visit = ReplicaRequests { reader, target, room, deadline, late: 0, over: None, answers: Vec::new() };
         visit.make(listed, place < PAGES_MOST)
     });
     // They are collected first, because a lazy stream of them is not `Send`.
     let visits: Vec<_> = visits.collect();
-    let answers: Vec<Vec<Answer>> = stream::iter(visits).buffered(AT_ONCE).collect().await;
+    let answers: Vec<Vec<EndpointAnswer>> = stream::iter(visits).buffered(AT_ONCE).collect().await;
     answers.into_iter().flatten().collect()
 }
 
 /// Chooses the replicas: one of every engine before the second of any; deduplicates URLs.
-fn chosen(targets: &[Target]) -> Vec<&Target> {
+fn chosen(targets: &[ExporterTarget]) -> Vec<&ExporterTarget> {
     let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut ranked: Vec<(usize, &Target)> = Vec::new();
+    let mut ranked: Vec<(usize, &ExporterTarget)> = Vec::new();
     for target in targets {
         if ranked.iter().any(|(_, known)| known.engine == target.engine && known.url == target.url) {
             continue;
@@ -77,29 +82,29 @@ impl Room {
 }
 
 /// The requests to one replica.
-struct Visit<'a> {
-    reader: &'a Reader,
-    target: &'a Target,
+struct ReplicaRequests<'a> {
+    reader: &'a ExporterReader,
+    target: &'a ExporterTarget,
     room: &'a Room,
     deadline: Instant,
     late: usize,
     over: Option<String>,
-    answers: Vec<Answer>,
+    answers: Vec<EndpointAnswer>,
 }
 
-impl Visit<'_> {
-    async fn make(mut self, listed: &[Endpoint], with_page: bool) -> Vec<Answer> {
+impl ReplicaRequests<'_> {
+    async fn make(mut self, listed: &[Endpoint], with_page: bool) -> Vec<EndpointAnswer> {
         for endpoint in listed {
             let mut paths = endpoint.paths().peekable();
             while let Some(path) = paths.next() {
                 let said = match forbidden(&self.target.engine, path) {
-                    Some(why) => Said::Nothing(format!("was not asked: {why}")),
+                    Some(why) => AnswerBody::Nothing(format!("was not asked: {why}")),
                     None => match place(&self.target.url, endpoint.port, path) {
                         Some(url) => self.get(&url, false).await,
-                        None => Said::Nothing("was not asked: its address cannot be read".to_owned()),
+                        None => AnswerBody::Nothing("was not asked: its address cannot be read".to_owned()),
                     },
                 };
-                let unknown = said == Said::Nothing(NO_SUCH_PATH.to_owned());
+                let unknown = said == AnswerBody::Nothing(NO_SUCH_PATH.to_owned());
                 if !(unknown && paths.peek().is_some()) {
                     self.note(shown(path), said);
                     break;
@@ -116,29 +121,29 @@ impl Visit<'_> {
         self.answers
     }
 
-    fn note(&mut self, path: &str, said: Said) {
+    fn note(&mut self, path: &str, said: AnswerBody) {
         let (engine, target) = (self.target.engine.clone(), self.target.name());
-        self.answers.push(Answer { engine, target, path: path.to_owned(), said });
+        self.answers.push(EndpointAnswer { engine, target, path: path.to_owned(), said });
     }
 
-    async fn get(&mut self, url: &str, metrics: bool) -> Said {
+    async fn get(&mut self, url: &str, metrics: bool) -> AnswerBody {
         if let Some(why) = &self.over {
-            return Said::Nothing(format!("was not asked: it {why}"));
+            return AnswerBody::Nothing(format!("was not asked: it {why}"));
         }
         if Instant::now() >= self.deadline {
-            return Said::Nothing("was not asked: the time was up".to_owned());
+            return AnswerBody::Nothing("was not asked: the time was up".to_owned());
         }
         let accept = if metrics { "text/plain;version=0.0.4,*/*;q=0.1" } else { "application/json,*/*;q=0.5" };
         let bytes = if metrics { PAGE_BYTES } else { ANSWER_BYTES };
         let bounds = Bounds { bytes, within: WITHIN, deadline: self.deadline };
         match self.reader.get(url, accept, &bounds).await {
-            Ok(page) if page.status == 404 => Said::Nothing(NO_SUCH_PATH.to_owned()),
+            Ok(page) if page.status == 404 => AnswerBody::Nothing(NO_SUCH_PATH.to_owned()),
             Ok(page) if [401, 403].contains(&page.status) => {
-                Said::Nothing(format!("{WANTS_A_KEY} (HTTP {})", page.status))
+                AnswerBody::Nothing(format!("{WANTS_A_KEY} (HTTP {})", page.status))
             }
-            Ok(page) if !(200..300).contains(&page.status) => Said::Nothing(refusal(&page)),
+            Ok(page) if !(200..300).contains(&page.status) => AnswerBody::Nothing(refusal(&page)),
             Ok(page) => self.said(page, metrics),
-            Err(error) => Said::Nothing(self.failure(error)),
+            Err(error) => AnswerBody::Nothing(self.failure(error)),
         }
     }
 
@@ -160,31 +165,32 @@ impl Visit<'_> {
         why
     }
 
-    fn said(&self, page: Page, metrics: bool) -> Said {
-        let Page { media, bytes, .. } = page;
+    fn said(&self, page: MetricsPage, metrics: bool) -> AnswerBody {
+        let MetricsPage { media, bytes, .. } = page;
         let length = bytes.len();
         let Ok(mut text) = String::from_utf8(bytes) else {
-            return Said::Nothing(format!("answered with {length} bytes that are no text"));
+            return AnswerBody::Nothing(format!("answered with {length} bytes that are no text"));
         };
         if media == "text/html" || text.trim_start().to_ascii_lowercase().starts_with("<!doctype html") {
             let hint = "something else listens there, or a login stands before it";
-            return Said::Nothing(format!("answered with a web page: {hint}"));
+            return AnswerBody::Nothing(format!("answered with a web page: {hint}"));
         }
-        let full = || Said::Nothing("was left out: the answers so far take all the memory that is given".to_owned());
+        let full =
+            || AnswerBody::Nothing("was left out: the answers so far take all the memory that is given".to_owned());
         if metrics {
-            return if self.room.take(length) { Said::Text(text) } else { full() };
+            return if self.room.take(length) { AnswerBody::Text(text) } else { full() };
         }
         if !self.room.take(length * TREE) {
             return full();
         }
         match serde_json::from_str(&text) {
-            Ok(value) => Said::Json(value),
+            Ok(value) => AnswerBody::Json(value),
             Err(error) if media.ends_with("json") => {
-                Said::Nothing(format!("answered with JSON that cannot be read: {error}"))
+                AnswerBody::Nothing(format!("answered with JSON that cannot be read: {error}"))
             }
-            Err(_) if text.is_empty() => Said::Text("HTTP 200".to_owned()),
+            Err(_) if text.is_empty() => AnswerBody::Text("HTTP 200".to_owned()),
             Err(_) if text.chars().any(|c| c.is_control() && !c.is_ascii_whitespace()) => {
-                Said::Nothing(format!("answered with {length} bytes that are no text"))
+                AnswerBody::Nothing(format!("answered with {length} bytes that are no text"))
             }
             Err(_) => {
                 let mut end = text.len().min(TEXT_BYTES);
@@ -193,7 +199,7 @@ impl Visit<'_> {
                 }
                 text.truncate(end);
                 text.shrink_to_fit();
-                Said::Text(text)
+                AnswerBody::Text(text)
             }
         }
     }
@@ -213,7 +219,7 @@ fn place(metrics: &str, port: Option<u16>, path: &str) -> Option<String> {
 }
 
 /// Describes an error response: its status and the start of its body.
-fn refusal(page: &Page) -> String {
+fn refusal(page: &MetricsPage) -> String {
     let said = String::from_utf8_lossy(&page.bytes);
     let words: Vec<&str> = said.split_whitespace().collect();
     let line: String = words.join(" ").chars().filter(|c| !c.is_control()).take(REASON_CHARS).collect();
@@ -228,13 +234,14 @@ mod tests {
     use super::*;
     use crate::alert::Labels;
 
-    fn target(engine: &str, url: &str) -> Target {
-        Target { engine: engine.to_owned(), url: url.to_owned(), labels: Labels::new(), seen: None }
+    fn target(engine: &str, url: &str) -> ExporterTarget {
+        ExporterTarget { engine: engine.to_owned(), url: url.to_owned(), labels: Labels::new(), seen: None }
     }
 
     #[test]
     fn every_engine_has_its_turn_before_the_second_replica_of_any() {
-        let mut targets: Vec<Target> = (0..40).map(|i| target("vllm", &format!("http://10.0.0.{i}/metrics"))).collect();
+        let mut targets: Vec<ExporterTarget> =
+            (0..40).map(|i| target("vllm", &format!("http://10.0.0.{i}/metrics"))).collect();
         targets.push(target("vllm", "http://10.0.0.0/metrics"));
         targets.push(target("litellm", "http://10.0.1.1/metrics"));
         let urls: Vec<&str> = chosen(&targets).into_iter().map(|t| t.url.as_str()).collect();

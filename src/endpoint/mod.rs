@@ -12,7 +12,7 @@ use serde_json::Value;
 
 pub use ask::{TARGETS_MOST, ask};
 pub(crate) use told::is_secret;
-pub use told::{Told, read};
+pub use told::{EngineReport, read};
 
 /// The reason if a server does not know the path.
 const NO_SUCH_PATH: &str = "has no such path (HTTP 404)";
@@ -21,7 +21,7 @@ const WANTS_A_KEY: &str = "wants a key; none was sent";
 
 /// The answer of one path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Answer {
+pub struct EndpointAnswer {
     /// The engine, by the name of its signal file.
     pub engine: String,
     /// The pod, else host and port.
@@ -29,13 +29,13 @@ pub struct Answer {
     /// The path: `/version`.
     pub path: String,
     /// The answer, or the reason why there is none.
-    pub said: Said,
+    pub said: AnswerBody,
 }
 
 /// The content of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
+pub enum AnswerBody {
     /// JSON.
     Json(Value),
     /// Any other text, truncated.
@@ -44,10 +44,10 @@ pub enum Said {
     Nothing(String),
 }
 
-impl Answer {
+impl EndpointAnswer {
     /// Returns true if the engine failed to answer, as opposed to lacking the path in this version or requiring a key.
     pub fn is_trouble(&self) -> bool {
         let usual = |why: &str| why == NO_SUCH_PATH || why.starts_with(WANTS_A_KEY);
-        matches!(&self.said, Said::Nothing(why) if !usual(why))
+        matches!(&self.said, AnswerBody::Nothing(why) if !usual(why))
     }
 }

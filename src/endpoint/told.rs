@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Answer, Said};
+use super::{AnswerBody, EndpointAnswer};
 use crate::playbook::Library;
 
 /// Maximum number of values of one pointer; an answer is untrusted.
@@ -20,7 +20,7 @@ const SECRET: [&str; 8] = ["key", "apikey", "token", "secret", "password", "pass
 
 /// The information of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Told {
+pub struct EngineReport {
     /// Product and version; sorted, without duplicates.
     pub versions: Vec<(String, String)>,
     /// Names of the served models.
@@ -34,9 +34,9 @@ pub struct Told {
 }
 
 /// Extracts the information of one answer; empty if the engine's file lacks the path or the answer's shape differs.
-pub fn read(library: &Library, answer: &Answer) -> Told {
-    let mut told = Told::default();
-    let Said::Json(value) = &answer.said else { return told };
+pub fn read(library: &Library, answer: &EndpointAnswer) -> EngineReport {
+    let mut told = EngineReport::default();
+    let AnswerBody::Json(value) = &answer.said else { return told };
     let Some(engine) = library.engines.get(&answer.engine) else { return told };
     for endpoint in engine.endpoints.iter().filter(|endpoint| endpoint.is_at(&answer.path)) {
         let tells = &endpoint.tells;
@@ -62,7 +62,7 @@ pub fn read(library: &Library, answer: &Answer) -> Told {
     told
 }
 
-impl Told {
+impl EngineReport {
     /// Adds the information of another answer; the first value of a setting wins.
     pub fn add(&mut self, other: Self) {
         self.versions.extend(other.versions);

@@ -4,8 +4,8 @@
 
 use super::said;
 use crate::playbook::{
-    CodeRow, Direction, Known, Library, LogFile, LogFinding, LogNumbers, LogRank, MemoryLine, Step, XidCounts, XidRow,
-    known, suggestion,
+    CodeRow, Direction, Library, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, MemoryLine, Step, XidCounts,
+    XidRow, known, suggestion,
 };
 use crate::signal::{EngineKind, SignalQuery, format_value};
 
@@ -77,8 +77,8 @@ pub(super) fn log(library: &Library, text: &str) -> Result<String, String> {
         return Err(said(message, Some(hint.unwrap_or_else(|| "give the whole line, in quotes".to_owned()))));
     }
     let told = found.into_iter().map(|known| match known {
-        Known::Finding(file, finding) => self::finding(library, file, finding),
-        Known::Numbers(file, numbers) => self::numbers(library, file, numbers, text),
+        LogLineMatch::Finding(file, finding) => self::finding(library, file, finding),
+        LogLineMatch::Numbers(file, numbers) => self::numbers(library, file, numbers, text),
     });
     Ok(told.collect::<Vec<_>>().join("\n"))
 }

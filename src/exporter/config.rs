@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Target;
+use super::ExporterTarget;
 use super::allow::{Allowed, private};
 use crate::redact::address;
 
@@ -19,7 +19,7 @@ pub struct Config {
     /// Networks, addresses or host names that may be read; defaults to private networks, without loopback.
     pub allow: Vec<Allowed>,
     /// Exporters that are not Prometheus targets, or that must be known without it.
-    pub targets: Vec<Given>,
+    pub targets: Vec<ConfiguredExporter>,
 }
 
 impl Default for Config {
@@ -31,7 +31,7 @@ impl Default for Config {
 /// One entry of `exporters.targets`.
 #[derive(Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Given {
+pub struct ConfiguredExporter {
     /// The engine or exporter, by the name of its signal file: `vllm`, `dcgm`.
     pub engine: String,
     /// The URL of its metrics page: `http://10.0.0.7:9400/metrics`.
@@ -42,7 +42,7 @@ pub struct Given {
 }
 
 /// Formats the entry without secrets of the URL.
-impl fmt::Debug for Given {
+impl fmt::Debug for ConfiguredExporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = address(&self.url);
         f.debug_struct("Given").field("engine", &self.engine).field("url", &url).field("labels", &self.labels).finish()
@@ -51,13 +51,17 @@ impl fmt::Debug for Given {
 
 impl Config {
     /// Returns the configured exporters.
-    pub fn given(&self) -> impl Iterator<Item = Target> {
+    pub fn given(&self) -> impl Iterator<Item = ExporterTarget> {
         self.targets.iter().map(|given| {
             let mut labels = given.labels.clone();
-            let target =
-                Target { engine: given.engine.clone(), url: given.url.clone(), labels: BTreeMap::new(), seen: None };
+            let target = ExporterTarget {
+                engine: given.engine.clone(),
+                url: given.url.clone(),
+                labels: BTreeMap::new(),
+                seen: None,
+            };
             labels.entry("instance".to_owned()).or_insert_with(|| target.place());
-            Target { labels, ..target }
+            ExporterTarget { labels, ..target }
         })
     }
 }

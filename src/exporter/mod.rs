@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use crate::alert::Labels;
 
 pub use allow::Allowed;
-pub use config::{Config, Given};
+pub use config::{Config, ConfiguredExporter};
 pub use page::{Sample, parse};
 
 /// Timeout of one page.
@@ -37,7 +37,7 @@ pub const TARGETS_MOST: usize = 64;
 
 /// An exporter's page, with the labels that a scrape would attach.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
+pub struct ExporterTarget {
     /// The engine or exporter, by the name of its signal file.
     pub engine: String,
     /// The URL of the page.
@@ -49,7 +49,7 @@ pub struct Target {
 }
 
 /// Formats the target without secrets of the URL.
-impl fmt::Debug for Target {
+impl fmt::Debug for ExporterTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = self.place();
         f.debug_struct("Target")
@@ -60,7 +60,7 @@ impl fmt::Debug for Target {
     }
 }
 
-impl Target {
+impl ExporterTarget {
     /// Returns its pod, else its host and port: never a path or a query, which may contain secrets.
     pub fn name(&self) -> String {
         let pod = self.labels.get("pod").filter(|pod| !pod.is_empty());
@@ -96,7 +96,7 @@ fn place(url: &str) -> String {
 
 /// An HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
+pub struct MetricsPage {
     /// The status code; never a redirect.
     pub status: u16,
     /// The media type without its parameters, in lower case; empty if the header is missing.
@@ -160,13 +160,13 @@ impl ExporterError {
 
 /// The HTTP client of pages.
 #[derive(Debug, Clone)]
-pub struct Reader {
+pub struct ExporterReader {
     http: reqwest::Client,
     allowed: Arc<[Allowed]>,
     running: Arc<Semaphore>,
 }
 
-impl Reader {
+impl ExporterReader {
     /// Creates a client; nothing is sent.
     ///
     /// # Errors
@@ -197,7 +197,7 @@ impl Reader {
     /// If the address is not allowed or unreachable, the deadline passes, or the body is not a page of metrics.
     pub async fn read(
         &self,
-        target: &Target,
+        target: &ExporterTarget,
         wanted: impl Fn(&str) -> bool,
         deadline: Instant,
     ) -> Result<(Vec<Sample>, Instant), ExporterError> {
@@ -217,7 +217,7 @@ impl Reader {
     /// # Errors
     /// If the address is not allowed or unreachable, the deadline passes, or the answer is a redirect, too large or cut
     /// off.
-    pub async fn get(&self, url: &str, accept: &'static str, bounds: &Bounds) -> Result<Page, ExporterError> {
+    pub async fn get(&self, url: &str, accept: &'static str, bounds: &Bounds) -> Result<MetricsPage, ExporterError> {
         let url = self.checked(url)?;
         let late = |_| ExporterError::Late;
         let slot = tokio::time::timeout_at(bounds.deadline.into(), self.running.acquire()).await.map_err(late)?;
@@ -246,7 +246,7 @@ impl Reader {
         }
     }
 
-    async fn fetch(&self, url: url::Url, accept: &'static str, most: usize) -> Result<Page, ExporterError> {
+    async fn fetch(&self, url: url::Url, accept: &'static str, most: usize) -> Result<MetricsPage, ExporterError> {
         let asked = self.http.get(url).header(reqwest::header::ACCEPT, accept);
         let mut response = asked.send().await.map_err(|e| failure(&e))?;
         let status = response.status();
@@ -261,13 +261,13 @@ impl Reader {
             if let Ok(Ok(Some(chunk))) = tokio::time::timeout(REASON_WITHIN, response.chunk()).await {
                 bytes.extend(chunk.iter().take(REASON_BYTES));
             }
-            return Ok(Page { status: status.as_u16(), media, bytes, at: Instant::now() });
+            return Ok(MetricsPage { status: status.as_u16(), media, bytes, at: Instant::now() });
         }
         loop {
             match response.chunk().await {
                 Ok(Some(chunk)) if bytes.len() + chunk.len() > most => return Err(ExporterError::TooLarge(most)),
                 Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
-                Ok(None) => return Ok(Page { status: status.as_u16(), media, bytes, at: Instant::now() }),
+                Ok(None) => return Ok(MetricsPage { status: status.as_u16(), media, bytes, at: Instant::now() }),
                 Err(_) => return Err(ExporterError::NotMetrics("the answer breaks off".to_owned())),
             }
         }

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use promql_parser::parser::{Expr, parse, token};
 
 use super::asked;
-use super::look::Asking;
+use super::collect::FactQueries;
 
 /// The histogram behind a quantile.
 #[derive(Debug, PartialEq)]
@@ -19,7 +19,7 @@ struct Histogram {
 
 /// Returns the finite upper bounds behind the quantiles of `queries`, ascending and in the quantile's unit. Omits
 /// queries that are not a quantile of one histogram, and those that Prometheus did not answer.
-pub(super) async fn bounds(asking: Asking<'_>, queries: &BTreeMap<&str, &str>) -> BTreeMap<String, Vec<f64>> {
+pub(super) async fn bounds(asking: FactQueries<'_>, queries: &BTreeMap<&str, &str>) -> BTreeMap<String, Vec<f64>> {
     let of: BTreeMap<&str, Histogram> =
         queries.iter().filter_map(|(name, query)| Some((*name, histogram(&parse(query).ok()?)?))).collect();
     // Quantiles of the same histogram share one query.

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use futures::future::join_all;
 use jiff::Timestamp;
 
-use super::Seen;
-use super::happened::{Event, What, sentences};
-use super::info::Told;
-use super::look::{Asking, why};
+use super::PrometheusFacts;
+use super::collect::{FactQueries, why};
+use super::happened::{ReplicaEvent, ReplicaEventKind, sentences};
+use super::info::InfoResults;
 use crate::alert::Labels;
 use crate::clock;
-use crate::diagnose::{Own, Pool};
+use crate::diagnose::{Pool, RowOwnership};
 use crate::prom::{PromError, Range, Series};
-use crate::report::Replica;
+use crate::report::ReplicaInfo;
 use crate::signal::{Change, Engine, EngineKind};
 
 /// Maximum points of a series.
@@ -46,7 +46,7 @@ impl Followed<'_> {
 }
 
 /// Queries the replicas' presence and all `changes` of the engines and exporters, one query each.
-pub(super) async fn follow<'a>(asking: Asking<'_>, pool: &Pool<'a>) -> Followed<'a> {
+pub(super) async fn follow<'a>(asking: FactQueries<'_>, pool: &Pool<'a>) -> Followed<'a> {
     let range = range(asking);
     let newest = |engine: &Engine| {
         let each: Vec<String> = engine.tell_tales().map(|metric| format!("timestamp({metric}{{$scope}})")).collect();
@@ -93,7 +93,7 @@ fn named(change: Change) -> &'static str {
     }
 }
 
-fn range(asking: Asking<'_>) -> Range {
+fn range(asking: FactQueries<'_>) -> Range {
     let whole = asking.windows.whole();
     let length = clock::between(whole.from, whole.to).as_secs();
     let finest = length.div_ceil(POINTS);
@@ -112,22 +112,32 @@ struct Life {
 }
 
 /// Adds the events and the replicas' states to the result.
-pub(super) fn read(asking: Asking<'_>, pool: &Pool<'_>, followed: Followed<'_>, told: &Told<'_>, seen: &mut Seen) {
+pub(super) fn read(
+    asking: FactQueries<'_>,
+    pool: &Pool<'_>,
+    followed: Followed<'_>,
+    told: &InfoResults<'_>,
+    seen: &mut PrometheusFacts,
+) {
     let lives = lives(pool, &followed);
     let mut events = Vec::new();
     let begin = followed.range.from.as_second() as f64;
     for (name, life) in &lives {
-        let mut add = |at: f64, what| events.extend(moment(at).map(|at| Event { at, what, who: name.clone() }));
+        let mut add = |at: f64, what| events.extend(moment(at).map(|at| ReplicaEvent { at, what, who: name.clone() }));
         if life.first > begin + GAP + followed.range.step_seconds as f64 {
-            add(life.first, What::Came);
+            add(life.first, ReplicaEventKind::Came);
         }
-        life.gaps.iter().for_each(|(from, to)| add(*from, What::Silent { seconds: to - from }));
+        life.gaps.iter().for_each(|(from, to)| add(*from, ReplicaEventKind::Silent { seconds: to - from }));
         if life.gone {
-            add(life.last, What::Went);
+            add(life.last, ReplicaEventKind::Went);
         }
     }
     let restarts = restarts(pool, &followed);
-    events.extend(restarts.iter().map(|(at, who)| Event { at: *at, what: What::Restarted, who: who.clone() }));
+    events.extend(restarts.iter().map(|(at, who)| ReplicaEvent {
+        at: *at,
+        what: ReplicaEventKind::Restarted,
+        who: who.clone(),
+    }));
     events.extend(rollouts(pool, &followed));
     let whole = asking.windows.whole();
     events.retain(|event| event.at >= whole.from && event.at <= whole.to);
@@ -230,8 +240,8 @@ fn of<'f>(followed: &'f Followed<'_>, wanted: Change) -> impl Iterator<Item = (&
 /// Returns the series whose labels name the pool.
 fn known<'s>(pool: &Pool<'_>, engine: &Engine, series: &'s [Series]) -> Vec<&'s Series> {
     match pool.own(engine, series, |one| &one.labels) {
-        (Own::Known, own) => own,
-        (Own::Open, _) => Vec::new(),
+        (RowOwnership::Known, own) => own,
+        (RowOwnership::Open, _) => Vec::new(),
     }
 }
 
@@ -251,10 +261,10 @@ fn workload(labels: &Labels) -> Option<String> {
     kinds.iter().find_map(|kind| Some(format!("{kind} {}", labels.get(*kind).filter(|name| !name.is_empty())?)))
 }
 
-fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<Event> {
+fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
     let mut events = images(pool, followed);
-    let told = |at: Timestamp, events: &[Event]| {
-        let near = |event: &Event| (event.at.as_second() - at.as_second()).abs() <= GAP as i64;
+    let told = |at: Timestamp, events: &[ReplicaEvent]| {
+        let near = |event: &ReplicaEvent| (event.at.as_second() - at.as_second()).abs() <= GAP as i64;
         events.iter().any(near)
     };
     let mut scaled = Vec::new();
@@ -262,8 +272,8 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<Event> {
         for one in known(pool, engine, series) {
             let Some(who) = workload(&one.labels) else { continue };
             for (at, before, after) in steps(one) {
-                let what = What::Told(format!("{who}: replicas wanted {before} ─▶ {after}"));
-                scaled.push(Event { at, what, who: who.clone() });
+                let what = ReplicaEventKind::Told(format!("{who}: replicas wanted {before} ─▶ {after}"));
+                scaled.push(ReplicaEvent { at, what, who: who.clone() });
             }
         }
     }
@@ -271,19 +281,21 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<Event> {
         for one in known(pool, engine, series) {
             let Some(name) = one.labels.get("horizontalpodautoscaler") else { continue };
             for (at, before, after) in steps(one).filter(|(at, ..)| !told(*at, &scaled)) {
-                let what = What::Told(format!("autoscaler {name}: replicas wanted {before} ─▶ {after}"));
-                events.push(Event { at, what, who: name.clone() });
+                let what = ReplicaEventKind::Told(format!("autoscaler {name}: replicas wanted {before} ─▶ {after}"));
+                events.push(ReplicaEvent { at, what, who: name.clone() });
             }
         }
     }
     // Scaling and a new image change the specification too.
-    let others: Vec<Event> = scaled.iter().chain(&events).cloned().collect();
+    let others: Vec<ReplicaEvent> = scaled.iter().chain(&events).cloned().collect();
     for (engine, series) in of(followed, Change::Specification) {
         for one in known(pool, engine, series) {
             let Some(who) = workload(&one.labels) else { continue };
             for (at, before, after) in steps(one).filter(|(at, ..)| !told(*at, &others)) {
-                let what = What::Told(format!("{who}: its specification changed (generation {before} ─▶ {after})"));
-                events.push(Event { at, what, who: who.clone() });
+                let what = ReplicaEventKind::Told(format!(
+                    "{who}: its specification changed (generation {before} ─▶ {after})"
+                ));
+                events.push(ReplicaEvent { at, what, who: who.clone() });
             }
         }
     }
@@ -292,7 +304,7 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<Event> {
 }
 
 /// Returns new images of containers that had another image before.
-fn images(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<Event> {
+fn images(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
     let mut first: BTreeMap<(String, String), (Timestamp, Labels)> = BTreeMap::new();
     for (engine, series) in of(followed, Change::Images) {
         for one in known(pool, engine, series) {
@@ -309,8 +321,8 @@ fn images(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<Event> {
     for ((container, image), (at, _)) in &first {
         let others = first.iter().filter(|((other, _), (before, _))| other == container && before < at);
         if let Some(((_, old), _)) = others.max_by_key(|(_, (before, _))| *before) {
-            let what = What::Told(format!("container {container}: image {old} ─▶ {image}"));
-            events.push(Event { at: *at, what, who: container.clone() });
+            let what = ReplicaEventKind::Told(format!("container {container}: image {old} ─▶ {image}"));
+            events.push(ReplicaEvent { at: *at, what, who: container.clone() });
         }
     }
     events
@@ -320,10 +332,10 @@ fn replicas(
     pool: &Pool<'_>,
     lives: &BTreeMap<String, Life>,
     restarts: &[(Timestamp, String)],
-    told: &Told<'_>,
-) -> Vec<Replica> {
+    told: &InfoResults<'_>,
+) -> Vec<ReplicaInfo> {
     let (nodes, placed, roles, gpus) = (told.nodes(), pool.nodes(), told.roles(), told.gpus());
-    let replica = |name: &String, labels: Labels, role: &str, state: String| Replica {
+    let replica = |name: &String, labels: Labels, role: &str, state: String| ReplicaInfo {
         name: name.clone(),
         node: nodes.get(name.as_str()).map(|node| (*node).to_owned()).or_else(|| placed.get(name).cloned()),
         gpus: gpus.get(name.as_str()).into_iter().flatten().cloned().collect(),
@@ -340,7 +352,7 @@ fn replicas(
             (false, n) => format!("restarted {n} times"),
         }
     };
-    let mut all: Vec<Replica> = lives
+    let mut all: Vec<ReplicaInfo> = lives
         .iter()
         .map(|(name, life)| {
             let role = if life.gateway { "gateway" } else { "" };

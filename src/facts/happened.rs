@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::report::{Happened, HappenedKind};
+use crate::report::{HappenedKind, TimelineEvent};
 
 /// Maximum sentences.
 const MOST: usize = 50;
@@ -13,15 +13,15 @@ const TOGETHER: [i64; 4] = [120, 600, 3_600, i64::MAX];
 
 /// An event of one replica or workload.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Event {
+pub(super) struct ReplicaEvent {
     pub(super) at: Timestamp,
-    pub(super) what: What,
+    pub(super) what: ReplicaEventKind,
     pub(super) who: String,
 }
 
 /// The kind of event.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum What {
+pub(super) enum ReplicaEventKind {
     /// A replica's first sample.
     Came,
     /// A replica's last sample.
@@ -34,7 +34,7 @@ pub(super) enum What {
     Told(String),
 }
 
-impl What {
+impl ReplicaEventKind {
     fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Told(a), Self::Told(b)) => a == b,
@@ -52,13 +52,14 @@ impl What {
 }
 
 /// Returns the events as sentences, oldest first, and the number of omitted ones.
-pub(super) fn sentences(mut events: Vec<Event>) -> (Vec<Happened>, usize) {
+pub(super) fn sentences(mut events: Vec<ReplicaEvent>) -> (Vec<TimelineEvent>, usize) {
     events.sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.who.cmp(&b.who)));
     let merged = |within: i64| {
-        let mut groups: Vec<Vec<&Event>> = Vec::new();
+        let mut groups: Vec<Vec<&ReplicaEvent>> = Vec::new();
         for event in &events {
-            let near = |first: &Event| event.at.as_second() - first.at.as_second() <= within;
-            let fits = |group: &&mut Vec<&Event>| group.first().is_some_and(|f| f.what.is_like(&event.what) && near(f));
+            let near = |first: &ReplicaEvent| event.at.as_second() - first.at.as_second() <= within;
+            let fits =
+                |group: &&mut Vec<&ReplicaEvent>| group.first().is_some_and(|f| f.what.is_like(&event.what) && near(f));
             match groups.iter_mut().rev().find(fits) {
                 Some(group) => group.push(event),
                 None => groups.push(vec![event]),
@@ -77,7 +78,7 @@ pub(super) fn sentences(mut events: Vec<Event>) -> (Vec<Happened>, usize) {
     (groups.iter().take(MOST).filter_map(|group| sentence(group)).collect(), left_out)
 }
 
-fn sentence(group: &[&Event]) -> Option<Happened> {
+fn sentence(group: &[&ReplicaEvent]) -> Option<TimelineEvent> {
     let first = group.first()?;
     let mut names: Vec<&str> = group.iter().map(|event| event.who.as_str()).collect();
     let times = names.len();
@@ -93,35 +94,35 @@ fn sentence(group: &[&Event]) -> Option<Happened> {
         }
     };
     let what = match &first.what {
-        What::Came => format!("{who} began to tell metrics"),
-        What::Went => format!("{who} stopped telling metrics"),
-        What::Silent { seconds } if names.len() == 1 && times == 1 => {
+        ReplicaEventKind::Came => format!("{who} began to tell metrics"),
+        ReplicaEventKind::Went => format!("{who} stopped telling metrics"),
+        ReplicaEventKind::Silent { seconds } if names.len() == 1 && times == 1 => {
             format!("{who} told no metrics for {} min", (seconds / 60.0).round().max(1.0))
         }
-        What::Silent { .. } => format!("{who} told no metrics for some minutes"),
-        What::Restarted if times > names.len() => format!("{who} restarted, {times} times in all"),
-        What::Restarted => format!("{who} restarted"),
-        What::Told(sentence) => sentence.clone(),
+        ReplicaEventKind::Silent { .. } => format!("{who} told no metrics for some minutes"),
+        ReplicaEventKind::Restarted if times > names.len() => format!("{who} restarted, {times} times in all"),
+        ReplicaEventKind::Restarted => format!("{who} restarted"),
+        ReplicaEventKind::Told(sentence) => sentence.clone(),
     };
-    Some(Happened { at: first.at, kind: first.what.kind(), what, source: "prometheus".to_owned() })
+    Some(TimelineEvent { at: first.at, kind: first.what.kind(), what, source: "prometheus".to_owned() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn event(at: i64, what: What, who: &str) -> Event {
-        Event { at: Timestamp::from_second(at).unwrap(), what, who: who.to_owned() }
+    fn event(at: i64, what: ReplicaEventKind, who: &str) -> ReplicaEvent {
+        ReplicaEvent { at: Timestamp::from_second(at).unwrap(), what, who: who.to_owned() }
     }
 
-    fn said(events: Vec<Event>) -> Vec<String> {
+    fn said(events: Vec<ReplicaEvent>) -> Vec<String> {
         sentences(events).0.into_iter().map(|happened| happened.what).collect()
     }
 
     #[test]
     fn the_same_of_many_at_once_is_one_sentence_and_later_is_another() {
-        let many = (0..12).map(|i| event(1_000 + i, What::Restarted, &format!("llama-{i:02}")));
-        let later = event(5_000, What::Restarted, "llama-00");
+        let many = (0..12).map(|i| event(1_000 + i, ReplicaEventKind::Restarted, &format!("llama-{i:02}")));
+        let later = event(5_000, ReplicaEventKind::Restarted, "llama-00");
         let told = said(many.chain([later]).collect());
         let all = "12 replicas (llama-00, llama-01, llama-02 and 9 more) restarted";
         assert_eq!(told, [all, "replica llama-00 restarted"]);
@@ -129,9 +130,9 @@ mod tests {
 
     #[test]
     fn a_crash_loop_is_counted_and_never_fills_the_page() {
-        let twice = vec![event(10, What::Restarted, "a"), event(20, What::Restarted, "a")];
+        let twice = vec![event(10, ReplicaEventKind::Restarted, "a"), event(20, ReplicaEventKind::Restarted, "a")];
         assert_eq!(said(twice), ["replica a restarted, 2 times in all"]);
-        let endless = (0..500).map(|i| event(i * 130, What::Restarted, "a")).collect();
+        let endless = (0..500).map(|i| event(i * 130, ReplicaEventKind::Restarted, "a")).collect();
         assert!(said(endless).len() <= MOST);
     }
 }

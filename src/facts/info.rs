@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Seen;
-use super::look::{Asking, sentence, why};
+use super::PrometheusFacts;
+use super::collect::{FactQueries, sentence, why};
 use crate::alert::Labels;
-use crate::diagnose::{Answer, Own, Pool};
+use crate::diagnose::{Pool, QueryAnswer, RowOwnership};
 use crate::prom::Row;
-use crate::report::{Gpu, Version};
+use crate::report::{GpuInfo, Version};
 use crate::signal::{Engine, Fact, Info};
 
 /// Maximum rows shown of one metric.
@@ -31,28 +31,28 @@ const WHO: [&str; 12] = [
 ];
 
 /// The rows of one info query.
-struct One<'a> {
+struct InfoResult<'a> {
     info: &'a Info,
-    own: Own,
+    own: RowOwnership,
     rows: Vec<Row>,
 }
 
 /// The results of all info queries.
-pub(super) struct Told<'a> {
-    all: Vec<One<'a>>,
+pub(super) struct InfoResults<'a> {
+    all: Vec<InfoResult<'a>>,
     missing: Vec<(String, String)>,
 }
 
 /// Runs every `info` query of the detected engines and exporters.
-pub(super) async fn ask<'a>(asking: Asking<'_>, pool: &Pool<'a>) -> Told<'a> {
+pub(super) async fn ask<'a>(asking: FactQueries<'_>, pool: &Pool<'a>) -> InfoResults<'a> {
     let infos: Vec<(&Engine, String, &Info)> = pool
         .engines()
         .flat_map(|(engine, seen)| engine.info.iter().map(move |info| (engine, seen, info)))
         .map(|(engine, seen, info)| (engine, pool.bound(engine, seen, &info.query), info))
         .collect();
     let queries = infos.iter().map(|(_, query, _)| (query.clone(), asking.request.at)).collect();
-    let answers: Vec<Answer> = pool.ask(asking.prometheus, queries, asking.deadline).await;
-    let mut told = Told { all: Vec::new(), missing: Vec::new() };
+    let answers: Vec<QueryAnswer> = pool.ask(asking.prometheus, queries, asking.deadline).await;
+    let mut told = InfoResults { all: Vec::new(), missing: Vec::new() };
     for ((engine, _, info), answer) in infos.into_iter().zip(answers) {
         match answer {
             Ok(rows) if rows.is_empty() => {
@@ -63,7 +63,7 @@ pub(super) async fn ask<'a>(asking: Asking<'_>, pool: &Pool<'a>) -> Told<'a> {
             Ok(rows) => {
                 let (own, rows) = pool.own(engine, &rows, |row| &row.labels);
                 let rows = rows.into_iter().cloned().collect();
-                told.all.push(One { info, own, rows });
+                told.all.push(InfoResult { info, own, rows });
             }
             Err(error) => told.missing.push((tells(info), why(&error))),
         }
@@ -75,7 +75,7 @@ fn tells(info: &Info) -> String {
     format!("what `{}` tells", info.metric)
 }
 
-impl One<'_> {
+impl InfoResult<'_> {
     fn label<'r>(&self, row: &'r Row, fact: Fact) -> Option<&'r str> {
         let labels = self.info.tells.iter().filter(|(_, told)| **told == fact);
         labels.filter_map(|(label, _)| row.labels.get(label)).find(|value| !value.is_empty()).map(String::as_str)
@@ -99,10 +99,12 @@ impl One<'_> {
     }
 }
 
-impl Told<'_> {
+impl InfoResults<'_> {
     fn pairs(&self, fact: Fact) -> impl Iterator<Item = (&str, &str)> {
-        let known = self.all.iter().filter(|one| one.own == Own::Known);
-        known.flat_map(move |one| one.rows.iter().filter_map(move |row| Some((One::pod(row)?, one.label(row, fact)?))))
+        let known = self.all.iter().filter(|one| one.own == RowOwnership::Known);
+        known.flat_map(move |one| {
+            one.rows.iter().filter_map(move |row| Some((InfoResult::pod(row)?, one.label(row, fact)?)))
+        })
     }
 
     /// Returns the node of each pod.
@@ -119,9 +121,9 @@ impl Told<'_> {
     /// Returns the GPUs of each pod, with their product.
     pub(super) fn gpus(&self) -> BTreeMap<&str, BTreeSet<String>> {
         let mut all: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-        for one in self.all.iter().filter(|one| one.own == Own::Known) {
+        for one in self.all.iter().filter(|one| one.own == RowOwnership::Known) {
             for row in &one.rows {
-                let Some((pod, id)) = One::pod(row).zip(one.label(row, Fact::GpuId)) else { continue };
+                let Some((pod, id)) = InfoResult::pod(row).zip(one.label(row, Fact::GpuId)) else { continue };
                 let kind = one.gpu(row).map(|kind| format!(" ({kind})")).unwrap_or_default();
                 all.entry(pod).or_default().insert(format!("{id}{kind}"));
             }
@@ -131,12 +133,12 @@ impl Told<'_> {
 }
 
 /// Adds the facts to the result.
-pub(super) fn read(told: Told<'_>, seen: &mut Seen) {
+pub(super) fn read(told: InfoResults<'_>, seen: &mut PrometheusFacts) {
     for one in &told.all {
         settings(one, seen);
         versions(one, seen);
     }
-    for one in told.all.iter().filter(|one| one.own == Own::Known && one.tells(Fact::Node)) {
+    for one in told.all.iter().filter(|one| one.own == RowOwnership::Known && one.tells(Fact::Node)) {
         for row in &one.rows {
             let Some(node) = one.label(row, Fact::Node) else { continue };
             let known = seen.nodes.entry(node.to_owned()).or_default();
@@ -156,7 +158,7 @@ pub(super) fn read(told: Told<'_>, seen: &mut Seen) {
 }
 
 /// Adds the distinct rows, without the labels that identify the source.
-fn settings(one: &One<'_>, seen: &mut Seen) {
+fn settings(one: &InfoResult<'_>, seen: &mut PrometheusFacts) {
     if !one.info.shown {
         return;
     }
@@ -171,7 +173,7 @@ fn settings(one: &One<'_>, seen: &mut Seen) {
     seen.info.insert(one.info.metric.clone(), rows.into_iter().take(ROWS).collect());
 }
 
-fn versions(one: &One<'_>, seen: &mut Seen) {
+fn versions(one: &InfoResult<'_>, seen: &mut PrometheusFacts) {
     let source = || one.info.metric.clone();
     for (label, what) in &one.info.versions {
         let values: BTreeSet<&String> =
@@ -197,7 +199,7 @@ fn versions(one: &One<'_>, seen: &mut Seen) {
 }
 
 /// Returns GPUs by product: from exporters with one series per GPU, else from the orchestrator's counts.
-fn gpus(told: &Told<'_>) -> Vec<Gpu> {
+fn gpus(told: &InfoResults<'_>) -> Vec<GpuInfo> {
     for one in told.all.iter().filter(|one| one.tells(Fact::GpuId)) {
         let id = |row: &Row| {
             let slice = one.label(row, Fact::GpuSliceId).unwrap_or_default().to_owned();
@@ -207,9 +209,9 @@ fn gpus(told: &Told<'_>) -> Vec<Gpu> {
             one.rows.iter().filter_map(|row| Some((id(row)?, one.gpu(row).unwrap_or_else(unknown)))).collect();
         if !ids.is_empty() {
             let whose = match one.own {
-                Own::Known if one.rows.iter().any(|row| One::pod(row).is_some()) => "",
-                Own::Known => ", all of the pool's nodes",
-                Own::Open => ", which names neither pods nor nodes: all that it sees",
+                RowOwnership::Known if one.rows.iter().any(|row| InfoResult::pod(row).is_some()) => "",
+                RowOwnership::Known => ", all of the pool's nodes",
+                RowOwnership::Open => ", which names neither pods nor nodes: all that it sees",
             };
             return counted(ids.into_values().map(|kind| (kind, 1)), &format!("{}{whose}", one.info.metric));
         }
@@ -219,7 +221,7 @@ fn gpus(told: &Told<'_>) -> Vec<Gpu> {
         .iter()
         .flat_map(|one| one.rows.iter().filter_map(|row| Some((one.label(row, Fact::Node)?, one.gpu(row)?))))
         .collect();
-    for one in told.all.iter().filter(|one| one.info.counts_gpus && one.own == Own::Known) {
+    for one in told.all.iter().filter(|one| one.info.counts_gpus && one.own == RowOwnership::Known) {
         let kind = |row: &Row| {
             let node = one.label(row, Fact::Node)?;
             by_node.get(node).cloned()
@@ -238,16 +240,16 @@ fn unknown() -> String {
     "GPU of an unknown kind".to_owned()
 }
 
-fn counted(kinds: impl Iterator<Item = (String, usize)>, source: &str) -> Vec<Gpu> {
+fn counted(kinds: impl Iterator<Item = (String, usize)>, source: &str) -> Vec<GpuInfo> {
     let mut by_kind: BTreeMap<String, usize> = BTreeMap::new();
     for (kind, count) in kinds {
         *by_kind.entry(kind).or_default() += count;
     }
-    by_kind.into_iter().map(|(kind, count)| Gpu { kind, count, source: source.to_owned() }).collect()
+    by_kind.into_iter().map(|(kind, count)| GpuInfo { kind, count, source: source.to_owned() }).collect()
 }
 
 /// Sets the interconnect of the GPUs; a counter at zero means that it is not used.
-fn interconnect(told: &Told<'_>, seen: &mut Seen) {
+fn interconnect(told: &InfoResults<'_>, seen: &mut PrometheusFacts) {
     for one in told.all.iter() {
         let Some(what) = &one.info.interconnect else { continue };
         if one.rows.iter().any(|row| row.value > 0.0) {

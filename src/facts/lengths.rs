@@ -5,9 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::asked;
-use super::look::{Asking, why};
+use super::collect::{FactQueries, why};
 use crate::clock;
-use crate::diagnose::{Answer, EngineSeen, Pool};
+use crate::diagnose::{EngineSeen, Pool, QueryAnswer};
 use crate::prom::Row;
 use crate::report::Distribution;
 use crate::signal::{Engine, Length, prometheus_duration};
@@ -34,7 +34,7 @@ struct Teller<'a> {
 }
 
 /// Queries the engines' histograms of lengths; a gateway's is used only if no serving engine has one.
-pub(super) async fn lengths(asking: Asking<'_>, pool: &Pool<'_>) -> Lengths {
+pub(super) async fn lengths(asking: FactQueries<'_>, pool: &Pool<'_>) -> Lengths {
     let (at, window) = asked(asking.windows.during);
     let moments = [(at, window), (clock::before(at, DAY), window), asked(asking.windows.before)];
     let of = |(engine, seen)| of_engine(engine, seen);
@@ -83,7 +83,7 @@ fn queries(pool: &Pool<'_>, teller: &Teller<'_>, (at, window): (Timestamp, Durat
 }
 
 /// Returns the window's distribution with the first baseline that has requests; `None` if nothing was counted.
-fn read(teller: &Teller<'_>, answers: &[Answer]) -> Result<Option<Distribution>, String> {
+fn read(teller: &Teller<'_>, answers: &[QueryAnswer]) -> Result<Option<Distribution>, String> {
     let mut moments = answers.chunks(2).map(|both| match both {
         [Ok(buckets), Ok(sum)] => Ok(sum.first().and_then(|sum| summary(&cumulative(buckets), sum.value))),
         [Err(error), _] | [_, Err(error)] => Err(why(error)),

@@ -5,23 +5,23 @@ use std::collections::BTreeMap;
 use futures::future::{OptionFuture, join3};
 
 use super::bounds::bounds;
-use super::look::{Asking, sentence};
+use super::collect::{FactQueries, sentence};
 use super::{FAILED, Window, asked};
-use crate::diagnose::{Observation, Observed, observe_signals};
+use crate::diagnose::{Observation, ObserveResult, observe_signals};
 use crate::playbook::Library;
 use crate::report::Measured;
 
 /// The measured numbers.
 #[derive(Debug, Default)]
-pub(super) struct Numbers {
+pub(super) struct MeasuredFacts {
     pub(super) metrics: Vec<Measured>,
     pub(super) load: Vec<Measured>,
     pub(super) missing: Vec<(String, String)>,
 }
 
 /// Queries every signal of `report.yaml` over each window.
-pub(super) async fn measured(asking: Asking<'_>) -> Numbers {
-    let Asking { library, windows, .. } = asking;
+pub(super) async fn measured(asking: FactQueries<'_>) -> MeasuredFacts {
+    let FactQueries { library, windows, .. } = asking;
     let names = library.report.all();
     // Boxed, because the future is large.
     let over = |window: Window| Box::pin(over(asking, &names, window));
@@ -33,11 +33,11 @@ pub(super) async fn measured(asking: Asking<'_>) -> Numbers {
     let read = |list: &[String]| list.iter().filter_map(|name| seen.read(library, name)).collect::<Vec<_>>();
     let (metrics, load) = (read(&library.report.metrics), read(&library.report.load));
     let missing = missing(metrics.iter().chain(&load));
-    Numbers { metrics, load, missing }
+    MeasuredFacts { metrics, load, missing }
 }
 
-async fn over(asking: Asking<'_>, names: &[&str], window: Window) -> Observed {
-    let Asking { library, prometheus, request, deadline, .. } = asking;
+async fn over(asking: FactQueries<'_>, names: &[&str], window: Window) -> ObserveResult {
+    let FactQueries { library, prometheus, request, deadline, .. } = asking;
     let (at, length) = asked(window);
     let left = deadline.saturating_duration_since(std::time::Instant::now());
     let mut observed = observe_signals(library, prometheus, &request.scope, names, at, length, left).await;
@@ -53,16 +53,16 @@ async fn over(asking: Asking<'_>, names: &[&str], window: Window) -> Observed {
 }
 
 struct Observations {
-    before: Observed,
-    during: Observed,
-    after: Option<Observed>,
+    before: ObserveResult,
+    during: ObserveResult,
+    after: Option<ObserveResult>,
     bounds: BTreeMap<String, Vec<f64>>,
 }
 
 impl Observations {
     fn read(&self, library: &Library, name: &str) -> Option<Measured> {
         let signal = library.signals.get(name)?;
-        let of = |observed: &Observed| observed.seen.signals.get(name).cloned().unwrap_or_default();
+        let of = |observed: &ObserveResult| observed.seen.signals.get(name).cloned().unwrap_or_default();
         let (before, during) = (of(&self.before), of(&self.during));
         let after = self.after.as_ref().map(of);
         let windows = [("before", Some(&before)), ("during", Some(&during)), ("after", after.as_ref())];

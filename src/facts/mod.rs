@@ -3,10 +3,10 @@
 
 mod bounds;
 mod changes;
+mod collect;
 mod happened;
 mod info;
 mod lengths;
-mod look;
 mod measured;
 mod rules;
 mod targets;
@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::alert::Labels;
 use crate::clock;
-use crate::report::{Distribution, Gpu, Happened, Measured, Replica, Version, Window};
-pub use look::look;
+use crate::report::{Distribution, GpuInfo, Measured, ReplicaInfo, TimelineEvent, Version, Window};
+pub use collect::look;
 
 /// The shortest window for a rate: two scrapes of the slowest usual interval.
 const SHORTEST: Duration = Duration::from_secs(120);
@@ -53,7 +53,7 @@ fn asked(window: Window) -> (Timestamp, Duration) {
 
 /// All facts about a pool; missing ones are listed in `missing`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Seen {
+pub struct PrometheusFacts {
     /// Latencies, errors and engine metrics, over three windows.
     pub measured: Vec<Measured>,
     /// The load on the engine, over three windows.
@@ -64,7 +64,7 @@ pub struct Seen {
     /// Generated tokens per request, during the window.
     pub output: Option<Distribution>,
     /// GPUs by kind.
-    pub gpus: Vec<Gpu>,
+    pub gpus: Vec<GpuInfo>,
     /// The pool's nodes with the known properties of each: type, zone.
     #[serde(default)]
     pub nodes: BTreeMap<String, Vec<String>>,
@@ -73,16 +73,16 @@ pub struct Seen {
     /// Versions from metrics: engines, exporters, driver, CUDA, Prometheus itself.
     pub versions: Vec<Version>,
     /// The replicas with the nodes they run on.
-    pub replicas: Vec<Replica>,
+    pub replicas: Vec<ReplicaInfo>,
     /// Restarts, rollouts and scaling seen in metrics, oldest first.
-    pub happened: Vec<Happened>,
+    pub happened: Vec<TimelineEvent>,
     /// Labels of info metrics, by metric: `vllm:cache_config_info` ─▶ `{block_size: "16", …}`; one entry for each
     /// distinct row.
     pub info: BTreeMap<String, Vec<Labels>>,
     /// The alerting rules about the pool, whether they fire or not.
     pub rules: Vec<Rule>,
     /// The state of the pool's scrape targets.
-    pub targets: Vec<Target>,
+    pub targets: Vec<ScrapedTarget>,
     /// Missing facts, each with the reason, as a sentence.
     pub missing: Vec<(String, String)>,
 }
@@ -90,7 +90,7 @@ pub struct Seen {
 /// The prefix of a reason that is a failed query, in contrast to a metric that is not exported.
 const FAILED: &str = "Prometheus did not tell: ";
 
-impl Seen {
+impl PrometheusFacts {
     /// Returns the facts that are missing because of a failed query.
     pub fn failed(&self) -> Vec<(String, String)> {
         self.missing.iter().filter(|(_, why)| why.starts_with(FAILED)).cloned().collect()
@@ -116,7 +116,7 @@ pub struct Rule {
 
 /// A scrape target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Target {
+pub struct ScrapedTarget {
     /// Host and port.
     pub place: String,
     /// Its labels.

@@ -14,7 +14,7 @@ use crate::prom::AlertingRule;
 /// Maximum rules.
 const MOST: usize = 50;
 
-type Missing = Vec<(String, String)>;
+type MissingFacts = Vec<(String, String)>;
 
 /// Selects the rules whose alerts name the pool, that are generated from the playbooks, or that read the pool's
 /// metrics; firing rules come first.
@@ -23,8 +23,8 @@ pub(super) fn of_pool(
     request: &Request,
     pool: Option<&Pool<'_>>,
     all: Vec<AlertingRule>,
-    mut missing: Missing,
-) -> (Vec<Rule>, Missing) {
+    mut missing: MissingFacts,
+) -> (Vec<Rule>, MissingFacts) {
     if all.is_empty() {
         let why = "this server evaluates none; with VictoriaMetrics they stand in vmalert (`-vmalert.proxyURL`), \
                    with Thanos in its ruler";

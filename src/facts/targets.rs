@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Target;
-use crate::diagnose::{Own, Pool};
+use super::ScrapedTarget;
+use crate::diagnose::{Pool, RowOwnership};
 use crate::prom::ActiveTarget;
 
 /// Maximum targets.
@@ -14,10 +14,10 @@ const ERROR: usize = 300;
 type Missing = Vec<(String, String)>;
 
 /// Selects the pool's targets; those that are down come first.
-pub(super) fn of_pool(pool: &Pool<'_>, all: Vec<ActiveTarget>, mut missing: Missing) -> (Vec<Target>, Missing) {
+pub(super) fn of_pool(pool: &Pool<'_>, all: Vec<ActiveTarget>, mut missing: Missing) -> (Vec<ScrapedTarget>, Missing) {
     let replicas: BTreeSet<String> = pool.replicas().into_iter().collect();
     let is_named = |target: &ActiveTarget| target.labels.values().any(|value| replicas.contains(value));
-    let own = |target: &ActiveTarget| pool.owns(&target.labels) == Some(Own::Known) || is_named(target);
+    let own = |target: &ActiveTarget| pool.owns(&target.labels) == Some(RowOwnership::Known) || is_named(target);
     let mut own: Vec<ActiveTarget> = all.into_iter().filter(own).collect();
     own.sort_by(|a, b| (a.health == "up").cmp(&(b.health == "up")).then_with(|| a.url.cmp(&b.url)));
     if own.is_empty() {
@@ -28,7 +28,7 @@ pub(super) fn of_pool(pool: &Pool<'_>, all: Vec<ActiveTarget>, mut missing: Miss
     if own.len() > MOST {
         missing.push(("all scrape targets".to_owned(), format!("{} more are left out", own.len() - MOST)));
     }
-    let shown = |target: ActiveTarget| Target {
+    let shown = |target: ActiveTarget| ScrapedTarget {
         place: place(&target.url),
         labels: target.labels,
         health: target.health,

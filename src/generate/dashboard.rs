@@ -9,9 +9,11 @@
 
 use serde_json::{Value, json};
 
-use super::recording::{Recorded, tells};
-use crate::playbook::{AlertRule, CATALOG, Each, Evidence, Kind, Library, Op, Playbook, Reference, Severity};
-use crate::signal::{Engine, EngineKind, Row, Signal, Unit};
+use super::recording::{RecordingRule, tells};
+use crate::playbook::{
+    AlertRule, AlertScope, CATALOG, Evidence, Library, Op, Playbook, PlaybookKind, Reference, Severity,
+};
+use crate::signal::{DashboardRow, Engine, EngineKind, Signal, Unit};
 
 /// Panels beside each other; Grafana's grid is 24 wide.
 const COLUMNS: u64 = 3;
@@ -25,11 +27,11 @@ const POOLS: &str = "llm:replicas_serving";
 /// The label that panels add with each replica's name.
 const NAME: &str = "replica_name";
 /// The rows with their titles; the last one is collapsed.
-const ROWS: [(Option<Row>, &str); 5] = [
-    (Some(Row::User), "What users feel"),
-    (Some(Row::System), "What the fleet does"),
-    (Some(Row::Diagnostic), "What explains it"),
-    (Some(Row::Gpu), "GPUs"),
+const ROWS: [(Option<DashboardRow>, &str); 5] = [
+    (Some(DashboardRow::User), "What users feel"),
+    (Some(DashboardRow::System), "What the fleet does"),
+    (Some(DashboardRow::Diagnostic), "What explains it"),
+    (Some(DashboardRow::Gpu), "GPUs"),
     (None, "Each replica"),
 ];
 
@@ -45,7 +47,7 @@ pub fn dashboard(library: &Library, runbook_base: &str) -> Value {
             .filter(|(name, _)| tellers(library, name).next().is_some())
             .collect();
         shown.sort_by_key(|(name, _)| position(library, name));
-        let each = if row.is_some() { Each::Pool } else { Each::Replica };
+        let each = if row.is_some() { AlertScope::Pool } else { AlertScope::Replica };
         let folded = row.is_none();
         let mut inside = Vec::new();
         let header = y;
@@ -53,7 +55,7 @@ pub fn dashboard(library: &Library, runbook_base: &str) -> Value {
         for (i, (name, signal)) in shown.iter().enumerate() {
             let (column, line) = (i as u64 % COLUMNS, i as u64 / COLUMNS);
             let at = json!({ "x": column * 24 / COLUMNS, "y": y + line * HEIGHT, "w": 24 / COLUMNS, "h": HEIGHT });
-            inside.push(panel(library, Recorded { signal: name, each }, signal, at, runbook_base));
+            inside.push(panel(library, RecordingRule { signal: name, each }, signal, at, runbook_base));
         }
         y += (shown.len() as u64).div_ceil(COLUMNS) * HEIGHT;
         let at = json!({ "x": 0, "y": header, "w": 24, "h": 1 });
@@ -148,7 +150,7 @@ fn incidents() -> Value {
     })
 }
 
-fn panel(library: &Library, recorded: Recorded<'_>, signal: &Signal, at: Value, runbook_base: &str) -> Value {
+fn panel(library: &Library, recorded: RecordingRule<'_>, signal: &Signal, at: Value, runbook_base: &str) -> Value {
     let steps = thresholds(library, recorded);
     let style = if steps.len() > 1 { "dashed" } else { "off" };
     json!({
@@ -182,7 +184,7 @@ fn panel(library: &Library, recorded: Recorded<'_>, signal: &Signal, at: Value, 
 }
 
 /// Returns the query for the recorded series of the selected variables.
-fn expression(library: &Library, recorded: Recorded<'_>) -> String {
+fn expression(library: &Library, recorded: RecordingRule<'_>) -> String {
     let labels = recorded.labels(library);
     // Series of exporters and gateways carry their own name as `engine`, which is not selected.
     let served = tellers(library, recorded.signal).any(|engine| engine.kind == EngineKind::Serving);
@@ -195,9 +197,9 @@ fn expression(library: &Library, recorded: Recorded<'_>) -> String {
         return format!("{series} and on (cluster, namespace) {pools}");
     }
     match recorded.each {
-        Each::Pool => series,
+        AlertScope::Pool => series,
         // The first label that is not empty names a replica, as in a diagnosis.
-        Each::Replica => {
+        AlertScope::Replica => {
             let names: Vec<String> = named_by(library, recorded).iter().map(|label| format!("\"{label}\"")).collect();
             let joined = format!("label_join({series}, \"{NAME}\", \";\", {})", names.join(", "));
             format!("label_replace({joined}, \"{NAME}\", \"$1\", \"{NAME}\", \";*([^;]+).*\")")
@@ -206,7 +208,7 @@ fn expression(library: &Library, recorded: Recorded<'_>) -> String {
 }
 
 /// Returns the labels that may name a replica, in the engines' order of preference.
-fn named_by(library: &Library, recorded: Recorded<'_>) -> Vec<String> {
+fn named_by(library: &Library, recorded: RecordingRule<'_>) -> Vec<String> {
     let place = |label: &String| {
         tellers(library, recorded.signal).filter_map(|engine| engine.replica.iter().position(|l| l == label)).max()
     };
@@ -216,18 +218,18 @@ fn named_by(library: &Library, recorded: Recorded<'_>) -> Vec<String> {
     labels
 }
 
-fn legend(library: &Library, recorded: Recorded<'_>) -> String {
+fn legend(library: &Library, recorded: RecordingRule<'_>) -> String {
     let labels = recorded.labels(library);
     let shown: &[&str] = match recorded.each {
-        Each::Pool => &["cluster", "namespace", "model_name", "engine"],
-        Each::Replica => &["cluster", "namespace", NAME, "gpu"],
+        AlertScope::Pool => &["cluster", "namespace", "model_name", "engine"],
+        AlertScope::Replica => &["cluster", "namespace", NAME, "gpu"],
     };
     let known = shown.iter().filter(|label| **label == NAME || labels.iter().any(|l| l == **label));
     known.map(|label| format!("{{{{{label}}}}}")).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the colours between the alert thresholds of a recorded series: each interval has that of its worst alert.
-fn thresholds(library: &Library, recorded: Recorded<'_>) -> Vec<Value> {
+fn thresholds(library: &Library, recorded: RecordingRule<'_>) -> Vec<Value> {
     let alerts = library.playbooks.values().flat_map(|playbook| &playbook.alerts);
     let of = |most: usize| {
         let alerts = alerts.clone().filter(move |alert| alert.each == recorded.each && alert.when.len() <= most);
@@ -283,7 +285,7 @@ fn links(library: &Library, name: &str, runbook_base: &str) -> Vec<Value> {
     library
         .playbooks
         .values()
-        .filter(|playbook| playbook.kind == Kind::Symptom)
+        .filter(|playbook| playbook.kind == PlaybookKind::Symptom)
         .filter(rests)
         .map(|playbook| {
             json!({

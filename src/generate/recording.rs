@@ -9,24 +9,24 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::yaml::{block, text};
-use crate::playbook::{AlertRule, Each, Evidence, Library};
+use crate::playbook::{AlertRule, AlertScope, Evidence, Library};
 use crate::signal::{
     Engine, EngineKind, Fill, RECORDED_POOL, RECORDED_WINDOW, Signal, choice, fill, histograms, matchers, recorded_name,
 };
 
 /// A recorded series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Recorded<'a> {
+pub(super) struct RecordingRule<'a> {
     /// The signal.
     pub signal: &'a str,
     /// The level: the pool, or each replica.
-    pub each: Each,
+    pub each: AlertScope,
 }
 
-impl Recorded<'_> {
+impl RecordingRule<'_> {
     /// Returns the name of the series.
     pub(super) fn name(&self) -> String {
-        recorded_name(self.signal, self.each == Each::Replica)
+        recorded_name(self.signal, self.each == AlertScope::Replica)
     }
 
     /// Returns the labels of its series, whichever engine reports them.
@@ -37,7 +37,7 @@ impl Recorded<'_> {
             labels.push("model_name".into());
         }
         labels.push("engine".into());
-        if self.each == Each::Replica {
+        if self.each == AlertScope::Replica {
             for label in tellers().flat_map(|engine| &engine.replica) {
                 if !labels.contains(label) {
                     labels.push(label.clone());
@@ -49,20 +49,20 @@ impl Recorded<'_> {
 }
 
 /// Returns the series that alerts and dashboards use, and those that a diagnosis would compute from many histograms.
-pub(super) fn wanted(library: &Library) -> BTreeSet<Recorded<'_>> {
+pub(super) fn wanted(library: &Library) -> BTreeSet<RecordingRule<'_>> {
     let alerts = library.playbooks.values().flat_map(|playbook| &playbook.alerts).flat_map(|alert: &AlertRule| {
         let checks = alert.when.iter().flat_map(Evidence::checks);
-        checks.map(|(signal, _)| Recorded { signal, each: alert.each }).collect::<Vec<_>>()
+        checks.map(|(signal, _)| RecordingRule { signal, each: alert.each }).collect::<Vec<_>>()
     });
     let shown = library.signals.iter().flat_map(|(signal, definition): (&String, &Signal)| {
-        let each = [(definition.row.is_some(), Each::Pool), (definition.by_replica, Each::Replica)];
-        each.into_iter().filter(|(wanted, _)| *wanted).map(move |(_, each)| Recorded { signal, each })
+        let each = [(definition.row.is_some(), AlertScope::Pool), (definition.by_replica, AlertScope::Replica)];
+        each.into_iter().filter(|(wanted, _)| *wanted).map(move |(_, each)| RecordingRule { signal, each })
     });
     alerts.chain(shown).chain(of_histograms(library)).collect()
 }
 
 /// Returns the signals that are computed from histograms; for symptoms, each replica's value too.
-fn of_histograms(library: &Library) -> impl Iterator<Item = Recorded<'_>> {
+fn of_histograms(library: &Library) -> impl Iterator<Item = RecordingRule<'_>> {
     let symptoms = library.playbooks.values().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks);
     let symptoms: BTreeSet<&str> = symptoms.map(|(signal, _)| signal).collect();
     let reads = |signal: &&String| {
@@ -72,8 +72,8 @@ fn of_histograms(library: &Library) -> impl Iterator<Item = Recorded<'_>> {
     // The burn rate of a replica is never used, and its four parts are costly.
     let counted = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.burn.is_none());
     library.signals.keys().filter(reads).flat_map(move |signal| {
-        let replica = (symptoms.contains(signal.as_str()) && counted(signal)).then_some(Each::Replica);
-        [Some(Each::Pool), replica].into_iter().flatten().map(move |each| Recorded { signal, each })
+        let replica = (symptoms.contains(signal.as_str()) && counted(signal)).then_some(AlertScope::Replica);
+        [Some(AlertScope::Pool), replica].into_iter().flatten().map(move |each| RecordingRule { signal, each })
     })
 }
 
@@ -87,7 +87,7 @@ pub(super) fn groups(library: &Library, window: Duration) -> String {
     let wanted = wanted(library);
     let mut out = String::new();
     for engine in library.engines.values() {
-        let own: Vec<&Recorded<'_>> = wanted.iter().filter(|recorded| tells(engine, recorded.signal)).collect();
+        let own: Vec<&RecordingRule<'_>> = wanted.iter().filter(|recorded| tells(engine, recorded.signal)).collect();
         if own.is_empty() {
             continue;
         }
@@ -98,7 +98,7 @@ pub(super) fn groups(library: &Library, window: Duration) -> String {
         }
     }
     for (i, promised) in library.promised.iter().enumerate() {
-        let moved: Vec<Recorded<'_>> =
+        let moved: Vec<RecordingRule<'_>> =
             wanted.iter().filter(|recorded| promised.is_moved(recorded.signal)).copied().collect();
         let engines = promised.library.engines.values();
         for engine in engines.filter(|engine| moved.iter().any(|recorded| tells(engine, recorded.signal))) {
@@ -123,7 +123,14 @@ fn rule(out: &mut String, engine: &Engine, name: &str, expr: &str) {
     text(out, 10, "engine", &engine.engine);
 }
 
-fn write(out: &mut String, library: &Library, engine: &Engine, recorded: &Recorded<'_>, name: &str, window: Duration) {
+fn write(
+    out: &mut String,
+    library: &Library,
+    engine: &Engine,
+    recorded: &RecordingRule<'_>,
+    name: &str,
+    window: Duration,
+) {
     let mut rule = |name: &str, expr: &str| rule(out, engine, name, expr);
     let burn = library.signals.get(recorded.signal).and_then(|signal| signal.burn.as_ref());
     let told = |signal: &str| engine.signals.get(signal).and_then(|entry| entry.query.as_deref());
@@ -142,12 +149,18 @@ fn write(out: &mut String, library: &Library, engine: &Engine, recorded: &Record
     rule(name, &parts.over(&of("window"), &of("hour"), &of("requests"), &of("recent")));
 }
 
-fn expression(library: &Library, engine: &Engine, recorded: &Recorded<'_>, query: &str, window: Duration) -> String {
+fn expression(
+    library: &Library,
+    engine: &Engine,
+    recorded: &RecordingRule<'_>,
+    query: &str,
+    window: Duration,
+) -> String {
     let Some(entry) = engine.signals.get(recorded.signal) else { return String::new() };
     let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok()).unwrap_or(window);
     let pool = pool(engine);
     let mut by: Vec<String> = pool.iter().map(|(_, label)| (*label).to_owned()).collect();
-    if recorded.each == Each::Replica {
+    if recorded.each == AlertScope::Replica {
         by.extend(engine.replica.iter().filter(|label| !by.contains(label)).cloned().collect::<Vec<_>>());
     }
     let prefix = engine.prefixes.first().map(|written| (written.as_str(), engine.prefixes.as_slice()));

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use super::recording::{self, Recorded, indented, tells};
+use super::recording::{self, RecordingRule, indented, tells};
 use super::yaml::{block, text};
-use crate::playbook::{AlertRule, Condition, Each, Evidence, Library, Playbook, Promised, Reference};
+use crate::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, Playbook, PoolObjectives, Reference};
 use crate::signal::{Engine, EngineKind, Matcher, Signal, Unit, matchers};
 
 /// `keep_firing_for` of alerts on a burn rate: a few slow requests an hour are one alert, not one each.
@@ -155,7 +155,7 @@ fn humanized(signal: &Signal) -> &'static str {
 
 /// Returns the alert's expression, and one more for each promise with other thresholds.
 fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Result<Vec<String>, String> {
-    let plain = |recorded: Recorded<'_>| recorded.name();
+    let plain = |recorded: RecordingRule<'_>| recorded.name();
     let mut whole = expression(library, alert, &plain)?;
     let mut exprs = Vec::new();
     let mut before = String::new();
@@ -168,7 +168,7 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
         });
         let unchanged = || promised.library.playbooks.get(&playbook.playbook)?.alerts.get(place).filter(|_| excepts);
         let Some(own) = promised.changed(&playbook.playbook, place, alert).or_else(unchanged) else { continue };
-        let series = |recorded: Recorded<'_>| match promised.is_moved(recorded.signal) {
+        let series = |recorded: RecordingRule<'_>| match promised.is_moved(recorded.signal) {
             true => recording::promised_name(&recorded.name(), i),
             false => recorded.name(),
         };
@@ -186,9 +186,9 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
 }
 
 /// Returns the selector of a promise's pools, on the alert's first signal.
-fn pools_of(promised: &Promised, alert: &AlertRule) -> String {
+fn pools_of(promised: &PoolObjectives, alert: &AlertRule) -> String {
     let first = alert.when.iter().flat_map(Evidence::checks).next().map_or("up", |(signal, _)| signal);
-    let name = Recorded { signal: first, each: alert.each }.name();
+    let name = RecordingRule { signal: first, each: alert.each }.name();
     let label = |dimension: &str| if dimension == "model" { "model_name" } else { dimension }.to_owned();
     let own: Vec<Matcher> = promised.slo.pools.iter().map(|(name, value)| Matcher::one(&label(name), value)).collect();
     let on: Vec<&str> = own.iter().map(|matcher| matcher.label.as_str()).collect();
@@ -196,7 +196,7 @@ fn pools_of(promised: &Promised, alert: &AlertRule) -> String {
 }
 
 /// A function that names a recorded series.
-type Named<'a> = &'a dyn Fn(Recorded<'_>) -> String;
+type Named<'a> = &'a dyn Fn(RecordingRule<'_>) -> String;
 
 /// Joins the alert's checks over the recorded series on their common labels.
 fn expression(library: &Library, alert: &AlertRule, named: Named<'_>) -> Result<String, String> {
@@ -233,14 +233,14 @@ struct Part {
 /// workload itself must serve a model: gateways and caches are in the same namespace. A pool here is the whole
 /// namespace. Pods are named `<deployment>-<hash>-<5 characters>` and `<statefulset>-<ordinal>`.
 /// Source: Kubernetes, generated names of ReplicaSets and StatefulSets.
-fn models_only(library: &Library, expr: &str, each: Each) -> String {
+fn models_only(library: &Library, expr: &str, each: AlertScope) -> String {
     let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
     let detect: Vec<String> = serving.flat_map(Engine::detected_by).collect();
     let seen = format!("last_over_time({{__name__=~\"{}\"}}[1d])", detect.join("|"));
     let by_pod = r#""workload", "$1", "pod", "(.+?)(-[a-z0-9]{6,10}-[a-z0-9]{5}|-[0-9]+)""#;
     match each {
-        Each::Pool => format!("{expr}\nand on (cluster, namespace)\ngroup by (cluster, namespace) ({seen})"),
-        Each::Replica => format!(
+        AlertScope::Pool => format!("{expr}\nand on (cluster, namespace)\ngroup by (cluster, namespace) ({seen})"),
+        AlertScope::Replica => format!(
             "label_replace(label_replace(label_replace(\n{},\n  {by_pod}),\n  \
              \"workload\", \"$1\", \"deployment\", \"(.+)\"),\n  \
              \"workload\", \"$1\", \"statefulset\", \"(.+)\")\n\
@@ -251,9 +251,9 @@ fn models_only(library: &Library, expr: &str, each: Each) -> String {
     }
 }
 
-fn part(library: &Library, evidence: &Evidence, each: Each, named: Named<'_>) -> Result<Part, String> {
+fn part(library: &Library, evidence: &Evidence, each: AlertScope, named: Named<'_>) -> Result<Part, String> {
     if let (Some(signal), Some(when)) = (&evidence.signal, &evidence.when) {
-        let recorded = Recorded { signal, each };
+        let recorded = RecordingRule { signal, each };
         let mut own = compared(library, recorded, when, named)?;
         if evidence.without_past {
             own.expr = format!("{} unless ({} offset 1d) >= 0", own.expr, named(recorded));
@@ -274,7 +274,12 @@ fn part(library: &Library, evidence: &Evidence, each: Each, named: Named<'_>) ->
     Ok(whole)
 }
 
-fn compared(library: &Library, recorded: Recorded<'_>, when: &Condition, named: Named<'_>) -> Result<Part, String> {
+fn compared(
+    library: &Library,
+    recorded: RecordingRule<'_>,
+    when: &Condition,
+    named: Named<'_>,
+) -> Result<Part, String> {
     let signal = recorded.signal;
     let tellers: Vec<&Engine> = library.engines.values().filter(|engine| tells(engine, signal)).collect();
     if tellers.is_empty() {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Check, State, Threshold, With};
+use super::{ExtraCondition, HealthCheck, HealthState, Threshold};
 use crate::diagnose::{EvidenceResult, Observation, Observations, Outcome, ReplicaValue, evaluate};
-use crate::playbook::{AlertRule, Each, Evidence, Library, Playbook, Severity};
+use crate::playbook::{AlertRule, AlertScope, Evidence, Library, Playbook, Severity};
 use crate::signal::{EngineKind, Signal, Unit};
 
 /// The heading for signals of alert rules that have no heading of their own.
@@ -12,7 +12,7 @@ const ELSEWHERE: &str = "other";
 
 /// A check before its evaluation.
 #[derive(Debug)]
-pub(super) struct Row<'a> {
+pub(super) struct CheckRow<'a> {
     heading: &'a str,
     pub(super) signal: &'a str,
     playbook: Option<&'a Playbook>,
@@ -23,13 +23,13 @@ pub(super) struct Row<'a> {
 #[derive(Debug)]
 struct Rule<'a> {
     severity: Severity,
-    each: Each,
+    each: AlertScope,
     when: Vec<&'a Evidence>,
     source: String,
 }
 
 /// Returns the checks in display order; a signal has one for each playbook that alerts on it.
-pub(super) fn rows(library: &Library) -> Vec<Row<'_>> {
+pub(super) fn rows(library: &Library) -> Vec<CheckRow<'_>> {
     let mut rows = Vec::new();
     let mut placed = BTreeSet::new();
     for heading in &library.health.headings {
@@ -50,7 +50,12 @@ fn first(rule: &AlertRule) -> Option<&str> {
     rule.when.first()?.checks().first().map(|(signal, _)| *signal)
 }
 
-fn rows_of<'a>(library: &'a Library, heading: &'a str, signal: &'a str, own: Option<&'a Playbook>) -> Vec<Row<'a>> {
+fn rows_of<'a>(
+    library: &'a Library,
+    heading: &'a str,
+    signal: &'a str,
+    own: Option<&'a Playbook>,
+) -> Vec<CheckRow<'a>> {
     let alerting = library.playbooks.values().filter_map(|playbook| {
         let alerts = playbook.alerts.iter().filter(|rule| first(rule) == Some(signal));
         let mut rules: Vec<Rule<'a>> = alerts
@@ -62,9 +67,9 @@ fn rows_of<'a>(library: &'a Library, heading: &'a str, signal: &'a str, own: Opt
             })
             .collect();
         rules.sort_by_key(|rule| rule.severity == Severity::Critical);
-        (!rules.is_empty()).then_some(Row { heading, signal, playbook: Some(playbook), rules })
+        (!rules.is_empty()).then_some(CheckRow { heading, signal, playbook: Some(playbook), rules })
     });
-    let rows: Vec<Row<'a>> = alerting.collect();
+    let rows: Vec<CheckRow<'a>> = alerting.collect();
     if !rows.is_empty() {
         return rows;
     }
@@ -72,9 +77,9 @@ fn rows_of<'a>(library: &'a Library, heading: &'a str, signal: &'a str, own: Opt
         playbook.threshold(signal)?;
         let when = playbook.symptom.iter().find_map(|evidence| leaf(evidence, signal))?;
         let source = format!("symptom of {}", playbook.playbook);
-        Some(Rule { severity: Severity::Warning, each: Each::Pool, when: vec![when], source })
+        Some(Rule { severity: Severity::Warning, each: AlertScope::Pool, when: vec![when], source })
     });
-    vec![Row { heading, signal, playbook: own, rules: rule.into_iter().collect() }]
+    vec![CheckRow { heading, signal, playbook: own, rules: rule.into_iter().collect() }]
 }
 
 /// Finds the numeric check of a signal in an entry or its alternatives.
@@ -89,7 +94,7 @@ fn leaf<'a>(evidence: &'a Evidence, signal: &str) -> Option<&'a Evidence> {
 }
 
 /// Returns every signal that the checks and the idle condition need, each once.
-pub(super) fn signals<'a>(library: &'a Library, rows: &[Row<'a>]) -> Vec<&'a str> {
+pub(super) fn signals<'a>(library: &'a Library, rows: &[CheckRow<'a>]) -> Vec<&'a str> {
     let ruled = rows.iter().flat_map(|row| &row.rules).flat_map(|rule| rule.when.iter().copied());
     let checked = ruled.chain(&library.health.idle).flat_map(Evidence::checks).map(|(signal, _)| signal);
     let all: BTreeSet<&str> = rows.iter().map(|row| row.signal).chain(checked).collect();
@@ -103,7 +108,7 @@ pub(super) fn is_idle(library: &Library, seen: &Observations) -> bool {
 }
 
 /// Evaluates a check.
-pub(super) fn check(library: &Library, row: &Row<'_>, seen: &Observations) -> Check {
+pub(super) fn check(library: &Library, row: &CheckRow<'_>, seen: &Observations) -> HealthCheck {
     let judged: Vec<(&Rule<'_>, Outcome, Vec<ReplicaValue>)> = row
         .rules
         .iter()
@@ -112,11 +117,11 @@ pub(super) fn check(library: &Library, row: &Row<'_>, seen: &Observations) -> Ch
             (rule, outcome, replicas)
         })
         .collect();
-    let state = State::worst(judged.iter().map(|(rule, outcome, _)| match (outcome, rule.severity) {
-        (Outcome::Met, Severity::Critical) => State::Critical,
-        (Outcome::Met, Severity::Warning) => State::Warning,
-        (Outcome::NotMet, _) => State::Healthy,
-        (Outcome::NoData, _) => State::Unknown,
+    let state = HealthState::worst(judged.iter().map(|(rule, outcome, _)| match (outcome, rule.severity) {
+        (Outcome::Met, Severity::Critical) => HealthState::Critical,
+        (Outcome::Met, Severity::Warning) => HealthState::Warning,
+        (Outcome::NotMet, _) => HealthState::Healthy,
+        (Outcome::NoData, _) => HealthState::Unknown,
     }));
     // The replicas are those of the most severe rule that is met.
     let meant = judged.iter().rev().find(|(_, outcome, _)| *outcome == Outcome::Met);
@@ -132,7 +137,7 @@ pub(super) fn check(library: &Library, row: &Row<'_>, seen: &Observations) -> Ch
     let seen = seen.signals.get(row.signal);
     let value = seen.and_then(|o| o.value);
     let without = |pick: fn(&Observation) -> Option<String>| seen.filter(|_| value.is_none()).and_then(pick);
-    Check {
+    HealthCheck {
         heading: row.heading.to_owned(),
         signal: row.signal.to_owned(),
         title: known.map_or_else(|| row.signal.to_owned(), |signal| signal.title.clone()),
@@ -161,8 +166,8 @@ fn judge(library: &Library, rule: &Rule<'_>, signal: &str, seen: &Observations) 
         (outcome, results.into_iter().find(|r| r.signal == signal).map(|r| r.replicas).unwrap_or_default())
     };
     let each = match rule.each {
-        Each::Pool => return whole(seen),
-        Each::Replica => seen.signals.get(signal).map(|o| o.replicas.as_slice()).unwrap_or_default(),
+        AlertScope::Pool => return whole(seen),
+        AlertScope::Replica => seen.signals.get(signal).map(|o| o.replicas.as_slice()).unwrap_or_default(),
     };
     if each.is_empty() {
         return whole(seen);
@@ -190,7 +195,7 @@ fn of_one(seen: &Observations, name: &str) -> Observations {
 }
 
 /// Returns the condition on the check's own signal, and those on other signals.
-fn conditions(library: &Library, rule: &Rule<'_>, signal: &str) -> (String, Vec<With>) {
+fn conditions(library: &Library, rule: &Rule<'_>, signal: &str) -> (String, Vec<ExtraCondition>) {
     let mut own = String::new();
     let mut with = Vec::new();
     for (group, evidence) in rule.when.iter().enumerate() {
@@ -200,7 +205,7 @@ fn conditions(library: &Library, rule: &Rule<'_>, signal: &str) -> (String, Vec<
                 continue;
             }
             let known = library.signals.get(name);
-            with.push(With {
+            with.push(ExtraCondition {
                 group,
                 signal: name.to_owned(),
                 title: known.map_or(name, |s| s.title.as_str()).to_owned(),

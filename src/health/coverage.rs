@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::diagnose::{EngineFound, Observation, Observed, Scope, observe_signals};
+use crate::diagnose::{EngineFound, Observation, ObserveResult, Scope, observe_signals};
 use crate::playbook::{Evidence, Library, Playbook};
 use crate::prom::Prometheus;
 
 /// The availability of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum SignalAvailability {
     /// It has values.
     Answers,
     /// It belongs to a feature that is not in use, so nothing is missing.
@@ -31,7 +31,7 @@ pub struct SignalCoverage {
     /// Its title.
     pub title: String,
     /// Its availability.
-    pub answer: Answer,
+    pub answer: SignalAvailability,
     /// The reason why it has no values.
     pub why: Option<String>,
     /// The configuration that enables it.
@@ -41,7 +41,7 @@ pub struct SignalCoverage {
 /// The degree to which a playbook is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Eyes {
+pub enum CoverageLimit {
     /// A required check has no data: the playbook can be neither confirmed nor ruled out.
     Blind,
     /// Some of its own checks, or of the causes defined in it, have no data.
@@ -50,13 +50,13 @@ pub enum Eyes {
 
 /// A playbook with missing signals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Sight {
+pub struct PlaybookCoverage {
     /// Its id.
     pub playbook: String,
     /// Its title.
     pub title: String,
     /// The degree of the limitation.
-    pub eyes: Eyes,
+    pub eyes: CoverageLimit,
     /// The missing signals.
     pub missing: Vec<String>,
 }
@@ -71,7 +71,7 @@ pub struct Coverage {
     /// Every signal of the catalog.
     pub signals: Vec<SignalCoverage>,
     /// Playbooks with missing signals, the blind ones first.
-    pub playbooks: Vec<Sight>,
+    pub playbooks: Vec<PlaybookCoverage>,
     /// Errors, as sentences.
     pub problems: Vec<String>,
     /// True if Prometheus was unavailable or slow, so that the rest is not meaningful.
@@ -91,8 +91,9 @@ pub async fn coverage(
     let observed = observe_signals(library, prometheus, &Scope::default(), &all, at, window, deadline).await;
     let signals: Vec<SignalCoverage> = all.iter().map(|signal| covered(library, &observed, signal)).collect();
     let missing: BTreeSet<&str> =
-        signals.iter().filter(|s| s.answer == Answer::Missing).map(|s| s.signal.as_str()).collect();
-    let mut playbooks: Vec<Sight> = library.playbooks.values().filter_map(|p| sight(library, p, &missing)).collect();
+        signals.iter().filter(|s| s.answer == SignalAvailability::Missing).map(|s| s.signal.as_str()).collect();
+    let mut playbooks: Vec<PlaybookCoverage> =
+        library.playbooks.values().filter_map(|p| sight(library, p, &missing)).collect();
     playbooks.sort_by(|a, b| (a.eyes, &a.playbook).cmp(&(b.eyes, &b.playbook)));
     let engines = observed.found.engines.into_iter();
     Coverage {
@@ -107,24 +108,26 @@ pub async fn coverage(
     }
 }
 
-fn covered(library: &Library, observed: &Observed, signal: &str) -> SignalCoverage {
+fn covered(library: &Library, observed: &ObserveResult, signal: &str) -> SignalCoverage {
     let nothing = Observation::default();
     let o = observed.seen.signals.get(signal).unwrap_or(&nothing);
     let there = o.value.is_some() || !o.replicas.is_empty();
     let told = observed.found.engines.iter().filter_map(|e| library.engines.get(&e.engine)?.signals.get(signal));
     let feature = told.filter_map(|entry| entry.feature.as_deref()).next();
     let answer = match (there, o.answered.then_some(feature).flatten()) {
-        (true, _) => Answer::Answers,
-        (false, Some(_)) => Answer::Unused,
-        (false, None) => Answer::Missing,
+        (true, _) => SignalAvailability::Answers,
+        (false, Some(_)) => SignalAvailability::Unused,
+        (false, None) => SignalAvailability::Missing,
     };
     let why = match (answer, feature) {
-        (Answer::Answers, _) => None,
-        (Answer::Unused, Some(feature)) => Some(format!("only with {feature}")),
-        (Answer::Missing, _) if o.answered && o.enable.is_none() => {
+        (SignalAvailability::Answers, _) => None,
+        (SignalAvailability::Unused, Some(feature)) => Some(format!("only with {feature}")),
+        (SignalAvailability::Missing, _) if o.answered && o.enable.is_none() => {
             Some("no series: nothing of the kind happened within the window, or this version lacks it".to_owned())
         }
-        (Answer::Unused | Answer::Missing, _) => Some(o.why.clone().unwrap_or_else(|| "it was not asked".to_owned())),
+        (SignalAvailability::Unused | SignalAvailability::Missing, _) => {
+            Some(o.why.clone().unwrap_or_else(|| "it was not asked".to_owned()))
+        }
     };
     let title = library.signals.get(signal).map_or(signal, |s| s.title.as_str()).to_owned();
     let enable = o.enable.clone().filter(|_| !there);
@@ -133,7 +136,7 @@ fn covered(library: &Library, observed: &Observed, signal: &str) -> SignalCovera
 
 /// Returns the signals that a playbook lacks for its symptom and for its own causes; referenced playbooks are covered
 /// by themselves.
-fn sight(library: &Library, playbook: &Playbook, missing: &BTreeSet<&str>) -> Option<Sight> {
+fn sight(library: &Library, playbook: &Playbook, missing: &BTreeSet<&str>) -> Option<PlaybookCoverage> {
     let own = playbook.causes.iter().filter(|entry| entry.playbook.is_none());
     let below = own.filter_map(|entry| library.node(entry)).flat_map(|node| node.evidence);
     let lacking = |evidence: &Evidence| -> Vec<String> {
@@ -149,8 +152,8 @@ fn sight(library: &Library, playbook: &Playbook, missing: &BTreeSet<&str>) -> Op
     let symptom = &playbook.symptom;
     let must = symptom.iter().any(|evidence| evidence.required && blind(evidence));
     let lacks: BTreeSet<String> = symptom.iter().chain(below).flat_map(lacking).collect();
-    let eyes = if must || symptom.iter().all(blind) { Eyes::Blind } else { Eyes::HalfBlind };
-    (!lacks.is_empty()).then(|| Sight {
+    let eyes = if must || symptom.iter().all(blind) { CoverageLimit::Blind } else { CoverageLimit::HalfBlind };
+    (!lacks.is_empty()).then(|| PlaybookCoverage {
         playbook: playbook.playbook.clone(),
         title: playbook.title.clone(),
         eyes,

@@ -4,7 +4,7 @@
 
 mod checks;
 mod coverage;
-mod look;
+mod evaluate;
 mod triage;
 
 use jiff::Timestamp;
@@ -16,8 +16,8 @@ use crate::diagnose::{EngineFound, Outcome, ReplicaValue};
 use crate::playbook::Severity;
 use crate::signal::Unit;
 
-pub use coverage::{Answer, Coverage, Eyes, Sight, SignalCoverage, coverage};
-pub use look::{DIMENSIONS, Look, Source, look};
+pub use coverage::{Coverage, CoverageLimit, PlaybookCoverage, SignalAvailability, SignalCoverage, coverage};
+pub use evaluate::{DIMENSIONS, HealthQuery, HealthSource, look};
 pub use triage::{Triage, places, triage};
 
 /// The version of the JSON output; an incompatible change gets a new name.
@@ -26,7 +26,7 @@ pub const SCHEMA: &str = "llm-diagnose/health/v1";
 /// The state of a check, pool or fleet, as in monitoring plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum HealthState {
     /// No alert would fire.
     Healthy,
     /// A warning alert would fire.
@@ -37,7 +37,7 @@ pub enum State {
     Unknown,
 }
 
-impl State {
+impl HealthState {
     /// Returns the exit status of a monitoring plugin.
     pub fn code(self) -> u8 {
         match self {
@@ -72,7 +72,7 @@ pub struct Threshold {
     /// The condition on the check's own signal, in its unit.
     pub when: String,
     /// Conditions on further signals that must be met too.
-    pub with: Vec<With>,
+    pub with: Vec<ExtraCondition>,
     /// The alert's name, else the playbook with this symptom: `alert LLMHighTTFT`, `symptom of crash-loop`.
     pub source: String,
     /// The result of the evaluation.
@@ -81,7 +81,7 @@ pub struct Threshold {
 
 /// A condition that must be met beside the check's own; of several with the same `group` one is enough.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct With {
+pub struct ExtraCondition {
     /// The index of the entry in the alert's `when`.
     pub group: usize,
     /// The signal.
@@ -96,7 +96,7 @@ pub struct With {
 
 /// A signal of a pool with its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Check {
+pub struct HealthCheck {
     /// The heading.
     pub heading: String,
     /// The signal's name.
@@ -104,7 +104,7 @@ pub struct Check {
     /// The signal's title.
     pub title: String,
     /// The state; `null` for an informational number without a threshold.
-    pub state: Option<State>,
+    pub state: Option<HealthState>,
     /// The pool's current value.
     pub value: Option<f64>,
     /// The value's unit.
@@ -128,7 +128,7 @@ pub struct Check {
 
 /// Data availability of a pool's checks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Seen {
+pub struct CheckCoverage {
     /// Number of checks with a value.
     pub with_data: usize,
     /// Number of checks.
@@ -137,7 +137,7 @@ pub struct Seen {
 
 /// A pool: the replicas that serve one model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Pool {
+pub struct PoolHealth {
     /// `cluster`, `namespace`, `model`, as far as its series have these labels.
     pub labels: Labels,
     /// The configured name of the Prometheus.
@@ -147,13 +147,13 @@ pub struct Pool {
     /// Number of replicas within the last hour.
     pub replicas: usize,
     /// The worst state of its checks; unknown if its engines have no data to evaluate.
-    pub state: State,
+    pub state: HealthState,
     /// True if it gets no requests, so latencies and ratios have no value.
     pub idle: bool,
     /// The checks, in the order of the headings.
-    pub checks: Vec<Check>,
+    pub checks: Vec<HealthCheck>,
     /// Data availability of its checks.
-    pub coverage: Seen,
+    pub coverage: CheckCoverage,
 }
 
 /// The health of a fleet.
@@ -169,9 +169,9 @@ pub struct Health {
     /// The requested filter: dimension to value.
     pub scope: Labels,
     /// The worst state of the pools.
-    pub state: State,
+    pub state: HealthState,
     /// The pools, by name.
-    pub pools: Vec<Pool>,
+    pub pools: Vec<PoolHealth>,
     /// Number of pools beyond the limit.
     pub left_out: usize,
     /// Reasons for missing data, and unusable parts of the filter, as sentences.

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use super::{Health, Look, Source, look};
+use super::{Health, HealthQuery, HealthSource, evaluate};
 use crate::alert::Labels;
-use crate::diagnose::{Beside, Diagnosis, Place, Request, diagnose_with, fleet, places as places_of};
+use crate::diagnose::{Diagnosis, ExtraSources, FleetPool, Request, diagnose_with, fleet, places as places_of};
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
 
@@ -28,7 +28,7 @@ pub async fn places(
     prometheus: &Prometheus,
     at: Timestamp,
     deadline: Instant,
-) -> Result<Vec<Place>, std::sync::Arc<PromError>> {
+) -> Result<Vec<FleetPool>, std::sync::Arc<PromError>> {
     let rows = prometheus.query(&fleet(library), at, deadline).await?;
     let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
     Ok(places_of(library, &rows))
@@ -36,7 +36,12 @@ pub async fn places(
 
 /// Screens the pool of `request`, whatever its playbook is, and diagnoses the clearest symptom; returns the pool's
 /// health if there is none.
-pub async fn triage(library: &Library, source: Source<'_>, request: &Request, beside: Beside<'_>) -> Triage {
+pub async fn triage(
+    library: &Library,
+    source: HealthSource<'_>,
+    request: &Request,
+    beside: ExtraSources<'_>,
+) -> Triage {
     let asked = Request { playbook: String::new(), screen: true, ..request.clone() };
     let diagnosis = Box::pin(diagnose_with(library, source.0, &asked, beside)).await;
     // Without a screening, the diagnosis has the reason. Health of other pools, or of another time, would be
@@ -48,7 +53,7 @@ pub async fn triage(library: &Library, source: Source<'_>, request: &Request, be
     let mut scope = request.scope.dimensions.clone();
     // A dimension without a label in the pool's series cannot be used as a filter.
     scope.retain(|dimension, _| super::DIMENSIONS.contains(&dimension.as_str()));
-    let what = Look { scope, at: request.at, window: request.window, deadline: request.deadline };
+    let what = HealthQuery { scope, at: request.at, window: request.window, deadline: request.deadline };
     let mut health = Box::pin(look(library, &[source], &what)).await;
     health
         .pools

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Known, State};
+use super::{IncidentState, KnownIncident};
 use crate::alert::{AlertGroup, AlertStatus};
 use crate::clock;
 
@@ -69,7 +69,7 @@ impl fmt::Display for AdmitReason {
 
 /// The time limits of admission.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rules {
+pub struct AdmissionRules {
     /// Within this time the same content is a duplicate, afterwards a repeated notification. An episode that is
     /// reported as firing within this time of its end is late, afterwards it fires again.
     pub duplicate_within: Duration,
@@ -83,7 +83,7 @@ pub struct Admission {
     /// The reason.
     pub reason: AdmitReason,
     /// The state after the notification.
-    pub state: State,
+    pub state: IncidentState,
     /// The incident that the group belongs to; `None` opens a new one.
     pub incident: Option<String>,
     /// Episodes that ended without an alert in this notification: they left the group, or were not stored in full.
@@ -93,7 +93,7 @@ pub struct Admission {
 }
 
 /// Decides what a group means, given the known incident with its key: the open one, or else the last resolved one.
-pub fn admit(known: Option<&Known>, group: &AlertGroup, now: Timestamp, rules: &Rules) -> Admission {
+pub fn admit(known: Option<&KnownIncident>, group: &AlertGroup, now: Timestamp, rules: &AdmissionRules) -> Admission {
     let left_out = group.left_out.iter().map(|other| (other.episode.clone(), other.status));
     let said: BTreeMap<(String, Timestamp), AlertStatus> =
         left_out.chain(group.alerts.iter().map(|a| (a.episode(), a.status))).collect();
@@ -104,20 +104,22 @@ pub fn admit(known: Option<&Known>, group: &AlertGroup, now: Timestamp, rules: &
         Some(known) if is_late(known, group, &said, now, rules) => {
             decided(AdmitReason::Late, known.state, Some(known.id.clone()))
         }
-        Some(known) if known.state == State::Open => Admission { left_out, ..on_open(known, group, &said, now, rules) },
+        Some(known) if known.state == IncidentState::Open => {
+            Admission { left_out, ..on_open(known, group, &said, now, rules) }
+        }
         Some(known) if fires && recently(known, now, rules) => {
-            decided(AdmitReason::Refired, State::Open, Some(known.id.clone()))
+            decided(AdmitReason::Refired, IncidentState::Open, Some(known.id.clone()))
         }
         Some(known) if !fires && group.alerts.iter().all(|alert| known.episodes.contains_key(&alert.episode())) => {
-            decided(AdmitReason::Duplicate, State::Resolved, Some(known.id.clone()))
+            decided(AdmitReason::Duplicate, IncidentState::Resolved, Some(known.id.clone()))
         }
-        _ if fires => decided(AdmitReason::First, State::Open, None),
-        _ => decided(AdmitReason::ResolvedUnseen, State::Resolved, None),
+        _ if fires => decided(AdmitReason::First, IncidentState::Open, None),
+        _ => decided(AdmitReason::ResolvedUnseen, IncidentState::Resolved, None),
     }
 }
 
 /// Counts the alerts of the group that are not stored, neither from this notification nor from an earlier one.
-fn not_kept(known: Option<&Known>, group: &AlertGroup, fires: bool) -> u64 {
+fn not_kept(known: Option<&KnownIncident>, group: &AlertGroup, fires: bool) -> u64 {
     let counts = |status| status == AlertStatus::Firing || !fires;
     let stored = |episode| known.is_some_and(|known| known.episodes.contains_key(episode));
     let others = group.left_out.iter().filter(|other| counts(other.status) && !stored(&other.episode)).count();
@@ -128,11 +130,11 @@ fn not_kept(known: Option<&Known>, group: &AlertGroup, fires: bool) -> u64 {
 /// firing. An alert that fires again gets a new start time from Alertmanager, unless Alertmanager had only lost it for
 /// a while. For a group that is too large to store, as many episodes may be unknown as were left out before.
 fn is_late(
-    known: &Known,
+    known: &KnownIncident,
     group: &AlertGroup,
     said: &BTreeMap<(String, Timestamp), AlertStatus>,
     now: Timestamp,
-    rules: &Rules,
+    rules: &AdmissionRules,
 ) -> bool {
     use AlertStatus::{Firing, Resolved};
     let steps: Vec<_> = said.iter().map(|(episode, status)| (known.episodes.get(episode), status)).collect();
@@ -145,16 +147,16 @@ fn is_late(
         && steps.contains(&(Some(&Resolved), &Firing))
 }
 
-fn recently(known: &Known, now: Timestamp, rules: &Rules) -> bool {
+fn recently(known: &KnownIncident, now: Timestamp, rules: &AdmissionRules) -> bool {
     known.resolved_at.is_some_and(|at| clock::between(at, now) <= rules.reopen_within)
 }
 
 fn on_open(
-    known: &Known,
+    known: &KnownIncident,
     group: &AlertGroup,
     said: &BTreeMap<(String, Timestamp), AlertStatus>,
     now: Timestamp,
-    rules: &Rules,
+    rules: &AdmissionRules,
 ) -> Admission {
     let all_over = group.notification_reason.as_deref() == Some(ALL_RESOLVED);
     let (added, ended) = change(known, group, said);
@@ -181,7 +183,7 @@ fn on_open(
     };
     Admission {
         reason,
-        state: if fires { State::Open } else { State::Resolved },
+        state: if fires { IncidentState::Open } else { IncidentState::Resolved },
         incident: Some(known.id.clone()),
         gone,
         left_out: 0,
@@ -189,7 +191,11 @@ fn on_open(
 }
 
 /// Returns whether alerts began to fire, and whether alerts ended.
-fn change(known: &Known, group: &AlertGroup, said: &BTreeMap<(String, Timestamp), AlertStatus>) -> (bool, bool) {
+fn change(
+    known: &KnownIncident,
+    group: &AlertGroup,
+    said: &BTreeMap<(String, Timestamp), AlertStatus>,
+) -> (bool, bool) {
     let fires = |status: &AlertStatus| *status == AlertStatus::Firing;
     if group.truncated_alerts == 0 && (known.left_out > 0 || !group.left_out.is_empty()) {
         // Alerts that were left out before are not stored, only their number.

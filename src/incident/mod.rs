@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::alert::AlertStatus;
 
-pub use admit::{Admission, AdmitReason, Rules, admit};
+pub use admit::{Admission, AdmissionRules, AdmitReason, admit};
 
 /// The state of an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum IncidentState {
     /// At least one alert fires.
     Open,
     /// No alert fires any more.
     Resolved,
 }
 
-impl State {
+impl IncidentState {
     /// The name in the store.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -56,11 +56,11 @@ pub struct Acknowledged {
 
 /// The stored state of an incident that admission needs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Known {
+pub struct KnownIncident {
     /// The incident's id.
     pub id: String,
     /// Open or resolved.
-    pub state: State,
+    pub state: IncidentState,
     /// The time of Alertmanager's last notification for it.
     pub notified_at: Timestamp,
     /// The time at which it was resolved; `None` while it is open.

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::kinds::{Kind, Verb};
+use super::kinds::{ResourceKind, Verb};
 use crate::redact::innermost;
 
 /// Timeout of one call; a server that hangs in one call may still answer others.
@@ -81,7 +81,7 @@ fn who(message: &str) -> String {
 
 /// A GET request.
 #[derive(Debug)]
-pub(super) enum Query<'a> {
+pub(super) enum ApiQuery<'a> {
     /// Lists the collection at the path.
     List(&'a ListParams),
     /// Reads the object of this name below the path.
@@ -118,7 +118,7 @@ struct PageMeta {
 
 /// A client with a deadline for all its requests.
 #[derive(Clone, Copy)]
-pub(super) struct Ask<'a> {
+pub(super) struct ApiSession<'a> {
     pub(super) client: &'a kube::Client,
     /// The address of the API server, without secrets.
     pub(super) server: &'a str,
@@ -127,12 +127,12 @@ pub(super) struct Ask<'a> {
     pub(super) deadline: Instant,
 }
 
-impl Ask<'_> {
+impl ApiSession<'_> {
     /// Passes the body of an answer chunk by chunk to `take`; the chunks before a failure were already passed.
     pub(super) async fn stream(
         &self,
         path: &str,
-        query: Query<'_>,
+        query: ApiQuery<'_>,
         what: &str,
         mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
@@ -142,9 +142,9 @@ impl Ask<'_> {
         let until = self.deadline.min(Instant::now() + CALL_WITHIN);
         let asked = kube::core::Request::new(path);
         let request = match query {
-            Query::List(params) => asked.list(params),
-            Query::Get(name) => asked.get(name, &GetParams::default()),
-            Query::Log(name, params) => asked.logs(name, params),
+            ApiQuery::List(params) => asked.list(params),
+            ApiQuery::Get(name) => asked.get(name, &GetParams::default()),
+            ApiQuery::Log(name, params) => asked.logs(name, params),
         };
         let request = request.map_err(|error| Failure::Garbage(error.to_string()))?;
         let read = async {
@@ -167,7 +167,7 @@ impl Ask<'_> {
     pub(super) async fn json<T: DeserializeOwned>(
         &self,
         path: &str,
-        query: Query<'_>,
+        query: ApiQuery<'_>,
         what: &str,
     ) -> Result<T, Failure> {
         let mut body = Vec::new();
@@ -185,19 +185,19 @@ impl Ask<'_> {
     /// Reads an object by its name.
     pub(super) async fn get<T: DeserializeOwned>(
         &self,
-        kind: &Kind,
+        kind: &ResourceKind,
         version: &str,
         namespace: Option<&str>,
         name: &str,
     ) -> Result<T, Failure> {
         let what = format!("{} {}", Verb::Get.name(), kind.name());
-        self.json(&kind.path(version, namespace), Query::Get(name), &what).await
+        self.json(&kind.path(version, namespace), ApiQuery::Get(name), &what).await
     }
 
     /// Lists a collection page by page, at most `most` items; `read` converts an item, or returns `None`.
     pub(super) async fn list<T>(
         &self,
-        kind: &Kind,
+        kind: &ResourceKind,
         version: &str,
         namespace: Option<&str>,
         mut params: ListParams,
@@ -207,7 +207,7 @@ impl Ask<'_> {
         let (path, what) = (kind.path(version, namespace), format!("{} {}", Verb::List.name(), kind.name()));
         let mut listed = Listed { items: Vec::new(), odd: 0, more: false, failure: None };
         loop {
-            let page: Page = match self.json(&path, Query::List(&params), &what).await {
+            let page: Page = match self.json(&path, ApiQuery::List(&params), &what).await {
                 Ok(page) => page,
                 Err(failure) => {
                     listed.failure = Some(failure);

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event as Raw;
 use kube::api::ListParams;
 
-use super::ask::Ask;
+use super::ask::ApiSession;
 use super::kinds::EVENT;
 use super::pods::cut;
-use super::{Event, Missing};
+use super::{ClusterEvent, SnapshotGaps};
 
 /// Events of one page, and maximum number of a namespace; the API cannot sort them by time.
 const PAGE: u32 = 500;
@@ -22,12 +22,12 @@ pub(super) const CLUSTER_WIDE: &str = "default";
 
 /// Lists all events since `since` in these namespaces; with `nodes` also those of the cluster's nodes.
 pub(super) async fn look(
-    ask: Ask<'_>,
+    ask: ApiSession<'_>,
     namespaces: &[String],
     nodes: bool,
     since: Timestamp,
-    missing: &mut Missing,
-) -> Vec<Event> {
+    missing: &mut SnapshotGaps,
+) -> Vec<ClusterEvent> {
     let of_nodes = nodes.then_some((CLUSTER_WIDE, Some("involvedObject.kind=Node")));
     let of_pods = namespaces.iter().map(|namespace| (namespace.as_str(), None));
     let asked = of_pods.chain(of_nodes).map(|(namespace, only)| async move {
@@ -50,7 +50,11 @@ pub(super) async fn look(
 }
 
 /// Selects the events about one of `about` (`Pod/llama-0`), oldest first; if there are too many, the newest.
-pub(super) fn of(mut events: Vec<Event>, about: &BTreeSet<String>, missing: &mut Missing) -> Vec<Event> {
+pub(super) fn of(
+    mut events: Vec<ClusterEvent>,
+    about: &BTreeSet<String>,
+    missing: &mut SnapshotGaps,
+) -> Vec<ClusterEvent> {
     events.retain(|event| about.contains(&event.about));
     events.sort_by(|a, b| (a.at, &a.about, &a.reason).cmp(&(b.at, &b.about, &b.reason)));
     events.dedup();
@@ -61,13 +65,13 @@ pub(super) fn of(mut events: Vec<Event>, about: &BTreeSet<String>, missing: &mut
     events
 }
 
-fn read(raw: Raw) -> Event {
+fn read(raw: Raw) -> ClusterEvent {
     let about = raw.involved_object;
     let series = raw.series.unwrap_or_default();
     // Newer reporters set the series and the time in microseconds, older ones the last timestamp.
     let at = series.last_observed_time.map(|at| at.0).or(raw.last_timestamp.map(|at| at.0));
     let at = at.or(raw.event_time.map(|at| at.0)).or(raw.first_timestamp.map(|at| at.0));
-    Event {
+    ClusterEvent {
         at: at.or(raw.metadata.creation_timestamp.map(|at| at.0)),
         about: format!("{}/{}", about.kind.unwrap_or_default(), about.name.unwrap_or_default()),
         warning: raw.type_.is_some_and(|kind| kind == "Warning"),

@@ -6,10 +6,10 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod as Raw;
 use kube::api::ListParams;
 
-use super::ask::{Ask, Failure};
+use super::ask::{ApiSession, Failure};
 use super::kinds::{POD, is_name};
 use super::pods::{self, Owner};
-use super::{Container, Missing, Pod, Wanted};
+use super::{Container, Pod, SnapshotGaps, SnapshotRequest};
 
 /// Pods of one page: about 2 MB.
 const PAGE: u32 = 100;
@@ -70,7 +70,7 @@ const NAME: &str = "app.kubernetes.io/name";
 
 /// The result of the search.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct PodSearchResult {
     /// The pods, each with its controller.
     pub(super) pods: Vec<(Pod, Option<Owner>)>,
     /// The namespaces of the pods, or those that were searched.
@@ -80,8 +80,13 @@ pub(super) struct Found {
 }
 
 /// Searches the pool's pods; `allowed` are the namespaces that may be queried, all if empty.
-pub(super) async fn find(ask: Ask<'_>, wanted: &Wanted, allowed: &[String], missing: &mut Missing) -> Found {
-    let mut found = Found::default();
+pub(super) async fn find(
+    ask: ApiSession<'_>,
+    wanted: &SnapshotRequest,
+    allowed: &[String],
+    missing: &mut SnapshotGaps,
+) -> PodSearchResult {
+    let mut found = PodSearchResult::default();
     let names: BTreeSet<&str> = wanted.pods.iter().map(String::as_str).filter(|name| is_name(name)).collect();
     for odd in wanted.pods.iter().filter(|name| !is_name(name)) {
         missing.note(format!("pod {}", super::ask::words(odd)), "no pod can have this name");
@@ -144,11 +149,11 @@ pub(super) async fn find(ask: Ask<'_>, wanted: &Wanted, allowed: &[String], miss
 
 /// Searches by name the named pods that a list did not contain because it was too long.
 async fn beyond(
-    ask: Ask<'_>,
+    ask: ApiSession<'_>,
     place: &Option<String>,
     names: &BTreeSet<&str>,
     seen: &[(Pod, Option<Owner>)],
-    missing: &mut Missing,
+    missing: &mut SnapshotGaps,
 ) -> Vec<(Pod, Option<Owner>)> {
     let there: BTreeSet<&str> = seen.iter().map(|(pod, _)| pod.name.as_str()).collect();
     let unseen = names.iter().filter(|name| !there.contains(*name)).take(NAMES);
@@ -167,10 +172,10 @@ fn by_name(name: &str) -> ListParams {
 
 /// Returns the namespaces that contain pods of these names.
 async fn locate(
-    ask: Ask<'_>,
+    ask: ApiSession<'_>,
     places: &[Option<String>],
     names: &BTreeSet<&str>,
-    missing: &mut Missing,
+    missing: &mut SnapshotGaps,
     dead: &mut bool,
 ) -> Vec<String> {
     let pairs = places.iter().flat_map(|place| names.iter().take(NAMES).map(move |name| (place.as_deref(), *name)));
@@ -187,7 +192,11 @@ async fn locate(
     namespaces.into_iter().filter(|namespace| is_name(namespace)).take(NAMESPACES).collect()
 }
 
-async fn scan(ask: Ask<'_>, namespace: Option<&str>, params: ListParams) -> super::ask::Listed<(Pod, Option<Owner>)> {
+async fn scan(
+    ask: ApiSession<'_>,
+    namespace: Option<&str>,
+    params: ListParams,
+) -> super::ask::Listed<(Pod, Option<Owner>)> {
     let read = |item| {
         let raw: Raw = serde_json::from_value(item).ok()?;
         let owner = Owner::of(&raw.metadata);

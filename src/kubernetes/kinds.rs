@@ -21,7 +21,7 @@ impl Verb {
 
 /// A resource of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kind {
+pub struct ResourceKind {
     /// The API group; empty for the core.
     pub group: &'static str,
     /// The version; `None` if several are in use, then the server's list of APIs decides.
@@ -38,17 +38,21 @@ const GET: &[Verb] = &[Verb::Get];
 const LIST: &[Verb] = &[Verb::List];
 const BOTH: &[Verb] = &[Verb::Get, Verb::List];
 
-pub(super) const POD: Kind = Kind { group: "", version: Some("v1"), kind: "Pod", plural: "pods", verbs: BOTH };
-pub(super) const LOG: Kind = Kind { group: "", version: Some("v1"), kind: "Log", plural: "pods/log", verbs: GET };
-pub(super) const EVENT: Kind = Kind { group: "", version: Some("v1"), kind: "Event", plural: "events", verbs: LIST };
-pub(super) const NODE: Kind = Kind { group: "", version: Some("v1"), kind: "Node", plural: "nodes", verbs: GET };
+pub(super) const POD: ResourceKind =
+    ResourceKind { group: "", version: Some("v1"), kind: "Pod", plural: "pods", verbs: BOTH };
+pub(super) const LOG: ResourceKind =
+    ResourceKind { group: "", version: Some("v1"), kind: "Log", plural: "pods/log", verbs: GET };
+pub(super) const EVENT: ResourceKind =
+    ResourceKind { group: "", version: Some("v1"), kind: "Event", plural: "events", verbs: LIST };
+pub(super) const NODE: ResourceKind =
+    ResourceKind { group: "", version: Some("v1"), kind: "Node", plural: "nodes", verbs: GET };
 
 /// Resources that own pods (read by name), or that route to them and scale them (listed in the pods' namespaces).
 ///
 /// Sources: kubernetes.io/docs/reference/kubernetes-api; the CRDs of kubernetes-sigs/lws, ray-project/kuberay,
 /// kserve/kserve, ai-dynamo/dynamo, ai-dynamo/grove, kubernetes-sigs/gateway-api,
 /// kubernetes-sigs/gateway-api-inference-extension, llm-d/llm-d-router (docs/api-reference), kedacore/keda.
-pub(super) const OBJECTS: &[Kind] = &[
+pub(super) const OBJECTS: &[ResourceKind] = &[
     object("apps", Some("v1"), "ReplicaSet", "replicasets", GET),
     object("apps", Some("v1"), "Deployment", "deployments", GET),
     object("apps", Some("v1"), "StatefulSet", "statefulsets", GET),
@@ -82,17 +86,17 @@ const fn object(
     kind: &'static str,
     plural: &'static str,
     verbs: &'static [Verb],
-) -> Kind {
-    Kind { group, version, kind, plural, verbs }
+) -> ResourceKind {
+    ResourceKind { group, version, kind, plural, verbs }
 }
 
 /// Returns all resources that are ever requested, beside the server's version and list of APIs, which all users may
 /// read.
-pub fn read() -> impl Iterator<Item = &'static Kind> {
+pub fn read() -> impl Iterator<Item = &'static ResourceKind> {
     [&POD, &LOG, &EVENT, &NODE].into_iter().chain(OBJECTS)
 }
 
-impl Kind {
+impl ResourceKind {
     /// Returns the resource's name in errors and permissions: `pods`, `deployments.apps`.
     pub(super) fn name(&self) -> String {
         if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }

@@ -6,9 +6,9 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use kube::api::LogParams;
 
-use super::ask::{Ask, Failure, Query};
+use super::ask::{ApiQuery, ApiSession, Failure};
 use super::kinds::{LOG, is_name};
-use super::{Missing, Pod, find};
+use super::{Pod, SnapshotGaps, find};
 use crate::logs::{HEAD_BYTES, Log, joined};
 
 /// Minimum bytes of one log (if the budget has less, fewer logs are read), and maximum bytes.
@@ -25,7 +25,7 @@ const HEAD_SHARE: u64 = 4;
 
 /// A log to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Wanted<'a> {
+struct ContainerLogRequest<'a> {
     namespace: &'a str,
     pod: &'a str,
     container: &'a str,
@@ -33,7 +33,13 @@ struct Wanted<'a> {
 }
 
 /// Reads the pods' logs, at most `bytes` in total; 0 reads none.
-pub(super) async fn look(ask: Ask<'_>, pods: &[Pod], since: Timestamp, bytes: u64, missing: &mut Missing) -> Vec<Log> {
+pub(super) async fn look(
+    ask: ApiSession<'_>,
+    pods: &[Pod],
+    since: Timestamp,
+    bytes: u64,
+    missing: &mut SnapshotGaps,
+) -> Vec<Log> {
     let mut wanted = plan(pods, since);
     if bytes == 0 || wanted.is_empty() {
         return Vec::new();
@@ -69,14 +75,18 @@ pub(super) async fn look(ask: Ask<'_>, pods: &[Pod], since: Timestamp, bytes: u6
 }
 
 /// Selects the logs to read, the most informative first. Pure.
-fn plan(pods: &[Pod], since: Timestamp) -> Vec<Wanted<'_>> {
+fn plan(pods: &[Pod], since: Timestamp) -> Vec<ContainerLogRequest<'_>> {
     let mut all = Vec::new();
     for pod in pods {
         let trouble = !pod.troubles.is_empty() || pod.containers.iter().any(|c| c.restarts > 0 || c.waiting.is_some());
         for container in pod.containers.iter().filter(|container| is_name(&container.name)) {
             let rank = (!find::is_engine(container), !trouble);
-            let log =
-                |previous| Wanted { namespace: &pod.namespace, pod: &pod.name, container: &container.name, previous };
+            let log = |previous| ContainerLogRequest {
+                namespace: &pod.namespace,
+                pod: &pod.name,
+                container: &container.name,
+                previous,
+            };
             let waits = container.waiting.is_some();
             // While a container waits, its current log is that of the previous run; one that never ran has none.
             if container.restarts > 0 && container.ended.as_ref().and_then(|e| e.at).is_none_or(|at| at >= since) {
@@ -92,7 +102,12 @@ fn plan(pods: &[Pod], since: Timestamp) -> Vec<Wanted<'_>> {
     all.into_iter().map(|(_, log)| log).collect()
 }
 
-async fn one(ask: Ask<'_>, wanted: &Wanted<'_>, since: Timestamp, share: u64) -> (Log, Option<Failure>) {
+async fn one(
+    ask: ApiSession<'_>,
+    wanted: &ContainerLogRequest<'_>,
+    since: Timestamp,
+    share: u64,
+) -> (Log, Option<Failure>) {
     let path = LOG.path("v1", Some(wanted.namespace));
     let start = (share / HEAD_SHARE).min(HEAD_BYTES);
     let rest = share - start;
@@ -116,7 +131,7 @@ async fn one(ask: Ask<'_>, wanted: &Wanted<'_>, since: Timestamp, share: u64) ->
             // A server may ignore the requested limit.
             if tail.received > limit.saturating_mul(2) { Err(Failure::TooLarge) } else { Ok(()) }
         };
-        result = ask.stream(&path, Query::Log(wanted.pod, &params), "get pods/log", take).await;
+        result = ask.stream(&path, ApiQuery::Log(wanted.pod, &params), "get pods/log", take).await;
         if result.is_err() || tail.received < limit {
             break;
         }
@@ -149,7 +164,7 @@ async fn one(ask: Ask<'_>, wanted: &Wanted<'_>, since: Timestamp, share: u64) ->
 }
 
 /// Reads the first bytes of a container's log.
-async fn head(ask: Ask<'_>, wanted: &Wanted<'_>, bytes: u64) -> Result<String, Failure> {
+async fn head(ask: ApiSession<'_>, wanted: &ContainerLogRequest<'_>, bytes: u64) -> Result<String, Failure> {
     let params = LogParams {
         container: Some(wanted.container.to_owned()),
         previous: wanted.previous,
@@ -163,7 +178,7 @@ async fn head(ask: Ask<'_>, wanted: &Wanted<'_>, bytes: u64) -> Result<String, F
         if head.len() as u64 > bytes.saturating_mul(2) { Err(Failure::TooLarge) } else { Ok(()) }
     };
     let path = LOG.path("v1", Some(wanted.namespace));
-    ask.stream(&path, Query::Log(wanted.pod, &params), "get pods/log", take).await?;
+    ask.stream(&path, ApiQuery::Log(wanted.pod, &params), "get pods/log", take).await?;
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
@@ -210,7 +225,9 @@ mod tests {
     use crate::kubernetes::{Container, Ended};
 
     fn names(pods: &[Pod]) -> Vec<String> {
-        let name = |w: &Wanted<'_>| format!("{}/{}{}", w.pod, w.container, if w.previous { " (previous)" } else { "" });
+        let name = |w: &ContainerLogRequest<'_>| {
+            format!("{}/{}{}", w.pod, w.container, if w.previous { " (previous)" } else { "" })
+        };
         plan(pods, Timestamp::UNIX_EPOCH).iter().map(name).collect()
     }
 

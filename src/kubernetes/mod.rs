@@ -7,11 +7,11 @@ mod events;
 mod find;
 mod kinds;
 mod logs;
-mod look;
 mod nodes;
 mod objects;
 mod permissions;
 mod pods;
+mod snapshot;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,21 +25,21 @@ use tokio::sync::Semaphore;
 use crate::logs::Log;
 pub use config::Config;
 pub use connect::KubernetesError;
-pub use kinds::{Kind, Verb, read};
-use look::Missing;
+pub use kinds::{ResourceKind, Verb, read};
 pub use permissions::Permissions;
+use snapshot::SnapshotGaps;
 
 /// The snapshot of a pool; parts that could not be read are in `missing`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Seen {
+pub struct ClusterSnapshot {
     /// The API server's version: `v1.34.2`.
     pub version: Option<String>,
     /// The pool's pods.
     pub pods: Vec<Pod>,
     /// The nodes of the pods.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<ClusterNode>,
     /// Events of the pods, their owners and nodes, oldest first.
-    pub events: Vec<Event>,
+    pub events: Vec<ClusterEvent>,
     /// Objects that own the pods or route to them: Deployment, LLMInferenceService, InferencePool, HTTPRoute, …
     pub objects: Vec<Object>,
     /// The containers' logs.
@@ -119,7 +119,7 @@ pub struct Ended {
 
 /// A node of the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Node {
+pub struct ClusterNode {
     /// The name.
     pub name: String,
     /// Kubelet, kernel, operating system, container runtime.
@@ -134,7 +134,7 @@ pub struct Node {
 
 /// An event.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Event {
+pub struct ClusterEvent {
     /// The time of the last occurrence.
     #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
@@ -165,7 +165,7 @@ pub struct Object {
 
 /// The request for a snapshot.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Wanted {
+pub struct SnapshotRequest {
     /// The pool's namespace; `None` searches the pods in all allowed namespaces.
     pub namespace: Option<String>,
     /// The pool's pods, including those that no longer exist.

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node as Raw, NodeCondition, Taint};
 
-use super::ask::{Ask, Failure};
+use super::ask::{ApiSession, Failure};
 use super::kinds::{NODE, is_name};
 use super::pods::because;
-use super::{Missing, Node, Pod};
+use super::{ClusterNode, Pod, SnapshotGaps};
 
 /// Maximum number of nodes.
 const NODES: usize = 100;
@@ -40,7 +40,7 @@ const TAINTS: [&str; 5] = [
 ];
 
 /// Reads the nodes of the pods.
-pub(super) async fn look(ask: Ask<'_>, pods: &[Pod], missing: &mut Missing) -> Vec<Node> {
+pub(super) async fn look(ask: ApiSession<'_>, pods: &[Pod], missing: &mut SnapshotGaps) -> Vec<ClusterNode> {
     let names: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.node.as_deref()).filter(|n| is_name(n)).collect();
     if names.len() > NODES {
         missing.note("nodes", format!("the pods run on {}; the first {NODES} are told", names.len()));
@@ -51,10 +51,10 @@ pub(super) async fn look(ask: Ask<'_>, pods: &[Pod], missing: &mut Missing) -> V
     for (name, answer) in join_all(asked).await {
         match answer {
             Ok(raw) => nodes.push(read(raw)),
-            Err(Failure::Absent) => nodes.push(Node {
+            Err(Failure::Absent) => nodes.push(ClusterNode {
                 name: name.to_owned(),
                 troubles: vec!["it is gone: the API does not know it any more".to_owned()],
-                ..Node::default()
+                ..ClusterNode::default()
             }),
             Err(failure @ Failure::Forbidden { .. }) => missing.note("nodes", failure.to_string()),
             Err(failure) => missing.note(format!("node {name}"), failure.to_string()),
@@ -63,7 +63,7 @@ pub(super) async fn look(ask: Ask<'_>, pods: &[Pod], missing: &mut Missing) -> V
     nodes
 }
 
-fn read(raw: Raw) -> Node {
+fn read(raw: Raw) -> ClusterNode {
     let (spec, status) = (raw.spec.unwrap_or_default(), raw.status.unwrap_or_default());
     let mut troubles = Vec::new();
     if spec.unschedulable == Some(true) {
@@ -81,7 +81,7 @@ fn read(raw: Raw) -> Node {
         ])
     });
     let labels = raw.metadata.labels.unwrap_or_default().into_iter();
-    Node {
+    ClusterNode {
         name: raw.metadata.name.unwrap_or_default(),
         versions: versions.unwrap_or_default(),
         labels: labels.filter(|(name, _)| LABELS.iter().any(|known| name.starts_with(known))).collect(),

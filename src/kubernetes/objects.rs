@@ -7,10 +7,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroupList, APIResourceLi
 use kube::api::ListParams;
 use serde_json::Value;
 
-use super::ask::{Ask, Failure, Query};
-use super::kinds::{Kind, OBJECTS, Verb, is_name};
+use super::ask::{ApiQuery, ApiSession, Failure};
+use super::kinds::{OBJECTS, ResourceKind, Verb, is_name};
 use super::pods::Owner;
-use super::{Missing, Object};
+use super::{Object, SnapshotGaps};
 
 /// Maximum number of owner levels; a pod of a Dynamo graph on Grove has five.
 const LEVELS: usize = 8;
@@ -49,7 +49,11 @@ impl Owners {
 }
 
 /// Reads owners level by level; an owner that may not be read counts as the top-level one.
-pub(super) async fn climb(ask: Ask<'_>, from: BTreeSet<Owner>, missing: &mut Missing) -> (Owners, Vec<Object>) {
+pub(super) async fn climb(
+    ask: ApiSession<'_>,
+    from: BTreeSet<Owner>,
+    missing: &mut SnapshotGaps,
+) -> (Owners, Vec<Object>) {
     let (mut owners, mut objects, mut level) = (Owners::default(), Vec::new(), from);
     for _ in 0..LEVELS {
         level.retain(|owner| !owners.above.contains_key(owner));
@@ -84,7 +88,7 @@ pub(super) async fn climb(ask: Ask<'_>, from: BTreeSet<Owner>, missing: &mut Mis
     (owners, objects)
 }
 
-async fn one(ask: Ask<'_>, owner: &Owner) -> Result<Option<Value>, Failure> {
+async fn one(ask: ApiSession<'_>, owner: &Owner) -> Result<Option<Value>, Failure> {
     let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
     let known = OBJECTS.iter().find(|kind| kind.group == group && kind.kind == owner.kind && kind.is(Verb::Get));
     match known {
@@ -96,7 +100,7 @@ async fn one(ask: Ask<'_>, owner: &Owner) -> Result<Option<Value>, Failure> {
 }
 
 /// Lists all objects of these namespaces that route to pods or scale them; kinds that the cluster lacks are skipped.
-pub(super) async fn list(ask: Ask<'_>, namespaces: &[String], missing: &mut Missing) -> Vec<Object> {
+pub(super) async fn list(ask: ApiSession<'_>, namespaces: &[String], missing: &mut SnapshotGaps) -> Vec<Object> {
     let mut kinds = Vec::new();
     for (kind, versions) in installed(ask, missing).await {
         match versions {
@@ -128,11 +132,14 @@ pub(super) async fn list(ask: Ask<'_>, namespaces: &[String], missing: &mut Miss
 }
 
 /// Returns each listed kind with the version that the server prefers; `None` if the cluster lacks it.
-async fn installed<'a>(ask: Ask<'_>, missing: &mut Missing) -> Vec<(&'a Kind, Result<Option<String>, Failure>)> {
+async fn installed<'a>(
+    ask: ApiSession<'_>,
+    missing: &mut SnapshotGaps,
+) -> Vec<(&'a ResourceKind, Result<Option<String>, Failure>)> {
     let listed = OBJECTS.iter().filter(|kind| kind.is(Verb::List));
-    let (fixed, open): (Vec<&Kind>, Vec<&Kind>) = listed.partition(|kind| kind.version.is_some());
+    let (fixed, open): (Vec<&ResourceKind>, Vec<&ResourceKind>) = listed.partition(|kind| kind.version.is_some());
     let mut found: Vec<_> = fixed.into_iter().map(|kind| (kind, Ok(kind.version.map(str::to_owned)))).collect();
-    let groups: APIGroupList = match ask.json("/apis", Query::List(&ListParams::default()), "get /apis").await {
+    let groups: APIGroupList = match ask.json("/apis", ApiQuery::List(&ListParams::default()), "get /apis").await {
         Ok(groups) => groups,
         Err(failure) => {
             missing.note("the list of APIs", failure.to_string());
@@ -151,7 +158,7 @@ async fn installed<'a>(ask: Ask<'_>, missing: &mut Missing) -> Vec<(&'a Kind, Re
     let asked = versions.into_iter().map(|(group, version)| async move {
         let what = format!("get /apis/{group}/{version}");
         let path = format!("/apis/{group}/{version}");
-        (group, version, ask.json::<APIResourceList>(&path, Query::List(&ListParams::default()), &what).await)
+        (group, version, ask.json::<APIResourceList>(&path, ApiQuery::List(&ListParams::default()), &what).await)
     });
     let answers = join_all(asked).await;
     for kind in open {
@@ -189,7 +196,7 @@ fn object(mut value: Value, api_version: &str, kind: &str, namespace: &str) -> O
 }
 
 /// Sorts and deduplicates objects, and drops those that exceed the limits.
-pub(super) fn bounded(mut objects: Vec<Object>, missing: &mut Missing) -> Vec<Object> {
+pub(super) fn bounded(mut objects: Vec<Object>, missing: &mut SnapshotGaps) -> Vec<Object> {
     let key = |object: &Object| (object.kind.clone(), object.namespace.clone(), object.name.clone());
     objects.sort_by_key(key);
     objects.dedup_by_key(|object| key(object));

@@ -6,8 +6,8 @@ use futures::stream::{self, StreamExt};
 use kube::api::{ListParams, LogParams};
 
 use super::Kubernetes;
-use super::ask::{Failure, Query};
-use super::kinds::{Kind, LOG, NODE, Verb, read};
+use super::ask::{ApiQuery, Failure};
+use super::kinds::{LOG, NODE, ResourceKind, Verb, read};
 
 /// The name of an object that does not exist: a user with the permission gets 404.
 const NOWHERE: &str = "llm-diagnose-doctor";
@@ -39,7 +39,7 @@ impl Kubernetes {
             true => vec![NAMESPACE],
             false => self.allowed.iter().map(String::as_str).take(NAMESPACES).collect(),
         };
-        let tries: Vec<(&Kind, Verb, Option<&str>)> = read()
+        let tries: Vec<(&ResourceKind, Verb, Option<&str>)> = read()
             .flat_map(|kind| kind.verbs.iter().map(move |verb| (kind, *verb)))
             .flat_map(|(kind, verb)| match *kind == NODE {
                 true => vec![(kind, verb, None)],
@@ -50,9 +50,9 @@ impl Kubernetes {
             let one = ListParams::default().limit(1);
             let last = LogParams { limit_bytes: Some(1), ..LogParams::default() };
             let query = match verb {
-                _ if *kind == LOG => Query::Log(NOWHERE, &last),
-                Verb::Get => Query::Get(NOWHERE),
-                Verb::List => Query::List(&one),
+                _ if *kind == LOG => ApiQuery::Log(NOWHERE, &last),
+                Verb::Get => ApiQuery::Get(NOWHERE),
+                Verb::List => ApiQuery::List(&one),
             };
             let what = format!("{} {}", verb.name(), kind.name());
             let path = kind.path(kind.version.unwrap_or(ANY_VERSION), namespace);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::moment::Moment;
+use super::moment::LogTime;
 
 /// Maximum shapes; beyond it the rarer half is dropped, except the first.
 const SHAPES: usize = 256;
@@ -23,7 +23,7 @@ const LEVEL_KEYS: [&str; 4] = ["\"level\"", "\"levelname\"", "\"severity\"", "\"
 
 /// Error lines that match no finding.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Unknown {
+pub struct UnclassifiedLine {
     /// Their number.
     pub count: u64,
     /// The most frequent lines and the first, in order of first occurrence.
@@ -56,7 +56,7 @@ pub(super) struct Errors {
 
 impl Errors {
     /// Processes the next line; it is not counted if a finding matches it (`known`).
-    pub(super) fn line(&mut self, line: &str, number: u64, at: Option<&Moment>, known: bool) {
+    pub(super) fn line(&mut self, line: &str, number: u64, at: Option<&LogTime>, known: bool) {
         let (level, body) = (is_error(line), body(line));
         let frame = body.starts_with(char::is_whitespace) || body.is_empty();
         if body.starts_with("Traceback (most recent call last)") {
@@ -74,7 +74,7 @@ impl Errors {
         self.told = level;
     }
 
-    fn add(&mut self, line: &str, body: &str, number: u64, at: Option<&Moment>) {
+    fn add(&mut self, line: &str, body: &str, number: u64, at: Option<&LogTime>) {
         self.count += 1;
         let shape = shape(body);
         if self.shapes.len() >= SHAPES && !self.shapes.contains_key(&shape) {
@@ -101,7 +101,7 @@ impl Errors {
         self.shapes.retain(|_, one| Some(rank(one)) < last || Some(one.line) == first);
     }
 
-    pub(super) fn told(self) -> Unknown {
+    pub(super) fn told(self) -> UnclassifiedLine {
         let mut lines: Vec<UnknownLine> = self.shapes.into_values().collect();
         let first = lines.iter().map(|one| one.line).min();
         lines.sort_by_key(|one| (std::cmp::Reverse(one.count), one.line));
@@ -111,7 +111,7 @@ impl Errors {
             rank <= QUOTED || Some(one.line) == first
         });
         lines.sort_by_key(|one| one.line);
-        Unknown { count: self.count, lines }
+        UnclassifiedLine { count: self.count, lines }
     }
 }
 
@@ -161,7 +161,7 @@ fn shape(body: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Unknown {
+    fn read(text: &str) -> UnclassifiedLine {
         let mut errors = Errors::default();
         text.lines().zip(1..).for_each(|(line, number)| errors.line(line, number, None, line.contains("known")));
         errors.told()

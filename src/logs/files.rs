@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 
-use super::{Log, Patterns, Told, stream};
+use super::{Log, NamedLogAnalysis, Patterns, stream};
 
 /// Maximum files read of one directory.
 const FILES_MOST: usize = 256;
@@ -84,7 +84,7 @@ pub fn stream<R: Read>(
     looked: &Metadata,
     patterns: &Patterns<'_>,
     watched: impl FnOnce(File) -> R,
-) -> Result<Told, String> {
+) -> Result<NamedLogAnalysis, String> {
     // Bytes appended in the meantime are not read.
     let file = watched(open(path, looked)?).take(looked.len());
     let read = match is_packed(path) {
@@ -92,7 +92,13 @@ pub fn stream<R: Read>(
         false => stream::read_text(patterns, file),
     };
     let (pod, container) = whose(path);
-    Ok(Told { name: name(path), pod, container, cut: false, report: read.map_err(|error| why(path, &error))? })
+    Ok(NamedLogAnalysis {
+        name: name(path),
+        pod,
+        container,
+        cut: false,
+        report: read.map_err(|error| why(path, &error))?,
+    })
 }
 
 /// Returns the metadata of a path if it is a regular file or a directory.

@@ -20,11 +20,11 @@ use serde::{Deserialize, Serialize};
 use crate::playbook::{Direction, LogFinding, LogNumbers, LogRank, pattern_matched};
 use crate::signal::Unit;
 use errors::Errors;
-pub use errors::{Unknown, UnknownLine};
+pub use errors::{UnclassifiedLine, UnknownLine};
 pub use log::{HEAD_BYTES, Log, joined};
-use moment::Moment;
+use moment::LogTime;
+use patterns::PatternMeaning;
 pub use patterns::Patterns;
-use patterns::Text;
 pub use start::Start;
 
 /// Maximum bytes of a line that are analysed; the rest of a longer line is ignored.
@@ -40,7 +40,7 @@ const UNTIMED: Duration = Duration::from_secs(1);
 
 /// The analysis of a log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Report {
+pub struct LogAnalysis {
     /// The engine that wrote it; `null` if no line was recognised.
     pub engine: Option<String>,
     /// Number of lines.
@@ -50,16 +50,16 @@ pub struct Report {
     /// The last timestamp, as written.
     pub to: Option<String>,
     /// The findings, in order of their first line.
-    pub findings: Vec<Found>,
+    pub findings: Vec<LogMatch>,
     /// Error lines that match no finding.
     #[serde(default)]
-    pub unknown: Unknown,
+    pub unknown: UnclassifiedLine,
     /// The id of the first finding with the rank root.
     pub first_root: Option<String>,
     /// Numbers from periodic lines.
-    pub statistics: Vec<Numbers>,
+    pub statistics: Vec<LogNumbers>,
     /// Numbers from start-up lines.
-    pub startup: Vec<Numbers>,
+    pub startup: Vec<LogNumbers>,
     /// The engine's configuration.
     #[serde(default)]
     pub start: Start,
@@ -67,7 +67,7 @@ pub struct Report {
 
 /// The analysis of one of several logs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Told {
+pub struct NamedLogAnalysis {
     /// The file's name.
     pub name: String,
     /// The pod, if known from the name.
@@ -78,19 +78,19 @@ pub struct Told {
     pub cut: bool,
     /// The analysis.
     #[serde(flatten)]
-    pub report: Report,
+    pub report: LogAnalysis,
 }
 
 /// Returns the log with the earliest root error; logs without timestamps come last.
-pub fn first(logs: &[Told]) -> Option<&Told> {
-    let began = |log: &Told| log.report.root().map(|root| (root.at.is_none(), root.at));
+pub fn first(logs: &[NamedLogAnalysis]) -> Option<&NamedLogAnalysis> {
+    let began = |log: &NamedLogAnalysis| log.report.root().map(|root| (root.at.is_none(), root.at));
     let rooted = logs.iter().filter_map(|log| Some((began(log)?, log)));
     rooted.min_by_key(|(began, _)| *began).map(|(_, log)| log)
 }
 
 /// A finding with its occurrences.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Found {
+pub struct LogMatch {
     /// Its id in `logs/<engine>.yaml`.
     pub id: String,
     /// The title, as a clause.
@@ -130,7 +130,7 @@ pub struct Found {
 
 /// The summary of a number over the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Numbers {
+pub struct LogNumbers {
     /// The name of a signal, or a name of its own.
     pub name: String,
     /// The title.
@@ -151,14 +151,14 @@ pub struct Numbers {
 
 /// A line-by-line analyser of a log.
 #[derive(Debug)]
-pub struct Reader<'a> {
+pub struct LogReader<'a> {
     patterns: &'a Patterns<'a>,
     within: Option<[Timestamp; 2]>,
-    now: Option<Moment>,
+    now: Option<LogTime>,
     seen: BTreeMap<&'a str, u64>,
     lines: u64,
-    from: Option<Moment>,
-    to: Option<Moment>,
+    from: Option<LogTime>,
+    to: Option<LogTime>,
     found: BTreeMap<(&'a str, &'a str), Tally<'a>>,
     numbers: BTreeMap<(&'a str, bool, &'a str), Series<'a>>,
     starts: BTreeMap<&'a str, Start>,
@@ -170,8 +170,8 @@ struct Tally<'a> {
     finding: &'a LogFinding,
     count: u64,
     line: u64,
-    first: Option<Moment>,
-    last: Option<Moment>,
+    first: Option<LogTime>,
+    last: Option<LogTime>,
     text: String,
     lately: VecDeque<Timestamp>,
     most_together: u64,
@@ -189,7 +189,7 @@ struct Series<'a> {
     every: u64,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> LogReader<'a> {
     /// Creates a reader; the engine is recognised among the files of the patterns.
     pub fn new(patterns: &'a Patterns<'a>) -> Self {
         Self {
@@ -215,7 +215,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a whole log.
-    pub fn text(mut self, text: &str) -> Report {
+    pub fn text(mut self, text: &str) -> LogAnalysis {
         text.lines().for_each(|line| self.line(line));
         self.finish()
     }
@@ -243,11 +243,11 @@ impl<'a> Reader<'a> {
         let (mut lower, mut best) = (None, BTreeMap::<&str, (usize, &LogFinding)>::new());
         for (of, text) in self.patterns.of(line) {
             match text {
-                Text::Known(known) if line.contains(known) => *self.seen.entry(of).or_default() += 1,
-                Text::Statistics(numbers) if counts => self.add_numbers(of, false, numbers, line),
-                Text::Startup(numbers) => self.add_numbers(of, true, numbers, line),
-                Text::Fact(fact) => self.starts.entry(of).or_default().read(fact, line),
-                Text::Finding(finding, pattern) if counts => {
+                PatternMeaning::Known(known) if line.contains(known) => *self.seen.entry(of).or_default() += 1,
+                PatternMeaning::Statistics(numbers) if counts => self.add_numbers(of, false, numbers, line),
+                PatternMeaning::Startup(numbers) => self.add_numbers(of, true, numbers, line),
+                PatternMeaning::Fact(fact) => self.starts.entry(of).or_default().read(fact, line),
+                PatternMeaning::Finding(finding, pattern) if counts => {
                     let lower = lower.get_or_insert_with(|| line.to_ascii_lowercase());
                     // The longest pattern is the most specific; of equal ones the last wins.
                     if let Some(length) = pattern_matched(pattern, lower)
@@ -256,7 +256,7 @@ impl<'a> Reader<'a> {
                         best.insert(of, (length, finding));
                     }
                 }
-                Text::Known(_) | Text::Statistics(_) | Text::Finding(..) => {}
+                PatternMeaning::Known(_) | PatternMeaning::Statistics(_) | PatternMeaning::Finding(..) => {}
             }
         }
         let (number, explained) = (self.lines, !best.is_empty());
@@ -278,7 +278,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the analysis.
-    pub fn finish(mut self) -> Report {
+    pub fn finish(mut self) -> LogAnalysis {
         // Lines that identify an engine decide; engines share other texts such as "CUDA out of memory".
         let anywhere: BTreeSet<&str> =
             self.patterns.files.iter().filter(|f| f.anywhere).map(|f| f.logs.as_str()).collect();
@@ -287,14 +287,14 @@ impl<'a> Reader<'a> {
         let started = |(of, start): (&&'a str, &Start)| (*start != Start::default()).then_some(*of);
         let engine = engine.or_else(|| self.starts.iter().find_map(started));
         let own = |of: &str| Some(of) == engine || anywhere.contains(of);
-        let mut findings: Vec<Found> =
+        let mut findings: Vec<LogMatch> =
             self.found.into_iter().filter(|((of, _), _)| own(of)).map(|(_, tally)| tally.found()).collect();
         findings.sort_by_key(|found| found.line);
-        let shown = |moment: Option<Moment>| moment.map(|m| m.text);
-        let told = |wanted: bool| -> Vec<Numbers> {
+        let shown = |moment: Option<LogTime>| moment.map(|m| m.text);
+        let told = |wanted: bool| -> Vec<LogNumbers> {
             let of_engine =
                 self.numbers.iter().filter(|((of, startup, _), _)| Some(*of) == engine && *startup == wanted);
-            let mut numbers: Vec<Numbers> = of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
+            let mut numbers: Vec<LogNumbers> = of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
             // Ordered as in the data, and within a line as the engine writes them.
             let file = self.patterns.files.iter().find(|file| Some(file.logs.as_str()) == engine);
             let listed = file.into_iter().flat_map(|file| if wanted { &file.startup } else { &file.statistics });
@@ -302,7 +302,7 @@ impl<'a> Reader<'a> {
             numbers.sort_by_key(|told| order.iter().position(|name| *name == told.name));
             numbers
         };
-        Report {
+        LogAnalysis {
             start: engine.and_then(|engine| self.starts.remove(engine)).unwrap_or_default(),
             first_root: findings.iter().find(|f| f.rank == LogRank::Root).map(|f| f.id.clone()),
             statistics: told(false),
@@ -317,9 +317,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Report {
+impl LogAnalysis {
     /// Returns the first finding with the rank root.
-    pub fn root(&self) -> Option<&Found> {
+    pub fn root(&self) -> Option<&LogMatch> {
         self.findings.iter().find(|found| found.rank == LogRank::Root)
     }
 
@@ -330,13 +330,13 @@ impl Report {
 }
 
 impl<'a> Tally<'a> {
-    fn new(finding: &'a LogFinding, line: u64, first: Option<Moment>, text: &str) -> Self {
+    fn new(finding: &'a LogFinding, line: u64, first: Option<LogTime>, text: &str) -> Self {
         let shown: String = text.chars().filter(|c| !c.is_control()).take(SHOWN_CHARS).collect();
         let lately = VecDeque::new();
         Self { finding, count: 0, line, first, last: None, text: shown, lately, most_together: 0 }
     }
 
-    fn add(&mut self, at: Option<Moment>, number: u64) {
+    fn add(&mut self, at: Option<LogTime>, number: u64) {
         self.count += 1;
         // A line without a timestamp gets a time from its line number.
         let untimed = || Timestamp::from_second(i64::try_from(number * UNTIMED.as_secs()).unwrap_or(i64::MAX));
@@ -353,10 +353,10 @@ impl<'a> Tally<'a> {
         self.last = at;
     }
 
-    fn found(self) -> Found {
+    fn found(self) -> LogMatch {
         let finding = self.finding;
         let harmless = self.most_together <= finding.harmless_up_to;
-        Found {
+        LogMatch {
             id: finding.id.clone(),
             title: finding.title.clone(),
             meaning: finding.meaning.clone(),
@@ -400,10 +400,10 @@ impl<'a> Series<'a> {
         self.last = value;
     }
 
-    fn numbers(&self, name: &str) -> Numbers {
+    fn numbers(&self, name: &str) -> LogNumbers {
         let mut sorted = self.kept.clone();
         sorted.sort_by(f64::total_cmp);
-        Numbers {
+        LogNumbers {
             name: name.to_owned(),
             title: self.title.to_owned(),
             unit: self.unit,

@@ -6,7 +6,7 @@ use jiff::tz::{Offset, TimeZone};
 
 /// The time of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct LogTime {
     /// The text as written.
     pub(super) text: String,
     /// The parsed time. Without a zone it counts as UTC, the usual zone of containers; without a year, the year
@@ -21,7 +21,7 @@ const WITHIN: usize = 120;
 const SOME_YEAR: i16 = 2000;
 
 /// Returns the first time in a line: `2026-11-20T03:02:11.123Z`, `2026-11-20 03:02:11+0100`, `11-20 03:02:11`.
-pub(super) fn of(line: &str, near: Option<Timestamp>) -> Option<Moment> {
+pub(super) fn of(line: &str, near: Option<Timestamp>) -> Option<LogTime> {
     let bytes = line.as_bytes();
     let digit = |i: usize| bytes.get(i).is_some_and(u8::is_ascii_digit);
     // Matches hh:mm:ss; a date must precede it.
@@ -52,7 +52,7 @@ pub(super) fn of(line: &str, near: Option<Timestamp>) -> Option<Moment> {
             possible.filter_map(at).min_by_key(|at| at.as_second().abs_diff(near.as_second()))
         }
     };
-    Some(Moment { text, at })
+    Some(LogTime { text, at })
 }
 
 /// Returns the zone after seconds and fraction: `.123Z`, `,5+01:00`, `-0530`; UTC if there is none.

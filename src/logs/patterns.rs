@@ -14,12 +14,12 @@ pub struct Patterns<'a> {
     pub(super) files: Vec<&'a LogFile>,
     /// The compiled set; `None` if it is too large, and each pattern is then searched by itself.
     set: Option<RegexSet>,
-    texts: Vec<(&'a str, Text<'a>)>,
+    texts: Vec<(&'a str, PatternMeaning<'a>)>,
 }
 
 /// The meaning of a text that may be in a line.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Text<'a> {
+pub(super) enum PatternMeaning<'a> {
     /// Identifies the engine that wrote the log.
     Known(&'a str),
     /// Periodic numbers.
@@ -38,15 +38,16 @@ impl<'a> Patterns<'a> {
         let files: Vec<&LogFile> = files.into_iter().collect();
         let (mut texts, mut parts) = (Vec::new(), Vec::new());
         for file in &files {
-            let known = file.known_by.iter().map(|text| (text.as_str(), Text::Known(text)));
-            let statistics = file.statistics.iter().map(|numbers| (numbers.mark.as_str(), Text::Statistics(numbers)));
-            let startup = file.startup.iter().map(|numbers| (numbers.mark.as_str(), Text::Startup(numbers)));
-            let facts = file.facts.iter().map(|fact| (fact.mark.as_str(), Text::Fact(fact)));
+            let known = file.known_by.iter().map(|text| (text.as_str(), PatternMeaning::Known(text)));
+            let statistics =
+                file.statistics.iter().map(|numbers| (numbers.mark.as_str(), PatternMeaning::Statistics(numbers)));
+            let startup = file.startup.iter().map(|numbers| (numbers.mark.as_str(), PatternMeaning::Startup(numbers)));
+            let facts = file.facts.iter().map(|fact| (fact.mark.as_str(), PatternMeaning::Fact(fact)));
             let findings = file.findings.iter().flat_map(|finding| {
                 let part = |pattern: &'a String| {
                     // The longest part is the most selective.
                     let longest = pattern.split('*').map(str::trim).max_by_key(|part| part.len())?;
-                    (!longest.is_empty()).then_some((longest, Text::Finding(finding, pattern)))
+                    (!longest.is_empty()).then_some((longest, PatternMeaning::Finding(finding, pattern)))
                 };
                 finding.lines.iter().filter_map(part)
             });
@@ -63,7 +64,7 @@ impl<'a> Patterns<'a> {
     }
 
     /// Returns the candidate texts of a line, each with its engine, in the order of the data.
-    pub(super) fn of(&self, line: &str) -> Vec<(&'a str, Text<'a>)> {
+    pub(super) fn of(&self, line: &str) -> Vec<(&'a str, PatternMeaning<'a>)> {
         match &self.set {
             Some(set) => set.matches(line).into_iter().filter_map(|i| self.texts.get(i).copied()).collect(),
             None => self.texts.clone(),

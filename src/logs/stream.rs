@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
 
-use super::{LINE_BYTES, Patterns, Reader, Report};
+use super::{LINE_BYTES, LogAnalysis, LogReader, Patterns};
 
 /// Bytes per read.
 const CHUNK: usize = 64 << 10;
@@ -16,8 +16,8 @@ const LOOKED_AT: usize = 8 << 10;
 ///
 /// # Errors
 /// If the source cannot be read to its end.
-pub fn read(patterns: &Patterns<'_>, source: impl Read) -> Result<Report> {
-    let mut reader = Reader::new(patterns);
+pub fn read(patterns: &Patterns<'_>, source: impl Read) -> Result<LogAnalysis> {
+    let mut reader = LogReader::new(patterns);
     lines(source, |line| reader.line(line))?;
     Ok(reader.finish())
 }
@@ -26,7 +26,7 @@ pub fn read(patterns: &Patterns<'_>, source: impl Read) -> Result<Report> {
 ///
 /// # Errors
 /// As [`read`]; [`ErrorKind::Unsupported`] if it is not text.
-pub fn read_text(patterns: &Patterns<'_>, source: impl Read) -> Result<Report> {
+pub fn read_text(patterns: &Patterns<'_>, source: impl Read) -> Result<LogAnalysis> {
     let mut source = BufReader::with_capacity(CHUNK, source);
     if source.fill_buf()?.iter().take(LOOKED_AT).any(|byte| *byte == 0) {
         return Err(Error::from(ErrorKind::Unsupported));
@@ -111,7 +111,7 @@ mod tests {
             _ => "y".repeat(if n == 4_003 { 1 << 20 } else { 7 }) + "\n",
         };
         let mut source = Endless { make, next: 0, lines: 24_000, rest: Vec::new(), most: 0 };
-        let mut reader = Reader::new(&patterns);
+        let mut reader = LogReader::new(&patterns);
         let mut longest = 0;
         lines(&mut source, |line| {
             longest = longest.max(line.len());

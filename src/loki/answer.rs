@@ -26,13 +26,13 @@ pub(super) struct Entry {
 
 /// The lines with one set of labels; newest first, as Loki returns them.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct LogStream {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) entries: Vec<Entry>,
 }
 
 /// Parses an answer.
-pub(super) fn read(body: &[u8]) -> Result<Vec<Stream>, LokiError> {
+pub(super) fn read(body: &[u8]) -> Result<Vec<LogStream>, LokiError> {
     #[derive(Deserialize)]
     struct Answer {
         data: Data,
@@ -63,7 +63,7 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<Stream>, LokiError> {
             Err(_) => Err(LokiError::NotLoki(format!("`{}` is no time in nanoseconds", line.0))),
         };
         let entries = told.values.into_iter().map(entry).collect::<Result<_, _>>()?;
-        Ok(Stream { labels: told.stream, entries })
+        Ok(LogStream { labels: told.stream, entries })
     };
     answer.data.result.into_iter().map(stream).collect()
 }
@@ -82,7 +82,7 @@ impl Gathered {
     }
 
     /// Adds a page without the `known` lines, which the page before contained too.
-    pub(super) fn add(&mut self, page: Vec<Stream>, pod: &str, known: &BTreeSet<Entry>) {
+    pub(super) fn add(&mut self, page: Vec<LogStream>, pod: &str, known: &BTreeSet<Entry>) {
         for stream in page {
             let pod = stream.labels.get(pod).cloned();
             let container = CONTAINER.iter().find_map(|label| stream.labels.get(*label)).cloned();
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_youngest_lines_stay_when_there_are_too_many_and_the_log_says_that_it_is_cut() {
-        let stream = |pod: &str, times: &[i64]| Stream {
+        let stream = |pod: &str, times: &[i64]| LogStream {
             labels: [("pod".to_owned(), pod.to_owned())].into(),
             entries: times.iter().map(|at| Entry { at: *at, line: format!("line {at}") }).collect(),
         };

@@ -8,8 +8,8 @@ use ulid::Ulid;
 use super::{Lane, Notifier, pause};
 use crate::clock;
 use crate::render::SlackMessage;
-use crate::slack::{Destination, Mark, Posted, Slack, SlackError};
-use crate::store::Look;
+use crate::slack::{Destination, MessageMark, Posted, Slack, SlackError};
+use crate::store::DuplicateCheck;
 
 /// Tries of an answer.
 const MOST_TRIES: u32 = 6;
@@ -18,7 +18,7 @@ pub const ANSWER_WITHIN: Duration = Duration::from_secs(45);
 
 /// The way of sending an answer.
 #[derive(Debug, Clone, Copy)]
-pub enum Answer<'a> {
+pub enum DeliveryAnswer<'a> {
     /// A message that everybody in the channel sees.
     Post(Destination<'a>),
     /// An edit of an existing message.
@@ -29,7 +29,7 @@ pub enum Answer<'a> {
     Respond(&'a str, bool),
 }
 
-impl Answer<'_> {
+impl DeliveryAnswer<'_> {
     fn lane(self) -> Option<Lane> {
         match self {
             Self::Post(to) => Some(Lane::Post(to.channel.to_owned())),
@@ -48,7 +48,7 @@ impl Notifier {
     pub async fn answer(
         &self,
         slack: &Slack,
-        how: Answer<'_>,
+        how: DeliveryAnswer<'_>,
         message: &SlackMessage,
     ) -> Result<Option<Posted>, SlackError> {
         let answered = self.answer_within(slack, how, message).await;
@@ -63,7 +63,7 @@ impl Notifier {
     pub async fn progress(
         &self,
         slack: &Slack,
-        how: Answer<'_>,
+        how: DeliveryAnswer<'_>,
         message: &SlackMessage,
     ) -> Result<Option<Posted>, SlackError> {
         let lane = how.lane().map(|lane| if lane == Lane::Favoured { Lane::Ordinary } else { lane });
@@ -71,7 +71,7 @@ impl Notifier {
             let limited = |open: Instant| SlackError::RateLimited(open.saturating_duration_since(Instant::now()));
             self.rates.enter(lane).map_err(limited)?;
         }
-        let told = say(slack, how, message, &Mark::new(&Ulid::generate().to_string())).await;
+        let told = say(slack, how, message, &MessageMark::new(&Ulid::generate().to_string())).await;
         if let (Err(SlackError::RateLimited(wait)), Some(lane)) = (&told, &lane) {
             self.rates.close(lane, *wait);
         }
@@ -81,11 +81,11 @@ impl Notifier {
     async fn answer_within(
         &self,
         slack: &Slack,
-        how: Answer<'_>,
+        how: DeliveryAnswer<'_>,
         message: &SlackMessage,
     ) -> Result<Option<Posted>, SlackError> {
         let until = Instant::now() + ANSWER_WITHIN;
-        let (mark, began) = (Mark::new(&Ulid::generate().to_string()), clock::now());
+        let (mark, began) = (MessageMark::new(&Ulid::generate().to_string()), clock::now());
         let mut tries = 0;
         loop {
             let answered = async {
@@ -113,7 +113,7 @@ impl Notifier {
             }
             warn!(%error, try = tries, "cannot answer in Slack: trying again");
             tokio::time::sleep(wait).await;
-            if let Answer::Post(to) = how
+            if let DeliveryAnswer::Post(to) = how
                 && error.is_unknown()
                 && let Some(posted) = self.said_already(slack, to, &mark, began).await
             {
@@ -138,10 +138,10 @@ impl Notifier {
         &self,
         slack: &Slack,
         to: Destination<'_>,
-        mark: &Mark,
+        mark: &MessageMark,
         since: jiff::Timestamp,
     ) -> Option<Posted> {
-        let look = Look {
+        let look = DuplicateCheck {
             subject: mark.id.clone(),
             channel: to.channel.to_owned(),
             thread: to.thread.map(str::to_owned),
@@ -156,14 +156,14 @@ impl Notifier {
 
 async fn say(
     slack: &Slack,
-    how: Answer<'_>,
+    how: DeliveryAnswer<'_>,
     message: &SlackMessage,
-    mark: &Mark,
+    mark: &MessageMark,
 ) -> Result<Option<Posted>, SlackError> {
     match how {
-        Answer::Post(to) => slack.post(to, message, mark).await.map(Some),
-        Answer::Edit(at) => slack.update(at, message).await.map(Some),
-        Answer::Ephemeral(to, user) => slack.post_ephemeral(to, user, message).await.map(|()| None),
-        Answer::Respond(url, in_channel) => slack.respond(url, message, false, in_channel).await.map(|()| None),
+        DeliveryAnswer::Post(to) => slack.post(to, message, mark).await.map(Some),
+        DeliveryAnswer::Edit(at) => slack.update(at, message).await.map(Some),
+        DeliveryAnswer::Ephemeral(to, user) => slack.post_ephemeral(to, user, message).await.map(|()| None),
+        DeliveryAnswer::Respond(url, in_channel) => slack.respond(url, message, false, in_channel).await.map(|()| None),
     }
 }

@@ -7,13 +7,16 @@ use jiff::Timestamp;
 use tracing::{error, info, warn};
 
 use super::refused::pause_refused;
-use super::seek::Sought;
+use super::seek::SearchOutcome;
 use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, calling, pause};
 use crate::clock;
 use crate::diagnose::Scope;
-use crate::render::{self, DigestEntry, DigestView, Told, Words};
+use crate::render::{self, DigestEntry, DigestView, Phrases, ThreadState};
 use crate::slack::{Slack, SlackError};
-use crate::store::{Called, Digest, Held, Incident, Look, Mention, Place, Spoken, StoreError};
+use crate::store::{
+    CalledPeople, Digest, DigestContent, DigestedDelivery, DuplicateCheck, Incident, Mention, PostponeReason,
+    StoreError,
+};
 
 /// The shortest time between two edits of a digest: a storm would use up the workspace's limit for edits.
 const BETWEEN_EDITS: Duration = Duration::from_secs(5);
@@ -34,15 +37,15 @@ fn pool(incident: &Incident) -> String {
 }
 
 /// The places of incidents' messages, by incident id.
-type Places = BTreeMap<String, Place>;
+type Places = BTreeMap<String, DigestedDelivery>;
 
 /// Returns the users and groups already mentioned for an incident.
-fn called<'a>(incident: &Incident, places: &'a Places) -> Option<&'a Called> {
+fn called<'a>(incident: &Incident, places: &'a Places) -> Option<&'a CalledPeople> {
     places.get(&incident.id).and_then(|place| place.called.as_ref())
 }
 
 /// Joins the first few names and the number of the others.
-fn named<'a>(pools: impl ExactSizeIterator<Item = &'a String>, words: &Words) -> String {
+fn named<'a>(pools: impl ExactSizeIterator<Item = &'a String>, words: &Phrases) -> String {
     let more = pools.len().saturating_sub(NAMED);
     let mut names: Vec<String> = pools.take(NAMED).cloned().collect();
     if more > 0 {
@@ -58,7 +61,7 @@ fn calls<'a, 'b>(
     places: &Places,
     whom: impl Fn(&'a Incident) -> Vec<&'b str>,
 ) -> BTreeMap<&'b str, BTreeMap<String, &'a Incident>> {
-    let mut before: BTreeMap<String, Vec<&Called>> = BTreeMap::new();
+    let mut before: BTreeMap<String, Vec<&CalledPeople>> = BTreeMap::new();
     for incident in incidents {
         before.entry(pool(incident)).or_default().extend(called(incident, places));
     }
@@ -109,7 +112,7 @@ impl Notifier {
             }
         };
         let shown: Vec<&str> = shown.into_iter().collect();
-        let mark = calling(&digest.id, &shown, &Called::default().and(&shown));
+        let mark = calling(&digest.id, &shown, &CalledPeople::default().and(&shown));
         let to = To::of(&digest.channel, digest.posted.as_ref(), mark);
         let (answer, took) = self.send(slack, to, &message, &shown).await;
         let now = self.store.now();
@@ -134,7 +137,7 @@ impl Notifier {
         }
         // The digest covers all its incidents, so their mentions count as made.
         for incident in incidents.iter().filter(|incident| incident.open && incident.critical) {
-            let Some(Place { channel, called: before, .. }) = places.get(&incident.id) else { continue };
+            let Some(DigestedDelivery { channel, called: before, .. }) = places.get(&incident.id) else { continue };
             let whom = whom(incident);
             if before.as_ref().is_none_or(|called| whom.iter().any(|id| !called.includes(id))) {
                 let called = before.clone().unwrap_or_default().and(&whom);
@@ -150,14 +153,19 @@ impl Notifier {
     }
 
     /// Reports changes in the thread of a digest with a single incident, as under the incident's own message.
-    async fn tell_alone(&self, one: &Incident, place: Option<&Place>, now: Timestamp) -> Result<(), StoreError> {
+    async fn tell_alone(
+        &self,
+        one: &Incident,
+        place: Option<&DigestedDelivery>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let Some(place) = place else { return Ok(()) };
-        let knows = Told::of(&self.view(one));
+        let knows = ThreadState::of(&self.view(one));
         match &place.told {
             Some(told) => self.queue_changes(&one.id, &place.channel, told, &knows, now).await,
             None => {
                 let told = serde_json::to_string(&knows).unwrap_or_default();
-                self.store.told(&one.id, &place.channel, &told).await
+                self.store.save_thread_state(&one.id, &place.channel, &told).await
             }
         }
     }
@@ -172,19 +180,19 @@ impl Notifier {
     /// exist.
     async fn may_post_digest(&self, slack: &Slack, digest: &Digest, since: Timestamp) -> Result<bool, StoreError> {
         let (subject, channel) = (digest.id.clone(), digest.channel.clone());
-        let look = Look { subject, channel, thread: None, since, looks: 0 };
+        let look = DuplicateCheck { subject, channel, thread: None, since, looks: 0 };
         match self.seek(slack, &look).await? {
-            Sought::Missing => Ok(true),
-            Sought::Stands => Ok(false),
-            Sought::Later(due, why) => {
+            SearchOutcome::Missing => Ok(true),
+            SearchOutcome::Stands => Ok(false),
+            SearchOutcome::Later(due, why) => {
                 self.metrics.delivery("digest", "retried", None);
-                self.store.digest_postponed(digest, due, Held::Unknown, &why).await?;
+                self.store.digest_postponed(digest, due, PostponeReason::Unknown, &why).await?;
                 Ok(false)
             }
         }
     }
 
-    fn digest_view(&self, digest: &Digest, spoken: &Spoken) -> DigestView {
+    fn digest_view(&self, digest: &Digest, spoken: &DigestContent) -> DigestView {
         DigestView {
             id: digest.id.clone(),
             topic: digest.topic.clone(),
@@ -199,7 +207,7 @@ impl Notifier {
         &self,
         slack: &Slack,
         digest: &Digest,
-        spoken: &Spoken,
+        spoken: &DigestContent,
         error: &SlackError,
         took: Duration,
         now: Timestamp,
@@ -211,7 +219,7 @@ impl Notifier {
             self.rates.close(&lane, *wait);
             self.metrics.rate_limit_wait("slack");
             count("rate_limited");
-            return self.store.digest_postponed(digest, clock::after(now, *wait), Held::Failed, &note).await;
+            return self.store.digest_postponed(digest, clock::after(now, *wait), PostponeReason::Failed, &note).await;
         }
         let more = digest.tries + 1 < MOST_TRIES || spoken.incidents.iter().any(|incident| incident.open);
         if error.is_gone()
@@ -240,7 +248,7 @@ impl Notifier {
             count(if refused { "refused" } else { "retried" });
             warn!(digest.id = digest.id, try = digest.tries + 1, reason = note, "cannot deliver a digest: trying again");
             let pause = if refused { pause_refused(digest.tries) } else { pause(digest.tries) };
-            let held = Held::failed(digest.posted.is_none() && error.is_unknown());
+            let held = PostponeReason::failed(digest.posted.is_none() && error.is_unknown());
             return self.store.digest_postponed(digest, clock::after(now, pause), held, &note).await;
         }
         count("failed");

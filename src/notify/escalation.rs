@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::Notifier;
 use crate::clock;
-use crate::render::{Act, Line, Message, Part, Span, Tone};
+use crate::render::{Act, Line, Message, MessagePart, TextSpan, Tone};
 use crate::store::{AuditEntry, AuditResult, Post, PostKind, StoreError};
 
 /// The oldest escalation whose result is still looked up: posts are given up, found or retried within days.
@@ -52,10 +52,10 @@ impl Notifier {
             (Callee::Pager(target) | Callee::Person(target), Err(error)) => (target, error),
         };
         let result = if result.is_ok() { AuditResult::Done } else { AuditResult::Failed };
-        let who = [("who", Span::User(begun.who.clone()).into())];
+        let who = [("who", TextSpan::User(begun.who.clone()).into())];
         let entry = AuditEntry { target: target.to_owned(), result, detail: detail.to_owned(), ..begun };
         let post = said.map(|headline| {
-            let parts = vec![Part::Note(self.words.line("escalation-asked", &who))];
+            let parts = vec![MessagePart::Note(self.words.line("escalation-asked", &who))];
             Message { tone: Tone::Unknown, headline, parts }
         });
         let is_news = self.store.end_escalation(&entry, post.as_ref(), now).await?;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tracing::{error, info, warn};
 
-use super::seek::Sought;
+use super::seek::SearchOutcome;
 use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, calling, pause};
 use crate::clock;
-use crate::render::{self, Commands, Told};
-use crate::slack::{Mark, Slack, SlackError};
-use crate::store::{Delivery, Held, Incident, Look, Mention, Said, Sink, StoreError};
+use crate::render::{self, Commands, ThreadState};
+use crate::slack::{MessageMark, Slack, SlackError};
+use crate::store::{Delivery, DuplicateCheck, Incident, Mention, MessageEffects, PostponeReason, Sink, StoreError};
 
 impl Notifier {
     pub(super) async fn deliver_message(&self, delivery: &Delivery) -> Result<(), StoreError> {
@@ -23,7 +23,7 @@ impl Notifier {
                 );
                 self.metrics.delivery("console", "posted", None);
                 let place = ("stdout".to_owned(), "-".to_owned());
-                let said = Said::default();
+                let said = MessageEffects::default();
                 self.store.delivered(delivery, Some(&place), incident.revision, &said, self.store.now()).await
             }
             (Sink::Pager, _) => self.to_pager(delivery, &incident, &self.message(&incident)).await,
@@ -53,9 +53,9 @@ impl Notifier {
         let mention = Mention { since, called: delivery.called.and(&calls) };
         // Edits keep the mentions, which would otherwise disappear from the message.
         let shown = if first { &calls } else { &called };
-        let knows = Told::of(&self.view(incident));
+        let knows = ThreadState::of(&self.view(incident));
         let told = serde_json::to_string(&knows).ok();
-        let mark = Mark { told: told.clone(), ..calling(&incident.id, &calls, &mention.called) };
+        let mark = MessageMark { told: told.clone(), ..calling(&incident.id, &calls, &mention.called) };
         let to = To::of(&delivery.channel, delivery.posted.as_ref(), mark);
         let (answer, took) = self.send(slack, to, &self.message(incident), shown).await;
         let now = self.store.now();
@@ -69,7 +69,7 @@ impl Notifier {
         let done = if first { "posted" } else { "updated" };
         self.metrics.delivery("slack", done, Some(took));
         info!(incident.id = delivery.incident, channel = posted.channel, "{done} the incident's message");
-        let said = Said { mention: (first && !calls.is_empty()).then(|| mention.clone()), told };
+        let said = MessageEffects { mention: (first && !calls.is_empty()).then(|| mention.clone()), told };
         let place = (posted.channel, posted.ts);
         self.store.delivered(delivery, Some(&place), incident.revision, &said, now).await?;
         if !first {
@@ -87,10 +87,10 @@ impl Notifier {
         incident: &str,
         channel: &str,
         told: &str,
-        knows: &Told,
+        knows: &ThreadState,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let told: Option<Told> = serde_json::from_str(told).ok();
+        let told: Option<ThreadState> = serde_json::from_str(told).ok();
         match told.and_then(|told| render::changes(&told, knows, &self.words)) {
             Some(_) => self.store.queue_change(incident, channel, now).await,
             None => Ok(()),
@@ -114,7 +114,7 @@ impl Notifier {
     /// Returns true if a message whose first post has an unknown result is to be posted again: only if it does not
     /// exist.
     async fn may_post_message(&self, slack: &Slack, delivery: &Delivery, since: Timestamp) -> Result<bool, StoreError> {
-        let look = Look {
+        let look = DuplicateCheck {
             subject: delivery.incident.clone(),
             channel: delivery.channel.clone(),
             thread: None,
@@ -122,11 +122,11 @@ impl Notifier {
             looks: 0,
         };
         match self.seek(slack, &look).await? {
-            Sought::Missing => Ok(true),
-            Sought::Stands => Ok(false),
-            Sought::Later(due, why) => {
+            SearchOutcome::Missing => Ok(true),
+            SearchOutcome::Stands => Ok(false),
+            SearchOutcome::Later(due, why) => {
                 self.metrics.delivery("slack", "retried", None);
-                self.store.postpone(delivery, due, Held::Unknown, &why).await?;
+                self.store.postpone(delivery, due, PostponeReason::Unknown, &why).await?;
                 Ok(false)
             }
         }
@@ -147,7 +147,7 @@ impl Notifier {
             self.rates.close(&lane, *wait);
             self.metrics.rate_limit_wait("slack");
             count("rate_limited");
-            return self.store.postpone(delivery, clock::after(now, *wait), Held::Failed, &note).await;
+            return self.store.postpone(delivery, clock::after(now, *wait), PostponeReason::Failed, &note).await;
         }
         if let Some((_, ts)) = delivery.posted.as_ref().filter(|_| error.is_gone())
             && self.store.forget_message(&delivery.incident, ts, MOST_REPOSTS, now).await?
@@ -159,7 +159,7 @@ impl Notifier {
         if error.is_retryable() && (incident.open || delivery.tries + 1 < MOST_TRIES) {
             count("retried");
             warn!(incident.id = delivery.incident, try = delivery.tries + 1, reason = note, "cannot deliver: trying again");
-            let held = Held::failed(delivery.posted.is_none() && error.is_unknown());
+            let held = PostponeReason::failed(delivery.posted.is_none() && error.is_unknown());
             return self.store.postpone(delivery, clock::after(now, pause(delivery.tries)), held, &note).await;
         }
         count("failed");

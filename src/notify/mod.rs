@@ -24,11 +24,11 @@ use crate::alert::Alert;
 use crate::diagnose;
 use crate::playbook::Library;
 use crate::prom::{Prometheus, choose};
-use crate::render::{self, IncidentView, Message, SlackMessage, Words};
-use crate::slack::{self, Destination, Mark, Posted, Slack, SlackError};
-use crate::store::{Called, Incident, Store, Work};
+use crate::render::{self, IncidentView, Message, Phrases, SlackMessage};
+use crate::slack::{self, Destination, MessageMark, Posted, Slack, SlackError};
+use crate::store::{CalledPeople, Incident, PendingWork, Store};
 use crate::telemetry::Metrics;
-pub use answers::{ANSWER_WITHIN, Answer};
+pub use answers::{ANSWER_WITHIN, DeliveryAnswer};
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
 pub use queue::Taken;
 use rates::{Lane, Rates};
@@ -52,7 +52,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Delivers messages to Slack, pagers and the console.
 #[derive(Debug)]
 pub struct Notifier {
-    parts: Parts,
+    parts: NotifierParts,
     rates: Rates,
     seeker: Seeker,
     can_silence: bool,
@@ -60,7 +60,7 @@ pub struct Notifier {
 
 /// The dependencies of delivery.
 #[derive(Debug)]
-pub struct Parts {
+pub struct NotifierParts {
     /// The store of pending deliveries.
     pub store: Store,
     /// The Slack client; `None` if only the console is used.
@@ -68,7 +68,7 @@ pub struct Parts {
     /// Channels, rates and mentions.
     pub config: slack::Config,
     /// The phrases of all messages.
-    pub words: Arc<Words>,
+    pub words: Arc<Phrases>,
     /// The service's own metrics.
     pub metrics: Arc<Metrics>,
     /// The base URL of the incident pages; empty leaves the links out.
@@ -88,16 +88,16 @@ pub struct Parts {
 }
 
 impl std::ops::Deref for Notifier {
-    type Target = Parts;
+    type Target = NotifierParts;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &NotifierParts {
         &self.parts
     }
 }
 
 impl Notifier {
     /// Creates a notifier.
-    pub fn new(mut parts: Parts) -> Self {
+    pub fn new(mut parts: NotifierParts) -> Self {
         parts.public_url.truncate(parts.public_url.trim_end_matches('/').len());
         Self { rates: Rates::new(&parts.config), seeker: Seeker::default(), can_silence: true, parts }
     }
@@ -168,12 +168,12 @@ impl Notifier {
     }
 
     /// Delivers one piece of work, or stores the time of the next try.
-    pub async fn deliver(&self, work: Work) {
+    pub async fn deliver(&self, work: PendingWork) {
         let (sink, done) = match &work {
-            Work::Message(delivery) => (delivery.sink.as_str(), self.deliver_message(delivery).await),
-            Work::Digest(digest) => ("digest", self.deliver_digest(digest).await),
-            Work::Post(post) => ("thread", self.deliver_post(post).await),
-            Work::Look(look) => ("look", self.look(look).await),
+            PendingWork::Message(delivery) => (delivery.sink.as_str(), self.deliver_message(delivery).await),
+            PendingWork::Digest(digest) => ("digest", self.deliver_digest(digest).await),
+            PendingWork::Post(post) => ("thread", self.deliver_post(post).await),
+            PendingWork::Look(look) => ("look", self.look(look).await),
         };
         let Err(error) = done else { return };
         self.metrics.delivery(sink, "store_error", None);
@@ -208,13 +208,13 @@ impl Notifier {
 /// The operation for a message.
 enum To<'a> {
     /// Post a new message, with the mark by which it can be found.
-    New(Destination<'a>, Mark),
+    New(Destination<'a>, MessageMark),
     /// Edit an existing message.
     Edit(Posted),
 }
 
 impl<'a> To<'a> {
-    fn of(channel: &'a str, posted: Option<&(String, String)>, mark: Mark) -> Self {
+    fn of(channel: &'a str, posted: Option<&(String, String)>, mark: MessageMark) -> Self {
         match posted {
             None => Self::New(Destination::channel(channel), mark),
             Some((channel, ts)) => Self::Edit(Posted { channel: channel.clone(), ts: ts.clone() }),
@@ -230,8 +230,8 @@ impl<'a> To<'a> {
 }
 
 /// Builds the mark of a message that mentions `calls`; `called` also includes those mentioned before.
-fn calling(id: &str, calls: &[&str], called: &Called) -> Mark {
-    Mark { mention: !calls.is_empty(), called: Some(called.to_string()), ..Mark::new(id) }
+fn calling(id: &str, calls: &[&str], called: &CalledPeople) -> MessageMark {
+    MessageMark { mention: !calls.is_empty(), called: Some(called.to_string()), ..MessageMark::new(id) }
 }
 
 /// Returns the pause after a number of consecutive failures.

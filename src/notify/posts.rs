@@ -6,20 +6,20 @@ use jiff::Timestamp;
 use tracing::{debug, warn};
 
 use super::refused::pause_refused;
-use super::seek::Sought;
+use super::seek::SearchOutcome;
 use super::{Lane, MOST_PICTURE_TRIES, MOST_POST_TRIES, MOST_REPOSTS, Notifier, To, pause};
 use crate::chart;
 use crate::clock;
 use crate::diagnose::{Frame, picture};
 use crate::prom::choose;
-use crate::render::{self, Message, SlackMessage, Span, Told};
-use crate::slack::{Destination, Mark, Slack, SlackError, marked_name};
-use crate::store::{Held, Incident, Look, Post, PostKind, StoreError};
+use crate::render::{self, Message, SlackMessage, TextSpan, ThreadState};
+use crate::slack::{Destination, MessageMark, Slack, SlackError, marked_name};
+use crate::store::{DuplicateCheck, Incident, Post, PostKind, PostponeReason, StoreError};
 
 /// The result of a post.
-enum Made {
+enum PostOutcome {
     /// It was posted, with its timestamp if Slack returned one; a change also returns the state that it reported.
-    Posted(Option<String>, Option<Told>),
+    Posted(Option<String>, Option<ThreadState>),
     /// There is nothing to post, for this reason.
     Needless(&'static str),
 }
@@ -40,16 +40,16 @@ impl Notifier {
         let made = self.make(slack, post, &incident).await;
         let (took, now) = (Some(started.elapsed()), self.store.now());
         match made {
-            Ok(Made::Posted(ts, told)) => {
+            Ok(PostOutcome::Posted(ts, told)) => {
                 self.metrics.delivery("thread", post.kind.as_str(), took);
                 if let Some(told) = told.and_then(|told| serde_json::to_string(&told).ok()) {
-                    self.store.told(&post.incident, &post.delivery, &told).await?;
+                    self.store.save_thread_state(&post.incident, &post.delivery, &told).await?;
                 }
                 // First mark it as posted; after a crash `end_escalations` completes the rest.
                 self.store.posted(post, ts.as_deref()).await?;
                 self.post_ended(post, Ok(())).await
             }
-            Ok(Made::Needless(why)) => {
+            Ok(PostOutcome::Needless(why)) => {
                 debug!(incident.id = post.incident, kind = post.kind.as_str(), why, "left out a post in the thread");
                 self.post_ended(post, Err(why)).await?;
                 self.store.post_needless(post, why).await
@@ -62,51 +62,52 @@ impl Notifier {
         }
     }
 
-    async fn make(&self, slack: &Slack, post: &Post, incident: &Incident) -> Result<Made, SlackError> {
+    async fn make(&self, slack: &Slack, post: &Post, incident: &Incident) -> Result<PostOutcome, SlackError> {
         let (channel, ts) = &post.thread;
         let thread = Destination { channel, thread: Some(ts) };
-        let mark = Mark::new(&post.id);
+        let mark = MessageMark::new(&post.id);
         match post.kind {
             PostKind::Change => {
-                let told: Told = post.told.as_deref().and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
-                let knows = Told::of(&self.view(incident));
+                let told: ThreadState =
+                    post.told.as_deref().and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
+                let knows = ThreadState::of(&self.view(incident));
                 let Some(line) = render::changes(&told, &knows, &self.words) else {
-                    return Ok(Made::Needless("nothing has changed after all"));
+                    return Ok(PostOutcome::Needless("nothing has changed after all"));
                 };
-                let mark = Mark { told: serde_json::to_string(&knows).ok(), ..mark };
+                let mark = MessageMark { told: serde_json::to_string(&knows).ok(), ..mark };
                 let posted = slack.post(thread, &render::slack_line(&line), &mark).await?;
-                Ok(Made::Posted(Some(posted.ts), Some(knows)))
+                Ok(PostOutcome::Posted(Some(posted.ts), Some(knows)))
             }
             PostKind::Mention => {
-                let who = ("who", Span::whom(&post.body).into());
+                let who = ("who", TextSpan::whom(&post.body).into());
                 let line = match &post.about {
                     Some(pools) => self.words.line("call-storm", &[who, ("pools", pools.as_str().into())]),
                     None => self.words.line("call", &[who]),
                 };
                 let posted = slack.broadcast(thread, &render::slack_line(&line), &mark).await?;
-                Ok(Made::Posted(Some(posted.ts), None))
+                Ok(PostOutcome::Posted(Some(posted.ts), None))
             }
             PostKind::Picture => match self.draw(incident).await {
                 Some((png, title, alt)) => {
                     let name = marked_name(&incident.id, &post.id);
                     slack.upload(&name, [&title, &alt], png, Some(thread)).await?;
-                    Ok(Made::Posted(None, None))
+                    Ok(PostOutcome::Posted(None, None))
                 }
-                None => Ok(Made::Needless("there is nothing to draw")),
+                None => Ok(PostOutcome::Needless("there is nothing to draw")),
             },
             PostKind::Verify | PostKind::Note => {
                 let Ok(message) = serde_json::from_str::<Message>(&post.body) else {
-                    return Ok(Made::Needless("another version wrote it"));
+                    return Ok(PostOutcome::Needless("another version wrote it"));
                 };
                 let posted = self.send(slack, To::New(thread, mark), &message, &[]).await.0?;
-                Ok(Made::Posted(Some(posted.ts), None))
+                Ok(PostOutcome::Posted(Some(posted.ts), None))
             }
             PostKind::Answer => {
                 let Ok(message) = serde_json::from_str::<SlackMessage>(&post.body) else {
-                    return Ok(Made::Needless("another version wrote it"));
+                    return Ok(PostOutcome::Needless("another version wrote it"));
                 };
                 let posted = slack.post(thread, &message, &mark).await?;
-                Ok(Made::Posted(Some(posted.ts), None))
+                Ok(PostOutcome::Posted(Some(posted.ts), None))
             }
         }
     }
@@ -130,10 +131,10 @@ impl Notifier {
     /// Returns true if a post whose result is unknown is to be posted again: only if it does not exist.
     async fn may_post(&self, slack: &Slack, post: &Post, since: Timestamp) -> Result<bool, StoreError> {
         let (channel, ts) = post.thread.clone();
-        let look = Look { subject: post.id.clone(), channel, thread: Some(ts), since, looks: 0 };
+        let look = DuplicateCheck { subject: post.id.clone(), channel, thread: Some(ts), since, looks: 0 };
         match self.seek(slack, &look).await? {
-            Sought::Missing => Ok(true),
-            Sought::Stands => {
+            SearchOutcome::Missing => Ok(true),
+            SearchOutcome::Stands => {
                 self.post_ended(post, Ok(())).await?;
                 // Changes since then were not queued, because this post was still pending.
                 if post.kind == PostKind::Change {
@@ -141,9 +142,9 @@ impl Notifier {
                 }
                 Ok(false)
             }
-            Sought::Later(due, why) => {
+            SearchOutcome::Later(due, why) => {
                 self.metrics.delivery("thread", "retried", None);
-                self.store.post_postponed(post, due, Held::Unknown, &why).await?;
+                self.store.post_postponed(post, due, PostponeReason::Unknown, &why).await?;
                 Ok(false)
             }
         }
@@ -162,7 +163,7 @@ impl Notifier {
         if let SlackError::RateLimited(wait) = error {
             self.rates.close(&Lane::Post(post.channel.clone()), *wait);
             self.metrics.rate_limit_wait("slack");
-            self.store.post_postponed(post, clock::after(now, *wait), Held::Waits, &note).await?;
+            self.store.post_postponed(post, clock::after(now, *wait), PostponeReason::Waits, &note).await?;
             return Ok("rate_limited");
         }
         let picture = post.kind == PostKind::Picture;
@@ -185,7 +186,7 @@ impl Notifier {
         let again = post.tries + 1 < most || lasting;
         if (error.is_retryable() || refused || follows) && again {
             let pause = if refused { pause_refused(post.tries) } else { pause(post.tries) };
-            let held = Held::failed(error.is_unknown());
+            let held = PostponeReason::failed(error.is_unknown());
             self.store.post_postponed(post, clock::after(now, pause), held, &note).await?;
             return Ok("retried");
         }

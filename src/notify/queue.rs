@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::{Lane, Notifier};
-use crate::store::{Sink, StoreError, Turn, Waiting, Work};
+use crate::store::{DeliveryPriority, PendingItem, PendingWork, Sink, StoreError};
 
 /// The selected work, and the time until the next selection.
 #[derive(Debug, Default)]
 pub struct Taken {
     /// The work to deliver.
-    pub work: Vec<Work>,
+    pub work: Vec<PendingWork>,
     /// The time until the rate limits allow the remaining work; `None` if none of it is waiting for them.
     pub wait: Option<Duration>,
 }
@@ -52,16 +52,24 @@ impl Notifier {
 }
 
 /// Returns the lane of a piece of work; `None` if no rate limit applies here.
-pub(super) fn lane(waiting: &Waiting) -> Option<Lane> {
+pub(super) fn lane(waiting: &PendingItem) -> Option<Lane> {
     let post = |channel: &str| Some(Lane::Post(channel.to_owned()));
     match (&waiting.work, waiting.turn) {
-        (Work::Message(delivery), _) if delivery.sink != Sink::Slack => None,
+        (PendingWork::Message(delivery), _) if delivery.sink != Sink::Slack => None,
         // It enters its lane before its own API call.
-        (Work::Look(_), _) => None,
-        (_, Turn::Favoured) => Some(Lane::Favoured),
-        (_, Turn::Update | Turn::Digest | Turn::Look) => Some(Lane::Ordinary),
-        (Work::Message(delivery), Turn::NewCritical | Turn::New | Turn::Thread) => post(&delivery.channel),
-        (Work::Digest(digest), Turn::NewCritical | Turn::New | Turn::Thread) => post(&digest.channel),
-        (Work::Post(p), Turn::NewCritical | Turn::New | Turn::Thread) => post(&p.channel),
+        (PendingWork::Look(_), _) => None,
+        (_, DeliveryPriority::Favoured) => Some(Lane::Favoured),
+        (_, DeliveryPriority::Update | DeliveryPriority::Digest | DeliveryPriority::Look) => Some(Lane::Ordinary),
+        (
+            PendingWork::Message(delivery),
+            DeliveryPriority::NewCritical | DeliveryPriority::New | DeliveryPriority::Thread,
+        ) => post(&delivery.channel),
+        (
+            PendingWork::Digest(digest),
+            DeliveryPriority::NewCritical | DeliveryPriority::New | DeliveryPriority::Thread,
+        ) => post(&digest.channel),
+        (PendingWork::Post(p), DeliveryPriority::NewCritical | DeliveryPriority::New | DeliveryPriority::Thread) => {
+            post(&p.channel)
+        }
     }
 }

@@ -39,7 +39,7 @@ pub(super) enum Lane {
 
 /// The limits of one replica.
 #[derive(Debug)]
-struct Part {
+struct ReplicaLimits {
     replicas: u32,
     posts: DefaultKeyedRateLimiter<String>,
     edits: DefaultDirectRateLimiter,
@@ -47,7 +47,7 @@ struct Part {
     looks: DefaultDirectRateLimiter,
 }
 
-impl Part {
+impl ReplicaLimits {
     fn new(config: &slack::Config, replicas: u32) -> Self {
         let replicas = replicas.max(1);
         let at_least_one = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
@@ -73,20 +73,20 @@ impl Part {
 /// The rate limiters, and the lanes that are closed until a time.
 #[derive(Debug)]
 pub(super) struct Rates {
-    part: Mutex<Part>,
+    part: Mutex<ReplicaLimits>,
     closed: Mutex<HashMap<Lane, Instant>>,
 }
 
 impl Rates {
     pub(super) fn new(config: &slack::Config) -> Self {
-        Self { part: Mutex::new(Part::new(config, 1)), closed: Mutex::default() }
+        Self { part: Mutex::new(ReplicaLimits::new(config, 1)), closed: Mutex::default() }
     }
 
     /// Sets the number of replicas that share the limits.
     pub(super) fn share(&self, config: &slack::Config, replicas: u32) {
         let mut part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
         if part.replicas != replicas.max(1) {
-            *part = Part::new(config, replicas);
+            *part = ReplicaLimits::new(config, replicas);
         }
     }
 

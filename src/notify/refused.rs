@@ -11,8 +11,8 @@ use tracing::{error, info, warn};
 use super::{MOST_TRIES, Notifier};
 use crate::clock;
 use crate::render::{self, Line, SlackMessage};
-use crate::slack::{Destination, Mark, Slack, SlackError, is_person};
-use crate::store::{Delivery, Held, Incident, Mention, Refusal, StoreError};
+use crate::slack::{Destination, MessageMark, Slack, SlackError, is_person};
+use crate::store::{Delivery, Incident, Mention, PostponeReason, Refusal, StoreError};
 
 /// The first pause after a refusal; it doubles up to [`LONGEST_REFUSED`].
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
@@ -69,7 +69,7 @@ impl Notifier {
             "the channel does not take the message: trying again"
         );
         let due = clock::after(now, pause_refused(delivery.tries));
-        self.store.postpone(delivery, due, Held::Failed, &note).await
+        self.store.postpone(delivery, due, PostponeReason::Failed, &note).await
     }
 
     /// Delivers an incident to the default channel too, if its own channel rejects messages.
@@ -120,7 +120,7 @@ impl Notifier {
     ) -> Result<(), StoreError> {
         let code = error.code().unwrap_or_default();
         self.store.refused(channel, code, now).await?;
-        if !self.store.tell_of_refusal(channel, now).await? {
+        if !self.store.claim_refusal_report(channel, now).await? {
             return Ok(());
         }
         error!(channel, code, "a channel does not take messages: {}", todo(code));
@@ -134,7 +134,7 @@ impl Notifier {
             return Ok(());
         }
         let message = self.refusal_message(channel, code);
-        let mark = Mark::new(&format!("refusal {channel}"));
+        let mark = MessageMark::new(&format!("refusal {channel}"));
         let told = people.iter().map(|user| slack.post(Destination::channel(user), &message, &mark));
         let told = tokio::time::timeout(TELL, join_all(told)).await.unwrap_or_default();
         let reached = told.iter().filter(|told| told.is_ok()).count();

@@ -12,8 +12,8 @@ use tracing::{info, warn};
 
 use super::{Lane, Notifier, pause};
 use crate::clock;
-use crate::slack::{Found, Slack, SlackError};
-use crate::store::{Called, Look, Mention, Said, Standing, StoreError};
+use crate::slack::{MarkedMessage, Slack, SlackError};
+use crate::store::{CalledPeople, DuplicateCheck, Mention, MessageEffects, StoreError, ValidMessages};
 
 /// The delays of the searches for a duplicate message, each counted from the previous one.
 const LOOKS: [Duration; 3] = [Duration::from_secs(20), Duration::from_secs(60), Duration::from_secs(300)];
@@ -33,14 +33,14 @@ const STEP: i64 = 600;
 const REMEMBERED: u64 = 1_000;
 
 /// The key of a search: the channel's id, the thread and the start time.
-type Place = (String, Option<String>, i64);
+type SearchKey = (String, Option<String>, i64);
 
 /// The cached results of searches.
 #[derive(Debug)]
 pub(super) struct Seeker {
     me: OnceCell<String>,
     channels: Cache<String, String>,
-    found: Cache<Place, Arc<Vec<Found>>>,
+    found: Cache<SearchKey, Arc<Vec<MarkedMessage>>>,
 }
 
 impl Default for Seeker {
@@ -54,7 +54,7 @@ impl Default for Seeker {
 }
 
 /// The result of a search before posting again.
-pub(super) enum Sought {
+pub(super) enum SearchOutcome {
     /// The message exists; the store is updated.
     Stands,
     /// The message does not exist, or the history is not readable: post it.
@@ -65,7 +65,7 @@ pub(super) enum Sought {
 
 impl Notifier {
     /// Searches for a message whose result was lost; if it is found, the store adopts it.
-    pub(super) async fn seek(&self, slack: &Slack, look: &Look) -> Result<Sought, StoreError> {
+    pub(super) async fn seek(&self, slack: &Slack, look: &DuplicateCheck) -> Result<SearchOutcome, StoreError> {
         let now = self.store.now();
         self.store.look_later(look, clock::after(now, LOOKS[0])).await?;
         match self.marked(slack, look).await {
@@ -74,23 +74,23 @@ impl Notifier {
                     self.adopt(look, &channel, &found, now).await?;
                     self.metrics.delivery("look", "found", None);
                     info!(subject = look.subject, channel, "the message stands already: its answer was lost");
-                    Ok(Sought::Stands)
+                    Ok(SearchOutcome::Stands)
                 }
-                None => Ok(Sought::Missing),
+                None => Ok(SearchOutcome::Missing),
             },
             Err(error) if error.is_retryable() => {
-                Ok(Sought::Later(clock::after(now, self.wait(&error)), error.to_string()))
+                Ok(SearchOutcome::Later(clock::after(now, self.wait(&error)), error.to_string()))
             }
             Err(error) => {
                 self.metrics.delivery("look", "refused", None);
                 warn!(subject = look.subject, reason = %error, "cannot see whether the message stands already: posting it");
-                Ok(Sought::Missing)
+                Ok(SearchOutcome::Missing)
             }
         }
     }
 
     /// Searches again for duplicates of a message: keeps the known one and removes the others.
-    pub(super) async fn look(&self, look: &Look) -> Result<(), StoreError> {
+    pub(super) async fn look(&self, look: &DuplicateCheck) -> Result<(), StoreError> {
         let Some(slack) = &self.slack else { return self.store.looked(look, None).await };
         let now = self.store.now();
         let (channel, found) = match self.marked(slack, look).await {
@@ -104,19 +104,19 @@ impl Notifier {
                 return self.store.looked(look, None).await;
             }
         };
-        let mut found: Vec<Found> = found.into_iter().filter(|found| found.mark.id == look.subject).collect();
+        let mut found: Vec<MarkedMessage> = found.into_iter().filter(|found| found.mark.id == look.subject).collect();
         match self.store.standing(&look.subject).await? {
             // The message of a chart is not known, so the first one is kept.
-            Standing::At(stands) if stands.is_empty() => drop(found.drain(..found.len().min(1))),
-            Standing::At(stands) => found.retain(|found| !stands.contains(&found.ts)),
-            Standing::No => {}
+            ValidMessages::At(stands) if stands.is_empty() => drop(found.drain(..found.len().min(1))),
+            ValidMessages::At(stands) => found.retain(|found| !stands.contains(&found.ts)),
+            ValidMessages::No => {}
         }
         if let Some(first) = found.first()
             && self.adopt(look, &channel, first, now).await?
         {
             found.remove(0);
         }
-        if self.store.standing(&look.subject).await? != Standing::No {
+        if self.store.standing(&look.subject).await? != ValidMessages::No {
             for extra in &found {
                 self.remove(slack, look, &channel, extra).await;
             }
@@ -130,19 +130,25 @@ impl Notifier {
     }
 
     /// Stores a found message as the posted one, unless another one is already stored. Returns true if it was adopted.
-    async fn adopt(&self, look: &Look, channel: &str, found: &Found, now: Timestamp) -> Result<bool, StoreError> {
+    async fn adopt(
+        &self,
+        look: &DuplicateCheck,
+        channel: &str,
+        found: &MarkedMessage,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
         let posted = (channel.to_owned(), found.ts.clone());
         // Mentions of an earlier critical phase do not count for a later one.
         let at = clock::parse_time(&found.ts).map_or(look.since, |at| at.max(look.since));
-        let called = Called::read(found.mark.called.as_deref());
+        let called = CalledPeople::read(found.mark.called.as_deref());
         let mention = found.mark.mention.then_some(Mention { since: at, called });
-        let said = Said { mention, told: found.mark.told.clone() };
+        let said = MessageEffects { mention, told: found.mark.told.clone() };
         Ok(self.store.found_message(&look.subject, &look.channel, &posted, &said, now).await?
             || self.store.found_digest(&look.subject, &posted, said.mention.as_ref(), now).await?
             || self.store.found_post(&look.subject, &found.ts, said.told.as_deref()).await?)
     }
 
-    async fn remove(&self, slack: &Slack, look: &Look, channel: &str, extra: &Found) {
+    async fn remove(&self, slack: &Slack, look: &DuplicateCheck, channel: &str, extra: &MarkedMessage) {
         let removed = slack.remove(channel, extra).await;
         self.metrics.delivery("look", if removed.is_ok() { "removed" } else { "failed" }, None);
         match removed {
@@ -154,7 +160,11 @@ impl Notifier {
     }
 
     /// Returns the channel's id and our marked messages there, oldest first.
-    pub(super) async fn marked(&self, slack: &Slack, look: &Look) -> Result<(String, Vec<Found>), SlackError> {
+    pub(super) async fn marked(
+        &self,
+        slack: &Slack,
+        look: &DuplicateCheck,
+    ) -> Result<(String, Vec<MarkedMessage>), SlackError> {
         let asked = async {
             let channel = self.channel_id(slack, &look.channel).await?;
             let since = clock::before(look.since, SKEW).as_second().div_euclid(STEP) * STEP;

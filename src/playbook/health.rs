@@ -15,13 +15,13 @@ pub struct QuickLook {
     #[serde(default)]
     pub idle: Vec<Evidence>,
     /// The headings, in the order in which they are shown.
-    pub headings: Vec<Heading>,
+    pub headings: Vec<HealthHeading>,
 }
 
 /// A group of signals that belong together.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Heading {
+pub struct HealthHeading {
     /// The heading: one or two words.
     pub heading: String,
     /// The signals, in the order in which they are shown.

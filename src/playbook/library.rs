@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use super::{
-    Cause, CauseEntry, Evidence, Kind, LogFile, Playbook, Promised, QuickLook, Redaction, ReportSignals, Slo,
-    SourceFile, Step, Tables, Ticket,
+    Cause, CauseEntry, Evidence, LogFile, Playbook, PlaybookKind, PoolObjectives, QuickLook, Redaction, ReportSignals,
+    Slo, SourceFile, Step, Tables, Ticket,
 };
 use crate::signal::{Engine, OwnLabels, Signal};
 
@@ -35,7 +35,7 @@ pub struct Library {
     /// Path to text, for errors that show the line.
     pub files: BTreeMap<String, SourceFile>,
     /// Pools with their own objectives.
-    pub promised: Vec<Promised>,
+    pub promised: Vec<PoolObjectives>,
     /// The objectives, if this is the library of such pools.
     pub slo: Option<Slo>,
     /// Signal to the metrics that its queries read, of all engines; computed once.
@@ -120,8 +120,8 @@ impl Library {
         Some(Node {
             id: &p.playbook,
             kind: match p.kind {
-                Kind::Symptom => NodeKind::Symptom,
-                Kind::Mechanism => NodeKind::Mechanism,
+                PlaybookKind::Symptom => NodeKind::Symptom,
+                PlaybookKind::Mechanism => NodeKind::Mechanism,
             },
             title: &p.title,
             meaning: &p.meaning,
@@ -185,7 +185,7 @@ impl Library {
     }
 
     /// Returns the playbooks of a kind, by id.
-    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Playbook> {
+    pub fn of_kind(&self, kind: PlaybookKind) -> impl Iterator<Item = &Playbook> {
         self.playbooks.values().filter(move |p| p.kind == kind)
     }
 }

@@ -215,7 +215,7 @@ impl LogValue {
 
 /// The match of a log line in the data.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Known<'a> {
+pub enum LogLineMatch<'a> {
     /// A line with a known meaning.
     Finding(&'a LogFile, &'a LogFinding),
     /// A line with numbers.
@@ -240,10 +240,10 @@ pub struct MemoryLine<'a> {
 }
 
 /// Returns the matches of a line: those of the longest matching text; several if engines write the same words.
-pub fn known<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Vec<Known<'a>> {
-    let mut found: Vec<(usize, Known<'a>)> = Vec::new();
+pub fn known<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Vec<LogLineMatch<'a>> {
+    let mut found: Vec<(usize, LogLineMatch<'a>)> = Vec::new();
     for file in files {
-        let findings = file.findings.iter().filter_map(|f| Some((f.matched(line)?, Known::Finding(file, f))));
+        let findings = file.findings.iter().filter_map(|f| Some((f.matched(line)?, LogLineMatch::Finding(file, f))));
         let best = findings.max_by_key(|(length, _)| *length);
         let numbers = file.statistics.iter().chain(&file.startup);
         let told = numbers.filter_map(|n| match n.read(line) {
@@ -253,11 +253,11 @@ pub fn known<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Ve
         // If several patterns match a line, the one that parses the most values counts.
         let told = told.max_by_key(|(values, _)| *values).map(|(_, n)| n);
         found.extend(best);
-        found.extend(told.map(|n| (n.mark.len(), Known::Numbers(file, n))));
+        found.extend(told.map(|n| (n.mark.len(), LogLineMatch::Numbers(file, n))));
     }
-    let own = |known: &Known<'_>| known.file().known_by.iter().any(|text| line.contains(text.as_str()));
+    let own = |known: &LogLineMatch<'_>| known.file().known_by.iter().any(|text| line.contains(text.as_str()));
     let most = found.iter().map(|(length, _)| *length).max();
-    found.retain(|(length, known)| Some(*length) == most || matches!(known, Known::Numbers(..)));
+    found.retain(|(length, known)| Some(*length) == most || matches!(known, LogLineMatch::Numbers(..)));
     // Engines share texts such as "CUDA out of memory"; text that identifies an engine decides.
     if found.iter().any(|(_, known)| own(known)) {
         found.retain(|(_, known)| own(known));
@@ -265,7 +265,7 @@ pub fn known<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Ve
     found.into_iter().map(|(_, known)| known).collect()
 }
 
-impl<'a> Known<'a> {
+impl<'a> LogLineMatch<'a> {
     /// Returns the log file that the line belongs to.
     pub fn file(&self) -> &'a LogFile {
         match self {

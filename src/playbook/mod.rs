@@ -23,18 +23,18 @@ use serde::{Deserialize, Serialize};
 use crate::signal::GpuVendor;
 
 pub use condition::{Comparison, Condition, Op, Reference};
-pub use health::{Heading, QuickCheck, QuickLook};
+pub use health::{HealthHeading, QuickCheck, QuickLook};
 pub use library::{Children, Library, Node, NodeKind};
 pub use load::{CATALOG, Problem, REDACTION, SourceFile, load, nearest, parse, phrases, shipped, suggestion};
 pub use logs::{
-    Known, LogExample, LogFact, LogFile, LogFinding, LogNumbers, LogRank, LogTells, LogValue, MemoryLine, known,
+    LogExample, LogFact, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, LogTells, LogValue, MemoryLine, known,
     matched as pattern_matched,
 };
-pub use promise::{Promise, Promised, Slo, Within};
+pub use promise::{LatencyObjective, PoolObjectives, Promise, Slo};
 pub use redaction::{NameKind, Redaction, RedactionRule};
 pub use report::ReportSignals;
 pub use select::{Selection, of_expression, select, without_expression};
-pub use tables::{CodeRow, Direction, EngineFlag, FlagRow, Heading as TableHeading, Table, Tables, XidCounts, XidRow};
+pub use tables::{CodeRow, Direction, EngineFlag, FlagRow, Table, TableHeading, Tables, XidCounts, XidRow};
 pub use tickets::{Section, Ticket, TicketField};
 
 /// The format version that this program supports.
@@ -43,7 +43,7 @@ pub const SCHEMA: u32 = 1;
 /// The kind of a playbook: symptom or mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum PlaybookKind {
     /// A problem that users notice; alerts enter here.
     Symptom,
     /// The way in which the fleet produces it; playbooks descend into it, alerts may enter too.
@@ -59,7 +59,7 @@ pub struct Playbook {
     /// The format's version: 1.
     pub schema: u32,
     /// Symptom or mechanism.
-    pub kind: Kind,
+    pub kind: PlaybookKind,
     /// A clause for the causal chain: `KV cache is exhausted`.
     pub title: String,
     /// The alerts that are generated for it.
@@ -118,13 +118,13 @@ pub struct Latency {
     /// The subject of a sentence about it, in the plural: `First tokens`.
     pub title: String,
     /// The parts in the order of time; they do not overlap.
-    pub parts: Vec<LatencyPart>,
+    pub parts: Vec<LatencyPartSpec>,
 }
 
 /// A part of a latency.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct LatencyPart {
+pub struct LatencyPartSpec {
     /// The signal of the part.
     pub signal: String,
     /// The place where the time is spent, to follow a number: `in the queue`.
@@ -361,13 +361,13 @@ pub struct AlertRule {
     pub when: Vec<Evidence>,
     /// The scope of one alert: the pool, or each replica.
     #[serde(default)]
-    pub each: Each,
+    pub each: AlertScope,
 }
 
 /// The scope of one alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Each {
+pub enum AlertScope {
     /// A pool of replicas that serve one model.
     #[default]
     Pool,

@@ -30,11 +30,11 @@ pub struct Slo {
     /// pool one must have all labels of the other and more: it is the exception and inherits what it does not set.
     pub pools: BTreeMap<String, String>,
     /// The time to the first token.
-    pub ttft: Option<Within>,
+    pub ttft: Option<LatencyObjective>,
     /// The time between two tokens.
-    pub inter_token: Option<Within>,
+    pub inter_token: Option<LatencyObjective>,
     /// The time of a whole request.
-    pub request: Option<Within>,
+    pub request: Option<LatencyObjective>,
     /// The share of requests that may fail, 0..1.
     pub errors: Option<f64>,
 }
@@ -42,7 +42,7 @@ pub struct Slo {
 /// The share of requests that must finish within a time.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Within {
+pub struct LatencyObjective {
     /// The share, 0..1.
     pub share: f64,
     /// The maximum time.
@@ -65,14 +65,14 @@ pub struct Promise {
 
 /// Pools with their own objectives, and the library for them.
 #[derive(Debug, Clone)]
-pub struct Promised {
+pub struct PoolObjectives {
     /// The objectives.
     pub slo: Slo,
     /// The library with the limits of these objectives.
     pub library: Box<Library>,
 }
 
-impl Promised {
+impl PoolObjectives {
     /// Returns true if its limit of a burn rate differs from the default.
     pub fn is_moved(&self, signal: &str) -> bool {
         let burn = self.library.signals.get(signal).and_then(|signal| signal.burn.as_ref());
@@ -90,8 +90,11 @@ impl Promised {
 impl Slo {
     /// Returns the objective for an indicator; `None` if it is not set.
     pub fn promise(&self, term: Term) -> Option<Promise> {
-        let timed =
-            |within: &Within| Promise { term, share: within.share, within_seconds: Some(within.within.as_secs_f64()) };
+        let timed = |within: &LatencyObjective| Promise {
+            term,
+            share: within.share,
+            within_seconds: Some(within.within.as_secs_f64()),
+        };
         match term {
             Term::Ttft => self.ttft.as_ref().map(timed),
             Term::InterToken => self.inter_token.as_ref().map(timed),
@@ -202,7 +205,7 @@ impl Library {
             let mut general: Vec<&Slo> = slos.iter().filter(|other| slo.is_exception_of(other)).collect();
             general.sort_by_key(|other| std::cmp::Reverse(other.pools.len()));
             let whole = general.into_iter().fold(slo.clone(), Slo::or);
-            promised.push(Promised { library: Box::new(self.promising(&whole)), slo: whole });
+            promised.push(PoolObjectives { library: Box::new(self.promising(&whole)), slo: whole });
         }
         self.promised = promised;
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Evidence, Kind, Library, Playbook};
+use super::{Evidence, Library, Playbook, PlaybookKind};
 use crate::alert::{Alert, active};
 
 /// Maximum number of rules that are queried from Prometheus.
@@ -82,8 +82,8 @@ const OBJECTIVE_LABELS: [&str; 4] = ["sloth_slo", "slo", "slo_name", "objective_
 fn by_pattern<'a>(library: &'a Library, name: &str) -> Option<(&'a str, &'a str)> {
     // Symptoms come first: foreign names describe the symptom more often than the mechanism.
     library
-        .of_kind(Kind::Symptom)
-        .chain(library.of_kind(Kind::Mechanism))
+        .of_kind(PlaybookKind::Symptom)
+        .chain(library.of_kind(PlaybookKind::Mechanism))
         .flat_map(|p| p.matches.iter().map(move |pattern| (p, pattern)))
         .filter(|(_, pattern)| glob(&pattern.to_lowercase(), &name.to_lowercase()))
         // The longest pattern is the most specific.
@@ -146,7 +146,7 @@ fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(&'a str, St
         };
         signals.enumerate().filter_map(of).max().map(|best| (best, playbook))
     };
-    let symptoms = library.of_kind(Kind::Symptom).filter_map(fitting);
+    let symptoms = library.of_kind(PlaybookKind::Symptom).filter_map(fitting);
     // Ties go to the first id.
     let best = symptoms.max_by_key(|((fit, _), playbook)| (*fit, Reverse(&playbook.playbook)));
     best.map(|((_, metric), playbook)| (playbook.playbook.as_str(), metric))

@@ -26,7 +26,7 @@ pub struct Tables {
 
 /// The heading of a table, independent of its rows.
 #[derive(Debug, Clone, Copy)]
-pub struct Heading<'a> {
+pub struct TableHeading<'a> {
     /// The file's name without its extension.
     pub name: &'a str,
     /// The title in a few words.
@@ -77,8 +77,8 @@ impl<R> Default for Table<R> {
 
 impl<R> Table<R> {
     /// Returns the heading.
-    pub fn heading(&self) -> Heading<'_> {
-        Heading {
+    pub fn heading(&self) -> TableHeading<'_> {
+        TableHeading {
             name: &self.table,
             title: &self.title,
             meaning: &self.meaning,
@@ -233,14 +233,14 @@ impl EngineFlag {
 
 impl Tables {
     /// Returns the headings of all loaded tables.
-    pub fn headings(&self) -> impl Iterator<Item = Heading<'_>> {
+    pub fn headings(&self) -> impl Iterator<Item = TableHeading<'_>> {
         let flags = [self.memory_flags.heading(), self.engine_flags.heading()];
         let all = [self.litellm_codes.heading(), self.xid.heading()].into_iter().chain(flags);
         all.filter(|heading| !heading.name.is_empty())
     }
 
     /// Returns the headings of the tables that a playbook's page links to.
-    pub fn used_by<'a>(&'a self, playbook: &'a str) -> impl Iterator<Item = Heading<'a>> {
+    pub fn used_by<'a>(&'a self, playbook: &'a str) -> impl Iterator<Item = TableHeading<'a>> {
         let opened = self.litellm_codes.rows.iter().any(|row| row.playbook.as_deref() == Some(playbook));
         self.headings().filter(move |heading| {
             heading.playbooks.iter().any(|id| id == playbook) || (opened && heading.name == self.litellm_codes.table)

@@ -26,16 +26,16 @@ pub(crate) enum Formula {
     /// A number.
     Number(f64),
     /// A vector that Prometheus evaluates.
-    Part(Part),
+    Part(SubQuery),
     /// A quantile, 0..1, of a histogram.
-    Quantile(f64, Part),
+    Quantile(f64, SubQuery),
     /// A binary operation; rows with equal labels are combined.
-    Both(Op, Box<Formula>, Box<Formula>),
+    Both(VectorOp, Box<Formula>, Box<Formula>),
 }
 
 /// A binary operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Op {
+pub(crate) enum VectorOp {
     /// `+`
     Plus,
     /// `-`
@@ -50,7 +50,7 @@ pub(crate) enum Op {
 
 /// A vector that Prometheus evaluates.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Part {
+pub(crate) struct SubQuery {
     /// The PromQL that is summed; the whole query if there is no sum.
     of: String,
     /// The labels of the sum's `by`; `None` if it is not a sum.
@@ -59,7 +59,7 @@ pub(crate) struct Part {
 
 /// The parsed answer to a part.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Told {
+pub(crate) enum PartAnswer {
     /// One value for each row.
     Rows(Arc<Vec<Row>>),
     /// The buckets of a histogram for each row.
@@ -76,11 +76,11 @@ impl Formula {
 
     /// Builds a formula that sends the query unchanged.
     pub(crate) fn whole(query: &str) -> Self {
-        Self::Part(Part { of: query.to_owned(), by: None })
+        Self::Part(SubQuery { of: query.to_owned(), by: None })
     }
 
     /// Returns the vectors that Prometheus must evaluate.
-    pub(crate) fn parts(&self) -> Vec<&Part> {
+    pub(crate) fn parts(&self) -> Vec<&SubQuery> {
         match self {
             Self::Nothing | Self::Number(_) => Vec::new(),
             Self::Part(part) | Self::Quantile(_, part) => vec![part],
@@ -92,9 +92,9 @@ impl Formula {
     ///
     /// # Errors
     /// The error of a part that has no answer.
-    pub(crate) fn rows<E>(&self, told: &impl Fn(&Part) -> Result<Arc<Told>, E>) -> Result<Arc<Vec<Row>>, E> {
+    pub(crate) fn rows<E>(&self, told: &impl Fn(&SubQuery) -> Result<Arc<PartAnswer>, E>) -> Result<Arc<Vec<Row>>, E> {
         if let Self::Part(part) = self
-            && let Told::Rows(rows) = &*told(part)?
+            && let PartAnswer::Rows(rows) = &*told(part)?
         {
             return Ok(Arc::clone(rows));
         }
@@ -105,7 +105,7 @@ impl Formula {
         Ok(Arc::new(rows.into_iter().filter(|row| row.value.is_finite()).collect()))
     }
 
-    fn value<E>(&self, told: &impl Fn(&Part) -> Result<Arc<Told>, E>) -> Result<Value, E> {
+    fn value<E>(&self, told: &impl Fn(&SubQuery) -> Result<Arc<PartAnswer>, E>) -> Result<Value, E> {
         Ok(match self {
             Self::Nothing => Value::Rows(Vec::new()),
             Self::Number(value) => Value::Number(*value),
@@ -116,7 +116,7 @@ impl Formula {
     }
 }
 
-impl Part {
+impl SubQuery {
     /// Returns the PromQL to send.
     pub(crate) fn query(&self) -> String {
         match &self.by {
@@ -136,9 +136,9 @@ impl Part {
     }
 
     /// Parses the rows of the answer; groups them to histograms if the sum is by bucket.
-    pub(crate) fn read(&self, rows: &Arc<Vec<Row>>) -> Told {
+    pub(crate) fn read(&self, rows: &Arc<Vec<Row>>) -> PartAnswer {
         if !self.by.as_ref().is_some_and(|by| by.contains(LE)) {
-            return Told::Rows(Arc::clone(rows));
+            return PartAnswer::Rows(Arc::clone(rows));
         }
         let mut histograms: BTreeMap<Labels, Vec<Bucket>> = BTreeMap::new();
         for row in rows.iter() {
@@ -146,11 +146,11 @@ impl Part {
             let Some(bound) = labels.remove(LE).and_then(|le| le.parse::<f64>().ok()) else { continue };
             histograms.entry(labels).or_default().push((bound, row.value));
         }
-        Told::Histograms(histograms.into_iter().map(|(labels, buckets)| (labels, sorted(buckets))).collect())
+        PartAnswer::Histograms(histograms.into_iter().map(|(labels, buckets)| (labels, sorted(buckets))).collect())
     }
 
     /// Computes the answer to this part from the answer to a finer sum.
-    pub(crate) fn summed(&self, finer: &Told) -> Told {
+    pub(crate) fn summed(&self, finer: &PartAnswer) -> PartAnswer {
         let Some(by) = &self.by else { return finer.clone() };
         let kept = |labels: &Labels| -> Labels {
             labels
@@ -160,23 +160,23 @@ impl Part {
                 .collect()
         };
         match finer {
-            Told::Rows(rows) => {
+            PartAnswer::Rows(rows) => {
                 let mut sums: BTreeMap<Labels, f64> = BTreeMap::new();
                 rows.iter().for_each(|row| *sums.entry(kept(&row.labels)).or_default() += row.value);
-                Told::Rows(Arc::new(sums.into_iter().map(|(labels, value)| Row { labels, value }).collect()))
+                PartAnswer::Rows(Arc::new(sums.into_iter().map(|(labels, value)| Row { labels, value }).collect()))
             }
-            Told::Histograms(histograms) => {
+            PartAnswer::Histograms(histograms) => {
                 let mut sums: BTreeMap<Labels, Vec<Bucket>> = BTreeMap::new();
                 for (labels, buckets) in histograms {
                     sums.entry(kept(labels)).or_default().extend(buckets);
                 }
-                Told::Histograms(sums.into_iter().map(|(labels, buckets)| (labels, sorted(buckets))).collect())
+                PartAnswer::Histograms(sums.into_iter().map(|(labels, buckets)| (labels, sorted(buckets))).collect())
             }
         }
     }
 }
 
-impl Told {
+impl PartAnswer {
     fn rows(&self) -> Vec<Row> {
         match self {
             Self::Rows(rows) => rows.to_vec(),
@@ -216,13 +216,13 @@ enum Value {
     Rows(Vec<Row>),
 }
 
-fn both(op: Op, a: Value, b: Value) -> Value {
+fn both(op: VectorOp, a: Value, b: Value) -> Value {
     let of = |a: f64, b: f64| match op {
-        Op::Plus => a + b,
-        Op::Minus => a - b,
-        Op::Times => a * b,
-        Op::Over => a / b,
-        Op::Or => a,
+        VectorOp::Plus => a + b,
+        VectorOp::Minus => a - b,
+        VectorOp::Times => a * b,
+        VectorOp::Over => a / b,
+        VectorOp::Or => a,
     };
     let each = |rows: Vec<Row>, of: &dyn Fn(f64) -> f64| {
         Value::Rows(rows.into_iter().map(|row| Row { value: of(row.value), ..row }).collect())
@@ -231,7 +231,7 @@ fn both(op: Op, a: Value, b: Value) -> Value {
         (Value::Number(a), Value::Number(b)) => Value::Number(of(a, b)),
         (Value::Number(a), Value::Rows(b)) => each(b, &|b| of(a, b)),
         (Value::Rows(a), Value::Number(b)) => each(a, &|a| of(a, b)),
-        (Value::Rows(mut a), Value::Rows(b)) if op == Op::Or => {
+        (Value::Rows(mut a), Value::Rows(b)) if op == VectorOp::Or => {
             let first: BTreeSet<Labels> = a.iter().map(|row| row.labels.clone()).collect();
             a.extend(b.into_iter().filter(|row| !first.contains(&row.labels)));
             Value::Rows(a)
@@ -254,7 +254,7 @@ fn read(expr: &Expr) -> Option<Formula> {
                 Some(LabelModifier::Include(labels)) => labels.labels.iter().cloned().collect(),
                 Some(LabelModifier::Exclude(_)) => return None,
             };
-            Some(Formula::Part(Part { of: sum.expr.to_string(), by: Some(by) }))
+            Some(Formula::Part(SubQuery { of: sum.expr.to_string(), by: Some(by) }))
         }
         Expr::Aggregate(other) if WHOLE.contains(&other.op.id()) => Some(Formula::whole(&expr.to_string())),
         Expr::Call(call) if call.func.name == "histogram_quantile" => {
@@ -272,11 +272,11 @@ fn read(expr: &Expr) -> Option<Formula> {
                 card && m.matching.is_none() && !m.return_bool && m.fill_values == Default::default()
             });
             let op = match binary.op.id() {
-                token::T_ADD => Op::Plus,
-                token::T_SUB => Op::Minus,
-                token::T_MUL => Op::Times,
-                token::T_DIV => Op::Over,
-                token::T_LOR => Op::Or,
+                token::T_ADD => VectorOp::Plus,
+                token::T_SUB => VectorOp::Minus,
+                token::T_MUL => VectorOp::Times,
+                token::T_DIV => VectorOp::Over,
+                token::T_LOR => VectorOp::Or,
                 _ => return None,
             };
             let (a, b) = (read(&binary.lhs)?, read(&binary.rhs)?);
@@ -299,7 +299,7 @@ mod tests {
 
     /// Returns the rows of a query; `answers` maps each part's PromQL to its rows.
     fn rows(query: &str, answers: &[(&str, Vec<Row>)]) -> Vec<Row> {
-        let told = |part: &Part| {
+        let told = |part: &SubQuery| {
             let (_, rows) = answers.iter().find(|(query, _)| *query == part.query()).ok_or(part.query())?;
             Ok::<_, String>(Arc::new(part.read(&Arc::new(rows.clone()))))
         };
@@ -342,7 +342,7 @@ mod tests {
             &MetricNames::default(),
         );
         let ([coarse], [fine]) = (pool.parts()[..].try_into().unwrap(), replicas.parts()[..].try_into().unwrap());
-        let (coarse, fine): (&Part, &Part) = (coarse, fine);
+        let (coarse, fine): (&SubQuery, &SubQuery) = (coarse, fine);
         assert!(coarse.is_in(fine) && !fine.is_in(coarse));
         assert_eq!(fine.query(), "sum by (le, pod) (rate(x_bucket{a=\"b\"}[5m]))");
         let buckets = |pod: &'static str, counts: [f64; 3]| {
@@ -350,8 +350,9 @@ mod tests {
         };
         let told = fine.read(&Arc::new(buckets("a", [4.0, 4.0, 4.0]).chain(buckets("b", [0.0, 4.0, 4.0])).collect()));
         let sum = Arc::new(coarse.summed(&told));
-        let of =
-            |formula: &Formula, told: Arc<Told>| formula.rows(&|_| Ok::<_, ()>(Arc::clone(&told))).unwrap().to_vec();
+        let of = |formula: &Formula, told: Arc<PartAnswer>| {
+            formula.rows(&|_| Ok::<_, ()>(Arc::clone(&told))).unwrap().to_vec()
+        };
         assert_eq!(of(&replicas, Arc::new(told)), [row(&[("pod", "a")], 0.5), row(&[("pod", "b")], 1.5)]);
         assert_eq!(of(&pool, sum), [row(&[], (1.0 + (7.92 - 4.0) / 4.0) / 1_000.0)]);
     }

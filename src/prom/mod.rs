@@ -32,12 +32,12 @@ pub use answer::{Row, Series};
 pub use config::Config;
 pub(crate) use config::headers;
 pub use error::PromError;
-pub(crate) use formula::{Formula, Part, Told};
+pub(crate) use formula::{Formula, PartAnswer, SubQuery};
 pub use matrix::Raw;
 #[cfg(test)]
 pub(crate) use matrix::read as read_matrix;
 pub(crate) use metric_names::MetricNames;
-pub use progress::Progress;
+pub use progress::QueryProgress;
 pub use rules::{AlertingRule, FiringAlert};
 pub use status::BuildInfo;
 pub use stream::Stream;
@@ -93,7 +93,7 @@ pub struct Prometheus {
     shared: Cache<Key, Arc<Vec<Row>>>,
     ranges: Cache<(String, Range), Arc<Vec<Series>>>,
     seconds: Option<Histogram>,
-    progress: Option<Arc<Progress>>,
+    progress: Option<Arc<QueryProgress>>,
 }
 
 fn answers() -> Cache<Key, Arc<Vec<Row>>> {
@@ -160,7 +160,7 @@ impl Prometheus {
 
     /// Returns the same client, whose queries are counted in `progress`.
     #[must_use]
-    pub fn watched(mut self, progress: Arc<Progress>) -> Self {
+    pub fn watched(mut self, progress: Arc<QueryProgress>) -> Self {
         self.progress = Some(progress);
         self
     }
@@ -222,10 +222,10 @@ impl Prometheus {
     }
 
     /// Waits for a free slot and returns it with the time that is left until the deadline.
-    async fn turn(&self, deadline: Instant) -> Result<Turn<'_>, PromError> {
+    async fn turn(&self, deadline: Instant) -> Result<QuerySlot<'_>, PromError> {
         let slot = self.running.acquire().await.map_err(|_| PromError::Late)?;
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(PromError::Late) } else { Ok(Turn { _slot: slot, left }) }
+        if left.is_zero() { Err(PromError::Late) } else { Ok(QuerySlot { _slot: slot, left }) }
     }
 
     async fn measured<T>(&self, asking: impl Future<Output = T>) -> T {
@@ -268,12 +268,12 @@ impl Prometheus {
 }
 
 /// A slot for one of the concurrent queries.
-struct Turn<'a> {
+struct QuerySlot<'a> {
     _slot: SemaphorePermit<'a>,
     left: Duration,
 }
 
-impl Turn<'_> {
+impl QuerySlot<'_> {
     /// Returns the remaining milliseconds for Prometheus' `timeout` parameter.
     fn millis(&self) -> i64 {
         i64::try_from(self.left.as_millis()).unwrap_or(i64::MAX).max(1)

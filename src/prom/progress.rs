@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Counts the queries and answers of the clients that share it.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct QueryProgress {
     asked: AtomicUsize,
     answered: AtomicUsize,
 }
 
-impl Progress {
+impl QueryProgress {
     /// Returns the number of finished (answered or failed) and of started queries; both may still grow.
     pub fn seen(&self) -> (usize, usize) {
         let answered = self.answered.load(Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! Known secrets: values of fields and labels named as secrets, which are redacted in every other text too.
 
-use super::rules::{Span, marks, merged};
+use super::rules::{MatchSpan, marks, merged};
 
 /// Minimum length in bytes; shorter values occur everywhere.
 const SHORTEST: usize = 8;
@@ -11,11 +11,11 @@ const MOST: usize = 256;
 
 /// The known values, each with the index of the rule that redacted it.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownSecrets {
     values: Vec<(String, usize)>,
 }
 
-impl Known {
+impl KnownSecrets {
     /// Stores a value while there are fewer than [`MOST`]. Ignores values that are too short, too long, or on several
     /// lines.
     pub(super) fn learn(&mut self, rule: usize, value: &str) {
@@ -27,13 +27,13 @@ impl Known {
     }
 
     /// Adds the spans of known values that occur in a text as whole words.
-    pub(super) fn add(&self, text: &str, spans: &mut Vec<Span>) {
+    pub(super) fn add(&self, text: &str, spans: &mut Vec<MatchSpan>) {
         let (before, word) = (spans.len(), |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-');
         for (value, rule) in &self.values {
             for (start, _) in text.match_indices(value.as_str()) {
                 let end = start + value.len();
                 if !text[..start].ends_with(word) && !text[end..].starts_with(word) {
-                    spans.push(Span { at: start..end, rule: *rule });
+                    spans.push(MatchSpan { at: start..end, rule: *rule });
                 }
             }
         }

@@ -13,7 +13,7 @@ const LONGEST: usize = 8 << 20;
 /// A streaming redactor for a text of any length in bounded memory. It cuts at ends of lines that are not inside a
 /// secret.
 #[derive(Debug)]
-pub struct Lines {
+pub struct StreamRedactor {
     redactor: Redactor,
     place: String,
     held: String,
@@ -23,12 +23,12 @@ pub struct Lines {
 
 impl Redactor {
     /// Returns a streaming redactor for a text in chunks, which may end anywhere.
-    pub fn lines(&self, place: &str) -> Lines {
-        Lines { redactor: self.clone(), place: place.to_owned(), held: String::new(), skipping: false }
+    pub fn lines(&self, place: &str) -> StreamRedactor {
+        StreamRedactor { redactor: self.clone(), place: place.to_owned(), held: String::new(), skipping: false }
     }
 }
 
-impl Lines {
+impl StreamRedactor {
     /// Takes the next chunk and returns the text that is ready to be written, often none.
     pub fn push(&mut self, mut piece: &str) -> String {
         if self.skipping {

@@ -24,11 +24,11 @@ use serde_json::Value;
 pub use crate::playbook::NameKind as Kind;
 use crate::playbook::Redaction;
 pub use address::{address, innermost, unreached};
-use known::Known;
-pub use lines::Lines;
+use known::KnownSecrets;
+pub use lines::StreamRedactor;
 use names::Names;
-pub use rules::RuleError;
-use rules::{MARK, Rules};
+pub use rules::RedactionRuleError;
+use rules::{MARK, RedactionRules};
 
 /// The rule id under which replaced names are counted.
 const ANONYMIZED: &str = "anonymized";
@@ -47,9 +47,9 @@ pub struct Redacted {
 /// Redacts secrets and names; cheap to clone, and clones share their counts and learned names.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    rules: Arc<Rules>,
+    rules: Arc<RedactionRules>,
     names: Option<Arc<Mutex<Names>>>,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KnownSecrets>>,
     found: Arc<Mutex<BTreeMap<(String, String), u64>>>,
 }
 
@@ -65,9 +65,9 @@ impl Redactor {
     ///
     /// # Errors
     /// If a rule's pattern is invalid; nothing may be written then, because it could contain secrets.
-    pub fn new(data: &Redaction, anonymize: bool) -> Result<Self, RuleError> {
+    pub fn new(data: &Redaction, anonymize: bool) -> Result<Self, RedactionRuleError> {
         let names = anonymize.then(|| Arc::new(Mutex::new(Names::new(data))));
-        Ok(Self { rules: Arc::new(Rules::new(data)?), names, known: Arc::default(), found: Arc::default() })
+        Ok(Self { rules: Arc::new(RedactionRules::new(data)?), names, known: Arc::default(), found: Arc::default() })
     }
 
     /// Returns a redactor with the same rules for another bundle, with no counts and no known names.
@@ -242,7 +242,7 @@ impl Redactor {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownSecrets> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -17,7 +17,7 @@ const LONGEST: usize = 253;
 const SHORTEST: usize = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Known {
+struct KnownName {
     /// The pseudonym; `None` if the name is not replaced.
     instead: Option<String>,
     /// True if it must not follow `-` or `_`: `llama` is not a part of `meta-llama`.
@@ -31,7 +31,7 @@ pub(super) struct Names {
     models: HashSet<String>,
     common: HashSet<String>,
     /// Names that are replaced anywhere in a text.
-    known: HashMap<String, Known>,
+    known: HashMap<String, KnownName>,
     /// The first words of the names in `known`, with which a search begins.
     first: HashSet<String>,
     /// Names that are replaced only in fields.
@@ -72,7 +72,7 @@ impl Names {
             self.in_fields.insert(name.to_owned(), instead);
             return;
         }
-        self.know(name, Known { instead: Some(instead.clone()), alone: kind == Kind::Workload });
+        self.know(name, KnownName { instead: Some(instead.clone()), alone: kind == Kind::Workload });
         match kind {
             Kind::Pod => stems(name).into_iter().for_each(|stem| self.learn(Kind::Workload, stem)),
             Kind::Node | Kind::Host => {
@@ -84,7 +84,7 @@ impl Names {
                 }) {
                     let short = short.to_owned();
                     if !self.known.contains_key(&short) {
-                        self.know(&short, Known { instead: Some(instead), alone: false });
+                        self.know(&short, KnownName { instead: Some(instead), alone: false });
                     }
                 }
             }
@@ -97,7 +97,7 @@ impl Names {
         if let Some(kind) = self.fields.get(field).copied() {
             self.learn(kind, value);
         } else if self.models.contains(field) && value.len() >= SHORTEST && !self.known.contains_key(value) {
-            self.know(value, Known { instead: None, alone: false });
+            self.know(value, KnownName { instead: None, alone: false });
         }
     }
 
@@ -232,7 +232,7 @@ impl Names {
         Some((end, Some(instead)))
     }
 
-    fn know(&mut self, name: &str, known: Known) {
+    fn know(&mut self, name: &str, known: KnownName) {
         let first = name.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
         self.first.insert(first.to_owned());
         self.known.insert(name.to_owned(), known);

@@ -18,7 +18,7 @@ const LONGEST: usize = 256 << 10;
 /// An invalid redaction rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("redaction rule `{rule}`: {why}")]
-pub struct RuleError {
+pub struct RedactionRuleError {
     /// The id of the rule.
     pub rule: String,
     /// The reason why it is invalid.
@@ -27,14 +27,14 @@ pub struct RuleError {
 
 /// A part of a text that must be redacted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct MatchSpan {
     pub(super) at: Range<usize>,
     pub(super) rule: usize,
 }
 
 /// All rules, in the order of the file.
 #[derive(Debug, Default)]
-pub(super) struct Rules {
+pub(super) struct RedactionRules {
     rules: Vec<Rule>,
     /// The set of all `patterns`, which finds the matching ones in one pass over a text.
     any: Option<RegexSet>,
@@ -52,12 +52,12 @@ struct Rule {
     unless_value: Option<Regex>,
 }
 
-impl Rules {
-    pub(super) fn new(data: &Redaction) -> Result<Self, RuleError> {
+impl RedactionRules {
+    pub(super) fn new(data: &Redaction) -> Result<Self, RedactionRuleError> {
         let (mut rules, mut texts, mut keys) = (Self::default(), Vec::new(), Vec::new());
         for (index, rule) in data.rules.iter().enumerate() {
-            let wrong = |error: regex::Error| RuleError { rule: rule.id.clone(), why: error.to_string() };
-            let optional = |pattern: &Option<String>| -> Result<Option<Regex>, RuleError> {
+            let wrong = |error: regex::Error| RedactionRuleError { rule: rule.id.clone(), why: error.to_string() };
+            let optional = |pattern: &Option<String>| -> Result<Option<Regex>, RedactionRuleError> {
                 pattern.as_ref().map(|p| compile(&filled(data, rule, p)?).map_err(wrong)).transpose()
             };
             rules.rules.push(Rule {
@@ -81,7 +81,7 @@ impl Rules {
         }
         let all = |patterns: &[String]| {
             let set = RegexSetBuilder::new(patterns).dfa_size_limit(STATES).size_limit(STATES).build();
-            set.map_err(|error| RuleError { rule: "all together".to_owned(), why: error.to_string() })
+            set.map_err(|error| RedactionRuleError { rule: "all together".to_owned(), why: error.to_string() })
         };
         rules.any = (!texts.is_empty()).then(|| all(&texts)).transpose()?;
         rules.keys = (!keys.is_empty()).then(|| all(&keys)).transpose()?;
@@ -98,7 +98,7 @@ impl Rules {
     }
 
     /// Returns the spans to redact, in order and without overlaps.
-    pub(super) fn spans(&self, text: &str) -> Vec<Span> {
+    pub(super) fn spans(&self, text: &str) -> Vec<MatchSpan> {
         let Some(any) = &self.any else { return Vec::new() };
         let matched = any.matches(text);
         if !matched.matched_any() {
@@ -112,7 +112,7 @@ impl Rules {
         merged(spans)
     }
 
-    fn add(&self, text: &str, rule: usize, pattern: &Regex, marks: &[Range<usize>], spans: &mut Vec<Span>) {
+    fn add(&self, text: &str, rule: usize, pattern: &Regex, marks: &[Range<usize>], spans: &mut Vec<MatchSpan>) {
         let Some(of) = self.rules.get(rule) else { return };
         let is = |unless: &Option<Regex>, text: &str| unless.as_ref().is_some_and(|regex| regex.is_match(text));
         let secrets: Vec<&str> = pattern.capture_names().flatten().filter(|name| name.starts_with("secret")).collect();
@@ -127,7 +127,7 @@ impl Rules {
                 let before = marks.partition_point(|mark| mark.start <= secret.start());
                 let marked = before.checked_sub(1).and_then(|last| marks.get(last)).is_some_and(inside);
                 if !secret.is_empty() && !marked && !is(&of.unless_value, secret.as_str()) {
-                    spans.push(Span { at: secret.range(), rule });
+                    spans.push(MatchSpan { at: secret.range(), rule });
                 }
             }
         }
@@ -167,7 +167,7 @@ fn compile(pattern: &str) -> Result<Regex, regex::Error> {
 }
 
 /// Expands the words in a pattern.
-fn filled(data: &Redaction, rule: &RedactionRule, pattern: &str) -> Result<String, RuleError> {
+fn filled(data: &Redaction, rule: &RedactionRule, pattern: &str) -> Result<String, RedactionRuleError> {
     let mut filled = pattern.to_owned();
     for _ in 0..WORDS_DEEP {
         let mut again = false;
@@ -186,7 +186,7 @@ fn filled(data: &Redaction, rule: &RedactionRule, pattern: &str) -> Result<Strin
         }
     }
     let why = "its words stand in each other without an end".to_owned();
-    Err(RuleError { rule: rule.id.clone(), why })
+    Err(RedactionRuleError { rule: rule.id.clone(), why })
 }
 
 /// Returns true if a text is exactly one placeholder.
@@ -206,9 +206,9 @@ pub(super) fn marks(text: &str) -> Vec<Range<usize>> {
 }
 
 /// Merges overlapping spans, in order; the rule that comes first in the file wins.
-pub(super) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
+pub(super) fn merged(mut spans: Vec<MatchSpan>) -> Vec<MatchSpan> {
     spans.sort_by_key(|span| (span.at.start, span.at.end));
-    let mut out: Vec<Span> = Vec::with_capacity(spans.len());
+    let mut out: Vec<MatchSpan> = Vec::with_capacity(spans.len());
     for span in spans {
         match out.last_mut() {
             Some(last) if span.at.start < last.at.end => {

@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Button, ButtonLook, Line, Message, Part, Span, Tone, is_unseen, time_of_day};
+use super::{Button, ButtonLook, Line, Message, MessagePart, TextSpan, Tone, is_unseen, time_of_day};
 
 /// Maximum characters of a section; Slack allows 3,000.
 const SECTION_CHARS: usize = 2_900;
@@ -59,7 +59,7 @@ impl SlackMessage {
         if whom.is_empty() {
             return self;
         }
-        let mention = whom.iter().map(|id| mrkdwn(&Line(vec![Span::whom(id)]))).collect::<Vec<_>>().join(" ");
+        let mention = whom.iter().map(|id| mrkdwn(&Line(vec![TextSpan::whom(id)]))).collect::<Vec<_>>().join(" ");
         self.text = format!("{mention} {}", self.text);
         if let Some(Value::String(first)) = self.blocks.first_mut().and_then(|block| block.pointer_mut("/text/text")) {
             *first = format!("{mention} {first}");
@@ -75,7 +75,7 @@ pub fn slack(message: &Message) -> SlackMessage {
 }
 
 /// Renders a formatted line with parts below it.
-pub fn slack_said(line: &Line, tone: Tone, parts: &[Part]) -> SlackMessage {
+pub fn slack_said(line: &Line, tone: Tone, parts: &[MessagePart]) -> SlackMessage {
     let text = mrkdwn(line);
     below(text.clone(), text, tone, parts)
 }
@@ -86,12 +86,12 @@ pub fn slack_line(line: &Line) -> SlackMessage {
 }
 
 /// Builds a message: the last note becomes the coloured attachment, all other parts become blocks below the first line.
-fn below(first: String, text: String, tone: Tone, parts: &[Part]) -> SlackMessage {
+fn below(first: String, text: String, tone: Tone, parts: &[MessagePart]) -> SlackMessage {
     if parts.is_empty() {
         return SlackMessage { text, blocks: Vec::new(), attachments: Vec::new() };
     }
-    let foot = parts.iter().rposition(|part| matches!(part, Part::Note(_)));
-    let rest: Vec<Part> =
+    let foot = parts.iter().rposition(|part| matches!(part, MessagePart::Note(_)));
+    let rest: Vec<MessagePart> =
         parts.iter().enumerate().filter(|(at, _)| Some(*at) != foot).map(|(_, part)| part.clone()).collect();
     let foot = foot.map(|at| slack_blocks(&parts[at..=at])).filter(|blocks| !blocks.is_empty());
     let attachments = foot.map(|blocks| json!({ "color": tone.hex(), "blocks": blocks })).into_iter().collect();
@@ -102,17 +102,17 @@ fn below(first: String, text: String, tone: Tone, parts: &[Part]) -> SlackMessag
 
 /// Renders parts as the blocks of a message or a modal, within Slack's limits. Buttons and pictures are never left out;
 /// text is cut to make room for them.
-pub fn slack_blocks(parts: &[Part]) -> Vec<Value> {
+pub fn slack_blocks(parts: &[MessagePart]) -> Vec<Value> {
     let mut blocks = Vec::new();
     let mut total: usize = parts.iter().map(always).sum();
     let mut full = false;
     for part in parts {
         let text = match part {
-            Part::Paragraph(line) | Part::Note(line) | Part::Beside(line, _) => mrkdwn(line),
-            Part::Section(title, lines) => listed(title, lines, |_| String::new()),
-            Part::Steps(title, lines) => listed(title, lines, |i| format!("{}. ", i + 1)),
-            Part::Buttons(buttons) if buttons.is_empty() => continue,
-            Part::Buttons(buttons) => {
+            MessagePart::Paragraph(line) | MessagePart::Note(line) | MessagePart::Beside(line, _) => mrkdwn(line),
+            MessagePart::Section(title, lines) => listed(title, lines, |_| String::new()),
+            MessagePart::Steps(title, lines) => listed(title, lines, |i| format!("{}. ", i + 1)),
+            MessagePart::Buttons(buttons) if buttons.is_empty() => continue,
+            MessagePart::Buttons(buttons) => {
                 let (menu, shown): (Vec<&Button>, Vec<&Button>) =
                     buttons.iter().partition(|button| button.look == ButtonLook::InMenu);
                 let mut elements: Vec<Value> = shown.into_iter().map(button).collect();
@@ -121,7 +121,7 @@ pub fn slack_blocks(parts: &[Part]) -> Vec<Value> {
                 blocks.extend(rows.map(|row| json!({ "type": "actions", "elements": row })));
                 continue;
             }
-            Part::Picture { file, alt } => {
+            MessagePart::Picture { file, alt } => {
                 let alt = clip(&visible(alt), ALT_CHARS);
                 blocks.push(json!({ "type": "image", "slack_file": { "id": file }, "alt_text": alt }));
                 continue;
@@ -137,8 +137,8 @@ pub fn slack_blocks(parts: &[Part]) -> Vec<Value> {
             continue;
         }
         blocks.push(match part {
-            Part::Note(_) => context(&text),
-            Part::Beside(_, button) => beside(&text, button),
+            MessagePart::Note(_) => context(&text),
+            MessagePart::Beside(_, button) => beside(&text, button),
             _ => section(&text),
         });
     }
@@ -146,15 +146,15 @@ pub fn slack_blocks(parts: &[Part]) -> Vec<Value> {
 }
 
 /// Returns the characters of a part's buttons and pictures, which are never left out.
-fn always(part: &Part) -> usize {
+fn always(part: &MessagePart) -> usize {
     let label = |b: &Button| units(&b.label).min(LABEL_CHARS) * 3;
     let question = |b: &Button| b.confirm.as_deref().map_or(0, units).min(QUESTION_CHARS);
     let of = |b: &Button| label(b) + units(&b.value).min(VALUE_CHARS) + question(b);
     match part {
-        Part::Buttons(buttons) => buttons.iter().map(of).sum(),
-        Part::Beside(_, button) => of(button),
-        Part::Picture { alt, .. } => units(alt).min(ALT_CHARS),
-        Part::Paragraph(_) | Part::Section(..) | Part::Steps(..) | Part::Note(_) => 0,
+        MessagePart::Buttons(buttons) => buttons.iter().map(of).sum(),
+        MessagePart::Beside(_, button) => of(button),
+        MessagePart::Picture { alt, .. } => units(alt).min(ALT_CHARS),
+        MessagePart::Paragraph(_) | MessagePart::Section(..) | MessagePart::Steps(..) | MessagePart::Note(_) => 0,
     }
 }
 
@@ -221,16 +221,16 @@ fn mrkdwn(line: &Line) -> String {
         .0
         .iter()
         .map(|span| match span {
-            Span::Plain(text) => escape_markup(text),
-            Span::Bold(text) => format!("*{}*", escape_markup(text)),
+            TextSpan::Plain(text) => escape_markup(text),
+            TextSpan::Bold(text) => format!("*{}*", escape_markup(text)),
             // A back-tick inside would end the code span.
-            Span::Code(text) => format!("`{}`", escape(&text.replace('`', "'"))),
-            Span::Link(label, url) if linkable(url) => format!("<{url}|{}>", escape(&label.replace('|', "/"))),
-            Span::Link(label, _) => escape_markup(label),
-            Span::Time(at) => format!("<!date^{}^{{time}}|{}>", at.as_second(), time_of_day(*at)),
-            Span::User(id) if is_id(id) => format!("<@{id}>"),
-            Span::Group(id) if is_id(id) => format!("<!subteam^{id}>"),
-            Span::User(id) | Span::Group(id) => escape_markup(id),
+            TextSpan::Code(text) => format!("`{}`", escape(&text.replace('`', "'"))),
+            TextSpan::Link(label, url) if linkable(url) => format!("<{url}|{}>", escape(&label.replace('|', "/"))),
+            TextSpan::Link(label, _) => escape_markup(label),
+            TextSpan::Time(at) => format!("<!date^{}^{{time}}|{}>", at.as_second(), time_of_day(*at)),
+            TextSpan::User(id) if is_id(id) => format!("<@{id}>"),
+            TextSpan::Group(id) if is_id(id) => format!("<!subteam^{id}>"),
+            TextSpan::User(id) | TextSpan::Group(id) => escape_markup(id),
         })
         .collect();
     if units(&text) > SECTION_CHARS { clip_line(line) } else { text }
@@ -337,7 +337,7 @@ mod tests {
     use super::*;
     use crate::render::Tone;
 
-    fn message(parts: Vec<Part>) -> Message {
+    fn message(parts: Vec<MessagePart>) -> Message {
         Message { tone: Tone::Critical, headline: "h <!channel> & co".into(), parts }
     }
 
@@ -345,7 +345,7 @@ mod tests {
     fn mentions_links_and_markup_in_labels_are_harmless() {
         let line =
             Line::default().plain("<!channel> <http://evil|ok> *x*").code("a`b").link("l|m", "javascript:alert(1)");
-        let out = slack(&message(vec![Part::Paragraph(line)]));
+        let out = slack(&message(vec![MessagePart::Paragraph(line)]));
         assert_eq!(out.text, "h &lt;!channel&gt; &amp; co");
         let text = out.blocks[1]["text"]["text"].as_str().unwrap();
         assert!(!text.contains("<!") && !text.contains("<http") && text.contains("`a'b`"), "{text}");
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn a_flood_of_lines_stays_inside_slacks_limits() {
         let lines: Vec<Line> = (0..500).map(|i| Line::of(&format!("pod-{i} & {}", "x".repeat(90)))).collect();
-        let parts = (0..60).map(|i| Part::Section(format!("s{i}"), lines.clone())).collect();
+        let parts = (0..60).map(|i| MessagePart::Section(format!("s{i}"), lines.clone())).collect();
         let out = slack(&message(parts));
         let blocks = &out.blocks;
         assert!(blocks.len() <= 50);
@@ -379,8 +379,8 @@ mod tests {
             confirm: Some(endless.clone()),
         };
         let parts = [
-            Part::Section(endless.clone(), vec![Line::of("still there")]),
-            Part::Buttons((0..5).map(button).collect()),
+            MessagePart::Section(endless.clone(), vec![Line::of("still there")]),
+            MessagePart::Buttons((0..5).map(button).collect()),
         ];
         let blocks = slack_blocks(&parts);
         let text = blocks[0]["text"]["text"].as_str().unwrap();
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn one_endless_label_is_cut_and_cut_between_entities() {
-        let out = slack(&message(vec![Part::Paragraph(Line::default().plain("&".repeat(5_000)))]));
+        let out = slack(&message(vec![MessagePart::Paragraph(Line::default().plain("&".repeat(5_000)))]));
         let text = out.blocks[1]["text"]["text"].as_str().unwrap();
         assert!(units(text) <= 3_000 && text.ends_with("&amp;…"), "{}", &text[text.len() - 20..]);
     }

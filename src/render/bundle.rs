@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::{Line, Message, Part, Span, Tone, Words};
+use super::{Line, Message, MessagePart, Phrases, TextSpan, Tone};
 use crate::report::{self, Report, Stage};
 use crate::signal::{Unit, format_value};
 
@@ -19,7 +19,7 @@ const TOLD: [(Stage, &str); 5] = [
 
 /// The location of a finished bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum BundleLocation {
     /// A file attached to the message.
     Here,
     /// A download link, and the time until which it is valid.
@@ -31,7 +31,7 @@ pub enum Place {
 }
 
 /// Builds the progress message of a bundle.
-pub fn bundle_progress(parts: &[report::Part], words: &Words) -> Message {
+pub fn bundle_progress(parts: &[report::ReportPart], words: &Phrases) -> Message {
     let over = parts.iter().filter(|part| part.stage.is_over()).count();
     let headline = match parts.is_empty() {
         true => words.text("bundle-waits", &[]),
@@ -41,11 +41,11 @@ pub fn bundle_progress(parts: &[report::Part], words: &Words) -> Message {
         let names = names(parts, *stage)?;
         Some(words.line(key, &[("parts", names.into())]))
     });
-    let told = told.map(Part::Paragraph).collect();
+    let told = told.map(MessagePart::Paragraph).collect();
     Message { tone: Tone::Unknown, headline, parts: told }
 }
 
-fn names(parts: &[report::Part], stage: Stage) -> Option<String> {
+fn names(parts: &[report::ReportPart], stage: Stage) -> Option<String> {
     let names: Vec<&str> = parts.iter().filter(|part| part.stage == stage).map(|part| part.name.as_str()).collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
@@ -56,40 +56,40 @@ pub fn bundle_message(
     report: &Report,
     bytes: u64,
     of: &str,
-    place: Place,
+    place: BundleLocation,
     beside: Option<Line>,
-    words: &Words,
+    words: &Phrases,
 ) -> Message {
     let pieces = [("of", of.into()), ("size", format_value(bytes as f64, Unit::Bytes).into())];
     let (tone, key) = match report.complete {
         true => (Tone::Good, "bundle-complete"),
         false => (Tone::Warning, "bundle-incomplete"),
     };
-    let mut parts: Vec<Part> = beside.into_iter().map(Part::Paragraph).collect();
-    parts.push(Part::Paragraph(match place {
-        Place::Here => words.line("bundle-here", &[]),
-        Place::Link(url, until) => {
-            let link = Span::Link(words.text("bundle-download", &[]), url);
+    let mut parts: Vec<MessagePart> = beside.into_iter().map(MessagePart::Paragraph).collect();
+    parts.push(MessagePart::Paragraph(match place {
+        BundleLocation::Here => words.line("bundle-here", &[]),
+        BundleLocation::Link(url, until) => {
+            let link = TextSpan::Link(words.text("bundle-download", &[]), url);
             let until = until.strftime("%Y-%m-%d %H:%M UTC").to_string();
             words.line("bundle-link", &[("link", link.into()), ("until", until.into())])
         }
-        Place::Disk(path) => words.line("bundle-disk", &[("path", Span::Code(path).into())]),
-        Place::File(path) => words.line("bundle-file", &[("path", Span::Code(path).into())]),
+        BundleLocation::Disk(path) => words.line("bundle-disk", &[("path", TextSpan::Code(path).into())]),
+        BundleLocation::File(path) => words.line("bundle-file", &[("path", TextSpan::Code(path).into())]),
     }));
     let missing = troubles(report, words);
     if !missing.is_empty() {
-        parts.push(Part::Section(words.text("bundle-missing", &[]), missing));
+        parts.push(MessagePart::Section(words.text("bundle-missing", &[]), missing));
     }
     if let Some(skipped) = names(&report.parts, Stage::Skipped) {
-        parts.push(Part::Note(words.line("bundle-without", &[("parts", skipped.into())])));
+        parts.push(MessagePart::Note(words.line("bundle-without", &[("parts", skipped.into())])));
     }
-    parts.push(Part::Note(taken_out(report, words)));
+    parts.push(MessagePart::Note(taken_out(report, words)));
     Message { tone, headline: words.text(key, &pieces), parts }
 }
 
 /// Returns a line for each part that is missing or truncated, with the reason.
-pub(super) fn troubles(report: &Report, words: &Words) -> Vec<Line> {
-    let trouble = |part: &report::Part| {
+pub(super) fn troubles(report: &Report, words: &Phrases) -> Vec<Line> {
+    let trouble = |part: &report::ReportPart| {
         let why = if part.note.is_empty() { words.line("bundle-why-unknown", &[]) } else { Line::of(&part.note) };
         words.line("bundle-missing-part", &[("part", part.name.as_str().into()), ("why", why.into())])
     };
@@ -97,7 +97,7 @@ pub(super) fn troubles(report: &Report, words: &Words) -> Vec<Line> {
 }
 
 /// Summarises the redactions: their number by rule, and the number of files.
-pub(super) fn taken_out(report: &Report, words: &Words) -> Line {
+pub(super) fn taken_out(report: &Report, words: &Phrases) -> Line {
     let files: BTreeSet<&str> = report.redacted.iter().map(|redacted| redacted.place.as_str()).collect();
     let mut rules: BTreeMap<&str, u64> = BTreeMap::new();
     for redacted in &report.redacted {

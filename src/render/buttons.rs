@@ -1,11 +1,11 @@
 //! The buttons of an incident's message.
 
 use super::notes::{is_done, step_id};
-use super::{Act, Button, ButtonLook, IncidentView, Part, Words};
+use super::{Act, Button, ButtonLook, IncidentView, MessagePart, Phrases};
 use crate::diagnose::Fix;
 
 /// Returns the buttons of an incident: urgent ones directly, the others in the menu.
-pub(super) fn of_incident(view: &IncidentView<'_>, words: &Words) -> Part {
+pub(super) fn of_incident(view: &IncidentView<'_>, words: &Phrases) -> MessagePart {
     let open = view.resolved_at.is_none();
     let press = |act: Act, key: &str| button(act.as_str(), words.text(key, &[]), view.id);
     // After the incident there is time for feedback, so these buttons leave the menu.
@@ -33,11 +33,11 @@ pub(super) fn of_incident(view: &IncidentView<'_>, words: &Words) -> Part {
         buttons.push(later(press(Act::Wrong, "button-wrong")));
     }
     buttons.push(later(press(Act::Bundle, "button-bundle")));
-    Part::Buttons(buttons)
+    MessagePart::Buttons(buttons)
 }
 
 /// Returns the button beside a step: "done", then "verify"; `None` if the step is done and has no check.
-pub(super) fn of_step(view: &IncidentView<'_>, step: usize, fix: &Fix, words: &Words) -> Option<Button> {
+pub(super) fn of_step(view: &IncidentView<'_>, step: usize, fix: &Fix, words: &Phrases) -> Option<Button> {
     let (act, key) = match (is_done(fix, view.notes), &fix.verify) {
         (false, _) => (Act::Done, "button-done"),
         (true, Some(_)) => (Act::Verify, "button-verify"),

@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use super::Words;
+use super::Phrases;
 use crate::capacity::{
-    AS_GIVEN, Fit, KvReport, Live, ModelReport, ParameterReport, Report, WeightsReport, grouped, size,
+    AS_GIVEN, CapacityReport, Fit, KvReport, Live, ModelReport, ParameterReport, WeightsReport, grouped, size,
 };
 use crate::signal::{Unit, format_value};
 
 /// Renders the report as lines without colour.
-pub fn capacity(report: &Report, words: &Words) -> String {
+pub fn capacity(report: &CapacityReport, words: &Phrases) -> String {
     let mut out = String::new();
     if let Some(model) = &report.model {
         describe(&mut out, model, words);
@@ -37,7 +37,7 @@ fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.push('\n');
 }
 
-fn list(out: &mut String, title: &str, lines: &[String], words: &Words) {
+fn list(out: &mut String, title: &str, lines: &[String], words: &Phrases) {
     if lines.is_empty() {
         return;
     }
@@ -47,7 +47,7 @@ fn list(out: &mut String, title: &str, lines: &[String], words: &Words) {
     }
 }
 
-fn describe(out: &mut String, model: &ModelReport, words: &Words) {
+fn describe(out: &mut String, model: &ModelReport, words: &Phrases) {
     let kinds = [
         (model.layers.full_attention, "fit-full-attention"),
         (model.layers.sliding_window, "fit-sliding-window"),
@@ -63,7 +63,7 @@ fn describe(out: &mut String, model: &ModelReport, words: &Words) {
     line(out, format_args!("{}", words.text("fit-model", &pieces)));
 }
 
-fn counted(parameters: Option<&ParameterReport>, words: &Words) -> String {
+fn counted(parameters: Option<&ParameterReport>, words: &Phrases) -> String {
     let Some(p) = parameters else { return words.text("fit-not-counted", &[]) };
     let all = match p.total {
         n @ 0..1_000_000_000 => words.text("fit-millions", &[("n", format!("{:.0}", n as f64 / 1e6).into())]),
@@ -76,7 +76,7 @@ fn counted(parameters: Option<&ParameterReport>, words: &Words) -> String {
     }
 }
 
-fn weigh(out: &mut String, weights: &WeightsReport, words: &Words) {
+fn weigh(out: &mut String, weights: &WeightsReport, words: &Phrases) {
     let others: Vec<String> = weights
         .by_precision
         .iter()
@@ -92,7 +92,7 @@ fn weigh(out: &mut String, weights: &WeightsReport, words: &Words) {
     line(out, format_args!("  {what:<9} {precision} {}{others}", size(weights.bytes)));
 }
 
-fn keep(out: &mut String, kv: &KvReport, words: &Words) {
+fn keep(out: &mut String, kv: &KvReport, words: &Phrases) {
     let mut pieces = vec![("dtype", kv.dtype.name().into()), ("bytes", grouped(kv.bytes_per_token).into())];
     let key = match kv.bytes_per_token_per_gpu == kv.bytes_per_token {
         true => "fit-per-token",
@@ -105,7 +105,7 @@ fn keep(out: &mut String, kv: &KvReport, words: &Words) {
 }
 
 /// Returns the display name of a part of GPU memory.
-fn part(name: &str, words: &Words) -> String {
+fn part(name: &str, words: &Phrases) -> String {
     let key = match name {
         "weights" => "fit-weights",
         "activations" => "fit-activations",
@@ -119,7 +119,7 @@ fn part(name: &str, words: &Words) -> String {
     words.text(key, &[])
 }
 
-fn fits(out: &mut String, fit: &Fit, words: &Words) {
+fn fits(out: &mut String, fit: &Fit, words: &Phrases) {
     let d = &fit.deployed;
     let gpus = d.tensor_parallel * d.pipeline_parallel;
     let name = d.gpu.as_ref().map(|name| format!("{name}, ")).unwrap_or_default();
@@ -147,7 +147,7 @@ fn fits(out: &mut String, fit: &Fit, words: &Words) {
     }
 }
 
-fn lives(out: &mut String, live: &Live, fit: Option<&Fit>, words: &Words) {
+fn lives(out: &mut String, live: &Live, fit: Option<&Fit>, words: &Phrases) {
     let scope: Vec<String> = live.scope.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let scope = if scope.is_empty() { words.text("fit-everything", &[]) } else { scope.join(", ") };
     let title = words.text("fit-live", &[("scope", scope.into()), ("n", live.replicas.into())]);

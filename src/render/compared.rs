@@ -1,6 +1,6 @@
 //! The past period with which a diagnosis compared its values.
 
-use super::{Line, Words};
+use super::{Line, Phrases};
 use crate::clock;
 use crate::diagnose::{Diagnosis, EvidenceResult, NO_PAST, PastKind};
 
@@ -9,7 +9,7 @@ use crate::diagnose::{Diagnosis, EvidenceResult, NO_PAST, PastKind};
 pub(super) fn compared<'a>(
     diagnosis: &Diagnosis,
     evidence: impl IntoIterator<Item = &'a EvidenceResult>,
-    words: &Words,
+    words: &Phrases,
 ) -> Option<Line> {
     let with = diagnosis.compared_with?;
     let (mut past, mut lacking) = (false, false);
@@ -20,7 +20,7 @@ pub(super) fn compared<'a>(
     match with.kind {
         PastKind::SameTime | PastKind::HoursBefore | PastKind::SinceStart if !past => None,
         PastKind::SameTime => {
-            let ago = with.at.map(|at| clock::spoken(clock::between(at, diagnosis.at))).unwrap_or_default();
+            let ago = with.at.map(|at| clock::human_duration(clock::between(at, diagnosis.at))).unwrap_or_default();
             Some(words.line("compared-same-time", &[("ago", ago.into())]))
         }
         PastKind::HoursBefore => Some(words.line("compared-hours-before", &[])),
@@ -32,7 +32,7 @@ pub(super) fn compared<'a>(
 }
 
 /// Returns [`compared`] for the checks of the symptom and of the best chain.
-pub(super) fn of_chain(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
+pub(super) fn of_chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
     let root = diagnosis.root();
     let chain = root.into_iter().flat_map(|root| root.via.iter().flat_map(|link| &link.evidence).chain(&root.evidence));
     compared(diagnosis, diagnosis.symptom.evidence.iter().chain(chain), words)

@@ -2,17 +2,17 @@
 
 use anstyle::Style;
 
-use super::Words;
+use super::Phrases;
 use super::health::{FEW, HEADING, engine, few, gaps, hang};
 use super::text::clean;
-use crate::health::{Answer, Coverage, Eyes, SignalCoverage};
+use crate::health::{Coverage, CoverageLimit, SignalAvailability, SignalCoverage};
 
 /// Renders the signals that a Prometheus has and lacks, and the playbooks that this limits, as terminal text.
-pub fn coverage(coverage: &Coverage, words: &Words) -> String {
+pub fn coverage(coverage: &Coverage, words: &Phrases) -> String {
     let bold = Style::new().bold();
     let mut out = String::new();
-    let of = |answer: Answer| coverage.signals.iter().filter(move |s| s.answer == answer);
-    let count = |answer: Answer| of(answer).count();
+    let of = |answer: SignalAvailability| coverage.signals.iter().filter(move |s| s.answer == answer);
+    let count = |answer: SignalAvailability| of(answer).count();
     let engines: Vec<String> = coverage.engines.iter().map(engine).collect();
     let found = if engines.is_empty() { words.text("coverage-nothing", &[]) } else { engines.join(", ") };
     let title = words.text("coverage-title", &[("prometheus", format!("`{}`", coverage.prometheus).into())]);
@@ -21,18 +21,25 @@ pub fn coverage(coverage: &Coverage, words: &Words) -> String {
         "coverage-signals",
         &[
             ("found", found.into()),
-            ("answer", count(Answer::Answers).into()),
+            ("answer", count(SignalAvailability::Answers).into()),
             ("n", coverage.signals.len().into()),
-            ("unused", count(Answer::Unused).into()),
-            ("missing", count(Answer::Missing).into()),
+            ("unused", count(SignalAvailability::Unused).into()),
+            ("missing", count(SignalAvailability::Missing).into()),
         ],
     );
     hang(&mut out, "  ", "", &text);
     fn shown(s: &SignalCoverage) -> (&str, &str, Option<&str>) {
         (&s.title, s.why.as_deref().unwrap_or_default(), s.enable.as_deref())
     }
-    gaps(&mut out, "  ", "?", FEW, of(Answer::Missing).map(shown), words);
-    gaps(&mut out, "  ", "–", FEW, of(Answer::Unused).map(shown).map(|(title, why, _)| (title, why, None)), words);
+    gaps(&mut out, "  ", "?", FEW, of(SignalAvailability::Missing).map(shown), words);
+    gaps(
+        &mut out,
+        "  ",
+        "–",
+        FEW,
+        of(SignalAvailability::Unused).map(shown).map(|(title, why, _)| (title, why, None)),
+        words,
+    );
     coverage.problems.iter().for_each(|problem| hang(&mut out, "  ", "! ", problem));
     if !coverage.playbooks.is_empty() {
         out.push_str(&format!("\n{bold}{}{bold:#}\n", words.text("coverage-playbooks", &[])));
@@ -40,8 +47,8 @@ pub fn coverage(coverage: &Coverage, words: &Words) -> String {
     let title = |name: &String| coverage.signals.iter().find(|s| s.signal == *name).map_or("", |s| s.title.as_str());
     for sight in &coverage.playbooks {
         let eyes = match sight.eyes {
-            Eyes::Blind => words.text("coverage-blind", &[]),
-            Eyes::HalfBlind => words.text("coverage-half-blind", &[]),
+            CoverageLimit::Blind => words.text("coverage-blind", &[]),
+            CoverageLimit::HalfBlind => words.text("coverage-half-blind", &[]),
         };
         let missing: Vec<&str> = sight.missing.iter().map(title).collect();
         let mark = format!("{eyes:<HEADING$} {:<26} ", clean(&sight.playbook));

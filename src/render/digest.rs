@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::buttons::button;
-use super::facts::{clip, said};
-use super::message::{hurt, is_critical, is_warning, what};
-use super::{Act, IncidentView, Line, Message, Part, Span, Tone, Words};
+use super::facts::{clip, join_non_empty};
+use super::message::{affected_pool, is_critical, is_warning, symptom_or_alert_name};
+use super::{Act, IncidentView, Line, Message, MessagePart, Phrases, TextSpan, Tone};
 
 /// Maximum number of lines before "and N more".
 const LINES: usize = 15;
@@ -61,9 +61,9 @@ impl DigestEntry {
     pub fn of(view: &IncidentView<'_>) -> Self {
         Self {
             id: view.id.to_owned(),
-            what: what(view),
+            what: symptom_or_alert_name(view),
             cause: view.diagnosis.and_then(|d| d.root()).map(|root| root.title.clone()),
-            whom: hurt(view),
+            whom: affected_pool(view),
             open: view.resolved_at.is_none(),
             critical: is_critical(view),
             warning: is_warning(view),
@@ -83,7 +83,7 @@ struct Group<'a> {
 }
 
 /// Builds the message of a digest.
-pub fn digest_message(view: &DigestView, words: &Words) -> Message {
+pub fn digest_message(view: &DigestView, words: &Phrases) -> Message {
     let mut groups: BTreeMap<(&str, Option<&str>, &str), Group<'_>> = BTreeMap::new();
     for entry in &view.incidents {
         let key = (entry.what.as_str(), entry.cause.as_deref(), entry.whom.as_str());
@@ -107,15 +107,15 @@ pub fn digest_message(view: &DigestView, words: &Words) -> Message {
     if view.unreadable > 0 {
         lines.push(words.line("digest-unreadable", &[("n", view.unreadable.into())]));
     }
-    let mut parts = vec![Part::Section(words.text("digest-title", &[]), lines)];
+    let mut parts = vec![MessagePart::Section(words.text("digest-title", &[]), lines)];
     let times = view.incidents.iter().map(|entry| entry.since);
     if let (Some(oldest), Some(newest)) = (times.clone().min(), times.max()) {
-        let times = [("oldest", Span::Time(oldest).into()), ("newest", Span::Time(newest).into())];
-        parts.push(Part::Note(words.line("digest-times", &times)));
+        let times = [("oldest", TextSpan::Time(oldest).into()), ("newest", TextSpan::Time(newest).into())];
+        parts.push(MessagePart::Note(words.line("digest-times", &times)));
     }
     if view.interactive {
         let label = words.text("button-digest", &[]);
-        parts.push(Part::Buttons(vec![button(Act::Digest.as_str(), label, &view.id)]));
+        parts.push(MessagePart::Buttons(vec![button(Act::Digest.as_str(), label, &view.id)]));
     }
     let (tone, state) = match (firing, critical) {
         (0, _) => (Tone::Good, "digest-over"),
@@ -129,19 +129,19 @@ pub fn digest_message(view: &DigestView, words: &Words) -> Message {
     };
     let counts = [("firing", firing.into()), ("critical", critical.into()), ("resolved", resolved.into())];
     let total = words.text("digest-storm", &[("n", (view.incidents.len() + view.unreadable).into())]);
-    let headline = said(&[words.text(state, &[]), total, topic, words.text("digest-counts", &counts)]);
+    let headline = join_non_empty(&[words.text(state, &[]), total, topic, words.text("digest-counts", &counts)]);
     Message { tone, headline, parts }
 }
 
-fn line(group: &Group<'_>, words: &Words) -> Line {
+fn line(group: &Group<'_>, words: &Phrases) -> Line {
     let one = group.one;
     let title = match &one.cause {
         Some(cause) => format!("{} ← {}", clip(&one.what, 80), clip(cause, 80)),
         None => clip(&one.what, 120),
     };
     let title = match (&one.page, group.firing + group.resolved) {
-        (Some(page), 1) => Span::Link(title, page.clone()),
-        _ => Span::Bold(title),
+        (Some(page), 1) => TextSpan::Link(title, page.clone()),
+        _ => TextSpan::Bold(title),
     };
     let mut line = Line(vec![title]);
     if !one.whom.is_empty() {
@@ -152,7 +152,7 @@ fn line(group: &Group<'_>, words: &Words) -> Line {
         ("firing", group.firing.into()),
         ("critical", group.critical.into()),
         ("resolved", group.resolved.into()),
-        ("since", Span::Time(group.since).into()),
+        ("since", TextSpan::Time(group.since).into()),
     ];
     words.line("digest-line", &counts)
 }

@@ -1,16 +1,16 @@
 //! Notes on exporters that were scraped directly.
 
 use super::facts::{FEW, few};
-use super::{Line, Words};
-use crate::diagnose::{Because, DirectRead, Remark};
+use super::{Line, Phrases};
+use crate::diagnose::{DirectRead, DirectReadReason, ExporterRemark};
 
 /// Says that exporters were scraped directly, why, and which problems they had.
-pub(super) fn read_directly(direct: &DirectRead, words: &Words) -> Vec<Line> {
+pub(super) fn read_directly(direct: &DirectRead, words: &Phrases) -> Vec<Line> {
     let key = match direct.because {
-        Because::NoAnswer => "direct-no-answer",
-        Because::InPart => "direct-in-part",
-        Because::NoValues => "direct-no-values",
-        Because::Asked => "direct-asked",
+        DirectReadReason::NoAnswer => "direct-no-answer",
+        DirectReadReason::InPart => "direct-in-part",
+        DirectReadReason::NoValues => "direct-no-values",
+        DirectReadReason::Asked => "direct-asked",
     };
     let count = |n: usize, known: usize, all: &str, part: &str| {
         (known > 0).then(|| match n == known {
@@ -26,7 +26,7 @@ pub(super) fn read_directly(direct: &DirectRead, words: &Words) -> Vec<Line> {
     };
     let mut lines = vec![words.line(key, &[("read", read.into())])];
     let mut alike: Vec<(&str, Vec<String>)> = Vec::new();
-    for Remark { exporter, what } in &direct.remarks {
+    for ExporterRemark { exporter, what } in &direct.remarks {
         match alike.iter_mut().find(|(known, _)| known == what) {
             Some((_, names)) => names.push(exporter.clone()),
             None => alike.push((what, vec![exporter.clone()])),

@@ -1,8 +1,8 @@
 //! All checks of a diagnosis, shown by "Show evidence".
 
-use super::facts::{bullet, fact, sure, verdict};
-use super::whole::{fixes, foot, not_this, unchecked, while_looking};
-use super::{Line, Part, Words, compared};
+use super::facts::{bullet, confidence, fact, verdict};
+use super::full_diagnosis::{fixes, foot, not_this, unchecked, while_looking};
+use super::{Line, MessagePart, Phrases, compared};
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, asked};
 
 /// Minimum support of a clear check.
@@ -14,16 +14,16 @@ const VARIES: f64 = 1.25;
 
 /// Renders every check with its value, everything that was ruled out or could not be checked, all steps, and the
 /// queries.
-pub fn evidence_parts(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
+pub fn evidence_parts(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
     parts(diagnosis, fixes(diagnosis, words), words)
 }
 
 /// Renders as [`evidence_parts`] does, but without the steps, for texts with a separate section for them.
-pub(super) fn checked_parts(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
+pub(super) fn checked_parts(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
     parts(diagnosis, Vec::new(), words)
 }
 
-fn parts(diagnosis: &Diagnosis, steps: Vec<Part>, words: &Words) -> Vec<Part> {
+fn parts(diagnosis: &Diagnosis, steps: Vec<MessagePart>, words: &Phrases) -> Vec<MessagePart> {
     let graded = is_graded(diagnosis);
     let checks = |title: &str, sure, evidence: &[EvidenceResult]| checks(title, sure, evidence, graded, words);
     let mut parts = vec![checks(&diagnosis.symptom.title, None, &diagnosis.symptom.evidence)];
@@ -31,33 +31,33 @@ fn parts(diagnosis: &Diagnosis, steps: Vec<Part>, words: &Words) -> Vec<Part> {
         // The other causes share most of the best chain's links.
         let via = if i == 0 { cause.via.as_slice() } else { &[] };
         parts.extend(via.iter().map(|link| checks(&link.title, Some(verdict(link.verdict, words)), &link.evidence)));
-        let mut part = checks(&cause.title, Some(sure(cause, words)), &cause.evidence);
-        if let (0, Part::Section(_, lines), false) = (i, &mut part, cause.meaning.trim().is_empty()) {
+        let mut part = checks(&cause.title, Some(confidence(cause, words)), &cause.evidence);
+        if let (0, MessagePart::Section(_, lines), false) = (i, &mut part, cause.meaning.trim().is_empty()) {
             lines.push(Line::default().plain(cause.meaning.trim().replace('\n', " ")));
         }
         parts.push(part);
     }
     let others = diagnosis.causes.iter().skip(1).flat_map(|cause| &cause.evidence);
     let with = compared::of_chain(diagnosis, words).or_else(|| compared::compared(diagnosis, others, words));
-    parts.extend(with.map(Part::Paragraph));
+    parts.extend(with.map(MessagePart::Paragraph));
     if !diagnosis.ruled_out.is_empty() {
         let lines = diagnosis.ruled_out.iter().map(|cause| bullet(not_this(cause, words))).collect();
-        parts.push(Part::Section(words.text("ruled-out", &[]), lines));
+        parts.push(MessagePart::Section(words.text("ruled-out", &[]), lines));
     }
     if !diagnosis.unchecked.is_empty() {
         let lines = unchecked(diagnosis, usize::MAX, usize::MAX, words);
-        parts.push(Part::Section(words.text("unchecked", &[]), lines));
+        parts.push(MessagePart::Section(words.text("unchecked", &[]), lines));
     }
     parts.extend(steps);
     let odd = while_looking(diagnosis, words);
     if !odd.is_empty() {
-        parts.push(Part::Section(words.text("while-looking", &[]), odd));
+        parts.push(MessagePart::Section(words.text("while-looking", &[]), odd));
     }
     let queries = queries(diagnosis);
     if !queries.is_empty() {
-        parts.push(Part::Section(words.text("evidence-queries", &[]), queries));
+        parts.push(MessagePart::Section(words.text("evidence-queries", &[]), queries));
     }
-    parts.push(Part::Note(Line::default().plain(foot(diagnosis, words))));
+    parts.push(MessagePart::Note(Line::default().plain(foot(diagnosis, words))));
     parts
 }
 
@@ -67,17 +67,23 @@ fn is_graded(diagnosis: &Diagnosis) -> bool {
     diagnosis.unknown > 0.0 || diagnosis.causes.iter().any(|cause| cause.probability > 0.0)
 }
 
-fn checks(title: &str, sure: Option<String>, evidence: &[EvidenceResult], graded: bool, words: &Words) -> Part {
+fn checks(
+    title: &str,
+    sure: Option<String>,
+    evidence: &[EvidenceResult],
+    graded: bool,
+    words: &Phrases,
+) -> MessagePart {
     let title = match sure {
         None => title.to_owned(),
         Some(sure) => words.text("other-cause", &[("title", title.into()), ("verdict", sure.into())]),
     };
-    Part::Section(title, evidence.iter().map(|e| check(e, graded, words)).collect())
+    MessagePart::Section(title, evidence.iter().map(|e| check(e, graded, words)).collect())
 }
 
 /// Renders a check with a mark, so that it is readable without colour: `✓ KV cache peak 99 % (asked: > 0.95): speaks
 /// clearly for it`.
-fn check(e: &EvidenceResult, graded: bool, words: &Words) -> Line {
+fn check(e: &EvidenceResult, graded: bool, words: &Phrases) -> Line {
     let key = match e.outcome {
         Outcome::Met => "evidence-met",
         Outcome::NotMet => "evidence-not-met",

@@ -3,25 +3,25 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Line, Span, Words};
+use super::{Line, Phrases, TextSpan};
 use crate::alert::{Alert, Labels, active};
 use crate::clock;
 use crate::diagnose::{
-    BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, Source, SymptomVerdict, Verdict,
+    BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, SymptomVerdict, ValueSource, Verdict,
 };
-use crate::report::{Bucket, Distribution, Measured, bucket, changed, moved};
+use crate::report::{BucketedQuantile, Distribution, Measured, bucket, changed, moved};
 use crate::signal::{Unit, format_value};
 
 /// Maximum number of items in a list before "and N more".
 pub(super) const FEW: usize = 3;
 
 /// Joins the first names of a list, and the number of further ones.
-pub(super) fn few(names: &[String], words: &Words) -> String {
-    some(names, FEW, ", ", words)
+pub(super) fn few(names: &[String], words: &Phrases) -> String {
+    join_limited(names, FEW, ", ", words)
 }
 
 /// Joins as [`few`] does, with another maximum and another separator.
-pub(super) fn some(names: &[String], most: usize, between: &str, words: &Words) -> String {
+pub(super) fn join_limited(names: &[String], most: usize, between: &str, words: &Phrases) -> String {
     let shown = names.iter().take(most).cloned().collect::<Vec<_>>().join(between);
     match names.len().saturating_sub(most) {
         0 => shown,
@@ -30,13 +30,13 @@ pub(super) fn some(names: &[String], most: usize, between: &str, words: &Words) 
 }
 
 /// Lists replicas with their values: `vllm-1 98 %, vllm-2 97 % and 3 more`.
-pub(super) fn few_values(replicas: &[ReplicaValue], unit: Unit, words: &Words) -> String {
+pub(super) fn few_values(replicas: &[ReplicaValue], unit: Unit, words: &Phrases) -> String {
     let said: Vec<String> = replicas.iter().map(|r| format!("{} {}", r.name, format_value(r.value, unit))).collect();
     few(&said, words)
 }
 
 /// Renders a check as a fact: `KV cache peak 99 %`, `prompt length 3.9k tokens (2.2x, was 1.8k tokens)`.
-pub(super) fn fact(e: &EvidenceResult, words: &Words) -> String {
+pub(super) fn fact(e: &EvidenceResult, words: &Phrases) -> String {
     let fact = match (e.value, e.baseline) {
         (Some(value), Some(baseline)) => format!("{} {}", e.title, change(value, baseline, e.unit, words)),
         (Some(value), None) => format!("{} {}", e.title, format_value(value, e.unit)),
@@ -44,17 +44,17 @@ pub(super) fn fact(e: &EvidenceResult, words: &Words) -> String {
         (None, _) => words.text("fact-none", &[("title", e.title.as_str().into())]),
     };
     match e.source {
-        Source::Exporter => words.text("fact-direct", &[("fact", fact.into())]),
-        Source::Log => {
+        ValueSource::Exporter => words.text("fact-direct", &[("fact", fact.into())]),
+        ValueSource::Log => {
             let names: Vec<String> = e.replicas.iter().map(|r| r.name.clone()).collect();
             let pieces = [("fact", fact.into()), ("n", names.len().into()), ("names", few(&names, words).into())];
             words.text("fact-log", &pieces)
         }
-        Source::Prometheus => fact,
+        ValueSource::Prometheus => fact,
     }
 }
 
-fn change(value: f64, baseline: f64, unit: Unit, words: &Words) -> String {
+fn change(value: f64, baseline: f64, unit: Unit, words: &Phrases) -> String {
     let (now, was) = (format_value(value, unit).into(), format_value(baseline, unit).into());
     if baseline.abs() < 1e-12 {
         return words.text("change-from-nothing", &[("now", now), ("was", was)]);
@@ -67,32 +67,32 @@ fn change(value: f64, baseline: f64, unit: Unit, words: &Words) -> String {
 }
 
 /// Renders the bucket of a quantile: `between 250 ms and 500 ms`; `None` if its bounds are displayed alike.
-pub(super) fn within(bucket: Bucket, unit: Unit, words: &Words) -> Option<String> {
+pub(super) fn within(bucket: BucketedQuantile, unit: Unit, words: &Phrases) -> Option<String> {
     let shown = |value| format_value(value, unit);
     match bucket {
-        Bucket::Between(low, high) if shown(low) == shown(high) => None,
-        Bucket::Between(low, high) => {
+        BucketedQuantile::Between(low, high) if shown(low) == shown(high) => None,
+        BucketedQuantile::Between(low, high) => {
             Some(words.text("between", &[("low", shown(low).into()), ("high", shown(high).into())]))
         }
-        Bucket::Beyond(low) => Some(words.text("or-more", &[("low", shown(low).into())])),
+        BucketedQuantile::Beyond(low) => Some(words.text("or-more", &[("low", shown(low).into())])),
     }
 }
 
 /// Renders a value of a table; a quantile with the bucket that contains it.
-pub(super) fn measured(m: &Measured, value: Option<f64>, words: &Words) -> String {
+pub(super) fn measured(m: &Measured, value: Option<f64>, words: &Phrases) -> String {
     let Some(value) = value else { return "–".to_owned() };
     let shown = format_value(value, m.unit);
     match bucket(value, &m.bounds).and_then(|bucket| Some((bucket, within(bucket, m.unit, words)?))) {
-        Some((Bucket::Between(..), range)) => {
+        Some((BucketedQuantile::Between(..), range)) => {
             words.text("value-within", &[("value", shown.into()), ("range", range.into())])
         }
-        Some((Bucket::Beyond(_), range)) => range,
+        Some((BucketedQuantile::Beyond(_), range)) => range,
         None => shown,
     }
 }
 
 /// Renders a quantile of prompt or answer lengths, of which only the bucket is known.
-pub(super) fn length(d: &Distribution, quantile: f64, words: &Words) -> String {
+pub(super) fn length(d: &Distribution, quantile: f64, words: &Phrases) -> String {
     let range = d.bucket(quantile).and_then(|bucket| within(bucket, Unit::Tokens, words));
     range.unwrap_or_else(|| format_value(quantile, Unit::Tokens))
 }
@@ -113,7 +113,7 @@ pub(super) fn moved_by(m: &Measured) -> String {
 pub(super) fn facts<'a>(
     evidence: impl IntoIterator<Item = &'a EvidenceResult>,
     outcome: Outcome,
-    words: &Words,
+    words: &Phrases,
 ) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for e in evidence.into_iter().filter(|e| e.outcome == outcome) {
@@ -126,7 +126,7 @@ pub(super) fn facts<'a>(
 }
 
 /// Returns the word for a verdict.
-pub(super) fn verdict(verdict: Verdict, words: &Words) -> String {
+pub(super) fn verdict(verdict: Verdict, words: &Phrases) -> String {
     let key = match verdict {
         Verdict::Likely => "verdict-likely",
         Verdict::Possible => "verdict-possible",
@@ -138,7 +138,7 @@ pub(super) fn verdict(verdict: Verdict, words: &Words) -> String {
 }
 
 /// Returns the confidence in a cause, as a word and a probability: `likely, 92 %`.
-pub(super) fn sure(cause: &CauseFound, words: &Words) -> String {
+pub(super) fn confidence(cause: &CauseFound, words: &Phrases) -> String {
     let verdict = verdict(cause.verdict, words);
     // A diagnosis stored by an earlier version has no probability.
     if cause.probability <= 0.0 {
@@ -149,7 +149,7 @@ pub(super) fn sure(cause: &CauseFound, words: &Words) -> String {
 }
 
 /// Names the firing alerts, or all if none is firing, each with its severity: `LLMHighTTFT (severity info)`.
-pub(super) fn alerted(alerts: &[Alert], words: &Words) -> Option<String> {
+pub(super) fn alerted(alerts: &[Alert], words: &Phrases) -> Option<String> {
     let one = |alert: &&Alert| {
         let name = ("name", clip(alert.name(), 80).into());
         match alert.labels.get("severity").map(String::as_str) {
@@ -162,13 +162,13 @@ pub(super) fn alerted(alerts: &[Alert], words: &Words) -> Option<String> {
 }
 
 /// Returns the name of a pool: `prod/llama`.
-pub(super) fn whom(labels: &Labels) -> String {
+pub(super) fn pool_name(labels: &Labels) -> String {
     ["cluster", "namespace", "model"].iter().filter_map(|name| labels.get(*name)).cloned().collect::<Vec<_>>().join("/")
 }
 
 /// Says that a link of the best chain began after its effect, and when; `None` if the times fit, or differ by no more
 /// than `late`.
-pub(super) fn misfit(diagnosis: &Diagnosis, late: Duration, words: &Words) -> Option<Line> {
+pub(super) fn misfit(diagnosis: &Diagnosis, late: Duration, words: &Phrases) -> Option<Line> {
     let root = diagnosis.root()?;
     let symptom = (diagnosis.symptom.playbook.as_str(), &diagnosis.symptom.title);
     let via = root.via.iter().rev().map(|link| (link.id.as_str(), &link.title));
@@ -183,15 +183,15 @@ pub(super) fn misfit(diagnosis: &Diagnosis, late: Duration, words: &Words) -> Op
     let (cause, effect) = pairs.find(|(cause, effect)| cause.0 > clock::after(effect.0, late))?;
     let pieces = [
         ("cause", cause.1.as_str().into()),
-        ("at", Span::Time(cause.0).into()),
+        ("at", TextSpan::Time(cause.0).into()),
         ("effect", effect.1.as_str().into()),
-        ("before", Span::Time(effect.0).into()),
+        ("before", TextSpan::Time(effect.0).into()),
     ];
     Some(words.line("times-misfit", &pieces))
 }
 
 /// Renders the best chain in a few words: `KV cache is exhausted ← prompts became longer`.
-pub(super) fn why(diagnosis: &Diagnosis, words: &Words) -> String {
+pub(super) fn chain_summary(diagnosis: &Diagnosis, words: &Phrases) -> String {
     match (diagnosis.root(), diagnosis.symptom.verdict) {
         (Some(cause), _) => {
             let links: Vec<&str> = cause.via.iter().map(|j| j.title.as_str()).chain([cause.title.as_str()]).collect();
@@ -203,7 +203,7 @@ pub(super) fn why(diagnosis: &Diagnosis, words: &Words) -> String {
         }
         (None, SymptomVerdict::Confirmed) => words.text("why-nothing", &[]),
         (None, SymptomVerdict::Absent) => {
-            let seen = some(&facts(&diagnosis.symptom.evidence, Outcome::NotMet, words), 1, ", ", words);
+            let seen = join_limited(&facts(&diagnosis.symptom.evidence, Outcome::NotMet, words), 1, ", ", words);
             words.text("why-absent", &[("facts", seen.into())])
         }
         (None, SymptomVerdict::NoData) if diagnosis.scope.data.is_some() => words.text("why-no-data-then", &[]),
@@ -222,8 +222,8 @@ pub(super) fn missing(diagnosis: &Diagnosis) -> Option<&str> {
 }
 
 /// Says that the symptom could not be checked, and why. The reason must not be repeated among the other problems.
-pub(super) fn no_data(diagnosis: &Diagnosis, words: &Words) -> Line {
-    let facts = some(&facts(&diagnosis.symptom.evidence, Outcome::NoData, words), FEW, ", ", words).into();
+pub(super) fn no_data(diagnosis: &Diagnosis, words: &Phrases) -> Line {
+    let facts = join_limited(&facts(&diagnosis.symptom.evidence, Outcome::NoData, words), FEW, ", ", words).into();
     match missing(diagnosis) {
         Some(why) => words.line("symptom-no-data-why", &[("facts", facts), ("why", Line::of(why).into())]),
         None => words.line("symptom-no-data", &[("facts", facts)]),
@@ -237,7 +237,7 @@ pub(super) fn is_said(diagnosis: &Diagnosis, problem: &str) -> bool {
 }
 
 /// Names the replicas with the symptom: ` on 2 of 8 replicas: a, b`; empty if unknown.
-pub(super) fn radius(radius: &BlastRadius, words: &Words) -> String {
+pub(super) fn radius(radius: &BlastRadius, words: &Phrases) -> String {
     let total = ("total", radius.total.into());
     let said = match (radius.affected.len(), radius.total) {
         (_, 0) => return String::new(),
@@ -252,7 +252,7 @@ pub(super) fn radius(radius: &BlastRadius, words: &Words) -> String {
 }
 
 /// Names the replicas that a cause affects, their places, and their share of the traffic.
-pub(super) fn hits(cause: &CauseFound, words: &Words) -> Option<Line> {
+pub(super) fn hits(cause: &CauseFound, words: &Phrases) -> Option<Line> {
     let radius = &cause.replicas;
     let total = ("total", radius.total.into());
     match radius.affected.len() {
@@ -289,6 +289,6 @@ pub(super) fn clip(text: &str, most: usize) -> String {
 }
 
 /// Joins the parts of a headline that are not empty.
-pub(super) fn said(parts: &[String]) -> String {
+pub(super) fn join_non_empty(parts: &[String]) -> String {
     parts.iter().filter(|p| !p.is_empty()).map(String::as_str).collect::<Vec<_>>().join(" · ")
 }

@@ -2,11 +2,11 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::Words;
+use super::Phrases;
 use super::text::{clean, wrap};
 use crate::alert::Labels;
 use crate::diagnose::EngineFound;
-use crate::health::{Check, Health, Pool, State, Threshold};
+use crate::health::{Health, HealthCheck, HealthState, PoolHealth, Threshold};
 use crate::playbook::{Condition, Reference, Severity};
 use crate::signal::{Unit, format_value};
 
@@ -27,25 +27,25 @@ pub(super) const FEW: usize = 3;
 ///
 /// A single pool is shown completely. Of several pools, the problems are shown per pool and missing data once for all.
 /// `flags` are the flags, by name, that the suggested next command needs too.
-pub fn health(health: &Health, flags: &[(&str, String)], words: &Words) -> String {
+pub fn health(health: &Health, flags: &[(&str, String)], words: &Phrases) -> String {
     let tone = style(health.state);
     let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&headline(health, words)));
     for line in health.notes.iter().chain(&health.problems) {
         wrap(&clean(line), COLUMNS - 2).iter().for_each(|line| out.push_str(&format!("  {line}\n")));
     }
-    let mut pools: Vec<&Pool> = health.pools.iter().collect();
+    let mut pools: Vec<&PoolHealth> = health.pools.iter().collect();
     pools.sort_by_key(|pool| match pool.state {
-        State::Critical => 0,
-        State::Warning => 1,
-        State::Unknown => 2,
-        State::Healthy => 3,
+        HealthState::Critical => 0,
+        HealthState::Warning => 1,
+        HealthState::Unknown => 2,
+        HealthState::Healthy => 3,
     });
     let alone = pools.len() == 1;
     let brief = pools.len() > SCREENFUL;
     let mut sick = 0;
     let mut line = false;
     for pool in &pools {
-        let wrong = matches!(pool.state, State::Critical | State::Warning);
+        let wrong = matches!(pool.state, HealthState::Critical | HealthState::Warning);
         let in_short = !(alone || wrong && sick < SCREENFUL);
         sick += usize::from(wrong);
         // Single lines stand together.
@@ -73,34 +73,34 @@ pub fn health(health: &Health, flags: &[(&str, String)], words: &Words) -> Strin
     out
 }
 
-fn word(state: State, words: &Words) -> String {
+fn word(state: HealthState, words: &Phrases) -> String {
     let key = match state {
-        State::Healthy => "health-healthy",
-        State::Warning => "health-warning",
-        State::Critical => "health-critical",
-        State::Unknown => "health-unknown",
+        HealthState::Healthy => "health-healthy",
+        HealthState::Warning => "health-warning",
+        HealthState::Critical => "health-critical",
+        HealthState::Unknown => "health-unknown",
     };
     words.text(key, &[])
 }
 
-fn style(state: State) -> Style {
+fn style(state: HealthState) -> Style {
     let colour = match state {
-        State::Healthy => AnsiColor::Green,
-        State::Warning => AnsiColor::Yellow,
-        State::Critical => AnsiColor::Red,
-        State::Unknown => AnsiColor::BrightBlack,
+        HealthState::Healthy => AnsiColor::Green,
+        HealthState::Warning => AnsiColor::Yellow,
+        HealthState::Critical => AnsiColor::Red,
+        HealthState::Unknown => AnsiColor::BrightBlack,
     };
     Style::new().bold().fg_color(Some(colour.into()))
 }
 
 /// The first line: `CRITICAL · 3 pools: 1 critical, 2 healthy · 2026-11-20 22:48:55 UTC`.
-fn headline(health: &Health, words: &Words) -> String {
-    let count = |state: State| health.pools.iter().filter(|pool| pool.state == state).count();
+fn headline(health: &Health, words: &Phrases) -> String {
+    let count = |state: HealthState| health.pools.iter().filter(|pool| pool.state == state).count();
     let pools = match health.pools.len() {
         0 => words.text("health-no-pool", &[]),
         1 => words.text("health-one-pool", &[]),
         n => {
-            let states = [State::Critical, State::Warning, State::Unknown, State::Healthy];
+            let states = [HealthState::Critical, HealthState::Warning, HealthState::Unknown, HealthState::Healthy];
             let counted = states.map(|state| (count(state), word(state, words).to_lowercase()));
             let said: Vec<String> =
                 counted.into_iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
@@ -110,18 +110,18 @@ fn headline(health: &Health, words: &Words) -> String {
     format!("{} · {pools} · {}", word(health.state, words), health.at.strftime("%Y-%m-%d %H:%M:%S UTC"))
 }
 
-fn name(labels: &Labels, words: &Words) -> String {
+fn name(labels: &Labels, words: &Phrases) -> String {
     let named: Vec<&str> =
         ["cluster", "namespace", "model"].iter().filter_map(|d| labels.get(*d)).map(String::as_str).collect();
     if named.is_empty() { words.text("health-no-name", &[]) } else { named.join(" / ") }
 }
 
-fn replicas(pool: &Pool, words: &Words) -> String {
+fn replicas(pool: &PoolHealth, words: &Phrases) -> String {
     words.text("health-replicas", &[("n", pool.replicas.into())])
 }
 
 /// Writes the pool's name in the colour of its state, then `rest`, within the width.
-fn title(out: &mut String, pool: &Pool, rest: &str, words: &Words) {
+fn title(out: &mut String, pool: &PoolHealth, rest: &str, words: &Phrases) {
     let tone = style(pool.state);
     let line = format!("{:<9} {}", word(pool.state, words), clean(&name(&pool.labels, words)));
     let gap = " ".repeat(BEFORE - 8);
@@ -134,15 +134,15 @@ fn title(out: &mut String, pool: &Pool, rest: &str, words: &Words) {
     }
 }
 
-fn whole(out: &mut String, pool: &Pool, all: bool, words: &Words) {
+fn whole(out: &mut String, pool: &PoolHealth, all: bool, words: &Phrases) {
     let engines: Vec<String> = pool.engines.iter().map(engine).collect();
     title(out, pool, &format!("{} · {}", replicas(pool, words), engines.join(", ")), words);
-    let shown: Vec<&Check> = pool
+    let shown: Vec<&HealthCheck> = pool
         .checks
         .iter()
         // Signals that a missing exporter would bring are named under coverage.
         .filter(|check| match check.state {
-            Some(State::Warning | State::Critical) => true,
+            Some(HealthState::Warning | HealthState::Critical) => true,
             _ => all && (check.value.is_some() || check.enable.is_none() || pool.idle),
         })
         .collect();
@@ -179,13 +179,13 @@ fn row(cells: [&str; 7]) -> String {
     format!("{}\n{playbook:>COLUMNS$}", line.trim_end_matches(playbook).trim_end())
 }
 
-fn lines(out: &mut String, pool: &Pool, check: &Check, heading: &str, words: &Words) {
+fn lines(out: &mut String, pool: &PoolHealth, check: &HealthCheck, heading: &str, words: &Phrases) {
     let state = match check.state {
-        Some(State::Healthy) => words.text("health-ok", &[]),
-        Some(State::Warning) => words.text("health-warn", &[]),
-        Some(State::Critical) => words.text("health-crit", &[]),
-        Some(State::Unknown) if !pool.idle => "?".to_owned(),
-        Some(State::Unknown) | None => String::new(),
+        Some(HealthState::Healthy) => words.text("health-ok", &[]),
+        Some(HealthState::Warning) => words.text("health-warn", &[]),
+        Some(HealthState::Critical) => words.text("health-crit", &[]),
+        Some(HealthState::Unknown) if !pool.idle => "?".to_owned(),
+        Some(HealthState::Unknown) | None => String::new(),
     };
     let value = match check.value {
         Some(value) => format_value(value, check.unit),
@@ -205,7 +205,7 @@ fn lines(out: &mut String, pool: &Pool, check: &Check, heading: &str, words: &Wo
     let first = titles.first().map_or("", String::as_str);
     let line = row([heading, &state, first, &value, &limit(Severity::Warning), &limit(Severity::Critical), &playbook]);
     match check.state {
-        Some(state @ (State::Warning | State::Critical)) => {
+        Some(state @ (HealthState::Warning | HealthState::Critical)) => {
             let tone = style(state);
             out.push_str(&format!("{tone}{line}{tone:#}\n"));
         }
@@ -218,7 +218,7 @@ fn lines(out: &mut String, pool: &Pool, check: &Check, heading: &str, words: &Wo
 }
 
 /// Returns the further conditions of a threshold that the check's own value exceeds.
-fn company(check: &Check, words: &Words) -> String {
+fn company(check: &HealthCheck, words: &Phrases) -> String {
     let beyond = |threshold: &&Threshold| {
         let condition: Option<Condition> = threshold.when.parse().ok();
         condition.is_some_and(|when| {
@@ -245,13 +245,13 @@ fn company(check: &Check, words: &Words) -> String {
 }
 
 /// Joins texts: `a or b or c`.
-fn joined(key: &str, all: Vec<String>, words: &Words) -> String {
+fn joined(key: &str, all: Vec<String>, words: &Phrases) -> String {
     let both = |one: String, other: String| words.text(key, &[("one", one.into()), ("other", other.into())]);
     all.into_iter().reduce(both).unwrap_or_default()
 }
 
 /// Renders a condition in its signal's unit: `> 95 %`.
-fn said(when: &str, unit: Unit, words: &Words) -> String {
+fn said(when: &str, unit: Unit, words: &Phrases) -> String {
     let Ok(condition) = when.parse::<Condition>() else { return when.to_owned() };
     let parts = condition
         .comparisons()
@@ -266,7 +266,7 @@ fn said(when: &str, unit: Unit, words: &Words) -> String {
 
 /// Writes the coverage of a pool: the number of checks with data, and for the others the reason and the setting that
 /// enables them.
-fn seen(out: &mut String, pool: &Pool, words: &Words) {
+fn seen(out: &mut String, pool: &PoolHealth, words: &Phrases) {
     let gap = " ".repeat(BEFORE - 5);
     let counted = pool.coverage;
     let counts = [("n", counted.with_data.into()), ("of", counted.of.into())];
@@ -282,12 +282,12 @@ fn seen(out: &mut String, pool: &Pool, words: &Words) {
 
 /// Returns true if a check lacks data that a change of the setup would bring; in an idle pool, a query without data is
 /// normal.
-fn is_missing(pool: &Pool, check: &Check) -> bool {
+fn is_missing(pool: &PoolHealth, check: &HealthCheck) -> bool {
     check.value.is_none() && !(pool.idle && (check.enable.is_none() || check.query.is_some()))
 }
 
 /// Writes the missing data of several pools.
-fn unseen(out: &mut String, pools: &[&Pool], words: &Words) {
+fn unseen(out: &mut String, pools: &[&PoolHealth], words: &Phrases) {
     let mut missing: Vec<(&str, &str, Option<&str>)> = Vec::new();
     for pool in pools {
         for check in pool.checks.iter().filter(|c| is_missing(pool, c)) {
@@ -312,7 +312,7 @@ pub(super) fn gaps<'a>(
     mark: &str,
     most: usize,
     missing: impl Iterator<Item = (&'a str, &'a str, Option<&'a str>)>,
-    words: &Words,
+    words: &Phrases,
 ) {
     let mut grouped: Vec<(&str, Option<&str>, Vec<&str>)> = Vec::new();
     for (title, why, enable) in missing {
@@ -329,7 +329,7 @@ pub(super) fn gaps<'a>(
     }
 }
 
-pub(super) fn few(names: &[&str], most: usize, words: &Words) -> String {
+pub(super) fn few(names: &[&str], most: usize, words: &Phrases) -> String {
     let named = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(most) {
         0 => named,
@@ -351,9 +351,9 @@ pub(super) fn hang(out: &mut String, gap: &str, mark: &str, text: &str) {
 }
 
 /// Writes the command that diagnoses the worst check.
-fn next(out: &mut String, pool: &Pool, flags: &[(&str, String)], words: &Words) {
-    let worst = |state: State| pool.checks.iter().find(|check| check.state == Some(state));
-    let Some(check) = worst(State::Critical).or_else(|| worst(State::Warning)) else { return };
+fn next(out: &mut String, pool: &PoolHealth, flags: &[(&str, String)], words: &Phrases) {
+    let worst = |state: HealthState| pool.checks.iter().find(|check| check.state == Some(state));
+    let Some(check) = worst(HealthState::Critical).or_else(|| worst(HealthState::Warning)) else { return };
     let Some(playbook) = &check.playbook else { return };
     let labels = pool.labels.iter().map(|(name, value)| ("label", format!("{name}={value}")));
     let kept = flags.iter().filter(|(name, value)| *name != "label" || !known(pool, value)).cloned();
@@ -369,7 +369,7 @@ fn next(out: &mut String, pool: &Pool, flags: &[(&str, String)], words: &Words) 
 }
 
 /// Returns true if the pool's labels already contain the name of this `name=value`.
-fn known(pool: &Pool, label: &str) -> bool {
+fn known(pool: &PoolHealth, label: &str) -> bool {
     label.split_once('=').is_some_and(|(name, _)| pool.labels.contains_key(name))
 }
 
@@ -380,7 +380,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Writes a pool in short: its name and, unless there are many pools, the first value of each heading.
-fn in_short(out: &mut String, pool: &Pool, brief: bool, words: &Words) {
+fn in_short(out: &mut String, pool: &PoolHealth, brief: bool, words: &Phrases) {
     let counts = [("n", pool.coverage.with_data.into()), ("of", pool.coverage.of.into())];
     let seen = words.text("health-have-data", &counts);
     title(out, pool, &format!("{} · {seen}", replicas(pool, words)), words);
@@ -403,7 +403,7 @@ fn in_short(out: &mut String, pool: &Pool, brief: bool, words: &Words) {
     }
 }
 
-fn foot(pools: &[&Pool], words: &Words) -> String {
+fn foot(pools: &[&PoolHealth], words: &Phrases) -> String {
     let dim = Style::new().dimmed();
     let mut checks = pools.iter().flat_map(|pool| &pool.checks).flat_map(|check| &check.thresholds);
     let borrowed = checks.any(|threshold| !threshold.source.starts_with("alert "));

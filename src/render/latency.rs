@@ -1,12 +1,12 @@
 //! The parts of a latency, and the share of it that a cause explains.
 
-use super::{Line, Words};
+use super::{Line, Phrases};
 use crate::diagnose::{CauseFound, Diagnosis};
 use crate::signal::{Unit, format_part, format_value};
 
 /// Renders the parts: `First tokens take 6.9 s on average: 4.2 s in the queue, 2.5 s computing the prompt, 0.2 s
 /// elsewhere`.
-pub(super) fn parts(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Option<Line> {
+pub(super) fn parts(diagnosis: &Diagnosis, resolved: bool, words: &Phrases) -> Option<Line> {
     let latency = diagnosis.parts.as_ref()?;
     let seconds = |value| format_part(value, latency.seconds);
     let part =
@@ -23,7 +23,7 @@ pub(super) fn parts(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Opt
 }
 
 /// Renders [`parts`] and the share that the best chain explains, for pages, which draw the chain separately.
-pub(super) fn told(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Option<Line> {
+pub(super) fn told(diagnosis: &Diagnosis, resolved: bool, words: &Phrases) -> Option<Line> {
     let line = parts(diagnosis, resolved, words)?;
     let Some((root, share)) = diagnosis.root().and_then(|root| Some((root, root.explained?))) else {
         return Some(line);
@@ -34,7 +34,7 @@ pub(super) fn told(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Opti
 }
 
 /// Adds to the first link of a cause's chain the share of the latency that it explains.
-pub(super) fn explained(link: Line, cause: &CauseFound, words: &Words) -> Line {
+pub(super) fn explained(link: Line, cause: &CauseFound, words: &Phrases) -> Line {
     match cause.explained {
         Some(share) => {
             let share = format_value(share, Unit::Ratio).into();

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{IncidentView, Line, Span, Words};
+use super::{IncidentView, Line, Phrases, TextSpan};
 use crate::alert::{Alert, active};
-use crate::alertmanager::{Matcher, preselected};
+use crate::alertmanager::{SilenceMatcher, preselected};
 use crate::clock;
 use crate::diagnose::{Diagnosis, Outcome, Scope};
 
@@ -18,7 +18,7 @@ const BEFORE: Duration = Duration::from_secs(30 * 60);
 const AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// Returns the links of an incident, as many as fit.
-pub(super) fn links(view: &IncidentView<'_>, words: &Words) -> Vec<Line> {
+pub(super) fn links(view: &IncidentView<'_>, words: &Phrases) -> Vec<Line> {
     let runbook = active(view.alerts).iter().find_map(|a| a.annotations.get("runbook_url").cloned());
     let graph = view.diagnosis.and_then(|diagnosis| graph(diagnosis, view.prometheus, Some(span(view))));
     let silence = view
@@ -37,15 +37,15 @@ pub(super) fn links(view: &IncidentView<'_>, words: &Words) -> Vec<Line> {
     for (key, url) in all {
         let Some(url) = url.filter(|url| !url.is_empty() && url.len() <= left) else { continue };
         left -= url.len();
-        out.push(Line(vec![Span::Link(words.text(key, &[]), url)]));
+        out.push(Line(vec![TextSpan::Link(words.text(key, &[]), url)]));
     }
     out
 }
 
 /// Returns the links as label and URL, for pages.
-pub fn links_of(view: &IncidentView<'_>, words: &Words) -> Vec<(String, String)> {
+pub fn links_of(view: &IncidentView<'_>, words: &Phrases) -> Vec<(String, String)> {
     let spans = links(view, words).into_iter().flat_map(|line| line.0);
-    spans.filter_map(|span| if let Span::Link(label, url) = span { Some((label, url)) } else { None }).collect()
+    spans.filter_map(|span| if let TextSpan::Link(label, url) = span { Some((label, url)) } else { None }).collect()
 }
 
 /// Returns the time range to show: from before the incident began until after it ended.
@@ -108,7 +108,7 @@ fn silence(alertmanager: &str, alerts: &[Alert]) -> Option<String> {
 }
 
 /// Renders matchers: `{alertname="A", namespace="n"}`.
-fn matchers(shared: &[Matcher]) -> String {
+fn matchers(shared: &[SilenceMatcher]) -> String {
     let classic = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

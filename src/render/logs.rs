@@ -1,9 +1,9 @@
 //! Log reports of engines ─▶ [`Message`].
 
 use super::facts::few;
-use super::{Line, Message, Part, Tone, Words};
+use super::{Line, Message, MessagePart, Phrases, Tone};
 use crate::diagnose::LogsRead;
-use crate::logs::{Found, Numbers, Report, Told, Unknown, first};
+use crate::logs::{LogAnalysis, LogMatch, LogNumbers, NamedLogAnalysis, UnclassifiedLine, first};
 use crate::playbook::LogRank;
 use crate::signal::format_value;
 
@@ -13,7 +13,7 @@ const FINDINGS: usize = 20;
 const LOGS: usize = 4;
 
 /// Builds the message of log reports; `known` lists the engines whose logs can be parsed.
-pub fn logs(logs: &[Told], known: &[&str], words: &Words) -> Message {
+pub fn logs(logs: &[NamedLogAnalysis], known: &[&str], words: &Phrases) -> Message {
     let several = logs.len() > 1;
     let (tone, headline) = match (first(logs), logs) {
         (Some(log), _) if several => {
@@ -37,17 +37,19 @@ pub fn logs(logs: &[Told], known: &[&str], words: &Words) -> Message {
     let mut parts = Vec::new();
     if several {
         let rooted = logs.iter().filter(|log| log.report.root().is_some()).count();
-        parts.push(Part::Paragraph(words.line("logs-several", &[("n", logs.len().into()), ("rooted", rooted.into())])));
+        parts.push(MessagePart::Paragraph(
+            words.line("logs-several", &[("n", logs.len().into()), ("rooted", rooted.into())]),
+        ));
     }
     logs.iter().for_each(|log| one(log, several, words, &mut parts));
     if logs.iter().all(|log| log.report.engine.is_none()) {
-        parts.push(Part::Note(words.line("logs-learn", &[("engines", known.join(", ").into())])));
+        parts.push(MessagePart::Note(words.line("logs-learn", &[("engines", known.join(", ").into())])));
     }
     Message { tone, headline, parts }
 }
 
 /// Returns the headline of one log.
-fn alone(report: &Report, words: &Words) -> (Tone, String) {
+fn alone(report: &LogAnalysis, words: &Phrases) -> (Tone, String) {
     let secondary = report.findings.iter().any(|f| f.rank == LogRank::Secondary);
     let engine = || report.engine.clone().unwrap_or_default().into();
     let sign = report.findings.iter().filter(|f| f.rank == LogRank::Sign).max_by_key(|f| f.count);
@@ -76,10 +78,10 @@ fn many(count: u64) -> usize {
 }
 
 /// Summarises the error lines that match no finding: their number, the most frequent ones and the first.
-pub(super) fn unknown(unknown: &Unknown, words: &Words) -> Vec<Line> {
+pub(super) fn unknown(unknown: &UnclassifiedLine, words: &Phrases) -> Vec<Line> {
     let mut lines = vec![words.line("logs-unknown-count", &[("n", many(unknown.count).into())])];
     lines.extend(unknown.lines.iter().map(|one| {
-        let text = super::Span::Code(one.text.clone());
+        let text = super::TextSpan::Code(one.text.clone());
         words.line(
             "logs-unknown-line",
             &[("line", one.line.to_string().into()), ("n", many(one.count).into()), ("text", text.into())],
@@ -88,7 +90,7 @@ pub(super) fn unknown(unknown: &Unknown, words: &Words) -> Vec<Line> {
     lines
 }
 
-fn one(log: &Told, several: bool, words: &Words, parts: &mut Vec<Part>) {
+fn one(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: &mut Vec<MessagePart>) {
     let report = &log.report;
     let title = |key: &str| match several {
         true => format!("{} · {}", log.name, words.text(key, &[])),
@@ -110,36 +112,36 @@ fn one(log: &Told, several: bool, words: &Words, parts: &mut Vec<Part>) {
     }
     if several {
         about.insert(0, Line::default().plain(alone(report, words).1));
-        parts.push(Part::Section(log.name.clone(), about));
+        parts.push(MessagePart::Section(log.name.clone(), about));
     } else {
-        parts.extend(about.into_iter().map(Part::Paragraph));
+        parts.extend(about.into_iter().map(MessagePart::Paragraph));
     }
     if let Some(root) = report.root() {
         let meaning = Line::default().plain(root.meaning.clone());
-        parts.push(Part::Section(title("logs-first-root"), vec![place(root, words), meaning]));
+        parts.push(MessagePart::Section(title("logs-first-root"), vec![place(root, words), meaning]));
         if let Some(action) = &root.action {
-            parts.push(Part::Steps(title("logs-do"), vec![Line::of(action)]));
+            parts.push(MessagePart::Steps(title("logs-do"), vec![Line::of(action)]));
         }
     }
     if !report.findings.is_empty() {
-        let mut found: Vec<&Found> = report.findings.iter().collect();
+        let mut found: Vec<&LogMatch> = report.findings.iter().collect();
         // Harmless findings come last; the others stay in order.
         found.sort_by_key(|found| found.rank == LogRank::Benign);
         let mut lines: Vec<Line> = found.iter().take(FINDINGS).map(|found| finding(found, words)).collect();
         if let Some(more) = found.len().checked_sub(FINDINGS).filter(|more| *more > 0) {
             lines.push(words.line("logs-more", &[("n", more.into())]));
         }
-        parts.push(Part::Section(title("logs-findings"), lines));
+        parts.push(MessagePart::Section(title("logs-findings"), lines));
     }
     if report.unknown.count > 0 {
-        parts.push(Part::Section(title("logs-unknown-title"), unknown(&report.unknown, words)));
+        parts.push(MessagePart::Section(title("logs-unknown-title"), unknown(&report.unknown, words)));
     }
     if !report.startup.is_empty() {
-        let row = |n: &Numbers| match n.max > n.min {
+        let row = |n: &LogNumbers| match n.max > n.min {
             true => [n.title.clone(), shown(n.last, n), format!("({} … {})", shown(n.min, n), shown(n.max, n))],
             false => [n.title.clone(), shown(n.last, n), String::new()],
         };
-        parts.push(Part::Section(title("logs-startup"), table(report.startup.iter().map(row))));
+        parts.push(MessagePart::Section(title("logs-startup"), table(report.startup.iter().map(row))));
     }
     if !report.statistics.is_empty() {
         let column = |key: &str| words.text(key, &[]);
@@ -147,13 +149,13 @@ fn one(log: &Told, several: bool, words: &Words, parts: &mut Vec<Part>) {
         let [lowest, middle, highest, last] = named;
         let head = [String::new(), lowest, middle, highest, last];
         let row =
-            |n: &Numbers| [n.title.clone(), shown(n.min, n), shown(n.median, n), shown(n.max, n), shown(n.last, n)];
+            |n: &LogNumbers| [n.title.clone(), shown(n.min, n), shown(n.median, n), shown(n.max, n), shown(n.last, n)];
         let rows = std::iter::once(head).chain(report.statistics.iter().map(row));
-        parts.push(Part::Section(title("logs-statistics"), table(rows)));
+        parts.push(MessagePart::Section(title("logs-statistics"), table(rows)));
     }
 }
 
-fn shown(value: f64, of: &Numbers) -> String {
+fn shown(value: f64, of: &LogNumbers) -> String {
     format_value(value, of.unit)
 }
 
@@ -171,7 +173,7 @@ fn table<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> Vec<Line> {
 }
 
 /// Summarises what logs show of the incident: the first error of each, and the logs that could not be read.
-pub(super) fn read(read: &LogsRead, words: &Words) -> Vec<Line> {
+pub(super) fn read(read: &LogsRead, words: &Phrases) -> Vec<Line> {
     let named = read.logs.iter().filter_map(|log| Some((log, log.root.as_ref()?)));
     let mut lines: Vec<Line> = named
         .take(LOGS)
@@ -198,9 +200,9 @@ pub(super) fn read(read: &LogsRead, words: &Words) -> Vec<Line> {
     lines
 }
 
-fn place(found: &Found, words: &Words) -> Line {
+fn place(found: &LogMatch, words: &Phrases) -> Line {
     let line = found.line.to_string();
-    let text = super::Span::Code(found.text.clone());
+    let text = super::TextSpan::Code(found.text.clone());
     match &found.first {
         Some(when) => {
             words.line("logs-line", &[("line", line.into()), ("when", when.as_str().into()), ("text", text.into())])
@@ -209,7 +211,7 @@ fn place(found: &Found, words: &Words) -> Line {
     }
 }
 
-fn finding(found: &Found, words: &Words) -> Line {
+fn finding(found: &LogMatch, words: &Phrases) -> Line {
     let rank = match found.rank {
         LogRank::Root => "logs-rank-root",
         LogRank::Sign => "logs-rank-sign",

@@ -4,10 +4,14 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::facts::{FEW, bullet, clip, facts, hits, misfit, no_data, radius, said, some, sure, whom, why};
-use super::whole::{also, nothing, step, unknown, while_looking};
+use super::facts::{
+    FEW, bullet, chain_summary, clip, confidence, facts, hits, join_limited, join_non_empty, misfit, no_data,
+    pool_name, radius,
+};
+use super::full_diagnosis::{also, nothing, step, unknown, while_looking};
 use super::{
-    IncidentView, Line, Message, Part, Piece, Span, Tone, Words, buttons, compared, latency, links, notes, screened,
+    IncidentView, Line, Message, MessagePart, PhraseArgument, Phrases, TextSpan, Tone, buttons, compared, latency,
+    links, notes, screened,
 };
 use crate::alert::{Alert, AlertStatus, Labels, active, common_labels};
 use crate::clock;
@@ -30,7 +34,7 @@ const OFTEN: u32 = 3;
 pub(super) const FLAPS: u32 = 2;
 
 /// Builds the message of an incident.
-pub fn incident_message(view: &IncidentView<'_>, words: &Words) -> Message {
+pub fn incident_message(view: &IncidentView<'_>, words: &Phrases) -> Message {
     let mut parts = Vec::new();
     let mut first = Vec::new();
     match (view.diagnosis, view.because) {
@@ -46,20 +50,20 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Words) -> Message {
         }
         (None, None) => {
             let why = vec![words.line("no-playbook-why", &[])];
-            parts.push(Part::Section(words.text("no-playbook", &[]), why));
+            parts.push(MessagePart::Section(words.text("no-playbook", &[]), why));
             first.extend(flapping(view, words));
         }
     }
-    parts.extend(first.into_iter().map(Part::Paragraph));
+    parts.extend(first.into_iter().map(MessagePart::Paragraph));
     if let Some(diagnosis) = view.diagnosis {
         parts.extend(diagnosed(diagnosis, view, words));
     }
     parts.push(alerts(view, words));
-    parts.extend(notes::others(view, words).into_iter().map(Part::Note));
+    parts.extend(notes::others(view, words).into_iter().map(MessagePart::Note));
     if let Some(picture) = &view.picture {
-        parts.push(Part::Picture { file: picture.file.clone(), alt: picture.alt.clone() });
+        parts.push(MessagePart::Picture { file: picture.file.clone(), alt: picture.alt.clone() });
     }
-    parts.push(Part::Note(foot(view, words)));
+    parts.push(MessagePart::Note(foot(view, words)));
     if view.interactive {
         parts.push(buttons::of_incident(view, words));
     }
@@ -92,16 +96,16 @@ pub(super) fn is_critical(view: &IncidentView<'_>) -> bool {
 }
 
 /// Builds the headline, shown in the notification: state, symptom, pool and cause.
-fn headline(view: &IncidentView<'_>, words: &Words) -> String {
-    let why = view.diagnosis.map(|diagnosis| why(diagnosis, words)).unwrap_or_default();
-    said(&[state(view, words), what(view), hurt(view), why])
+fn headline(view: &IncidentView<'_>, words: &Phrases) -> String {
+    let why = view.diagnosis.map(|diagnosis| chain_summary(diagnosis, words)).unwrap_or_default();
+    join_non_empty(&[state(view, words), symptom_or_alert_name(view), affected_pool(view), why])
 }
 
 /// Returns the word for the state: resolved after a duration, or the severity.
-pub(super) fn state(view: &IncidentView<'_>, words: &Words) -> String {
+pub(super) fn state(view: &IncidentView<'_>, words: &Phrases) -> String {
     match (view.resolved_at, tone(view)) {
         (Some(at), _) => {
-            let duration = clock::spoken(clock::between(view.started_at, at)).into();
+            let duration = clock::human_duration(clock::between(view.started_at, at)).into();
             words.text("state-resolved", &[("duration", duration)])
         }
         (None, Tone::Critical) => words.text("state-critical", &[]),
@@ -111,7 +115,7 @@ pub(super) fn state(view: &IncidentView<'_>, words: &Words) -> String {
 }
 
 /// Returns the title of the symptom; the alert's name if the symptom is unknown or absent.
-pub(super) fn what(view: &IncidentView<'_>) -> String {
+pub(super) fn symptom_or_alert_name(view: &IncidentView<'_>) -> String {
     let there = |symptom: &&SymptomFound| symptom.verdict != SymptomVerdict::Absent && !symptom.playbook.is_empty();
     match view.diagnosis.map(|diagnosis| &diagnosis.symptom).filter(there) {
         Some(symptom) => symptom.title.clone(),
@@ -120,18 +124,18 @@ pub(super) fn what(view: &IncidentView<'_>) -> String {
 }
 
 /// Returns the name of the affected pool.
-pub(super) fn hurt(view: &IncidentView<'_>) -> String {
+pub(super) fn affected_pool(view: &IncidentView<'_>) -> String {
     clip(
         &match view.diagnosis {
-            Some(diagnosis) => whom(&diagnosis.scope.labels),
-            None => whom(&Scope::of_alerts(view.alerts).dimensions),
+            Some(diagnosis) => pool_name(&diagnosis.scope.labels),
+            None => pool_name(&Scope::of_alerts(view.alerts).dimensions),
         },
         120,
     )
 }
 
 /// Says that the incident is flapping; `None` if it is not.
-pub(super) fn flapping(view: &IncidentView<'_>, words: &Words) -> Option<Line> {
+pub(super) fn flapping(view: &IncidentView<'_>, words: &Phrases) -> Option<Line> {
     let refired = (view.refired > 0).then(|| words.text("flapping-refired", &[("n", view.refired.into())]));
     let seen = (view.seen_before >= OFTEN).then(|| {
         // The text counts the current incident too.
@@ -145,9 +149,9 @@ pub(super) fn flapping(view: &IncidentView<'_>, words: &Words) -> Option<Line> {
 }
 
 /// Says if the symptom is confirmed, on which replicas, and the impact on users.
-pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Line {
+pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Phrases) -> Line {
     let symptom = &diagnosis.symptom;
-    let of = |outcome| some(&facts(&symptom.evidence, outcome, words), FEW, ", ", words);
+    let of = |outcome| join_limited(&facts(&symptom.evidence, outcome, words), FEW, ", ", words);
     let told = match symptom.verdict {
         SymptomVerdict::Confirmed => {
             // The cause names the affected replicas more precisely.
@@ -168,7 +172,7 @@ pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> L
 }
 
 /// Renders the service level promised for the pool.
-fn promised(promise: &Promise, words: &Words) -> Line {
+fn promised(promise: &Promise, words: &Phrases) -> Line {
     let key = match promise.term {
         Term::Ttft => "promise-ttft",
         Term::InterToken => "promise-inter-token",
@@ -191,8 +195,8 @@ fn shortened(root: &CauseFound) -> CauseFound {
 }
 
 /// Summarises the impact: failed and slow requests.
-pub(super) fn meanwhile(impact: &Impact, words: &Words) -> Option<Line> {
-    let count = |n: f64| Piece::from(format_value(n.round(), Unit::Requests));
+pub(super) fn meanwhile(impact: &Impact, words: &Phrases) -> Option<Line> {
+    let count = |n: f64| PhraseArgument::from(format_value(n.round(), Unit::Requests));
     let Some(requests) = impact.requests.filter(|n| n.round() >= 1.0) else {
         let failed = impact.failed.filter(|n| n.round() >= 1.0)?;
         return Some(words.line("meanwhile-failures", &[("n", count(failed))]));
@@ -207,17 +211,17 @@ pub(super) fn meanwhile(impact: &Impact, words: &Words) -> Option<Line> {
     Some(words.line("meanwhile", &[("requests", count(requests)), ("bad", said.into())]))
 }
 
-fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> Vec<Part> {
+fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) -> Vec<MessagePart> {
     let resolved = view.resolved_at.is_some();
     let mut parts = Vec::new();
     match diagnosis.root() {
         Some(root) => {
             let judged = notes::judgement(view, words);
             let lines = judged.into_iter().chain(chain(diagnosis, root, words)).collect();
-            parts.push(Part::Section(words.text("why", &[]), lines));
+            parts.push(MessagePart::Section(words.text("why", &[]), lines));
         }
         None if diagnosis.symptom.verdict == SymptomVerdict::Confirmed => {
-            parts.push(Part::Section(words.text("why", &[]), nothing(diagnosis, words)));
+            parts.push(MessagePart::Section(words.text("why", &[]), nothing(diagnosis, words)));
         }
         None => {}
     }
@@ -229,7 +233,7 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> V
     let mut odd = while_looking(diagnosis, words);
     if !odd.is_empty() {
         odd.truncate(FEW);
-        parts.push(Part::Section(words.text("while-looking", &[]), odd));
+        parts.push(MessagePart::Section(words.text("while-looking", &[]), odd));
     }
     if !resolved {
         parts.extend(screened::also(diagnosis, words));
@@ -238,7 +242,7 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> V
 }
 
 /// Renders the steps to do now: with a button beside each if clicks are received, else with the check that verifies it.
-fn steps(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> Vec<Part> {
+fn steps(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) -> Vec<MessagePart> {
     let now = &diagnosis.fix.now;
     let title = match now.len() {
         0 => return Vec::new(),
@@ -248,29 +252,29 @@ fn steps(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> Vec<P
     let shown = now.iter().take(STEPS);
     if !view.interactive {
         let brief = |fix: &Fix| step(&Fix { source: None, ..fix.clone() }, words);
-        return vec![Part::Steps(title, shown.map(brief).collect())];
+        return vec![MessagePart::Steps(title, shown.map(brief).collect())];
     }
     let one = |(i, fix): (usize, &Fix)| {
         let mark = if notes::is_done(fix, view.notes) { "✓ " } else { "" };
         let line = Line::default().plain(format!("{}. {mark}", i + 1)).then(Line::of(&fix.action.replace('\n', " ")));
         match buttons::of_step(view, i, fix, words) {
-            Some(button) => Part::Beside(line, button),
-            None => Part::Paragraph(line),
+            Some(button) => MessagePart::Beside(line, button),
+            None => MessagePart::Paragraph(line),
         }
     };
-    std::iter::once(Part::Section(title, Vec::new())).chain(shown.enumerate().map(one)).collect()
+    std::iter::once(MessagePart::Section(title, Vec::new())).chain(shown.enumerate().map(one)).collect()
 }
 
 /// Renders the steps that prevent a recurrence.
-fn lasting(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
+fn lasting(diagnosis: &Diagnosis, words: &Phrases) -> Option<MessagePart> {
     let steps = diagnosis.fix.lasting.iter().take(LASTING);
     let steps: Vec<Line> = steps.map(|fix| bullet(Line::of(&fix.action.replace('\n', " ")))).collect();
-    (!steps.is_empty()).then(|| Part::Section(words.text("lasting", &[]), steps))
+    (!steps.is_empty()).then(|| MessagePart::Section(words.text("lasting", &[]), steps))
 }
 
 /// Renders the chain with its times, then one line each for evidence for it, evidence against it, and missing data.
-fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Words) -> Vec<Line> {
-    let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| Span::Time(onset.at));
+fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Phrases) -> Vec<Line> {
+    let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| TextSpan::Time(onset.at));
     let mut lines: Vec<Line> = root
         .via
         .iter()
@@ -282,7 +286,7 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Words) -> Vec<Line> {
             }
         })
         .collect();
-    let pieces = [("title", root.title.as_str().into()), ("verdict", sure(root, words).into())];
+    let pieces = [("title", root.title.as_str().into()), ("verdict", confidence(root, words).into())];
     lines.push(match since(&root.id) {
         Some(at) => {
             let [title, verdict] = pieces;
@@ -299,24 +303,24 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Words) -> Vec<Line> {
     lines.extend(compared::of_chain(diagnosis, words));
     let not: Vec<String> = diagnosis.ruled_out.iter().map(|cause| cause.title.clone()).collect();
     if !not.is_empty() {
-        lines.push(words.line("not-those", &[("titles", some(&not, 2, "; ", words).into())]));
+        lines.push(words.line("not-those", &[("titles", join_limited(&not, 2, "; ", words).into())]));
     }
     lines.extend(also(diagnosis, words));
     lines
 }
 
-fn evidence(root: &CauseFound, words: &Words) -> Vec<Line> {
+fn evidence(root: &CauseFound, words: &Phrases) -> Vec<Line> {
     let all: Vec<&EvidenceResult> =
         root.evidence.iter().chain(root.via.iter().rev().flat_map(|link| &link.evidence)).collect();
     let agree = all.iter().filter(|e| e.outcome == Outcome::Met).count();
     let known = all.iter().filter(|e| e.outcome != Outcome::NoData).count();
     let of = |outcome| facts(all.iter().copied(), outcome, words);
-    let met = some(&of(Outcome::Met), 2, ", ", words).into();
+    let met = join_limited(&of(Outcome::Met), 2, ", ", words).into();
     let mut lines =
         vec![words.line("evidence-for", &[("facts", met), ("agree", agree.into()), ("known", known.into())])];
     let against = of(Outcome::NotMet);
     if !against.is_empty() {
-        lines.push(words.line("evidence-against", &[("facts", some(&against, 2, ", ", words).into())]));
+        lines.push(words.line("evidence-against", &[("facts", join_limited(&against, 2, ", ", words).into())]));
     }
     if let Some(titles) = unknown(all, words) {
         lines.push(words.line("evidence-unknown", &[("titles", titles.into())]));
@@ -324,7 +328,7 @@ fn evidence(root: &CauseFound, words: &Words) -> Vec<Line> {
     lines
 }
 
-fn alerts(view: &IncidentView<'_>, words: &Words) -> Part {
+fn alerts(view: &IncidentView<'_>, words: &Phrases) -> MessagePart {
     let firing = view.alerts.iter().filter(|a| a.status == AlertStatus::Firing).count();
     let active = active(view.alerts);
     let mut names: Vec<String> = active.iter().map(|a| clip(a.name(), 80)).collect();
@@ -354,11 +358,11 @@ fn alerts(view: &IncidentView<'_>, words: &Words) -> Part {
     if !labels.is_empty() {
         lines.push(Line::default().code(clip(&labels.join(" "), 160)));
     }
-    Part::Section(words.text("alerts", &[]), lines)
+    MessagePart::Section(words.text("alerts", &[]), lines)
 }
 
 /// Builds the last line: id, start, reason of the last update, and links.
-fn foot(view: &IncidentView<'_>, words: &Words) -> Line {
+fn foot(view: &IncidentView<'_>, words: &Phrases) -> Line {
     let since: Timestamp = view.started_at;
     let mut reason = reason(view.reason, words);
     if view.refired > 0 {
@@ -366,7 +370,7 @@ fn foot(view: &IncidentView<'_>, words: &Words) -> Line {
     }
     let mut line = words.line(
         "since-reason",
-        &[("id", view.id.into()), ("since", Span::Time(since).into()), ("reason", reason.into())],
+        &[("id", view.id.into()), ("since", TextSpan::Time(since).into()), ("reason", reason.into())],
     );
     for link in links::links(view, words) {
         line = line.plain(" · ").then(link);
@@ -375,7 +379,7 @@ fn foot(view: &IncidentView<'_>, words: &Words) -> Line {
 }
 
 /// Returns the text for the reason of an update.
-fn reason(reason: &str, words: &Words) -> String {
+fn reason(reason: &str, words: &Phrases) -> String {
     let key = match reason {
         "first" => "reason-first",
         "new_alerts" => "reason-new-alerts",
@@ -405,7 +409,7 @@ mod tests {
 
     #[test]
     fn a_promise_is_told_and_not_rounded_up() {
-        let words = Words::english();
+        let words = Phrases::english();
         let told = |promise: Promise| promised(&promise, &words).text();
         let first = Promise { term: Term::Ttft, share: 0.9995, within_seconds: Some(2.0) };
         assert_eq!(told(first), "Promised: 99.95 % of first tokens within 2 s.");

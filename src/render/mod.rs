@@ -13,6 +13,7 @@ mod digest;
 mod direct;
 mod evidence;
 mod facts;
+mod full_diagnosis;
 mod health;
 mod latency;
 mod links;
@@ -28,18 +29,18 @@ mod short;
 mod text;
 mod thread;
 mod view;
-mod whole;
 mod words;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use blocks::{MENU, SlackMessage, slack, slack_blocks, slack_line, slack_said};
-pub use bundle::{Place, bundle_message, bundle_progress};
+pub use bundle::{BundleLocation, bundle_message, bundle_progress};
 pub use capacity::capacity;
 pub use coverage::coverage;
 pub use digest::{DigestEntry, DigestView, VARIOUS, digest_message};
 pub use evidence::evidence_parts;
+pub use full_diagnosis::diagnosis_message;
 pub use health::health;
 pub use links::graph;
 pub use links::links_of;
@@ -48,19 +49,18 @@ pub use markdown::{report_markdown, ticket, tickets_for};
 pub use message::incident_message;
 pub use notes::{is_done, note, step_id, step_text};
 pub use page::{
-    Find, IncidentList, IncidentRow, health_page, incidents_page, playbook_page, playbooks_page, policy, problem_page,
-    tagged,
+    IncidentFilter, IncidentList, IncidentRow, health_page, incidents_page, playbook_page, playbooks_page, policy,
+    problem_page, tagged,
 };
 pub use readme::readme;
-pub use report::{Around, report_page};
+pub use report::{ReportPageContext, report_page};
 pub use short::short;
 pub(crate) use text::clean;
 pub use text::{Commands, terminal, terminal_with};
-pub use thread::{Told, changes};
+pub use thread::{ThreadState, changes};
 pub use view::{IncidentView, Note, Picture};
-pub use whole::diagnosis_message;
 pub(crate) use words::{ENGLISH, own_phrases};
-pub use words::{Piece, Words};
+pub use words::{PhraseArgument, Phrases};
 
 /// The severity of a message, shown as a colour and a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ impl Tone {
 /// A formatted piece of text; the content is raw, and each medium escapes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Span {
+pub enum TextSpan {
     /// Plain text.
     Plain(String),
     /// Emphasised text.
@@ -110,7 +110,7 @@ pub enum Span {
     Group(String),
 }
 
-impl Span {
+impl TextSpan {
     /// Returns the mention of a user or a group; ids of Slack's user groups begin with S.
     pub fn whom(id: &str) -> Self {
         match id.starts_with('S') {
@@ -142,14 +142,14 @@ pub(crate) fn is_unseen(c: char) -> bool {
 
 /// A line of formatted text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line(pub Vec<Span>);
+pub struct Line(pub Vec<TextSpan>);
 
 impl Line {
     /// Parses plain text in which back-ticks mark code.
     pub fn of(text: &str) -> Self {
         let mut line = Self::default();
         for (i, part) in text.split('`').enumerate().filter(|(_, part)| !part.is_empty()) {
-            line.0.push(if i % 2 == 1 { Span::Code(part.to_owned()) } else { Span::Plain(part.to_owned()) });
+            line.0.push(if i % 2 == 1 { TextSpan::Code(part.to_owned()) } else { TextSpan::Plain(part.to_owned()) });
         }
         line
     }
@@ -157,51 +157,51 @@ impl Line {
     /// Appends plain text; nothing in it is markup.
     #[must_use]
     pub fn plain(mut self, text: impl Into<String>) -> Self {
-        self.0.push(Span::Plain(text.into()));
+        self.0.push(TextSpan::Plain(text.into()));
         self
     }
 
     /// Appends emphasised text.
     #[must_use]
     pub fn bold(mut self, text: impl Into<String>) -> Self {
-        self.0.push(Span::Bold(text.into()));
+        self.0.push(TextSpan::Bold(text.into()));
         self
     }
 
     /// Appends code.
     #[must_use]
     pub fn code(mut self, text: impl Into<String>) -> Self {
-        self.0.push(Span::Code(text.into()));
+        self.0.push(TextSpan::Code(text.into()));
         self
     }
 
     /// Appends a link.
     #[must_use]
     pub fn link(mut self, label: impl Into<String>, url: impl Into<String>) -> Self {
-        self.0.push(Span::Link(label.into(), url.into()));
+        self.0.push(TextSpan::Link(label.into(), url.into()));
         self
     }
 
     /// Appends a time of day.
     #[must_use]
     pub fn time(mut self, at: Timestamp) -> Self {
-        self.0.push(Span::Time(at));
+        self.0.push(TextSpan::Time(at));
         self
     }
 
     /// Returns the text without formatting.
     pub fn text(&self) -> String {
-        self.0.iter().map(Span::text).collect()
+        self.0.iter().map(TextSpan::text).collect()
     }
 
     /// Merges neighbouring plain spans and drops empty ones.
     #[must_use]
     pub fn joined(self) -> Self {
-        let mut out: Vec<Span> = Vec::with_capacity(self.0.len());
+        let mut out: Vec<TextSpan> = Vec::with_capacity(self.0.len());
         for span in self.0 {
             match (out.last_mut(), span) {
-                (_, Span::Plain(text) | Span::Bold(text) | Span::Code(text)) if text.is_empty() => {}
-                (Some(Span::Plain(before)), Span::Plain(text)) => before.push_str(&text),
+                (_, TextSpan::Plain(text) | TextSpan::Bold(text) | TextSpan::Code(text)) if text.is_empty() => {}
+                (Some(TextSpan::Plain(before)), TextSpan::Plain(text)) => before.push_str(&text),
                 (_, span) => out.push(span),
             }
         }
@@ -219,7 +219,7 @@ impl Line {
 /// A part of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum MessagePart {
     /// One paragraph.
     Paragraph(Line),
     /// A title with lines below it.
@@ -351,5 +351,5 @@ pub struct Message {
     /// One line for the notification: symptom, affected pool, cause.
     pub headline: String,
     /// The other parts.
-    pub parts: Vec<Part>,
+    pub parts: Vec<MessagePart>,
 }

@@ -1,7 +1,7 @@
 //! User actions on an incident, as its message shows them.
 
 use super::facts::clip;
-use super::{Act, IncidentView, Line, Note, Span, Words};
+use super::{Act, IncidentView, Line, Note, Phrases, TextSpan};
 use crate::diagnose::Fix;
 
 /// Maximum number of notes shown.
@@ -10,7 +10,7 @@ const NOTES: usize = 3;
 const STEP_CHARS: usize = 160;
 
 /// Returns the last user judgement of the cause; shown beside the cause.
-pub(super) fn judgement(view: &IncidentView<'_>, words: &Words) -> Option<Line> {
+pub(super) fn judgement(view: &IncidentView<'_>, words: &Phrases) -> Option<Line> {
     judged(view).and_then(|judged| note(judged, words))
 }
 
@@ -20,7 +20,7 @@ fn judged<'a>(view: &IncidentView<'a>) -> Option<&'a Note> {
 }
 
 /// Returns the last few other notes; the last acknowledgement is always among them.
-pub(super) fn others(view: &IncidentView<'_>, words: &Words) -> Vec<Line> {
+pub(super) fn others(view: &IncidentView<'_>, words: &Phrases) -> Vec<Line> {
     let judged = judged(view);
     let told = view.notes.iter().filter(|note| !matches!(note.act, Act::Evidence | Act::Digest | Act::Bundle));
     let told: Vec<&Note> = told.filter(|note| judged.is_none_or(|judged| !std::ptr::eq(*note, judged))).collect();
@@ -49,7 +49,7 @@ pub fn is_done(fix: &Fix, notes: &[Note]) -> bool {
 }
 
 /// Renders a note: user, action and time; `None` for actions that only show something.
-pub fn note(note: &Note, words: &Words) -> Option<Line> {
+pub fn note(note: &Note, words: &Phrases) -> Option<Line> {
     let key = match note.act {
         Act::Acknowledge => "note-acknowledge",
         Act::Again => "note-again",
@@ -63,9 +63,9 @@ pub fn note(note: &Note, words: &Words) -> Option<Line> {
         Act::Verify => "note-verify",
         Act::Evidence | Act::Digest | Act::Bundle => return None,
     };
-    let mut pieces = vec![("at", Span::Time(note.at).into())];
+    let mut pieces = vec![("at", TextSpan::Time(note.at).into())];
     if key != "note-verify-alone" {
-        pieces.push(("who", Span::User(note.who.clone()).into()));
+        pieces.push(("who", TextSpan::User(note.who.clone()).into()));
     }
     let line = words.line(key, &pieces);
     Some(match note.detail.trim() {

@@ -1,7 +1,7 @@
 //! [`Report`] ─▶ `README.txt` of the archive: its content, how to open it, and the redactions.
 
 use super::bundle::{taken_out, troubles};
-use super::{Words, clean};
+use super::{Phrases, clean};
 use crate::report::Report;
 
 /// The files of an archive, the most useful first, each with the phrase that describes it.
@@ -16,7 +16,7 @@ const FILES: [(&str, &str); 7] = [
 ];
 
 /// Renders `README.txt`, about twenty lines; `kept` is true if secrets were left in the bundle on purpose.
-pub fn readme(report: &Report, kept: bool, words: &Words) -> String {
+pub fn readme(report: &Report, kept: bool, words: &Phrases) -> String {
     let at = |at: jiff::Timestamp| at.strftime("%Y-%m-%d %H:%M UTC").to_string();
     let about = [
         ("version", report.version.as_str().into()),

@@ -3,14 +3,14 @@
 use jiff::Timestamp;
 
 use super::facts::missing;
-use super::{Line, Part, Words};
+use super::{Line, MessagePart, Phrases};
 use crate::diagnose::{DataSpan, Diagnosis, SymptomVerdict};
 
 /// Maximum number of titles of other symptoms.
 const FEW: usize = 3;
 
 /// Prepends to the symptom's sentence how the diagnosis found the symptom.
-pub(super) fn before(diagnosis: &Diagnosis, symptom: Line, words: &Words) -> Line {
+pub(super) fn before(diagnosis: &Diagnosis, symptom: Line, words: &Phrases) -> Line {
     if let Some(line) = nowhere(diagnosis, words) {
         return line;
     }
@@ -24,7 +24,7 @@ pub(super) fn before(diagnosis: &Diagnosis, symptom: Line, words: &Words) -> Lin
 
 /// Says that no pool has the alert's labels, or that the pool has no data at the judged moment: then there is no
 /// diagnosis.
-fn nowhere(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
+fn nowhere(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
     if diagnosis.symptom.verdict != SymptomVerdict::NoData {
         return None;
     }
@@ -45,11 +45,11 @@ fn nowhere(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
 }
 
 /// Says when the pool has data, if it has none at the judged moment but the symptom was judged from other sources.
-pub(super) fn data(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
+pub(super) fn data(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
     then(diagnosis, "data-then", words).filter(|_| diagnosis.symptom.verdict != SymptomVerdict::NoData)
 }
 
-fn then(diagnosis: &Diagnosis, key: &str, words: &Words) -> Option<Line> {
+fn then(diagnosis: &Diagnosis, key: &str, words: &Phrases) -> Option<Line> {
     let DataSpan { from, to } = diagnosis.scope.data?;
     let [from, to] = [from, to].map(|at| moment(at).into());
     Some(words.line(key, &[("at", moment(diagnosis.at).into()), ("from", from), ("to", to)]))
@@ -62,7 +62,7 @@ fn moment(at: Timestamp) -> Line {
 
 /// Says how the diagnosis found its symptom, if that is not the alert's own; or which symptoms were checked, if none is
 /// clear.
-fn entered(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
+fn entered(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
     let symptom = &diagnosis.symptom;
     let Some(screening) = &diagnosis.screening else {
         // An alert that names no pool.
@@ -96,7 +96,7 @@ fn entered(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
 }
 
 /// Names the other abnormal symptoms of the pool, and those just beyond a threshold.
-pub(super) fn also(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
+pub(super) fn also(diagnosis: &Diagnosis, words: &Phrases) -> Option<MessagePart> {
     let screening = diagnosis.screening.as_ref()?;
     let also = few(&screening.also, words).map(|also| words.line("screened-also", &[("also", also.into())]));
     let slight =
@@ -105,11 +105,11 @@ pub(super) fn also(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
         (Some(also), Some(slight)) => also.plain(" ").then(slight),
         (one, other) => one.or(other)?,
     };
-    Some(Part::Note(line))
+    Some(MessagePart::Note(line))
 }
 
 /// Joins the first titles and the number of further ones; `None` if there are none.
-fn few(titles: &[String], words: &Words) -> Option<String> {
+fn few(titles: &[String], words: &Phrases) -> Option<String> {
     let shown = titles.get(..FEW.min(titles.len()))?.join(", ");
     match titles.len().saturating_sub(FEW) {
         _ if titles.is_empty() => None,

@@ -1,6 +1,6 @@
 //! Short messages for every medium: few lines, no buttons, no pictures.
 
-use super::{Line, Message, Part};
+use super::{Line, Message, MessagePart};
 
 /// Maximum number of parts.
 const PARTS: usize = 5;
@@ -13,11 +13,13 @@ const CHARS: usize = 250;
 pub fn short(message: &Message) -> Message {
     let lines = |lines: &[Line]| lines.iter().take(LINES).map(cut).collect::<Vec<_>>();
     let parts = message.parts.iter().filter_map(|part| match part {
-        Part::Paragraph(line) | Part::Beside(line, _) => Some(Part::Paragraph(cut(line))),
-        Part::Section(title, said) => Some(Part::Section(title.chars().take(CHARS).collect(), lines(said))),
-        Part::Steps(title, said) => Some(Part::Steps(title.chars().take(CHARS).collect(), lines(said))),
-        Part::Note(line) => Some(Part::Note(cut(line))),
-        Part::Buttons(_) | Part::Picture { .. } => None,
+        MessagePart::Paragraph(line) | MessagePart::Beside(line, _) => Some(MessagePart::Paragraph(cut(line))),
+        MessagePart::Section(title, said) => {
+            Some(MessagePart::Section(title.chars().take(CHARS).collect(), lines(said)))
+        }
+        MessagePart::Steps(title, said) => Some(MessagePart::Steps(title.chars().take(CHARS).collect(), lines(said))),
+        MessagePart::Note(line) => Some(MessagePart::Note(cut(line))),
+        MessagePart::Buttons(_) | MessagePart::Picture { .. } => None,
     });
     let headline = message.headline.chars().take(CHARS).collect();
     Message { tone: message.tone, headline, parts: parts.take(PARTS).collect() }
@@ -40,8 +42,9 @@ mod tests {
     #[test]
     fn a_short_message_has_nothing_to_press_and_fits_anywhere() {
         let line = Line::default().plain("x".repeat(10_000));
-        let picture = Part::Picture { file: "F1".into(), alt: "a".into() };
-        let parts = std::iter::once(picture).chain((0..60).map(|_| Part::Section("s".into(), vec![line.clone(); 60])));
+        let picture = MessagePart::Picture { file: "F1".into(), alt: "a".into() };
+        let parts =
+            std::iter::once(picture).chain((0..60).map(|_| MessagePart::Section("s".into(), vec![line.clone(); 60])));
         let message = Message { tone: Tone::Critical, headline: "h".repeat(5_000), parts: parts.collect() };
         let said = serde_json::to_string(&slack(&short(&message))).unwrap();
         assert!(said.len() < 9_000 && !said.contains("image"), "{}", said.len());

@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::{Line, Message, Part, Span, Tone, is_unseen, time_of_day};
+use super::{Line, Message, MessagePart, TextSpan, Tone, is_unseen, time_of_day};
 
 /// Maximum characters of a URL.
 const ADDRESS: usize = 160;
@@ -46,23 +46,25 @@ pub fn terminal_with(message: &Message, commands: &Commands) -> String {
     let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&message.headline));
     for part in &message.parts {
         match part {
-            Part::Paragraph(line) | Part::Beside(line, _) => out.push_str(&format!("\n{}\n", spans(line))),
-            Part::Section(title, lines) => {
+            MessagePart::Paragraph(line) | MessagePart::Beside(line, _) => {
+                out.push_str(&format!("\n{}\n", spans(line)))
+            }
+            MessagePart::Section(title, lines) => {
                 out.push_str(&heading(title));
                 lines.iter().for_each(|line| out.push_str(&format!("  {}\n", spans(line))));
             }
-            Part::Steps(title, lines) => {
+            MessagePart::Steps(title, lines) => {
                 out.push_str(&heading(title));
                 for (i, line) in lines.iter().enumerate() {
                     out.push_str(&format!("  {}. {}\n", i + 1, spans(line)));
                 }
             }
-            Part::Note(line) => {
+            MessagePart::Note(line) => {
                 let dim = Style::new().dimmed();
                 out.push_str(&format!("\n{dim}{}{dim:#}\n", spans(line)));
             }
             // A terminal shows no buttons and pictures.
-            Part::Buttons(_) | Part::Picture { .. } => {}
+            MessagePart::Buttons(_) | MessagePart::Picture { .. } => {}
         }
     }
     out
@@ -78,12 +80,12 @@ fn spans(line: &Line, commands: &Commands) -> String {
     line.0
         .iter()
         .map(|span| match span {
-            Span::Plain(text) => clean(text),
-            Span::Bold(text) => format!("{bold}{}{bold:#}", clean(text)),
-            Span::Code(text) => format!("{code}`{}`{code:#}", clean(text)),
-            Span::Link(label, url) => format!("{}: {}", clean(label), clean(&short(url, commands))),
-            Span::Time(at) => time_of_day(*at),
-            Span::User(_) | Span::Group(_) => clean(&span.text()),
+            TextSpan::Plain(text) => clean(text),
+            TextSpan::Bold(text) => format!("{bold}{}{bold:#}", clean(text)),
+            TextSpan::Code(text) => format!("{code}`{}`{code:#}", clean(text)),
+            TextSpan::Link(label, url) => format!("{}: {}", clean(label), clean(&short(url, commands))),
+            TextSpan::Time(at) => time_of_day(*at),
+            TextSpan::User(_) | TextSpan::Group(_) => clean(&span.text()),
         })
         .collect()
 }

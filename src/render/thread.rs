@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::message::{FLAPS, hit, is_critical};
-use super::{IncidentView, Line, Words};
+use super::{IncidentView, Line, Phrases};
 use crate::alert::AlertStatus;
 use crate::clock;
 use crate::diagnose::{SymptomVerdict, Verdict};
@@ -11,7 +11,7 @@ use crate::diagnose::{SymptomVerdict, Verdict};
 /// The state of an incident at its last update; stored with its delivery.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Told {
+pub struct ThreadState {
     /// The verdict on the symptom; `None` before a diagnosis.
     symptom: Option<SymptomVerdict>,
     /// The root cause: id, title and verdict.
@@ -30,7 +30,7 @@ pub struct Told {
     refired: u32,
 }
 
-impl Told {
+impl ThreadState {
     /// Builds the state that the message of this view shows.
     pub fn of(view: &IncidentView<'_>) -> Self {
         let root = view.diagnosis.and_then(|diagnosis| diagnosis.root());
@@ -42,14 +42,14 @@ impl Told {
             total,
             firing: view.alerts.iter().filter(|alert| alert.status == AlertStatus::Firing).count(),
             critical: Some(is_critical(view)),
-            resolved_after: view.resolved_at.map(|at| clock::spoken(clock::between(view.started_at, at))),
+            resolved_after: view.resolved_at.map(|at| clock::human_duration(clock::between(view.started_at, at))),
             refired: view.refired,
         }
     }
 }
 
 /// Describes the changes in one line; `None` if there is none of interest.
-pub fn changes(before: &Told, now: &Told, words: &Words) -> Option<Line> {
+pub fn changes(before: &ThreadState, now: &ThreadState, words: &Phrases) -> Option<Line> {
     let mut clauses = Vec::new();
     let flaps = now.refired >= FLAPS;
     let back = now.refired > before.refired;
@@ -80,7 +80,7 @@ pub fn changes(before: &Told, now: &Told, words: &Words) -> Option<Line> {
     Some(clauses.fold(first, |line, clause| line.plain(", ").then(clause)).joined())
 }
 
-fn critical(before: &Told, now: &Told, words: &Words) -> Option<Line> {
+fn critical(before: &ThreadState, now: &ThreadState, words: &Phrases) -> Option<Line> {
     match (before.critical?, now.critical?) {
         (false, true) => Some(words.line("thread-critical", &[])),
         (true, false) => Some(words.line("thread-critical-over", &[])),
@@ -88,7 +88,7 @@ fn critical(before: &Told, now: &Told, words: &Words) -> Option<Line> {
     }
 }
 
-fn alerts(before: &Told, now: &Told, words: &Words) -> Option<Line> {
+fn alerts(before: &ThreadState, now: &ThreadState, words: &Phrases) -> Option<Line> {
     let all = ("all", now.firing.into());
     match (before.firing, now.firing) {
         (was, is) if is > was => Some(words.line("thread-alerts-more", &[("n", (is - was).into()), all])),
@@ -97,7 +97,7 @@ fn alerts(before: &Told, now: &Told, words: &Words) -> Option<Line> {
     }
 }
 
-fn symptom(before: &Told, now: &Told, words: &Words) -> Option<Line> {
+fn symptom(before: &ThreadState, now: &ThreadState, words: &Phrases) -> Option<Line> {
     if before.symptom == now.symptom {
         return None;
     }
@@ -109,7 +109,7 @@ fn symptom(before: &Told, now: &Told, words: &Words) -> Option<Line> {
     Some(words.line(key, &[]))
 }
 
-fn replicas(before: &Told, now: &Told, words: &Words) -> Option<Line> {
+fn replicas(before: &ThreadState, now: &ThreadState, words: &Phrases) -> Option<Line> {
     // Without evidence, the affected replicas are unknown.
     if now.symptom != Some(SymptomVerdict::Confirmed) {
         return None;
@@ -123,7 +123,7 @@ fn replicas(before: &Told, now: &Told, words: &Words) -> Option<Line> {
     }
 }
 
-fn cause(before: &Told, now: &Told, words: &Words) -> Option<Line> {
+fn cause(before: &ThreadState, now: &ThreadState, words: &Phrases) -> Option<Line> {
     match (&before.cause, &now.cause) {
         (Some((was, _, sure)), Some((is, title, surer))) if was == is => {
             let grew = surer > sure && *surer == Verdict::Likely;

@@ -9,7 +9,7 @@ use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentResource};
 use unic_langid::LanguageIdentifier;
 
-use super::{Line, Span};
+use super::{Line, TextSpan};
 use crate::playbook::{SourceFile, phrases};
 
 /// The only language; the directory name of its phrases.
@@ -20,7 +20,7 @@ const CLOSE: char = '\u{e001}';
 
 /// An argument of a sentence.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Piece {
+pub enum PhraseArgument {
     /// A count, which selects the plural form.
     Count(usize),
     /// Plain text.
@@ -29,49 +29,49 @@ pub enum Piece {
     Line(Line),
 }
 
-impl From<usize> for Piece {
+impl From<usize> for PhraseArgument {
     fn from(n: usize) -> Self {
         Self::Count(n)
     }
 }
-impl From<u32> for Piece {
+impl From<u32> for PhraseArgument {
     fn from(n: u32) -> Self {
         Self::Count(n as usize)
     }
 }
-impl From<&str> for Piece {
+impl From<&str> for PhraseArgument {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
-impl From<String> for Piece {
+impl From<String> for PhraseArgument {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
-impl From<Line> for Piece {
+impl From<Line> for PhraseArgument {
     fn from(line: Line) -> Self {
         Self::Line(line)
     }
 }
-impl From<Span> for Piece {
-    fn from(span: Span) -> Self {
+impl From<TextSpan> for PhraseArgument {
+    fn from(span: TextSpan) -> Self {
         Self::Line(Line(vec![span]))
     }
 }
 
 /// The phrases.
-pub struct Words {
+pub struct Phrases {
     bundle: FluentBundle<FluentResource>,
 }
 
-impl std::fmt::Debug for Words {
+impl std::fmt::Debug for Phrases {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Words").finish_non_exhaustive()
     }
 }
 
-impl Words {
+impl Phrases {
     /// Loads the built-in phrases, overridden by those of `dir/phrases/en/*.ftl`.
     ///
     /// # Errors
@@ -96,12 +96,12 @@ impl Words {
     }
 
     /// Formats a sentence.
-    pub fn line(&self, key: &str, pieces: &[(&str, Piece)]) -> Line {
+    pub fn line(&self, key: &str, pieces: &[(&str, PhraseArgument)]) -> Line {
         let mut args = FluentArgs::new();
         for (i, (name, piece)) in pieces.iter().enumerate() {
             match piece {
-                Piece::Count(n) => args.set(*name, *n),
-                Piece::Text(_) | Piece::Line(_) => args.set(*name, format!("{OPEN}{i}{CLOSE}")),
+                PhraseArgument::Count(n) => args.set(*name, *n),
+                PhraseArgument::Text(_) | PhraseArgument::Line(_) => args.set(*name, format!("{OPEN}{i}{CLOSE}")),
             }
         }
         let Some(pattern) = self.bundle.get_message(key).and_then(|message| message.value()) else {
@@ -113,11 +113,11 @@ impl Words {
         if let Some(error) = errors.first() {
             tracing::error!(key, %error, "a phrase lacks something");
         }
-        look(&text, pieces)
+        parse_markup(&text, pieces)
     }
 
     /// Formats a sentence as plain text.
-    pub fn text(&self, key: &str, pieces: &[(&str, Piece)]) -> String {
+    pub fn text(&self, key: &str, pieces: &[(&str, PhraseArgument)]) -> String {
         self.line(key, pieces).text()
     }
 }
@@ -152,14 +152,14 @@ fn first(errors: &[impl std::fmt::Debug]) -> String {
 }
 
 /// Parses a formatted sentence into spans: `**` and back-ticks of the sentence are markup, those of arguments are not.
-fn look(text: &str, pieces: &[(&str, Piece)]) -> Line {
+fn parse_markup(text: &str, pieces: &[(&str, PhraseArgument)]) -> Line {
     let mut line = Line::default();
     for (b, bold) in text.split("**").enumerate() {
         for (c, code) in bold.split('`').enumerate() {
             for span in filled(code, pieces) {
                 line.0.push(match span {
-                    Span::Plain(text) if c % 2 == 1 => Span::Code(text),
-                    Span::Plain(text) if b % 2 == 1 => Span::Bold(text),
+                    TextSpan::Plain(text) if c % 2 == 1 => TextSpan::Code(text),
+                    TextSpan::Plain(text) if b % 2 == 1 => TextSpan::Bold(text),
                     other => other,
                 });
             }
@@ -168,24 +168,24 @@ fn look(text: &str, pieces: &[(&str, Piece)]) -> Line {
     line.joined()
 }
 
-fn filled(text: &str, pieces: &[(&str, Piece)]) -> Vec<Span> {
+fn filled(text: &str, pieces: &[(&str, PhraseArgument)]) -> Vec<TextSpan> {
     let mut out = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find(OPEN) {
         if at > 0 {
-            out.push(Span::Plain(rest[..at].to_owned()));
+            out.push(TextSpan::Plain(rest[..at].to_owned()));
         }
         let inside = &rest[at + OPEN.len_utf8()..];
         let Some(end) = inside.find(CLOSE) else { break };
         match inside[..end].parse::<usize>().ok().and_then(|i| pieces.get(i)) {
-            Some((_, Piece::Text(text))) => out.push(Span::Plain(text.clone())),
-            Some((_, Piece::Line(line))) => out.extend(line.0.iter().cloned()),
-            Some((_, Piece::Count(_))) | None => {}
+            Some((_, PhraseArgument::Text(text))) => out.push(TextSpan::Plain(text.clone())),
+            Some((_, PhraseArgument::Line(line))) => out.extend(line.0.iter().cloned()),
+            Some((_, PhraseArgument::Count(_))) | None => {}
         }
         rest = &inside[end + CLOSE.len_utf8()..];
     }
     if !rest.is_empty() {
-        out.push(Span::Plain(rest.to_owned()));
+        out.push(TextSpan::Plain(rest.to_owned()));
     }
     out
 }
@@ -196,9 +196,9 @@ mod tests {
 
     #[test]
     fn what_is_put_into_a_sentence_is_never_read_as_its_markup() {
-        let pieces = [("who", Piece::from("**x** `y` \u{e000}0\u{e001}"))];
-        let line = look("**Hit** by \u{e000}0\u{e001}", &pieces);
-        assert_eq!(line.0[0], Span::Bold("Hit".into()));
-        assert_eq!(line.0[1], Span::Plain(" by **x** `y` \u{e000}0\u{e001}".into()));
+        let pieces = [("who", PhraseArgument::from("**x** `y` \u{e000}0\u{e001}"))];
+        let line = parse_markup("**Hit** by \u{e000}0\u{e001}", &pieces);
+        assert_eq!(line.0[0], TextSpan::Bold("Hit".into()));
+        assert_eq!(line.0[1], TextSpan::Plain(" by **x** `y` \u{e000}0\u{e001}".into()));
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    About, Answers, Arguments, Deployment, Expected, Gpu, Hardware, Model, Question, Seen, Stage, Version, Workload,
+    Answers, Arguments, DeploymentInfo, Expected, GpuInfo, Hardware, ModelInfo, Question, ReportSubject,
+    SourceFindings, Stage, Version, Workload,
 };
-use super::{Goal, Happened, HappenedKind, Measured};
+use super::{Goal, HappenedKind, Measured, TimelineEvent};
 use crate::alert::{Alert, AlertStatus, active};
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome};
 use crate::kubernetes::{Container, Pod};
@@ -34,7 +35,7 @@ const GPU_PRODUCT: &str = "nvidia.com/gpu.product";
 const CHANGES: usize = 8;
 
 /// Builds the answers, with a hint for each question that cannot be answered.
-pub(super) fn answers(about: &About<'_>, seen: &Seen, timeline: &[Happened]) -> Answers {
+pub(super) fn answers(about: &ReportSubject<'_>, seen: &SourceFindings, timeline: &[TimelineEvent]) -> Answers {
     let mut answers = Answers {
         model: model(about, seen),
         hardware: hardware(seen),
@@ -50,7 +51,7 @@ pub(super) fn answers(about: &About<'_>, seen: &Seen, timeline: &[Happened]) -> 
 }
 
 /// Returns the pool's pods; empty without the cluster's API.
-fn pods(seen: &Seen) -> &[Pod] {
+fn pods(seen: &SourceFindings) -> &[Pod] {
     seen.kubernetes.as_ref().map(|kubernetes| kubernetes.pods.as_slice()).unwrap_or_default()
 }
 
@@ -61,7 +62,7 @@ fn serves(container: &Container) -> bool {
     gpu || told(&container.image) || container.args.iter().take(4).any(|word| told(word))
 }
 
-fn model(about: &About<'_>, seen: &Seen) -> Model {
+fn model(about: &ReportSubject<'_>, seen: &SourceFindings) -> ModelInfo {
     let mut names: BTreeSet<String> = BTreeSet::new();
     let mut weights: BTreeSet<String> = BTreeSet::new();
     let mut settings: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -106,7 +107,7 @@ fn model(about: &About<'_>, seen: &Seen) -> Model {
             settings.entry(format!("{metric}.{name}")).or_default().insert(value.clone());
         }
     }
-    Model {
+    ModelInfo {
         names: names.into_iter().collect(),
         weights: weights.into_iter().collect(),
         arguments: lines
@@ -143,7 +144,7 @@ fn served(args: &[String]) -> Option<String> {
     words.get(at + 2).filter(|word| !word.starts_with('-')).map(|word| (*word).to_owned())
 }
 
-fn hardware(seen: &Seen) -> Hardware {
+fn hardware(seen: &SourceFindings) -> Hardware {
     let facts = seen.facts.as_ref();
     let mut hardware = Hardware {
         gpus: facts.map(|facts| facts.gpus.clone()).unwrap_or_default(),
@@ -168,7 +169,8 @@ fn hardware(seen: &Seen) -> Hardware {
             let n: usize = limits.filter_map(|(_, n)| n.parse::<usize>().ok()).sum();
             *counted.entry(kind).or_default() += n;
         }
-        let gpu = |(kind, count): (&str, usize)| Gpu { kind: kind.to_owned(), count, source: "kubernetes".to_owned() };
+        let gpu =
+            |(kind, count): (&str, usize)| GpuInfo { kind: kind.to_owned(), count, source: "kubernetes".to_owned() };
         hardware.gpus = counted.into_iter().filter(|(_, n)| *n > 0).map(gpu).collect();
     }
     if hardware.gpus.is_empty() {
@@ -180,7 +182,7 @@ fn hardware(seen: &Seen) -> Hardware {
             }
         }
         let source = "log, at least one for each pod that names it";
-        let gpu = |(kind, pods): (&String, BTreeSet<_>)| Gpu {
+        let gpu = |(kind, pods): (&String, BTreeSet<_>)| GpuInfo {
             kind: kind.clone(),
             count: pods.len(),
             source: source.to_owned(),
@@ -190,7 +192,7 @@ fn hardware(seen: &Seen) -> Hardware {
     hardware
 }
 
-fn workload(seen: &Seen) -> Workload {
+fn workload(seen: &SourceFindings) -> Workload {
     let facts = seen.facts.as_ref();
     Workload {
         input: facts.and_then(|facts| facts.input.clone()),
@@ -213,7 +215,7 @@ const MODES: [(&str, &str); 10] = [
     ("DaemonSet", "DaemonSet"),
 ];
 
-fn deployment(about: &About<'_>, seen: &Seen) -> Deployment {
+fn deployment(about: &ReportSubject<'_>, seen: &SourceFindings) -> DeploymentInfo {
     let objects: Vec<String> = seen
         .kubernetes
         .iter()
@@ -244,7 +246,7 @@ fn deployment(about: &About<'_>, seen: &Seen) -> Deployment {
     let wanted = pods(seen).len();
     let ready = pods(seen).iter().filter(|pod| pod.containers.iter().all(|container| container.ready)).count();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Deployment {
+    DeploymentInfo {
         mode,
         because,
         objects,
@@ -258,7 +260,7 @@ fn kind(kind: &str) -> &str {
     kind.rsplit('/').next().unwrap_or(kind)
 }
 
-fn versions(seen: &Seen) -> Vec<Version> {
+fn versions(seen: &SourceFindings) -> Vec<Version> {
     let mut versions: BTreeSet<Version> = seen.facts.iter().flat_map(|facts| facts.versions.iter().cloned()).collect();
     for (answer, told) in &seen.endpoints {
         let source = format!("{} of {}", answer.path, answer.target);
@@ -306,7 +308,7 @@ fn versions(seen: &Seen) -> Vec<Version> {
     versions.into_iter().collect()
 }
 
-fn goal(about: &About<'_>, seen: &Seen, timeline: &[Happened]) -> Goal {
+fn goal(about: &ReportSubject<'_>, seen: &SourceFindings, timeline: &[TimelineEvent]) -> Goal {
     let mut expected = Vec::new();
     // Symptoms that users notice come first.
     if let Some(diagnosis) = about.diagnosis {
@@ -320,7 +322,7 @@ fn goal(about: &About<'_>, seen: &Seen, timeline: &[Happened]) -> Goal {
     expected.extend(alerted.filter(|rule| !fires || rule.state != "inactive").map(|rule| Expected {
         title: rule.name.clone(),
         expected: promised(about, &rule.name),
-        limit: format!("{} for {}", rule.query, crate::clock::spoken(seconds(rule.for_seconds))),
+        limit: format!("{} for {}", rule.query, crate::clock::human_duration(seconds(rule.for_seconds))),
         actual: rule.state.clone(),
         source: "the alert's rule".to_owned(),
     }));
@@ -360,7 +362,7 @@ fn seconds(seconds: f64) -> std::time::Duration {
 }
 
 /// Returns the earlier of the first onset and the first alert.
-pub(super) fn since(about: &About<'_>) -> Option<jiff::Timestamp> {
+pub(super) fn since(about: &ReportSubject<'_>) -> Option<jiff::Timestamp> {
     let onset = about.diagnosis.and_then(|d| d.timeline.iter().map(|onset| onset.at).min());
     let alert = about.incident.as_ref().map(|incident| incident.started_at);
     match (onset, alert) {
@@ -371,7 +373,7 @@ pub(super) fn since(about: &About<'_>) -> Option<jiff::Timestamp> {
 
 /// Builds an expectation from a symptom: its value, compared with its past. The alert threshold is a limit, not an
 /// expectation.
-fn of_symptom(e: &EvidenceResult, playbook: &str, seen: &Seen) -> Expected {
+fn of_symptom(e: &EvidenceResult, playbook: &str, seen: &SourceFindings) -> Expected {
     let shown = |value: f64| format_value(value, e.unit);
     let measured = seen.facts.iter().flat_map(|facts| facts.measured.iter().chain(&facts.load));
     let before = || measured.clone().find(|measured| measured.signal == e.signal)?.before;
@@ -385,7 +387,7 @@ fn of_symptom(e: &EvidenceResult, playbook: &str, seen: &Seen) -> Expected {
 }
 
 /// Returns the objective of an alert: its annotation `slo`, else its label `slo`.
-fn promised(about: &About<'_>, name: &str) -> Option<String> {
+fn promised(about: &ReportSubject<'_>, name: &str) -> Option<String> {
     let of = |alert: &Alert| alert.annotations.get("slo").or_else(|| alert.labels.get("slo")).cloned();
     let own = about.alerts.iter().filter(|alert| alert.name() == name);
     let told = own.filter_map(of).find(|slo| !slo.trim().is_empty())?;
@@ -407,7 +409,7 @@ fn differs(diagnosis: &Diagnosis) -> Vec<String> {
 }
 
 /// Lists unanswered questions, each with a hint.
-fn open(answers: &Answers, seen: &Seen) -> Vec<(Question, String)> {
+fn open(answers: &Answers, seen: &SourceFindings) -> Vec<(Question, String)> {
     let mut open = Vec::new();
     let mut say = |question, text: &str| open.push((question, text.to_owned()));
     let kubernetes = match &seen.kubernetes {
@@ -461,6 +463,6 @@ pub fn changed(before: f64, during: f64) -> Option<f64> {
 }
 
 /// Returns the parts that failed or are incomplete.
-pub fn failed(parts: &[super::Part]) -> Vec<&super::Part> {
+pub fn failed(parts: &[super::ReportPart]) -> Vec<&super::ReportPart> {
     parts.iter().filter(|part| matches!(part.stage, Stage::Failed | Stage::Partial)).collect()
 }

@@ -4,31 +4,34 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::{Asked, Happened, HappenedKind, Incident, LogSeen, Report, SCHEMA, Seen, Window, answers, story};
+use super::{
+    AnalyzedLog, DiagnosisParameters, HappenedKind, Report, ReportIncident, SCHEMA, SourceFindings, TimelineEvent,
+    Window, answers, story,
+};
 use crate::alert::Alert;
 use crate::diagnose::{Diagnosis, Fix};
 
 /// The subject of a report.
 #[derive(Debug, Clone)]
-pub struct About<'a> {
+pub struct ReportSubject<'a> {
     /// The first sentence of the report.
     pub headline: &'a str,
     /// The incident.
-    pub incident: Option<Incident>,
+    pub incident: Option<ReportIncident>,
     /// Its alerts.
     pub alerts: &'a [Alert],
     /// The diagnosis.
     pub diagnosis: Option<&'a Diagnosis>,
     /// The parameters of the diagnosis request.
-    pub asked: Asked,
+    pub asked: DiagnosisParameters,
     /// The time window.
     pub window: Window,
     /// Events known from the store.
-    pub happened: &'a [Happened],
+    pub happened: &'a [TimelineEvent],
 }
 
 /// Builds the report. `parts`, `complete` and `redacted` are set by the caller.
-pub fn build(about: About<'_>, seen: Seen, made_at: Timestamp) -> Report {
+pub fn build(about: ReportSubject<'_>, seen: SourceFindings, made_at: Timestamp) -> Report {
     let timeline = timeline(&about, &seen);
     let answers = answers::answers(&about, &seen, &timeline);
     let facts = seen.facts.unwrap_or_default();
@@ -47,7 +50,7 @@ pub fn build(about: About<'_>, seen: Seen, made_at: Timestamp) -> Report {
         logs: seen
             .logs
             .into_iter()
-            .map(|(log, report)| LogSeen { name: log.name(), file: String::new(), report })
+            .map(|(log, report)| AnalyzedLog { name: log.name(), file: String::new(), report })
             .collect(),
         topology: facts.replicas,
         rules: facts.rules,
@@ -71,7 +74,7 @@ fn with_steps_once(mut diagnosis: Diagnosis) -> Diagnosis {
 }
 
 /// Lists all events, oldest first; events with the same time and text are listed once.
-fn timeline(about: &About<'_>, seen: &Seen) -> Vec<Happened> {
+fn timeline(about: &ReportSubject<'_>, seen: &SourceFindings) -> Vec<TimelineEvent> {
     // Covers pools without a stored incident, and diagnoses made just now.
     let mut timeline = story(about.alerts, about.diagnosis, &[], &[]);
     timeline.extend(seen.facts.iter().flat_map(|facts| facts.happened.iter().cloned()));
@@ -79,7 +82,7 @@ fn timeline(about: &About<'_>, seen: &Seen) -> Vec<Happened> {
         let told = kubernetes.events.iter().filter(|event| event.warning).filter_map(|event| {
             let often = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
             let what = format!("{}: {} {}{often}", event.about, event.reason, event.message);
-            Some(Happened { at: event.at?, kind: HappenedKind::Event, what, source: "kubernetes".to_owned() })
+            Some(TimelineEvent { at: event.at?, kind: HappenedKind::Event, what, source: "kubernetes".to_owned() })
         });
         timeline.extend(told);
         for pod in &kubernetes.pods {
@@ -89,7 +92,7 @@ fn timeline(about: &About<'_>, seen: &Seen) -> Vec<Happened> {
                     "container {} of {} ended: {} (exit status {})",
                     container.name, pod.name, ended.reason, ended.exit_code
                 );
-                let at = ended.at.map(|at| Happened {
+                let at = ended.at.map(|at| TimelineEvent {
                     at,
                     kind: HappenedKind::Restart,
                     what,

@@ -19,8 +19,8 @@ use crate::redact::Redacted;
 use crate::signal::Unit;
 use crate::{endpoint, facts, kubernetes, logs};
 pub use answers::{changed, failed, moved};
-pub use bucket::{Bucket, bucket};
-pub use build::{About, build};
+pub use bucket::{BucketedQuantile, bucket};
+pub use build::{ReportSubject, build};
 pub use story::{Logged, story};
 
 /// The version of `summary.json`; an incompatible change gets a new name.
@@ -44,15 +44,15 @@ pub struct Window {
 
 /// The raw findings of all sources, before the report is built.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub struct SourceFindings {
     /// The findings from Prometheus beyond the diagnosis.
-    pub facts: Option<facts::Seen>,
+    pub facts: Option<facts::PrometheusFacts>,
     /// The answers of the engines' endpoints, each with the parsed values.
-    pub endpoints: Vec<(endpoint::Answer, endpoint::Told)>,
+    pub endpoints: Vec<(endpoint::EndpointAnswer, endpoint::EngineReport)>,
     /// The findings from the cluster's API.
-    pub kubernetes: Option<kubernetes::Seen>,
+    pub kubernetes: Option<kubernetes::ClusterSnapshot>,
     /// The logs, each with its analysis.
-    pub logs: Vec<(logs::Log, logs::Report)>,
+    pub logs: Vec<(logs::Log, logs::LogAnalysis)>,
 }
 
 /// The report of an incident or a pool.
@@ -70,35 +70,35 @@ pub struct Report {
     /// The first sentence: the problem, its impact and its cause.
     pub headline: String,
     /// The incident; `null` for a pool without an incident.
-    pub incident: Option<Incident>,
+    pub incident: Option<ReportIncident>,
     /// The alerts.
     pub alerts: Vec<Alert>,
     /// The diagnosis with its evidence.
     pub diagnosis: Option<Diagnosis>,
     /// The parameters of the diagnosis request, so that it can be repeated.
     #[serde(default)]
-    pub asked: Asked,
+    pub asked: DiagnosisParameters,
     /// The answers to the seven questions that serving engineers ask.
     pub answers: Answers,
     /// The events, oldest first.
-    pub timeline: Vec<Happened>,
+    pub timeline: Vec<TimelineEvent>,
     /// The logs with their findings.
-    pub logs: Vec<LogSeen>,
+    pub logs: Vec<AnalyzedLog>,
     /// The replicas with the nodes they run on.
-    pub topology: Vec<Replica>,
+    pub topology: Vec<ReplicaInfo>,
     /// The alerting rules of the pool.
     pub rules: Vec<facts::Rule>,
     /// True if every part is complete.
     pub complete: bool,
     /// The parts, each with its failures.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ReportPart>,
     /// The redacted secrets, by file.
     pub redacted: Vec<Redacted>,
 }
 
 /// Parameters of a diagnosis request that are not in the diagnosis.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Asked {
+pub struct DiagnosisParameters {
     /// The start of the incident.
     #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
@@ -108,7 +108,7 @@ pub struct Asked {
 
 /// The state and history of an incident.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Incident {
+pub struct ReportIncident {
     /// Its id.
     pub id: String,
     /// Alertmanager's group key.
@@ -147,7 +147,7 @@ pub struct Incident {
 
 /// An event of the timeline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Happened {
+pub struct TimelineEvent {
     /// The time.
     #[schemars(with = "String")]
     pub at: Timestamp,
@@ -189,7 +189,7 @@ pub enum HappenedKind {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Answers {
     /// The model and the engine's arguments.
-    pub model: Model,
+    pub model: ModelInfo,
     /// The hardware.
     pub hardware: Hardware,
     /// Metrics before, during and after the incident.
@@ -197,7 +197,7 @@ pub struct Answers {
     /// The workload.
     pub workload: Workload,
     /// The deployment mode.
-    pub deployment: Deployment,
+    pub deployment: DeploymentInfo,
     /// The versions.
     pub versions: Vec<Version>,
     /// Expected and actual behaviour, since when, and the changes before it.
@@ -228,7 +228,7 @@ pub enum Question {
 
 /// The model and its configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Model {
+pub struct ModelInfo {
     /// The served names.
     pub names: Vec<String>,
     /// The weights: a path or a model hub's id.
@@ -254,7 +254,7 @@ pub struct Arguments {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Hardware {
     /// GPUs by kind.
-    pub gpus: Vec<Gpu>,
+    pub gpus: Vec<GpuInfo>,
     /// The interconnect between the GPUs.
     pub interconnect: Option<String>,
     /// Nodes, with the known properties of each: machine type, zone, GPUs.
@@ -263,7 +263,7 @@ pub struct Hardware {
 
 /// GPUs of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Gpu {
+pub struct GpuInfo {
     /// The product: `NVIDIA H100 80GB HBM3`.
     pub kind: String,
     /// Number of GPUs.
@@ -331,14 +331,14 @@ pub struct Distribution {
 
 impl Distribution {
     /// Returns the bucket of one of its quantiles.
-    pub fn bucket(&self, quantile: f64) -> Option<Bucket> {
+    pub fn bucket(&self, quantile: f64) -> Option<BucketedQuantile> {
         bucket(quantile, &self.buckets.iter().filter_map(|(bound, _)| *bound).collect::<Vec<_>>())
     }
 }
 
 /// The deployment of the pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Deployment {
+pub struct DeploymentInfo {
     /// `Deployment`, `LLMInferenceService`, `llm-d with disaggregated prefill`, `Dynamo graph`, …; empty if unknown.
     pub mode: String,
     /// The evidence for the mode.
@@ -393,7 +393,7 @@ pub struct Expected {
 
 /// A replica and the node it runs on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Replica {
+pub struct ReplicaInfo {
     /// The pod, else the instance.
     pub name: String,
     /// The node.
@@ -410,18 +410,18 @@ pub struct Replica {
 
 /// A log with its analysis.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct LogSeen {
+pub struct AnalyzedLog {
     /// The log's name.
     pub name: String,
     /// The file in the bundle; empty outside of a bundle.
     pub file: String,
     /// The findings.
-    pub report: logs::Report,
+    pub report: logs::LogAnalysis,
 }
 
 /// A part of a bundle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Part {
+pub struct ReportPart {
     /// Its name: `metrics`, `series`, `kubernetes`, `logs`.
     pub name: String,
     /// Its stage.

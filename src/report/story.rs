@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{Happened, HappenedKind};
+use super::{HappenedKind, TimelineEvent};
 use crate::alert::{Alert, AlertStatus};
 use crate::diagnose::Diagnosis;
 use crate::render::{Act, Note};
@@ -25,7 +25,12 @@ pub struct Logged<'a> {
 }
 
 /// Builds the timeline of alerts, onsets, our messages and users' actions, oldest first.
-pub fn story(alerts: &[Alert], diagnosis: Option<&Diagnosis>, logged: &[Logged<'_>], notes: &[Note]) -> Vec<Happened> {
+pub fn story(
+    alerts: &[Alert],
+    diagnosis: Option<&Diagnosis>,
+    logged: &[Logged<'_>],
+    notes: &[Note],
+) -> Vec<TimelineEvent> {
     let mut out = of_alerts(alerts);
     out.extend(diagnosis.into_iter().flat_map(onsets));
     out.extend(of_log(logged));
@@ -37,12 +42,12 @@ pub fn story(alerts: &[Alert], diagnosis: Option<&Diagnosis>, logged: &[Logged<'
     out
 }
 
-fn happened(at: Timestamp, kind: HappenedKind, what: String, source: &str) -> Happened {
-    Happened { at, kind, what, source: source.to_owned() }
+fn happened(at: Timestamp, kind: HappenedKind, what: String, source: &str) -> TimelineEvent {
+    TimelineEvent { at, kind, what, source: source.to_owned() }
 }
 
 /// Counts alerts with the same name that start or end in the same second as one event.
-fn of_alerts(alerts: &[Alert]) -> Vec<Happened> {
+fn of_alerts(alerts: &[Alert]) -> Vec<TimelineEvent> {
     let mut counted: BTreeMap<(i64, bool, &str), (Timestamp, usize)> = BTreeMap::new();
     for alert in alerts {
         let mut count = |at: Timestamp, fires| {
@@ -65,7 +70,7 @@ fn of_alerts(alerts: &[Alert]) -> Vec<Happened> {
     counted.into_iter().map(one).collect()
 }
 
-fn onsets(diagnosis: &Diagnosis) -> Vec<Happened> {
+fn onsets(diagnosis: &Diagnosis) -> Vec<TimelineEvent> {
     let one = |onset: &crate::diagnose::Onset| {
         let e = &onset.evidence;
         let value = e.value.map_or_else(|| "?".to_owned(), |value| format_value(value, e.unit));
@@ -76,7 +81,7 @@ fn onsets(diagnosis: &Diagnosis) -> Vec<Happened> {
 }
 
 /// Converts log entries; omits repetitions of a diagnosis.
-fn of_log(logged: &[Logged<'_>]) -> Vec<Happened> {
+fn of_log(logged: &[Logged<'_>]) -> Vec<TimelineEvent> {
     let mut cause = None;
     let mut out = Vec::new();
     for line in logged {
@@ -114,7 +119,7 @@ fn of_log(logged: &[Logged<'_>]) -> Vec<Happened> {
 }
 
 /// Converts a user's action; `None` for actions that only read.
-fn of_note(note: &Note) -> Option<Happened> {
+fn of_note(note: &Note) -> Option<TimelineEvent> {
     let (kind, did) = match note.act {
         Act::Acknowledge => (HappenedKind::Act, "somebody took it on"),
         Act::Again => (HappenedKind::Act, "somebody had it diagnosed again"),

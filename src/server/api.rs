@@ -81,7 +81,7 @@ fn summary(shared: &Shared, incident: &Incident) -> serde_json::Value {
         "started_at": incident.started_at,
         "opened_at": incident.opened_at,
         "resolved_at": incident.resolved_at,
-        "age": clock::spoken(clock::between(incident.opened_at, clock::now())),
+        "age": clock::human_duration(clock::between(incident.opened_at, clock::now())),
     })
 }
 

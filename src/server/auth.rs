@@ -14,7 +14,7 @@ use subtle::{Choice, ConstantTimeEq};
 
 use super::config::Config;
 use super::{Shared, pages};
-use crate::config::{Source, Webhook, secret};
+use crate::config::{SourceConfig, Webhook, secret};
 use crate::exporter::Allowed;
 
 /// The accepted `Authorization` values; without any, everybody has access.
@@ -40,7 +40,7 @@ impl Credentials {
             (None, Some(user), Some(path)) => Some(basic(user, &secret(path)?)),
             _ => None,
         };
-        let of = |source: &Source| Ok((source.name.clone(), bearer(&secret(&source.bearer_token_file)?)));
+        let of = |source: &SourceConfig| Ok((source.name.clone(), bearer(&secret(&source.bearer_token_file)?)));
         let sources = config.sources.iter().map(of).collect::<anyhow::Result<_>>()?;
         Ok(Self { any, sources })
     }

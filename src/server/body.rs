@@ -44,7 +44,7 @@ pub(super) struct Held {
 }
 
 /// The reason why there is no group.
-pub(super) enum Refusal {
+pub(super) enum BodyError {
     /// The body is larger than the limit, or one alert is larger than the fixed limit; with the buffered beginning.
     TooLarge(Vec<u8>),
     /// The body is not a valid group.
@@ -57,19 +57,19 @@ pub(super) enum Refusal {
 
 impl Budget {
     /// Reads a group of at most `limit` bytes.
-    pub(super) async fn read(&self, body: Body, limit: usize) -> Result<(AlertGroup, Held), Refusal> {
+    pub(super) async fn read(&self, body: Body, limit: usize) -> Result<(AlertGroup, Held), BodyError> {
         let told = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         let mut pieces = body.into_data_stream();
         let mut held: Option<OwnedSemaphorePermit> = None;
         let mut start: Vec<u8> = Vec::new();
         while start.len() <= SHORT.min(limit) {
             let Some(piece) = pieces.next().await else {
-                let group = AlertGroup::from_webhook(&start).map_err(Refusal::Malformed)?;
+                let group = AlertGroup::from_webhook(&start).map_err(BodyError::Malformed)?;
                 return Ok((group, Held { _memory: held, _turn: None }));
             };
-            let piece = piece.map_err(|error| Refusal::BrokenOff(error.to_string()))?;
+            let piece = piece.map_err(|error| BodyError::BrokenOff(error.to_string()))?;
             let units = u32::try_from(piece.len().div_ceil(UNIT)).unwrap_or(u32::MAX);
-            let memory = Arc::clone(&self.memory).try_acquire_many_owned(units).map_err(|_| Refusal::Busy)?;
+            let memory = Arc::clone(&self.memory).try_acquire_many_owned(units).map_err(|_| BodyError::Busy)?;
             match &mut held {
                 Some(held) => held.merge(memory),
                 None => held = Some(memory),
@@ -77,10 +77,10 @@ impl Budget {
             start.extend_from_slice(&piece);
         }
         if start.len().max(told) > limit {
-            return Err(Refusal::TooLarge(start));
+            return Err(BodyError::TooLarge(start));
         }
         let turn = tokio::time::timeout(TURN, Arc::clone(&self.long).acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else { return Err(Refusal::Busy) };
+        let Ok(Ok(turn)) = turn else { return Err(BodyError::Busy) };
         let group = read_long(start, pieces, limit).await?;
         Ok((group, Held { _memory: held, _turn: Some(turn) }))
     }
@@ -91,7 +91,7 @@ async fn read_long(
     start: Vec<u8>,
     mut pieces: axum::body::BodyDataStream,
     limit: usize,
-) -> Result<AlertGroup, Refusal> {
+) -> Result<AlertGroup, BodyError> {
     let mut length = start.len();
     let first = Bytes::from(start);
     let (send, receive) = mpsc::channel(AHEAD);
@@ -118,16 +118,16 @@ async fn read_long(
     drop(pieces);
     let parsed = parsed.await;
     if length > limit {
-        return Err(Refusal::TooLarge(first.to_vec()));
+        return Err(BodyError::TooLarge(first.to_vec()));
     }
     if let Some(error) = broken {
-        return Err(Refusal::BrokenOff(error));
+        return Err(BodyError::BrokenOff(error));
     }
     match parsed {
         Ok(Ok(group)) => Ok(group),
-        Ok(Err(PayloadError::TooLong)) => Err(Refusal::TooLarge(first.to_vec())),
-        Ok(Err(error)) => Err(Refusal::Malformed(error)),
-        Err(error) => Err(Refusal::BrokenOff(error.to_string())),
+        Ok(Err(PayloadError::TooLong)) => Err(BodyError::TooLarge(first.to_vec())),
+        Ok(Err(error)) => Err(BodyError::Malformed(error)),
+        Err(error) => Err(BodyError::BrokenOff(error.to_string())),
     }
 }
 

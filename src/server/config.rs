@@ -14,7 +14,7 @@ use crate::exporter::Allowed;
 /// The key `http:`: the limits for clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Maximum number of open connections, at least 1. At the limit a new one closes the one that has gone longest
     /// without a complete request.
     pub connections: usize,
@@ -33,7 +33,7 @@ pub struct Limits {
     pub idle_timeout: Duration,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections: 1_024,
@@ -44,7 +44,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl ServerLimits {
     /// Checks the values.
     ///
     /// # Errors

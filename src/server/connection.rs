@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::config::Limits;
+use super::config::ServerLimits;
 
 /// Maximum number of bytes that are read ahead of a request; its head must fit.
 const HEAD_BYTES: usize = 32 << 10;
@@ -42,13 +42,13 @@ pub(super) enum Phase {
 
 /// A connection, as the server tracks it.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct HttpConnection {
     state: Mutex<(Phase, Instant)>,
     /// Closes the connection at once.
     pub(super) cut: CancellationToken,
 }
 
-impl Connection {
+impl HttpConnection {
     /// Creates the state of an accepted connection, which waits for its first request.
     pub(super) fn new() -> Self {
         Self { state: Mutex::new((Phase::Header, Instant::now())), cut: CancellationToken::new() }
@@ -60,7 +60,7 @@ impl Connection {
     }
 
     /// Returns the exceeded timeout; `None` if there is none.
-    pub(super) fn overdue(&self, limits: &Limits) -> Option<&'static str> {
+    pub(super) fn overdue(&self, limits: &ServerLimits) -> Option<&'static str> {
         let (phase, since) = self.state();
         let (why, most): (_, Duration) = match phase {
             Phase::Idle => ("idle", limits.idle_timeout),
@@ -89,7 +89,7 @@ pub(super) async fn drive(
     stream: TcpStream,
     from: std::net::SocketAddr,
     app: Router,
-    connection: Arc<Connection>,
+    connection: Arc<HttpConnection>,
     stop: CancellationToken,
 ) {
     let app = TowerToHyperService::new(app);
@@ -120,10 +120,10 @@ pub(super) async fn drive(
 }
 
 /// Tracks the body of a request whose head has arrived.
-fn taken(request: Request<Incoming>, from: std::net::SocketAddr, connection: &Arc<Connection>) -> Request<Body> {
+fn taken(request: Request<Incoming>, from: std::net::SocketAddr, connection: &Arc<HttpConnection>) -> Request<Body> {
     connection.go_on(&[Phase::Idle, Phase::Header], Phase::Body);
     // Dropped at the end of the body, or when the handler does not want it; then the answer is being prepared.
-    let end = Then { connection: Arc::clone(connection), from: &[Phase::Body], to: Phase::Answer };
+    let end = PhaseGuard { connection: Arc::clone(connection), from: &[Phase::Body], to: Phase::Answer };
     let mut request = request.map(|body| Body::new(Followed { body, _end: end }));
     if request.body().is_end_stream() {
         connection.go_on(&[Phase::Body], Phase::Answer);
@@ -133,20 +133,20 @@ fn taken(request: Request<Incoming>, from: std::net::SocketAddr, connection: &Ar
 }
 
 /// Tracks the body of a response.
-fn answered(response: Response<Body>, connection: Arc<Connection>) -> Response<Body> {
+fn answered(response: Response<Body>, connection: Arc<HttpConnection>) -> Response<Body> {
     const SENDING: &[Phase] = &[Phase::Body, Phase::Answer, Phase::Stalled];
-    let end = Then { connection, from: SENDING, to: Phase::Idle };
+    let end = PhaseGuard { connection, from: SENDING, to: Phase::Idle };
     response.map(|body| Body::new(Followed { body, _end: end }))
 }
 
 /// Moves a connection to the next phase on drop.
-struct Then {
-    connection: Arc<Connection>,
+struct PhaseGuard {
+    connection: Arc<HttpConnection>,
     from: &'static [Phase],
     to: Phase,
 }
 
-impl Drop for Then {
+impl Drop for PhaseGuard {
     fn drop(&mut self) {
         self.connection.go_on(self.from, self.to);
     }
@@ -155,7 +155,7 @@ impl Drop for Then {
 /// A body whose end changes the phase.
 struct Followed<B> {
     body: B,
-    _end: Then,
+    _end: PhaseGuard,
 }
 
 impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Followed<B> {
@@ -181,7 +181,7 @@ impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Followed<B> {
 /// A stream that reports stalled writes and new requests.
 struct Watched {
     stream: TcpStream,
-    connection: Arc<Connection>,
+    connection: Arc<HttpConnection>,
 }
 
 impl Watched {

@@ -15,8 +15,8 @@ use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::config::Limits;
-use super::connection::{Connection, Phase, drive};
+use super::config::ServerLimits;
+use super::connection::{HttpConnection, Phase, drive};
 use crate::telemetry::Metrics;
 
 /// File descriptors reserved for the store, Prometheus, Slack and bundles.
@@ -32,16 +32,16 @@ const LAST_HEADER: Duration = Duration::from_secs(1);
 pub async fn listen(
     listener: TcpListener,
     app: Router,
-    limits: Limits,
+    limits: ServerLimits,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
 ) {
-    let limits = Limits { connections: most_connections(limits.connections), ..limits };
+    let limits = ServerLimits { connections: most_connections(limits.connections), ..limits };
     let shortest = limits.header_timeout.min(limits.body_timeout).min(limits.idle_timeout);
     let mut tick = tokio::time::interval((shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(1)));
     let mut open = Open { by_task: HashMap::new(), limits, metrics, full: Seldom::default(), late: Seldom::default() };
     let mut tasks = JoinSet::new();
-    let mut trouble = Trouble::default();
+    let mut trouble = AcceptBackoff::default();
     while !stop.is_cancelled() {
         tokio::select! {
             () = stop.cancelled() => {}
@@ -52,7 +52,7 @@ pub async fn listen(
                     open.make_room();
                     // Small responses go out at once.
                     let _ = stream.set_nodelay(true);
-                    let connection = Arc::new(Connection::new());
+                    let connection = Arc::new(HttpConnection::new());
                     let task = tasks.spawn(drive(stream, from, app.clone(), Arc::clone(&connection), stop.clone()));
                     open.add(task.id(), connection);
                 }
@@ -78,15 +78,15 @@ pub async fn listen(
 
 /// The open connections.
 struct Open {
-    by_task: HashMap<Id, Arc<Connection>>,
-    limits: Limits,
+    by_task: HashMap<Id, Arc<HttpConnection>>,
+    limits: ServerLimits,
     metrics: Arc<Metrics>,
     full: Seldom,
     late: Seldom,
 }
 
 impl Open {
-    fn add(&mut self, task: Id, connection: Arc<Connection>) {
+    fn add(&mut self, task: Id, connection: Arc<HttpConnection>) {
         self.by_task.insert(task, connection);
         self.count();
     }
@@ -132,7 +132,7 @@ impl Open {
     }
 
     fn cut_overdue(&mut self) {
-        let overdue = |(id, connection): (&Id, &Arc<Connection>)| Some((*id, connection.overdue(&self.limits)?));
+        let overdue = |(id, connection): (&Id, &Arc<HttpConnection>)| Some((*id, connection.overdue(&self.limits)?));
         let overdue: Vec<(Id, &str)> = self.by_task.iter().filter_map(overdue).collect();
         for (id, why) in overdue {
             self.cut(id, why);
@@ -155,13 +155,13 @@ impl Open {
 
 /// The state after errors of `accept`: it pauses, as it would otherwise retry in a busy loop.
 #[derive(Default)]
-struct Trouble {
+struct AcceptBackoff {
     pause: Duration,
     until: Option<Instant>,
     log: Seldom,
 }
 
-impl Trouble {
+impl AcceptBackoff {
     async fn accept(&mut self, listener: &TcpListener) -> io::Result<(tokio::net::TcpStream, std::net::SocketAddr)> {
         if let Some(until) = self.until {
             tokio::time::sleep_until(until.into()).await;

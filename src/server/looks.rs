@@ -14,7 +14,7 @@ use crate::chart;
 use crate::clock;
 use crate::diagnose::{Frame, picture};
 use crate::facts;
-use crate::health::{Health, Look, Source, look};
+use crate::health::{Health, HealthQuery, HealthSource, look};
 use crate::pipeline::SHARED_STEP;
 use crate::prom::choose;
 use crate::redact::Redactor;
@@ -46,7 +46,7 @@ pub struct Pages {
     pub(super) access: Access,
     /// Redacts the pages, tickets and JSON.
     pub(super) redactor: Redactor,
-    numbers: Cache<(String, bool), Option<Arc<facts::Seen>>>,
+    numbers: Cache<(String, bool), Option<Arc<facts::PrometheusFacts>>>,
     pictures: Cache<(String, i64), Drawn>,
     healths: Cache<BTreeMap<String, String>, Result<Arc<Health>, String>>,
 }
@@ -87,7 +87,7 @@ async fn draw(shared: &Shared, incident: &Incident) -> Drawn {
 
 /// Returns the facts from Prometheus beyond the diagnosis; `None` if it missed the deadline, or none covers these
 /// alerts.
-pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<facts::Seen>> {
+pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<facts::PrometheusFacts>> {
     let incident = subject.incident.as_ref()?;
     let asked = async {
         let pipeline = &shared.pipeline;
@@ -110,8 +110,8 @@ pub(super) async fn health(shared: &Shared, scope: BTreeMap<String, String>) -> 
     let asked = async {
         let config = &shared.pipeline.config.diagnose;
         let at = clock::floor(clock::now(), SHARED_STEP);
-        let what = Look { scope: scope.clone(), at, window: config.window, deadline: config.deadline };
-        let sources: Vec<Source<'_>> = shared.pipeline.prometheus.iter().map(|(p, labels)| (p, labels)).collect();
+        let what = HealthQuery { scope: scope.clone(), at, window: config.window, deadline: config.deadline };
+        let sources: Vec<HealthSource<'_>> = shared.pipeline.prometheus.iter().map(|(p, labels)| (p, labels)).collect();
         let health = look(&shared.pipeline.library, &sources, &what).await;
         let redactor = shared.pages.redactor.another(&shared.pipeline.library.redaction, false);
         redactor.learn_from(&health);

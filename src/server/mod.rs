@@ -22,7 +22,7 @@ use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
 use tokio::sync::mpsc;
 
-use crate::bundle::Workshop;
+use crate::bundle::BundleService;
 use crate::pipeline::{Pipeline, Received};
 use crate::readiness;
 use crate::slack::{Slack, SocketState};
@@ -30,7 +30,7 @@ use crate::store::Store;
 use crate::supervise::Supervisor;
 pub use auth::{Access, Credentials};
 pub use body::Budget;
-pub use config::{Config, Limits};
+pub use config::{Config, ServerLimits};
 pub use listen::listen;
 pub use looks::Pages;
 pub use slack::Door;
@@ -55,7 +55,7 @@ pub struct Shared {
     /// The state of Socket Mode; `None` with another transport.
     pub socket: Option<SocketState>,
     /// The stored bundles, and the builds of new ones.
-    pub workshop: Arc<Workshop>,
+    pub workshop: Arc<BundleService>,
     /// The access to the pages, and their caches.
     pub pages: Arc<Pages>,
 }

@@ -9,11 +9,11 @@ use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
 
 use super::{Shared, looks};
-use crate::bundle::{BundleError, Kept, Subject, clean};
+use crate::bundle::{BundleError, StoredBundle, Subject, clean};
 use crate::clock;
 use crate::redact::Redactor;
-use crate::render::{self, Around, Find, IncidentList, IncidentRow, Words};
-use crate::report::{self, Report, Seen};
+use crate::render::{self, IncidentFilter, IncidentList, IncidentRow, Phrases, ReportPageContext};
+use crate::report::{self, Report, SourceFindings};
 use crate::signal::{Unit, format_value};
 use crate::store::{Incident, StoreError};
 
@@ -30,11 +30,15 @@ const EVENTS: u32 = 500;
 /// Maximum number of bundles on an incident's page.
 const BUNDLES: usize = 10;
 
-fn words(shared: &Shared) -> &Words {
+fn words(shared: &Shared) -> &Phrases {
     &shared.pipeline.notifier.words
 }
 
-pub(super) async fn incidents(State(shared): State<Shared>, Query(find): Query<Find>, headers: HeaderMap) -> Response {
+pub(super) async fn incidents(
+    State(shared): State<Shared>,
+    Query(find): Query<IncidentFilter>,
+    headers: HeaderMap,
+) -> Response {
     let list = match find.is_asked() {
         true => found(&shared, &find).await,
         false => newest(&shared, &find.before).await,
@@ -59,7 +63,7 @@ async fn newest(shared: &Shared, before: &str) -> Result<IncidentList, StoreErro
 }
 
 /// Searches the next incidents one by one, because their text is in JSON without an index.
-async fn found(shared: &Shared, find: &Find) -> Result<IncidentList, StoreError> {
+async fn found(shared: &Shared, find: &IncidentFilter) -> Result<IncidentList, StoreError> {
     let store = &shared.pipeline.store;
     let state = if ["open", "resolved"].contains(&find.state.as_str()) { find.state.as_str() } else { "" };
     let mut list = IncidentList { counts: store.counts().await?, ..IncidentList::default() };
@@ -111,7 +115,7 @@ pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String
     let away = facts
         .as_ref()
         .is_none_or(|facts| facts.measured.iter().all(|one| one.during.is_none()) && !facts.failed().is_empty());
-    let seen = Seen { facts: facts.map(Arc::unwrap_or_clone), ..Seen::default() };
+    let seen = SourceFindings { facts: facts.map(Arc::unwrap_or_clone), ..SourceFindings::default() };
     // More people see a page than the labels in Prometheus, so it is redacted too.
     let (redactor, report) = match cleaned(&shared, &subject, seen) {
         Ok(cleaned) => cleaned,
@@ -121,7 +125,7 @@ pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String
     let pictures: Vec<(String, String)> = drawn.iter().map(|drawn| (clean(&drawn.0), clean(&drawn.1))).collect();
     // A diagnosis with a cause has data for a chart.
     let expected = incident.diagnosis.as_ref().is_some_and(|d| d.root().is_some());
-    let around = Around {
+    let around = ReportPageContext {
         pictures: &pictures,
         no_picture: (pictures.is_empty() && expected).then_some("report-no-picture"),
         no_numbers: away.then_some("report-no-numbers"),
@@ -158,7 +162,7 @@ fn bundles(shared: &Shared, id: &str) -> Vec<(String, String)> {
         tracing::error!(%error, "cannot list bundles");
         Vec::new()
     });
-    let label = |kept: &Kept| format!("{} ({})", kept.name, format_value(kept.bytes as f64, Unit::Bytes));
+    let label = |kept: &StoredBundle| format!("{} ({})", kept.name, format_value(kept.bytes as f64, Unit::Bytes));
     kept.iter().rev().take(BUNDLES).map(|kept| (label(kept), format!("/bundles/{}", kept.name))).collect()
 }
 
@@ -179,16 +183,16 @@ pub(super) async fn ticket(State(shared): State<Shared>, Path((id, ticket)): Pat
         Err(answer) => return *answer,
     };
     let facts = looks::numbers(&shared, &subject).await;
-    let seen = Seen { facts: facts.map(Arc::unwrap_or_clone), ..Seen::default() };
+    let seen = SourceFindings { facts: facts.map(Arc::unwrap_or_clone), ..SourceFindings::default() };
     match cleaned(&shared, &subject, seen) {
-        Ok((_, report)) => render::ticket(form, &report, &Words::english()).into_response(),
+        Ok((_, report)) => render::ticket(form, &report, &Phrases::english()).into_response(),
         Err(error) => uncleaned(&error),
     }
 }
 
 /// Builds the redacted report and its redactor. Redacted before it is rendered, because escaping in HTML and Markdown
 /// hides secrets from the redactor.
-fn cleaned(shared: &Shared, subject: &Subject, seen: Seen) -> Result<(Redactor, Report), BundleError> {
+fn cleaned(shared: &Shared, subject: &Subject, seen: SourceFindings) -> Result<(Redactor, Report), BundleError> {
     let redactor = redactor_of(shared, &subject.incident);
     let report = report::build(subject.about(), seen, clock::now());
     redactor.learn_from(&report);

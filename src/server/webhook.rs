@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::Shared;
 use super::auth::Sender;
-use super::body::Refusal;
+use super::body::BodyError;
 use crate::alert::AlertGroup;
 use crate::config::is_source;
 use crate::incident::AdmitReason;
@@ -65,10 +65,10 @@ async fn answer(shared: &Shared, sender: Option<String>, body: Body) -> Result<A
     match shared.budget.read(body, limit).await {
         // The memory is released once the group is stored.
         Ok((group, _held)) => store(shared, AlertGroup { sender, ..group }).await,
-        Err(Refusal::Malformed(error)) => Err((StatusCode::BAD_REQUEST, "malformed", error.to_string())),
-        Err(Refusal::BrokenOff(error)) => Err((StatusCode::BAD_REQUEST, "broken_off", error)),
-        Err(Refusal::Busy) => Err(not_now("busy", "too many large bodies at once: retry".to_owned())),
-        Err(Refusal::TooLarge(beginning)) => {
+        Err(BodyError::Malformed(error)) => Err((StatusCode::BAD_REQUEST, "malformed", error.to_string())),
+        Err(BodyError::BrokenOff(error)) => Err((StatusCode::BAD_REQUEST, "broken_off", error)),
+        Err(BodyError::Busy) => Err(not_now("busy", "too many large bodies at once: retry".to_owned())),
+        Err(BodyError::TooLarge(beginning)) => {
             // Alertmanager repeats it without reporting it, so an incident does; repetitions join the same incident.
             if let Some(group) = AlertGroup::too_large(&beginning) {
                 store(shared, AlertGroup { sender, ..group }).await?;

@@ -5,13 +5,13 @@ use promql_parser::parser::{Expr, parse};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Fleet;
+use super::PoolAggregation;
 use crate::alert::Labels;
 
 /// The operation on the samples of two reads a few seconds apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Read {
+pub enum DirectOperation {
     /// The mean of both reads.
     Gauge,
     /// The larger of both reads.
@@ -37,7 +37,7 @@ pub enum Read {
 #[serde(deny_unknown_fields)]
 pub struct Direct {
     /// The operation on the samples.
-    pub read: Read,
+    pub read: DirectOperation,
     /// Selectors, newest name first; the first that a page has series for counts.
     #[serde(default)]
     pub of: Vec<String>,
@@ -46,12 +46,12 @@ pub struct Direct {
     pub over: Vec<String>,
     /// The condition on a companion series with the same labels; a series without a companion always counts.
     #[serde(rename = "where")]
-    pub only: Option<Where>,
+    pub only: Option<CompanionCondition>,
     /// Labels of ranks that repeat each other's values: of series that differ only in these the largest value counts.
     #[serde(default)]
     pub without: Vec<String>,
     /// The aggregation of several series of one replica; defaults to `fleet`.
-    pub by: Option<Fleet>,
+    pub by: Option<PoolAggregation>,
     /// The factor that converts to the signal's unit.
     #[serde(default = "one")]
     pub scale: f64,
@@ -72,7 +72,7 @@ pub struct Direct {
 /// The condition on a companion series.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Where {
+pub struct CompanionCondition {
     /// Selectors of the companion.
     pub of: Vec<String>,
     /// The limit, exclusive.
@@ -100,19 +100,21 @@ impl Direct {
         if let Some(error) = self.selectors().find_map(|text| Selector::parse(text).err()) {
             return Some(error);
         }
-        let none = matches!(self.read, Read::Serving | Read::Down);
+        let none = matches!(self.read, DirectOperation::Serving | DirectOperation::Down);
         if self.of.is_empty() != none {
             return needs(if none { "no `of`" } else { "`of`" });
         }
-        if !self.over.is_empty() && !matches!(self.read, Read::Gauge | Read::Peak | Read::Increase) {
+        if !self.over.is_empty()
+            && !matches!(self.read, DirectOperation::Gauge | DirectOperation::Peak | DirectOperation::Increase)
+        {
             return needs("no `over`");
         }
         match self.read {
-            Read::Increase if self.over.is_empty() => needs("`over`"),
-            Read::Quantile if !self.q.is_some_and(|q| q > 0.0 && q < 1.0) => needs("`q` between 0 and 1"),
-            Read::Quantile if self.of.iter().any(|of| !of.contains("_bucket")) => needs("`of` of buckets"),
-            Read::Bits if self.mask.unwrap_or_default() == 0 => needs("a `mask`"),
-            Read::Recent if !self.within.is_some_and(|s| s > 0.0) => needs("`within` above 0"),
+            DirectOperation::Increase if self.over.is_empty() => needs("`over`"),
+            DirectOperation::Quantile if !self.q.is_some_and(|q| q > 0.0 && q < 1.0) => needs("`q` between 0 and 1"),
+            DirectOperation::Quantile if self.of.iter().any(|of| !of.contains("_bucket")) => needs("`of` of buckets"),
+            DirectOperation::Bits if self.mask.unwrap_or_default() == 0 => needs("a `mask`"),
+            DirectOperation::Recent if !self.within.is_some_and(|s| s > 0.0) => needs("`within` above 0"),
             _ if !self.scale.is_finite() || self.scale <= 0.0 => needs("a `scale` above 0"),
             _ => None,
         }

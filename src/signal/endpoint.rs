@@ -99,13 +99,13 @@ pub struct Endpoint {
     pub port: Option<u16>,
     /// Pointers into a JSON answer.
     #[serde(default)]
-    pub tells: Tells,
+    pub tells: AnswerPointers,
 }
 
 /// JSON pointers (RFC 6901), in which `*` stands for every element.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Tells {
+pub struct AnswerPointers {
     /// Versions, by product.
     pub versions: BTreeMap<String, String>,
     /// Names of models that are served.
@@ -130,7 +130,7 @@ impl Endpoint {
     }
 }
 
-impl Tells {
+impl AnswerPointers {
     /// Returns all pointers.
     pub fn pointers(&self) -> impl Iterator<Item = &str> {
         let lists = [&self.models, &self.weights, &self.settings, &self.arguments];

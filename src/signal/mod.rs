@@ -18,8 +18,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use burn::{Buckets, Burn, BurnParts, Term};
-pub use direct::{Direct, Read, Selector, Where};
-pub use endpoint::{Endpoint, Tells};
+pub use direct::{CompanionCondition, Direct, DirectOperation, Selector};
+pub use endpoint::{AnswerPointers, Endpoint};
 pub use engine::{
     Backends, Engine, EngineKind, EngineVersion, GpuVendor, OwnLabels, SignalQuery, VersionProbe, VersionReq,
 };
@@ -65,7 +65,7 @@ pub enum Unit {
 /// The direction in which a signal gets worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Bad {
+pub enum WorseDirection {
     /// More is worse.
     High,
     /// Less is worse.
@@ -77,7 +77,7 @@ pub enum Bad {
 /// The aggregation from the replicas to the whole pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Fleet {
+pub enum PoolAggregation {
     /// The largest replica.
     Max,
     /// The smallest replica.
@@ -99,9 +99,9 @@ pub struct Signal {
     /// The unit of the value.
     pub unit: Unit,
     /// The direction in which it gets worse.
-    pub bad: Bad,
+    pub bad: WorseDirection,
     /// The aggregation from the replicas to the pool.
-    pub fleet: Fleet,
+    pub fleet: PoolAggregation,
     /// The engine kinds whose data counts, best first; empty if it is derived from others. A gateway's data counts only
     /// if no serving engine has any.
     #[serde(default = "serving")]
@@ -111,7 +111,7 @@ pub struct Signal {
     /// The burn rate that it is: engine files have no query for it.
     pub burn: Option<Burn>,
     /// The dashboard's row that shows it, as a recorded series; unset if only a diagnosis needs it.
-    pub row: Option<Row>,
+    pub row: Option<DashboardRow>,
     /// True if it is also shown for each replica, so that an outlier is visible.
     #[serde(default)]
     pub by_replica: bool,
@@ -150,7 +150,7 @@ impl Signal {
 /// The dashboard's rows, from user-visible signals to their explanation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Row {
+pub enum DashboardRow {
     /// Signals that users notice.
     User,
     /// Signals of the fleet's work.

@@ -42,7 +42,7 @@ pub struct Config {
     /// New messages that may wait in a channel; further ones go into a digest.
     pub queue: u32,
     /// The thresholds above which incidents are collected in a digest.
-    pub storm: Storm,
+    pub storm: StormConfig,
     /// The users who may do more than look.
     pub act: Powers,
     /// The target of "Escalate": a user group's or user's id, or the name of one of `pagers`.
@@ -54,7 +54,7 @@ pub struct Config {
 /// The key `slack.storm:`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Storm {
+pub struct StormConfig {
     /// The number of new incidents of a channel within `within` from which further ones go into a digest; 0
     /// disables this.
     pub incidents: u32,
@@ -64,7 +64,7 @@ pub struct Storm {
     pub within: Duration,
 }
 
-impl Default for Storm {
+impl Default for StormConfig {
     fn default() -> Self {
         Self { incidents: 20, within: Duration::from_secs(300) }
     }
@@ -110,7 +110,7 @@ impl Default for Config {
             posts_burst: 4,
             updates_per_minute: 45,
             queue: 200,
-            storm: Storm::default(),
+            storm: StormConfig::default(),
             act: Powers::default(),
             escalate: None,
             commands_per_minute: [12, 60, 240],

@@ -18,7 +18,7 @@ const PAGES: usize = 5;
 
 /// The invisible metadata by which a message is found again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct MessageMark {
     /// The id of the incident, digest or post.
     pub id: String,
     /// True if the message mentions users or groups.
@@ -32,7 +32,7 @@ pub struct Mark {
     pub told: Option<String>,
 }
 
-impl Mark {
+impl MessageMark {
     /// Creates the mark of a message without mentions.
     pub fn new(id: &str) -> Self {
         Self { id: id.to_owned(), ..Self::default() }
@@ -46,11 +46,11 @@ impl Mark {
 
 /// A marked message that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct MarkedMessage {
     /// The message's timestamp.
     pub ts: String,
     /// The message's mark.
-    pub mark: Mark,
+    pub mark: MessageMark,
     /// The id of the file that it shares.
     pub file: Option<String>,
 }
@@ -72,7 +72,7 @@ impl Slack {
         thread: Option<&str>,
         since: Timestamp,
         me: &str,
-    ) -> Result<Vec<Found>, SlackError> {
+    ) -> Result<Vec<MarkedMessage>, SlackError> {
         #[derive(Deserialize)]
         struct Page {
             messages: Vec<Value>,
@@ -113,7 +113,7 @@ impl Slack {
     ///
     /// # Errors
     /// See [`Slack::post`].
-    pub async fn remove(&self, channel: &str, found: &Found) -> Result<(), SlackError> {
+    pub async fn remove(&self, channel: &str, found: &MarkedMessage) -> Result<(), SlackError> {
         let gone = match &found.file {
             Some(file) => self.form::<Value>("files.delete", &[("file", file)]).await,
             None => self.call::<Value>("chat.delete", &json!({ "channel": channel, "ts": found.ts })).await,
@@ -130,13 +130,13 @@ impl Slack {
 }
 
 /// Reads a message; `None` if it has no mark.
-fn read(message: &Value) -> Option<Found> {
+fn read(message: &Value) -> Option<MarkedMessage> {
     let ts = message["ts"].as_str()?.to_owned();
     if message["metadata"]["event_type"] == MARK {
-        let mark = Mark::deserialize(&message["metadata"]["event_payload"]).ok()?;
-        return Some(Found { ts, mark, file: None });
+        let mark = MessageMark::deserialize(&message["metadata"]["event_payload"]).ok()?;
+        return Some(MarkedMessage { ts, mark, file: None });
     }
     let file = message["files"].get(0)?;
     let (_, mark) = file["name"].as_str()?.strip_suffix(".png")?.rsplit_once('-')?;
-    Some(Found { ts, mark: Mark::new(mark), file: file["id"].as_str().map(str::to_owned) })
+    Some(MarkedMessage { ts, mark: MessageMark::new(mark), file: file["id"].as_str().map(str::to_owned) })
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// The user of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Who {
+pub struct SlackActor {
     /// The user's id.
     pub user: String,
     /// The user's workspace.
@@ -17,7 +17,7 @@ pub struct Who {
 
 /// The place of a request and its answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct RequestPlace {
     /// The channel's id; that of a direct message begins with `D`. Empty for modals.
     pub channel: String,
     /// The timestamp of the thread's first message.
@@ -32,7 +32,7 @@ pub struct Place {
 
 /// The kind of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum SlackAction {
     /// `/llm-diagnose TEXT`.
     Command {
         /// The text after the command's name.
@@ -72,15 +72,15 @@ pub enum What {
 
 /// A request of a Slack user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inbound {
+pub struct SlackRequest {
     /// The id of the envelope, event or trigger; the same for Slack's retries.
     pub id: String,
     /// The user.
-    pub who: Who,
+    pub who: SlackActor,
     /// The place.
-    pub place: Place,
+    pub place: RequestPlace,
     /// The kind and content.
-    pub what: What,
+    pub what: SlackAction,
 }
 
 /// An option of a menu.

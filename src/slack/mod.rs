@@ -8,11 +8,11 @@ mod connector;
 mod error;
 mod history;
 mod inbound;
-mod look;
 pub mod payload;
 pub mod scopes;
 mod signature;
 pub mod socket;
+mod workspace;
 
 use std::time::Duration;
 
@@ -22,15 +22,15 @@ use slack_morphism::prelude::{SlackApiToken, SlackApiTokenValue, SlackClient};
 
 use crate::redact::unreached;
 use crate::render::SlackMessage;
-pub use config::{Config, Powers, Route, Storm, Transport, is_person};
+pub use config::{Config, Powers, Route, StormConfig, Transport, is_person};
 use connector::ReqwestConnector;
 pub use error::SlackError;
-pub use history::{Found, Mark, marked_name};
-pub use inbound::{Ack, Choice, Inbound, Place, What, Who};
-pub use look::{ChannelInfo, Introduction};
+pub use history::{MarkedMessage, MessageMark, marked_name};
+pub use inbound::{Ack, Choice, RequestPlace, SlackAction, SlackActor, SlackRequest};
 pub use payload::Payload;
-pub use signature::{Forged, Signing};
+pub use signature::{SignatureError, Signing};
 pub use socket::{SocketState, SocketStatus};
+pub use workspace::{ChannelInfo, TokenInfo};
 
 /// The timeout of a call.
 const CALL: Duration = Duration::from_secs(10);
@@ -163,7 +163,12 @@ impl Slack {
     ///
     /// # Errors
     /// The error of Slack or the network; also below.
-    pub async fn post(&self, to: Destination<'_>, message: &SlackMessage, mark: &Mark) -> Result<Posted, SlackError> {
+    pub async fn post(
+        &self,
+        to: Destination<'_>,
+        message: &SlackMessage,
+        mark: &MessageMark,
+    ) -> Result<Posted, SlackError> {
         let metadata = Some(mark.metadata());
         let arguments = Arguments { unfurl_links: Some(false), metadata, ..Arguments::new(to, message) };
         self.call_within(POSTING, "chat.postMessage", &arguments).await
@@ -177,7 +182,7 @@ impl Slack {
         &self,
         to: Destination<'_>,
         message: &SlackMessage,
-        mark: &Mark,
+        mark: &MessageMark,
     ) -> Result<Posted, SlackError> {
         let (shown, metadata) = (Some(true), Some(mark.metadata()));
         let arguments =

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::inbound::{Inbound, Place, What, Who};
+use super::inbound::{RequestPlace, SlackAction, SlackActor, SlackRequest};
 
 /// The longest text, in characters; Slack's own inputs accept 4,000 and more.
 const TEXT: usize = 4_000;
@@ -20,7 +20,7 @@ const FIELDS: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
     /// A user's request.
-    Inbound(Box<Inbound>),
+    Inbound(Box<SlackRequest>),
     /// Slack verifies that the address is ours; the answer must be this text.
     Challenge(String),
     /// Nothing to handle, for this reason.
@@ -28,8 +28,8 @@ pub enum Payload {
 }
 
 impl Payload {
-    fn of(id: &str, who: Who, place: Place, what: What) -> Self {
-        Self::Inbound(Box::new(Inbound { id: cut(id, ID), who, place, what }))
+    fn of(id: &str, who: SlackActor, place: RequestPlace, what: SlackAction) -> Self {
+        Self::Inbound(Box::new(SlackRequest { id: cut(id, ID), who, place, what }))
     }
 }
 
@@ -57,18 +57,18 @@ pub fn command(fields: &Value, id: &str) -> Payload {
         return Payload::Nothing("ssl_check");
     }
     let trigger = optional(fields, "trigger_id");
-    let place = Place {
+    let place = RequestPlace {
         channel: short(fields, "channel_id"),
         thread: optional(fields, "thread_ts"),
         message: None,
         response_url: optional(fields, "response_url"),
         trigger: trigger.clone(),
     };
-    let who = Who { user: short(fields, "user_id"), team: short(fields, "team_id"), is_bot: false };
+    let who = SlackActor { user: short(fields, "user_id"), team: short(fields, "team_id"), is_bot: false };
     if who.user.is_empty() {
         return Payload::Nothing("malformed");
     }
-    let what = What::Command { text: cut(plain(text(fields, "text")).trim(), TEXT) };
+    let what = SlackAction::Command { text: cut(plain(text(fields, "text")).trim(), TEXT) };
     Payload::of(trigger.as_deref().unwrap_or(id), who, place, what)
 }
 
@@ -77,7 +77,7 @@ pub fn interaction(payload: &Value, id: &str) -> Payload {
     let user = &payload["user"];
     let team =
         [&user["team_id"], &payload["team"]["id"], &payload["enterprise"]["id"]].into_iter().find_map(Value::as_str);
-    let who = Who {
+    let who = SlackActor {
         user: short(user, "id"),
         team: cut(team.unwrap_or_default(), ID),
         is_bot: user["is_bot"].as_bool().unwrap_or_default(),
@@ -87,7 +87,7 @@ pub fn interaction(payload: &Value, id: &str) -> Payload {
         "block_actions" => pressed(payload),
         "view_submission" => Some(submitted(&payload["view"])),
         "block_suggestion" => {
-            Some(What::Suggest { action: short(payload, "action_id"), typed: cut(text(payload, "value"), TEXT) })
+            Some(SlackAction::Suggest { action: short(payload, "action_id"), typed: cut(text(payload, "value"), TEXT) })
         }
         "view_closed" | "shortcut" | "message_action" => return Payload::Nothing("not_ours"),
         _ => return Payload::Nothing("unknown"),
@@ -96,14 +96,14 @@ pub fn interaction(payload: &Value, id: &str) -> Payload {
     let place = place(payload);
     // A menu's request has no trigger and is never a repetition, so its id is empty.
     let id = match (&what, &place.trigger) {
-        (What::Suggest { .. }, _) => String::new(),
+        (SlackAction::Suggest { .. }, _) => String::new(),
         (_, Some(trigger)) => trigger.clone(),
         (_, None) => id.to_owned(),
     };
     Payload::of(&id, who, place, what)
 }
 
-fn place(payload: &Value) -> Place {
+fn place(payload: &Value) -> RequestPlace {
     let (container, message) = (&payload["container"], &payload["message"]);
     let response = &payload["response_urls"][0];
     let channel = [&payload["channel"]["id"], &container["channel_id"], &response["channel_id"]];
@@ -113,7 +113,7 @@ fn place(payload: &Value) -> Place {
     let first = |found: &[&Value], most: usize| {
         found.iter().find_map(|v| v.as_str()).filter(|v| !v.is_empty()).map(|v| cut(v, most))
     };
-    Place {
+    RequestPlace {
         channel: first(&channel, ID).unwrap_or_default(),
         thread: first(&thread, ID),
         message: first(&pressed, ID),
@@ -123,16 +123,16 @@ fn place(payload: &Value) -> Place {
 }
 
 /// Parses the first action: Slack sends one request per press.
-fn pressed(payload: &Value) -> Option<What> {
+fn pressed(payload: &Value) -> Option<SlackAction> {
     let action = payload["actions"].get(0)?;
-    Some(What::Press { action: short(action, "action_id"), value: value(action) })
+    Some(SlackAction::Press { action: short(action, "action_id"), value: value(action) })
 }
 
-fn submitted(view: &Value) -> What {
+fn submitted(view: &Value) -> SlackAction {
     let blocks = view["state"]["values"].as_object().into_iter().flat_map(Map::values);
     let fields = blocks.filter_map(Value::as_object).flatten().take(FIELDS);
     let values: BTreeMap<String, String> = fields.map(|(action, given)| (cut(action, ID), value(given))).collect();
-    What::Submit { form: short(view, "callback_id"), about: cut(text(view, "private_metadata"), TEXT), values }
+    SlackAction::Submit { form: short(view, "callback_id"), about: cut(text(view, "private_metadata"), TEXT), values }
 }
 
 /// Returns the value of a button, or the selected or typed value of any other element; several are joined with commas.
@@ -182,15 +182,15 @@ pub fn event(payload: &Value, id: &str) -> Payload {
         return Payload::Nothing("malformed");
     }
     let team = [&event["user_team"], &event["team"], &payload["team_id"]].into_iter().find_map(Value::as_str);
-    let who = Who { user, team: cut(team.unwrap_or_default(), ID), is_bot: false };
-    let place = Place {
+    let who = SlackActor { user, team: cut(team.unwrap_or_default(), ID), is_bot: false };
+    let place = RequestPlace {
         channel: short(event, "channel"),
         thread: optional(event, "thread_ts"),
         message: optional(event, "ts"),
-        ..Place::default()
+        ..RequestPlace::default()
     };
     let said = cut(text(event, "text"), TEXT);
-    let what = What::Mention { text: unlinked(&without_mention(&said, own)).trim().to_owned() };
+    let what = SlackAction::Mention { text: unlinked(&without_mention(&said, own)).trim().to_owned() };
     let event_id = text(payload, "event_id");
     Payload::of(if event_id.is_empty() { id } else { event_id }, who, place, what)
 }
@@ -202,10 +202,10 @@ fn joined(payload: &Value, own: Option<&str>, id: &str) -> Payload {
     if user.is_empty() || own != Some(&user) {
         return Payload::Nothing("not_ours");
     }
-    let who = Who { user, team: short(payload, "team_id"), is_bot: true };
-    let place = Place { channel: short(event, "channel"), ..Place::default() };
+    let who = SlackActor { user, team: short(payload, "team_id"), is_bot: true };
+    let place = RequestPlace { channel: short(event, "channel"), ..RequestPlace::default() };
     let event_id = text(payload, "event_id");
-    Payload::of(if event_id.is_empty() { id } else { event_id }, who, place, What::Joined)
+    Payload::of(if event_id.is_empty() { id } else { event_id }, who, place, SlackAction::Joined)
 }
 
 /// Removes the mention of the app: our own anywhere, or without a known id the one at the beginning.

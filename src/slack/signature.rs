@@ -20,7 +20,7 @@ impl std::fmt::Debug for Signing {
 
 /// The reason why a request is not accepted as Slack's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Forged {
+pub enum SignatureError {
     /// The signature is missing or has an unknown format.
     #[error("it has no signature of Slack's")]
     Unsigned,
@@ -32,7 +32,7 @@ pub enum Forged {
     Wrong,
 }
 
-impl Forged {
+impl SignatureError {
     /// Returns its name in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -53,13 +53,14 @@ impl Signing {
     ///
     /// # Errors
     /// The reason why the request is not authentic or not recent.
-    pub fn verify(&self, timestamp: &str, signature: &str, body: &[u8], now: Timestamp) -> Result<(), Forged> {
-        let seconds: i64 = timestamp.parse().map_err(|_| Forged::Unsigned)?;
-        let given = signature.strip_prefix("v0=").and_then(bytes).ok_or(Forged::Unsigned)?;
+    pub fn verify(&self, timestamp: &str, signature: &str, body: &[u8], now: Timestamp) -> Result<(), SignatureError> {
+        let seconds: i64 = timestamp.parse().map_err(|_| SignatureError::Unsigned)?;
+        let given = signature.strip_prefix("v0=").and_then(bytes).ok_or(SignatureError::Unsigned)?;
         if seconds.abs_diff(now.as_second()) > AGE_SECONDS.unsigned_abs() {
-            return Err(Forged::Stale);
+            return Err(SignatureError::Stale);
         }
-        hmac::verify(&self.0, &[b"v0:", timestamp.as_bytes(), b":", body].concat(), &given).map_err(|_| Forged::Wrong)
+        hmac::verify(&self.0, &[b"v0:", timestamp.as_bytes(), b":", body].concat(), &given)
+            .map_err(|_| SignatureError::Wrong)
     }
 }
 
@@ -86,7 +87,7 @@ mod tests {
     const SIGNATURE: &str = "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503";
     const AT: i64 = 1_531_420_618;
 
-    fn check(timestamp: &str, signature: &str, body: &[u8], now: i64) -> Result<(), Forged> {
+    fn check(timestamp: &str, signature: &str, body: &[u8], now: i64) -> Result<(), SignatureError> {
         let signing = Signing::new(&SecretString::from("8f742231b10e8888abcd99yyyzzz85a5"));
         signing.verify(timestamp, signature, body, Timestamp::from_second(now).unwrap())
     }
@@ -95,17 +96,20 @@ mod tests {
     fn slacks_published_example_is_taken_and_every_other_byte_is_not() {
         let at = AT.to_string();
         assert_eq!(check(&at, SIGNATURE, BODY, AT), Ok(()));
-        assert_eq!(check(&at, &SIGNATURE.replace("503", "504"), BODY, AT), Err(Forged::Wrong));
-        assert_eq!(check(&at, SIGNATURE, &BODY[1..], AT), Err(Forged::Wrong));
-        assert_eq!(check(&(AT + 1).to_string(), SIGNATURE, BODY, AT), Err(Forged::Wrong));
+        assert_eq!(check(&at, &SIGNATURE.replace("503", "504"), BODY, AT), Err(SignatureError::Wrong));
+        assert_eq!(check(&at, SIGNATURE, &BODY[1..], AT), Err(SignatureError::Wrong));
+        assert_eq!(check(&(AT + 1).to_string(), SIGNATURE, BODY, AT), Err(SignatureError::Wrong));
     }
 
     #[test]
     fn five_minutes_either_way_are_taken_and_a_second_more_is_not() {
         let at = AT.to_string();
-        for (now, expected) in
-            [(AT + 300, Ok(())), (AT - 300, Ok(())), (AT + 301, Err(Forged::Stale)), (AT - 301, Err(Forged::Stale))]
-        {
+        for (now, expected) in [
+            (AT + 300, Ok(())),
+            (AT - 300, Ok(())),
+            (AT + 301, Err(SignatureError::Stale)),
+            (AT - 301, Err(SignatureError::Stale)),
+        ] {
             assert_eq!(check(&at, SIGNATURE, BODY, now), expected, "{now}");
         }
     }
@@ -114,11 +118,11 @@ mod tests {
     fn what_is_not_signed_as_slack_signs_is_unsigned() {
         let at = AT.to_string();
         for signature in ["", "v0=", "v1=00", "v0=zz", SIGNATURE.trim_start_matches("v0="), &format!("{SIGNATURE}00")] {
-            assert_eq!(check(&at, signature, BODY, AT), Err(Forged::Unsigned), "{signature}");
+            assert_eq!(check(&at, signature, BODY, AT), Err(SignatureError::Unsigned), "{signature}");
         }
         for at in ["", "now", "1e9", "99999999999999999999"] {
-            assert_eq!(check(at, SIGNATURE, BODY, AT), Err(Forged::Unsigned), "{at}");
+            assert_eq!(check(at, SIGNATURE, BODY, AT), Err(SignatureError::Unsigned), "{at}");
         }
-        assert_eq!(check("-9223372036854775808", SIGNATURE, BODY, AT), Err(Forged::Stale));
+        assert_eq!(check("-9223372036854775808", SIGNATURE, BODY, AT), Err(SignatureError::Stale));
     }
 }

@@ -8,16 +8,16 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 use ulid::Ulid;
 
-use super::connections::Connection;
+use super::connections::StoreConnection;
 use super::deliveries::Sink;
 use super::digests::{self, Storm};
-use super::looks::look_again;
+use super::duplicates::look_again;
 use super::replaced::{end_too_large, replace_unreadable};
 use super::unreadable::Unreadable;
 use super::{Store, StoreError, from_nanoseconds, nanoseconds};
 use crate::alert::{Alert, AlertGroup, AlertStatus};
 use crate::clock::{from_unix_ms, unix_ms};
-use crate::incident::{Admission, AdmitReason, Known, Rules, State, admit};
+use crate::incident::{Admission, AdmissionRules, AdmitReason, IncidentState, KnownIncident, admit};
 
 /// Number of times that an incident becomes critical and somebody is called; from then on it counts as flapping.
 const CALLS: i64 = 2;
@@ -39,7 +39,7 @@ pub struct Admitted {
 
 /// The data that admission stores in addition to the group.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct AdmissionPlan {
     /// The playbook and the reason for its selection; `None` if none matches.
     pub selection: Option<(String, String)>,
     /// The destinations of messages: sink and channel.
@@ -50,7 +50,7 @@ pub struct Wanted {
     pub storm: Storm,
 }
 
-impl Wanted {
+impl AdmissionPlan {
     /// Returns the channels that may have digests.
     fn channels(&self) -> impl Iterator<Item = &str> {
         self.sinks.iter().filter(|(sink, _)| *sink == Sink::Slack).map(|(_, channel)| channel.as_str())
@@ -64,9 +64,9 @@ impl Store {
     /// The outer error if nothing could be committed; the inner one for a single group.
     pub async fn admit(
         &self,
-        groups: &[(AlertGroup, Wanted)],
+        groups: &[(AlertGroup, AdmissionPlan)],
         now: Timestamp,
-        rules: &Rules,
+        rules: &AdmissionRules,
     ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
         match self.admit_all(groups, now, rules).await {
             // Alerts have priority: data that can be created again is deleted, so that no alert is refused.
@@ -77,9 +77,9 @@ impl Store {
 
     async fn admit_all(
         &self,
-        groups: &[(AlertGroup, Wanted)],
+        groups: &[(AlertGroup, AdmissionPlan)],
         now: Timestamp,
-        rules: &Rules,
+        rules: &AdmissionRules,
     ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
         let mut tx = self.durable.begin(self.engine.begin()).await?;
         // Channels are held too, because new incidents of all groups are counted per channel before one joins a digest.
@@ -110,11 +110,11 @@ impl Store {
 }
 
 async fn admit_one(
-    db: &mut Connection,
+    db: &mut StoreConnection,
     group: &AlertGroup,
-    wanted: &Wanted,
+    wanted: &AdmissionPlan,
     now: Timestamp,
-    rules: &Rules,
+    rules: &AdmissionRules,
     unreadable: &Unreadable,
 ) -> Result<Admitted, StoreError> {
     let known = known(db, group, unreadable).await?;
@@ -135,7 +135,7 @@ async fn admit_one(
             if matches!(reason, AdmitReason::NewAlerts | AdmitReason::Refired) {
                 select_again(db, &id, wanted).await?;
             }
-            if admission.state == State::Open {
+            if admission.state == IncidentState::Open {
                 digest = send_to(db, &id, wanted, Begin { due_ms: now_ms, unseen: false }, now_ms).await?;
             }
             id
@@ -168,7 +168,11 @@ async fn admit_one(
 
 /// Finds the open incident of a group, or else the one resolved last. An incident that an older version opened has no
 /// source and belongs to the first source with its group key.
-async fn known(db: &mut Connection, group: &AlertGroup, unreadable: &Unreadable) -> Result<Option<Known>, StoreError> {
+async fn known(
+    db: &mut StoreConnection,
+    group: &AlertGroup,
+    unreadable: &Unreadable,
+) -> Result<Option<KnownIncident>, StoreError> {
     let rows = sqlx::query(
         "SELECT id, state, notified_ms, resolved_ms, truncated, left_out_most, critical FROM incidents
          WHERE group_key = $1 AND (source = $2 OR source IS NULL)
@@ -184,7 +188,7 @@ async fn known(db: &mut Connection, group: &AlertGroup, unreadable: &Unreadable)
         Some(row) => unreadable.without("incident", row, read_known(db, row).await)?,
         None => None,
     };
-    if found.as_ref().is_some_and(|known| known.state == State::Open) || group.sender.is_some() {
+    if found.as_ref().is_some_and(|known| known.state == IncidentState::Open) || group.sender.is_some() {
         return Ok(found);
     }
     Ok(shared(db, group, unreadable).await?.or(found))
@@ -192,7 +196,11 @@ async fn known(db: &mut Connection, group: &AlertGroup, unreadable: &Unreadable)
 
 /// Finds the open incident that contains alerts of this group, whatever its source. If no name is configured for the
 /// sender, the source is the alerts' common cluster, which changes with the alerts in the group.
-async fn shared(db: &mut Connection, group: &AlertGroup, unreadable: &Unreadable) -> Result<Option<Known>, StoreError> {
+async fn shared(
+    db: &mut StoreConnection,
+    group: &AlertGroup,
+    unreadable: &Unreadable,
+) -> Result<Option<KnownIncident>, StoreError> {
     let rows = sqlx::query(
         "SELECT id, state, notified_ms, resolved_ms, truncated, left_out_most, critical FROM incidents
          WHERE group_key = $1 AND state = 'open' ORDER BY opened_ms DESC LIMIT $2",
@@ -210,7 +218,7 @@ async fn shared(db: &mut Connection, group: &AlertGroup, unreadable: &Unreadable
     Ok(None)
 }
 
-async fn read_known(db: &mut Connection, row: &AnyRow) -> Result<Known, StoreError> {
+async fn read_known(db: &mut StoreConnection, row: &AnyRow) -> Result<KnownIncident, StoreError> {
     let id: String = row.try_get("id")?;
     let rows = sqlx::query("SELECT fingerprint, starts_ns, status FROM alerts WHERE incident_id = $1")
         .bind(&id)
@@ -226,9 +234,9 @@ async fn read_known(db: &mut Connection, row: &AnyRow) -> Result<Known, StoreErr
         .collect::<Result<BTreeMap<_, _>, sqlx::Error>>()?;
     let state: &str = row.try_get("state")?;
     let (left_out, most): (i64, Option<i64>) = (row.try_get("truncated")?, row.try_get("left_out_most")?);
-    Ok(Known {
+    Ok(KnownIncident {
         id,
-        state: if state == "open" { State::Open } else { State::Resolved },
+        state: if state == "open" { IncidentState::Open } else { IncidentState::Resolved },
         notified_at: from_unix_ms(row.try_get("notified_ms")?),
         resolved_at: row.try_get::<Option<i64>, _>("resolved_ms")?.map(from_unix_ms),
         left_out: u64::try_from(left_out).unwrap_or_default(),
@@ -239,11 +247,11 @@ async fn read_known(db: &mut Connection, row: &AnyRow) -> Result<Known, StoreErr
 }
 
 async fn open(
-    db: &mut Connection,
+    db: &mut StoreConnection,
     group: &AlertGroup,
-    wanted: &Wanted,
+    wanted: &AdmissionPlan,
     reason: AdmitReason,
-    state: State,
+    state: IncidentState,
     left_out: u64,
     now: Timestamp,
 ) -> Result<(String, Option<String>), StoreError> {
@@ -266,7 +274,7 @@ async fn open(
     .bind(reason.as_str())
     .bind(unix_ms(started))
     .bind(now_ms)
-    .bind((state == State::Resolved).then_some(now_ms))
+    .bind((state == IncidentState::Resolved).then_some(now_ms))
     .bind(i64::try_from(left_out).unwrap_or(i64::MAX))
     .bind(&group.external_url)
     .bind(due)
@@ -288,9 +296,9 @@ struct Begin {
 
 /// Adds the wanted sinks that the incident does not have yet. Returns the digest that it joined, if any.
 async fn send_to(
-    db: &mut Connection,
+    db: &mut StoreConnection,
     id: &str,
-    wanted: &Wanted,
+    wanted: &AdmissionPlan,
     begin: Begin,
     now_ms: i64,
 ) -> Result<Option<String>, StoreError> {
@@ -333,15 +341,15 @@ async fn send_to(
 }
 
 async fn change(
-    db: &mut Connection,
+    db: &mut StoreConnection,
     id: &str,
     group: &AlertGroup,
-    wanted: &Wanted,
+    wanted: &AdmissionPlan,
     admission: &Admission,
     now_ms: i64,
 ) -> Result<(), StoreError> {
     let Admission { reason, state, left_out, .. } = *admission;
-    let resolved = state == State::Resolved;
+    let resolved = state == IncidentState::Resolved;
     // Every change needs a new diagnosis; the last one measures the impact. An older version writes `truncated` alone.
     sqlx::query(
         "UPDATE incidents SET state = $2, reason = $3, notified_ms = $4, resolved_ms = $5, truncated = $6,
@@ -392,14 +400,14 @@ async fn change(
 /// Stores whether something critical fires (after the end: whether something did), and the time from which calls are
 /// due: when the incident becomes critical and when it comes back, but at most every [`CALL_AGAIN_MS`] while it flaps.
 async fn mark_critical(
-    db: &mut Connection,
+    db: &mut StoreConnection,
     id: &str,
     group: &AlertGroup,
-    before: Option<&Known>,
+    before: Option<&KnownIncident>,
     now_ms: i64,
 ) -> Result<(), StoreError> {
     let Some(critical) = critical(group) else { return Ok(()) };
-    let was = before.is_some_and(|known| known.id == id && known.state == State::Open && known.critical);
+    let was = before.is_some_and(|known| known.id == id && known.state == IncidentState::Open && known.critical);
     // Replicas' clocks differ, so a later mark of the same incident is made larger than the one before.
     let mark = sqlx::query(
         "UPDATE incidents SET critical = $2, critical_turns = COALESCE(critical_turns, 0) + $3,
@@ -424,7 +432,7 @@ fn critical(group: &AlertGroup) -> Option<bool> {
 
 /// Updates the playbook, because new alerts may select a better one. An existing playbook is not replaced by an empty
 /// one.
-async fn select_again(db: &mut Connection, id: &str, wanted: &Wanted) -> Result<(), StoreError> {
+async fn select_again(db: &mut StoreConnection, id: &str, wanted: &AdmissionPlan) -> Result<(), StoreError> {
     let Some((playbook, because)) = &wanted.selection else { return Ok(()) };
     sqlx::query(
         "UPDATE incidents SET playbook = $2, because = $3, diagnose_due_ms = COALESCE(diagnose_due_ms, notified_ms)
@@ -438,7 +446,7 @@ async fn select_again(db: &mut Connection, id: &str, wanted: &Wanted) -> Result<
     Ok(())
 }
 
-async fn write_alerts(db: &mut Connection, id: &str, group: &AlertGroup) -> Result<(), StoreError> {
+async fn write_alerts(db: &mut StoreConnection, id: &str, group: &AlertGroup) -> Result<(), StoreError> {
     for alert in &group.alerts {
         let (fingerprint, start) = alert.episode();
         let status = match alert.status {
@@ -466,7 +474,7 @@ async fn write_alerts(db: &mut Connection, id: &str, group: &AlertGroup) -> Resu
 }
 
 pub(super) async fn event(
-    db: &mut Connection,
+    db: &mut StoreConnection,
     id: &str,
     at_ms: i64,
     what: &str,

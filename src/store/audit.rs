@@ -221,7 +221,7 @@ impl Store {
         .bind(unix_ms(since))
         .fetch_all(&self.read)
         .await?;
-        Ok(self.unreadable.rest("escalation", &rows, |row| {
+        Ok(self.unreadable.read_all("escalation", &rows, |row| {
             Ok(EndedCall {
                 incident: row.try_get("incident_id")?,
                 line: row.try_get("line")?,
@@ -243,7 +243,7 @@ impl Store {
         .bind(i64::from(most))
         .fetch_all(&self.read)
         .await?;
-        Ok(self.unreadable.rest("line of the audit log", &rows, read))
+        Ok(self.unreadable.read_all("line of the audit log", &rows, read))
     }
 
     /// Returns the completed actions on an incident as notes for its message, oldest first.
@@ -258,7 +258,7 @@ impl Store {
         .bind(incident)
         .fetch_all(&self.read)
         .await?;
-        let entries = self.unreadable.rest("line of the audit log", &rows, read);
+        let entries = self.unreadable.read_all("line of the audit log", &rows, read);
         Ok(entries.into_iter().filter_map(AuditEntry::note).collect())
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::database::{self, Access, Engine};
+use super::database::{self, DatabaseEngine, SqliteAccess};
 use super::{StateLock, StoreError, schema};
 
 /// The name of the store's file in a state directory.
@@ -29,9 +29,9 @@ pub async fn backup(from: &Path, to: &Path) -> Result<(), StoreError> {
 
 async fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     let text = to.to_str().ok_or_else(|| file(to, io::Error::other("its path is not UTF-8")))?;
-    let pool = database::sqlite(from, Access::Look).await?;
+    let pool = database::sqlite(from, SqliteAccess::Look).await?;
     let copied = async {
-        known(schema::check(&pool, Engine::Sqlite).await)?;
+        known(schema::check(&pool, DatabaseEngine::Sqlite).await)?;
         // https://sqlite.org/lang_vacuum.html#vacuuminto: a consistent copy; the file may exist when it is empty.
         // Without the pool's limit of a statement: a large store takes minutes.
         let mut connection = pool.acquire().await?;
@@ -94,9 +94,9 @@ async fn prepare(from: &Path, copy: &Path) -> Result<(), StoreError> {
     let mut written = options.open(copy).map_err(|error| file(copy, error))?;
     io::copy(&mut read, &mut written).map_err(|error| file(copy, error))?;
     file_synced(&written, copy)?;
-    let pool = database::sqlite(copy, Access::Still).await.map_err(|_| StoreError::NoTables)?;
+    let pool = database::sqlite(copy, SqliteAccess::Still).await.map_err(|_| StoreError::NoTables)?;
     let examined = async {
-        known(schema::check(&pool, Engine::Sqlite).await)?;
+        known(schema::check(&pool, DatabaseEngine::Sqlite).await)?;
         let mut connection = pool.acquire().await?;
         let said: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(connection.raw()?).await?;
         connection.done();

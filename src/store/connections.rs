@@ -26,7 +26,7 @@ use sqlx::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::trouble::{self, Trouble};
+use super::failures::{self, StoreFailure};
 
 /// Timeout of the ping of an idle connection before its reuse.
 const PING: Duration = Duration::from_secs(2);
@@ -38,7 +38,7 @@ const MOST_LEFT_OUT: usize = 100;
 
 /// Timeouts on our side.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct PoolLimits {
     /// For a connection from the pool or a new one.
     pub(super) acquire: Duration,
     /// For one statement. Longer than the database's own limit, so that the database's error comes first.
@@ -49,17 +49,17 @@ pub(super) struct Limits {
 
 /// A pool of connections for one purpose; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Pool(Arc<Inner>);
+pub(super) struct ConnectionPool(Arc<Inner>);
 
 struct Inner {
     options: AnyConnectOptions,
     /// Statements for each new connection.
     setup: String,
-    limits: Limits,
+    limits: PoolLimits,
     most: u32,
     slots: Arc<Semaphore>,
     idle: Mutex<VecDeque<Live>>,
-    trouble: Mutex<Option<Trouble>>,
+    trouble: Mutex<Option<StoreFailure>>,
     worked: Mutex<Instant>,
     /// Errors of rows that could not be fetched.
     left_out: Mutex<BTreeSet<String>>,
@@ -70,19 +70,19 @@ struct Live {
     made: Instant,
 }
 
-impl fmt::Debug for Pool {
+impl fmt::Debug for ConnectionPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The options contain the password.
         f.debug_struct("Pool").field("most", &self.0.most).field("limits", &self.0.limits).finish_non_exhaustive()
     }
 }
 
-impl Pool {
+impl ConnectionPool {
     /// Creates a pool with at most `most` connections and opens the first one.
     pub(super) async fn open(
         options: AnyConnectOptions,
         setup: String,
-        limits: Limits,
+        limits: PoolLimits,
         most: u32,
     ) -> Result<Self, Error> {
         let slots = Arc::new(Semaphore::new(most as usize));
@@ -104,7 +104,7 @@ impl Pool {
     }
 
     /// Takes a connection for at most [`Limits::transaction`].
-    pub(super) async fn acquire(&self) -> Result<Connection, Error> {
+    pub(super) async fn acquire(&self) -> Result<StoreConnection, Error> {
         let wait = self.0.limits.acquire;
         let found = within(wait, "no connection", async {
             let slot = Arc::clone(&self.0.slots).acquire_owned().await.map_err(|_| Error::PoolClosed)?;
@@ -112,7 +112,7 @@ impl Pool {
         });
         let (slot, live) = found.await.inspect_err(|error| self.failed(error))?;
         let until = Instant::now() + self.0.limits.transaction;
-        Ok(Connection { live: Some(live), pool: self.clone(), until, failed: false, _slot: slot })
+        Ok(StoreConnection { live: Some(live), pool: self.clone(), until, failed: false, _slot: slot })
     }
 
     /// Begins a transaction with this statement.
@@ -158,7 +158,7 @@ impl Pool {
     }
 
     /// Returns the failure since the last success; `None` if there is none.
-    pub(super) fn trouble(&self) -> Option<Trouble> {
+    pub(super) fn trouble(&self) -> Option<StoreFailure> {
         self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -177,7 +177,7 @@ impl Pool {
 
     fn failed(&self, error: &Error) {
         let mut trouble = self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        *trouble = Some(Trouble::after(trouble.take(), error));
+        *trouble = Some(StoreFailure::after(trouble.take(), error));
     }
 
     fn worked(&self) {
@@ -208,22 +208,22 @@ impl Pool {
 }
 
 /// A connection in use. It is closed on drop, whatever its state; only [`Self::done`] returns it to the pool.
-pub(super) struct Connection {
+pub(super) struct StoreConnection {
     /// `None` only while it is returned to the pool.
     live: Option<Live>,
-    pool: Pool,
+    pool: ConnectionPool,
     until: Instant,
     failed: bool,
     _slot: OwnedSemaphorePermit,
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for StoreConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection").finish_non_exhaustive()
     }
 }
 
-impl Connection {
+impl StoreConnection {
     /// Returns the connection without timeouts, for work that must not be interrupted.
     pub(super) fn raw(&mut self) -> Result<&mut AnyConnection, Error> {
         self.live.as_mut().map(|live| &mut live.connection).ok_or(Error::WorkerCrashed)
@@ -247,7 +247,7 @@ impl Connection {
             while let Some(step) = answer.next().await {
                 match step {
                     Ok(step) => steps.push(step),
-                    Err(error) if lenient && trouble::is_about_a_row(&error) => pool.leave_out(&error),
+                    Err(error) if lenient && failures::is_about_a_row(&error) => pool.leave_out(&error),
                     Err(error) => return Err(error),
                 }
             }
@@ -266,7 +266,7 @@ impl Connection {
 
 /// A transaction; on drop it is rolled back by closing its connection.
 #[derive(Debug)]
-pub(super) struct Tx(Connection);
+pub(super) struct Tx(StoreConnection);
 
 impl Tx {
     /// Commits the transaction.
@@ -278,15 +278,15 @@ impl Tx {
 }
 
 impl Deref for Tx {
-    type Target = Connection;
+    type Target = StoreConnection;
 
-    fn deref(&self) -> &Connection {
+    fn deref(&self) -> &StoreConnection {
         &self.0
     }
 }
 
 impl DerefMut for Tx {
-    fn deref_mut(&mut self) -> &mut Connection {
+    fn deref_mut(&mut self) -> &mut StoreConnection {
         &mut self.0
     }
 }
@@ -303,7 +303,7 @@ fn row(steps: Vec<Step>) -> Option<AnyRow> {
 }
 
 /// Runs a statement within a transaction.
-impl<'c> Executor<'c> for &'c mut Connection {
+impl<'c> Executor<'c> for &'c mut StoreConnection {
     type Database = Any;
 
     fn fetch_many<'e, 'q: 'e, E>(self, query: E) -> BoxStream<'e, Result<Step, Error>>
@@ -338,7 +338,7 @@ impl<'c> Executor<'c> for &'c mut Connection {
 }
 
 /// Runs a single statement on a connection of its own.
-impl<'p> Executor<'p> for &'p Pool {
+impl<'p> Executor<'p> for &'p ConnectionPool {
     type Database = Any;
 
     fn fetch_many<'e, 'q: 'e, E>(self, query: E) -> BoxStream<'e, Result<Step, Error>>

@@ -9,25 +9,25 @@ use sqlx::{AnyConnection, AssertSqlSafe, ConnectOptions, Connection as _, Row, S
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
-use super::connections::{Connection, Limits, Pool};
+use super::connections::{ConnectionPool, PoolLimits, StoreConnection};
 
 /// Time that a statement waits for the other connection, and a caller for a free one.
 const BUSY: Duration = Duration::from_secs(5);
 /// Limits for SQLite: the disk may be slow, and a large deletion takes long.
-const SQLITE: Limits =
-    Limits { acquire: BUSY, statement: Duration::from_secs(30), transaction: Duration::from_secs(60) };
+const SQLITE: PoolLimits =
+    PoolLimits { acquire: BUSY, statement: Duration::from_secs(30), transaction: Duration::from_secs(60) };
 /// Limits for PostgreSQL: the server ends a statement after 10 s (`LIMITS`); without an answer after that it is gone.
-const POSTGRES: Limits =
-    Limits { acquire: BUSY, statement: Duration::from_secs(11), transaction: Duration::from_secs(30) };
+const POSTGRES: PoolLimits =
+    PoolLimits { acquire: BUSY, statement: Duration::from_secs(11), transaction: Duration::from_secs(30) };
 
 /// The kind of database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Engine {
+pub(super) enum DatabaseEngine {
     Sqlite,
     Postgres,
 }
 
-impl Engine {
+impl DatabaseEngine {
     /// Returns the statement that begins a transaction for writes. SQLite refuses to upgrade a read transaction later.
     pub(super) fn begin(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Engine {
 
     /// Locks these names until the transaction ends, so that replicas decide about them one after the other. SQLite has
     /// a single writer, whose lock covers everything.
-    pub(super) async fn hold(self, db: &mut Connection, names: &[&str]) -> Result<(), sqlx::Error> {
+    pub(super) async fn hold(self, db: &mut StoreConnection, names: &[&str]) -> Result<(), sqlx::Error> {
         if self == Self::Sqlite {
             return Ok(());
         }
@@ -66,7 +66,7 @@ impl Engine {
 
 /// The purpose of a connection to SQLite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum SqliteAccess {
     /// Every commit is flushed to the disk.
     Durable,
     /// Commits survive kill -9, but perhaps not a power cut.
@@ -81,24 +81,24 @@ pub(super) enum Access {
 }
 
 /// Opens connections to a database file; except for commands, the file is created if it does not exist.
-pub(super) async fn sqlite(path: &Path, access: Access) -> Result<Pool, sqlx::Error> {
+pub(super) async fn sqlite(path: &Path, access: SqliteAccess) -> Result<ConnectionPool, sqlx::Error> {
     drivers();
     let path = std::path::absolute(path)?;
     let text = path.to_str().ok_or_else(|| sqlx::Error::Configuration("its path is not UTF-8".into()))?;
     let (mode, most, pragmas) = match access {
-        Access::Durable => ("rwc", 1, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL"),
-        Access::Write => ("rwc", 1, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"),
-        Access::Read => ("ro", 2, "PRAGMA journal_mode = WAL"),
-        Access::Beside => ("rw", 1, "PRAGMA synchronous = FULL"),
+        SqliteAccess::Durable => ("rwc", 1, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL"),
+        SqliteAccess::Write => ("rwc", 1, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"),
+        SqliteAccess::Read => ("ro", 2, "PRAGMA journal_mode = WAL"),
+        SqliteAccess::Beside => ("rw", 1, "PRAGMA synchronous = FULL"),
         // The first read shows whether the file can be read.
-        Access::Look => ("ro", 1, "SELECT COUNT(*) FROM sqlite_schema"),
-        Access::Still => ("ro&immutable=true", 1, "SELECT COUNT(*) FROM sqlite_schema"),
+        SqliteAccess::Look => ("ro", 1, "SELECT COUNT(*) FROM sqlite_schema"),
+        SqliteAccess::Still => ("ro&immutable=true", 1, "SELECT COUNT(*) FROM sqlite_schema"),
     };
     // All separators are escaped, so that no part of the path is parsed as part of the address.
     let path = byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
     let options: AnyConnectOptions = format!("sqlite:{path}?mode={mode}").parse()?;
     let setup = format!("PRAGMA busy_timeout = {}; {pragmas}", BUSY.as_millis());
-    Pool::open(options, setup, SQLITE, most).await
+    ConnectionPool::open(options, setup, SQLITE, most).await
 }
 
 /// Limits of a PostgreSQL session: statements, waits for locks and idle transactions all have a timeout. A client that
@@ -110,14 +110,14 @@ const LIMITS: &str = "SET statement_timeout = '10s'; SET lock_timeout = '5s';
                       SET tcp_user_timeout = '15s'";
 
 /// Opens a pool of at most `most` connections to a PostgreSQL.
-pub(super) async fn postgres(options: &AnyConnectOptions, most: u32) -> Result<Pool, sqlx::Error> {
-    Pool::open(options.clone(), LIMITS.to_owned(), POSTGRES, most).await
+pub(super) async fn postgres(options: &AnyConnectOptions, most: u32) -> Result<ConnectionPool, sqlx::Error> {
+    ConnectionPool::open(options.clone(), LIMITS.to_owned(), POSTGRES, most).await
 }
 
 /// Opens read-only connections to a PostgreSQL.
-pub(super) async fn postgres_to_look(options: &AnyConnectOptions) -> Result<Pool, sqlx::Error> {
+pub(super) async fn postgres_to_look(options: &AnyConnectOptions) -> Result<ConnectionPool, sqlx::Error> {
     let setup = format!("{LIMITS}; SET default_transaction_read_only = on");
-    Pool::open(options.clone(), setup, POSTGRES, 2).await
+    ConnectionPool::open(options.clone(), setup, POSTGRES, 2).await
 }
 
 /// Opens one connection without a pool, whose error names the cause instead of a timeout.
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn what_only_postgresql_understands_is_a_comment_to_sqlite() {
         let text = "SELECT 1 /*postgres FOR UPDATE*/";
-        assert_eq!(Engine::Sqlite.sql(text).as_str(), text);
-        assert_eq!(Engine::Postgres.sql(text).as_str(), "SELECT 1 FOR UPDATE");
+        assert_eq!(DatabaseEngine::Sqlite.sql(text).as_str(), text);
+        assert_eq!(DatabaseEngine::Postgres.sql(text).as_str(), "SELECT 1 FOR UPDATE");
     }
 }

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use sqlx::Row;
 
 use super::admission::event;
-use super::connections::Connection;
-use super::mentions::{Called, Mention};
+use super::connections::StoreConnection;
+use super::mentions::{CalledPeople, Mention};
 use super::refusals::accepts;
 use super::{Store, StoreError};
 use crate::clock::unix_ms;
@@ -54,7 +54,7 @@ pub struct Delivery {
     /// Number of consecutive failures so far.
     pub tries: u32,
     /// The users and groups called since the incident became critical.
-    pub called: Called,
+    pub called: CalledPeople,
     /// The id of the audit log line whose escalation this pager call executes.
     pub escalation: Option<String>,
     /// The state that the thread described last, in the format of its writer.
@@ -65,7 +65,7 @@ pub struct Delivery {
 
 /// The reason why something is not delivered now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum PostponeReason {
     /// It waits for a condition.
     Waits,
     /// It failed and was not posted.
@@ -74,7 +74,7 @@ pub enum Held {
     Unknown,
 }
 
-impl Held {
+impl PostponeReason {
     /// Classifies a failure; `lost` if its answer was lost.
     pub fn failed(lost: bool) -> Self {
         if lost { Self::Unknown } else { Self::Failed }
@@ -88,7 +88,7 @@ impl Held {
 
 /// The effects of a new message besides the post itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct MessageEffects {
     /// The users and groups that it mentioned.
     pub mention: Option<Mention>,
     /// The state from which later posts in the thread describe changes.
@@ -106,11 +106,11 @@ impl Store {
         delivery: &Delivery,
         posted: Option<&(String, String)>,
         revision: i64,
-        said: &Said,
+        said: &MessageEffects,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        self.still(&mut tx, &delivery.incident).await?;
+        self.lock_incident(&mut tx, &delivery.incident).await?;
         sqlx::query(
             "UPDATE deliveries SET posted_to = $4, posted_ts = $5, due_ms = $7, tries = 0, note = NULL,
                revision = CASE WHEN escalation IS NULL THEN $6 ELSE 0 END, began_ms = NULL,
@@ -153,7 +153,7 @@ impl Store {
         incident: &str,
         channel: &str,
         posted: &(String, String),
-        said: &Said,
+        said: &MessageEffects,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
@@ -230,7 +230,7 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn told(&self, incident: &str, channel: &str, told: &str) -> Result<(), StoreError> {
+    pub async fn save_thread_state(&self, incident: &str, channel: &str, told: &str) -> Result<(), StoreError> {
         sqlx::query("UPDATE deliveries SET told = $3 WHERE incident_id = $1 AND sink = 'slack' AND channel = $2")
             .bind(incident)
             .bind(channel)
@@ -248,7 +248,7 @@ impl Store {
         &self,
         delivery: &Delivery,
         due: Timestamp,
-        held: Held,
+        held: PostponeReason,
         note: &str,
     ) -> Result<(), StoreError> {
         sqlx::query(
@@ -261,7 +261,7 @@ impl Store {
         .bind(&delivery.channel)
         .bind(unix_ms(due))
         .bind(note)
-        .bind(i64::from(held != Held::Waits))
+        .bind(i64::from(held != PostponeReason::Waits))
         .bind(held.keeps(delivery.began))
         .execute(&self.write)
         .await?;
@@ -343,7 +343,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        self.still(&mut tx, &delivery.incident).await?;
+        self.lock_incident(&mut tx, &delivery.incident).await?;
         sqlx::query(
             "UPDATE deliveries SET note = $4, due_ms = $6, began_ms = NULL,
                state = CASE WHEN escalation IS NOT NULL OR (SELECT revision FROM incidents WHERE id = $1) > $5
@@ -365,7 +365,7 @@ impl Store {
 
     /// Waits for concurrent changes of the incident, and blocks new ones until the transaction ends: PostgreSQL would
     /// compare with the state at the start of the statement.
-    async fn still(&self, db: &mut Connection, incident: &str) -> Result<(), StoreError> {
+    async fn lock_incident(&self, db: &mut StoreConnection, incident: &str) -> Result<(), StoreError> {
         let held = sqlx::query(self.engine.sql("SELECT id FROM incidents WHERE id = $1 /*postgres FOR UPDATE*/"));
         held.bind(incident).execute(db).await?;
         Ok(())
@@ -373,7 +373,7 @@ impl Store {
 }
 
 /// Marks delivered messages of an incident as pending, because its revision grew.
-pub(super) async fn outdate(db: &mut Connection, incident: &str) -> Result<(), StoreError> {
+pub(super) async fn outdate(db: &mut StoreConnection, incident: &str) -> Result<(), StoreError> {
     sqlx::query("UPDATE deliveries SET state = 'pending' WHERE incident_id = $1 AND state = 'delivered'")
         .bind(incident)
         .execute(db)

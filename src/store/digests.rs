@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use sqlx::Row;
 use ulid::Ulid;
 
-use super::connections::Connection;
+use super::connections::StoreConnection;
 use super::incidents::{of_incident, read, select_incidents};
 use super::mentions::Mention;
 use super::refusals::accepts;
-use super::{Held, Incident, Store, StoreError};
+use super::{Incident, PostponeReason, Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 use crate::render::VARIOUS;
 
@@ -53,7 +53,7 @@ pub struct Digest {
 
 /// The content of a digest.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Spoken {
+pub struct DigestContent {
     /// Its incidents, oldest first.
     pub incidents: Vec<Incident>,
     /// Number of further incidents that cannot be read.
@@ -65,7 +65,7 @@ pub struct Spoken {
 /// Returns the digest that a new incident joins, in the transaction that opens the incident; `None` if it gets a
 /// message of its own.
 pub(super) async fn collapse(
-    db: &mut Connection,
+    db: &mut StoreConnection,
     channel: &str,
     storm: &Storm,
     now_ms: i64,
@@ -123,7 +123,7 @@ pub(super) async fn collapse(
 }
 
 /// Makes the digest of an incident pending again, because the incident fires again.
-pub(super) async fn revive(db: &mut Connection, incident: &str) -> Result<(), StoreError> {
+pub(super) async fn revive(db: &mut StoreConnection, incident: &str) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE digests SET state = 'pending', tries = 0
          WHERE id IN (SELECT digest_id FROM deliveries WHERE incident_id = $1 AND digest_id IS NOT NULL)",
@@ -139,7 +139,7 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn digest_incidents(&self, digest: &str) -> Result<Spoken, StoreError> {
+    pub async fn digest_incidents(&self, digest: &str) -> Result<DigestContent, StoreError> {
         // Read before the incidents, so that a change in between causes another edit. Unreadable incidents count too;
         // otherwise the digest would be edited for ever.
         let row = sqlx::query(
@@ -150,7 +150,7 @@ impl Store {
         let (revisions, all): (i64, i64) = (row.try_get("revisions")?, row.try_get("incidents")?);
         let sql = select_incidents!("id IN (SELECT incident_id FROM deliveries WHERE digest_id = $1) ORDER BY id");
         let rows = sqlx::query(sql).bind(digest).fetch_all(&self.read).await?;
-        let mut incidents = self.unreadable.rest("incident", &rows, |row| read(row, &self.unreadable));
+        let mut incidents = self.unreadable.read_all("incident", &rows, |row| read(row, &self.unreadable));
         let unreadable = usize::try_from(all).unwrap_or_default().saturating_sub(incidents.len());
         let rows = sqlx::query(
             "SELECT incident_id, status, alert FROM alerts
@@ -160,13 +160,13 @@ impl Store {
         .bind(digest)
         .fetch_all(&self.read)
         .await?;
-        for (id, alert) in self.unreadable.rest("alert", &rows, of_incident) {
+        for (id, alert) in self.unreadable.read_all("alert", &rows, of_incident) {
             // Both lists have the same order.
             if let Ok(at) = incidents.binary_search_by(|incident| incident.id.cmp(&id)) {
                 incidents[at].alerts.push(alert);
             }
         }
-        Ok(Spoken { incidents, unreadable, revisions })
+        Ok(DigestContent { incidents, unreadable, revisions })
     }
 
     /// Records that a digest's message was delivered up to these revisions; the next edit is due at `next` at the
@@ -182,7 +182,7 @@ impl Store {
         next: Timestamp,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        self.unjoined(&mut tx, digest).await?;
+        self.lock_digest(&mut tx, digest).await?;
         sqlx::query(
             "UPDATE digests SET posted_to = $2, posted_ts = $3, delivered = $4, due_ms = $5, tries = 0, note = NULL,
                owner = NULL, began_ms = NULL,
@@ -245,7 +245,7 @@ impl Store {
 
     /// Waits for incidents that are joining the digest, and blocks further ones until the transaction ends: PostgreSQL
     /// would not see an incident that joined after the start of the statement.
-    async fn unjoined(&self, db: &mut Connection, digest: &Digest) -> Result<(), StoreError> {
+    async fn lock_digest(&self, db: &mut StoreConnection, digest: &Digest) -> Result<(), StoreError> {
         let held = sqlx::query(self.engine.sql("SELECT id FROM digests WHERE id = $1 /*postgres FOR UPDATE*/"));
         held.bind(&digest.id).execute(db).await?;
         Ok(())
@@ -299,7 +299,7 @@ impl Store {
         &self,
         digest: &Digest,
         due: Timestamp,
-        held: Held,
+        held: PostponeReason,
         note: &str,
     ) -> Result<(), StoreError> {
         sqlx::query(
@@ -310,7 +310,7 @@ impl Store {
         .bind(&digest.id)
         .bind(unix_ms(due))
         .bind(note)
-        .bind(i64::from(held != Held::Waits))
+        .bind(i64::from(held != PostponeReason::Waits))
         .bind(held.keeps(digest.began))
         .execute(&self.write)
         .await?;
@@ -330,7 +330,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        self.unjoined(&mut tx, digest).await?;
+        self.lock_digest(&mut tx, digest).await?;
         sqlx::query(
             "UPDATE digests SET note = $2, due_ms = $4, began_ms = NULL,
                state = CASE WHEN (SELECT SUM(i.revision) FROM deliveries d JOIN incidents i ON i.id = d.incident_id

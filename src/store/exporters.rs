@@ -3,14 +3,14 @@
 use sqlx::Row;
 
 use super::{Store, StoreError};
-use crate::exporter::Target;
+use crate::exporter::ExporterTarget;
 
 impl Store {
     /// Replaces the stored exporters of a Prometheus, identified by its address.
     ///
     /// # Errors
     /// When the database refuses.
-    pub async fn remember_exporters(&self, prometheus: &str, targets: &[Target]) -> Result<(), StoreError> {
+    pub async fn remember_exporters(&self, prometheus: &str, targets: &[ExporterTarget]) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         self.engine.hold(&mut tx, &["exporters"]).await?;
         sqlx::query("DELETE FROM exporters WHERE prometheus = $1").bind(prometheus).execute(&mut *tx).await?;
@@ -32,12 +32,12 @@ impl Store {
     ///
     /// # Errors
     /// When the database refuses.
-    pub async fn exporters(&self, prometheus: &str) -> Result<Vec<Target>, StoreError> {
+    pub async fn exporters(&self, prometheus: &str) -> Result<Vec<ExporterTarget>, StoreError> {
         let rows = sqlx::query("SELECT url, target FROM exporters WHERE prometheus = $1 ORDER BY engine, url")
             .bind(prometheus)
             .fetch_all(&self.read)
             .await?;
-        Ok(self.unreadable.rest("exporter", &rows, |row| {
+        Ok(self.unreadable.read_all("exporter", &rows, |row| {
             let url: String = row.try_get("url")?;
             serde_json::from_str(row.try_get("target")?).map_err(|e| unreadable(&url, &e))
         }))

@@ -62,7 +62,7 @@ impl Store {
         )
         .fetch_all(&self.read)
         .await?;
-        Ok(self.unreadable.rest("feedback", &rows, read))
+        Ok(self.unreadable.read_all("feedback", &rows, read))
     }
 }
 

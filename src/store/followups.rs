@@ -64,7 +64,7 @@ impl Store {
         .bind(&*self.me)
         .fetch_all(&self.write)
         .await?;
-        Ok(self.unreadable.rest("follow-up", &rows, |row| {
+        Ok(self.unreadable.read_all("follow-up", &rows, |row| {
             Ok(Followup {
                 id: row.try_get("id")?,
                 incident: row.try_get("incident_id")?,

@@ -7,9 +7,9 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::admission::event;
-use super::connections::Connection;
+use super::connections::StoreConnection;
 use super::deliveries::outdate;
-use super::looks::look_again;
+use super::duplicates::look_again;
 use super::unreadable::Unreadable;
 use super::{Store, StoreError};
 use crate::alert::{Alert, AlertStatus};
@@ -129,7 +129,7 @@ impl Store {
         .fetch_all(&self.read)
         .await?;
         incident.alerts =
-            self.unreadable.rest("alert", &rows, of_incident).into_iter().map(|(_, alert)| alert).collect();
+            self.unreadable.read_all("alert", &rows, of_incident).into_iter().map(|(_, alert)| alert).collect();
         let seen: i64 = sqlx::query_scalar(
             "SELECT COUNT(*) FROM incidents WHERE group_key = $1 AND id <> $2 AND opened_ms >= $3 AND opened_ms <= $4
                AND reason <> 'resolved_unseen' AND COALESCE(source, $5) = $5",
@@ -172,7 +172,7 @@ impl Store {
         .bind(&*self.me)
         .fetch_all(&self.write)
         .await?;
-        Ok(self.unreadable.rest("incident", &rows, |row| {
+        Ok(self.unreadable.read_all("incident", &rows, |row| {
             let tries: i64 = row.try_get("diagnose_tries")?;
             Ok(Due { id: row.try_get("id")?, tries: u32::try_from(tries).unwrap_or(u32::MAX) })
         }))
@@ -362,14 +362,14 @@ impl Store {
 }
 
 /// Increments an incident's revision, so that its messages are updated.
-pub(super) async fn bump(db: &mut Connection, incident: &str) -> Result<(), StoreError> {
+pub(super) async fn bump(db: &mut StoreConnection, incident: &str) -> Result<(), StoreError> {
     let bump = "UPDATE incidents SET revision = revision + 1 WHERE id = $1";
     sqlx::query(bump).bind(incident).execute(&mut *db).await?;
     outdate(db, incident).await
 }
 
 /// Makes a message due that waited for the data just stored; a message in backoff after an error keeps waiting.
-async fn hasten(db: &mut Connection, id: &str, now: Timestamp) -> Result<(), StoreError> {
+async fn hasten(db: &mut StoreConnection, id: &str, now: Timestamp) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND tries = 0 AND state = 'pending'
            AND due_ms > $2 AND due_ms < $2 + 5000",

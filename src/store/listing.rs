@@ -30,7 +30,7 @@ impl Store {
             .bind(i64::try_from(missing).unwrap_or(i64::MAX))
             .fetch_all(&self.read)
             .await?;
-            incidents.extend(self.unreadable.rest("incident", &rows, |row| read(row, &self.unreadable)));
+            incidents.extend(self.unreadable.read_all("incident", &rows, |row| read(row, &self.unreadable)));
             match rows.last().map(|row| row.try_get("id")) {
                 Some(Ok(last)) if rows.len() == missing && incidents.len() < most as usize => before = last,
                 _ => break,
@@ -52,7 +52,7 @@ impl Store {
         .fetch_all(&self.read)
         .await?;
         let mut alerts: BTreeMap<String, Vec<_>> = BTreeMap::new();
-        for (id, alert) in self.unreadable.rest("alert", &rows, of_incident) {
+        for (id, alert) in self.unreadable.read_all("alert", &rows, of_incident) {
             alerts.entry(id).or_default().push(alert);
         }
         for incident in &mut incidents {

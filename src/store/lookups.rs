@@ -8,7 +8,7 @@ use crate::clock::{from_unix_ms, unix_ms};
 
 /// An event in the history of an incident.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct IncidentEvent {
     /// The time of the event.
     pub at: Timestamp,
     /// The kind of event.
@@ -46,13 +46,13 @@ impl Store {
     ///
     /// # Errors
     /// See [`Self::incidents`].
-    pub async fn events(&self, incident: &str, most: u32) -> Result<Vec<Event>, StoreError> {
+    pub async fn events(&self, incident: &str, most: u32) -> Result<Vec<IncidentEvent>, StoreError> {
         let rows = sqlx::query("SELECT at_ms, what, detail FROM events WHERE incident_id = $1 ORDER BY at_ms LIMIT $2");
         let rows = rows.bind(incident).bind(i64::from(most)).fetch_all(&self.read).await?;
         rows.iter()
             .map(|row| {
                 let at = from_unix_ms(row.try_get("at_ms")?);
-                Ok(Event { at, what: row.try_get("what")?, detail: row.try_get("detail")? })
+                Ok(IncidentEvent { at, what: row.try_get("what")?, detail: row.try_get("detail")? })
             })
             .collect()
     }

@@ -13,9 +13,9 @@ const SOMEBODY: &str = "*";
 
 /// The users and user groups that were called, by id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Called(BTreeSet<String>);
+pub struct CalledPeople(BTreeSet<String>);
 
-impl Called {
+impl CalledPeople {
     /// Parses ids separated by spaces. `None` means that an older version called somebody and did not store whom.
     pub fn read(ids: Option<&str>) -> Self {
         Self(ids.unwrap_or(SOMEBODY).split_whitespace().map(str::to_owned).collect())
@@ -41,7 +41,7 @@ impl Called {
     }
 }
 
-impl std::fmt::Display for Called {
+impl std::fmt::Display for CalledPeople {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0.iter().map(String::as_str).collect::<Vec<_>>().join(" "))
     }
@@ -53,16 +53,16 @@ pub struct Mention {
     /// The time since which the incident had been critical.
     pub since: Timestamp,
     /// All users and groups called since then.
-    pub called: Called,
+    pub called: CalledPeople,
 }
 
 /// A delivery of an incident that a digest covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct DigestedDelivery {
     /// The channel of the incident's route; the digest itself may have moved to another channel.
     pub channel: String,
     /// The users and groups called since the incident became critical; `None` if that was not decided yet.
-    pub called: Option<Called>,
+    pub called: Option<CalledPeople>,
     /// The state that the thread described last.
     pub told: Option<String>,
 }
@@ -73,21 +73,21 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails; also in the methods below.
-    pub async fn called(&self, incident: &str, channel: &str) -> Result<Option<Called>, StoreError> {
+    pub async fn called(&self, incident: &str, channel: &str) -> Result<Option<CalledPeople>, StoreError> {
         let row = sqlx::query(
             "SELECT CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN COALESCE(d.mentioned, '*') ELSE '' END AS called
              FROM deliveries d JOIN incidents i ON i.id = d.incident_id
              WHERE d.incident_id = $1 AND d.sink = 'slack' AND d.channel = $2 AND d.stands_in_for IS NULL",
         );
         let row = row.bind(incident).bind(channel).fetch_optional(&self.read).await?;
-        row.map(|row| Ok(Called::read(Some(row.try_get("called")?)))).transpose()
+        row.map(|row| Ok(CalledPeople::read(Some(row.try_get("called")?)))).transpose()
     }
 
     /// Returns the deliveries of the incidents that a digest covers, by incident id.
     ///
     /// # Errors
     /// See [`Self::called`].
-    pub async fn digest_places(&self, digest: &str) -> Result<BTreeMap<String, Place>, StoreError> {
+    pub async fn digest_places(&self, digest: &str) -> Result<BTreeMap<String, DigestedDelivery>, StoreError> {
         let rows = sqlx::query(
             "SELECT d.incident_id, d.channel, d.told,
                     CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN COALESCE(d.mentioned, '*') END AS called
@@ -99,8 +99,8 @@ impl Store {
         rows.iter()
             .map(|row| {
                 let called: Option<&str> = row.try_get("called")?;
-                let called = called.map(|ids| Called::read(Some(ids)));
-                let place = Place { channel: row.try_get("channel")?, called, told: row.try_get("told")? };
+                let called = called.map(|ids| CalledPeople::read(Some(ids)));
+                let place = DigestedDelivery { channel: row.try_get("channel")?, called, told: row.try_get("told")? };
                 Ok((row.try_get("incident_id")?, place))
             })
             .collect()

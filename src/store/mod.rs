@@ -14,13 +14,14 @@ mod connections;
 mod database;
 mod deliveries;
 mod digests;
+mod duplicates;
 mod exporters;
+mod failures;
 mod feedback;
 mod followups;
 mod incidents;
 mod listing;
 mod lock;
-mod looks;
 mod lookups;
 mod mentions;
 mod posts;
@@ -30,7 +31,6 @@ mod replicas;
 mod retention;
 mod schema;
 mod time;
-mod trouble;
 mod unreadable;
 mod visit;
 mod waiting;
@@ -46,30 +46,30 @@ use ulid::Ulid;
 
 use crate::clock;
 
-pub use admission::{Admitted, Wanted};
+pub use admission::{AdmissionPlan, Admitted};
 pub use audit::{AuditEntry, AuditResult, EndedCall};
 pub use backup::{FILE as STORE_FILE, backup, restore};
-use connections::{Pool, Tx};
-use database::{Access, Engine};
-pub use deliveries::{Delivery, Held, Said, Sink};
-pub use digests::{Digest, Spoken, Storm};
+use connections::{ConnectionPool, Tx};
+use database::{DatabaseEngine, SqliteAccess};
+pub use deliveries::{Delivery, MessageEffects, PostponeReason, Sink};
+pub use digests::{Digest, DigestContent, Storm};
+pub use duplicates::{DuplicateCheck, ValidMessages};
+pub use failures::StoreFailure;
+use failures::{RestartHelps, WhenFull};
 pub use feedback::Feedback;
 pub use followups::Followup;
 pub use incidents::{Due, Incident};
 pub use lock::StateLock;
-pub use looks::{Look, Standing};
-pub use lookups::Event;
-pub use mentions::{Called, Mention, Place};
+pub use lookups::IncidentEvent;
+pub use mentions::{CalledPeople, DigestedDelivery, Mention};
 pub use posts::{Post, PostKind};
 pub use refusals::Refusal;
 pub use retention::{INCIDENTS_AT_ONCE, KEPT_OF_EACH, ROWS_AT_ONCE};
-pub use time::Longest;
+pub use time::LongestWaits;
 use time::Time;
-pub use trouble::Trouble;
-use trouble::{RestartHelps, WhenFull};
 use unreadable::Unreadable;
-pub use visit::Visit;
-pub use waiting::{Turn, Waiting, Work};
+pub use visit::StoreAccess;
+pub use waiting::{DeliveryPriority, PendingItem, PendingWork};
 
 /// The reason why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
@@ -140,7 +140,7 @@ pub enum StoreError {
 impl StoreError {
     /// Returns true if there is no space to write; reads still work.
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::Database(error) if trouble::is_full(error))
+        matches!(self, Self::Database(error) if failures::is_full(error))
     }
 }
 
@@ -148,11 +148,11 @@ impl StoreError {
 #[derive(Debug, Clone)]
 pub struct Store {
     /// For data that must survive a power cut: groups that were answered with 200.
-    durable: Pool,
+    durable: ConnectionPool,
     /// For work that may be repeated after a power cut: leases, diagnoses, delivery states.
-    write: Pool,
-    read: Pool,
-    engine: Engine,
+    write: ConnectionPool,
+    read: ConnectionPool,
+    engine: DatabaseEngine,
     full: WhenFull,
     restart_helps: RestartHelps,
     unreadable: Unreadable,
@@ -176,14 +176,14 @@ impl Store {
     /// # Errors
     /// When the file cannot be opened or belongs to another program.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
-        let durable = database::sqlite(path, Access::Durable).await?;
+        let durable = database::sqlite(path, SqliteAccess::Durable).await?;
         let mut first = durable.acquire().await?;
         schema::migrate(first.raw()?).await?;
         first.done();
-        let write = database::sqlite(path, Access::Write).await?;
-        let read = database::sqlite(path, Access::Read).await?;
+        let write = database::sqlite(path, SqliteAccess::Write).await?;
+        let read = database::sqlite(path, SqliteAccess::Read).await?;
         let named = format!("SQLite at {}", path.display());
-        Ok(Self::of([durable, write, read], Engine::Sqlite, clock::now(), named))
+        Ok(Self::of([durable, write, read], DatabaseEngine::Sqlite, clock::now(), named))
     }
 
     /// Connects to a PostgreSQL that several replicas may share, and applies migrations.
@@ -200,10 +200,10 @@ impl Store {
         let durable = database::postgres(&options, 1).await?;
         let write = database::postgres(&options, 4).await?;
         let read = database::postgres(&options, 3).await?;
-        Ok(Self::of([durable, write, read], Engine::Postgres, now, named))
+        Ok(Self::of([durable, write, read], DatabaseEngine::Postgres, now, named))
     }
 
-    fn of([durable, write, read]: [Pool; 3], engine: Engine, now: Timestamp, named: String) -> Self {
+    fn of([durable, write, read]: [ConnectionPool; 3], engine: DatabaseEngine, now: Timestamp, named: String) -> Self {
         let (full, restart_helps) = (WhenFull::default(), RestartHelps::default());
         let (unreadable, time) = (Unreadable::default(), Arc::new(Time::new(now)));
         // A new id for each start.

@@ -9,8 +9,8 @@ use sqlx::any::AnyRow;
 use ulid::Generator;
 
 use super::admission::event;
-use super::connections::Connection;
-use super::{Held, Store, StoreError};
+use super::connections::StoreConnection;
+use super::{PostponeReason, Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 use crate::render::{Message, SlackMessage};
 
@@ -215,7 +215,13 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn post_postponed(&self, post: &Post, due: Timestamp, held: Held, note: &str) -> Result<(), StoreError> {
+    pub async fn post_postponed(
+        &self,
+        post: &Post,
+        due: Timestamp,
+        held: PostponeReason,
+        note: &str,
+    ) -> Result<(), StoreError> {
         sqlx::query(
             "UPDATE posts SET due_ms = $2, tries = tries + $4, note = $3, owner = NULL,
                began_ms = CASE WHEN $5 = 1 THEN began_ms ELSE NULL END
@@ -224,7 +230,7 @@ impl Store {
         .bind(&post.id)
         .bind(unix_ms(due))
         .bind(note)
-        .bind(i64::from(held != Held::Waits))
+        .bind(i64::from(held != PostponeReason::Waits))
         .bind(held.keeps(post.began))
         .execute(&self.write)
         .await?;
@@ -267,7 +273,7 @@ impl Store {
 
 /// Queues a message for each thread of an incident.
 pub(super) async fn queue_message(
-    db: &mut Connection,
+    db: &mut StoreConnection,
     incident: &str,
     kind: PostKind,
     message: &Message,
@@ -287,7 +293,7 @@ fn written(incident: &str, message: &impl Serialize) -> Result<String, StoreErro
 
 /// Queues a post for all threads of an incident; digests' threads get no pictures.
 async fn queue_everywhere(
-    db: &mut Connection,
+    db: &mut StoreConnection,
     incident: &str,
     kind: PostKind,
     body: &str,
@@ -310,7 +316,7 @@ async fn queue_everywhere(
 /// Queues a post. An empty channel means the thread in a channel that accepts messages. Returns true if it was queued;
 /// false if the incident has no thread, or the same post waits already.
 async fn queue(
-    db: &mut Connection,
+    db: &mut StoreConnection,
     [incident, channel]: [&str; 2],
     kind: PostKind,
     [body, about]: [&str; 2],
@@ -339,7 +345,7 @@ async fn queue(
     Ok(queued.rows_affected() > 0)
 }
 
-async fn fail(db: &mut Connection, id: &str, note: &str) -> Result<(), StoreError> {
+async fn fail(db: &mut StoreConnection, id: &str, note: &str) -> Result<(), StoreError> {
     let failed = sqlx::query("UPDATE posts SET state = 'failed', note = $2 WHERE id = $1").bind(id).bind(note);
     failed.execute(db).await?;
     Ok(())

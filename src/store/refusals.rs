@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use sqlx::Row;
 
-use super::connections::Connection;
-use super::mentions::Called;
+use super::connections::StoreConnection;
+use super::mentions::CalledPeople;
 use super::{Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 
@@ -72,7 +72,7 @@ impl Store {
     ///
     /// # Errors
     /// See [`Self::refused`].
-    pub async fn tell_of_refusal(&self, channel: &str, now: Timestamp) -> Result<bool, StoreError> {
+    pub async fn claim_refusal_report(&self, channel: &str, now: Timestamp) -> Result<bool, StoreError> {
         let claim = sqlx::query("UPDATE refusals SET told_ms = $2 WHERE channel = $1 AND told_ms IS NULL");
         Ok(claim.bind(channel).bind(unix_ms(now)).execute(&self.write).await?.rows_affected() > 0)
     }
@@ -124,7 +124,7 @@ impl Store {
         .bind(channel)
         .fetch_optional(&mut *tx)
         .await?;
-        let called = Called::read(called.flatten().as_deref()).without(&waiting);
+        let called = CalledPeople::read(called.flatten().as_deref()).without(&waiting);
         let made = sqlx::query(
             "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, told, mentioned_ms, mentioned, stands_in_for)
              SELECT incident_id, sink, $3, 'pending', CAST($4 AS BIGINT), told, mentioned_ms, $5, channel FROM deliveries
@@ -145,7 +145,7 @@ impl Store {
 
 /// Ends the refusal of a channel that has accepted a message, and makes all waiting work due. Work that is being posted
 /// at this moment has an owner and keeps its lease.
-pub(super) async fn accepts(db: &mut Connection, channel: &str, now_ms: i64) -> Result<bool, StoreError> {
+pub(super) async fn accepts(db: &mut StoreConnection, channel: &str, now_ms: i64) -> Result<bool, StoreError> {
     let ended = sqlx::query("DELETE FROM refusals WHERE channel = $1").bind(channel).execute(&mut *db).await?;
     if ended.rows_affected() == 0 {
         return Ok(false);

@@ -7,15 +7,15 @@ use sqlx::any::AnyRow;
 
 use super::StoreError;
 use super::admission::event;
-use super::connections::Connection;
+use super::connections::StoreConnection;
 use super::deliveries::outdate;
-use super::looks::look_again;
+use super::duplicates::look_again;
 use crate::alert::{Alert, AlertGroup, AlertStatus};
 
 /// Ends all open incidents of the group that cannot be read, because the new incident `id` replaces them; they would
 /// block every notification for ever.
 pub(super) async fn replace_unreadable(
-    db: &mut Connection,
+    db: &mut StoreConnection,
     group: &AlertGroup,
     id: &str,
     now_ms: i64,
@@ -44,7 +44,7 @@ pub(super) async fn replace_unreadable(
 /// Ends incidents that stood for too large notifications of this group, because a notification could be parsed. They
 /// are identified by the receiver and the labels that all alerts share. A group of several clusters has no source,
 /// while the incident that stood for it has the source of its first alert.
-pub(super) async fn end_too_large(db: &mut Connection, group: &AlertGroup, now_ms: i64) -> Result<(), StoreError> {
+pub(super) async fn end_too_large(db: &mut StoreConnection, group: &AlertGroup, now_ms: i64) -> Result<(), StoreError> {
     let fires = group.alerts.iter().any(|alert| alert.status == AlertStatus::Firing) || group.truncated_alerts > 0;
     let reason = if fires { "told_whole" } else { "resolved" };
     for key in group.too_large_keys() {
@@ -65,7 +65,7 @@ pub(super) async fn end_too_large(db: &mut Connection, group: &AlertGroup, now_m
     Ok(())
 }
 
-async fn end_one(db: &mut Connection, id: &str, reason: &str, now_ms: i64) -> Result<(), StoreError> {
+async fn end_one(db: &mut StoreConnection, id: &str, reason: &str, now_ms: i64) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE incidents SET state = 'resolved', reason = $2, notified_ms = $3, resolved_ms = $3, revision = revision + 1,
            diagnose_due_ms = NULL WHERE id = $1",
@@ -81,7 +81,7 @@ async fn end_one(db: &mut Connection, id: &str, reason: &str, now_ms: i64) -> Re
     event(db, id, now_ms, "notified", reason).await
 }
 
-async fn end_alerts(db: &mut Connection, incident: &str) -> Result<(), StoreError> {
+async fn end_alerts(db: &mut StoreConnection, incident: &str) -> Result<(), StoreError> {
     let end = sqlx::query("UPDATE alerts SET status = 'resolved' WHERE incident_id = $1");
     end.bind(incident).execute(db).await?;
     Ok(())

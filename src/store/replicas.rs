@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sqlx::Row;
 
-use super::database::Engine;
+use super::database::DatabaseEngine;
 use super::{Store, StoreError, unreadable};
 use crate::clock::unix_ms;
 
@@ -44,8 +44,8 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn report(&self, now: Timestamp) -> Result<i64, StoreError> {
-        if self.engine == Engine::Sqlite {
+    pub async fn heartbeat(&self, now: Timestamp) -> Result<i64, StoreError> {
+        if self.engine == DatabaseEngine::Sqlite {
             return Ok(1);
         }
         let mut tx = self.begin().await?;
@@ -79,8 +79,8 @@ impl Store {
         let mut tx = self.begin().await?;
         unreadable::try_again(&mut tx, unix_ms(now)).await?;
         tx.commit().await?;
-        if self.engine == Engine::Postgres {
-            return self.report(now).await.map(drop);
+        if self.engine == DatabaseEngine::Postgres {
+            return self.heartbeat(now).await.map(drop);
         }
         let mut tx = self.begin().await?;
         sqlx::query("UPDATE incidents SET diagnose_due_ms = $1 WHERE diagnose_due_ms > $1 AND diagnosis IS NULL")
@@ -103,7 +103,7 @@ impl Store {
 
     /// Removes this replica, so that the others can take its work at once.
     pub(super) async fn leave(&self) -> Result<(), StoreError> {
-        if self.engine == Engine::Postgres {
+        if self.engine == DatabaseEngine::Postgres {
             sqlx::query("DELETE FROM replicas WHERE id = $1").bind(&*self.me).execute(&self.write).await?;
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
-use super::connections::Connection;
+use super::connections::StoreConnection;
 use super::{Store, StoreError};
 use crate::clock::unix_ms;
 
@@ -127,7 +127,7 @@ impl Store {
 }
 
 /// Deletes one incident, unless it fires again meanwhile or another replica has deleted it.
-async fn forget_one(db: &mut Connection, id: &str, before: Timestamp) -> Result<u64, StoreError> {
+async fn forget_one(db: &mut StoreConnection, id: &str, before: Timestamp) -> Result<u64, StoreError> {
     let old = "DELETE FROM incidents WHERE id = $1 AND state = 'resolved' AND resolved_ms < $2";
     let gone = sqlx::query(old).bind(id).bind(unix_ms(before)).execute(&mut *db).await?.rows_affected();
     if gone == 0 {

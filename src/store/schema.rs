@@ -16,8 +16,8 @@ use sqlx::migrate::{Migration, Migrator};
 use sqlx::{AnyConnection, Row};
 
 use super::StoreError;
-use super::connections::{Connection, Pool};
-use super::database::Engine;
+use super::connections::{ConnectionPool, StoreConnection};
+use super::database::DatabaseEngine;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("src/store/migrations");
 /// The newest migration that the first release knows.
@@ -56,7 +56,7 @@ async fn compatible(connection: &mut AnyConnection) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// When it is not a store, lacks migrations, or was contracted beyond what this program knows.
-pub(super) async fn check(pool: &Pool, engine: Engine) -> Result<(), StoreError> {
+pub(super) async fn check(pool: &ConnectionPool, engine: DatabaseEngine) -> Result<(), StoreError> {
     let mut connection = pool.acquire().await?;
     let mut found = 0;
     for table in ["_sqlx_migrations", EXPANSIONS] {
@@ -73,10 +73,12 @@ pub(super) async fn check(pool: &Pool, engine: Engine) -> Result<(), StoreError>
     }
 }
 
-async fn has_table(connection: &mut Connection, engine: Engine, table: &str) -> Result<bool, StoreError> {
+async fn has_table(connection: &mut StoreConnection, engine: DatabaseEngine, table: &str) -> Result<bool, StoreError> {
     let count = match engine {
-        Engine::Sqlite => "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = $1",
-        Engine::Postgres => "SELECT COUNT(*) FROM pg_tables WHERE tablename = $1 AND schemaname = current_schema()",
+        DatabaseEngine::Sqlite => "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = $1",
+        DatabaseEngine::Postgres => {
+            "SELECT COUNT(*) FROM pg_tables WHERE tablename = $1 AND schemaname = current_schema()"
+        }
     };
     let count: i64 = sqlx::query_scalar(count).bind(table).fetch_one(connection).await?;
     Ok(count > 0)

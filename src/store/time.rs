@@ -11,15 +11,15 @@ use jiff::{SignedDuration, Timestamp};
 use sqlx::{Any, Executor};
 use tracing::warn;
 
-use super::database::Engine;
+use super::database::DatabaseEngine;
 use super::replicas::database_now;
 use super::{Store, StoreError};
-use crate::clock::{self, STEP, Steady, from_unix_ms, unix_ms};
+use crate::clock::{self, MonotonicClock, STEP, from_unix_ms, unix_ms};
 
 /// The clock of a store's handle and its clones.
 #[derive(Debug)]
 pub(super) struct Time {
-    shows: Mutex<Steady>,
+    shows: Mutex<MonotonicClock>,
     /// Held while rows are moved, so that a clock step moves them only once.
     moving: tokio::sync::Mutex<()>,
 }
@@ -27,10 +27,10 @@ pub(super) struct Time {
 impl Time {
     /// Creates a clock that shows `shown` now.
     pub(super) fn new(shown: Timestamp) -> Self {
-        Self { shows: Mutex::new(Steady::new(shown, Instant::now())), moving: tokio::sync::Mutex::new(()) }
+        Self { shows: Mutex::new(MonotonicClock::new(shown, Instant::now())), moving: tokio::sync::Mutex::new(()) }
     }
 
-    fn with<T>(&self, what: impl FnOnce(&mut Steady) -> T) -> T {
+    fn with<T>(&self, what: impl FnOnce(&mut MonotonicClock) -> T) -> T {
         what(&mut self.shows.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -43,7 +43,7 @@ pub(super) async fn of_database(db: impl Executor<'_, Database = Any>) -> Result
 
 /// The longest intended waiting time of each kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Longest {
+pub struct LongestWaits {
     /// A diagnosis.
     pub diagnosis: Duration,
     /// A message, a digest, a post.
@@ -93,7 +93,7 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn keep_time(&self) -> Result<Timestamp, StoreError> {
-        if self.engine == Engine::Sqlite {
+        if self.engine == DatabaseEngine::Sqlite {
             return self.follow(clock::now(), Instant::now()).await;
         }
         let asked = Instant::now();
@@ -131,7 +131,7 @@ impl Store {
         }
         // On PostgreSQL every replica would move the rows again; `hasten_late` handles work that waits for too long
         // instead.
-        if self.engine == Engine::Postgres {
+        if self.engine == DatabaseEngine::Postgres {
             return Ok(());
         }
         let step_ms = i64::try_from(step.as_millis()).unwrap_or_default();
@@ -151,8 +151,8 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn hasten_late(&self, longest: &Longest, now: Timestamp) -> Result<u64, StoreError> {
-        let Longest { diagnosis, delivery, followup, look } = *longest;
+    pub async fn reschedule_far_future(&self, longest: &LongestWaits, now: Timestamp) -> Result<u64, StoreError> {
+        let LongestWaits { diagnosis, delivery, followup, look } = *longest;
         let limits = [diagnosis, delivery, delivery, delivery, followup, look];
         let late = [
             "UPDATE incidents SET diagnose_due_ms = $1 WHERE diagnose_due_ms > $2",

@@ -14,8 +14,8 @@ use sqlx::any::AnyRow;
 use tracing::error;
 
 use super::admission::event;
-use super::connections::Connection;
-use super::{Incident, Store, StoreError, trouble};
+use super::connections::StoreConnection;
+use super::{Incident, Store, StoreError, failures};
 use crate::clock;
 
 /// Maximum number of unreadable rows that are recorded.
@@ -80,7 +80,7 @@ impl Unreadable {
     }
 
     /// Reads all rows; records and skips the unreadable ones.
-    pub(super) fn rest<T>(
+    pub(super) fn read_all<T>(
         &self,
         what: &'static str,
         rows: &[AnyRow],
@@ -101,7 +101,7 @@ impl StoreError {
     pub fn is_unreadable(&self) -> bool {
         match self {
             Self::Unreadable { .. } => true,
-            Self::Database(error) => trouble::is_about_a_row(error),
+            Self::Database(error) => failures::is_about_a_row(error),
             _ => false,
         }
     }
@@ -183,7 +183,7 @@ impl Store {
 }
 
 /// Makes rows pending that were set aside, at a start: another version may be able to read them.
-pub(super) async fn try_again(db: &mut Connection, now_ms: i64) -> Result<(), StoreError> {
+pub(super) async fn try_again(db: &mut StoreConnection, now_ms: i64) -> Result<(), StoreError> {
     for sql in [
         "UPDATE deliveries SET state = 'pending', due_ms = $1 WHERE state = 'unreadable'",
         "UPDATE posts SET state = 'pending', due_ms = $1 WHERE state = 'unreadable'",

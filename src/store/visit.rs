@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use super::connections::Pool;
-use super::database::{self, Access, Engine};
+use super::connections::ConnectionPool;
+use super::database::{self, DatabaseEngine, SqliteAccess};
 use super::{Store, StoreError, schema};
 use crate::clock;
 
 /// The access of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Visit {
+pub enum StoreAccess {
     /// Read only; enforced by the database.
     Look,
     /// Read and write, beside the service.
@@ -21,36 +21,36 @@ impl Store {
     ///
     /// # Errors
     /// When the file does not exist, cannot be opened, or its schema does not fit this version.
-    pub async fn visit(path: &Path, visit: Visit) -> Result<Self, StoreError> {
+    pub async fn visit(path: &Path, visit: StoreAccess) -> Result<Self, StoreError> {
         let pool = match visit {
-            Visit::Write => database::sqlite(path, Access::Beside).await?,
-            Visit::Look => match database::sqlite(path, Access::Look).await {
+            StoreAccess::Write => database::sqlite(path, SqliteAccess::Beside).await?,
+            StoreAccess::Look => match database::sqlite(path, SqliteAccess::Look).await {
                 Ok(pool) => pool,
                 // The service may be stopped and its directory not writable for us.
-                Err(_) => database::sqlite(path, Access::Still).await?,
+                Err(_) => database::sqlite(path, SqliteAccess::Still).await?,
             },
         };
         let named = format!("SQLite at {}", path.display());
-        visited(pool, Engine::Sqlite, named).await
+        visited(pool, DatabaseEngine::Sqlite, named).await
     }
 
     /// Connects to a PostgreSQL that contains a service's tables.
     ///
     /// # Errors
     /// When the address is invalid, the database cannot be reached, or its schema does not fit this version.
-    pub async fn visit_postgres(url: &str, visit: Visit) -> Result<Self, StoreError> {
+    pub async fn visit_postgres(url: &str, visit: StoreAccess) -> Result<Self, StoreError> {
         let (options, named) = database::address(url).map_err(StoreError::Address)?;
         // A single connection reports the cause; a pool would only report a timeout.
         drop(database::knock(&options).await?);
         let pool = match visit {
-            Visit::Look => database::postgres_to_look(&options).await?,
-            Visit::Write => database::postgres(&options, 2).await?,
+            StoreAccess::Look => database::postgres_to_look(&options).await?,
+            StoreAccess::Write => database::postgres(&options, 2).await?,
         };
-        visited(pool, Engine::Postgres, named).await
+        visited(pool, DatabaseEngine::Postgres, named).await
     }
 }
 
-async fn visited(pool: Pool, engine: Engine, named: String) -> Result<Store, StoreError> {
+async fn visited(pool: ConnectionPool, engine: DatabaseEngine, named: String) -> Result<Store, StoreError> {
     if let Err(error) = schema::check(&pool, engine).await {
         pool.close().await;
         return Err(error);

@@ -8,15 +8,15 @@ use sqlx::any::AnyRow;
 
 use super::deliveries::{Delivery, Sink};
 use super::digests::{Digest, digest};
-use super::looks::{Look, look};
-use super::mentions::Called;
+use super::duplicates::{DuplicateCheck, look};
+use super::mentions::CalledPeople;
 use super::posts::{Post, PostKind, post};
 use super::{Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 
 /// The priority of pending work; the first variant is the highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Turn {
+pub enum DeliveryPriority {
     /// A new message of a critical incident, or a call for a person.
     NewCritical,
     /// Any other new message.
@@ -35,7 +35,7 @@ pub enum Turn {
 
 /// A piece of work for a sink.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Work {
+pub enum PendingWork {
     /// An incident's message, new or edited.
     Message(Delivery),
     /// A digest, new or edited.
@@ -43,10 +43,10 @@ pub enum Work {
     /// A post in a thread.
     Post(Post),
     /// A duplicate check.
-    Look(Look),
+    Look(DuplicateCheck),
 }
 
-impl Work {
+impl PendingWork {
     /// Returns the incident concerned; `None` for a digest and a duplicate check.
     pub fn incident(&self) -> Option<&str> {
         match self {
@@ -69,11 +69,11 @@ impl Work {
 
 /// An item that is due.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Waiting {
+pub struct PendingItem {
     /// The priority.
-    pub turn: Turn,
+    pub turn: DeliveryPriority,
     /// The work.
-    pub work: Work,
+    pub work: PendingWork,
     due_ms: i64,
 }
 
@@ -83,7 +83,7 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn waiting(&self, now: Timestamp, most: u32) -> Result<Vec<Waiting>, StoreError> {
+    pub async fn waiting(&self, now: Timestamp, most: u32) -> Result<Vec<PendingItem>, StoreError> {
         let mut out = Vec::new();
         for (what, sql, read) in [
             ("deliveries", MESSAGES, message as Read),
@@ -104,7 +104,7 @@ impl Store {
                 }
             }
         }
-        out.sort_by_key(|waiting: &Waiting| (waiting.turn, waiting.due_ms));
+        out.sort_by_key(|waiting: &PendingItem| (waiting.turn, waiting.due_ms));
         Ok(out)
     }
 
@@ -113,9 +113,9 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn take(&self, waiting: &Waiting, now: Timestamp, lease_ms: i64) -> Result<bool, StoreError> {
+    pub async fn take(&self, waiting: &PendingItem, now: Timestamp, lease_ms: i64) -> Result<bool, StoreError> {
         let query = match &waiting.work {
-            Work::Message(delivery) => sqlx::query(
+            PendingWork::Message(delivery) => sqlx::query(
                 "UPDATE deliveries SET due_ms = $1 + $2, owner = $6,
                    began_ms = CASE WHEN sink = 'slack' AND posted_ts IS NULL THEN COALESCE(began_ms, $1) ELSE NULL END
                  WHERE state = 'pending' AND due_ms <= $1 AND incident_id = $3 AND sink = $4 AND channel = $5
@@ -129,7 +129,7 @@ impl Store {
             .bind(&*self.me)
             .bind(standing(delivery.posted.as_ref()))
             .bind(delivery.began.map_or(0, unix_ms)),
-            Work::Digest(digest) => sqlx::query(
+            PendingWork::Digest(digest) => sqlx::query(
                 "UPDATE digests SET due_ms = $1 + $2, owner = $4,
                    began_ms = CASE WHEN posted_ts IS NULL THEN COALESCE(began_ms, $1) ELSE NULL END
                  WHERE state = 'pending' AND due_ms <= $1 AND id = $3 AND COALESCE(posted_ts, '') = $5
@@ -141,7 +141,7 @@ impl Store {
             .bind(&*self.me)
             .bind(standing(digest.posted.as_ref()))
             .bind(digest.began.map_or(0, unix_ms)),
-            Work::Post(post) => sqlx::query(
+            PendingWork::Post(post) => sqlx::query(
                 "UPDATE posts SET due_ms = $1 + $2, owner = $4, began_ms = COALESCE(began_ms, $1)
                  WHERE state = 'pending' AND due_ms <= $1 AND id = $3 AND COALESCE(began_ms, 0) = $5",
             )
@@ -150,7 +150,7 @@ impl Store {
             .bind(&post.id)
             .bind(&*self.me)
             .bind(post.began.map_or(0, unix_ms)),
-            Work::Look(look) => sqlx::query(
+            PendingWork::Look(look) => sqlx::query(
                 "UPDATE looks SET due_ms = $1 + $2, owner = $5 WHERE due_ms <= $1 AND subject = $3 AND channel = $4",
             )
             .bind(unix_ms(now))
@@ -200,7 +200,7 @@ fn standing(posted: Option<&(String, String)>) -> &str {
     posted.map(|(_, ts)| ts.as_str()).unwrap_or_default()
 }
 
-type Read = fn(&AnyRow) -> Result<Waiting, StoreError>;
+type Read = fn(&AnyRow) -> Result<PendingItem, StoreError>;
 
 const MESSAGES: &str = "
     SELECT * FROM (
@@ -252,7 +252,7 @@ const POSTS: &str = "
 
 const LOOKS: &str = "SELECT subject, channel, thread_ts, since_ms, due_ms, looks FROM looks WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2";
 
-fn message(row: &AnyRow) -> Result<Waiting, StoreError> {
+fn message(row: &AnyRow) -> Result<PendingItem, StoreError> {
     let tries: i64 = row.try_get("tries")?;
     let to: Option<String> = row.try_get("posted_to")?;
     let ts: Option<String> = row.try_get("posted_ts")?;
@@ -262,46 +262,50 @@ fn message(row: &AnyRow) -> Result<Waiting, StoreError> {
         channel: row.try_get("channel")?,
         posted: to.zip(ts),
         tries: u32::try_from(tries).unwrap_or(u32::MAX),
-        called: Called::read(Some(row.try_get("called")?)),
+        called: CalledPeople::read(Some(row.try_get("called")?)),
         escalation: row.try_get("escalation")?,
         told: row.try_get("told")?,
         began: row.try_get::<Option<i64>, _>("began_ms")?.map(from_unix_ms),
     };
     let turn = match row.try_get::<i64, _>("turn")? {
-        0 => Turn::NewCritical,
-        1 => Turn::New,
-        2 => Turn::Favoured,
-        _ => Turn::Update,
+        0 => DeliveryPriority::NewCritical,
+        1 => DeliveryPriority::New,
+        2 => DeliveryPriority::Favoured,
+        _ => DeliveryPriority::Update,
     };
-    Ok(Waiting { turn, work: Work::Message(delivery), due_ms: row.try_get("due_ms")? })
+    Ok(PendingItem { turn, work: PendingWork::Message(delivery), due_ms: row.try_get("due_ms")? })
 }
 
-fn of_digest(row: &AnyRow) -> Result<Waiting, StoreError> {
+fn of_digest(row: &AnyRow) -> Result<PendingItem, StoreError> {
     let digest = digest(row)?;
     let (firing, critical): (i64, i64) = (row.try_get("firing")?, row.try_get("critical")?);
     let calls = row.try_get::<i64, _>("unmentioned")? > 0;
     let turn = match (&digest.posted, critical > 0, firing > 0) {
-        (None, true, _) => Turn::NewCritical,
-        (None, false, _) => Turn::New,
+        (None, true, _) => DeliveryPriority::NewCritical,
+        (None, false, _) => DeliveryPriority::New,
         // An edit has the digest's priority, unless it is the last one or an incident in it has called nobody yet.
         // Whether another owner must be called depends on the routes, which are not known here.
-        (Some(_), _, false) => Turn::Favoured,
-        (Some(_), _, true) if calls => Turn::Favoured,
-        (Some(_), _, true) => Turn::Digest,
+        (Some(_), _, false) => DeliveryPriority::Favoured,
+        (Some(_), _, true) if calls => DeliveryPriority::Favoured,
+        (Some(_), _, true) => DeliveryPriority::Digest,
     };
-    Ok(Waiting { turn, work: Work::Digest(digest), due_ms: row.try_get("due_ms")? })
+    Ok(PendingItem { turn, work: PendingWork::Digest(digest), due_ms: row.try_get("due_ms")? })
 }
 
-fn of_look(row: &AnyRow) -> Result<Waiting, StoreError> {
-    Ok(Waiting { turn: Turn::Look, work: Work::Look(look(row)?), due_ms: row.try_get("due_ms")? })
+fn of_look(row: &AnyRow) -> Result<PendingItem, StoreError> {
+    Ok(PendingItem {
+        turn: DeliveryPriority::Look,
+        work: PendingWork::Look(look(row)?),
+        due_ms: row.try_get("due_ms")?,
+    })
 }
 
-fn of_post(row: &AnyRow) -> Result<Waiting, StoreError> {
+fn of_post(row: &AnyRow) -> Result<PendingItem, StoreError> {
     let post = post(row)?;
     let turn = match post.kind {
         // A person is called, or waits for an answer.
-        PostKind::Mention | PostKind::Answer => Turn::NewCritical,
-        _ => Turn::Thread,
+        PostKind::Mention | PostKind::Answer => DeliveryPriority::NewCritical,
+        _ => DeliveryPriority::Thread,
     };
-    Ok(Waiting { turn, work: Work::Post(post), due_ms: row.try_get("due_ms")? })
+    Ok(PendingItem { turn, work: PendingWork::Post(post), due_ms: row.try_get("due_ms")? })
 }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use llm_diagnose::alert::Labels;
-use llm_diagnose::diagnose::{Baseline, Beside, Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose};
+use llm_diagnose::diagnose::{Baseline, Diagnosis, ExtraSources, Request, Scope, SymptomVerdict, Verdict, diagnose};
 use llm_diagnose::health::{Triage, places, triage};
 use llm_diagnose::playbook::{Library, select};
 use llm_diagnose::prom::Prometheus;
@@ -269,7 +269,7 @@ async fn ask(library: &Library, prometheus: &Prometheus, case: &Case, way: Way) 
             // Of a gateway with several models the alert's labels say which gateway is meant.
             let scope = if let [place] = places.as_slice() { place.scope(None) } else { request.scope.clone() };
             let request = Request { playbook: String::new(), since: None, scope, ..request };
-            match triage(library, (prometheus, &BTreeMap::new()), &request, Beside::default()).await {
+            match triage(library, (prometheus, &BTreeMap::new()), &request, ExtraSources::default()).await {
                 Triage::Found(diagnosis) => *diagnosis,
                 Triage::Quiet(_) => return None,
             }

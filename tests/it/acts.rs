@@ -15,10 +15,10 @@ use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::chatops::SilenceRequest;
 use llm_diagnose::check::verdict_test;
 use llm_diagnose::clock;
-use llm_diagnose::incident::Rules;
-use llm_diagnose::render::{Act, Note, Part, is_done};
-use llm_diagnose::slack::{Ack, Inbound, Place, What, Who};
-use llm_diagnose::store::{Incident, Sink, Storm, Wanted, Work};
+use llm_diagnose::incident::AdmissionRules;
+use llm_diagnose::render::{Act, MessagePart, Note, is_done};
+use llm_diagnose::slack::{Ack, RequestPlace, SlackAction, SlackActor, SlackRequest};
+use llm_diagnose::store::{AdmissionPlan, Incident, PendingWork, Sink, Storm};
 use llm_diagnose_lab::slack::State;
 use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
 use llm_diagnose_lab::stack::{Alertmanager, Prometheus};
@@ -50,18 +50,19 @@ async fn somebody_takes_over_once_and_the_message_has_news() {
 #[tokio::test]
 async fn a_digests_incidents_are_listed_worst_first_and_page_by_page() {
     let bench = Bench::start_at("http://pages.example", ON_CALL, &[], NOWHERE).await;
-    let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
+    let rules = AdmissionRules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
     let storm = Storm { incidents: 1, within: Duration::from_secs(300), queue: 1_000, topic: "late".to_owned() };
     for i in 0..21 {
         let severity = if i == 20 { "critical" } else { "warning" };
         let body = group(&format!("Odd{i}"), "firing", severity, &["a"]).to_string();
         let sinks = vec![(Sink::Slack, "C0LLMALERTS".to_owned())];
-        let wanted = Wanted { selection: None, sinks, grace: Duration::ZERO, storm: storm.clone() };
+        let wanted = AdmissionPlan { selection: None, sinks, grace: Duration::ZERO, storm: storm.clone() };
         let told = AlertGroup::from_webhook(body.as_bytes()).unwrap();
         bench.store.admit(&[(told, wanted)], clock::now(), &rules).await.unwrap();
     }
     let work = bench.desk.notifier.take(clock::now(), 60_000, 10).await.unwrap().work;
-    let digest = |work: &Work| if let Work::Digest(digest) = work { Some(digest.id.clone()) } else { None };
+    let digest =
+        |work: &PendingWork| if let PendingWork::Digest(digest) = work { Some(digest.id.clone()) } else { None };
     let id = work.iter().find_map(digest).unwrap();
     bench.press("U0ANN", "digest", &id).await;
     let first = bench.last();
@@ -103,7 +104,7 @@ async fn a_step_is_done_once_and_by_those_who_may() {
     assert_eq!(bench.audit().await, ["done U0BEN refused", "done U0ANN done"]);
     let incident = bench.store.incident(&id).await.unwrap().unwrap();
     assert!(bench.desk.notifier.message(&incident).parts.iter().any(|part| {
-        matches!(part, Part::Beside(line, button) if line.text().starts_with("1. ✓ ") && button.action == "verify:0")
+        matches!(part, MessagePart::Beside(line, button) if line.text().starts_with("1. ✓ ") && button.action == "verify:0")
     }));
 }
 
@@ -192,7 +193,7 @@ async fn buttons_that_are_wrong_are_answered_and_do_nothing() {
     for (form, about) in
         [("wrong", "no json"), ("self-destruct", "{\"incident\":\"x\"}"), ("wrong", "{\"incident\":\"x\"}")]
     {
-        let what = What::Submit { form: form.into(), about: about.into(), values: [].into() };
+        let what = SlackAction::Submit { form: form.into(), about: about.into(), values: [].into() };
         assert!(matches!(bench.receive("U0ANN", what).await, Ack::View(_)), "{form} {about}");
     }
     let incident = bench.store.incident(&over).await.unwrap().unwrap();
@@ -210,10 +211,10 @@ async fn who_asks_too_often_is_told_once_and_the_same_press_counts_once() {
     }
     let told = bench.said().iter().filter(|text| text.contains("That was a lot")).count();
     assert_eq!((told, bench.audit().await.len()), (1, 3), "{:?}", bench.said());
-    let who = Who { user: "U0BEN".into(), team: "T0LAB".into(), is_bot: false };
-    let place = Place { channel: bench::CHANNEL.into(), ..Place::default() };
-    let what = What::Press { action: "acknowledge".into(), value: id };
-    let press = Inbound { id: "trigger-1".into(), who, place, what };
+    let who = SlackActor { user: "U0BEN".into(), team: "T0LAB".into(), is_bot: false };
+    let place = RequestPlace { channel: bench::CHANNEL.into(), ..RequestPlace::default() };
+    let what = SlackAction::Press { action: "acknowledge".into(), value: id };
+    let press = SlackRequest { id: "trigger-1".into(), who, place, what };
     bench.desk.receive(press.clone()).await;
     bench.desk.receive(press).await;
     bench.settled().await;
@@ -263,10 +264,10 @@ async fn a_silence_from_slack_silences_those_alerts_alone_and_ends_when_told() {
     let notes = bench.store.notes(&id).await.unwrap();
     assert!(notes[0].act == Act::Silence && notes[0].detail.contains("until "), "{notes:?}");
 
-    let who = Who { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
-    let place = Place { channel: bench::CHANNEL.into(), ..Place::default() };
-    let what = What::Command { text: "silence list".into() };
-    let command = Inbound { id: String::new(), who, place, what };
+    let who = SlackActor { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
+    let place = RequestPlace { channel: bench::CHANNEL.into(), ..RequestPlace::default() };
+    let what = SlackAction::Command { text: "silence list".into() };
+    let command = SlackRequest { id: String::new(), who, place, what };
     bench.desk.silence(&command, SilenceRequest::List).await;
     assert!(bench.last().contains("1 silence") && bench.last().contains("U0ANN in Slack"), "{}", bench.last());
     let silence = silence["id"].as_str().unwrap();
@@ -286,10 +287,10 @@ async fn a_silence_from_slack_silences_those_alerts_alone_and_ends_when_told() {
 async fn a_command_silences_no_whole_pool_that_nobody_chose() {
     let alertmanager = Alertmanager::builder().start().await.unwrap();
     let bench = Bench::start(ON_CALL, &[&alertmanager.url], NOWHERE).await;
-    let who = Who { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
-    let place = Place { channel: bench::CHANNEL.into(), ..Place::default() };
-    let what = What::Command { text: "silence".into() };
-    let command = Inbound { id: String::new(), who, place, what };
+    let who = SlackActor { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
+    let place = RequestPlace { channel: bench::CHANNEL.into(), ..RequestPlace::default() };
+    let what = SlackAction::Command { text: "silence".into() };
+    let command = SlackRequest { id: String::new(), who, place, what };
     let incident = bench.admit(&named(9)).await;
     let request = SilenceRequest::Create { incident, duration: Duration::from_secs(3_600) };
     bench.desk.silence(&command, request).await;
@@ -315,10 +316,10 @@ async fn until(silenced: &impl AsyncFn() -> Vec<String>, n: usize) -> Vec<String
 
 /// What `silence list` answers.
 async fn listed(bench: &Bench) -> String {
-    let who = Who { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
-    let place = Place { channel: bench::CHANNEL.into(), ..Place::default() };
-    let what = What::Command { text: "silence list".into() };
-    bench.desk.silence(&Inbound { id: String::new(), who, place, what }, SilenceRequest::List).await;
+    let who = SlackActor { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
+    let place = RequestPlace { channel: bench::CHANNEL.into(), ..RequestPlace::default() };
+    let what = SlackAction::Command { text: "silence list".into() };
+    bench.desk.silence(&SlackRequest { id: String::new(), who, place, what }, SilenceRequest::List).await;
     bench.last()
 }
 

@@ -5,13 +5,14 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use llm_diagnose::alert::{AlertGroup, AlertStatus, PayloadError};
 use llm_diagnose::diagnose::Diagnosis;
-use llm_diagnose::incident::{Acknowledged, AdmitReason, Impact, Known, Rules, State, admit};
-use llm_diagnose::store::{Admitted, Incident, Sink, Store, Storm, Wanted, Work};
+use llm_diagnose::incident::{Acknowledged, AdmissionRules, AdmitReason, Impact, IncidentState, KnownIncident, admit};
+use llm_diagnose::store::{AdmissionPlan, Admitted, Incident, PendingWork, Sink, Store, Storm};
 use tempfile::TempDir;
 
 use crate::harness::fixture;
 
-const RULES: Rules = Rules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
+const RULES: AdmissionRules =
+    AdmissionRules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
 
 /// Nothing goes into a digest.
 pub(crate) const CALM: Storm = Storm { incidents: 0, within: Duration::ZERO, queue: u32::MAX, topic: String::new() };
@@ -26,10 +27,10 @@ fn after(seconds: i64) -> Timestamp {
 }
 
 /// What is known once an incident was opened by this group.
-fn known(group: &AlertGroup, notified: i64) -> Known {
-    Known {
+fn known(group: &AlertGroup, notified: i64) -> KnownIncident {
+    KnownIncident {
         id: "1".to_owned(),
-        state: State::Open,
+        state: IncidentState::Open,
         notified_at: after(notified),
         resolved_at: None,
         left_out: 0,
@@ -59,7 +60,7 @@ impl Kept {
     }
 
     async fn admit(&self, group: AlertGroup, seconds: i64) -> Admitted {
-        let wanted = Wanted { selection: None, sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
+        let wanted = AdmissionPlan { selection: None, sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
         self.store.admit(&[(group, wanted)], after(seconds), &RULES).await.unwrap().remove(0).unwrap()
     }
 
@@ -112,7 +113,7 @@ fn a_truncated_group_is_over_when_alertmanager_says_that_all_alerts_are() {
     over.notification_reason = Some("all alerts resolved".to_owned());
     let before = known(&group("0.33/trunc_resolved_lie_1"), 0);
     let admission = admit(Some(&before), &over, after(30), &RULES);
-    assert_eq!((admission.reason, admission.state), (AdmitReason::Resolved, State::Resolved));
+    assert_eq!((admission.reason, admission.state), (AdmitReason::Resolved, IncidentState::Resolved));
     // The one that fired before and is not listed now has ended too.
     assert_eq!(admission.gone.len(), 1);
 }
@@ -343,7 +344,8 @@ async fn a_playbook_stands_against_alerts_that_none_knows_and_replaces_a_screeni
     for (first, then) in [(known(), screened()), (screened(), known())] {
         let kept = Kept::new().await;
         let admit = async |selection, name, seconds| {
-            let wanted = Wanted { selection: Some(selection), sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
+            let wanted =
+                AdmissionPlan { selection: Some(selection), sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
             kept.store.admit(&[(group(name), wanted)], after(seconds), &RULES).await.unwrap().remove(0).unwrap()
         };
         admit(first.clone(), "0.25/grouped_03_firing", 0).await;
@@ -378,7 +380,7 @@ async fn a_diagnosis_without_its_times_hastens_only_what_can_be_edited_and_gives
     let diagnosis: Diagnosis = serde_json::from_str(&fixture("diagnoses/longer-prompts.high-ttft.json")).unwrap();
     let sinks = vec![(Sink::Slack, "#a".to_owned()), (Sink::Console, String::new()), (Sink::Pager, "p".to_owned())];
     let selection = Some(("high-ttft".to_owned(), "its name".to_owned()));
-    let wanted = Wanted { selection, sinks, grace: Duration::from_millis(500), storm: CALM };
+    let wanted = AdmissionPlan { selection, sinks, grace: Duration::from_millis(500), storm: CALM };
     let group = group("0.33/grouped_01_firing");
     let admitted = kept.store.admit(&[(group.clone(), wanted)], after(0), &RULES).await.unwrap().remove(0).unwrap();
     let incident = kept.incident(&admitted).await;
@@ -386,7 +388,7 @@ async fn a_diagnosis_without_its_times_hastens_only_what_can_be_edited_and_gives
     assert!(kept.store.show_diagnosis(&incident, &diagnosis, after(0)).await.unwrap());
     let waiting = kept.store.waiting(after(0), 10).await.unwrap();
     assert!(
-        matches!(&waiting[..], [one] if matches!(&one.work, Work::Message(m) if m.sink == Sink::Slack)),
+        matches!(&waiting[..], [one] if matches!(&one.work, PendingWork::Message(m) if m.sink == Sink::Slack)),
         "{waiting:?}"
     );
     assert_eq!(kept.store.waiting(after(1), 10).await.unwrap().len(), 3, "the others only wait for the times");

@@ -15,18 +15,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::bundle::{
-    self, BundleError, Config, Configured, Draft, Links, Name, NoBundle, Options, Parts, Progress, Reach, Shelf,
-    Subject, Workshop, make,
+    self, BundleDirectory, BundleError, BundleProgress, BundleService, BundleServiceParts, Config, Configured, Draft,
+    Links, Name, NoBundle, Options, SourceRegistry, Subject, make,
 };
 use llm_diagnose::clock;
 use llm_diagnose::diagnose::LogSources;
-use llm_diagnose::exporter::Reader;
-use llm_diagnose::incident::Rules;
+use llm_diagnose::exporter::ExporterReader;
+use llm_diagnose::incident::AdmissionRules;
 use llm_diagnose::notify::{self, Notifier};
 use llm_diagnose::redact::Redacted;
-use llm_diagnose::render::{self, Place, Words};
-use llm_diagnose::report::{self, Part, Report, Seen, Stage};
-use llm_diagnose::store::{Store, Wanted};
+use llm_diagnose::render::{self, BundleLocation, Phrases};
+use llm_diagnose::report::{self, Report, ReportPart, SourceFindings, Stage};
+use llm_diagnose::store::{AdmissionPlan, Store};
 use llm_diagnose::{diagnose, exporter, slack};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -37,18 +37,18 @@ use crate::harness::{client, library};
 use crate::running::{group, tls};
 
 /// A workshop whose bundles stand in `dir`, for a desk that a test puts together.
-pub(crate) fn workshop(dir: &Path, notifier: &Arc<Notifier>) -> Arc<Workshop> {
+pub(crate) fn workshop(dir: &Path, notifier: &Arc<Notifier>) -> Arc<BundleService> {
     workshop_with(dir, notifier, Config::default())
 }
 
-fn workshop_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> Arc<Workshop> {
+fn workshop_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> Arc<BundleService> {
     // Whatever machine this runs on.
     let config = Config { min_free_bytes: config.min_free_bytes.min(1 << 62), ..config };
-    Arc::new(Workshop::new(Parts {
+    Arc::new(BundleService::new(BundleServiceParts {
         store: notifier.store.clone(),
         notifier: Arc::clone(notifier),
         reach: reach(notifier),
-        shelf: Shelf::open(&config, dir).unwrap(),
+        shelf: BundleDirectory::open(&config, dir).unwrap(),
         config,
         links: Links::new(&[7; 32], "", Duration::from_secs(60)).unwrap(),
         tasks: TaskTracker::new(),
@@ -56,14 +56,21 @@ fn workshop_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> Arc<Wo
     }))
 }
 
-fn reach(notifier: &Notifier) -> Reach {
+fn reach(notifier: &Notifier) -> SourceRegistry {
     let configured = Configured {
         exporters: &exporter::Config { learn: false, ..exporter::Config::default() },
         diagnosing: &diagnose::Config::default(),
     };
     let (library, words) = (Arc::clone(&notifier.library), Arc::clone(&notifier.words));
     let logs = LogSources::default();
-    Reach::new(library, words, notifier.prometheus.clone(), Reader::new(&[]).unwrap(), logs, configured)
+    SourceRegistry::new(
+        library,
+        words,
+        notifier.prometheus.clone(),
+        ExporterReader::new(&[]).unwrap(),
+        logs,
+        configured,
+    )
 }
 
 /// The `summary.json` of a bundle; fails for what is no whole zip.
@@ -94,11 +101,11 @@ impl Kept {
         let state = tempfile::tempdir().unwrap();
         let store = Store::open(&state.path().join("llm-diagnose.db")).await.unwrap();
         let incident = incident(&store, "LLMHighTTFT").await;
-        let notifier = Arc::new(Notifier::new(notify::Parts {
+        let notifier = Arc::new(Notifier::new(notify::NotifierParts {
             store: store.clone(),
             slack: None,
             config: slack::Config::default(),
-            words: Arc::new(Words::english()),
+            words: Arc::new(Phrases::english()),
             metrics: Arc::default(),
             public_url: String::new(),
             dashboard_url: String::new(),
@@ -127,13 +134,13 @@ impl Kept {
 
 async fn incident(store: &Store, name: &str) -> String {
     let body = serde_json::to_vec(&group(name, "firing", "warning", &["a", "b"])).unwrap();
-    let wanted = Wanted {
+    let wanted = AdmissionPlan {
         selection: Some(("high-ttft".into(), "its name".into())),
         sinks: Vec::new(),
         grace: Duration::ZERO,
         storm: crate::admission::CALM,
     };
-    let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
+    let rules = AdmissionRules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
     let groups = [(AlertGroup::from_webhook(&body).unwrap(), wanted)];
     store.admit(&groups, clock::now(), &rules).await.unwrap().remove(0).unwrap().incident
 }
@@ -216,7 +223,7 @@ async fn a_full_disk_is_said_with_what_is_free_and_what_to_do_and_keeps_no_file(
 async fn write(kept: &Kept, draft: &Draft, file_bytes: u64) -> String {
     let options = Options { file_bytes, ..Options::of(&Config::default()) };
     let sources = reach(&kept.notifier).sources(&[], Vec::new(), Vec::new());
-    let made = make(&sources, &kept.subject().await, &options, draft.part(), &Progress::default()).await;
+    let made = make(&sources, &kept.subject().await, &options, draft.part(), &BundleProgress::default()).await;
     draft.explain(made.unwrap_err()).to_string()
 }
 
@@ -225,7 +232,7 @@ fn old_bundles_go_first_and_what_a_crash_left_is_removed() {
     let state = tempfile::tempdir().unwrap();
     let dir = state.path().join("bundles");
     let config = Config { keep: Duration::from_secs(3_600), keep_bytes: 250, min_free_bytes: 0, ..Config::default() };
-    let shelf = Shelf::open(&config, state.path()).unwrap();
+    let shelf = BundleDirectory::open(&config, state.path()).unwrap();
     let now: Timestamp = "2026-11-20T12:00:00Z".parse().unwrap();
     let put = |of: &str, ago: u64, bytes: usize| {
         let name = Name { of: of.to_owned(), at: clock::before(now, Duration::from_secs(ago)) };
@@ -242,7 +249,7 @@ fn old_bundles_go_first_and_what_a_crash_left_is_removed() {
     // Another start finds one that is being written, and one that nobody writes any more.
     let left = dir.join("llm-diagnose-F-20261120T110000Z.zip.part");
     std::fs::write(&left, "half").unwrap();
-    Shelf::open(&config, state.path()).unwrap();
+    BundleDirectory::open(&config, state.path()).unwrap();
     assert!(!left.exists() && draft.part().exists());
     std::fs::write(draft.part(), "whole").unwrap();
     let path = draft.keep(true).unwrap();
@@ -256,8 +263,8 @@ fn old_bundles_go_first_and_what_a_crash_left_is_removed() {
     assert_eq!(own.len(), 32);
 }
 
-fn part(name: &str, stage: Stage, note: &str) -> Part {
-    Part { name: name.to_owned(), stage, note: note.to_owned(), bytes: 0, took_seconds: 0.0 }
+fn part(name: &str, stage: Stage, note: &str) -> ReportPart {
+    ReportPart { name: name.to_owned(), stage, note: note.to_owned(), bytes: 0, took_seconds: 0.0 }
 }
 
 #[tokio::test]
@@ -270,7 +277,7 @@ async fn who_waits_sees_which_parts_are_over_and_in_the_end_what_is_missing_and_
         part("kubernetes", Stage::Skipped, "not configured"),
     ];
     let shown = |message: &render::Message| anstream::adapter::strip_str(&render::terminal(message)).to_string();
-    let english = Words::english();
+    let english = Phrases::english();
     let told = shown(&render::bundle_progress(&parts, &english));
     for expected in ["4 of 5 parts over", "done metrics", "running series", "failed logs", "skipped kubernetes"] {
         assert!(told.contains(expected), "{expected}: {told}");
@@ -283,9 +290,9 @@ async fn who_waits_sees_which_parts_are_over_and_in_the_end_what_is_missing_and_
         complete: false,
         parts,
         redacted: vec![redacted("logs/a.log", "hf-token", 2), redacted("incident.json", "hf-token", 1)],
-        ..report::build(subject.about(), Seen::default(), clock::now())
+        ..report::build(subject.about(), SourceFindings::default(), clock::now())
     };
-    let place = || Place::File("a.zip".to_owned());
+    let place = || BundleLocation::File("a.zip".to_owned());
     let told = shown(&render::bundle_message(&report, 3 << 20, "4XQ7", place(), None, &english));
     for expected in [
         "The bundle of 4XQ7 is made, but not complete: 3 MiB",

@@ -4,7 +4,9 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-use llm_diagnose::capacity::{Cache, Deployment, Gpu, KvDtype, Model, Report, SCHEMA, parse_bytes, parse_tokens, plan};
+use llm_diagnose::capacity::{
+    Cache, CapacityReport, GpuModel, KvDtype, ModelSpec, PlannedDeployment, SCHEMA, parse_bytes, parse_tokens, plan,
+};
 use serde_json::{Value, json};
 
 use crate::harness::{fixture, shared, slot};
@@ -12,12 +14,12 @@ use crate::running::BINARY;
 
 const GIB: f64 = 1_073_741_824.0;
 
-fn model(name: &str) -> Model {
-    Model::parse(&fixture(&format!("models/{name}.json"))).unwrap_or_else(|error| panic!("{name}: {error}"))
+fn model(name: &str) -> ModelSpec {
+    ModelSpec::parse(&fixture(&format!("models/{name}.json"))).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn on(gpu: &str, tensor: u64) -> Deployment {
-    Deployment {
+fn on(gpu: &str, tensor: u64) -> PlannedDeployment {
+    PlannedDeployment {
         gpu: Some(gpu.parse().unwrap()),
         utilization: 0.9,
         tensor,
@@ -138,7 +140,7 @@ fn sliding_windows_stop_growing_and_share_the_pool_in_groups() {
 #[test]
 fn a_whole_deployment_comes_close_to_published_logs() {
     // Before 0.21 CUDA graphs stood outside the utilization.
-    let before = |gpu: &str| Deployment { eager: true, ..on(gpu, 1) };
+    let before = |gpu: &str| PlannedDeployment { eager: true, ..on(gpu, 1) };
     let held = plan(&model("llama-3.1-8b"), &before("A100-40")).unwrap().fit.unwrap().kv_pool_tokens as f64;
     assert!(close(held, 163_168.0, 0.02), "A100-SXM4-40GB: {held}");
     let weights = model("llama-3.1-8b");
@@ -152,7 +154,7 @@ fn a_model_that_does_not_fit_names_the_smallest_size_that_does() {
     let fit = report.fit.unwrap();
     assert_eq!((fit.fits, fit.longest_request_tokens, fit.smallest_tensor_parallel), (false, 0, Some(4)));
     assert!(report.warnings.iter().any(|w| w.contains("the smallest tensor-parallel size that does is 4")));
-    let two = Deployment { longest: Some(4_096), ..on("H200", 2) };
+    let two = PlannedDeployment { longest: Some(4_096), ..on("H200", 2) };
     let fit = plan(&model("llama-3.1-70b"), &two).unwrap().fit.unwrap();
     assert!(fit.fits && fit.smallest_tensor_parallel == Some(2));
     let report = plan(&model("deepseek-v3"), &on("T4", 1)).unwrap();
@@ -166,7 +168,7 @@ fn a_too_long_request_is_told_with_the_length_that_fits() {
     let fit = report.fit.unwrap();
     let longest = fit.longest_request_tokens;
     assert!(!fit.fits && longest > 1_000 && longest < 131_072);
-    let shorter = |longest| plan(&model("llama-3.1-8b"), &Deployment { longest: Some(longest), ..on("L4", 1) });
+    let shorter = |longest| plan(&model("llama-3.1-8b"), &PlannedDeployment { longest: Some(longest), ..on("L4", 1) });
     assert!(shorter(longest).unwrap().fit.unwrap().fits);
     assert!(!shorter(longest + 1).unwrap().fit.unwrap().fits);
 }
@@ -210,23 +212,23 @@ fn configurations_that_cannot_be_right_are_refused_with_the_reason() {
         (with(json!({"num_local_experts": 16_000, "hidden_size": 1 << 20, "intermediate_size": 1 << 20})), "10^15"),
     ];
     for (text, expected) in cases {
-        let error = Model::parse(&text).unwrap_err().to_string();
+        let error = ModelSpec::parse(&text).unwrap_err().to_string();
         assert!(error.contains(expected), "{error:?} lacks {expected:?}");
     }
     // The largest numbers that are believed, all at once: refused as a whole, not wrapped around.
     let most = json!({"num_hidden_layers": 2_000, "hidden_size": 1 << 20, "intermediate_size": 1 << 20, "vocab_size": 1 << 24,
         "num_attention_heads": 4_096, "num_key_value_heads": 4_096, "head_dim": 1 << 14, "num_local_experts": 1 << 14,
         "n_shared_experts": 256});
-    assert!(Model::parse(&with(most)).unwrap_err().to_string().contains("10^15"));
-    let unknown = Model::parse(&with(json!({"quantization_config": {"quant_method": "quip"}}))).unwrap();
+    assert!(ModelSpec::parse(&with(most)).unwrap_err().to_string().contains("10^15"));
+    let unknown = ModelSpec::parse(&with(json!({"quantization_config": {"quant_method": "quip"}}))).unwrap();
     let error = plan(&unknown, &on("H100", 1)).unwrap_err().to_string();
     assert!(error.contains("--precision") && error.contains("--weights"), "{error}");
-    let bare = plan(&unknown, &Deployment { gpu: None, ..on("H100", 1) }).unwrap();
+    let bare = plan(&unknown, &PlannedDeployment { gpu: None, ..on("H100", 1) }).unwrap();
     assert!(
         bare.weights.is_none() && bare.kv.is_some() && bare.warnings.len() == 1,
         "the KV cache is known all the same"
     );
-    let given = Deployment { weights_bytes: Some(5 << 30), ..on("H100", 1) };
+    let given = PlannedDeployment { weights_bytes: Some(5 << 30), ..on("H100", 1) };
     assert!(plan(&unknown, &given).unwrap().fit.unwrap().fits);
     let error = plan(&model("qwen2.5-7b"), &on("H100", 3)).unwrap_err().to_string();
     assert_eq!(error, "28 attention heads cannot be divided among `--tp 3`");
@@ -243,7 +245,7 @@ fn quantized_checkpoints_take_what_their_bits_say() {
     let llama = |quantization: Value| {
         let mut config: Value = serde_json::from_str(&fixture("models/llama-3.1-8b.json")).unwrap();
         config["quantization_config"] = quantization;
-        let model = Model::parse(&config.to_string()).unwrap();
+        let model = ModelSpec::parse(&config.to_string()).unwrap();
         let bytes = model.precision.as_ref().unwrap().bytes(&model.parts.unwrap(), model.dtype);
         (bytes as f64 / GIB, model.kv_dtype)
     };
@@ -259,10 +261,10 @@ fn quantized_checkpoints_take_what_their_bits_say() {
 #[test]
 fn sizes_and_gpu_names_are_read_as_people_write_them() {
     for (text, gib) in [("80GiB", 80.0), ("24GB", 24e9 / GIB), ("h100", 79.1), ("a100-40gb", 39.4), ("4090", 23.5)] {
-        assert!(close(text.parse::<Gpu>().unwrap().bytes as f64 / GIB, gib, 0.001), "{text}");
+        assert!(close(text.parse::<GpuModel>().unwrap().bytes as f64 / GIB, gib, 0.001), "{text}");
     }
-    assert!("H10O".parse::<Gpu>().unwrap_err().contains("did you mean `H100`?"));
-    assert!("80".parse::<Gpu>().unwrap_err().contains("such as 80GiB"));
+    assert!("H10O".parse::<GpuModel>().unwrap_err().contains("did you mean `H100`?"));
+    assert!("80".parse::<GpuModel>().unwrap_err().contains("such as 80GiB"));
     assert_eq!((parse_tokens("8K"), parse_tokens("8k"), parse_bytes("1GiB")), (Ok(8_192), Ok(8_000), Ok(1 << 30)));
     for wrong in ["0", "-1", "1.5", "many", "9999999999999"] {
         assert!(parse_tokens(wrong).is_err(), "{wrong}");
@@ -318,7 +320,7 @@ fn the_running_pool_is_told_beside_what_was_computed() {
     let at = (slot(0) + 60).to_string();
     let live = ["--label", "namespace=healthy", "--prometheus", &shared().url, "--at", &at, "--window", "61s"];
     let alone = run(&[&live[..], &["--output", "json"]].concat(), "");
-    let report: Report = serde_json::from_slice(&alone.stdout).unwrap();
+    let report: CapacityReport = serde_json::from_slice(&alone.stdout).unwrap();
     assert_eq!((report.schema.as_str(), report.fit.is_none(), alone.status.code()), (SCHEMA, true, Some(0)));
     let live_alone = report.live.unwrap();
     assert_eq!((live_alone.kv_capacity_tokens, live_alone.replicas), (Some(32_768.0), 1));

@@ -6,7 +6,7 @@ mod fleets;
 use std::time::{Duration, Instant};
 
 use llm_diagnose::diagnose::{
-    Baseline, Beside, Diagnosis, Request, Scope, SymptomVerdict, Verdict, begin, diagnose, impact,
+    Baseline, Diagnosis, ExtraSources, Request, Scope, SymptomVerdict, Verdict, begin, diagnose, impact,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -324,7 +324,7 @@ fn what_is_said_before_the_onsets_are_known_is_not_taken_back() {
     for (name, entry) in cases {
         let (prometheus, request) = (shared(), asked(name, entry));
         let (so_far, whole) = run(async {
-            let begun = begin(library(), prometheus, &request, Beside::default()).await;
+            let begun = begin(library(), prometheus, &request, ExtraSources::default()).await;
             (begun.so_far(), begun.finish().await)
         });
         let Some(so_far) = so_far else { continue };

@@ -5,16 +5,17 @@ use std::time::{Duration, Instant};
 use jiff::SignedDuration;
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::clock;
-use llm_diagnose::incident::{AdmitReason, Rules};
-use llm_diagnose::store::{Held, Longest, Sink, Store, Wanted, Work};
+use llm_diagnose::incident::{AdmissionRules, AdmitReason};
+use llm_diagnose::store::{AdmissionPlan, LongestWaits, PendingWork, PostponeReason, Sink, Store};
 
 use crate::admission::CALM;
 use crate::running::{CHANNEL, group};
 use crate::stores::{Both, LEASE_MS};
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
-const RULES: Rules = Rules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
-const LONGEST: Longest = Longest {
+const RULES: AdmissionRules =
+    AdmissionRules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
+const LONGEST: LongestWaits = LongestWaits {
     diagnosis: Duration::from_secs(180),
     delivery: Duration::from_secs(120),
     followup: Duration::from_secs(960),
@@ -23,7 +24,7 @@ const LONGEST: Longest = Longest {
 
 async fn admit(store: &Store, name: &str, status: &str) -> (String, AdmitReason) {
     let body = serde_json::to_vec(&group(name, status, "critical", &["a"])).unwrap();
-    let wanted = Wanted {
+    let wanted = AdmissionPlan {
         selection: Some(("high-ttft".to_owned(), "its name".to_owned())),
         sinks: vec![(Sink::Slack, CHANNEL.to_owned())],
         grace: Duration::ZERO,
@@ -84,9 +85,9 @@ async fn a_clock_that_is_set_back_delays_nothing() {
     admit(&store, "A", "firing").await;
     let waiting = store.waiting(store.now(), 9).await.unwrap();
     assert!(store.take(&waiting[0], store.now(), LEASE_MS).await.unwrap());
-    let Work::Message(delivery) = &waiting[0].work else { panic!("{waiting:?}") };
+    let PendingWork::Message(delivery) = &waiting[0].work else { panic!("{waiting:?}") };
     let soon = store.now() + SignedDuration::from_secs(30);
-    store.postpone(delivery, soon, Held::Failed, "Slack was busy").await.unwrap();
+    store.postpone(delivery, soon, PostponeReason::Failed, "Slack was busy").await.unwrap();
     set(&store, -HOUR).await;
     assert_eq!((due_in(&store, 0).await, due_in(&store, 31).await), (0, 1));
     assert_eq!(store.take_diagnoses(store.now(), LEASE_MS, 9).await.unwrap().len(), 1);
@@ -117,10 +118,10 @@ async fn what_an_earlier_start_planned_by_a_wrong_clock_is_due_now() {
             sqlx::query(table).bind(far).execute(&database).await.unwrap();
         }
         assert_eq!(due_in(store, 3_600).await, 0);
-        assert_eq!(store.hasten_late(&LONGEST, store.now()).await.unwrap(), 2);
+        assert_eq!(store.reschedule_far_future(&LONGEST, store.now()).await.unwrap(), 2);
         assert_eq!(due_in(store, 0).await, 1);
         assert_eq!(store.take_diagnoses(store.now(), LEASE_MS, 9).await.unwrap().len(), 1);
-        assert_eq!(store.hasten_late(&LONGEST, store.now()).await.unwrap(), 0, "a lease is no mistake");
+        assert_eq!(store.reschedule_far_future(&LONGEST, store.now()).await.unwrap(), 0, "a lease is no mistake");
     }
 }
 

@@ -9,15 +9,15 @@ use axum::extract::State;
 use axum::routing::post;
 use jiff::Timestamp;
 use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::chatops::{Desk, People, Recent};
+use llm_diagnose::chatops::{Desk, People, RequestDedup};
 use llm_diagnose::diagnose::Request;
-use llm_diagnose::exporter::{self, Reader};
-use llm_diagnose::incident::Rules;
-use llm_diagnose::notify::{Notifier, Parts};
+use llm_diagnose::exporter::{self, ExporterReader};
+use llm_diagnose::incident::AdmissionRules;
+use llm_diagnose::notify::{Notifier, NotifierParts};
 use llm_diagnose::prom::Prometheus;
-use llm_diagnose::render::{Line, Words};
-use llm_diagnose::slack::{self, Ack, Choice, Destination, Inbound, Place, Slack, What, Who};
-use llm_diagnose::store::{Sink, Store, Wanted};
+use llm_diagnose::render::{Line, Phrases};
+use llm_diagnose::slack::{self, Ack, Choice, Destination, RequestPlace, Slack, SlackAction, SlackActor, SlackRequest};
+use llm_diagnose::store::{AdmissionPlan, Sink, Store};
 use llm_diagnose::telemetry::Metrics;
 use llm_diagnose::{clock, diagnose};
 use llm_diagnose_lab::slack::{Channel, FakeSlack, Message, Options, blocks};
@@ -58,9 +58,9 @@ impl Office {
         let metrics = Arc::new(Metrics::default());
         let config =
             slack::Config { channel: CHANNEL.to_owned(), commands_per_minute: [1_000; 3], ..slack::Config::default() };
-        let words = Arc::new(Words::english());
+        let words = Arc::new(Phrases::english());
         let prometheus = vec![(prometheus, BTreeMap::new())];
-        let notifier = Arc::new(Notifier::new(Parts {
+        let notifier = Arc::new(Notifier::new(NotifierParts {
             store: store.clone(),
             slack: Some(client.clone()),
             config: config.clone(),
@@ -79,7 +79,7 @@ impl Office {
             library: Arc::new(library().clone()),
             store,
             prometheus,
-            reader: Reader::new(&exporters.allow).unwrap(),
+            reader: ExporterReader::new(&exporters.allow).unwrap(),
             exporters,
             logs: Default::default(),
             diagnosing: diagnose::Config { deadline: Duration::from_secs(20), ..diagnose::Config::default() },
@@ -94,7 +94,7 @@ impl Office {
             deliveries: Arc::default(),
             workshop: crate::bundles::workshop(state.path(), &notifier),
             tasks: TaskTracker::new(),
-            seen: Recent::default(),
+            seen: RequestDedup::default(),
             examination: Default::default(),
         });
         let (arrived, responses) = mpsc::unbounded_channel();
@@ -108,16 +108,19 @@ impl Office {
         Self { desk, slack: fake, response_url, responses, _state: state }
     }
 
-    async fn receive(&self, place: Place, what: What) -> Ack {
-        let who = Who { user: "U0ANN".to_owned(), team: "T0LAB".to_owned(), is_bot: false };
-        self.desk.receive(Inbound { id: String::new(), who, place, what }).await
+    async fn receive(&self, place: RequestPlace, what: SlackAction) -> Ack {
+        let who = SlackActor { user: "U0ANN".to_owned(), team: "T0LAB".to_owned(), is_bot: false };
+        self.desk.receive(SlackRequest { id: String::new(), who, place, what }).await
     }
 
     /// The answers to a slash command, the last one last; each is a message that Slack takes.
     async fn command(&mut self, text: &str) -> Vec<Value> {
-        let place =
-            Place { channel: ALERTS.to_owned(), response_url: Some(self.response_url.clone()), ..Place::default() };
-        let what = What::Command { text: text.to_owned() };
+        let place = RequestPlace {
+            channel: ALERTS.to_owned(),
+            response_url: Some(self.response_url.clone()),
+            ..RequestPlace::default()
+        };
+        let what = SlackAction::Command { text: text.to_owned() };
         assert_eq!(self.receive(place, what).await, Ack::Received);
         self.finish().await;
         let mut answers = Vec::new();
@@ -136,9 +139,9 @@ impl Office {
     }
 
     /// What stands in a channel after a mention or a direct message.
-    async fn mention(&self, place: Place, text: &str) -> Vec<Message> {
+    async fn mention(&self, place: RequestPlace, text: &str) -> Vec<Message> {
         let channel = place.channel.clone();
-        self.receive(place, What::Mention { text: text.to_owned() }).await;
+        self.receive(place, SlackAction::Mention { text: text.to_owned() }).await;
         self.finish().await;
         assert_eq!(self.slack.violations(), []);
         let messages = self.slack.messages(&channel);
@@ -255,16 +258,19 @@ fn a_name_that_fits_several_or_nothing_gets_a_list_of_what_is_there() {
         assert!(said.contains("llm-dev/qwen"), "{said}");
         let said = office.said("capacity chat-7c").await;
         assert!(said.contains("Capacity of llm/chat-7c"), "{said}");
-        let suggest = |typed: &str| What::Suggest { action: "target".to_owned(), typed: typed.to_owned() };
+        let suggest = |typed: &str| SlackAction::Suggest { action: "target".to_owned(), typed: typed.to_owned() };
         let values = |ack: Ack| match ack {
             Ack::Options(choices) => choices.into_iter().map(|Choice { value, .. }| value).collect::<Vec<_>>(),
             other => panic!("{other:?}"),
         };
-        assert_eq!(values(office.receive(Place::default(), suggest("")).await).len(), 5);
-        assert_eq!(values(office.receive(Place::default(), suggest("dev")).await), ["llm-dev/chat", "llm-dev/qwen"]);
+        assert_eq!(values(office.receive(RequestPlace::default(), suggest("")).await).len(), 5);
+        assert_eq!(
+            values(office.receive(RequestPlace::default(), suggest("dev")).await),
+            ["llm-dev/chat", "llm-dev/qwen"]
+        );
         let action = "playbook".to_owned();
-        let playbooks = What::Suggest { action, typed: "TTFT".to_owned() };
-        assert_eq!(values(office.receive(Place::default(), playbooks).await), ["high-ttft"]);
+        let playbooks = SlackAction::Suggest { action, typed: "TTFT".to_owned() };
+        assert_eq!(values(office.receive(RequestPlace::default(), playbooks).await), ["high-ttft"]);
         form(&mut office).await;
     });
 }
@@ -272,17 +278,17 @@ fn a_name_that_fits_several_or_nothing_gets_a_list_of_what_is_there() {
 /// The form: what is wrong with a field is said there; else it is carried out where it was opened.
 async fn form(office: &mut Office) {
     let about = json!({ "channel": ALERTS, "response_url": office.response_url }).to_string();
-    let submit = |values: &[(&str, &str)]| What::Submit {
+    let submit = |values: &[(&str, &str)]| SlackAction::Submit {
         form: "diagnose".to_owned(),
         about: about.clone(),
         values: values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
     };
-    match office.receive(Place::default(), submit(&[("target", "llm/qwen"), ("at", "noon")])).await {
+    match office.receive(RequestPlace::default(), submit(&[("target", "llm/qwen"), ("at", "noon")])).await {
         Ack::Errors(errors) => assert!(errors["at"].contains("RFC 3339"), "{errors:?}"),
         other => panic!("{other:?}"),
     }
     let sent = submit(&[("target", "llm/qwen"), ("last", "10m"), ("playbook", "high-ttft")]);
-    assert_eq!(office.receive(Place::default(), sent).await, Ack::Received);
+    assert_eq!(office.receive(RequestPlace::default(), sent).await, Ack::Received);
     office.finish().await;
     let answer = office.responses.try_recv().unwrap();
     assert_eq!(answer["response_type"], "ephemeral");
@@ -334,19 +340,19 @@ fn in_an_incidents_thread_mentions_are_about_that_incident() {
         let group = AlertGroup::from_webhook(body.as_bytes()).unwrap();
         let selection = Some(("high-ttft".to_owned(), "its name".to_owned()));
         let sinks = vec![(Sink::Slack, CHANNEL.to_owned())];
-        let wanted = Wanted { selection, sinks, grace: Duration::ZERO, storm: crate::admission::CALM };
-        let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::ZERO };
+        let wanted = AdmissionPlan { selection, sinks, grace: Duration::ZERO, storm: crate::admission::CALM };
+        let rules = AdmissionRules { duplicate_within: Duration::ZERO, reopen_within: Duration::ZERO };
         let (store, now) = (&office.desk.store, clock::now());
         let admitted = store.admit(&[(group, wanted)], now, &rules).await.unwrap().remove(0).unwrap();
         let work = office.desk.notifier.take(now, 60_000, 1).await.unwrap().work.remove(0);
         office.desk.notifier.deliver(work).await;
         let posted = office.slack.messages(CHANNEL).remove(0);
         let thread = |text: &'static str| {
-            let place = Place {
+            let place = RequestPlace {
                 channel: posted.channel.clone(),
                 thread: Some(posted.ts.clone()),
                 message: Some("1700000000.000200".to_owned()),
-                ..Place::default()
+                ..RequestPlace::default()
             };
             office.mention(place, text)
         };
@@ -369,17 +375,21 @@ fn in_an_incidents_thread_mentions_are_about_that_incident() {
         assert_eq!(summary["incident"]["id"], admitted.incident.as_str());
         assert_eq!(summary["alerts"].as_array().unwrap().len(), 2);
         // A direct message is answered as one, a mention elsewhere in its own thread.
-        let direct =
-            Place { channel: DIRECT.to_owned(), message: Some("1700000000.000300".to_owned()), ..Place::default() };
+        let direct = RequestPlace {
+            channel: DIRECT.to_owned(),
+            message: Some("1700000000.000300".to_owned()),
+            ..RequestPlace::default()
+        };
         let messages = office.mention(direct, "incidents").await;
         let last = messages.last().unwrap();
         assert_eq!(last.thread_ts, None);
         assert!(format!("{:?}", last.content).contains("1 incident is open"), "{last:?}");
         let end = &admitted.incident[admitted.incident.len() - 4..];
         let question = llm_diagnose::render::slack_line(&Line::of("@llm-diagnose status"));
-        let mark = llm_diagnose::slack::Mark::new("x");
+        let mark = llm_diagnose::slack::MessageMark::new("x");
         let asked = office.desk.slack.post(Destination::channel(ALERTS), &question, &mark).await.unwrap();
-        let place = Place { channel: ALERTS.to_owned(), message: Some(asked.ts.clone()), ..Place::default() };
+        let place =
+            RequestPlace { channel: ALERTS.to_owned(), message: Some(asked.ts.clone()), ..RequestPlace::default() };
         let messages = office.mention(place, &format!("status {end}")).await;
         assert_eq!(messages.last().unwrap().thread_ts, Some(asked.ts));
     });
@@ -393,7 +403,7 @@ fn somebody_who_waits_sees_how_far_it_is_and_then_the_answer_in_its_place() {
         let url = format!("http://{}", silent.local_addr().unwrap());
         let mut office = Office::open(client(&url)).await;
         Arc::get_mut(&mut office.desk).unwrap().diagnosing.deadline = Duration::from_secs(3);
-        let direct = Place { channel: DIRECT.to_owned(), ..Place::default() };
+        let direct = RequestPlace { channel: DIRECT.to_owned(), ..RequestPlace::default() };
         let messages = office.mention(direct, "playbook high-ttft").await;
         assert_eq!(messages.len(), 1, "{messages:?}");
         let history = format!("{:?}", messages[0].history);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::clock;
-use llm_diagnose::incident::Rules;
-use llm_diagnose::store::{Store, Wanted};
+use llm_diagnose::incident::AdmissionRules;
+use llm_diagnose::store::{AdmissionPlan, Store};
 use llm_diagnose_lab::pager::FakePager;
 use llm_diagnose_lab::slack::{Channel, FakeSlack, Message, Options, State};
 use llm_diagnose_lab::stack::{Alertmanager, Service};
@@ -222,13 +222,13 @@ async fn in_a_storm_each_pool_that_becomes_critical_calls_once() {
 async fn what_flaps_calls_twice_and_then_now_and_then() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(&directory.path().join("state.db")).await.unwrap();
-    let rules = Rules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(3_600) };
+    let rules = AdmissionRules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(3_600) };
     let at = |second: i64| jiff::Timestamp::from_second(1_700_000_000 + second).unwrap();
     let told = async |status: &str, begun: i64, second: i64| {
         let mut group = group("LLMHighTTFT", status, "critical", &["a"]);
         group["alerts"][0]["startsAt"] = at(begun).to_string().into();
         let group = AlertGroup::from_webhook(&serde_json::to_vec(&group).unwrap()).unwrap();
-        let wanted = Wanted { selection: None, sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
+        let wanted = AdmissionPlan { selection: None, sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
         let admitted = store.admit(&[(group, wanted)], at(second), &rules).await.unwrap().remove(0).unwrap();
         store.incident(&admitted.incident).await.unwrap().unwrap().critical_at.unwrap()
     };

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use llm_diagnose::capacity::{self, Report};
+use llm_diagnose::capacity::{self, CapacityReport};
 use llm_diagnose::check;
 use llm_diagnose::config::Config;
 use llm_diagnose::diagnose::{Diagnosis, SCHEMA};
@@ -111,7 +111,7 @@ fn documented(schema: &str) -> Value {
 #[test]
 fn the_documented_capacity_is_what_the_program_writes() {
     let shown = documented(capacity::SCHEMA);
-    let report: Report = serde_json::from_value(shown.clone()).unwrap();
+    let report: CapacityReport = serde_json::from_value(shown.clone()).unwrap();
     assert!(report.model.is_some() && report.fit.is_some() && report.live.is_some(), "a part is not shown");
     assert_eq!(shown, serde_json::to_value(&report).unwrap(), "added, renamed or removed");
 }

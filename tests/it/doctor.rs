@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output};
 
-use llm_diagnose::health::{Answer, Coverage, Eyes, coverage};
+use llm_diagnose::health::{Coverage, CoverageLimit, SignalAvailability, coverage};
 use llm_diagnose::signal::EngineKind;
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, Mode};
 use llm_diagnose_lab::slack::{FakeSlack, Options};
@@ -251,19 +251,20 @@ fn a_fleet_with_everything_lacks_only_what_must_be_turned_on_each_with_its_line(
     let engines: Vec<&str> = seen.engines.iter().map(|e| e.engine.as_str()).collect();
     assert_eq!(engines, ["dcgm", "kubernetes", "vllm"]);
     let answer = |signal: &str| seen.signals.iter().find(|s| s.signal == signal).unwrap();
-    assert_eq!(answer("ttft_p99").answer, Answer::Answers);
-    assert_eq!(answer("lora_adapters_waiting").answer, Answer::Unused, "without LoRA nothing is missing");
+    assert_eq!(answer("ttft_p99").answer, SignalAvailability::Answers);
+    assert_eq!(answer("lora_adapters_waiting").answer, SignalAvailability::Unused, "without LoRA nothing is missing");
     let throttled = answer("cpu_throttled");
-    assert_eq!(throttled.answer, Answer::Missing);
+    assert_eq!(throttled.answer, SignalAvailability::Missing);
     assert!(throttled.enable.as_deref().unwrap().contains("/metrics/cadvisor"), "{throttled:?}");
-    let silent = seen.signals.iter().filter(|s| s.answer == Answer::Missing && s.enable.is_none());
+    let silent = seen.signals.iter().filter(|s| s.answer == SignalAvailability::Missing && s.enable.is_none());
     assert_eq!(silent.map(|s| s.signal.as_str()).collect::<Vec<_>>(), [""; 0], "missing without a way out");
     // Without a gateway nobody tells what gateways do, and nobody counts broken numbers unless told to.
     let open = |playbook: &str| {
         let mut checks = library().playbooks[playbook].symptom.iter().flat_map(|evidence| evidence.checks());
         checks.any(|(signal, _)| signal == "corrupted_rate" || library().signals[signal].of == [EngineKind::Gateway])
     };
-    let blind: Vec<_> = seen.playbooks.iter().filter(|s| s.eyes == Eyes::Blind && !open(&s.playbook)).collect();
+    let blind: Vec<_> =
+        seen.playbooks.iter().filter(|s| s.eyes == CoverageLimit::Blind && !open(&s.playbook)).collect();
     assert!(blind.is_empty(), "{blind:#?}");
 }
 
@@ -271,7 +272,7 @@ fn a_fleet_with_everything_lacks_only_what_must_be_turned_on_each_with_its_line(
 fn without_exporters_the_playbooks_that_stand_on_them_are_blind_and_the_line_is_named() {
     let seen = covered("gpu-throttling-unseen");
     let blind: Vec<&str> =
-        seen.playbooks.iter().filter(|s| s.eyes == Eyes::Blind).map(|s| s.playbook.as_str()).collect();
+        seen.playbooks.iter().filter(|s| s.eyes == CoverageLimit::Blind).map(|s| s.playbook.as_str()).collect();
     for id in ["gpu-throttled", "gpu-hardware-fault", "crash-loop", "unschedulable"] {
         assert!(blind.contains(&id), "{id}: {blind:?}");
     }

@@ -4,44 +4,44 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use llm_diagnose::endpoint::{Answer, Said, TARGETS_MOST, Told, ask, read};
-use llm_diagnose::exporter::{Allowed, Reader, Target};
+use llm_diagnose::endpoint::{AnswerBody, EndpointAnswer, EngineReport, TARGETS_MOST, ask, read};
+use llm_diagnose::exporter::{Allowed, ExporterReader, ExporterTarget};
 use llm_diagnose::signal::endpoint::shown;
 use llm_diagnose_lab::sources::{FakeEngine, Manner, Request};
 
 use crate::harness::{library, tls};
 
-fn reader(allow: &[&str]) -> Reader {
+fn reader(allow: &[&str]) -> ExporterReader {
     tls();
     let allow: Vec<Allowed> = allow.iter().map(|entry| Allowed::try_from((*entry).to_owned()).unwrap()).collect();
-    Reader::new(&allow).unwrap()
+    ExporterReader::new(&allow).unwrap()
 }
 
-fn target(engine: &str, url: &str, pod: &str) -> Target {
+fn target(engine: &str, url: &str, pod: &str) -> ExporterTarget {
     let labels = [("pod".to_owned(), pod.to_owned())].into();
-    Target { engine: engine.to_owned(), url: url.to_owned(), labels, seen: None }
+    ExporterTarget { engine: engine.to_owned(), url: url.to_owned(), labels, seen: None }
 }
 
-async fn asked(targets: &[Target]) -> Vec<Answer> {
+async fn asked(targets: &[ExporterTarget]) -> Vec<EndpointAnswer> {
     within(targets, Duration::from_secs(20)).await
 }
 
-async fn within(targets: &[Target], time: Duration) -> Vec<Answer> {
+async fn within(targets: &[ExporterTarget], time: Duration) -> Vec<EndpointAnswer> {
     ask(&reader(&["127.0.0.0/8"]), library(), targets, Instant::now() + time).await
 }
 
-fn told(answers: &[Answer]) -> Told {
-    let mut told = Told::default();
+fn told(answers: &[EndpointAnswer]) -> EngineReport {
+    let mut told = EngineReport::default();
     answers.iter().for_each(|answer| told.add(read(library(), answer)));
     told
 }
 
-fn said<'a>(answers: &'a [Answer], path: &str) -> &'a Said {
+fn said<'a>(answers: &'a [EndpointAnswer], path: &str) -> &'a AnswerBody {
     &answers.iter().find(|answer| answer.path == path).unwrap_or_else(|| panic!("{path} in {answers:#?}")).said
 }
 
-fn nothing(why: &str) -> Said {
-    Said::Nothing(why.to_owned())
+fn nothing(why: &str) -> AnswerBody {
+    AnswerBody::Nothing(why.to_owned())
 }
 
 /// Only GETs, only of what the engine's file lists and of its metrics, without anything that could be a credential.
@@ -71,8 +71,10 @@ async fn vllm_tells_its_version_its_models_and_in_development_its_settings_but_n
         assert_eq!(told.settings.get(name).map(String::as_str), Some(value), "{:?}", told.settings);
     }
     assert!(!told.settings.values().any(|value| value.contains("planted")), "{:?}", told.settings);
-    assert_eq!(said(&answers, "/health"), &Said::Text("HTTP 200".to_owned()));
-    assert!(matches!(said(&answers, "/metrics"), Said::Text(page) if page.starts_with("vllm:num_requests_running")));
+    assert_eq!(said(&answers, "/health"), &AnswerBody::Text("HTTP 200".to_owned()));
+    assert!(
+        matches!(said(&answers, "/metrics"), AnswerBody::Text(page) if page.starts_with("vllm:num_requests_running"))
+    );
     assert!(answers.iter().all(|answer| answer.target == "llama-0" && !answer.is_trouble()), "{answers:#?}");
     harmless("vllm", &fake.requests());
 }
@@ -92,7 +94,7 @@ async fn sglang_is_read_by_its_newer_and_its_older_names_and_never_made_to_gener
         (FakeEngine::sglang_of_old().await.unwrap(), "/get_server_info"),
     ] {
         let answers = asked(&[target("sglang", &fake.metrics(), "qwen-0")]).await;
-        assert!(matches!(said(&answers, path), Said::Json(_)));
+        assert!(matches!(said(&answers, path), AnswerBody::Json(_)));
         let told = told(&answers);
         assert_eq!(told.versions, [("sglang".to_owned(), "0.5.23".to_owned())]);
         assert_eq!((told.models, told.weights), (vec!["qwen".to_owned()], vec!["Qwen/Qwen3-32B".to_owned()]));
@@ -139,13 +141,13 @@ async fn whatever_it_does_instead_of_answering_is_a_sentence_and_in_time() {
         let answers = asked(&[target("vllm", &fake.metrics(), "llama-0")]).await;
         assert_eq!(said(&answers, "/version"), &nothing(sentence), "{manner:?}");
         assert!(started.elapsed() < Duration::from_secs(9), "{manner:?} took {:?}", started.elapsed());
-        assert!(answers.iter().all(|answer| matches!(answer.said, Said::Nothing(_))), "{answers:#?}");
+        assert!(answers.iter().all(|answer| matches!(answer.said, AnswerBody::Nothing(_))), "{answers:#?}");
         harmless("vllm", &fake.requests());
     }
     let fake = FakeEngine::vllm().await.unwrap();
     fake.behave_at("/version", Manner::Cut);
     let answers = asked(&[target("vllm", &fake.metrics(), "llama-0")]).await;
-    let Said::Nothing(why) = said(&answers, "/version") else { panic!("{answers:?}") };
+    let AnswerBody::Nothing(why) = said(&answers, "/version") else { panic!("{answers:?}") };
     assert!(why.starts_with("answered with JSON that cannot be read: EOF while parsing"), "{why}");
 }
 
@@ -195,16 +197,19 @@ async fn only_allowed_addresses_are_asked_and_no_user_of_an_address_is_sent() {
     let targets = [target("vllm", &fake.metrics(), "llama-0"), target("sglang", "http://169.254.169.254/metrics", "x")];
     let answers = ask(&reader(&["10.0.0.0/8", "169.254.0.0/16"]), library(), &targets, deadline).await;
     for answer in &answers {
-        let Said::Nothing(why) = &answer.said else { panic!("{answer:?}") };
+        let AnswerBody::Nothing(why) = &answer.said else { panic!("{answer:?}") };
         assert!(why.contains("has an address that may not be read"), "{answer:?}");
     }
     // Names are checked where they are resolved.
     let named = [target("vllm", &format!("http://localhost:{port}/metrics"), "llama-0")];
     let answers = ask(&reader(&["10.0.0.0/8"]), library(), &named, deadline).await;
-    assert!(matches!(said(&answers, "/version"), Said::Nothing(why) if why.contains("may not be read")), "{answers:?}");
+    assert!(
+        matches!(said(&answers, "/version"), AnswerBody::Nothing(why) if why.contains("may not be read")),
+        "{answers:?}"
+    );
     let with_user = [target("vllm", &format!("http://admin:planted@127.0.0.1:{port}/metrics"), "llama-0")];
     let answers = ask(&reader(&["127.0.0.0/8"]), library(), &with_user, deadline).await;
-    assert!(answers.iter().all(|answer| matches!(answer.said, Said::Nothing(_))), "{answers:?}");
+    assert!(answers.iter().all(|answer| matches!(answer.said, AnswerBody::Nothing(_))), "{answers:?}");
     assert!(!format!("{answers:?}").contains("planted"), "{answers:?}");
     assert_eq!(fake.requests(), []);
 }
@@ -212,7 +217,7 @@ async fn only_allowed_addresses_are_asked_and_no_user_of_an_address_is_sent() {
 #[tokio::test]
 async fn few_replicas_are_asked_and_fewer_hand_over_their_page() {
     let fake = FakeEngine::vllm().await.unwrap();
-    let targets: Vec<Target> =
+    let targets: Vec<ExporterTarget> =
         (0..100).map(|i| target("vllm", &format!("{}?{i}", fake.metrics()), &format!("llama-{i}"))).collect();
     let answers = asked(&targets).await;
     let pods: BTreeSet<&str> = answers.iter().map(|answer| answer.target.as_str()).collect();
@@ -229,7 +234,8 @@ async fn a_deadline_that_is_over_ends_it() {
     let fake = FakeEngine::vllm().await.unwrap();
     fake.behave(Manner::Hang);
     let started = Instant::now();
-    let targets: Vec<Target> = (0..40).map(|i| target("vllm", &format!("{}?{i}", fake.metrics()), "x")).collect();
+    let targets: Vec<ExporterTarget> =
+        (0..40).map(|i| target("vllm", &format!("{}?{i}", fake.metrics()), "x")).collect();
     let answers = within(&targets, Duration::from_secs(2)).await;
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     assert!(answers.iter().any(|answer| answer.said == nothing("was not asked: the time was up")), "{answers:#?}");
@@ -239,9 +245,10 @@ async fn a_deadline_that_is_over_ends_it() {
 async fn many_large_answers_do_not_add_up_without_bound() {
     let fake = FakeEngine::vllm().await.unwrap();
     fake.behave(Manner::Huge(1 << 20));
-    let targets: Vec<Target> = (0..8).map(|i| target("vllm", &format!("{}?{i}", fake.metrics()), "x")).collect();
+    let targets: Vec<ExporterTarget> =
+        (0..8).map(|i| target("vllm", &format!("{}?{i}", fake.metrics()), "x")).collect();
     let answers = asked(&targets).await;
-    let kept = answers.iter().filter(|answer| matches!(answer.said, Said::Json(_))).count();
+    let kept = answers.iter().filter(|answer| matches!(answer.said, AnswerBody::Json(_))).count();
     assert!((1..=6).contains(&kept), "{kept}");
-    assert!(answers.iter().any(|a| matches!(&a.said, Said::Nothing(why) if why.starts_with("was left out"))));
+    assert!(answers.iter().any(|a| matches!(&a.said, AnswerBody::Nothing(why) if why.starts_with("was left out"))));
 }

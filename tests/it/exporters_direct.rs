@@ -9,10 +9,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use axum::Router;
 use axum::routing::get;
 use llm_diagnose::diagnose::{
-    Baseline, Because, Beside, Diagnosis, Exporters, Request, Scope, Source, SymptomVerdict, diagnose_with, look,
-    observe,
+    Baseline, Diagnosis, DirectReadReason, Exporters, ExtraSources, Request, Scope, SymptomVerdict, ValueSource,
+    diagnose_with, look, observe,
 };
-use llm_diagnose::exporter::{Allowed, Reader, Target};
+use llm_diagnose::exporter::{Allowed, ExporterReader, ExporterTarget};
 use llm_diagnose_lab::sim::{Fleet, FleetSpec, live};
 use llm_diagnose_lab::stack::backfill::openmetrics;
 use llm_diagnose_lab::stack::{Prometheus, stamp_exposition};
@@ -166,29 +166,33 @@ async fn showing(first: impl Into<String>, then: impl Into<String>) -> String {
 }
 
 /// An exporter at an address.
-fn target(engine: &str, url: &str, pod: &str) -> Target {
+fn target(engine: &str, url: &str, pod: &str) -> ExporterTarget {
     let labels = [("namespace", "llm"), ("pod", pod), ("instance", pod), ("job", engine)];
     let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Target { engine: engine.to_owned(), url: format!("{url}/metrics"), labels, seen: None }
+    ExporterTarget { engine: engine.to_owned(), url: format!("{url}/metrics"), labels, seen: None }
 }
 
-fn exporters(targets: Vec<Target>) -> Exporters {
+fn exporters(targets: Vec<ExporterTarget>) -> Exporters {
     tls();
     let allow = [Allowed::try_from("127.0.0.0/8".to_owned()).unwrap()];
-    Exporters { reader: Reader::new(&allow).unwrap(), targets, learn: false, fresh: false }
+    Exporters { reader: ExporterReader::new(&allow).unwrap(), targets, learn: false, fresh: false }
 }
 
 /// A diagnosis of the namespace `llm` while Prometheus is away, within its deadline.
-async fn diagnosed(playbook: &str, targets: Vec<Target>) -> Diagnosis {
+async fn diagnosed(playbook: &str, targets: Vec<ExporterTarget>) -> Diagnosis {
     asked(playbook, NOWHERE, &exporters(targets)).await
 }
 
 async fn asked(playbook: &str, prometheus: &str, exporters: &Exporters) -> Diagnosis {
     let request = request(playbook);
     let started = Instant::now();
-    let diagnosis =
-        diagnose_with(library(), &client(prometheus), &request, Beside { exporters: Some(exporters), logs: None })
-            .await;
+    let diagnosis = diagnose_with(
+        library(),
+        &client(prometheus),
+        &request,
+        ExtraSources { exporters: Some(exporters), logs: None },
+    )
+    .await;
     assert!(started.elapsed() < DEADLINE, "took {:?}", started.elapsed());
     diagnosis
 }
@@ -228,7 +232,7 @@ async fn a_captured_page_tells_what_its_counters_did_between_the_reads() {
     assert!((ttft.value.unwrap() - expected).abs() < 1e-9, "{ttft:?}");
     assert_eq!(diagnosis.symptom.verdict, SymptomVerdict::Confirmed);
     assert_eq!(diagnosis.engines[0].at_least.as_deref(), Some("0.32"));
-    assert!(diagnosis.degraded && diagnosis.direct.as_ref().unwrap().because == Because::NoAnswer);
+    assert!(diagnosis.degraded && diagnosis.direct.as_ref().unwrap().because == DirectReadReason::NoAnswer);
 }
 
 #[tokio::test]
@@ -298,7 +302,7 @@ async fn the_direct_form_of_a_signal_says_what_its_query_says() {
         let client = client(&prometheus.url);
         let told = observe(library(), &client, &request).await.seen.signals;
         let read = look(library(), &client, &request, Some(&known)).await.seen.signals;
-        for (signal, read) in read.iter().filter(|(_, o)| o.source == Source::Exporter) {
+        for (signal, read) in read.iter().filter(|(_, o)| o.source == ValueSource::Exporter) {
             let told = &told[signal];
             let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(1.0);
             let (a, b) = (told.value.unwrap(), read.value.unwrap());
@@ -334,7 +338,7 @@ async fn the_direct_form_of_a_signal_says_what_its_query_says() {
 }
 
 /// The signals that pages tell while Prometheus is away.
-async fn read(playbook: &str, targets: Vec<Target>) -> impl Fn(&str) -> Option<f64> {
+async fn read(playbook: &str, targets: Vec<ExporterTarget>) -> impl Fn(&str) -> Option<f64> {
     let seen = look(library(), &client(NOWHERE), &request(playbook), Some(&exporters(targets))).await.seen;
     move |signal| seen.signals.get(signal).and_then(|o| o.value)
 }
@@ -363,7 +367,7 @@ async fn both_gpu_exporters_are_read_in_their_own_units() {
              nvidia_smi_clocks_event_reasons_active{{uuid=\"a\"}} {reasons}\nnvidia_smi_nvml_return_code 0\n{xid}"
         )
     };
-    let gpu = |url: &str| Target {
+    let gpu = |url: &str| ExporterTarget {
         labels: [("instance".to_owned(), "gpu-7".to_owned())].into(),
         ..target("nvidia-gpu-exporter", url, "")
     };
@@ -393,7 +397,7 @@ async fn a_prometheus_that_went_stale_is_supplemented() {
     let known = exporters(vec![target("vllm", &url, "llama-0")]);
     let diagnosis = asked("kv-cache-pressure", &prometheus.url, &known).await;
     assert_eq!(diagnosis.root().map(|c| c.id.as_str()), Some("kv-cache-exhaustion"), "{diagnosis:#?}");
-    assert_eq!(diagnosis.direct.as_ref().unwrap().because, Because::NoValues);
+    assert_eq!(diagnosis.direct.as_ref().unwrap().because, DirectReadReason::NoValues);
 }
 
 #[tokio::test]
@@ -403,7 +407,7 @@ async fn a_prometheus_that_hangs_leaves_time_for_the_exporters() {
     let known = exporters(vec![target("vllm", &url, "llama-0")]);
     let diagnosis = asked("kv-cache-pressure", &hanging, &known).await;
     assert_eq!(diagnosis.root().map(|c| c.id.as_str()), Some("kv-cache-exhaustion"), "{diagnosis:#?}");
-    assert_eq!(diagnosis.direct.as_ref().unwrap().because, Because::NoAnswer);
+    assert_eq!(diagnosis.direct.as_ref().unwrap().because, DirectReadReason::NoAnswer);
     let rate = diagnosis.root().unwrap().evidence.iter().find(|e| e.signal == "preemption_rate").unwrap();
     assert!(rate.value.unwrap() > 5.0, "both reads were made: {rate:?}");
 }
@@ -438,7 +442,7 @@ async fn a_prometheus_without_the_series_is_supplemented() {
     let known = exporters(vec![target("vllm", &full, "llama-0")]);
     let diagnosis = asked("kv-cache-pressure", &prometheus.url, &known).await;
     assert_eq!(diagnosis.root().map(|c| c.id.as_str()), Some("kv-cache-exhaustion"));
-    assert_eq!(diagnosis.direct.as_ref().unwrap().because, Because::NoValues);
+    assert_eq!(diagnosis.direct.as_ref().unwrap().because, DirectReadReason::NoValues);
     assert!(!diagnosis.degraded);
     prometheus.kill().await.unwrap();
 }
@@ -446,10 +450,11 @@ async fn a_prometheus_without_the_series_is_supplemented() {
 #[tokio::test]
 async fn a_pool_whose_series_no_prometheus_has_is_screened_by_its_exporters() {
     let mut prometheus = Prometheus::builder().start().await.unwrap();
-    for (url, because) in [(prometheus.url.as_str(), Because::NoValues), (NOWHERE, Because::NoAnswer)] {
+    for (url, because) in [(prometheus.url.as_str(), DirectReadReason::NoValues), (NOWHERE, DirectReadReason::NoAnswer)]
+    {
         let full = showing(page("0.99", "41", "100"), page("0.99", "41", "130")).await;
         let known = exporters(vec![target("vllm", &full, "llama-0")]);
-        let beside = Beside { exporters: Some(&known), logs: None };
+        let beside = ExtraSources { exporters: Some(&known), logs: None };
         let asked = Request { screen: true, ..request("") };
         let diagnosis = diagnose_with(library(), &client(url), &asked, beside).await;
         assert_eq!(diagnosis.root().map(|c| c.id.as_str()), Some("kv-cache-exhaustion"), "{diagnosis:#?}");
@@ -467,14 +472,19 @@ async fn asked_for_fresh_values_the_exporters_win_over_prometheus() {
     (known.learn, known.fresh) = (true, true);
     let diagnosis = asked("kv-cache-pressure", &prometheus.url, &known).await;
     let direct = diagnosis.direct.as_ref().unwrap();
-    assert_eq!((direct.because, direct.engines, direct.gpu_exporters), (Because::Asked, 4, 2));
+    assert_eq!((direct.because, direct.engines, direct.gpu_exporters), (DirectReadReason::Asked, 4, 2));
     let peak = diagnosis.symptom.evidence.iter().find(|e| e.signal == "kv_cache_peak").unwrap();
-    assert_eq!(peak.source, Source::Exporter);
+    assert_eq!(peak.source, ValueSource::Exporter);
     // A pool, too, whose symptom has to be found first.
     let pool = Request { screen: true, ..request("") };
-    let beside = Beside { exporters: Some(&known), logs: None };
+    let beside = ExtraSources { exporters: Some(&known), logs: None };
     let found = diagnose_with(library(), &client(&prometheus.url), &pool, beside).await;
-    assert_eq!(found.direct.as_ref().map(|direct| direct.because), Some(Because::Asked), "{:?}", found.symptom);
+    assert_eq!(
+        found.direct.as_ref().map(|direct| direct.because),
+        Some(DirectReadReason::Asked),
+        "{:?}",
+        found.symptom
+    );
     // Without being asked a Prometheus that knows everything is enough.
     known.fresh = false;
     let diagnosis = asked("kv-cache-pressure", &prometheus.url, &known).await;

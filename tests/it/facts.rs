@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use llm_diagnose::facts::{Seen, Windows, look};
-use llm_diagnose::prom::{Progress, Prometheus};
-use llm_diagnose::report::{HappenedKind, Measured, Replica, Window};
+use llm_diagnose::facts::{PrometheusFacts, Windows, look};
+use llm_diagnose::prom::{Prometheus, QueryProgress};
+use llm_diagnose::report::{HappenedKind, Measured, ReplicaInfo, Window};
 use llm_diagnose_lab::sim::spec::GpuExporter;
 use llm_diagnose_lab::sim::{Dialect, Fault, Fleet, FleetSpec, History};
 use llm_diagnose_lab::stack;
@@ -109,34 +109,34 @@ fn prometheus() -> &'static (Prometheus, stack::Prometheus) {
     &SHARED
 }
 
-fn seen_of(prometheus: &Prometheus, name: &str, windows: &Windows, patience: Duration) -> Seen {
+fn seen_of(prometheus: &Prometheus, name: &str, windows: &Windows, patience: Duration) -> PrometheusFacts {
     let request = request("high-ttft", &[("namespace", name)], windows.during.to.as_second());
     run(look(library(), prometheus, &request, None, windows, Instant::now() + patience))
 }
 
-fn seen(name: &str, resolved: bool) -> Seen {
+fn seen(name: &str, resolved: bool) -> PrometheusFacts {
     seen_of(&prometheus().0, name, &windows(name, resolved), DEADLINE)
 }
 
 #[track_caller]
-fn number<'a>(seen: &'a Seen, signal: &str) -> &'a Measured {
+fn number<'a>(seen: &'a PrometheusFacts, signal: &str) -> &'a Measured {
     let all = || seen.measured.iter().chain(&seen.load);
     all().find(|m| m.signal == signal).unwrap_or_else(|| panic!("{signal}: {:?}", all().collect::<Vec<_>>()))
 }
 
 /// The values before, during and after.
 #[track_caller]
-fn three(seen: &Seen, signal: &str) -> [f64; 3] {
+fn three(seen: &PrometheusFacts, signal: &str) -> [f64; 3] {
     let m = number(seen, signal);
     [m.before, m.during, m.after].map(|value| value.unwrap_or_else(|| panic!("{m:?}")))
 }
 
-fn said(seen: &Seen) -> Vec<&str> {
+fn said(seen: &PrometheusFacts) -> Vec<&str> {
     seen.happened.iter().map(|happened| happened.what.as_str()).collect()
 }
 
 #[track_caller]
-fn replica<'a>(seen: &'a Seen, name: &str) -> &'a Replica {
+fn replica<'a>(seen: &'a PrometheusFacts, name: &str) -> &'a ReplicaInfo {
     seen.replicas.iter().find(|replica| replica.name == name).unwrap_or_else(|| panic!("{:?}", seen.replicas))
 }
 
@@ -261,7 +261,7 @@ fn a_rollout_and_its_restarts_are_told_at_their_time_and_once() {
 #[test]
 fn more_replicas_ask_no_more() {
     let asked = |name: &str| {
-        let progress = std::sync::Arc::new(Progress::default());
+        let progress = std::sync::Arc::new(QueryProgress::default());
         let prometheus = client(&prometheus().1.url).watched(progress.clone());
         let seen = seen_of(&prometheus, name, &windows(name, true), DEADLINE);
         (progress.seen().1, seen.replicas.len())

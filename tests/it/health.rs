@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use llm_diagnose::alert::Labels;
 use llm_diagnose::check;
-use llm_diagnose::health::{Check, Health, Look, Pool, State, look};
+use llm_diagnose::health::{Health, HealthCheck, HealthQuery, HealthState, PoolHealth, look};
 use llm_diagnose::playbook::{SourceFile, load, parse};
 use llm_diagnose::signal::EngineKind;
 use serde_json::Value;
@@ -53,24 +53,24 @@ fn looked(name: &str) -> Health {
 
 fn looked_at(scope: &[(&str, &str)], when: i64) -> Health {
     let scope: Labels = scope.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let what = Look { scope, at: at(when), window: WINDOW, deadline: DEADLINE };
+    let what = HealthQuery { scope, at: at(when), window: WINDOW, deadline: DEADLINE };
     let (prometheus, labels) = (shared(), Labels::new());
     run(look(library(), &[(prometheus, &labels)], &what))
 }
 
 #[track_caller]
-fn only(health: &Health) -> &Pool {
+fn only(health: &Health) -> &PoolHealth {
     assert_eq!(health.pools.len(), 1, "{health:#?}");
     &health.pools[0]
 }
 
-fn check<'a>(pool: &'a Pool, signal: &str) -> &'a Check {
+fn check<'a>(pool: &'a PoolHealth, signal: &str) -> &'a HealthCheck {
     pool.checks.iter().find(|check| check.signal == signal).unwrap()
 }
 
 /// The signals of a pool that are not well, with how.
-fn wrong(pool: &Pool) -> Vec<(&str, State)> {
-    let bad = |check: &&Check| !matches!(check.state, None | Some(State::Healthy));
+fn wrong(pool: &PoolHealth) -> Vec<(&str, HealthState)> {
+    let bad = |check: &&HealthCheck| !matches!(check.state, None | Some(HealthState::Healthy));
     pool.checks.iter().filter(bad).map(|check| (check.signal.as_str(), check.state.unwrap())).collect()
 }
 
@@ -90,7 +90,12 @@ fn a_healthy_fleet_is_healthy_and_every_number_has_its_threshold_and_playbook() 
     for name in ["healthy", "sixteen-replicas"] {
         let health = looked(name);
         let pool = only(&health);
-        assert_eq!((health.state, pool.state), (State::Healthy, State::Healthy), "{name} {:?}", wrong(pool));
+        assert_eq!(
+            (health.state, pool.state),
+            (HealthState::Healthy, HealthState::Healthy),
+            "{name} {:?}",
+            wrong(pool)
+        );
         assert_eq!(wrong(pool), [], "{name}");
         assert_eq!((health.problems.as_slice(), health.notes.as_slice()), (&[][..], &[][..]), "{name}");
         for check in pool.checks.iter().filter(|check| !check.thresholds.is_empty()) {
@@ -134,28 +139,31 @@ fn health_and_alerts_cannot_disagree_because_every_alert_rule_is_a_threshold() {
 fn a_fleet_with_a_full_cache_is_critical_by_the_checks_that_an_alert_would_fire_for() {
     let health = looked("longer-prompts");
     let pool = only(&health);
-    assert_eq!((health.state, health.state.code()), (State::Critical, 2));
-    let expected =
-        [("ttft_burn", State::Critical, "high-ttft"), ("kv_cache_peak", State::Critical, "kv-cache-pressure")];
+    assert_eq!((health.state, health.state.code()), (HealthState::Critical, 2));
+    let expected = [
+        ("ttft_burn", HealthState::Critical, "high-ttft"),
+        ("kv_cache_peak", HealthState::Critical, "kv-cache-pressure"),
+    ];
     for (signal, state, playbook) in expected {
         let check = check(pool, signal);
         assert_eq!((check.state, check.playbook.as_deref()), (Some(state), Some(playbook)), "{check:?}");
     }
-    assert_eq!(check(pool, "error_burn").state, Some(State::Healthy));
+    assert_eq!(check(pool, "error_burn").state, Some(HealthState::Healthy));
 }
 
 #[test]
 fn a_hanging_engine_and_lost_replicas_are_seen_although_latencies_look_fine() {
     let health = looked("stalled-engine");
     let stalled = check(only(&health), "stalled_requests");
-    assert_eq!((health.state, stalled.state), (State::Critical, Some(State::Critical)));
+    assert_eq!((health.state, stalled.state), (HealthState::Critical, Some(HealthState::Critical)));
     assert_eq!(stalled.playbook.as_deref(), Some("engine-stalled"));
     assert_eq!(stalled.replicas[0].name, "vllm-llama-8b-0");
     let health = looked("lost-replicas");
     let down = only(&health).checks.iter().filter(|check| check.signal == "replicas_down");
     let down: Vec<_> = down.map(|c| (c.playbook.as_deref().unwrap(), c.state.unwrap(), c.value)).collect();
     // Their pods are known to be gone, so it is not the metrics alone that are absent.
-    let expected = [("metrics-absent", State::Healthy, Some(2.0)), ("replica-down", State::Warning, Some(2.0))];
+    let expected =
+        [("metrics-absent", HealthState::Healthy, Some(2.0)), ("replica-down", HealthState::Warning, Some(2.0))];
     assert_eq!(down, expected);
     assert_eq!(only(&health).replicas, 4, "the gone ones still count");
 }
@@ -165,11 +173,11 @@ fn without_a_gpu_exporter_the_rest_is_judged_and_the_line_that_brings_it_is_name
     let health = looked("gpu-throttling-unseen");
     let pool = only(&health);
     let gpu = check(pool, "gpu_xid_critical");
-    assert_eq!((gpu.state, gpu.value), (Some(State::Unknown), None));
+    assert_eq!((gpu.state, gpu.value), (Some(HealthState::Unknown), None));
     assert_eq!(gpu.why.as_deref(), Some("no dcgm series in this Prometheus"));
     assert!(gpu.enable.as_deref().unwrap().contains("`DCGM_FI_DEV_FB_USED`"), "{gpu:?}");
     assert!(pool.coverage.with_data < pool.coverage.of, "{:?}", pool.coverage);
-    assert_ne!(pool.state, State::Unknown, "what the engines tell is enough to judge");
+    assert_ne!(pool.state, HealthState::Unknown, "what the engines tell is enough to judge");
     let said = text(&command(moment("gpu-throttling-unseen"), &[]));
     let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("no dcgm series in this Prometheus → ") && words.contains("DCGM_FI_DEV_FB_USED"), "{said}");
@@ -180,13 +188,13 @@ fn two_models_of_one_namespace_are_two_pools_and_the_scope_narrows_to_one() {
     let when = moment("beside-trouble");
     let health = looked_at(&[("namespace", "beside-trouble")], when);
     let states: Vec<_> = health.pools.iter().map(|pool| (pool.labels["model"].as_str(), pool.state)).collect();
-    let [("meta-llama/Llama-3.1-8B-Instruct", State::Healthy), ("other", worse)] = states[..] else {
+    let [("meta-llama/Llama-3.1-8B-Instruct", HealthState::Healthy), ("other", worse)] = states[..] else {
         panic!("{states:?}")
     };
-    assert!(matches!(worse, State::Warning | State::Critical) && health.state == worse, "{states:?}");
+    assert!(matches!(worse, HealthState::Warning | HealthState::Critical) && health.state == worse, "{states:?}");
     assert_eq!([health.pools[0].replicas, health.pools[1].replicas], [4, 2]);
     let one = looked_at(&[("model", "meta-llama/Llama-3.1-8B-Instruct")], when);
-    assert_eq!((only(&one).state, one.state), (State::Healthy, State::Healthy));
+    assert_eq!((only(&one).state, one.state), (HealthState::Healthy, HealthState::Healthy));
     let said = text(&command(when, &[]));
     assert!(said.contains("2 pools: 1 ") && said.contains("healthy   beside-trouble / meta-llama"), "{said}");
 }
@@ -202,7 +210,7 @@ fn eight_replicas_need_no_more_queries_than_two() {
 #[test]
 fn a_prometheus_without_engines_is_unknown_and_says_what_must_be_scraped() {
     let health = looked_at(&[], 1_600_000_000);
-    assert_eq!((health.state, health.state.code(), health.pools.len()), (State::Unknown, 3, 0));
+    assert_eq!((health.state, health.state.code(), health.pools.len()), (HealthState::Unknown, 3, 0));
     let said = health.notes.join(" ");
     assert!(said.contains("no serving engine was found") && said.contains("vllm:num_requests_running"), "{said}");
     assert_eq!(command(1_600_000_000, &[]).status.code(), Some(3));
@@ -212,26 +220,26 @@ fn a_prometheus_without_engines_is_unknown_and_says_what_must_be_scraped() {
 fn a_scope_that_nothing_has_is_unknown_and_names_what_is_there() {
     let when = moment("healthy");
     let health = looked_at(&[("namespace", "elsewhere")], when);
-    assert_eq!((health.state, health.pools.len()), (State::Unknown, 0));
+    assert_eq!((health.state, health.pools.len()), (HealthState::Unknown, 0));
     let said = &health.notes[0];
     assert!(said.contains("has namespace `elsewhere`; there is ") && said.contains("`healthy`"), "{said}");
     let evil = looked_at(&[("model", "\"} or vector(1) #")], when);
-    assert_eq!((evil.state, evil.problems.len()), (State::Unknown, 0));
+    assert_eq!((evil.state, evil.problems.len()), (HealthState::Unknown, 0));
 }
 
 #[test]
 fn a_dimension_that_the_series_do_not_carry_is_noted_and_not_used() {
     let health = looked_at(&[("cluster", "eu-1"), ("namespace", "healthy")], moment("healthy"));
-    assert_eq!(health.state, State::Healthy);
+    assert_eq!(health.state, HealthState::Healthy);
     assert!(health.notes[0].contains("carry no label for cluster `eu-1`"), "{:?}", health.notes);
 }
 
 #[test]
 fn a_prometheus_that_is_away_is_unknown_at_once() {
     let (prometheus, labels) = (client("http://127.0.0.1:1"), Labels::new());
-    let what = Look { scope: Labels::new(), at: at(moment("healthy")), window: WINDOW, deadline: DEADLINE };
+    let what = HealthQuery { scope: Labels::new(), at: at(moment("healthy")), window: WINDOW, deadline: DEADLINE };
     let health = run(look(library(), &[(&prometheus, &labels)], &what));
-    assert_eq!(health.state, State::Unknown);
+    assert_eq!(health.state, HealthState::Unknown);
     assert!(health.problems[0].contains("Prometheus cannot be reached") && health.took_seconds < 5.0, "{health:?}");
 }
 
@@ -241,9 +249,9 @@ fn a_prometheus_that_hangs_is_given_up_at_the_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let prometheus = client(&format!("http://{}", listener.local_addr().unwrap()));
     let (labels, deadline) = (Labels::new(), Duration::from_millis(600));
-    let what = Look { scope: Labels::new(), at: at(moment("healthy")), window: WINDOW, deadline };
+    let what = HealthQuery { scope: Labels::new(), at: at(moment("healthy")), window: WINDOW, deadline };
     let health = run(look(library(), &[(&prometheus, &labels)], &what));
-    assert!(health.state == State::Unknown && health.took_seconds < 1.5, "{health:?}");
+    assert!(health.state == HealthState::Unknown && health.took_seconds < 1.5, "{health:?}");
     assert!(health.problems[0].ends_with("timed out"), "{health:?}");
 }
 
@@ -253,14 +261,18 @@ fn two_prometheus_are_one_fleet_and_a_label_chooses_between_them() {
     let [eu, us] = ["eu", "us"].map(|cluster| Labels::from([("cluster".to_owned(), cluster.to_owned())]));
     let ask = |cluster: Option<&str>| {
         let scope = cluster.map(|value| ("cluster".to_owned(), value.to_owned())).into_iter().collect();
-        let what = Look { scope, at: at(moment("healthy")), window: WINDOW, deadline: DEADLINE };
+        let what = HealthQuery { scope, at: at(moment("healthy")), window: WINDOW, deadline: DEADLINE };
         let prometheus = shared();
         run(look(library(), &[(prometheus, &eu), (&away, &us)], &what))
     };
-    assert_eq!((ask(None).state, ask(None).pools.len()), (State::Unknown, 1), "half of the fleet is not seen");
+    assert_eq!((ask(None).state, ask(None).pools.len()), (HealthState::Unknown, 1), "half of the fleet is not seen");
     let eu = ask(Some("eu"));
-    assert!(eu.state == State::Healthy && !eu.notes.iter().any(|note| note.contains("cluster")), "{:?}", eu.notes);
-    assert_eq!((ask(Some("us")).state, ask(Some("us")).pools.len()), (State::Unknown, 0));
+    assert!(
+        eu.state == HealthState::Healthy && !eu.notes.iter().any(|note| note.contains("cluster")),
+        "{:?}",
+        eu.notes
+    );
+    assert_eq!((ask(Some("us")).state, ask(Some("us")).pools.len()), (HealthState::Unknown, 0));
     assert!(ask(Some("ap")).notes[0].contains("cluster=ap"));
 }
 
@@ -269,18 +281,18 @@ fn a_pool_that_is_gone_for_hours_is_critical_while_somebody_wants_it_and_a_note_
     let when = slot(VANISHED) + AWAY_SECONDS;
     let health = looked_at(&[], when);
     let pool = only(&health);
-    assert_eq!((pool.labels["namespace"].as_str(), pool.state, pool.replicas), ("vanished", State::Critical, 0));
+    assert_eq!((pool.labels["namespace"].as_str(), pool.state, pool.replicas), ("vanished", HealthState::Critical, 0));
     let ready = check(pool, "replicas_ready");
-    assert_eq!((ready.state, ready.playbook.as_deref()), (Some(State::Critical), Some("replica-down")));
+    assert_eq!((ready.state, ready.playbook.as_deref()), (Some(HealthState::Critical), Some("replica-down")));
     assert!(health.notes.iter().any(|note| note.ends_with("`removed/m`")), "{:?}", health.notes);
     let removed = looked_at(&[("namespace", "removed")], when);
-    assert_eq!((removed.state, removed.pools.len()), (State::Unknown, 0));
+    assert_eq!((removed.state, removed.pools.len()), (HealthState::Unknown, 0));
 }
 
 #[test]
 fn engines_that_nobody_here_knows_are_no_pools() {
     let health = looked_at(&[], slot(FOREIGN) + 300);
-    assert_eq!((health.state, health.pools.len()), (State::Unknown, 0));
+    assert_eq!((health.state, health.pools.len()), (HealthState::Unknown, 0));
     assert!(health.notes[0].contains("no serving engine was found"), "{:?}", health.notes);
 }
 
@@ -293,13 +305,14 @@ fn an_own_playbooks_alert_is_a_check_without_further_ado() {
     let playbook = parse(&SourceFile::new("chat-slow.yaml".to_owned(), text.to_owned())).unwrap();
     own.playbooks.insert("chat-slow".to_owned(), playbook);
     let scope = Labels::from([("namespace".to_owned(), "healthy".to_owned())]);
-    let what = Look { scope, at: at(moment("healthy")), window: WINDOW, deadline: DEADLINE };
+    let what = HealthQuery { scope, at: at(moment("healthy")), window: WINDOW, deadline: DEADLINE };
     let (prometheus, labels) = (shared(), Labels::new());
     let health = run(look(&own, &[(prometheus, &labels)], &what));
     let ours = only(&health).checks.iter().filter(|c| c.playbook.as_deref() == Some("chat-slow"));
     let ours: Vec<_> = ours.map(|c| (c.heading.as_str(), c.signal.as_str(), c.state.unwrap())).collect();
-    let expected = [("latency", "ttft_p99", State::Critical), ("other", "prompt_tokens_mean", State::Warning)];
-    assert_eq!((ours.as_slice(), health.state), (&expected[..], State::Critical));
+    let expected =
+        [("latency", "ttft_p99", HealthState::Critical), ("other", "prompt_tokens_mean", HealthState::Warning)];
+    assert_eq!((ours.as_slice(), health.state), (&expected[..], HealthState::Critical));
 }
 
 #[test]
@@ -322,10 +335,15 @@ fn what_is_wrong_in_an_own_quick_look_is_found_by_the_lint() {
 fn of_many_pools_fifty_are_looked_at_and_the_others_are_counted() {
     let prometheus = client(&with_pools(60));
     let (labels, deadline) = (Labels::new(), Duration::from_secs(20));
-    let what = Look { scope: Labels::new(), at: at(moment("healthy")), window: WINDOW, deadline };
+    let what = HealthQuery { scope: Labels::new(), at: at(moment("healthy")), window: WINDOW, deadline };
     let health = run(look(library(), &[(&prometheus, &labels)], &what));
-    assert_eq!((health.pools.len(), health.left_out, health.state), (50, 10, State::Unknown), "{:?}", health.problems);
-    let said = llm_diagnose::render::health(&health, &[], &llm_diagnose::render::Words::english());
+    assert_eq!(
+        (health.pools.len(), health.left_out, health.state),
+        (50, 10, HealthState::Unknown),
+        "{:?}",
+        health.problems
+    );
+    let said = llm_diagnose::render::health(&health, &[], &llm_diagnose::render::Phrases::english());
     assert!(said.contains("10 more pools were left out"), "{said}");
     assert!(said.lines().count() <= 100, "a line for each pool, and what cannot be seen once:\n{said}");
 }
@@ -356,7 +374,7 @@ fn with_pools(many: usize) -> String {
 fn an_idle_pool_is_healthy_and_says_that_nothing_is_asked_of_it() {
     let health = looked("idle");
     let pool = only(&health);
-    assert_eq!((pool.state, pool.idle), (State::Healthy, true), "{:?}", wrong(pool));
+    assert_eq!((pool.state, pool.idle), (HealthState::Healthy, true), "{:?}", wrong(pool));
     assert_eq!(check(pool, "ttft_p99").value, None, "0/0 is no number");
     assert!(text(&command(moment("idle"), &[])).contains("nothing is asked of it now"));
 }
@@ -421,7 +439,7 @@ fn the_json_is_the_same_look() {
     let health: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&health["schema"], &health["state"]), (&"llm-diagnose/health/v1".into(), &"critical".into()));
     let read: Health = serde_json::from_value(health).unwrap();
-    assert_eq!(only(&read).state, State::Critical);
+    assert_eq!(only(&read).state, HealthState::Critical);
 }
 
 #[tokio::test]

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use llm_diagnose::kubernetes::{Config, Kubernetes, KubernetesError, Object, Pod, Seen, Wanted, read};
+use llm_diagnose::kubernetes::{
+    ClusterSnapshot, Config, Kubernetes, KubernetesError, Object, Pod, SnapshotRequest, read,
+};
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, deployment, event, kubeconfig, node, object, owned, pod};
 use serde_json::{Value, json};
 
@@ -29,8 +31,8 @@ async fn with(url: &str, config: Config) -> Result<Option<Kubernetes>, Kubernete
     Kubernetes::connect(&config).await
 }
 
-fn wanted(pods: &[&str]) -> Wanted {
-    Wanted {
+fn wanted(pods: &[&str]) -> SnapshotRequest {
+    SnapshotRequest {
         namespace: Some("llm".to_owned()),
         pods: pods.iter().map(|pod| (*pod).to_owned()).collect(),
         since: "2026-11-20T02:00:00Z".parse::<Timestamp>().unwrap(),
@@ -38,7 +40,7 @@ fn wanted(pods: &[&str]) -> Wanted {
     }
 }
 
-async fn look(fake: &FakeKubernetes, wanted: &Wanted) -> Seen {
+async fn look(fake: &FakeKubernetes, wanted: &SnapshotRequest) -> ClusterSnapshot {
     connected(&fake.url).await.look(wanted, Instant::now() + SOON).await
 }
 
@@ -83,11 +85,11 @@ fn labelled(mut object: Value, app: &str) -> Value {
     object
 }
 
-fn named<'a>(seen: &'a Seen, name: &str) -> &'a Pod {
+fn named<'a>(seen: &'a ClusterSnapshot, name: &str) -> &'a Pod {
     seen.pods.iter().find(|pod| pod.name == name).unwrap_or_else(|| panic!("no pod {name}: {seen:#?}"))
 }
 
-fn why<'a>(seen: &'a Seen, what: &str) -> &'a str {
+fn why<'a>(seen: &'a ClusterSnapshot, what: &str) -> &'a str {
     let found = seen.missing.iter().find(|(about, _)| about.contains(what));
     &found.unwrap_or_else(|| panic!("nothing about {what}: {:#?}", seen.missing)).1
 }
@@ -206,8 +208,8 @@ async fn without_names_the_pods_that_run_engines_are_the_pool() {
 async fn without_a_namespace_pods_are_found_by_their_names_in_those_that_may_be_asked() {
     let fake = fleet().await;
     fake.add(pod("other", "llama-7d9c5b4f6-aaaaa", IMAGE, &[], "gpu-1"));
-    let anywhere = Wanted { namespace: None, ..wanted(&["llama-7d9c5b4f6-aaaaa"]) };
-    let places = |seen: &Seen| seen.pods.iter().map(|pod| pod.namespace.clone()).collect::<BTreeSet<_>>();
+    let anywhere = SnapshotRequest { namespace: None, ..wanted(&["llama-7d9c5b4f6-aaaaa"]) };
+    let places = |seen: &ClusterSnapshot| seen.pods.iter().map(|pod| pod.namespace.clone()).collect::<BTreeSet<_>>();
     assert_eq!(places(&look(&fake, &anywhere).await), BTreeSet::from(["llm".to_owned(), "other".to_owned()]));
     let only = Config { namespaces: vec!["llm".to_owned()], ..Config::default() };
     let limited = with(&fake.url, only).await.unwrap().unwrap();
@@ -219,7 +221,7 @@ async fn without_a_namespace_pods_are_found_by_their_names_in_those_that_may_be_
     let asked = fake.asked().split_off(before);
     let inside = |path: &str| path.contains("/namespaces/llm/") || !path.contains("/namespaces/");
     assert!(asked.iter().all(|asked| inside(&asked.path) && asked.path != "/api/v1/pods"), "{asked:#?}");
-    let other = Wanted { namespace: Some("other".to_owned()), ..anywhere };
+    let other = SnapshotRequest { namespace: Some("other".to_owned()), ..anywhere };
     let seen = limited.look(&other, Instant::now() + SOON).await;
     assert!(seen.pods.is_empty());
     assert_eq!(why(&seen, "namespace other"), "`kubernetes.namespaces` does not list it");
@@ -245,7 +247,7 @@ async fn hundreds_of_pods_are_read_page_by_page() {
         fake.add(owned(pod("llm", &format!("llama-{n}"), IMAGE, &[], "gpu-1"), "apps/v1", "StatefulSet", "llama"));
     }
     fake.add(node("gpu-1"));
-    let seen = look(&fake, &Wanted { log_bytes: 0, ..wanted(&["llama-600"]) }).await;
+    let seen = look(&fake, &SnapshotRequest { log_bytes: 0, ..wanted(&["llama-600"]) }).await;
     assert_eq!((seen.pods.len(), seen.pods[0].name.as_str()), (500, "llama-600"));
     assert_eq!(why(&seen, "pods"), "there are 620; the first 500 are told");
     let pages = fake.asked().into_iter().filter(|asked| asked.path.ends_with("/pods"));
@@ -260,7 +262,7 @@ async fn a_named_pod_behind_the_end_of_a_very_long_list_is_found() {
     }
     fake.add(pod("llm", "llama-0", IMAGE, &[], "gpu-1"));
     fake.add(node("gpu-1"));
-    let seen = look(&fake, &Wanted { log_bytes: 0, ..wanted(&["llama-0", "llama-9"]) }).await;
+    let seen = look(&fake, &SnapshotRequest { log_bytes: 0, ..wanted(&["llama-0", "llama-9"]) }).await;
     let names: Vec<_> = seen.pods.iter().map(|pod| pod.name.as_str()).collect();
     assert_eq!(names, ["llama-0"]);
     assert_eq!(why(&seen, "pods of namespace llm"), "there are more than the 2000 that were read");
@@ -372,7 +374,7 @@ async fn names_that_lead_elsewhere_are_refused_before_anything_is_sent() {
     let seen = look(&fake, &wanted(&bad)).await;
     assert!(seen.pods.is_empty());
     assert_eq!(why(&seen, "pod ../secrets/hf-token"), "no pod can have this name");
-    let elsewhere = Wanted { namespace: Some("llm/secrets".to_owned()), ..wanted(&["llama-0"]) };
+    let elsewhere = SnapshotRequest { namespace: Some("llm/secrets".to_owned()), ..wanted(&["llama-0"]) };
     assert_eq!(why(&look(&fake, &elsewhere).await, "llm/secrets"), "no namespace can have this name");
     assert!(fake.asked().iter().all(|asked| !asked.path.contains("secret")), "{:#?}", fake.asked());
 }

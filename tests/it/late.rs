@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::Uri;
 use llm_diagnose::diagnose::{Diagnosis, Request, SymptomVerdict, diagnose};
-use llm_diagnose::render::{Words, diagnosis_message, terminal};
+use llm_diagnose::render::{Phrases, diagnosis_message, terminal};
 use tokio::net::TcpListener;
 
 use crate::chains::asked;
@@ -50,7 +50,7 @@ async fn histograms_that_come_too_late_cost_only_the_causes_that_need_them() {
         "late is not the same as no data: {:?}",
         late.unchecked
     );
-    let told = terminal(&diagnosis_message(&late, None, &Words::english()));
+    let told = terminal(&diagnosis_message(&late, None, &Phrases::english()));
     let line = told.lines().find(|line| line.contains("Not looked at: ")).unwrap();
     assert!(
         line.contains("one replica is much worse than its peers")
@@ -64,6 +64,6 @@ async fn histograms_that_come_too_late_cost_only_the_causes_that_need_them() {
 async fn an_answer_in_time_has_looked_at_everything() {
     let whole = diagnosed("longer-prompts", "queue-buildup", "nothing has this name").await;
     assert_eq!(whole.not_looked_at, []);
-    assert!(!terminal(&diagnosis_message(&whole, None, &Words::english())).contains("Not looked at"));
+    assert!(!terminal(&diagnosis_message(&whole, None, &Phrases::english())).contains("Not looked at"));
     assert!(serde_json::to_value(&whole).unwrap().get("not_looked_at").is_none());
 }

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use llm_diagnose::diagnose::{Beside, Diagnosis, LogSources, Outcome, Request, Source, Verdict, diagnose_with, told};
-use llm_diagnose::logs::{Log, Patterns, Reader, Told, files};
-use llm_diagnose::render::{self, Tone, Words, diagnosis_message, terminal};
+use llm_diagnose::diagnose::{
+    Diagnosis, ExtraSources, LogSources, Outcome, Request, ValueSource, Verdict, diagnose_with, told,
+};
+use llm_diagnose::logs::{Log, LogReader, NamedLogAnalysis, Patterns, files};
+use llm_diagnose::render::{self, Phrases, Tone, diagnosis_message, terminal};
 use serde_json::Value;
 
 use crate::chains::{asked, moment};
@@ -180,7 +182,7 @@ fn log(pod: &str, lines: &[&str]) -> Log {
 fn with(logs: Vec<Log>) -> Diagnosis {
     let sources = LogSources { files: logs, ..LogSources::default() };
     let request = asked("lost-replicas", "replica-down");
-    run(diagnose_with(library(), shared(), &request, Beside { logs: Some(&sources), exporters: None }))
+    run(diagnose_with(library(), shared(), &request, ExtraSources { logs: Some(&sources), exporters: None }))
 }
 
 /// The answer but for what differs from one asking to the next.
@@ -202,7 +204,7 @@ fn a_crash_that_metrics_cannot_explain_is_explained_by_its_log() {
     assert_eq!(root.chain, ["replica-down", "gpu-oom"]);
     assert_eq!(root.verdict, Verdict::Likely);
     let told = root.evidence.iter().find(|e| e.signal == "log_gpu_oom").unwrap();
-    assert_eq!((told.value, told.source, told.outcome), (Some(1.0), Source::Log, Outcome::Met));
+    assert_eq!((told.value, told.source, told.outcome), (Some(1.0), ValueSource::Log, Outcome::Met));
     assert_eq!(told.replicas[0].name, POD);
     assert_eq!(told.since, Some(at(moment("lost-replicas") - 299)), "its line's own time");
     assert_eq!(root.replicas.affected, [POD]);
@@ -210,7 +212,7 @@ fn a_crash_that_metrics_cannot_explain_is_explained_by_its_log() {
     assert!(ruled_out.contains(&"collective-failed"), "the peers' complaint follows: {ruled_out:?}");
     let read = &diagnosis.logs.as_ref().unwrap().logs[0];
     assert_eq!((read.name.as_str(), read.root.as_ref().unwrap().line), (POD, 2));
-    let message = terminal(&diagnosis_message(&diagnosis, None, &Words::english()));
+    let message = terminal(&diagnosis_message(&diagnosis, None, &Phrases::english()));
     assert!(message.contains("(in vllm-llama-8b-0's log)"), "{message}");
     assert!(message.contains("The log of vllm-llama-8b-0 says how it began"), "{message}");
     assert!(!message.contains("EngineDeadError") && !message.contains("79.10"), "no line of a log leaves: {message}");
@@ -224,7 +226,7 @@ fn a_symptom_that_only_its_log_explains_is_not_left_for_another_one() {
     let request = Request { screen: true, ..asked("lost-replicas", "replica-down") };
     let entered = |logs: Vec<Log>| {
         let sources = LogSources { files: logs, ..LogSources::default() };
-        run(diagnose_with(&library, shared(), &request, Beside { logs: Some(&sources), exporters: None }))
+        run(diagnose_with(&library, shared(), &request, ExtraSources { logs: Some(&sources), exporters: None }))
     };
     let without = entered(Vec::new());
     assert_ne!(without.symptom.playbook, "replica-down", "metrics explain another symptom");
@@ -343,7 +345,7 @@ fn a_file_is_evidence_on_a_laptop() {
 
 #[test]
 fn gateways_errors_are_told_and_those_that_nobody_knows_are_counted_and_quoted() {
-    let read = |text: &str| Reader::new(&Patterns::new(library().logs.values())).text(text);
+    let read = |text: &str| LogReader::new(&Patterns::new(library().logs.values())).text(text);
     let refused = "14:37:51 - LiteLLM Proxy:ERROR: proxy_server.py:7096 - litellm.proxy.proxy_server.async_data_generator(): \
                    Exception occured - litellm.APIError: APIError: OpenrouterException - Provider returned error\n";
     let odd = "10:09:50 - LiteLLM Proxy:ERROR: x.py:876 - flux capacitor 17 is empty\n";
@@ -360,7 +362,7 @@ fn gateways_errors_are_told_and_those_that_nobody_knows_are_counted_and_quoted()
 #[test]
 fn signal_9_alone_is_no_lack_of_host_memory() {
     let line = "Subprocess scheduler (pid=77) crashed with exit code -9. Triggering SIGQUIT for cleanup...";
-    let report = Reader::new(&Patterns::new([&library().logs["sglang"]])).text(line);
+    let report = LogReader::new(&Patterns::new([&library().logs["sglang"]])).text(line);
     let root = report.root().unwrap();
     assert_eq!((root.id.as_str(), &root.cause, &root.tells), ("subprocess-killed", &None, &None));
 }
@@ -385,7 +387,7 @@ fn the_start_of_an_engine_is_told_although_its_long_log_is_cut() {
     let filler = "(APIServer pid=12) INFO: 10.0.0.7:4000 - POST /v1/chat/completions 200 OK\n".repeat(20_000);
     std::fs::write(&file, format!("{DEATH}{filler}{DEATH}")).unwrap();
     let (logs, _) = files::read(&[file], 64 << 10);
-    let report = Reader::new(&Patterns::new(library().logs.values())).text(&logs[0].text);
+    let report = LogReader::new(&Patterns::new(library().logs.values())).text(&logs[0].text);
     let size = report.startup.iter().find(|n| n.name == "kv_cache_capacity_tokens").unwrap();
     assert_eq!((size.last, size.count), (162_704.0, 2), "one of the start, one of the end");
     assert_eq!(report.unknown.count, 0, "the mark is no error");
@@ -395,9 +397,9 @@ fn the_start_of_an_engine_is_told_although_its_long_log_is_cut() {
 fn a_log_of_signs_alone_is_a_warning_that_names_the_most_frequent_one() {
     let sign = "litellm.Timeout: APITimeoutError - Request timed out. Error_str: Request timed out.\n";
     let other = "litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached for requests\n";
-    let report = Reader::new(&Patterns::new(library().logs.values())).text(&format!("{other}{sign}{sign}"));
-    let told = Told { name: "x".to_owned(), pod: None, container: None, cut: false, report };
-    let message = render::logs(&[told], &[], &Words::english());
+    let report = LogReader::new(&Patterns::new(library().logs.values())).text(&format!("{other}{sign}{sign}"));
+    let told = NamedLogAnalysis { name: "x".to_owned(), pod: None, container: None, cut: false, report };
+    let message = render::logs(&[told], &[], &Phrases::english());
     assert_eq!(message.tone, Tone::Warning);
     assert!(message.headline.contains("a backend does not answer in time"), "{}", message.headline);
 }

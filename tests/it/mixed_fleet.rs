@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use llm_diagnose::diagnose::{Diagnosis, diagnose};
-use llm_diagnose::health::{Health, Look, State, look};
+use llm_diagnose::health::{Health, HealthQuery, HealthState, look};
 
 use crate::harness::{DEADLINE, Page, Stamp, WINDOW, at, evidence, fixture, library, request, run, shared, slot};
 
@@ -44,7 +44,7 @@ fn minute(job: &'static str, namespace: &'static str, pod: &'static str, before:
 fn looked(scope: &[(&str, &str)]) -> Health {
     let scope: BTreeMap<String, String> = scope.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let (prometheus, labels) = (shared(), BTreeMap::new());
-    let what = Look { scope, at: at(slot(CASE) + 60), window: WINDOW, deadline: DEADLINE };
+    let what = HealthQuery { scope, at: at(slot(CASE) + 60), window: WINDOW, deadline: DEADLINE };
     run(look(library(), &[(prometheus, &labels)], &what))
 }
 
@@ -63,20 +63,26 @@ fn of_gateways(diagnosis: &Diagnosis) -> Vec<&str> {
 #[test]
 fn a_failing_gateway_makes_its_own_pool_critical_and_no_other() {
     let health = looked(&[]);
-    let states: BTreeMap<&str, State> =
+    let states: BTreeMap<&str, HealthState> =
         health.pools.iter().map(|pool| (pool.labels["model"].as_str(), pool.state)).collect();
     assert_eq!(states.len(), POOLS.len() + 1, "{states:?}");
     for pool in &health.pools {
         let own = pool.labels["model"] == "tiny";
-        let wrong: Vec<_> = pool.checks.iter().filter(|c| !matches!(c.state, None | Some(State::Healthy))).collect();
-        assert_eq!(pool.state, if own { State::Critical } else { State::Healthy }, "{:?} {wrong:#?}", pool.labels);
+        let wrong: Vec<_> =
+            pool.checks.iter().filter(|c| !matches!(c.state, None | Some(HealthState::Healthy))).collect();
+        assert_eq!(
+            pool.state,
+            if own { HealthState::Critical } else { HealthState::Healthy },
+            "{:?} {wrong:#?}",
+            pool.labels
+        );
         let gateways = pool.checks.iter().filter(|check| check.signal.starts_with("gateway_")).count();
         assert_eq!(gateways > 0, own, "{:?}", pool.labels);
         assert_eq!(pool.engines.iter().any(|engine| engine.engine == "dynamo"), own, "{:?}", pool.labels);
     }
     // Whoever asks for one pool alone gets the same.
     let one = looked(&[("namespace", POOLS[3])]);
-    assert_eq!((one.pools.len(), one.state), (1, State::Healthy), "{one:#?}");
+    assert_eq!((one.pools.len(), one.state), (1, HealthState::Healthy), "{one:#?}");
 }
 
 #[test]

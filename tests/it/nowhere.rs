@@ -1,7 +1,7 @@
 //! Alerts and people that name a pool, a time or a rule that Prometheus does not have, and what they are told instead.
 
 use llm_diagnose::diagnose::{Diagnosis, Request, SymptomVerdict, diagnose, moment};
-use llm_diagnose::render::{Words, diagnosis_message, slack, terminal};
+use llm_diagnose::render::{Phrases, diagnosis_message, slack, terminal};
 use llm_diagnose_lab::stack;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn alerted(playbook: &str, labels: &[(&str, &str)], when: i64) -> Diagnosis {
 }
 
 fn said(diagnosis: &Diagnosis) -> String {
-    let coloured = terminal(&diagnosis_message(diagnosis, None, &Words::english()));
+    let coloured = terminal(&diagnosis_message(diagnosis, None, &Phrases::english()));
     anstream::adapter::strip_str(&coloured).to_string()
 }
 
@@ -62,7 +62,7 @@ fn what_a_label_holds_is_shown_as_text() {
     let diagnosis = alerted("", &[("model_name", &evil)], slot(mixed_fleet::CASE) + 60);
     let unknown = diagnosis.scope.unknown.as_ref().unwrap();
     assert!(unknown.value.chars().count() <= 121, "{unknown:?}");
-    let message = slack(&diagnosis_message(&diagnosis, None, &Words::english()));
+    let message = slack(&diagnosis_message(&diagnosis, None, &Phrases::english()));
     let message = serde_json::to_string(&message).unwrap();
     assert!(message.contains("&lt;!channel&gt;") && !message.contains("<!channel>"), "{message}");
 }

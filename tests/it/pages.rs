@@ -186,22 +186,22 @@ async fn without_scripts_the_page_says_the_same_and_reloads_by_itself() {
 #[test]
 fn a_report_is_a_file_that_asks_nobody() {
     use llm_diagnose::diagnose::Diagnosis;
-    use llm_diagnose::render::{Around, Words, report_page};
-    use llm_diagnose::report::{About, Asked, Seen, Window, build};
+    use llm_diagnose::render::{Phrases, ReportPageContext, report_page};
+    use llm_diagnose::report::{DiagnosisParameters, ReportSubject, SourceFindings, Window, build};
 
     let diagnosis: Diagnosis = serde_json::from_str(&fixture("diagnoses/longer-prompts.high-ttft.json")).unwrap();
     let window = Window { from: diagnosis.at, to: diagnosis.at };
-    let about = About {
+    let about = ReportSubject {
         headline: "x",
         incident: None,
         alerts: &[],
         diagnosis: Some(&diagnosis),
-        asked: Asked::default(),
+        asked: DiagnosisParameters::default(),
         window,
         happened: &[],
     };
-    let report = build(about, Seen::default(), diagnosis.at);
-    let page = report_page(&report, &Around::default(), &Words::english());
+    let report = build(about, SourceFindings::default(), diagnosis.at);
+    let page = report_page(&report, &ReportPageContext::default(), &Phrases::english());
     assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href=\"/"), "{page}");
     assert!(page.contains("Content-Security-Policy") && page.contains("prompts became longer"));
     assert!(page.len() < 150_000, "{}", page.len());
@@ -216,7 +216,7 @@ fn show(name: &str, page: &str) {
 
 #[test]
 fn a_report_with_every_section_reads_on_a_phone_by_night_and_without_a_mouse() {
-    use llm_diagnose::render::Words;
+    use llm_diagnose::render::Phrases;
 
     let odd = format!("{HOSTILE}שלום{}", "long".repeat(40));
     // It is started outside of the runtime that asks it.
@@ -224,7 +224,7 @@ fn a_report_with_every_section_reads_on_a_phone_by_night_and_without_a_mouse() {
     let full = run(Full::of("longer-prompts", "high-ttft", &odd));
     assert!(full.diagnosis().root().is_some());
     let dir = tempfile::tempdir().unwrap();
-    let page = full.page(&Words::english());
+    let page = full.page(&Phrases::english());
     show("full.html", &page);
     assert!(page.len() < 400_000, "{}", page.len());
     std::fs::write(dir.path().join("full.html"), page).unwrap();

@@ -148,7 +148,7 @@ fn the_parts_of_a_first_token_are_told_with_the_share_that_a_cause_explains() {
         let shares: Vec<f64> = diagnosis.causes.iter().filter_map(|cause| cause.explained).collect();
         assert!(!shares.is_empty(), "{:?}", diagnosis.causes);
         assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");
-        let words = llm_diagnose::render::Words::english();
+        let words = llm_diagnose::render::Phrases::english();
         let message = llm_diagnose::render::diagnosis_message(&diagnosis, None, &words);
         let said = llm_diagnose::render::terminal(&message);
         let line =

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use llm_diagnose::chart::{Chart, Panel, Role, Side, png};
+use llm_diagnose::chart::{AxisSide, Chart, Panel, Role, png};
 use llm_diagnose::diagnose::{Baseline, Diagnosis, Frame, diagnose, picture};
 use llm_diagnose::prom::Prometheus;
-use llm_diagnose::render::Words;
+use llm_diagnose::render::Phrases;
 
 use crate::chains::{FAULT_SECONDS, asked, moment};
 use crate::harness::{at, client, library, run, shared};
@@ -16,7 +16,7 @@ fn frame(name: &str, baseline: Baseline) -> Frame {
 }
 
 fn drawn_by(prometheus: &Prometheus, name: &str, playbook: &str, baseline: Baseline) -> (Diagnosis, Option<Chart>) {
-    let words = Words::english();
+    let words = Phrases::english();
     run(async {
         let diagnosis = diagnose(library(), shared(), &asked(name, playbook)).await;
         let chart = picture(library(), prometheus, &diagnosis, &frame(name, baseline), &words).await;
@@ -60,7 +60,7 @@ fn longer_prompts_are_shown_beside_what_they_do() {
     let told = diagnosis.causes[0].evidence.iter().find(|e| e.signal == "prompt_tokens_mean").unwrap();
     assert_eq!((last.0, last.1), (diagnosis.at, told.value.unwrap()), "the line ends at the number in the message");
     let threshold = prompts.threshold.as_ref().unwrap();
-    assert!(threshold.bad == Side::Above && threshold.value < last.1, "{threshold:?}");
+    assert!(threshold.bad == AxisSide::Above && threshold.value < last.1, "{threshold:?}");
     let band = prompts.band.as_ref().unwrap();
     assert!(band.label.starts_with("before: "), "there is no yesterday in this Prometheus: {}", band.label);
     let labels: BTreeSet<&str> = chart.marks.iter().map(|mark| mark.label.as_str()).collect();
@@ -118,7 +118,7 @@ fn who_nothing_is_wrong_with_and_what_nobody_can_tell_has_no_picture() {
     assert_eq!(drawn_by(&away, "longer-prompts", "high-ttft", baseline).1, None);
     let (mut diagnosis, _) = drawn_by(shared(), "longer-prompts", "high-ttft", baseline);
     diagnosis.at = at(moment("longer-prompts") + 400 * 86_400);
-    let words = Words::english();
+    let words = Phrases::english();
     let chart = run(picture(library(), shared(), &diagnosis, &frame("longer-prompts", baseline), &words));
     assert_eq!(chart, None, "a year later nothing is kept of it");
 }

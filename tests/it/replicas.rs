@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::incident::Rules;
-use llm_diagnose::store::{Sink, Store, Wanted, Work};
+use llm_diagnose::incident::AdmissionRules;
+use llm_diagnose::store::{AdmissionPlan, PendingWork, Sink, Store};
 use llm_diagnose_lab::slack::{Failure, FakeSlack, Message, Options, State};
 use llm_diagnose_lab::stack::{Postgres, Service};
 use serde_json::Value;
@@ -15,7 +15,8 @@ use tempfile::NamedTempFile;
 use crate::admission::{self, Kept};
 use crate::running::{BINARY, CHANNEL, SOON, group, serve, tls, whole};
 
-const RULES: Rules = Rules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
+const RULES: AdmissionRules =
+    AdmissionRules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
 /// What is tested is who delivers, not how fast Slack lets them.
 const RATES: &str = "storm: { incidents: 0 }, posts_per_second: 1000, posts_burst: 100, updates_per_minute: 60000,";
 const LEASE_MS: i64 = 60_000;
@@ -143,13 +144,13 @@ fn at(seconds: i64) -> Timestamp {
     "2026-11-20T18:07:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
 }
 
-fn wanted(name: &str) -> (AlertGroup, Wanted) {
+fn wanted(name: &str) -> (AlertGroup, AdmissionPlan) {
     let body = serde_json::to_vec(&group(name, "firing", "warning", &["a", "b"])).unwrap();
     let sinks = vec![(Sink::Slack, CHANNEL.to_owned())];
     let selection = Some(("high-ttft".to_owned(), "its name".to_owned()));
     (
         AlertGroup::from_webhook(&body).unwrap(),
-        Wanted { selection, sinks, grace: Duration::ZERO, storm: admission::CALM },
+        AdmissionPlan { selection, sinks, grace: Duration::ZERO, storm: admission::CALM },
     )
 }
 
@@ -185,7 +186,7 @@ async fn work_is_taken_once_and_stays_with_a_replica_that_lives() {
             }
             for waiting in some {
                 if store.take(&waiting, at(seconds), LEASE_MS).await.unwrap()
-                    && let Work::Message(delivery) = waiting.work
+                    && let PendingWork::Message(delivery) = waiting.work
                 {
                     taken.push(delivery.incident);
                 }
@@ -207,7 +208,7 @@ async fn work_is_taken_once_and_stays_with_a_replica_that_lives() {
     assert_eq!(take(&third, 3).await, Vec::<String>::new());
     one.close().await;
     other.close().await;
-    assert_eq!(third.report(at(4)).await.unwrap(), 1);
+    assert_eq!(third.heartbeat(at(4)).await.unwrap(), 1);
     let mut left = take(&third, 5).await;
     left.sort();
     assert_eq!(left, all);

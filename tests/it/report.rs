@@ -5,8 +5,8 @@ mod told;
 use llm_diagnose::diagnose::{Diagnosis, diagnose};
 use llm_diagnose::kubernetes::{self, Container, Ended, Pod};
 use llm_diagnose::playbook::load;
-use llm_diagnose::render::{Words, report_markdown, ticket};
-use llm_diagnose::report::{About, Asked, Incident, Report, Seen, Window, build};
+use llm_diagnose::render::{Phrases, report_markdown, ticket};
+use llm_diagnose::report::{DiagnosisParameters, Report, ReportIncident, ReportSubject, SourceFindings, Window, build};
 
 use crate::chains::{asked, moment};
 use crate::harness::{at, library, run, shared};
@@ -17,8 +17,8 @@ fn diagnosis() -> Diagnosis {
     run(diagnose(library(), shared(), &asked(CASE, "high-ttft")))
 }
 
-fn incident() -> Incident {
-    Incident {
+fn incident() -> ReportIncident {
+    ReportIncident {
         id: "01K9W2E4Z0000000000000TEST".to_owned(),
         group_key: "{}".to_owned(),
         open: true,
@@ -36,18 +36,18 @@ fn incident() -> Incident {
     }
 }
 
-fn reported(headline: &str, seen: Seen) -> Report {
+fn reported(headline: &str, seen: SourceFindings) -> Report {
     reported_of(headline, &diagnosis(), seen)
 }
 
-fn reported_of(headline: &str, diagnosis: &Diagnosis, seen: Seen) -> Report {
+fn reported_of(headline: &str, diagnosis: &Diagnosis, seen: SourceFindings) -> Report {
     let window = Window { from: at(moment(CASE) - 1_800), to: at(moment(CASE)) };
-    let about = About {
+    let about = ReportSubject {
         headline,
         incident: Some(incident()),
         alerts: &[],
         diagnosis: Some(diagnosis),
-        asked: Asked::default(),
+        asked: DiagnosisParameters::default(),
         window,
         happened: &[],
     };
@@ -77,15 +77,19 @@ fn pod(name: &str, args: &[&str]) -> Pod {
     }
 }
 
-fn cluster(pods: Vec<Pod>) -> Seen {
-    let kubernetes = kubernetes::Seen { version: Some("v1.34.2".to_owned()), pods, ..kubernetes::Seen::default() };
-    Seen { kubernetes: Some(kubernetes), ..Seen::default() }
+fn cluster(pods: Vec<Pod>) -> SourceFindings {
+    let kubernetes = kubernetes::ClusterSnapshot {
+        version: Some("v1.34.2".to_owned()),
+        pods,
+        ..kubernetes::ClusterSnapshot::default()
+    };
+    SourceFindings { kubernetes: Some(kubernetes), ..SourceFindings::default() }
 }
 
 #[test]
 fn the_beginning_of_the_written_report_says_what_whom_why_and_what_to_do() {
-    let report = reported("llm/llama · first tokens come late", Seen::default());
-    let text = report_markdown(&report, &Words::english());
+    let report = reported("llm/llama · first tokens come late", SourceFindings::default());
+    let text = report_markdown(&report, &Phrases::english());
     let root = report.diagnosis.as_ref().unwrap().root().unwrap();
     let beginning: String = text.chars().take(2_500).collect();
     for said in ["first tokens come late", "still open", &root.title, "likely", "What to do", &root.meaning[..40]] {
@@ -112,13 +116,13 @@ fn the_cluster_answers_model_hardware_deployment_and_versions() {
     assert_eq!((answers.hardware.gpus[0].count, answers.deployment.mode.as_str()), (6, "plain Deployment"));
     assert!(answers.versions.iter().any(|v| v.version.contains("vllm/vllm-openai:v0.28.1")), "{:?}", answers.versions);
     assert!(report.timeline.iter().any(|one| one.what.contains("OOMKilled") && one.what.contains("137")));
-    let text = report_markdown(&report, &Words::english());
+    let text = report_markdown(&report, &Phrases::english());
     assert!(text.contains("--max-num-seqs 256"), "{text}");
 }
 
 #[test]
 fn what_nobody_told_is_named_with_the_way_to_find_out() {
-    let report = reported("x", Seen::default());
+    let report = reported("x", SourceFindings::default());
     let open: Vec<&str> = report.answers.open.iter().map(|(_, how)| how.as_str()).collect();
     for how in ["kubectl get pod", "nvidia-smi -L", "nvidia-smi topo -m", "GET /version"] {
         assert!(open.iter().any(|text| text.contains(how)), "{how}: {open:?}");
@@ -127,9 +131,9 @@ fn what_nobody_told_is_named_with_the_way_to_find_out() {
 
 #[test]
 fn every_form_is_filled_in_its_own_order() {
-    let report = reported("x", Seen::default());
+    let report = reported("x", SourceFindings::default());
     for form in library().tickets.values() {
-        let text = ticket(form, &report, &Words::english());
+        let text = ticket(form, &report, &Phrases::english());
         let places: Vec<_> =
             form.fields.iter().map(|field| text.find(&format!("## {}\n", field.name)).unwrap()).collect();
         assert!(places.is_sorted(), "{}", form.ticket);
@@ -143,8 +147,8 @@ fn every_form_is_filled_in_its_own_order() {
 fn hostile_names_stay_text_in_the_written_report_and_in_tickets() {
     let evil = "x](http://evil) ![p](http://evil/p.png) <script>alert(1)</script> @everyone ``` | \u{202e}";
     let report = reported(evil, cluster(vec![pod(evil, &["vllm", "--model", evil])]));
-    let written = report_markdown(&report, &Words::english());
-    let tickets = library().tickets.values().map(|form| ticket(form, &report, &Words::english()));
+    let written = report_markdown(&report, &Phrases::english());
+    let tickets = library().tickets.values().map(|form| ticket(form, &report, &Phrases::english()));
     for text in tickets.chain([written]) {
         let outside = outside_of_code(&text);
         assert!(!outside.replace("\\]", "").contains("](http://evil"), "{outside}");

@@ -10,7 +10,7 @@ use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
 use llm_diagnose::diagnose::{Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose, observe, plan, queries};
 use llm_diagnose::playbook::Library;
-use llm_diagnose::render::{Words, diagnosis_message, terminal};
+use llm_diagnose::render::{Phrases, diagnosis_message, terminal};
 use llm_diagnose_lab::slack::Message;
 
 use crate::chains::asked;
@@ -35,7 +35,7 @@ fn without_causes(are: impl Fn(&str) -> bool) -> Library {
 }
 
 fn told(diagnosis: &Diagnosis) -> String {
-    terminal(&diagnosis_message(diagnosis, None, &Words::english()))
+    terminal(&diagnosis_message(diagnosis, None, &Phrases::english()))
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn an_alert_that_its_playbook_explains_keeps_its_story_and_hears_what_else_is_ab
     let screening = diagnosis.screening.as_ref().unwrap();
     assert_eq!(screening.asked_verdict, Some(SymptomVerdict::Confirmed));
     assert!(!screening.also.is_empty() && !screening.also.contains(&diagnosis.symptom.title), "{screening:?}");
-    let said = terminal(&diagnosis_message(&diagnosis, None, &Words::english()));
+    let said = terminal(&diagnosis_message(&diagnosis, None, &Phrases::english()));
     assert_eq!(said.matches("Also abnormal here").count(), 1, "{said}");
     assert!(!said.contains("explains more"), "{said}");
 }

@@ -18,7 +18,7 @@ mod spellings;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use llm_diagnose::diagnose::{Observed, Scope, observe};
+use llm_diagnose::diagnose::{ObserveResult, Scope, observe};
 use llm_diagnose::playbook::{Library, Playbook, SourceFile, parse};
 
 use crate::harness::{Page, Stamp, library, request, run, shared, slot};
@@ -49,7 +49,7 @@ pub(crate) fn losses() -> String {
 }
 
 /// What the product reads of every signal there is, for an alert with these labels at a time; it computes what Prometheus does.
-fn observed(labels: &[(&str, &str)], when: i64) -> Observed {
+fn observed(labels: &[(&str, &str)], when: i64) -> ObserveResult {
     let library = with_everything();
     let mut request = request(EVERYTHING, labels, when);
     request.window = WINDOW;
@@ -75,17 +75,17 @@ fn with_everything() -> Library {
 }
 
 /// The pool's value of a signal.
-fn value(seen: &Observed, signal: &str) -> Option<f64> {
+fn value(seen: &ObserveResult, signal: &str) -> Option<f64> {
     seen.seen.signals.get(signal).and_then(|o| o.value)
 }
 
 /// Each replica's value of a signal.
-fn replicas<'a>(seen: &'a Observed, signal: &str) -> BTreeMap<&'a str, f64> {
+fn replicas<'a>(seen: &'a ObserveResult, signal: &str) -> BTreeMap<&'a str, f64> {
     seen.seen.signals[signal].replicas.iter().map(|r| (r.name.as_str(), r.value)).collect()
 }
 
 /// Every listed signal has its value within 2 %, a zero within a hundredth; rates over 61 s of 60 s differ by so much.
-fn assert_values(seen: &Observed, expected: &[(&str, f64)]) {
+fn assert_values(seen: &ObserveResult, expected: &[(&str, f64)]) {
     let wrong: Vec<String> = expected
         .iter()
         .filter(|(signal, expected)| {
@@ -101,7 +101,7 @@ fn assert_values(seen: &Observed, expected: &[(&str, f64)]) {
 }
 
 /// None of the listed signals has a value; each says why.
-fn assert_no_data(seen: &Observed, signals: &[&str]) {
+fn assert_no_data(seen: &ObserveResult, signals: &[&str]) {
     for signal in signals {
         let o = &seen.seen.signals[*signal];
         assert_eq!((o.value, o.replicas.as_slice()), (None, &[][..]), "{signal}");
@@ -132,7 +132,7 @@ fn is_counter(series: &str) -> bool {
 }
 
 /// The listed signals have their values, the silent ones none, and no signal that the engine's file tells is missing.
-fn assert_table(seen: &Observed, engine: &str, expected: &[(&str, f64)], silent: &[&str]) {
+fn assert_table(seen: &ObserveResult, engine: &str, expected: &[(&str, f64)], silent: &[&str]) {
     assert_values(seen, expected);
     assert_no_data(seen, silent);
     let named = |signal: &&str| expected.iter().any(|(name, _)| name == signal) || silent.contains(signal);
@@ -157,7 +157,7 @@ fn assert_complete(engine: &str, expected: &[(&str, f64)], silent: &[&str]) {
 }
 
 /// The lowest version that was recognised.
-fn version(seen: &Observed, engine: &str) -> Option<String> {
+fn version(seen: &ObserveResult, engine: &str) -> Option<String> {
     let engine = seen.found.engines.iter().find(|e| e.engine == engine)?;
     engine.version.as_ref().map(ToString::to_string)
 }

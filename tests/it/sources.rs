@@ -6,15 +6,16 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::clock;
-use llm_diagnose::incident::{AdmitReason, Rules};
-use llm_diagnose::store::{Admitted, Look, Store, Wanted, Work};
+use llm_diagnose::incident::{AdmissionRules, AdmitReason};
+use llm_diagnose::store::{AdmissionPlan, Admitted, DuplicateCheck, PendingWork, Store};
 use llm_diagnose_lab::stack::{Alertmanager, Postgres};
 use serde_json::{Value, json};
 
 use crate::admission::CALM;
 use crate::running::{CHANNEL, Running, SOON, group};
 
-const RULES: Rules = Rules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
+const RULES: AdmissionRules =
+    AdmissionRules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
 
 fn at(seconds: i64) -> Timestamp {
     "2026-11-20T03:20:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
@@ -39,7 +40,7 @@ async fn admit(store: &Store, group: &Value, sender: Option<&str>, seconds: i64)
 }
 
 async fn admit_group(store: &Store, group: AlertGroup, seconds: i64) -> Admitted {
-    let wanted = Wanted { selection: None, sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
+    let wanted = AdmissionPlan { selection: None, sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
     store.admit(&[(group, wanted)], at(seconds), &RULES).await.unwrap().remove(0).unwrap()
 }
 
@@ -115,7 +116,7 @@ async fn an_unreadable_incident_of_an_older_version_ends_with_its_alerts_and_is_
     let store = Store::open(&path).await.unwrap();
     let opened = admit(&store, &of("eu", "firing", &["a"]), None, 0).await;
     let subject = opened.incident.clone();
-    let look = Look { subject, channel: CHANNEL.to_owned(), thread: None, since: at(0), looks: 3 };
+    let look = DuplicateCheck { subject, channel: CHANNEL.to_owned(), thread: None, since: at(0), looks: 3 };
     store.look_later(&look, at(86_400)).await.unwrap();
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
     let mut older = sqlx::ConnectOptions::connect(&options).await.unwrap();
@@ -124,8 +125,9 @@ async fn an_unreadable_incident_of_an_older_version_ends_with_its_alerts_and_is_
     assert!(next.reason == AdmitReason::First && next.incident != opened.incident);
     let old = store.incident(&opened.incident).await.unwrap().unwrap();
     assert!(!old.open && old.firing().is_empty(), "{old:?}");
-    let due: Vec<Work> = store.waiting(at(10), 9).await.unwrap().into_iter().map(|waiting| waiting.work).collect();
-    assert!(due.iter().any(|work| matches!(work, Work::Look(due) if due.subject == look.subject)), "{due:?}");
+    let due: Vec<PendingWork> =
+        store.waiting(at(10), 9).await.unwrap().into_iter().map(|waiting| waiting.work).collect();
+    assert!(due.iter().any(|work| matches!(work, PendingWork::Look(due) if due.subject == look.subject)), "{due:?}");
 }
 
 #[tokio::test]

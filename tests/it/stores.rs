@@ -5,12 +5,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::diagnose::Diagnosis;
-use llm_diagnose::exporter::Target;
-use llm_diagnose::incident::{AdmitReason, Impact, Rules};
+use llm_diagnose::exporter::ExporterTarget;
+use llm_diagnose::incident::{AdmissionRules, AdmitReason, Impact};
 use llm_diagnose::render::{Act, Message, Tone, slack};
 use llm_diagnose::store::{
-    AuditEntry, AuditResult, Called, Delivery, Digest, EndedCall, Feedback, Held, Mention, Place, Post, PostKind, Said,
-    Sink, Store, StoreError, Storm, Visit, Waiting, Wanted, Work,
+    AdmissionPlan, AuditEntry, AuditResult, CalledPeople, Delivery, Digest, DigestedDelivery, EndedCall, Feedback,
+    Mention, MessageEffects, PendingItem, PendingWork, Post, PostKind, PostponeReason, Sink, Store, StoreAccess,
+    StoreError, Storm,
 };
 use llm_diagnose_lab::stack::Postgres;
 use sqlx::AnyPool;
@@ -20,7 +21,8 @@ use crate::admission::CALM;
 use crate::harness::fixture;
 use crate::running::{CHANNEL, group};
 
-const RULES: Rules = Rules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
+const RULES: AdmissionRules =
+    AdmissionRules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
 pub(crate) const LEASE_MS: i64 = 60_000;
 
 pub(crate) fn at(seconds: i64) -> Timestamp {
@@ -71,7 +73,7 @@ pub(crate) async fn admit(
     seconds: i64,
 ) -> (String, AdmitReason) {
     let body = serde_json::to_vec(&group(name, status, "critical", &["a", "b"])).unwrap();
-    let wanted = Wanted {
+    let wanted = AdmissionPlan {
         selection: Some(("high-ttft".to_owned(), "its name".to_owned())),
         sinks: vec![(Sink::Slack, CHANNEL.to_owned()), (Sink::Console, String::new())],
         grace: Duration::ZERO,
@@ -88,10 +90,10 @@ pub(crate) async fn take(store: &Store, seconds: i64) -> (Vec<Delivery>, Vec<Dig
     for waiting in store.waiting(at(seconds), 50).await.unwrap() {
         assert!(store.take(&waiting, at(seconds), LEASE_MS).await.unwrap(), "{waiting:?}");
         match waiting.work {
-            Work::Message(message) => messages.push(message),
-            Work::Digest(digest) => digests.push(digest),
-            Work::Post(post) => posts.push(post),
-            Work::Look(look) => panic!("nothing was lost: {look:?}"),
+            PendingWork::Message(message) => messages.push(message),
+            PendingWork::Digest(digest) => digests.push(digest),
+            PendingWork::Post(post) => posts.push(post),
+            PendingWork::Look(look) => panic!("nothing was lost: {look:?}"),
         }
     }
     (messages, digests, posts)
@@ -99,8 +101,8 @@ pub(crate) async fn take(store: &Store, seconds: i64) -> (Vec<Delivery>, Vec<Dig
 
 pub(crate) async fn deliver(store: &Store, delivery: &Delivery, ts: &str, seconds: i64) {
     let revision = store.incident(&delivery.incident).await.unwrap().unwrap().revision;
-    let mention = Mention { since: at(seconds), called: Called::default().and(&["S0ONCALL"]) };
-    let said = Said { mention: Some(mention), told: Some("{}".to_owned()) };
+    let mention = Mention { since: at(seconds), called: CalledPeople::default().and(&["S0ONCALL"]) };
+    let said = MessageEffects { mention: Some(mention), told: Some("{}".to_owned()) };
     store.delivered(delivery, Some(&there(ts)), revision, &said, at(seconds)).await.unwrap();
 }
 
@@ -155,12 +157,12 @@ async fn a_message_lives_the_same_life_on_both() {
         // A message that is gone comes back; not for ever.
         store.forget_message(&id, "7.7", 2, at(8)).await.unwrap();
         edited(&store, "a message that is gone", 9).await;
-        store.told(&id, CHANNEL, "{\"told\":1}").await.unwrap();
+        store.save_thread_state(&id, CHANNEL, "{\"told\":1}").await.unwrap();
         store.page(&id, "pagerduty", "01J", at(9)).await.unwrap();
         let (messages, _, _) = take(&store, 10).await;
         let [page] = messages.as_slice() else { panic!("{messages:?}") };
         assert_eq!(page.sink, Sink::Pager);
-        store.postpone(page, at(11), Held::Failed, "busy").await.unwrap();
+        store.postpone(page, at(11), PostponeReason::Failed, "busy").await.unwrap();
         let (messages, _, _) = take(&store, 12).await;
         assert_eq!(messages.iter().map(|m| m.tries).collect::<Vec<_>>(), [1]);
         store.escalation_ended(page, "01J").await.unwrap();
@@ -190,11 +192,11 @@ async fn a_message_lives_the_same_life_on_both() {
         store.refused(CHANNEL, "not_in_channel", at(201)).await.unwrap();
         assert!(store.stand_in(&id, CHANNEL, "#other", at(201)).await.unwrap());
         assert!(!store.stand_in(&id, CHANNEL, "#other", at(201)).await.unwrap());
-        store.postpone(slack, at(900), Held::Failed, "not_in_channel").await.unwrap();
+        store.postpone(slack, at(900), PostponeReason::Failed, "not_in_channel").await.unwrap();
         let refusals = store.refusals().await.unwrap();
         assert_eq!(refusals.iter().map(|r| (r.channel.as_str(), r.waiting)).collect::<Vec<_>>(), [(CHANNEL, 1)]);
-        assert!(store.tell_of_refusal(CHANNEL, at(201)).await.unwrap());
-        assert!(!store.tell_of_refusal(CHANNEL, at(202)).await.unwrap(), "people are told once");
+        assert!(store.claim_refusal_report(CHANNEL, at(201)).await.unwrap());
+        assert!(!store.claim_refusal_report(CHANNEL, at(202)).await.unwrap(), "people are told once");
         let (stands, _, _) = take(&store, 202).await;
         assert_eq!(stands.iter().map(|m| m.channel.as_str()).collect::<Vec<_>>(), ["#other"]);
         deliver(&store, &stands[0], "9.0", 202).await;
@@ -223,7 +225,7 @@ async fn a_message_lives_the_same_life_on_both() {
         assert_eq!(store.recent(9).await.unwrap(), Vec::<String>::new());
         store.ping().await.unwrap();
         store.release(at(500)).await.unwrap();
-        assert_eq!(store.report(at(500)).await.unwrap(), 1);
+        assert_eq!(store.heartbeat(at(500)).await.unwrap(), 1);
         store.close().await;
     }
 }
@@ -244,7 +246,7 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
         }
         let waiting = store.waiting(at(1), 50).await.unwrap();
         assert!(
-            waiting.iter().all(|w| matches!(w.work, Work::Message(_))),
+            waiting.iter().all(|w| matches!(w.work, PendingWork::Message(_))),
             "there is no message to be under: {waiting:?}"
         );
         edited_first(&store, 2).await;
@@ -261,7 +263,7 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
         assert_eq!(kinds, [PostKind::Mention, PostKind::Mention, PostKind::Note, PostKind::Change, PostKind::Picture]);
         store.queue_change(&id, CHANNEL, at(4)).await.unwrap();
         let (_, _, posts) = take(&store, 5).await;
-        store.post_postponed(&posts[0], at(6), Held::Failed, "busy").await.unwrap();
+        store.post_postponed(&posts[0], at(6), PostponeReason::Failed, "busy").await.unwrap();
         let (_, _, again) = take(&store, 7).await;
         assert_eq!(again[0].tries, 1);
         store.post_given_up(&again[0], "no", at(7)).await.unwrap();
@@ -310,14 +312,14 @@ async fn a_digest_counts_and_ends_the_same_on_both() {
             of.incidents.iter().map(|i| (i.id.clone(), i.alerts.len())).collect::<Vec<_>>(),
             [(ids[1].clone(), 2), (ids[2].clone(), 2)]
         );
-        let called = Called::default().and(&["S0ONCALL"]);
+        let called = CalledPeople::default().and(&["S0ONCALL"]);
         let mention = Mention { since: at(1), called: called.clone() };
         store.mentioned(&ids[1], CHANNEL, &mention).await.unwrap();
         let places = store.digest_places(&digest.id).await.unwrap();
         let expected = [(&ids[1], Some(called)), (&ids[2], None)]
-            .map(|(id, called)| (id.clone(), Place { channel: CHANNEL.into(), called, told: None }));
+            .map(|(id, called)| (id.clone(), DigestedDelivery { channel: CHANNEL.into(), called, told: None }));
         assert_eq!(places, expected.into());
-        store.digest_postponed(digest, at(2), Held::Failed, "busy").await.unwrap();
+        store.digest_postponed(digest, at(2), PostponeReason::Failed, "busy").await.unwrap();
         store.digest_moved(digest, "#other", at(2)).await.unwrap();
         let (_, digests, _) = take(&store, 3).await;
         assert_eq!((digests[0].tries, digests[0].channel.as_str()), (2, "#other"));
@@ -393,7 +395,7 @@ async fn what_people_do_and_say_is_kept_the_same_on_both() {
         store.followed_up(&due[0].id).await.unwrap();
         assert_eq!(store.take_followups(at(1_000), LEASE_MS, 9).await.unwrap().len(), 1);
 
-        let target = Target {
+        let target = ExporterTarget {
             engine: "vllm".to_owned(),
             url: "http://10.0.0.1:8000/metrics".to_owned(),
             labels: [("pod".to_owned(), "a".to_owned())].into(),
@@ -428,7 +430,7 @@ async fn what_a_gone_replica_had_taken_is_due_again_and_its_plans_are_not() {
                 let socket = both.postgres.url().replacen("/postgres?", &format!("/{name}?"), 1);
                 let next = Store::connect(&socket).await.unwrap();
                 next.release(at(3)).await.unwrap();
-                assert_eq!(next.waiting(at(4), 9).await.unwrap(), Vec::<Waiting>::new(), "the other one lives");
+                assert_eq!(next.waiting(at(4), 9).await.unwrap(), Vec::<PendingItem>::new(), "the other one lives");
                 assert_eq!(next.take_followups(at(4), LEASE_MS, 9).await.unwrap(), []);
                 both.postgres.query(name, "UPDATE replicas SET seen_ms = 0 WHERE id <> ''").unwrap();
                 next
@@ -448,34 +450,40 @@ async fn a_visitor_neither_makes_nor_changes_a_store_and_knows_its_age() {
     let stores = both.stores("visit").await;
     let path = both.directory.path().join("visit");
     let url = both.url("visit");
-    let look =
-        [Store::visit(&path, Visit::Look).await.unwrap(), Store::visit_postgres(&url, Visit::Look).await.unwrap()];
+    let look = [
+        Store::visit(&path, StoreAccess::Look).await.unwrap(),
+        Store::visit_postgres(&url, StoreAccess::Look).await.unwrap(),
+    ];
     for (store, look) in stores.iter().zip(&look) {
         let (id, _) = admit(store, "A", "firing", &CALM, 0).await;
         assert!(look.incident(&id).await.unwrap().is_some());
         let refused = look.touch(&id).await.unwrap_err().to_string();
         assert!(refused.contains("read") && refused.contains("only"), "{refused}");
     }
-    for write in
-        [Store::visit(&path, Visit::Write).await.unwrap(), Store::visit_postgres(&url, Visit::Write).await.unwrap()]
-    {
+    for write in [
+        Store::visit(&path, StoreAccess::Write).await.unwrap(),
+        Store::visit_postgres(&url, StoreAccess::Write).await.unwrap(),
+    ] {
         write.audit(&AuditEntry::begun("cli:x", "cli", "expire", None, at(2))).await.unwrap();
         assert_eq!(write.audited(at(0), 9).await.unwrap().len(), 1);
         write.close().await;
     }
     let missing = both.directory.path().join("missing");
-    assert!(Store::visit(&missing, Visit::Look).await.is_err() && Store::visit(&missing, Visit::Write).await.is_err());
+    assert!(
+        Store::visit(&missing, StoreAccess::Look).await.is_err()
+            && Store::visit(&missing, StoreAccess::Write).await.is_err()
+    );
     assert!(!missing.exists());
     let empty = both.postgres.database("empty").unwrap();
-    assert!(matches!(Store::visit_postgres(&empty, Visit::Look).await, Err(StoreError::NoTables)));
+    assert!(matches!(Store::visit_postgres(&empty, StoreAccess::Look).await, Err(StoreError::NoTables)));
     assert_eq!(
         both.postgres.query("empty", "SELECT COUNT(*) FROM pg_tables WHERE schemaname = 'public'").unwrap(),
         "0"
     );
     both.postgres.query("visit", "UPDATE compatibility SET needs = 99").unwrap();
-    assert!(matches!(Store::visit_postgres(&url, Visit::Look).await, Err(StoreError::Newer { found: 99, .. })));
+    assert!(matches!(Store::visit_postgres(&url, StoreAccess::Look).await, Err(StoreError::Newer { found: 99, .. })));
     both.postgres.query("visit", "DELETE FROM _expansions; DELETE FROM _sqlx_migrations WHERE version > 3").unwrap();
-    for visit in [Visit::Look, Visit::Write] {
+    for visit in [StoreAccess::Look, StoreAccess::Write] {
         assert!(matches!(Store::visit_postgres(&url, visit).await, Err(StoreError::Older { found: 3, .. })));
     }
 }

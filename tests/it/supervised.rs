@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use llm_diagnose::server::{Limits, listen, liveness};
+use llm_diagnose::server::{ServerLimits, listen, liveness};
 use llm_diagnose::store::Store;
 use llm_diagnose::supervise::{Supervisor, Timing};
 use llm_diagnose::telemetry::Metrics;
@@ -42,7 +42,7 @@ async fn a_loop_that_keeps_panicking_fails_healthz_until_it_runs_steadily() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let app = liveness(store.clone(), supervisor.clone());
-    let serving = tokio::spawn(listen(listener, app, Limits::default(), Arc::clone(&metrics), stop.clone()));
+    let serving = tokio::spawn(listen(listener, app, ServerLimits::default(), Arc::clone(&metrics), stop.clone()));
     assert_eq!(until(&url, 200).await, "ok\n");
 
     let (mend, mended) = watch::channel(false);

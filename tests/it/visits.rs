@@ -7,8 +7,8 @@ use std::time::Duration;
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::clock;
 use llm_diagnose::diagnose::Diagnosis;
-use llm_diagnose::incident::Rules;
-use llm_diagnose::store::{AuditEntry, Feedback, Store, Wanted};
+use llm_diagnose::incident::AdmissionRules;
+use llm_diagnose::store::{AdmissionPlan, AuditEntry, Feedback, Store};
 use llm_diagnose_lab::stack::{Alertmanager, Postgres};
 use serde_json::{Value, json};
 
@@ -50,13 +50,13 @@ impl Ran {
 /// The incident of a webhook's body; its id.
 async fn admit(store: &Store, body: &Value) -> String {
     let body = serde_json::to_vec(body).unwrap();
-    let wanted = Wanted {
+    let wanted = AdmissionPlan {
         selection: Some(("high-ttft".into(), "its name".into())),
         sinks: Vec::new(),
         grace: Duration::ZERO,
         storm: CALM,
     };
-    let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
+    let rules = AdmissionRules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
     let groups = [(AlertGroup::from_webhook(&body).unwrap(), wanted)];
     store.admit(&groups, clock::now(), &rules).await.unwrap().remove(0).unwrap().incident
 }

@@ -8,8 +8,8 @@ use llm_diagnose::alert::{Alert, Labels};
 use llm_diagnose::diagnose::{Diagnosis, Outcome, SymptomVerdict};
 use llm_diagnose::incident::Impact;
 use llm_diagnose::render::{
-    Act, Commands, IncidentView, Line, Message, Note, Part, Span, Tone, Words, diagnosis_message, evidence_parts,
-    incident_message, slack, slack_blocks, step_id, terminal, terminal_with,
+    Act, Commands, IncidentView, Line, Message, MessagePart, Note, Phrases, TextSpan, Tone, diagnosis_message,
+    evidence_parts, incident_message, slack, slack_blocks, step_id, terminal, terminal_with,
 };
 use llm_diagnose::signal::Unit;
 use llm_diagnose_lab::slack::blocks::{Rule, Violation, validate};
@@ -107,17 +107,17 @@ fn read(message: &Message) -> String {
     let mut out = format!("{}\n", message.headline);
     for part in &message.parts {
         match part {
-            Part::Beside(line, button) => out.push_str(&format!("{} [{}]\n", line.text(), button.label)),
-            Part::Paragraph(line) | Part::Note(line) => out.push_str(&format!("{}\n", line.text())),
-            Part::Section(title, lines) | Part::Steps(title, lines) => {
+            MessagePart::Beside(line, button) => out.push_str(&format!("{} [{}]\n", line.text(), button.label)),
+            MessagePart::Paragraph(line) | MessagePart::Note(line) => out.push_str(&format!("{}\n", line.text())),
+            MessagePart::Section(title, lines) | MessagePart::Steps(title, lines) => {
                 out.push_str(&format!("{title}\n"));
                 lines.iter().for_each(|line| out.push_str(&format!("{}\n", line.text())));
             }
-            Part::Buttons(buttons) => {
+            MessagePart::Buttons(buttons) => {
                 let labels: Vec<&str> = buttons.iter().map(|b| b.label.as_str()).collect();
                 out.push_str(&format!("[{}]\n", labels.join("] [")));
             }
-            Part::Picture { alt, .. } => out.push_str(&format!("({alt})\n")),
+            MessagePart::Picture { alt, .. } => out.push_str(&format!("({alt})\n")),
         }
     }
     out
@@ -126,7 +126,7 @@ fn read(message: &Message) -> String {
 #[test]
 fn a_usual_diagnosis_is_a_ten_second_read_with_everything_else_behind_a_button() {
     let alerts = late();
-    let words = Words::english();
+    let words = Phrases::english();
     for name in DIAGNOSES {
         let diagnosis = diagnosis(name);
         let message = incident_message(&view(&alerts, Some(&diagnosis)), &words);
@@ -147,14 +147,14 @@ fn a_usual_diagnosis_is_a_ten_second_read_with_everything_else_behind_a_button()
 #[test]
 fn the_message_says_what_who_why_and_what_to_do() {
     let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[1]));
-    let text = read(&incident_message(&view(&alerts, Some(&diagnosis)), &Words::english()));
+    let text = read(&incident_message(&view(&alerts, Some(&diagnosis)), &Phrases::english()));
     insta::assert_snapshot!(text);
 }
 
 #[test]
 fn what_must_be_read_stands_where_slack_never_folds_it() {
     let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[0]));
-    let body = blocks(&incident_message(&view(&alerts, Some(&diagnosis)), &Words::english()));
+    let body = blocks(&incident_message(&view(&alerts, Some(&diagnosis)), &Phrases::english()));
     let top = body["blocks"].as_array().unwrap();
     assert!(top[0]["text"]["text"].as_str().unwrap().starts_with("*CRITICAL · first tokens come late"), "{top:#?}");
     assert!(top.iter().filter(|block| block["type"] == "section").all(|block| block["expand"] == true));
@@ -166,15 +166,15 @@ fn what_must_be_read_stands_where_slack_never_folds_it() {
 #[test]
 fn while_it_burns_only_what_to_do_now_is_said() {
     let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[1]));
-    let burning = read(&incident_message(&view(&alerts, Some(&diagnosis)), &Words::english()));
+    let burning = read(&incident_message(&view(&alerts, Some(&diagnosis)), &Phrases::english()));
     assert!(
         !burning.contains("So that it does not come back") && !burning.contains("could not be checked"),
         "{burning}"
     );
     let resolved = IncidentView { resolved_at: Some(diagnosis.at), ..view(&alerts, Some(&diagnosis)) };
-    assert!(read(&incident_message(&resolved, &Words::english())).contains("So that it does not come back"));
+    assert!(read(&incident_message(&resolved, &Phrases::english())).contains("So that it does not come back"));
     let more =
-        Message { tone: Tone::Good, headline: String::new(), parts: evidence_parts(&diagnosis, &Words::english()) };
+        Message { tone: Tone::Good, headline: String::new(), parts: evidence_parts(&diagnosis, &Phrases::english()) };
     let more = read(&more);
     assert!(more.contains("So that it does not come back") && more.contains("What could not be checked"), "{more}");
 }
@@ -190,7 +190,7 @@ fn a_prometheus_that_is_away_is_named_once_and_in_the_first_line() {
         (e.outcome, e.value, e.baseline, e.why) = (Outcome::NoData, None, None, Some(away.to_owned()));
     });
     diagnosis.problems = vec![away.to_owned(), format!("{away} (3 queries)")];
-    let text = read(&incident_message(&view(&late(), Some(&diagnosis)), &Words::english()));
+    let text = read(&incident_message(&view(&late(), Some(&diagnosis)), &Phrases::english()));
     assert!(text.lines().next().unwrap().ends_with("· Prometheus cannot be reached"), "{text}");
     assert_eq!(text.matches("Connection refused").count(), 1, "{text}");
 }
@@ -201,7 +201,7 @@ fn what_is_not_confirmed_is_not_said_to_be_so() {
     diagnosis.causes.clear();
     diagnosis.symptom.verdict = SymptomVerdict::Absent;
     diagnosis.symptom.evidence.iter_mut().for_each(|e| (e.outcome, e.value) = (Outcome::NotMet, Some(0.31)));
-    let text = read(&incident_message(&view(&late(), Some(&diagnosis)), &Words::english()));
+    let text = read(&incident_message(&view(&late(), Some(&diagnosis)), &Phrases::english()));
     let first = text.lines().next().unwrap();
     assert!(first.starts_with("FIRING · LLMHighTTFT · "), "{first}");
     assert!(first.contains("not confirmed: TTFT p99 310 ms") && !first.contains("come late"), "{first}");
@@ -211,7 +211,7 @@ fn what_is_not_confirmed_is_not_said_to_be_so() {
 fn a_check_at_its_threshold_says_little_and_one_without_a_distance_only_its_outcome() {
     let mut diagnosis = diagnosis(DIAGNOSES[0]);
     let first = |diagnosis: &Diagnosis| {
-        let parts = evidence_parts(diagnosis, &Words::english()).into_iter().take(1).collect();
+        let parts = evidence_parts(diagnosis, &Phrases::english()).into_iter().take(1).collect();
         read(&Message { tone: Tone::Good, headline: String::new(), parts })
     };
     let stored = first(&diagnosis);
@@ -230,7 +230,7 @@ fn a_value_as_it_was_is_called_unchanged() {
     let e = &mut root.evidence[0];
     (e.title, e.unit) = ("arrival rate".to_owned(), Unit::RequestsPerSecond);
     (e.outcome, e.value, e.baseline) = (Outcome::Met, Some(8.1), Some(8.0));
-    let text = read(&incident_message(&view(&late(), Some(&diagnosis)), &Words::english()));
+    let text = read(&incident_message(&view(&late(), Some(&diagnosis)), &Phrases::english()));
     assert!(text.contains("For: arrival rate unchanged at 8.1 req/s"), "{text}");
 }
 
@@ -252,7 +252,7 @@ fn a_silence_takes_the_alerts_and_not_their_whole_pool() {
 fn a_terminal_gets_all_of_a_diagnosis() {
     let diagnosis = diagnosis(DIAGNOSES[0]);
     let text =
-        anstream::adapter::strip_str(&terminal(&diagnosis_message(&diagnosis, None, &Words::english()))).to_string();
+        anstream::adapter::strip_str(&terminal(&diagnosis_message(&diagnosis, None, &Phrases::english()))).to_string();
     for all in [&diagnosis.fix.now, &diagnosis.fix.lasting] {
         assert!(all.iter().all(|fix| text.contains(fix.verify.as_ref().map_or("", |check| &check.title))), "{text}");
     }
@@ -266,10 +266,10 @@ fn a_terminal_gets_all_of_a_diagnosis() {
 fn links_carry_the_incidents_own_query_time_and_labels() {
     let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[0]));
     let shown = view(&alerts, Some(&diagnosis));
-    let with_button = blocks(&incident_message(&shown, &Words::english())).to_string();
+    let with_button = blocks(&incident_message(&shown, &Phrases::english())).to_string();
     assert!(!with_button.contains("silences/new"), "to silence is offered once: {with_button}");
     let shown = IncidentView { can_silence: false, ..shown };
-    let body = blocks(&incident_message(&shown, &Words::english())).to_string();
+    let body = blocks(&incident_message(&shown, &Phrases::english())).to_string();
     let end = (diagnosis.at + jiff::SignedDuration::from_mins(5)).strftime("%H%%3A%M%%3A%S").to_string();
     let from = (diagnosis.at - jiff::SignedDuration::from_mins(35)).as_millisecond();
     for part in [
@@ -288,9 +288,9 @@ fn links_carry_the_incidents_own_query_time_and_labels() {
 fn a_link_that_is_too_long_for_a_terminal_names_the_command_that_prints_its_query() {
     let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[0]));
     let shown = IncidentView { can_silence: false, ..view(&alerts, Some(&diagnosis)) };
-    let mut message = incident_message(&shown, &Words::english());
+    let mut message = incident_message(&shown, &Phrases::english());
     let form = format!("https://alertmanager.example/am/#/silences/new?filter={}", "x".repeat(200));
-    message.parts.push(Part::Paragraph(Line(vec![Span::Link("Silence it".to_owned(), form)])));
+    message.parts.push(MessagePart::Paragraph(Line(vec![TextSpan::Link("Silence it".to_owned(), form)])));
     let text = |commands: &Commands| anstream::adapter::strip_str(&terminal_with(&message, commands)).to_string();
     let known = text(&Commands::of_incident("01JCV7Y3E8"));
     for part in [
@@ -309,11 +309,11 @@ fn buttons_are_there_only_where_somebody_listens_and_fit_the_state() {
     let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[0]));
     let shown = view(&alerts, Some(&diagnosis));
     let buttons = |view: &IncidentView<'_>| -> Vec<(String, String)> {
-        let message = incident_message(view, &Words::english());
+        let message = incident_message(view, &Phrases::english());
         blocks(&message);
         let rows = message.parts.into_iter().map(|part| match part {
-            Part::Buttons(row) => row,
-            Part::Beside(_, button) => vec![button],
+            MessagePart::Buttons(row) => row,
+            MessagePart::Beside(_, button) => vec![button],
             _ => Vec::new(),
         });
         rows.flatten().map(|button| (button.action, button.value)).collect()
@@ -335,9 +335,9 @@ fn buttons_are_there_only_where_somebody_listens_and_fit_the_state() {
     let notes = [Note { who: "U1".into(), at: diagnosis.at, act: Done, detail }];
     let done = IncidentView { notes: &notes, ..shown.clone() };
     assert_eq!(acts(&done)[..3], [Done, Verify, Done]);
-    assert!(read(&incident_message(&done, &Words::english())).contains("2. ✓ "));
+    assert!(read(&incident_message(&done, &Phrases::english())).contains("2. ✓ "));
     // Seldom pressed ones stand in one menu.
-    let body = blocks(&incident_message(&shown, &Words::english()));
+    let body = blocks(&incident_message(&shown, &Phrases::english()));
     let row = body["blocks"].as_array().unwrap().last().unwrap()["elements"].as_array().unwrap().clone();
     let menu = &row.last().unwrap()["options"];
     assert_eq!((row.len(), menu[0]["value"].as_str()), (6, Some("right 01JCV7Y3E8")), "{row:#?}");
@@ -360,7 +360,7 @@ fn a_resolved_incident_tells_its_duration_its_cost_and_the_last_word_on_its_caus
         notes: &notes,
         ..view(&alerts, Some(&diagnosis))
     };
-    let message = incident_message(&view, &Words::english());
+    let message = incident_message(&view, &Phrases::english());
     let body = blocks(&message);
     assert_eq!(body["attachments"][0]["color"], "#2f9e6e");
     let text = read(&message);
@@ -398,7 +398,7 @@ fn nothing_in_a_label_breaks_the_message_or_calls_anybody() {
     let notes = [Note { who: evil.into(), at: diagnosis.at, act: Act::Silence, detail: huge.clone() }];
     for diagnosis in [None, Some(&diagnosis)] {
         let view = IncidentView { notes: &notes, ..view(&alerts, diagnosis) };
-        let message = incident_message(&view, &Words::english());
+        let message = incident_message(&view, &Phrases::english());
         let body = blocks(&message);
         let text = body.to_string();
         for harm in ["<!channel", "<@U1>", "<https://evil", ":rotating_light:", "\u{202e}", "\u{2066}", "\u{2028}"] {
@@ -409,5 +409,5 @@ fn nothing_in_a_label_breaks_the_message_or_calls_anybody() {
         assert!(!terminal(&message).contains(['\u{7}', '\u{202e}']));
     }
     alerts[0].labels.clear();
-    blocks(&incident_message(&view(&alerts[..1], None), &Words::english()));
+    blocks(&incident_message(&view(&alerts[..1], None), &Phrases::english()));
 }

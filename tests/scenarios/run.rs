@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use llm_diagnose::diagnose::{
     Baseline, Diagnosis, FEATURES, Request, Scope, SymptomVerdict, Verdict, diagnose, features,
 };
-use llm_diagnose::playbook::{Kind, Library};
+use llm_diagnose::playbook::{Library, PlaybookKind};
 use llm_diagnose::prom::Prometheus;
 
 use crate::world::Situation;
@@ -123,7 +123,7 @@ fn compare(library: &Library, situation: &Situation, entry: &str, diagnosis: Dia
     let expect = &situation.scenario.expect;
     let best = diagnosis.root();
     let chain = best.map(|root| root.chain.clone()).unwrap_or_default();
-    let mechanism = |id: &str| library.playbooks.get(id).is_some_and(|p| p.kind == Kind::Mechanism);
+    let mechanism = |id: &str| library.playbooks.get(id).is_some_and(|p| p.kind == PlaybookKind::Mechanism);
     let among = |list: &[String], id: &str| list.iter().any(|one| one == id);
     // Where a scenario names no root, the mechanism is as deep as anybody can tell.
     let roots = if expect.root.is_empty() { &expect.mechanism } else { &expect.root };

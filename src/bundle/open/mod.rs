@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::diagnose::{Baseline, Beside, Diagnosis, LogSources, Request, Scope, diagnose_with};
+use crate::diagnose::{Baseline, Diagnosis, ExtraSources, LogSources, Request, Scope, diagnose_with};
 use crate::logs::Log;
 use crate::playbook::Library;
 use crate::prom::{self, PromError, Prometheus};
@@ -95,7 +95,7 @@ impl Opened {
     pub async fn replay(&self, library: &Library) -> Option<Diagnosis> {
         let request = request(&self.report)?;
         let logs = LogSources { files: self.logs.clone(), ..LogSources::default() };
-        let beside = Beside { exporters: None, logs: Some(&logs) };
+        let beside = ExtraSources { exporters: None, logs: Some(&logs) };
         Some(diagnose_with(library, &self.client, &request, beside).await)
     }
 

@@ -25,7 +25,7 @@ use crate::prom::{PromError, Prometheus, Stream};
 use crate::redact::Redactor;
 use crate::report::Window;
 use names::{Group, selector};
-use text::{End, Text};
+use text::{OpenMetricsWriter, SeriesEnd};
 
 /// The name of the file in the bundle.
 pub const FILE: &str = "series.om";
@@ -80,7 +80,7 @@ pub async fn write(
     out: impl Write + Send + 'static,
     deadline: Instant,
 ) -> Written {
-    let text = Arc::new(Mutex::new(Text::new(out, FILE, redactor, bytes)));
+    let text = Arc::new(Mutex::new(OpenMetricsWriter::new(out, FILE, redactor, bytes)));
     let mut export = Export { prometheus, deadline, queries: 1, left: BTreeMap::new(), away: 0, text: text.clone() };
     match prometheus.query(&detection(library), request.at, deadline).await {
         Ok(rows) => {
@@ -108,7 +108,7 @@ pub async fn write(
             let why = "native histograms, or names that OpenMetrics text cannot hold".to_owned();
             written.left_out.push((format!("{unwritable} series"), why));
         }
-        if let Some(End::Broken(error)) = end {
+        if let Some(SeriesEnd::Broken(error)) = end {
             written.left_out.push(("the end of the file".to_owned(), format!("it could not be written: {error}")));
         }
     }
@@ -164,7 +164,7 @@ struct Export<'a, W> {
     left: BTreeMap<String, Vec<String>>,
     /// Failures in a row.
     away: usize,
-    text: Arc<Mutex<Text<W>>>,
+    text: Arc<Mutex<OpenMetricsWriter<W>>>,
 }
 
 impl<W: Write + Send + 'static> Export<'_, W> {
@@ -316,8 +316,8 @@ impl<W: Write + Send + 'static> Export<'_, W> {
             }
             if let Some(end) = &lock(&self.text).end {
                 return ControlFlow::Break(match end {
-                    End::Full => "the bound for series was reached (`bundle.series_bytes`)".to_owned(),
-                    End::Broken(error) => format!("it could not be written: {error}"),
+                    SeriesEnd::Full => "the bound for series was reached (`bundle.series_bytes`)".to_owned(),
+                    SeriesEnd::Broken(error) => format!("it could not be written: {error}"),
                 });
             }
         }

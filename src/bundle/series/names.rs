@@ -7,7 +7,7 @@ use promql_parser::label::{MatchOp, Matcher as NameMatcher};
 use promql_parser::parser::{Expr, Offset, VectorSelector, parse};
 use regex::Regex;
 
-use crate::diagnose::{EngineSeen, Found, Request, plan};
+use crate::diagnose::{DetectionResult, EngineSeen, Request, plan};
 use crate::playbook::Library;
 use crate::signal::{Engine, Fill, Matcher, fill, matchers};
 
@@ -21,7 +21,7 @@ const RECORDED: &str = "llm:.+";
 
 /// The requirements of a metric, or of a regular expression of names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Need {
+pub(super) struct SeriesNeed {
     /// The longest range of the queries that read it.
     pub(super) reach: Duration,
     /// True if the request's playbook does not need it.
@@ -37,7 +37,7 @@ pub(super) struct Group {
     /// labels of the pool themselves.
     pub(super) targets_of: Option<String>,
     /// Names and regular expressions, each with its requirements.
-    pub(super) wanted: BTreeMap<String, Need>,
+    pub(super) wanted: BTreeMap<String, SeriesNeed>,
 }
 
 impl Group {
@@ -48,14 +48,14 @@ impl Group {
     }
 
     /// Returns the combined requirements of all entries that match an existing metric.
-    pub(super) fn need(&self, name: &str) -> Need {
+    pub(super) fn need(&self, name: &str) -> SeriesNeed {
         let matching = |wanted: &&String| {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
             let fits = || Regex::new(&format!("^(?:{wanted})$")).is_ok_and(|expression| expression.is_match(name));
             wanted.as_str() == name || (!wanted.chars().all(plain) && fits())
         };
         let needs = self.wanted.iter().filter(|(wanted, _)| matching(wanted)).map(|(_, need)| *need);
-        needs.reduce(|a, b| Need { reach: a.reach.max(b.reach), later: a.later && b.later }).unwrap_or_default()
+        needs.reduce(|a, b| SeriesNeed { reach: a.reach.max(b.reach), later: a.later && b.later }).unwrap_or_default()
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn one_of(label: &str, values: &BTreeSet<String>) -> String {
 }
 
 /// Returns all groups: first the metrics about the pool as a whole, then engine by engine.
-pub(super) fn groups(library: &Library, request: &Request, found: &Found) -> Vec<Group> {
+pub(super) fn groups(library: &Library, request: &Request, found: &DetectionResult) -> Vec<Group> {
     let asked: BTreeSet<String> = plan(library, request, found).asks.into_iter().map(|ask| ask.signal).collect();
     let engines = found.engines.iter().filter_map(|seen| Some((library.engines.get(&seen.engine)?, seen)));
     let engines = engines.flat_map(|(engine, seen)| of_engine(engine, seen, request, &asked));
@@ -95,13 +95,13 @@ fn own(request: &Request) -> [Group; 2] {
     };
     let targets = [("cluster", "cluster"), ("namespace", "namespace"), ("kubernetes_namespace", "namespace")];
     let pools = [("cluster", "cluster"), ("namespace", "namespace"), ("model_name", "model")];
-    let need = Need { reach: Duration::ZERO, later: false };
+    let need = SeriesNeed { reach: Duration::ZERO, later: false };
     [
         Group { scope: of(&targets), targets_of: None, wanted: OWN.map(|name| (name.to_owned(), need)).into() },
         Group {
             scope: of(&pools),
             targets_of: None,
-            wanted: [(RECORDED.to_owned(), Need { later: true, ..need })].into(),
+            wanted: [(RECORDED.to_owned(), SeriesNeed { later: true, ..need })].into(),
         },
     ]
 }
@@ -111,11 +111,11 @@ fn own(request: &Request) -> [Group; 2] {
 fn of_engine(engine: &Engine, seen: &EngineSeen, request: &Request, asked: &BTreeSet<String>) -> [Group; 2] {
     let scope = matchers(&seen.matchers);
     let (mut wanted, mut joined) = (BTreeMap::new(), BTreeMap::new());
-    let add = |wanted: &mut BTreeMap<String, Need>, name: String, reach: Duration, later: bool| {
+    let add = |wanted: &mut BTreeMap<String, SeriesNeed>, name: String, reach: Duration, later: bool| {
         if OWN.contains(&name.as_str()) {
             return;
         }
-        let need = wanted.entry(name).or_insert(Need { reach, later });
+        let need = wanted.entry(name).or_insert(SeriesNeed { reach, later });
         need.reach = need.reach.max(reach.min(LONGEST));
         need.later &= later;
     };
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn what_is_needed_of_a_name_is_the_most_of_all_that_ask_for_it() {
-        let need = |seconds, later| Need { reach: Duration::from_secs(seconds), later };
+        let need = |seconds, later| SeriesNeed { reach: Duration::from_secs(seconds), later };
         let wanted = [("a_b", need(60, true)), ("a_(b|c)", need(30, false))].map(|(name, n)| (name.to_owned(), n));
         let group = Group { scope: String::new(), targets_of: None, wanted: wanted.into() };
         assert_eq!(group.need("a_b"), need(60, false));

@@ -18,7 +18,7 @@ const FLUSH: usize = 64 << 10;
 
 /// A writer of OpenMetrics text.
 #[derive(Debug)]
-pub(super) struct Text<W> {
+pub(super) struct OpenMetricsWriter<W> {
     out: W,
     redactor: Redactor,
     place: &'static str,
@@ -36,19 +36,19 @@ pub(super) struct Text<W> {
     /// Series that cannot be written: names that the format does not allow, native histograms.
     pub(super) unwritable: u64,
     /// The reason why writing ended early.
-    pub(super) end: Option<End>,
+    pub(super) end: Option<SeriesEnd>,
 }
 
 /// The reason why a file ends early.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum SeriesEnd {
     /// The size limit was reached.
     Full,
     /// The receiving end of `out` is gone.
     Broken(io::Error),
 }
 
-impl<W: Write> Text<W> {
+impl<W: Write> OpenMetricsWriter<W> {
     pub(super) fn new(out: W, place: &'static str, redactor: &Redactor, most: u64) -> Self {
         Self {
             out,
@@ -106,7 +106,7 @@ impl<W: Write> Text<W> {
             last = at;
             let line = self.prefix.len() + value.len() + 24;
             if self.bytes() + (line + END.len()) as u64 > self.most {
-                self.end = Some(End::Full);
+                self.end = Some(SeriesEnd::Full);
                 return ControlFlow::Break(());
             }
             self.buffer.extend_from_slice(&self.prefix);
@@ -122,19 +122,19 @@ impl<W: Write> Text<W> {
 
     /// Writes the terminator and flushes the buffer.
     pub(super) fn finish(&mut self) {
-        if self.end.as_ref().is_none_or(|end| matches!(end, End::Full)) {
+        if self.end.as_ref().is_none_or(|end| matches!(end, SeriesEnd::Full)) {
             self.buffer.extend_from_slice(END);
             if self.hand_on().is_continue()
                 && let Err(error) = self.out.flush()
             {
-                self.end = Some(End::Broken(error));
+                self.end = Some(SeriesEnd::Broken(error));
             }
         }
     }
 
     fn hand_on(&mut self) -> ControlFlow<()> {
         if let Err(error) = self.out.write_all(&self.buffer) {
-            self.end = Some(End::Broken(error));
+            self.end = Some(SeriesEnd::Broken(error));
             return ControlFlow::Break(());
         }
         self.written += self.buffer.len() as u64;
@@ -218,8 +218,8 @@ fn push_time(buffer: &mut Vec<u8>, ms: i64) {
 mod tests {
     use super::*;
 
-    fn written(bodies: &[(&str, usize)], most: u64) -> (String, Text<Vec<u8>>) {
-        let mut text = Text::new(Vec::new(), "series.om", &Redactor::off(), most);
+    fn written(bodies: &[(&str, usize)], most: u64) -> (String, OpenMetricsWriter<Vec<u8>>) {
+        let mut text = OpenMetricsWriter::new(Vec::new(), "series.om", &Redactor::off(), most);
         for (body, source) in bodies {
             let _ = crate::prom::read_matrix(body.as_bytes(), |raw| text.take(raw, *source, 1_000, 10_000));
         }
@@ -248,7 +248,7 @@ mod tests {
     fn the_bound_is_kept_and_the_file_still_ends_as_it_must() {
         let body = answer(r#"{"metric":{"__name__":"a"},"values":[[2,"1"],[3,"1"],[4,"1"],[5,"1"],[6,"1"],[7,"1"]]}"#);
         let (text, end) = written(&[(&body, 0)], 51);
-        assert!(matches!(end.end, Some(End::Full)));
+        assert!(matches!(end.end, Some(SeriesEnd::Full)));
         assert!(text.len() <= 51 && text.starts_with("a{} 1 2\n") && text.ends_with("1 4\n# EOF\n"), "{text}");
     }
 

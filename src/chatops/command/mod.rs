@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::clock::Moment;
+use crate::clock::TimeArgument;
 
 pub use help::{Topic, document, topics};
-pub use words::{Asked, Misuse, Trouble, parse};
+pub use words::{ArgumentError, CommandError, ParsedCommand, parse};
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
-pub enum Command {
+pub enum ChatCommand {
     /// Say what is wrong with a pool, why, and what to do; now or at another time.
     #[command(visible_alias = "d")]
     Diagnose(Diagnose),
@@ -38,7 +38,7 @@ pub enum Command {
     Bundle(OfIncident),
     /// List silences, end one, or silence an incident's alerts.
     #[command(alias = "silences")]
-    Silence(Silence),
+    Silence(SilenceRequest),
     /// Compare what a pool has with what it uses: KV cache, memory, requests.
     Capacity(CapacityOf),
     /// List the playbooks.
@@ -69,8 +69,8 @@ pub struct Diagnose {
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct When {
     /// The moment to judge: 14:05 (the most recent one, UTC), 10m ago, RFC 3339 or unix seconds; defaults to now.
-    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
-    pub at: Option<Moment>,
+    #[arg(long, value_name = "TIME", value_parser = TimeArgument::parse)]
+    pub at: Option<TimeArgument>,
     /// The period up to then, judged as a whole and compared with the time before it.
     #[arg(long, value_name = "DURATION", value_parser = span)]
     pub last: Option<Duration>,
@@ -83,8 +83,8 @@ pub struct HealthOf {
     #[arg(value_name = "TARGET")]
     pub target: Option<String>,
     /// The moment to judge: 14:05 (the most recent one, UTC), 10m ago, RFC 3339 or unix seconds; defaults to now.
-    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
-    pub at: Option<Moment>,
+    #[arg(long, value_name = "TIME", value_parser = TimeArgument::parse)]
+    pub at: Option<TimeArgument>,
 }
 
 /// The arguments of `explain`.
@@ -127,7 +127,7 @@ pub struct OfIncident {
 
 /// The arguments of `silence`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct Silence {
+pub struct SilenceRequest {
     /// `list`, `expire`, or the incident; in an incident's thread the duration alone.
     #[arg(value_name = "list|expire|INCIDENT", default_value = "list")]
     pub what: String,
@@ -154,7 +154,7 @@ pub struct Help {
 
 /// An operation on silences.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Silencing {
+pub enum SilenceOperation {
     /// List the active silences.
     List,
     /// Expire a silence, by its id.
@@ -163,20 +163,20 @@ pub enum Silencing {
     Make(Option<String>, Duration),
 }
 
-impl Silence {
+impl SilenceRequest {
     /// Parses the arguments.
     ///
     /// # Errors
     /// A sentence with the correct syntax.
-    pub fn meant(&self) -> Result<Silencing, String> {
+    pub fn meant(&self) -> Result<SilenceOperation, String> {
         let long = |text: &str| span(text).map_err(|error| format!("`{text}`: {error}"));
         match (self.what.as_str(), self.which.as_deref()) {
-            ("list", None) => Ok(Silencing::List),
-            ("expire", Some(id)) => Ok(Silencing::Expire(id.to_owned())),
+            ("list", None) => Ok(SilenceOperation::List),
+            ("expire", Some(id)) => Ok(SilenceOperation::Expire(id.to_owned())),
             ("expire", None) => Err("`silence expire` of which? `silence list` shows the ids".to_owned()),
-            (incident, Some(duration)) => Ok(Silencing::Make(Some(incident.to_owned()), long(duration)?)),
+            (incident, Some(duration)) => Ok(SilenceOperation::Make(Some(incident.to_owned()), long(duration)?)),
             (text, None) => match span(text) {
-                Ok(duration) => Ok(Silencing::Make(None, duration)),
+                Ok(duration) => Ok(SilenceOperation::Make(None, duration)),
                 Err(_) => Err(format!("for how long? Write `silence {text} 1h`")),
             },
         }
@@ -201,7 +201,7 @@ pub fn about(command: &str) -> String {
 
 /// Returns the clap definition of the Slack commands.
 fn definition() -> clap::Command {
-    Command::augment_subcommands(clap::Command::new("llm-diagnose").no_binary_name(true))
+    ChatCommand::augment_subcommands(clap::Command::new("llm-diagnose").no_binary_name(true))
         .disable_help_subcommand(true)
         .disable_help_flag(true)
         .subcommand_required(true)

@@ -6,7 +6,7 @@ use std::error::Error as _;
 use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::{Command, HERE, definition};
+use super::{ChatCommand, HERE, definition};
 
 /// The longest accepted line, in characters.
 const MOST_CHARS: usize = 2_000;
@@ -17,16 +17,16 @@ const HEALTH: &str = "health";
 
 /// A parsed line.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct ParsedCommand {
     /// The command.
-    pub command: Command,
+    pub command: ChatCommand,
     /// True if the answer is visible to everybody in the channel.
     pub here: bool,
 }
 
 /// The reason why a line cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
+pub enum CommandError {
     /// The line is longer than 2,000 characters.
     TooLong,
     /// The first word resembles a command: the line with that command, and the line with the word as a target.
@@ -41,7 +41,7 @@ pub enum Trouble {
     /// The arguments of a command are invalid.
     Wrong {
         /// The error.
-        why: Misuse,
+        why: ArgumentError,
         /// The command.
         command: String,
     },
@@ -49,7 +49,7 @@ pub enum Trouble {
 
 /// An error in the arguments. Messages take its text from the phrases; clap's own text suits only a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Misuse {
+pub enum ArgumentError {
     /// A value with invalid syntax: `at noon`.
     Value {
         /// The typed value.
@@ -74,7 +74,7 @@ pub enum Misuse {
     Other,
 }
 
-impl From<&clap::Error> for Misuse {
+impl From<&clap::Error> for ArgumentError {
     fn from(error: &clap::Error) -> Self {
         let one = |kind: ContextKind| match error.get(kind) {
             Some(ContextValue::String(text)) => text.clone(),
@@ -102,9 +102,9 @@ impl From<&clap::Error> for Misuse {
 ///
 /// # Errors
 /// The reason why the line cannot be parsed.
-pub fn parse(text: &str) -> Result<Asked, Trouble> {
+pub fn parse(text: &str) -> Result<ParsedCommand, CommandError> {
     if text.chars().nth(MOST_CHARS).is_some() {
-        return Err(Trouble::TooLong);
+        return Err(CommandError::TooLong);
     }
     let mut words = split(&plain(text));
     let commands = definition();
@@ -121,7 +121,7 @@ pub fn parse(text: &str) -> Result<Asked, Trouble> {
                 let rest = words[1..].join(" ");
                 let line = |word: &str| format!("{word} {rest}").trim().to_owned();
                 let target = format!("{DIAGNOSE} {}", line(&words[0]));
-                return Err(Trouble::Nearly { corrected: line(command), command: command.to_owned(), target });
+                return Err(CommandError::Nearly { corrected: line(command), command: command.to_owned(), target });
             } else {
                 words.insert(0, DIAGNOSE.to_owned());
             }
@@ -132,16 +132,16 @@ pub fn parse(text: &str) -> Result<Asked, Trouble> {
         words.insert(0, "help".to_owned());
     }
     let command = words[0].clone();
-    let Some(known) = commands.find_subcommand(&command) else { return Err(Trouble::TooLong) };
+    let Some(known) = commands.find_subcommand(&command) else { return Err(CommandError::TooLong) };
     let words = match known.get_name() {
         "explain" => last_joined(words),
         _ => dashed(known, words),
     };
-    let wrong = |error: clap::Error| Trouble::Wrong { why: Misuse::from(&error), command: command.clone() };
+    let wrong = |error: clap::Error| CommandError::Wrong { why: ArgumentError::from(&error), command: command.clone() };
     let matches = definition().try_get_matches_from(words).map_err(wrong)?;
     let here = matches.subcommand().is_some_and(|(_, inner)| inner.get_flag(HERE)) || matches.get_flag(HERE);
-    let command = Command::from_arg_matches(&matches).map_err(wrong)?;
-    Ok(Asked { command, here })
+    let command = ChatCommand::from_arg_matches(&matches).map_err(wrong)?;
+    Ok(ParsedCommand { command, here })
 }
 
 /// Returns the command of a line that begins with an option: `health` if there is only a time, else `diagnose`.
@@ -279,13 +279,13 @@ fn shown(inside: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{Diagnose, Explain, HealthOf, Silencing, When, Which};
+    use super::super::{Diagnose, Explain, HealthOf, SilenceOperation, When, Which};
     use super::*;
-    use crate::clock::Moment;
+    use crate::clock::TimeArgument;
 
     fn diagnosed(text: &str) -> Diagnose {
         match parse(text).map(|asked| asked.command) {
-            Ok(Command::Diagnose(what)) => what,
+            Ok(ChatCommand::Diagnose(what)) => what,
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -297,16 +297,19 @@ mod tests {
     #[test]
     fn an_empty_line_is_the_overview() {
         for text in ["", "  ", "\u{200b}", "health", "Health?", "HEALTH"] {
-            assert_eq!(parse(text).unwrap().command, Command::Health(HealthOf::default()), "{text:?}");
+            assert_eq!(parse(text).unwrap().command, ChatCommand::Health(HealthOf::default()), "{text:?}");
         }
-        assert!(matches!(parse("at 14:05").unwrap().command, Command::Health(HealthOf { at: Some(_), target: None })));
+        assert!(matches!(
+            parse("at 14:05").unwrap().command,
+            ChatCommand::Health(HealthOf { at: Some(_), target: None })
+        ));
     }
 
     #[test]
     fn options_are_words() {
         let expected = Diagnose {
             target: Some("llm/llama-8b".to_owned()),
-            when: When { at: Moment::parse("14:05").ok(), last: Some(Duration::from_secs(1_800)) },
+            when: When { at: TimeArgument::parse("14:05").ok(), last: Some(Duration::from_secs(1_800)) },
             playbook: Some("high-ttft".to_owned()),
         };
         for text in [
@@ -318,7 +321,7 @@ mod tests {
         ] {
             assert_eq!(diagnosed(text), expected, "{text}");
         }
-        assert_eq!(diagnosed("x at 10m ago").when.at, Some(Moment::Ago(Duration::from_secs(600))));
+        assert_eq!(diagnosed("x at 10m ago").when.at, Some(TimeArgument::Ago(Duration::from_secs(600))));
         assert_eq!(target("last").as_deref(), Some("last"), "without its value it is a name");
     }
 
@@ -348,7 +351,7 @@ mod tests {
             [("helth", "health"), ("incidnets open", "incidents"), ("explian x", "explain"), ("capcity", "capacity")]
         {
             match parse(text) {
-                Err(Trouble::Nearly { command: meant, corrected, target }) => {
+                Err(CommandError::Nearly { command: meant, corrected, target }) => {
                     assert_eq!(meant, command);
                     assert!(corrected.starts_with(command) && target.ends_with(text), "{corrected}, {target}");
                 }
@@ -363,7 +366,7 @@ mod tests {
     #[test]
     fn a_line_of_a_log_and_a_flag_need_no_quotes() {
         let explained = |text: &str| match parse(text).unwrap().command {
-            Command::Explain(Explain { id, name }) => (id, name.unwrap_or_default()),
+            ChatCommand::Explain(Explain { id, name }) => (id, name.unwrap_or_default()),
             other => panic!("{other:?}"),
         };
         assert_eq!(explained("explain flag —swap-space"), ("flag".into(), "--swap-space".into()));
@@ -377,14 +380,14 @@ mod tests {
     #[test]
     fn silences_are_listed_ended_and_made() {
         let meant = |text: &str| match parse(text).unwrap().command {
-            Command::Silence(silence) => silence.meant(),
+            ChatCommand::Silence(silence) => silence.meant(),
             other => panic!("{other:?}"),
         };
-        assert_eq!(meant("silence"), Ok(Silencing::List));
-        assert_eq!(meant("silence expire abc"), Ok(Silencing::Expire("abc".to_owned())));
+        assert_eq!(meant("silence"), Ok(SilenceOperation::List));
+        assert_eq!(meant("silence expire abc"), Ok(SilenceOperation::Expire("abc".to_owned())));
         let hour = Duration::from_secs(3_600);
-        assert_eq!(meant("silence 01J 1h"), Ok(Silencing::Make(Some("01J".to_owned()), hour)));
-        assert_eq!(meant("silence 1h"), Ok(Silencing::Make(None, hour)));
+        assert_eq!(meant("silence 01J 1h"), Ok(SilenceOperation::Make(Some("01J".to_owned()), hour)));
+        assert_eq!(meant("silence 1h"), Ok(SilenceOperation::Make(None, hour)));
         assert!(meant("silence 01J").unwrap_err().contains("silence 01J 1h"));
         assert!(meant("silence 01J forever").unwrap_err().contains("such as"));
     }
@@ -401,24 +404,26 @@ mod tests {
             ("llm at 14:05 at 14:06", "Other"),
         ] {
             match parse(text) {
-                Err(Trouble::Wrong { why, .. }) => assert!(format!("{why:?}").contains(part), "{text}: {why:?}"),
+                Err(CommandError::Wrong { why, .. }) => assert!(format!("{why:?}").contains(part), "{text}: {why:?}"),
                 other => panic!("{text}: {other:?}"),
             }
         }
-        assert!(matches!(parse("incidents today").unwrap().command, Command::Incidents(i) if i.which == Which::Today));
+        assert!(
+            matches!(parse("incidents today").unwrap().command, ChatCommand::Incidents(i) if i.which == Which::Today)
+        );
     }
 
     #[test]
     fn help_is_asked_in_many_ways() {
         for text in ["help", "help health", "--help", "-h", "health --help", "?"] {
-            assert!(matches!(parse(text).unwrap().command, Command::Help(_)), "{text}");
+            assert!(matches!(parse(text).unwrap().command, ChatCommand::Help(_)), "{text}");
         }
     }
 
     #[test]
     fn hostile_lines_are_harmless() {
-        assert_eq!(parse(&"a".repeat(100_000)), Err(Trouble::TooLong));
-        assert_eq!(parse(&"\u{202e}".repeat(100_000)), Err(Trouble::TooLong));
+        assert_eq!(parse(&"a".repeat(100_000)), Err(CommandError::TooLong));
+        assert_eq!(parse(&"\u{202e}".repeat(100_000)), Err(CommandError::TooLong));
         let pieces = [
             "<",
             ">",
@@ -442,7 +447,9 @@ mod tests {
             for b in pieces {
                 for c in pieces {
                     // Whether it parses or not, the parser returns, and the target contains no mention.
-                    if let Ok(Asked { command: Command::Diagnose(what), .. }) = parse(&format!("{a}{b} {c}")) {
+                    if let Ok(ParsedCommand { command: ChatCommand::Diagnose(what), .. }) =
+                        parse(&format!("{a}{b} {c}"))
+                    {
                         assert!(!what.target.unwrap_or_default().contains("<!channel>"), "{a}{b} {c}");
                     }
                 }

@@ -11,16 +11,16 @@ use crate::chatops::acts::{self, Attempt};
 use crate::chatops::authority::Power;
 use crate::clock;
 use crate::notify::ANSWER_WITHIN;
-use crate::render::{self, Act, Line, Message, Place, Tone};
+use crate::render::{self, Act, BundleLocation, Line, Message, Tone};
 use crate::signal::{Unit, format_value};
-use crate::slack::{Destination, Inbound};
+use crate::slack::{Destination, SlackRequest};
 use crate::store::{AuditResult, Incident};
 
 /// Timeout for the upload, in addition to the build.
 pub(super) const UPLOAD: Duration = Duration::from_secs(120);
 
 /// Handles the button of an incident's message: the file goes to that message's thread.
-pub(in crate::chatops) async fn press(desk: &Desk, inbound: &Inbound, incident: &Incident) {
+pub(in crate::chatops) async fn press(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     let standing = desk.store.place_of(&incident.id).await.unwrap_or_else(|error| {
         warn!(%error, incident.id = incident.id, "cannot read where the message stands");
         None
@@ -38,7 +38,7 @@ pub(in crate::chatops) async fn press(desk: &Desk, inbound: &Inbound, incident: 
 /// needs [`Power::Note`], and the audit log records who received it.
 pub(super) async fn bundle(
     desk: &Desk,
-    inbound: &Inbound,
+    inbound: &SlackRequest,
     reply: &Reply<'_>,
     incident: &Incident,
     thread: Option<Destination<'_>>,
@@ -94,7 +94,7 @@ async fn hand_over(
     } else {
         let (name, title) = (bundle.name.to_string(), words.text("bundle-title", &[("id", id.into())]));
         match reply.upload(&bundle.path, [&name, &title], thread).await {
-            Ok(_) => return told(Place::Here, None),
+            Ok(_) => return told(BundleLocation::Here, None),
             Err(error) => {
                 warn!(%error, incident.id = incident.id, "cannot upload a bundle");
                 words.line("bundle-upload-failed", &[("why", Line::of(&error.to_string()).into())])
@@ -102,8 +102,8 @@ async fn hand_over(
         }
     };
     let place = match desk.workshop.links.link(&bundle.name, clock::now()) {
-        Some((url, until)) => Place::Link(url, until),
-        None => Place::Disk(bundle.path.display().to_string()),
+        Some((url, until)) => BundleLocation::Link(url, until),
+        None => BundleLocation::Disk(bundle.path.display().to_string()),
     };
     told(place, Some(beside))
 }

@@ -13,14 +13,16 @@ use crate::capacity;
 use crate::chatops::Desk;
 use crate::clock;
 use crate::diagnose::{
-    Beside, DataSpan, Diagnosis, Exporters, Hit, Place, Request, Scope, data_elsewhere, diagnose_with, hits, moment,
-    observe_signals, typed_label,
+    DataSpan, Diagnosis, Exporters, ExtraSources, FleetPool, PoolMatch, Request, Scope, data_elsewhere, diagnose_with,
+    hits, moment, observe_signals, typed_label,
 };
-use crate::health::{Answer, DIMENSIONS, Look, Source, State, Triage, coverage, look, places, triage};
+use crate::health::{
+    DIMENSIONS, HealthQuery, HealthSource, HealthState, SignalAvailability, Triage, coverage, look, places, triage,
+};
 use crate::playbook::{nearest, suggestion};
 use crate::prom::{Prometheus, choose};
-use crate::readiness::{self, Check, Finding, Level};
-use crate::render::{self, Line, Message, Part, Tone, Words};
+use crate::readiness::{self, Finding, Level, ServiceCheck};
+use crate::render::{self, Line, Message, MessagePart, Phrases, Tone};
 use crate::signal::{Unit, format_value};
 use crate::store::Incident;
 
@@ -32,18 +34,23 @@ const FEW: usize = 4;
 const OFFERED: usize = 4;
 
 /// The pools in Prometheus, with the errors of the servers that did not answer.
-pub(in crate::chatops) struct Known {
+pub(in crate::chatops) struct KnownPools {
     /// The index of the Prometheus, and the pool.
-    pub(in crate::chatops) places: Vec<(usize, Place)>,
+    pub(in crate::chatops) places: Vec<(usize, FleetPool)>,
     /// The errors, as sentences.
     pub(in crate::chatops) problems: Vec<String>,
 }
 
 /// Lists the pools of every Prometheus.
-pub(in crate::chatops) async fn known(desk: &Desk, clients: &[Prometheus], at: Timestamp, within: Duration) -> Known {
+pub(in crate::chatops) async fn known(
+    desk: &Desk,
+    clients: &[Prometheus],
+    at: Timestamp,
+    within: Duration,
+) -> KnownPools {
     let until = Instant::now() + within;
     let asked = clients.iter().map(|prometheus| places(&desk.library, prometheus, at, until));
-    let mut known = Known { places: Vec::new(), problems: Vec::new() };
+    let mut known = KnownPools { places: Vec::new(), problems: Vec::new() };
     for (i, (answer, prometheus)) in join_all(asked).await.into_iter().zip(clients).enumerate() {
         match answer {
             Ok(places) => known.places.extend(places.into_iter().map(|place| (i, place))),
@@ -59,24 +66,24 @@ fn clients(desk: &Desk, reply: &Reply<'_>) -> Vec<Prometheus> {
 }
 
 /// A target that matches a typed name: the index of its Prometheus, the pool, and the pod if one was named.
-struct Found {
+struct MatchedTarget {
     source: usize,
-    place: Place,
+    place: FleetPool,
     pod: Option<String>,
 }
 
-impl Found {
+impl MatchedTarget {
     fn name(&self) -> String {
         self.pod.as_deref().map_or_else(|| self.place.name(), |pod| self.place.pod_name(pod))
     }
 }
 
 /// Finds the targets that match a typed name; the error is the answer that none matches.
-async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Result<Vec<Found>, Message> {
+async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Result<Vec<MatchedTarget>, Message> {
     let words = &desk.words;
-    let Known { places, problems } =
+    let KnownPools { places, problems } =
         known(desk, &clients(desk, reply), at, LISTING.min(desk.diagnosing.deadline)).await;
-    let all: Vec<Place> = places.iter().map(|(_, place)| place.clone()).collect();
+    let all: Vec<FleetPool> = places.iter().map(|(_, place)| place.clone()).collect();
     let fitting = hits(&all, typed);
     if fitting.is_empty() {
         let typed = match typed_label(typed) {
@@ -86,7 +93,7 @@ async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Re
         if all.is_empty() && problems.is_empty() {
             return Err(nothing(desk, reply, at).await);
         }
-        let names: Vec<String> = all.iter().map(Place::name).filter(|name| !name.is_empty()).collect();
+        let names: Vec<String> = all.iter().map(FleetPool::name).filter(|name| !name.is_empty()).collect();
         let names = nearest(typed, names.iter().map(String::as_str));
         let line = match names.first() {
             None if problems.is_empty() => words.line("targets-none", &[]),
@@ -97,13 +104,15 @@ async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Re
             }
         };
         let mut message = sentence(Tone::Unknown, line);
-        message.parts.extend(problems.into_iter().map(|problem| Part::Note(Line::of(&problem))));
-        message.parts.push(Part::Buttons(offered(desk, names.into_iter().map(str::to_owned), |name| name.to_owned())));
+        message.parts.extend(problems.into_iter().map(|problem| MessagePart::Note(Line::of(&problem))));
+        message
+            .parts
+            .push(MessagePart::Buttons(offered(desk, names.into_iter().map(str::to_owned), |name| name.to_owned())));
         return Err(message);
     }
-    let found = fitting.into_iter().map(|Hit { place, pod }| {
+    let found = fitting.into_iter().map(|PoolMatch { place, pod }| {
         let (source, place) = places[place].clone();
-        Found { source, place, pod }
+        MatchedTarget { source, place, pod }
     });
     Ok(found.collect())
 }
@@ -115,7 +124,7 @@ async fn nothing(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
     let (watched, every) = (clients(desk, reply), Scope::default());
     let spans = watched.iter().map(|prometheus| data_elsewhere(&desk.library, prometheus, &every, at, within));
     let data = join_all(spans).await.into_iter().flatten().next().map(|DataSpan { from, to }| {
-        Part::Note(words.line("targets-data", &[("from", shown(from).into()), ("to", shown(to).into())]))
+        MessagePart::Note(words.line("targets-data", &[("from", shown(from).into()), ("to", shown(to).into())]))
     });
     let now = clock::now();
     let places = if at < now { known(desk, &watched, now, within).await.places } else { Vec::new() };
@@ -127,7 +136,7 @@ async fn nothing(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
     message.parts.extend(data);
     match names.is_empty() {
         true => message,
-        false => with(message, Part::Buttons(offered(desk, names.into_iter(), str::to_owned))),
+        false => with(message, MessagePart::Buttons(offered(desk, names.into_iter(), str::to_owned))),
     }
 }
 
@@ -147,13 +156,18 @@ fn offered(desk: &Desk, names: impl Iterator<Item = String>, line: impl Fn(&str)
 }
 
 /// Returns the only match; the error is the answer that lists several.
-fn only(desk: &Desk, mut found: Vec<Found>, typed: &str, line: impl Fn(&str) -> String) -> Result<Found, Message> {
+fn only(
+    desk: &Desk,
+    mut found: Vec<MatchedTarget>,
+    typed: &str,
+    line: impl Fn(&str) -> String,
+) -> Result<MatchedTarget, Message> {
     if found.len() == 1 {
         return Ok(found.remove(0));
     }
     let pieces = [("target", Line::default().code(typed).into()), ("n", found.len().into())];
     let message = sentence(Tone::Unknown, desk.words.line("target-several", &pieces));
-    Err(with(message, Part::Buttons(offered(desk, found.iter().map(Found::name), line))))
+    Err(with(message, MessagePart::Buttons(offered(desk, found.iter().map(MatchedTarget::name), line))))
 }
 
 /// Quotes a name, so that it is one word of a line.
@@ -174,7 +188,7 @@ pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, what: &Diagnose) {
         let hint = suggestion(id, desk.library.playbooks.keys().map(String::as_str)).unwrap_or_default();
         let pieces = [("id", Line::default().code(id).into()), ("hint", Line::of(&hint).into())];
         let message = sentence(Tone::Unknown, words.line("playbook-unknown", &pieces));
-        return reply.say(&with(message, Part::Buttons(vec![ask(0, "playbooks", "playbooks")]))).await;
+        return reply.say(&with(message, MessagePart::Buttons(vec![ask(0, "playbooks", "playbooks")]))).await;
     }
     let Some(typed) = what.target.as_deref() else {
         // Diagnosing all pools as one is allowed only with an explicit playbook.
@@ -204,8 +218,8 @@ pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, what: &Diagnose) {
     }
 }
 
-async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, found: Option<Found>) {
-    let name = found.as_ref().map(Found::name).unwrap_or_default();
+async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, found: Option<MatchedTarget>) {
+    let name = found.as_ref().map(MatchedTarget::name).unwrap_or_default();
     let Some((prometheus, labels)) = desk.prometheus.get(found.as_ref().map_or(0, |found| found.source)) else {
         return;
     };
@@ -223,7 +237,8 @@ async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, fo
     let watched = reply.watch(prometheus);
     let exporters = exporters(desk, prometheus).await;
     // Exporter pages hold current values only.
-    let beside = Beside { exporters: exporters.as_ref().filter(|_| what.when.at.is_none()), logs: Some(&desk.logs) };
+    let beside =
+        ExtraSources { exporters: exporters.as_ref().filter(|_| what.when.at.is_none()), logs: Some(&desk.logs) };
     let answer = match what.playbook.is_some() {
         false => Box::pin(triage(&desk.library, (&watched, labels), &request, beside)).await,
         true => {
@@ -238,7 +253,7 @@ async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, fo
             let mut message = health::message(desk, &health, asked_at);
             let example = format!("{} playbook high-ttft", quoted(&name));
             let example = Line::default().code(example);
-            message.parts.push(Part::Note(desk.words.line("diagnosis-quiet", &[("example", example.into())])));
+            message.parts.push(MessagePart::Note(desk.words.line("diagnosis-quiet", &[("example", example.into())])));
             message
         }
     };
@@ -248,7 +263,7 @@ async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, fo
 /// Adds the judged moment to an answer that is not about now.
 fn dated(desk: &Desk, message: Message, at: Option<Timestamp>) -> Message {
     match at {
-        Some(at) => with(message, Part::Note(desk.words.line("answer-at", &[("time", shown(at).into())]))),
+        Some(at) => with(message, MessagePart::Note(desk.words.line("answer-at", &[("time", shown(at).into())]))),
         None => message,
     }
 }
@@ -275,7 +290,7 @@ pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     let watched = reply.watch(prometheus);
     // Exporter pages hold current values only.
     let exporters = if incident.open { exporters(desk, prometheus).await } else { None };
-    let beside = Beside { exporters: exporters.as_ref(), logs: Some(&desk.logs) };
+    let beside = ExtraSources { exporters: exporters.as_ref(), logs: Some(&desk.logs) };
     let diagnosis = diagnose_with(&desk.library, &watched, &request, beside).await;
     reply.say(&dated(desk, diagnosis_message(desk, &diagnosis, Some(prometheus)), over)).await;
 }
@@ -314,13 +329,13 @@ pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
         scope = only.place.dimensions.clone();
         scope.retain(|dimension, _| DIMENSIONS.contains(&dimension.as_str()));
     }
-    let look_at = Look { scope, at, window: desk.diagnosing.window, deadline: desk.diagnosing.deadline };
+    let look_at = HealthQuery { scope, at, window: desk.diagnosing.window, deadline: desk.diagnosing.deadline };
     let watched = clients(desk, reply);
-    let sources: Vec<Source<'_>> = watched.iter().zip(desk.prometheus.iter().map(|(_, labels)| labels)).collect();
+    let sources: Vec<HealthSource<'_>> = watched.iter().zip(desk.prometheus.iter().map(|(_, labels)| labels)).collect();
     let mut health = look(&desk.library, &sources, &look_at).await;
     if let Some(fitting) = fitting {
         health.pools.retain(|pool| fitting.iter().any(|found| found.place.dimensions == pool.labels));
-        health.state = State::worst(health.pools.iter().map(|pool| pool.state)).unwrap_or(State::Unknown);
+        health.state = HealthState::worst(health.pools.iter().map(|pool| pool.state)).unwrap_or(HealthState::Unknown);
     }
     if what.at.is_some() && health.pools.is_empty() && health.problems.is_empty() {
         return reply.say(&nothing(desk, reply, at).await).await;
@@ -364,22 +379,22 @@ pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) 
     let tone = if rows.is_empty() { Tone::Unknown } else { tone };
     let mut message = sentence(tone, words.line("capacity-headline", &pieces));
     if !rows.is_empty() {
-        message.parts.push(Part::Section(words.text("capacity-live", &[]), rows));
+        message.parts.push(MessagePart::Section(words.text("capacity-live", &[]), rows));
     }
-    message.parts.extend(report.warnings.iter().map(|warning| Part::Paragraph(Line::of(warning))));
+    message.parts.extend(report.warnings.iter().map(|warning| MessagePart::Paragraph(Line::of(warning))));
     let missing = live
         .missing
         .iter()
-        .map(|(signal, why)| Part::Note(Line::default().code(&**signal).plain(": ").then(Line::of(why))));
-    message.parts.extend(missing.chain(live.problems.iter().map(|problem| Part::Note(Line::of(problem)))));
+        .map(|(signal, why)| MessagePart::Note(Line::default().code(&**signal).plain(": ").then(Line::of(why))));
+    message.parts.extend(missing.chain(live.problems.iter().map(|problem| MessagePart::Note(Line::of(problem)))));
     let shell = Line::default().code("llm-diagnose capacity config.json --gpu H100");
-    message.parts.push(Part::Note(words.line("capacity-more", &[("command", shell.into())])));
+    message.parts.push(MessagePart::Note(words.line("capacity-more", &[("command", shell.into())])));
     reply.say(&message).await;
 }
 
 /// Merges the findings of `doctor` with the live checks: one per name, the more severe wins.
-fn merged(mut findings: Vec<Finding>, checks: Vec<Check>) -> Vec<Finding> {
-    for Check { name, ok, detail, .. } in checks {
+fn merged(mut findings: Vec<Finding>, checks: Vec<ServiceCheck>) -> Vec<Finding> {
+    for ServiceCheck { name, ok, detail, .. } in checks {
         let level = if ok { Level::Ok } else { Level::Fail };
         let live = Finding { name, level, found: detail.unwrap_or_default(), todo: None };
         match findings.iter_mut().find(|finding| finding.name == live.name) {
@@ -391,7 +406,7 @@ fn merged(mut findings: Vec<Finding>, checks: Vec<Check>) -> Vec<Finding> {
     findings
 }
 
-fn wrong_line(words: &Words, finding: &Finding) -> Line {
+fn wrong_line(words: &Phrases, finding: &Finding) -> Line {
     let key = if finding.level == Level::Fail { "doctor-fails" } else { "doctor-warns" };
     let name = Line::default().code(&*finding.name);
     let line = words.line(key, &[("name", name.into()), ("detail", Line::of(&finding.found).into())]);
@@ -418,10 +433,10 @@ pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
     let mut lines: Vec<Line> = wrong.iter().map(|finding| wrong_line(words, finding)).collect();
     let fine: Vec<&str> = fine.iter().map(|finding| finding.name.as_str()).collect();
     lines.push(words.line("doctor-fine", &[("names", fine.join(", ").into())]));
-    parts.push(Part::Section(words.text("doctor-parts", &[]), lines));
+    parts.push(MessagePart::Section(words.text("doctor-parts", &[]), lines));
     for one in seen {
-        let missing: Vec<_> = one.signals.iter().filter(|s| s.answer == Answer::Missing).collect();
-        let blind = one.playbooks.iter().filter(|sight| sight.eyes == crate::health::Eyes::Blind).count();
+        let missing: Vec<_> = one.signals.iter().filter(|s| s.answer == SignalAvailability::Missing).collect();
+        let blind = one.playbooks.iter().filter(|sight| sight.eyes == crate::health::CoverageLimit::Blind).count();
         let mut lines = vec![words.line(
             "doctor-signals",
             &[("missing", missing.len().into()), ("of", one.signals.len().into()), ("blind", blind.into())],
@@ -440,11 +455,11 @@ pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
             let titles = titles.iter().take(2).copied().collect::<Vec<_>>().join(", ");
             Line::default().plain(format!("{titles}{more} → ")).then(Line::of(enable))
         }));
-        parts.push(Part::Section(one.prometheus, lines));
-        parts.extend(one.problems.into_iter().map(|problem| Part::Note(Line::of(&problem))));
+        parts.push(MessagePart::Section(one.prometheus, lines));
+        parts.extend(one.problems.into_iter().map(|problem| MessagePart::Note(Line::of(&problem))));
     }
     let shell = Line::default().code("llm-diagnose doctor --signals");
-    parts.push(Part::Note(words.line("doctor-more", &[("command", shell.into())])));
+    parts.push(MessagePart::Note(words.line("doctor-more", &[("command", shell.into())])));
     let (tone, key) = if failed == 0 { (Tone::Good, "doctor-well") } else { (Tone::Warning, "doctor-wrong") };
     let headline = words.text(key, &[("n", failed.into())]);
     reply.say(&Message { tone, headline, parts }).await;

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use super::fleet::quoted;
 use super::{ask, sentence};
 use crate::chatops::Desk;
-use crate::diagnose::Place;
-use crate::health::{Health, Pool, State};
-use crate::render::{self, Line, Message, Part, Tone};
+use crate::diagnose::FleetPool;
+use crate::health::{Health, HealthState, PoolHealth};
+use crate::render::{self, Line, Message, MessagePart, Tone};
 use crate::signal::{Unit, format_value};
 
 /// Maximum number of pools in an overview.
@@ -25,39 +25,39 @@ const OFFERED: usize = 4;
 /// diagnose the pools that are not healthy.
 pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Message {
     let words = &desk.words;
-    let count = |state: State| health.pools.iter().filter(|pool| pool.state == state).count();
+    let count = |state: HealthState| health.pools.iter().filter(|pool| pool.state == state).count();
     let counts = [
-        ("critical", count(State::Critical).into()),
-        ("warning", count(State::Warning).into()),
-        ("healthy", count(State::Healthy).into()),
-        ("unknown", count(State::Unknown).into()),
+        ("critical", count(HealthState::Critical).into()),
+        ("warning", count(HealthState::Warning).into()),
+        ("healthy", count(HealthState::Healthy).into()),
+        ("unknown", count(HealthState::Unknown).into()),
         ("n", health.pools.len().into()),
     ];
     let (tone, key) = match health.state {
         _ if health.pools.is_empty() && !health.problems.is_empty() => (Tone::Unknown, "prometheus-away"),
         _ if health.pools.is_empty() => (Tone::Unknown, "targets-none"),
-        State::Critical => (Tone::Critical, "health-wrong"),
-        State::Warning => (Tone::Warning, "health-wrong"),
-        State::Healthy => (Tone::Good, "health-well"),
-        State::Unknown => (Tone::Unknown, "health-unjudged"),
+        HealthState::Critical => (Tone::Critical, "health-wrong"),
+        HealthState::Warning => (Tone::Warning, "health-wrong"),
+        HealthState::Healthy => (Tone::Good, "health-well"),
+        HealthState::Unknown => (Tone::Unknown, "health-unjudged"),
     };
     let mut message = sentence(tone, words.line(key, &counts));
-    let mut pools: Vec<&Pool> = health.pools.iter().collect();
+    let mut pools: Vec<&PoolHealth> = health.pools.iter().collect();
     pools.sort_by_key(|pool| std::cmp::Reverse(rank(pool.state)));
     let alone = pools.len() == 1;
     for pool in pools.iter().take(POOLS) {
-        message.parts.push(Part::Section(
+        message.parts.push(MessagePart::Section(
             format!("{} · {}", words.text(state_key(pool.state), &[]), named(pool)),
             told_of(desk, pool, alone),
         ));
     }
     if pools.len() > POOLS {
-        message
-            .parts
-            .push(Part::Note(words.line("health-more", &[("n", (pools.len() - POOLS + health.left_out).into())])));
+        message.parts.push(MessagePart::Note(
+            words.line("health-more", &[("n", (pools.len() - POOLS + health.left_out).into())]),
+        ));
     }
     for line in health.problems.iter().chain(&health.notes).take(FEW) {
-        message.parts.push(Part::Note(Line::of(line)));
+        message.parts.push(MessagePart::Note(Line::of(line)));
     }
     let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
     let sick = pools.iter().filter(|pool| rank(pool.state) > 1).take(OFFERED);
@@ -69,39 +69,39 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
         })
         .collect();
     if !buttons.is_empty() {
-        message.parts.push(Part::Buttons(buttons));
+        message.parts.push(MessagePart::Buttons(buttons));
     }
     message
 }
 
-fn rank(state: State) -> u8 {
+fn rank(state: HealthState) -> u8 {
     match state {
-        State::Healthy => 0,
-        State::Unknown => 1,
-        State::Warning => 2,
-        State::Critical => 3,
+        HealthState::Healthy => 0,
+        HealthState::Unknown => 1,
+        HealthState::Warning => 2,
+        HealthState::Critical => 3,
     }
 }
 
-fn state_key(state: State) -> &'static str {
+fn state_key(state: HealthState) -> &'static str {
     match state {
-        State::Healthy => "pool-healthy",
-        State::Warning => "pool-warning",
-        State::Critical => "pool-critical",
-        State::Unknown => "pool-unknown",
+        HealthState::Healthy => "pool-healthy",
+        HealthState::Warning => "pool-warning",
+        HealthState::Critical => "pool-critical",
+        HealthState::Unknown => "pool-unknown",
     }
 }
 
-fn named(pool: &Pool) -> String {
-    Place { dimensions: pool.labels.clone(), ..Place::default() }.name()
+fn named(pool: &PoolHealth) -> String {
+    FleetPool { dimensions: pool.labels.clone(), ..FleetPool::default() }.name()
 }
 
 /// Lists the failing checks of a pool; if it is shown alone, also its other numbers.
-fn told_of(desk: &Desk, pool: &Pool, alone: bool) -> Vec<Line> {
+fn told_of(desk: &Desk, pool: &PoolHealth, alone: bool) -> Vec<Line> {
     let words = &desk.words;
     let value = |value: f64, unit: Unit| Line::default().bold(format_value(value, unit));
     let mut lines = Vec::new();
-    let sick = |state: Option<State>| matches!(state, Some(State::Warning | State::Critical));
+    let sick = |state: Option<HealthState>| matches!(state, Some(HealthState::Warning | HealthState::Critical));
     let mut wrong: Vec<_> = pool.checks.iter().filter(|check| sick(check.state)).collect();
     wrong.sort_by_key(|check| check.state.map(|state| std::cmp::Reverse(rank(state))));
     for check in wrong.iter().take(if alone { usize::MAX } else { FEW }) {

@@ -1,11 +1,11 @@
 //! Answers about incidents: lists, the evidence of a diagnosis, silences.
 
-use super::super::command::{OfIncident, Silence, Silencing, Which};
+use super::super::command::{OfIncident, SilenceOperation, SilenceRequest, Which};
 use super::{Reply, ask, sentence, with};
 use crate::chatops::{Desk, SilenceRequest, acts};
 use crate::clock;
-use crate::render::{self, Act, Line, Message, Part, Tone};
-use crate::slack::Inbound;
+use crate::render::{self, Act, Line, Message, MessagePart, Tone};
+use crate::slack::SlackRequest;
 use crate::store::{Incident, Store, StoreError};
 
 /// Maximum number of incidents in a list.
@@ -36,7 +36,7 @@ pub(super) async fn find(desk: &Desk, reply: &Reply<'_>, of: &OfIncident) -> Res
             several => {
                 let buttons = several.iter().take(4).enumerate().map(|(i, id)| ask(i, id, &format!("status {id}")));
                 let line = words.line("incident-several", &[("id", Line::default().code(named.as_str()).into())]);
-                return Err(with(sentence(Tone::Unknown, line), Part::Buttons(buttons.collect())));
+                return Err(with(sentence(Tone::Unknown, line), MessagePart::Buttons(buttons.collect())));
             }
         },
         (None, Some(thread)) => match desk.store.incident_at(&reply.place.channel, thread).await.map_err(lost)? {
@@ -54,7 +54,7 @@ pub(super) async fn find(desk: &Desk, reply: &Reply<'_>, of: &OfIncident) -> Res
             Some(named) => words.line("incident-unknown", &[("id", Line::default().code(named.as_str()).into())]),
             None => words.line("incidents-none", &[]),
         };
-        with(sentence(Tone::Unknown, line), Part::Buttons(vec![ask(0, "incidents today", "incidents today")]))
+        with(sentence(Tone::Unknown, line), MessagePart::Buttons(vec![ask(0, "incidents today", "incidents today")]))
     })
 }
 
@@ -100,13 +100,13 @@ pub(super) async fn list(desk: &Desk, reply: &Reply<'_>, which: Which) {
     let tone = if open > 0 { Tone::Warning } else { Tone::Good };
     let mut message = sentence(tone, words.line(key, &[("n", shown.into())]));
     for incident in incidents.iter().take(shown) {
-        message.parts.push(Part::Paragraph(line(desk, incident)));
+        message.parts.push(MessagePart::Paragraph(line(desk, incident)));
     }
     if incidents.len() > shown {
-        message.parts.push(Part::Note(words.line("incidents-more", &[])));
+        message.parts.push(MessagePart::Note(words.line("incidents-more", &[])));
     }
     if which == Which::Open {
-        message.parts.push(Part::Buttons(vec![ask(0, "incidents today", "incidents today")]));
+        message.parts.push(MessagePart::Buttons(vec![ask(0, "incidents today", "incidents today")]));
     }
     reply.say(&message).await;
 }
@@ -128,7 +128,7 @@ pub(in crate::chatops) fn line(desk: &Desk, incident: &Incident) -> Line {
         Some(page) => Line::default().link(headline, page),
         None => Line::default().plain(headline),
     };
-    let since = desk.words.line("incident-since", &[("at", render::Span::Time(incident.started_at).into())]);
+    let since = desk.words.line("incident-since", &[("at", render::TextSpan::Time(incident.started_at).into())]);
     headline.plain(" · ").then(since).plain(" · ").code(short(&incident.id))
 }
 
@@ -145,12 +145,12 @@ pub(super) async fn why(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
 
 /// Handles `silence`. A silence is created only by the form, which shows its matchers first; where no form can be
 /// opened, the answer is the incident's message with its button.
-pub(super) async fn silence(desk: &Desk, inbound: &Inbound, reply: &Reply<'_>, silence: &Silence) {
+pub(super) async fn silence(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, silence: &SilenceRequest) {
     let words = &desk.words;
     let named = match silence.meant() {
-        Ok(Silencing::Make(incident, _)) => incident,
-        Ok(Silencing::List) => return desk.silence(inbound, SilenceRequest::List).await,
-        Ok(Silencing::Expire(id)) => return desk.silence(inbound, SilenceRequest::Expire { id }).await,
+        Ok(SilenceOperation::Make(incident, _)) => incident,
+        Ok(SilenceOperation::List) => return desk.silence(inbound, SilenceRequest::List).await,
+        Ok(SilenceOperation::Expire(id)) => return desk.silence(inbound, SilenceRequest::Expire { id }).await,
         Err(why) => return reply.say(&sentence(Tone::Unknown, Line::of(&why))).await,
     };
     match find(desk, reply, &OfIncident { incident: named }).await {
@@ -159,7 +159,7 @@ pub(super) async fn silence(desk: &Desk, inbound: &Inbound, reply: &Reply<'_>, s
         }
         Ok(incident) => {
             let message = desk.notifier.message(&incident);
-            reply.say(&with(message, Part::Note(words.line("silence-by-button", &[])))).await;
+            reply.say(&with(message, MessagePart::Note(words.line("silence-by-button", &[])))).await;
         }
         Err(message) => reply.say(&message).await,
     }

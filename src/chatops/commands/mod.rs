@@ -9,14 +9,14 @@ mod reply;
 
 use std::time::Duration;
 
-use super::command::{self, Asked, Command, Misuse, OfIncident, Trouble};
+use super::command::{self, ArgumentError, ChatCommand, CommandError, OfIncident, ParsedCommand};
 use super::{Desk, acts};
 use crate::notify::ANSWER_WITHIN;
-use crate::render::{Act, Button, ButtonLook, Line, Message, Part, Tone};
-use crate::slack::{Inbound, What};
+use crate::render::{Act, Button, ButtonLook, Line, Message, MessagePart, Tone};
+use crate::slack::{SlackAction, SlackRequest};
 
 pub(super) use bundle::press as press_bundle;
-pub(super) use fleet::{Known, known};
+pub(super) use fleet::{KnownPools, known};
 pub(super) use incidents::line as incident_line;
 pub(crate) use incidents::{listed, named_id, short};
 pub(super) use knowledge::matching;
@@ -31,15 +31,15 @@ const PHASES: u32 = 4;
 const LINE_CHARS: usize = 1_900;
 
 /// Executes a command or a mention.
-pub(super) async fn run(desk: &Desk, inbound: &Inbound, text: &str) {
+pub(super) async fn run(desk: &Desk, inbound: &SlackRequest, text: &str) {
     let text = match (&inbound.what, &inbound.place.thread) {
         // A mention without text in a thread means `status`.
-        (What::Mention { .. }, Some(_)) if text.trim().is_empty() => "status",
+        (SlackAction::Mention { .. }, Some(_)) if text.trim().is_empty() => "status",
         _ => text,
     };
     let mut reply = Reply::new(desk, inbound);
     let asked = match command::parse(text) {
-        Ok(Asked { command, here }) => {
+        Ok(ParsedCommand { command, here }) => {
             reply.here = here;
             command
         }
@@ -49,7 +49,7 @@ pub(super) async fn run(desk: &Desk, inbound: &Inbound, text: &str) {
         }
     };
     let within = match asked {
-        Command::Bundle(_) => desk.workshop.patience() + bundle::UPLOAD,
+        ChatCommand::Bundle(_) => desk.workshop.patience() + bundle::UPLOAD,
         _ => desk.diagnosing.deadline.saturating_mul(PHASES) + Duration::from_secs(10),
     };
     // The answer itself may need several tries.
@@ -65,17 +65,17 @@ pub(super) async fn run(desk: &Desk, inbound: &Inbound, text: &str) {
 }
 
 /// Executes the command line of a button.
-pub(super) async fn press(desk: &Desk, inbound: &Inbound, line: &str) {
+pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, line: &str) {
     run(desk, inbound, line).await;
 }
 
 /// Executes a command. The futures of queries are large and therefore boxed, or debug builds overflow the stack.
-async fn carry_out(desk: &Desk, inbound: &Inbound, reply: &Reply<'_>, command: &Command) {
+async fn carry_out(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, command: &ChatCommand) {
     match command {
-        Command::Diagnose(what) => Box::pin(fleet::diagnose(desk, reply, what)).await,
-        Command::Health(what) => Box::pin(fleet::overview(desk, reply, what)).await,
-        Command::Capacity(what) => Box::pin(fleet::capacity(desk, reply, what)).await,
-        Command::Explain(what) => {
+        ChatCommand::Diagnose(what) => Box::pin(fleet::diagnose(desk, reply, what)).await,
+        ChatCommand::Health(what) => Box::pin(fleet::overview(desk, reply, what)).await,
+        ChatCommand::Capacity(what) => Box::pin(fleet::capacity(desk, reply, what)).await,
+        ChatCommand::Explain(what) => {
             // The argument may be the end of an incident's id, unless a playbook or cause has that name.
             let named = OfIncident { incident: Some(what.id.clone()) };
             match incidents::find(desk, reply, &named).await {
@@ -85,59 +85,59 @@ async fn carry_out(desk: &Desk, inbound: &Inbound, reply: &Reply<'_>, command: &
                 _ => reply.say(&knowledge::explain(desk, &what.id, what.name.as_deref())).await,
             }
         }
-        Command::Incidents(what) => incidents::list(desk, reply, what.which).await,
-        Command::Why(of) | Command::Status(of) | Command::Again(of) | Command::Bundle(of) => {
+        ChatCommand::Incidents(what) => incidents::list(desk, reply, what.which).await,
+        ChatCommand::Why(of) | ChatCommand::Status(of) | ChatCommand::Again(of) | ChatCommand::Bundle(of) => {
             let incident = match incidents::find(desk, reply, of).await {
                 Ok(incident) => incident,
                 Err(message) => return reply.say(&message).await,
             };
             match command {
-                Command::Why(_) => incidents::why(desk, reply, &incident).await,
+                ChatCommand::Why(_) => incidents::why(desk, reply, &incident).await,
                 // Same as the button: authorised, audited, and shown in the incident's message.
-                Command::Again(_) => acts::press(desk, inbound, Act::Again.as_str(), &incident.id).await,
-                Command::Bundle(_) => Box::pin(bundle::bundle(desk, inbound, reply, &incident, None)).await,
+                ChatCommand::Again(_) => acts::press(desk, inbound, Act::Again.as_str(), &incident.id).await,
+                ChatCommand::Bundle(_) => Box::pin(bundle::bundle(desk, inbound, reply, &incident, None)).await,
                 _ => reply.say(&desk.notifier.message(&incident)).await,
             }
         }
-        Command::Silence(silence) => incidents::silence(desk, inbound, reply, silence).await,
-        Command::Playbooks => reply.say(&knowledge::playbooks(desk)).await,
-        Command::Accuracy => reply.say(&knowledge::accuracy(desk).await).await,
-        Command::Doctor => Box::pin(fleet::doctor(desk, reply)).await,
-        Command::Help(help) => reply.say(&knowledge::help(desk, help.command.as_deref())).await,
+        ChatCommand::Silence(silence) => incidents::silence(desk, inbound, reply, silence).await,
+        ChatCommand::Playbooks => reply.say(&knowledge::playbooks(desk)).await,
+        ChatCommand::Accuracy => reply.say(&knowledge::accuracy(desk).await).await,
+        ChatCommand::Doctor => Box::pin(fleet::doctor(desk, reply)).await,
+        ChatCommand::Help(help) => reply.say(&knowledge::help(desk, help.command.as_deref())).await,
     }
 }
 
-fn misunderstood(desk: &Desk, trouble: Trouble) -> Message {
+fn misunderstood(desk: &Desk, trouble: CommandError) -> Message {
     let words = &desk.words;
     match trouble {
-        Trouble::TooLong => sentence(Tone::Unknown, words.line("command-too-long", &[])),
-        Trouble::Nearly { command, corrected, target } => {
+        CommandError::TooLong => sentence(Tone::Unknown, words.line("command-too-long", &[])),
+        CommandError::Nearly { command, corrected, target } => {
             let line = words.line("command-nearly", &[("command", Line::default().code(command).into())]);
             let buttons = vec![ask(0, &corrected, &corrected), ask(1, &target, &target)];
-            with(sentence(Tone::Unknown, line), Part::Buttons(buttons))
+            with(sentence(Tone::Unknown, line), MessagePart::Buttons(buttons))
         }
-        Trouble::Wrong { why, command } => {
+        CommandError::Wrong { why, command } => {
             let usage = command::topics().into_iter().find(|topic| topic.name == command);
             let usage = usage.map(|topic| format!("/llm-diagnose {}", topic.usage)).unwrap_or_default();
             let help = words.line("command-usage", &[("usage", Line::default().code(usage).into())]);
-            with(sentence(Tone::Unknown, misuse(desk, &why)), Part::Note(help))
+            with(sentence(Tone::Unknown, misuse(desk, &why)), MessagePart::Note(help))
         }
     }
 }
 
 /// Describes an error in the arguments in one sentence.
-pub(super) fn misuse(desk: &Desk, misuse: &Misuse) -> Line {
+pub(super) fn misuse(desk: &Desk, misuse: &ArgumentError) -> Line {
     let code = |text: &str| Line::default().code(text).into();
     match misuse {
-        Misuse::Value { given, what, why } => desk
+        ArgumentError::Value { given, what, why } => desk
             .words
             .line("misuse-value", &[("given", code(given)), ("what", code(what)), ("why", Line::of(why).into())]),
-        Misuse::Choice { given, choices } => {
+        ArgumentError::Choice { given, choices } => {
             desk.words.line("misuse-choice", &[("given", code(given)), ("choices", choices.join(", ").into())])
         }
-        Misuse::Unexpected(word) => desk.words.line("misuse-unexpected", &[("word", code(word))]),
-        Misuse::Missing(what) => desk.words.line("misuse-missing", &[("what", code(what))]),
-        Misuse::Other => desk.words.line("misuse-other", &[]),
+        ArgumentError::Unexpected(word) => desk.words.line("misuse-unexpected", &[("word", code(word))]),
+        ArgumentError::Missing(what) => desk.words.line("misuse-missing", &[("what", code(what))]),
+        ArgumentError::Other => desk.words.line("misuse-other", &[]),
     }
 }
 
@@ -147,7 +147,7 @@ fn sentence(tone: Tone, line: Line) -> Message {
 }
 
 /// Appends a part to a message.
-fn with(mut message: Message, part: Part) -> Message {
+fn with(mut message: Message, part: MessagePart) -> Message {
     message.parts.push(part);
     message
 }

@@ -15,10 +15,10 @@ use tracing::warn;
 use super::Desk;
 use super::sentence;
 use crate::bundle;
-use crate::notify::Answer;
-use crate::prom::{Progress, Prometheus};
+use crate::notify::DeliveryAnswer;
+use crate::prom::{Prometheus, QueryProgress};
 use crate::render::{self, Line, Message, SlackMessage, Tone};
-use crate::slack::{Destination, Inbound, Place, Posted, SlackError, What};
+use crate::slack::{Destination, Posted, RequestPlace, SlackAction, SlackError, SlackRequest};
 use crate::store::StoreError;
 
 /// The pauses before the progress messages, each counted from the previous one.
@@ -30,7 +30,7 @@ const EVERY: Duration = Duration::from_secs(5);
 pub(in crate::chatops) struct Reply<'a> {
     desk: &'a Desk,
     /// The place of the request.
-    pub(in crate::chatops) place: &'a Place,
+    pub(in crate::chatops) place: &'a RequestPlace,
     user: &'a str,
     /// True if the request is public: a mention, or a button within a thread or direct message.
     is_open: bool,
@@ -39,9 +39,9 @@ pub(in crate::chatops) struct Reply<'a> {
     /// The message that shows the progress and becomes the answer; locked while something is sent.
     standing: Mutex<Option<Posted>>,
     /// The number of queries sent and answered by the clients of [`Self::watch`].
-    pub(super) progress: Arc<Progress>,
+    pub(super) progress: Arc<QueryProgress>,
     /// The progress of the bundle being built, if there is one.
-    pub(super) parts: OnceLock<bundle::Progress>,
+    pub(super) parts: OnceLock<bundle::BundleProgress>,
     /// Cancelled once the answer is being sent: no more progress is posted.
     done: CancellationToken,
 }
@@ -50,14 +50,17 @@ pub(in crate::chatops) struct Reply<'a> {
 const REPEATED_CHARS: usize = 60;
 
 impl<'a> Reply<'a> {
-    pub(in crate::chatops) fn new(desk: &'a Desk, inbound: &'a Inbound) -> Self {
-        let Inbound { place, who, what, .. } = inbound;
+    pub(in crate::chatops) fn new(desk: &'a Desk, inbound: &'a SlackRequest) -> Self {
+        let SlackRequest { place, who, what, .. } = inbound;
         // Answers to a button go to the thread that holds it; posts to `response_url` appear outside threads.
         let within = place.thread.is_some() || place.channel.starts_with('D');
         let is_open = match what {
-            What::Mention { .. } => true,
-            What::Press { .. } => within,
-            What::Command { .. } | What::Submit { .. } | What::Suggest { .. } | What::Joined => false,
+            SlackAction::Mention { .. } => true,
+            SlackAction::Press { .. } => within,
+            SlackAction::Command { .. }
+            | SlackAction::Submit { .. }
+            | SlackAction::Suggest { .. }
+            | SlackAction::Joined => false,
         };
         Self {
             desk,
@@ -96,17 +99,17 @@ impl<'a> Reply<'a> {
         let answer = |how| self.desk.notifier.answer(&self.desk.slack, how, message);
         if self.is_open {
             if let Some(standing) = &*standing
-                && answer(Answer::Edit(standing)).await.is_ok()
+                && answer(DeliveryAnswer::Edit(standing)).await.is_ok()
             {
                 return Ok(());
             }
-            return match answer(Answer::Post(self.destination())).await {
+            return match answer(DeliveryAnswer::Post(self.destination())).await {
                 Err(error) if error.is_retryable() && self.leave(message).await => Ok(()),
                 answered => answered.map(drop),
             };
         }
         if let Some(url) = &self.place.response_url {
-            match answer(Answer::Respond(url, self.here)).await {
+            match answer(DeliveryAnswer::Respond(url, self.here)).await {
                 // The URL is used up, expired or unreachable; the channel remains.
                 Err(error) if !self.place.channel.is_empty() => {
                     warn!(%error, "cannot answer at a response_url: trying the channel");
@@ -115,8 +118,8 @@ impl<'a> Reply<'a> {
             }
         }
         let how = match self.here {
-            true => Answer::Post(self.destination()),
-            false => Answer::Ephemeral(self.destination(), self.user),
+            true => DeliveryAnswer::Post(self.destination()),
+            false => DeliveryAnswer::Ephemeral(self.destination(), self.user),
         };
         answer(how).await.map(drop)
     }
@@ -162,10 +165,10 @@ impl<'a> Reply<'a> {
         let mut standing = self.standing.lock().await;
         let Some(message) = self.so_far(asked).filter(|_| !self.done.is_cancelled()) else { return };
         let how = match (&self.place.response_url, self.is_open, &*standing) {
-            (Some(url), false, _) => Answer::Respond(url, false),
+            (Some(url), false, _) => DeliveryAnswer::Respond(url, false),
             (None, false, _) => return,
-            (_, true, Some(posted)) => Answer::Edit(posted),
-            (_, true, None) => Answer::Post(self.destination()),
+            (_, true, Some(posted)) => DeliveryAnswer::Edit(posted),
+            (_, true, None) => DeliveryAnswer::Post(self.destination()),
         };
         let told = self.desk.notifier.progress(&self.desk.slack, how, &message).await;
         let told = told.map(|posted| *standing = posted.or(standing.take()));

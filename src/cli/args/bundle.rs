@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::{BesideArgs, label, window};
 use crate::chatops::command::When;
-use crate::clock::Moment;
+use crate::clock::TimeArgument;
 
 /// The subject, time range, sources and output of a bundle.
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ pub struct BundleArgs {
     pub when: When,
     /// The time range: a margin before and after, or FROM..TO (14:00..15:30) [default: the configuration's, else 30m].
     #[arg(long, value_name = "DURATION|FROM..TO", value_parser = span)]
-    pub window: Option<Span>,
+    pub window: Option<BundleSpan>,
     /// Sources beside Prometheus.
     #[command(flatten)]
     pub beside: BesideArgs,
@@ -84,16 +84,18 @@ pub struct BundleArgs {
 
 /// The time range of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Span {
+pub enum BundleSpan {
     /// A margin before and after.
     Around(Duration),
     /// Start and end.
-    Between(Moment, Moment),
+    Between(TimeArgument, TimeArgument),
 }
 
-fn span(text: &str) -> Result<Span, String> {
+fn span(text: &str) -> Result<BundleSpan, String> {
     match text.split_once("..") {
-        Some((from, to)) => Ok(Span::Between(Moment::parse(from)?, Moment::parse(to)?)),
-        None => window(text).map(Span::Around).map_err(|error| format!("{error}, or a time such as 14:00..15:30")),
+        Some((from, to)) => Ok(BundleSpan::Between(TimeArgument::parse(from)?, TimeArgument::parse(to)?)),
+        None => {
+            window(text).map(BundleSpan::Around).map_err(|error| format!("{error}, or a time such as 14:00..15:30"))
+        }
     }
 }

@@ -12,18 +12,21 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::args::{BundleArgs, Span};
+use super::args::{BundleArgs, BundleSpan};
 use super::{ask, library};
-use crate::bundle::{self, Configured, Draft, Made, Name, Options, Progress, Reach, Sources, Subject, around, shelf};
+use crate::bundle::{
+    self, BuiltBundle, BundleProgress, Configured, Draft, Name, Options, SourceRegistry, Sources, Subject, around,
+    shelf,
+};
 use crate::clock;
 use crate::config::Config;
 use crate::diagnose::Exporters;
-use crate::exporter::Reader;
+use crate::exporter::ExporterReader;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
-use crate::render::{self, Line, Place, Words};
+use crate::render::{self, BundleLocation, Line, Phrases};
 use crate::report::Window;
-use progress::Lines;
+use progress::ProgressLines;
 
 /// Exit status of a bundle that is not complete.
 const INCOMPLETE: u8 = 1;
@@ -44,7 +47,7 @@ pub(super) fn run(args: &BundleArgs) -> anyhow::Result<ExitCode> {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
-    config.put_into(&mut library)?;
+    config.extend_library(&mut library)?;
     receivers(args, &library)?;
     confirm(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -59,18 +62,19 @@ pub(super) fn run(args: &BundleArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Everything that the creation of a bundle needs.
-struct Bench<'a> {
+struct BundleContext<'a> {
     args: &'a BundleArgs,
     config: Config,
     library: Arc<Library>,
-    words: Arc<Words>,
-    reader: Reader,
+    words: Arc<Phrases>,
+    reader: ExporterReader,
 }
 
 async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Result<ExitCode> {
-    let words = Arc::new(Words::load(config.playbooks.dir.as_deref())?);
-    let reader = Reader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
-    let bench = Bench { args, config, library: Arc::new(library), words, reader };
+    let words = Arc::new(Phrases::load(config.playbooks.dir.as_deref())?);
+    let reader =
+        ExporterReader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
+    let bench = BundleContext { args, config, library: Arc::new(library), words, reader };
     let passed = args.alert.as_deref().map(ask::read_whole).transpose()?;
     let reach = bench.reach().await?;
     let (subject, remembered) = match subject::kept(&bench, &reach).await? {
@@ -88,7 +92,7 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
     }
     let (path, made) = bench.make(&sources, &subject).await?;
     let report = &made.report;
-    let place = Place::File(path.display().to_string());
+    let place = BundleLocation::File(path.display().to_string());
     let beside = args
         .no_redact
         .then(|| Line::default().bold("Secrets were left in it: hand it to nobody who must not know them."));
@@ -103,8 +107,8 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
     })
 }
 
-impl Bench<'_> {
-    async fn reach(&self) -> anyhow::Result<Reach> {
+impl BundleContext<'_> {
+    async fn reach(&self) -> anyhow::Result<SourceRegistry> {
         let Config { exporters, diagnose: diagnosing, .. } = &self.config;
         let given = match &self.args.prometheus {
             Some(_) => vec![ask::prometheus(&self.config, self.args.prometheus.as_deref(), None)],
@@ -115,7 +119,7 @@ impl Bench<'_> {
         let configured = Configured { exporters, diagnosing };
         let logs = ask::logs(&self.config, &[]).await?;
         let (library, words) = (Arc::clone(&self.library), Arc::clone(&self.words));
-        Ok(Reach::new(library, words, prometheus, self.reader.clone(), logs, configured))
+        Ok(SourceRegistry::new(library, words, prometheus, self.reader.clone(), logs, configured))
     }
 
     fn exporters(&self) -> Exporters {
@@ -132,8 +136,8 @@ impl Bench<'_> {
         };
         match self.args.window {
             None => Ok(around(from, to, self.config.bundle.margin, now)),
-            Some(Span::Around(margin)) => Ok(around(from, to, margin, now)),
-            Some(Span::Between(from, to)) => {
+            Some(BundleSpan::Around(margin)) => Ok(around(from, to, margin, now)),
+            Some(BundleSpan::Between(from, to)) => {
                 let (from, to) = (from.resolve(now), to.resolve(now));
                 if from >= to {
                     bail!("--window: {from} is not before {to}");
@@ -144,7 +148,7 @@ impl Bench<'_> {
     }
 
     /// Writes the file, and shows the progress.
-    async fn make(&self, sources: &Sources, subject: &Subject) -> anyhow::Result<(PathBuf, Made)> {
+    async fn make(&self, sources: &Sources, subject: &Subject) -> anyhow::Result<(PathBuf, BuiltBundle)> {
         let args = self.args;
         // The file's name leaves the site too: a pool is named by its namespace and model.
         let of = if args.anonymize && subject.incident.is_none() { "pool".to_owned() } else { subject.of() };
@@ -165,9 +169,9 @@ impl Bench<'_> {
             tickets: args.tickets.clone(),
             ..Options::of(&self.config.bundle)
         };
-        let progress = Progress::default();
+        let progress = BundleProgress::default();
         let mut board = progress.watch();
-        let mut lines = Lines::new(args.quiet);
+        let mut lines = ProgressLines::new(args.quiet);
         let mut making = Box::pin(bundle::make(sources, subject, &options, draft.part(), &progress));
         let made = loop {
             tokio::select! {

@@ -7,14 +7,14 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::render::clean;
-use crate::report::{Part, Stage};
+use crate::report::{ReportPart, Stage};
 use crate::signal::{Unit, format_value};
 
 /// The width of a part's name; longer names shift their line to the right.
 const NAME: usize = 12;
 
 /// The progress lines, by part.
-pub(super) struct Lines {
+pub(super) struct ProgressLines {
     quiet: bool,
     /// The progress bars; `None` if the output is not a terminal.
     drawn: Option<MultiProgress>,
@@ -22,14 +22,14 @@ pub(super) struct Lines {
     told: BTreeMap<String, Stage>,
 }
 
-impl Lines {
+impl ProgressLines {
     pub(super) fn new(quiet: bool) -> Self {
         let drawn = (!quiet && std::io::stderr().is_terminal()).then(MultiProgress::new);
         Self { quiet, drawn, bars: BTreeMap::new(), told: BTreeMap::new() }
     }
 
     /// Shows the state of the parts.
-    pub(super) fn show(&mut self, parts: &[Part]) {
+    pub(super) fn show(&mut self, parts: &[ReportPart]) {
         if self.quiet {
             return;
         }
@@ -54,7 +54,7 @@ fn bar(drawn: &MultiProgress) -> ProgressBar {
     bar
 }
 
-fn update(bar: &ProgressBar, part: &Part) {
+fn update(bar: &ProgressBar, part: &ReportPart) {
     bar.set_message(line(part));
     match part.stage {
         Stage::Running => bar.enable_steady_tick(Duration::from_millis(120)),
@@ -67,7 +67,7 @@ fn update(bar: &ProgressBar, part: &Part) {
 }
 
 /// Formats a line: `failed   logs         Loki refused the connection`.
-fn line(part: &Part) -> String {
+fn line(part: &ReportPart) -> String {
     let stage = match part.stage {
         Stage::Waiting => "waiting",
         Stage::Running => "running",

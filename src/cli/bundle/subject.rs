@@ -3,15 +3,15 @@
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use super::Bench;
+use super::BundleContext;
 use crate::alert::AlertGroup;
-use crate::bundle::{Reach, Subject, around};
+use crate::bundle::{SourceRegistry, Subject, around};
 use crate::chatops::named_id;
-use crate::cli::ask::{self, Asked};
+use crate::cli::ask::{self, RequestArguments};
 use crate::cli::past::{StateArgs, open};
 use crate::clock;
-use crate::diagnose::{Beside, LogSources};
-use crate::exporter::Target;
+use crate::diagnose::{ExtraSources, LogSources};
+use crate::exporter::ExporterTarget;
 use crate::health::Triage;
 use crate::prom::{self, Prometheus};
 use crate::render::{self, IncidentView};
@@ -23,7 +23,10 @@ const EVENTS: u32 = 10_000;
 const POOL: &str = "for a pool pass --playbook, --label or --alert, or its name";
 
 /// Returns the named incident with its stored exporters; else the reason why the subject must be a pool.
-pub(super) async fn kept(bench: &Bench<'_>, reach: &Reach) -> anyhow::Result<Result<(Subject, Vec<Target>), String>> {
+pub(super) async fn kept(
+    bench: &BundleContext<'_>,
+    reach: &SourceRegistry,
+) -> anyhow::Result<Result<(Subject, Vec<ExporterTarget>), String>> {
     let args = bench.args;
     if args.alert.is_some() || args.playbook.is_some() || !args.labels.is_empty() || args.when.at.is_some() {
         return Ok(Err(String::new()));
@@ -45,10 +48,10 @@ pub(super) async fn kept(bench: &Bench<'_>, reach: &Reach) -> anyhow::Result<Res
 }
 
 async fn find(
-    bench: &Bench<'_>,
-    reach: &Reach,
+    bench: &BundleContext<'_>,
+    reach: &SourceRegistry,
     store: &Store,
-) -> anyhow::Result<Result<(Subject, Vec<Target>), String>> {
+) -> anyhow::Result<Result<(Subject, Vec<ExporterTarget>), String>> {
     let ids = match &bench.args.what {
         Some(named) => named_id(store, named).await?,
         None => store.recent(1).await?,
@@ -71,7 +74,7 @@ async fn find(
     Ok(Ok((subject, remembered)))
 }
 
-fn headline(incident: &Incident, bench: &Bench<'_>) -> String {
+fn headline(incident: &Incident, bench: &BundleContext<'_>) -> String {
     let view = IncidentView {
         id: &incident.id,
         alerts: &incident.alerts,
@@ -89,7 +92,7 @@ fn headline(incident: &Incident, bench: &Bench<'_>) -> String {
 
 /// Returns a pool, with its symptom and the given notification. `why` is the reason why the name is not an incident's.
 pub(super) async fn of_pool(
-    bench: &Bench<'_>,
+    bench: &BundleContext<'_>,
     passed: Option<(AlertGroup, Value)>,
     why: &str,
 ) -> anyhow::Result<Subject> {
@@ -97,7 +100,7 @@ pub(super) async fn of_pool(
     let group = group.as_ref();
     let (args, config) = (bench.args, &bench.config);
     let named = args.what.as_deref();
-    let asked = Asked {
+    let asked = RequestArguments {
         playbook: args.playbook.as_deref(),
         target: named,
         labels: &args.labels,
@@ -115,7 +118,7 @@ pub(super) async fn of_pool(
     // The bundle reports a log that cannot be read.
     let (files, _) = crate::logs::files::read(&args.beside.logs, config.bundle.log_bytes);
     let logs = LogSources { files, ..ask::logs(config, &[]).await? };
-    let beside = Beside { exporters, logs: Some(&logs) };
+    let beside = ExtraSources { exporters, logs: Some(&logs) };
     let source = (&prometheus, &chosen.labels);
     let answer = ask::answer(&bench.library, source, &mut request, named, &args.labels, beside).await;
     let answer = if why.is_empty() { answer } else { answer.with_context(|| format!("{why}, and no pool either")) };

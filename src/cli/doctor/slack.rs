@@ -8,11 +8,11 @@ use secrecy::ExposeSecret;
 
 use super::{CALL, Findings};
 use crate::clock;
-use crate::config::{Config, Inlet, bot_token, inlet};
+use crate::config::{Config, SlackInlet, bot_token, inlet};
 use crate::notify::todo;
 use crate::readiness::Level;
 use crate::slack::scopes::{OPTIONAL, scopes};
-use crate::slack::{self, Introduction, Slack, SlackError, socket};
+use crate::slack::{self, Slack, SlackError, TokenInfo, socket};
 use crate::store::Refusal;
 
 /// Maximum clock skew; signatures are valid for 5 minutes, so a larger skew will soon refuse Slack's requests.
@@ -65,7 +65,7 @@ async fn within<T>(limit: Duration, call: impl Future<Output = Result<T, SlackEr
     tokio::time::timeout(limit, call).await.unwrap_or(Err(SlackError::Late))
 }
 
-fn rights(findings: &mut Findings, introduction: &Introduction) {
+fn rights(findings: &mut Findings, introduction: &TokenInfo) {
     const NAME: &str = "slack scopes";
     let Some(given) = &introduction.scopes else {
         return findings.ok(NAME, "Slack does not say which the token has".to_owned());
@@ -184,12 +184,12 @@ async fn way_in(findings: &mut Findings, slack: &Slack, settings: &slack::Config
             let todo = format!("both secrets stand at {APPS} under Basic Information");
             findings.say("slack transport", Level::Fail, format!("{error:#}"), &todo);
         }
-        Ok(Inlet::Off(hint)) => findings.ok("slack transport", format!("messages only; {hint}")),
-        Ok(Inlet::Http(_)) => {
+        Ok(SlackInlet::Off(hint)) => findings.ok("slack transport", format!("messages only; {hint}")),
+        Ok(SlackInlet::Http(_)) => {
             let found = "the signing secret is there; Slack calls /slack/commands, /slack/interactions, /slack/events";
             findings.ok("slack http", found.to_owned());
         }
-        Ok(Inlet::Socket(token)) => match socket::probe(slack, &token).await {
+        Ok(SlackInlet::Socket(token)) => match socket::probe(slack, &token).await {
             Ok(()) => findings.ok("slack socket", "the WebSocket opens and Slack says hello".to_owned()),
             Err(error) => {
                 let todo = "turn Socket Mode on for the app, and let the service reach wss://*.slack.com (HTTPS_PROXY)";

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::alert::Labels;
 use crate::diagnose::Request;
-use crate::exporter::Target;
+use crate::exporter::ExporterTarget;
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
 use crate::signal::Engine;
@@ -21,7 +21,7 @@ pub async fn learn(
     prometheus: &Prometheus,
     at: Timestamp,
     deadline: Instant,
-) -> Result<Vec<Target>, PromError> {
+) -> Result<Vec<ExporterTarget>, PromError> {
     let readable: fn(&Engine) -> bool = |engine| engine.signals.values().any(|signal| signal.direct.is_some());
     learn_of(library, prometheus, readable, at, deadline).await
 }
@@ -36,7 +36,7 @@ pub async fn targets(
     request: &Request,
     wanted: fn(&Engine) -> bool,
     deadline: Instant,
-) -> Result<Vec<Target>, PromError> {
+) -> Result<Vec<ExporterTarget>, PromError> {
     let mut targets = learn_of(library, prometheus, wanted, request.at, deadline).await?;
     targets.retain(|target| {
         library.engines.get(&target.engine).is_some_and(|engine| !super::outside(request, engine, target))
@@ -50,7 +50,7 @@ async fn learn_of(
     wanted: fn(&Engine) -> bool,
     at: Timestamp,
     deadline: Instant,
-) -> Result<Vec<Target>, PromError> {
+) -> Result<Vec<ExporterTarget>, PromError> {
     let readable: Vec<&Engine> = library.engines.values().filter(|engine| wanted(engine)).collect();
     let names: BTreeMap<String, &Engine> =
         readable.iter().flat_map(|engine| engine.detected_by().into_iter().map(|name| (name, *engine))).collect();
@@ -65,12 +65,12 @@ async fn learn_of(
     );
     let (series, active) = futures::join!(prometheus.query(&query, at, deadline), prometheus.targets(deadline));
     let series = series.map_err(|error| (*error).clone())?;
-    let mut learnt: BTreeMap<(String, String), Target> = BTreeMap::new();
+    let mut learnt: BTreeMap<(String, String), ExporterTarget> = BTreeMap::new();
     for target in active? {
         let same = |row: &Labels| ["job", "instance"].iter().all(|label| row.get(*label) == target.labels.get(*label));
         for row in series.iter().map(|row| &row.labels).filter(|row| same(row)) {
             let Some(engine) = row.get("__name__").and_then(|name| names.get(name)) else { continue };
-            let known = learnt.entry((target.url.clone(), engine.engine.clone())).or_insert_with(|| Target {
+            let known = learnt.entry((target.url.clone(), engine.engine.clone())).or_insert_with(|| ExporterTarget {
                 engine: engine.engine.clone(),
                 url: target.url.clone(),
                 labels: target.labels.clone(),
@@ -88,7 +88,7 @@ async fn learn_of(
             }
         }
     }
-    let mut learnt: Vec<Target> = learnt.into_values().collect();
+    let mut learnt: Vec<ExporterTarget> = learnt.into_values().collect();
     learnt.iter_mut().for_each(|target| target.labels.retain(|_, value| !value.is_empty()));
     Ok(learnt)
 }

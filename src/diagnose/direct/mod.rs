@@ -17,16 +17,16 @@ use super::Request;
 use super::answer_cache::AnswerCache;
 use super::detection::names_behind;
 use super::gather::{merge, name};
-use super::observation::{Source, reduce};
-use super::observe::{Observed, RESERVE, observe_needs};
+use super::observation::{ValueSource, reduce};
+use super::observe::{ObserveResult, RESERVE, observe_needs};
 use super::plan::{Needs, needs, tellers, tier};
-use super::scope::{Found, read_detection};
+use super::scope::{DetectionResult, read_detection};
 use crate::alert::Labels;
-use crate::exporter::{ExporterError, Reader, Sample, TARGETS_MOST, Target};
+use crate::exporter::{ExporterError, ExporterReader, ExporterTarget, Sample, TARGETS_MOST};
 use crate::playbook::Library;
 use crate::prom::Prometheus;
 use crate::signal::{Engine, EngineKind, Selector};
-use pages::{Pages, Reading, Visit, contradicts};
+use pages::{MetricsPages, PageRead, Reading, contradicts};
 
 pub use learn::{learn, targets};
 
@@ -43,9 +43,9 @@ const PATIENCE: u32 = 4;
 #[derive(Debug)]
 pub struct Exporters {
     /// The client.
-    pub reader: Reader,
+    pub reader: ExporterReader,
     /// The known exporters.
-    pub targets: Vec<Target>,
+    pub targets: Vec<ExporterTarget>,
     /// True if Prometheus is queried for its targets too, at the time of the diagnosis.
     pub learn: bool,
     /// True if they are read even where Prometheus has values, which are then replaced.
@@ -55,7 +55,7 @@ pub struct Exporters {
 /// The reason for reading exporters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Because {
+pub enum DirectReadReason {
     /// Prometheus was unavailable or timed out.
     NoAnswer,
     /// Some queries to Prometheus timed out.
@@ -68,7 +68,7 @@ pub enum Because {
 
 /// A remark on one exporter: the reason why it was not read, or an anomaly.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct Remark {
+pub struct ExporterRemark {
     /// Its pod; else its host and port.
     pub exporter: String,
     /// A clause about it: `answered HTTP 404`.
@@ -79,7 +79,7 @@ pub struct Remark {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DirectRead {
     /// The reason for reading them.
-    pub because: Because,
+    pub because: DirectReadReason,
     /// Number of serving engines that were read.
     pub engines: usize,
     /// Number of known serving engines.
@@ -91,7 +91,7 @@ pub struct DirectRead {
     /// Number of exporters that were skipped, because there are too many.
     pub left_out: usize,
     /// Remarks, by exporter.
-    pub remarks: Vec<Remark>,
+    pub remarks: Vec<ExporterRemark>,
 }
 
 /// Names of engines whose signals Prometheus lacks.
@@ -103,7 +103,7 @@ pub async fn look(
     prometheus: &Prometheus,
     request: &Request,
     exporters: Option<&Exporters>,
-) -> Observed {
+) -> ObserveResult {
     look_for(library, prometheus, request, &needs(library, &request.playbook), exporters, AnswerCache::default()).await
 }
 
@@ -115,7 +115,7 @@ pub(super) async fn look_for(
     needs: &Needs<'_>,
     exporters: Option<&Exporters>,
     cache: AnswerCache,
-) -> Observed {
+) -> ObserveResult {
     let Some(exporters) = exporters else {
         return Box::pin(observe_needs(library, prometheus, request, needs, cache)).await;
     };
@@ -148,10 +148,10 @@ pub(super) async fn look_for(
         return observed;
     }
     let because = match (exporters.fresh, observed.degraded) {
-        (true, _) => Because::Asked,
-        (false, true) if observed.found.engines.is_empty() => Because::NoAnswer,
-        (false, true) => Because::InPart,
-        (false, false) => Because::NoValues,
+        (true, _) => DirectReadReason::Asked,
+        (false, true) if observed.found.engines.is_empty() => DirectReadReason::NoAnswer,
+        (false, true) => DirectReadReason::InPart,
+        (false, false) => DirectReadReason::NoValues,
     };
     fill(library, request, needs, &visits, because, left_out, &mut observed);
     observed
@@ -167,7 +167,7 @@ fn forms(library: &Library) -> impl Iterator<Item = (&Engine, Vec<&str>)> {
 }
 
 /// Returns the engines without a value for any needed signal; if Prometheus was unavailable, those with a missing one.
-fn blind(library: &Library, needs: &Needs<'_>, observed: &Observed) -> Blind {
+fn blind(library: &Library, needs: &Needs<'_>, observed: &ObserveResult) -> Blind {
     let untold =
         |signal: &str| observed.seen.signals.get(signal).is_none_or(|o| o.value.is_none() && o.replicas.is_empty());
     forms(library)
@@ -181,7 +181,7 @@ fn blind(library: &Library, needs: &Needs<'_>, observed: &Observed) -> Blind {
 }
 
 /// Returns true if a target's labels contradict the request's pool; a GPU exporter serves every pool of its node.
-fn outside(request: &Request, engine: &Engine, target: &Target) -> bool {
+fn outside(request: &Request, engine: &Engine, target: &ExporterTarget) -> bool {
     let dimensions = request.scope.dimensions.iter().filter(|(dimension, _)| *dimension != "job");
     engine.kind == EngineKind::Serving
         && dimensions.into_iter().any(|(dimension, value)| {
@@ -197,9 +197,9 @@ async fn visit_all<'a>(
     exporters: &Exporters,
     blind: &Blind,
     deadline: Instant,
-) -> (Vec<Visit<'a>>, usize) {
-    let mut targets: Vec<(&Engine, Target)> = Vec::new();
-    let mut add = |more: Vec<Target>| {
+) -> (Vec<PageRead<'a>>, usize) {
+    let mut targets: Vec<(&Engine, ExporterTarget)> = Vec::new();
+    let mut add = |more: Vec<ExporterTarget>| {
         for target in more {
             let Some(engine) = library.engines.get(&target.engine) else { continue };
             let known = targets.iter().any(|(_, t)| t.url == target.url && t.engine == target.engine);
@@ -225,7 +225,12 @@ async fn visit_all<'a>(
     (join_all(visits).await, left_out)
 }
 
-async fn visit<'a>(reader: &Reader, engine: &'a Engine, target: Target, deadline: Instant) -> Visit<'a> {
+async fn visit<'a>(
+    reader: &ExporterReader,
+    engine: &'a Engine,
+    target: ExporterTarget,
+    deadline: Instant,
+) -> PageRead<'a> {
     let selectors: Vec<Selector> = engine
         .signals
         .values()
@@ -238,8 +243,8 @@ async fn visit<'a>(reader: &Reader, engine: &'a Engine, target: Target, deadline
     let probes: BTreeSet<String> = probes.chain(behind(engine)).collect();
     let wanted = |name: &str| probes.contains(name) || selectors.iter().any(|s| s.names(name));
     let outcome = twice(reader, &target, wanted, deadline).await;
-    let anew = outcome.as_ref().is_ok_and(Pages::anew);
-    let mut visit = Visit { target, engine, outcome, anew };
+    let anew = outcome.as_ref().is_ok_and(MetricsPages::anew);
+    let mut visit = PageRead { target, engine, outcome, anew };
     if visit.outcome.is_ok() && visit.telltales().next().is_none() {
         let why = format!("there is no series `{}`, so it is no {}", engine.detect, engine.engine);
         visit.outcome = Err(ExporterError::NotMetrics(why));
@@ -248,11 +253,11 @@ async fn visit<'a>(reader: &Reader, engine: &'a Engine, target: Target, deadline
 }
 
 async fn twice(
-    reader: &Reader,
-    target: &Target,
+    reader: &ExporterReader,
+    target: &ExporterTarget,
     wanted: impl Fn(&str) -> bool,
     deadline: Instant,
-) -> Result<Pages, ExporterError> {
+) -> Result<MetricsPages, ExporterError> {
     let (first, begun) = reader.read(target, &wanted, deadline).await?;
     // Half of the remaining time is for the second read.
     let pause = APART.min(deadline.saturating_duration_since(Instant::now()) / 2);
@@ -263,7 +268,7 @@ async fn twice(
         let again = reader.read(target, &wanted, deadline).await.ok();
         second = again.map(|(samples, at)| (samples, at.duration_since(begun).as_secs_f64()));
     }
-    Ok(Pages { first, second })
+    Ok(MetricsPages { first, second })
 }
 
 /// Adds the pages' values where Prometheus has none.
@@ -271,20 +276,20 @@ fn fill(
     library: &Library,
     request: &Request,
     needs: &Needs<'_>,
-    visits: &[Visit<'_>],
-    because: Because,
+    visits: &[PageRead<'_>],
+    because: DirectReadReason,
     left_out: usize,
-    observed: &mut Observed,
+    observed: &mut ObserveResult,
 ) {
     let found = detected(library, request, visits);
     // An engine that answered may turn out to serve another pool.
-    let other = |v: &Visit<'_>| {
+    let other = |v: &PageRead<'_>| {
         let seen = found.engines.iter().find(|seen| seen.engine == v.engine.engine);
         seen.is_some_and(|seen| {
             v.telltales().next().is_some() && v.telltales().all(|s| contradicts(&seen.matchers, &s.labels))
         })
     };
-    let serving: Vec<&Visit<'_>> =
+    let serving: Vec<&PageRead<'_>> =
         visits.iter().filter(|v| v.engine.kind == EngineKind::Serving && !other(v)).collect();
     let told: Vec<String> = observed.seen.pool.iter().filter(|name| !name.contains(':')).cloned().collect();
     let own = serving.iter().filter_map(|v| v.target.labels.get("pod").map(String::as_str));
@@ -293,7 +298,7 @@ fn fill(
     for signal in needs.keys().copied() {
         let Some(definition) = library.signals.get(signal) else { continue };
         let o = observed.seen.signals.entry(signal.to_owned()).or_default();
-        if because != Because::Asked && (o.value.is_some() || !o.replicas.is_empty()) {
+        if because != DirectReadReason::Asked && (o.value.is_some() || !o.replicas.is_empty()) {
             continue;
         }
         let (mut rows, mut pool, mut heard) = (Vec::new(), None, None);
@@ -312,13 +317,14 @@ fn fill(
             }
             rows.extend(values.rows);
             pool = pool.or(values.pool);
-            let odd = |(exporter, metric)| Remark { exporter, what: format!("has no usable number in `{metric}`") };
+            let odd =
+                |(exporter, metric)| ExporterRemark { exporter, what: format!("has no usable number in `{metric}`") };
             remarks.extend(values.odd.into_iter().map(odd));
         }
         let mut replicas = Vec::new();
         merge(&mut replicas, rows.into_iter(), definition.fleet);
         if let Some(value) = reduce(definition.fleet, replicas.iter().map(|r| r.value)).or(pool) {
-            (o.value, o.replicas, o.source) = (Some(value), replicas, Source::Exporter);
+            (o.value, o.replicas, o.source) = (Some(value), replicas, ValueSource::Exporter);
             (o.answered, o.why) = (true, None);
         }
     }
@@ -329,7 +335,7 @@ fn fill(
             Ok(pages) if pages.second.is_none() => "was read only once, so its counters tell nothing".to_owned(),
             Ok(_) => continue,
         };
-        remarks.insert(Remark { exporter: visit.target.name(), what });
+        remarks.insert(ExporterRemark { exporter: visit.target.name(), what });
     }
     if observed.seen.pool.is_empty() {
         let names: BTreeSet<String> = serving.iter().filter_map(|v| name(v.engine, &v.target.labels)).collect();
@@ -364,7 +370,7 @@ fn behind(engine: &Engine) -> impl Iterator<Item = String> {
 }
 
 /// Detects the engines that answered, and the scope's labels on their series.
-fn detected(library: &Library, request: &Request, visits: &[Visit<'_>]) -> Found {
+fn detected(library: &Library, request: &Request, visits: &[PageRead<'_>]) -> DetectionResult {
     let rows: Vec<Labels> = visits
         .iter()
         .filter_map(|visit| Some((visit, visit.outcome.as_ref().ok()?)))
@@ -399,8 +405,8 @@ mod tests {
         let visit = |engine: &str, first: Vec<Sample>| {
             let engine = &library.engines[engine];
             let target =
-                Target { engine: engine.engine.clone(), url: String::new(), labels: Labels::new(), seen: None };
-            Visit { target, engine, outcome: Ok(Pages { first, second: None }), anew: false }
+                ExporterTarget { engine: engine.engine.clone(), url: String::new(), labels: Labels::new(), seen: None };
+            PageRead { target, engine, outcome: Ok(MetricsPages { first, second: None }), anew: false }
         };
         let at = [("namespace", "llm"), ("model_name", "a"), ("instance", "10.0.0.7:8000")];
         for (base, named) in [("http://10.0.0.7:8000/v1", true), ("http://10.0.0.8:8000/v1", false)] {

@@ -8,22 +8,22 @@ use crate::alert::Labels;
 use crate::diagnose::gather::{Members, name};
 use crate::diagnose::observation::reduce;
 use crate::diagnose::scope::{EngineSeen, fits};
-use crate::exporter::{ExporterError, Sample, Target};
-use crate::signal::{Direct, Engine, Fleet, Matcher, Read, Selector};
+use crate::exporter::{ExporterError, ExporterTarget, Sample};
+use crate::signal::{Direct, DirectOperation, Engine, Matcher, PoolAggregation, Selector};
 
 /// Tolerance for a counter: a larger decrease shows that the process was restarted.
 const RESET: f64 = 1e-9;
 
 /// Two reads of one page.
 #[derive(Debug, Clone)]
-pub(super) struct Pages {
+pub(super) struct MetricsPages {
     /// The first read.
     pub(super) first: Vec<Sample>,
     /// The second, with the seconds since the first.
     pub(super) second: Option<(Vec<Sample>, f64)>,
 }
 
-impl Pages {
+impl MetricsPages {
     pub(super) fn latest(&self) -> &[Sample] {
         self.second.as_ref().map_or(&self.first, |(samples, _)| samples)
     }
@@ -43,18 +43,18 @@ fn keyed(samples: &[Sample]) -> impl Iterator<Item = ((&str, &Labels), f64)> {
 
 /// An exporter and the result of reading it.
 #[derive(Debug)]
-pub(super) struct Visit<'a> {
-    pub(super) target: Target,
+pub(super) struct PageRead<'a> {
+    pub(super) target: ExporterTarget,
     pub(super) engine: &'a Engine,
-    pub(super) outcome: Result<Pages, ExporterError>,
+    pub(super) outcome: Result<MetricsPages, ExporterError>,
     pub(super) anew: bool,
 }
 
-impl Visit<'_> {
+impl PageRead<'_> {
     /// Returns the samples of its detection series.
     pub(super) fn telltales(&self) -> impl Iterator<Item = &Sample> {
         let names: BTreeSet<String> = self.engine.detected_by().into_iter().collect();
-        let samples = self.outcome.as_ref().map_or(&[][..], Pages::latest);
+        let samples = self.outcome.as_ref().map_or(&[][..], MetricsPages::latest);
         samples.iter().filter(move |s| names.contains(&s.name))
     }
 }
@@ -74,7 +74,7 @@ pub(super) struct Values {
 pub(super) struct Reading<'a> {
     pub(super) engine: &'a Engine,
     pub(super) seen: Option<&'a EngineSeen>,
-    pub(super) visits: Vec<&'a Visit<'a>>,
+    pub(super) visits: Vec<&'a PageRead<'a>>,
     pub(super) members: &'a Members,
     pub(super) at: Timestamp,
 }
@@ -96,16 +96,16 @@ impl Reading<'_> {
     pub(super) fn values(&self, form: &Direct) -> Values {
         let mut values = Values::default();
         match form.read {
-            Read::Gauge | Read::Peak | Read::Bits => self.gauges(form, &mut values),
-            Read::Recent => self.recent(form, &mut values),
-            Read::Rate => self.rates(form, &mut values),
-            Read::Increase => self.increases(form, &mut values),
-            Read::Quantile => self.quantiles(form, &mut values),
-            Read::Serving => {
+            DirectOperation::Gauge | DirectOperation::Peak | DirectOperation::Bits => self.gauges(form, &mut values),
+            DirectOperation::Recent => self.recent(form, &mut values),
+            DirectOperation::Rate => self.rates(form, &mut values),
+            DirectOperation::Increase => self.increases(form, &mut values),
+            DirectOperation::Quantile => self.quantiles(form, &mut values),
+            DirectOperation::Serving => {
                 let answered = self.visits.iter().filter(|v| v.telltales().any(|s| self.mine(&s.labels)));
                 values.rows = answered.filter_map(|v| Some((name(self.engine, &v.target.labels)?, 1.0))).collect();
             }
-            Read::Down => self.down(&mut values),
+            DirectOperation::Down => self.down(&mut values),
         }
         if let Some(fleet) = form.by {
             let mut replicas: BTreeMap<String, Vec<f64>> = BTreeMap::new();
@@ -129,13 +129,19 @@ impl Reading<'_> {
     }
 
     /// Returns the successful visits of exporters in the scope.
-    fn pages(&self) -> impl Iterator<Item = (&Visit<'_>, &Pages)> {
-        let own = |v: &Visit<'_>| !self.engine.kind.is_pool() || v.telltales().any(|s| self.mine(&s.labels));
+    fn pages(&self) -> impl Iterator<Item = (&PageRead<'_>, &MetricsPages)> {
+        let own = |v: &PageRead<'_>| !self.engine.kind.is_pool() || v.telltales().any(|s| self.mine(&s.labels));
         self.visits.iter().copied().filter(move |v| own(v)).filter_map(|v| Some((v, v.outcome.as_ref().ok()?)))
     }
 
     /// Returns the samples of the first selector that matches any; impossible values are left out.
-    fn select<'s>(&self, visit: &Visit<'_>, page: &'s [Sample], list: &[String], out: &mut Values) -> Vec<&'s Sample> {
+    fn select<'s>(
+        &self,
+        visit: &PageRead<'_>,
+        page: &'s [Sample],
+        list: &[String],
+        out: &mut Values,
+    ) -> Vec<&'s Sample> {
         for selector in list.iter().filter_map(|text| Selector::parse(text).ok()) {
             let found = page.iter().filter(|s| selector.fits(&s.name, &s.labels) && self.mine(&s.labels));
             let (fine, odd): (Vec<_>, Vec<_>) = found.partition(|s| s.value.is_finite() && s.value >= 0.0);
@@ -174,7 +180,7 @@ impl Reading<'_> {
                     reads.entry((&sample.name, &sample.labels)).or_default().push(value);
                 }
             }
-            let fleet = if form.read == Read::Peak { Fleet::Max } else { Fleet::Mean };
+            let fleet = if form.read == DirectOperation::Peak { PoolAggregation::Max } else { PoolAggregation::Mean };
             let values = reads.into_iter().filter_map(|(key, all)| Some((key, reduce(fleet, all.iter().copied())?)));
             let values = of_ranks(form, values);
             if values.is_empty() {
@@ -184,7 +190,7 @@ impl Reading<'_> {
         }
     }
 
-    fn zeros(&self, visit: &Visit<'_>, pages: &Pages, form: &Direct, out: &mut Values) {
+    fn zeros(&self, visit: &PageRead<'_>, pages: &MetricsPages, form: &Direct, out: &mut Values) {
         let there = self.select(visit, pages.latest(), &form.zero, out);
         let names: BTreeSet<String> = there.iter().filter_map(|s| name(self.engine, &s.labels)).collect();
         out.rows.extend(names.into_iter().map(|name| (name, 0.0)));
@@ -204,7 +210,7 @@ impl Reading<'_> {
     /// Returns the increase of each series of `list`; a series that appeared between the reads grew from zero.
     fn grown(
         &self,
-        (visit, pages): (&Visit<'_>, &Pages),
+        (visit, pages): (&PageRead<'_>, &MetricsPages),
         form: &Direct,
         list: &[String],
         out: &mut Values,
@@ -292,7 +298,7 @@ impl Reading<'_> {
     }
 
     /// Returns true if the exporter is expected: configured, or listed within the last hour.
-    fn known(&self, target: &Target) -> bool {
+    fn known(&self, target: &ExporterTarget) -> bool {
         target.seen.is_none_or(|seen| self.at.duration_since(seen).as_secs() <= 3_600)
     }
 }

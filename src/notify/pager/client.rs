@@ -28,7 +28,7 @@ pub struct PagerClient {
 }
 
 /// The data for a call.
-pub(super) struct News<'a> {
+pub(super) struct PagerUpdate<'a> {
     pub(super) incident: &'a Incident,
     pub(super) message: &'a Message,
     /// The incident's page.
@@ -104,7 +104,7 @@ impl PagerClient {
     }
 
     /// Prepares the next call; `None` if there is nothing new for this pager.
-    pub(super) fn call(&self, news: &News<'_>, now: Timestamp) -> Option<Call> {
+    pub(super) fn call(&self, news: &PagerUpdate<'_>, now: Timestamp) -> Option<Call> {
         let key = self.key.expose_secret();
         match self.config.kind {
             PagerKind::Pagerduty => pagerduty::call(key, &self.config, news),

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use tracing::{error, info, warn};
 
-use client::News;
 pub use client::PagerClient;
+use client::PagerUpdate;
 pub use config::{Pager, PagerKind, PagerOn};
 pub use webhook::schema;
 
@@ -21,7 +21,7 @@ use super::escalation::Callee;
 use super::{FIRST_PAUSE, LONGEST_PAUSE, MOST_TRIES, Notifier};
 use crate::clock;
 use crate::render::Message;
-use crate::store::{Delivery, Held, Incident, Said, Sink, StoreError};
+use crate::store::{Delivery, Incident, MessageEffects, PostponeReason, Sink, StoreError};
 
 /// Tries of an escalation: about half a minute with the pauses.
 const MOST_CALL_TRIES: u32 = 6;
@@ -54,14 +54,14 @@ impl Notifier {
         // An escalation does not wait for the diagnosis.
         if waits && escalation.is_none() {
             let due = clock::after(now, LOOK_AGAIN);
-            return self.store.postpone(delivery, due, Held::Waits, "waiting for the diagnosis").await;
+            return self.store.postpone(delivery, due, PostponeReason::Waits, "waiting for the diagnosis").await;
         }
         let page = (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id));
         let posted = delivery.posted.as_ref();
-        let news = News { incident, message, page: page.as_deref(), posted, escalation };
+        let news = PagerUpdate { incident, message, page: page.as_deref(), posted, escalation };
         let Some(call) = pager.call(&news, clock::now()) else {
             // Nothing new for this pager; the revision counts as delivered.
-            let said = Said::default();
+            let said = MessageEffects::default();
             return self.store.delivered(delivery, posted, incident.revision, &said, now).await;
         };
         let started = std::time::Instant::now();
@@ -74,14 +74,16 @@ impl Notifier {
                 info!(incident.id = delivery.incident, pager = pager.name(), "told the pager");
                 let place = (call.key, call.said);
                 self.escalated(delivery, escalation, Ok(())).await?;
-                self.store.delivered(delivery, Some(&place), incident.revision, &Said::default(), now).await
+                self.store.delivered(delivery, Some(&place), incident.revision, &MessageEffects::default(), now).await
             }
             Err(error) if error.retry && delivery.tries + 1 < most => {
                 self.metrics.delivery(Sink::Pager.as_str(), "retried", took);
                 let pause = FIRST_PAUSE.saturating_mul(1 << delivery.tries.min(16)).min(LONGEST_PAUSE);
                 let pause = error.after.unwrap_or(pause).min(LONGEST_PAUSE);
                 warn!(incident.id = delivery.incident, pager = pager.name(), %error, "cannot tell the pager: trying again");
-                self.store.postpone(delivery, clock::after(now, pause), Held::Failed, &error.to_string()).await
+                self.store
+                    .postpone(delivery, clock::after(now, pause), PostponeReason::Failed, &error.to_string())
+                    .await
             }
             Err(error) => {
                 self.metrics.delivery(Sink::Pager.as_str(), "failed", took);

@@ -9,9 +9,9 @@
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 
-use super::client::{Call, News};
+use super::client::{Call, PagerUpdate};
 use super::{Pager, PagerOn};
-use crate::render::{Line, Message, Part, Tone};
+use crate::render::{Line, Message, MessagePart, Tone};
 use crate::store::Incident;
 
 /// The default address for events; the EU service region has another.
@@ -27,7 +27,7 @@ const RESOLVED: &str = "resolved";
 /// Builds the event for the current state; `None` if there is nothing new. Alertmanager itself resolves an alert that
 /// it raised, and a later event of ours would raise it again; so nothing is sent once the pager's alerts are resolved.
 /// Our own pages are resolved by us.
-pub(super) fn call(routing_key: &str, config: &Pager, news: &News<'_>) -> Option<Call> {
+pub(super) fn call(routing_key: &str, config: &Pager, news: &PagerUpdate<'_>) -> Option<Call> {
     let incident = news.incident;
     let open_page = news.posted.filter(|(_, said)| said != RESOLVED);
     let ours = |key: &str| config.on == PagerOn::Escalation || key == incident.id;
@@ -110,9 +110,11 @@ fn details(message: &Message) -> Value {
     let joined = |lines: &[Line]| lines.iter().map(Line::text).collect::<Vec<_>>().join("\n");
     for (i, part) in message.parts.iter().enumerate() {
         let (title, text) = match part {
-            Part::Paragraph(line) | Part::Beside(line, _) => (format!("{}. ", i + 1), line.text()),
-            Part::Section(title, lines) | Part::Steps(title, lines) => (format!("{}. {title}", i + 1), joined(lines)),
-            Part::Note(_) | Part::Buttons(_) | Part::Picture { .. } => continue,
+            MessagePart::Paragraph(line) | MessagePart::Beside(line, _) => (format!("{}. ", i + 1), line.text()),
+            MessagePart::Section(title, lines) | MessagePart::Steps(title, lines) => {
+                (format!("{}. {title}", i + 1), joined(lines))
+            }
+            MessagePart::Note(_) | MessagePart::Buttons(_) | MessagePart::Picture { .. } => continue,
         };
         out.insert(title.trim_end_matches(". ").to_owned(), clip(&text, DETAIL_CHARS).into());
     }

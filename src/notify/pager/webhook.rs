@@ -11,7 +11,7 @@ use ring::hmac;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::client::{Call, News};
+use super::client::{Call, PagerUpdate};
 use crate::alert::Labels;
 use crate::alert::{active, common_labels};
 use crate::diagnose::Diagnosis;
@@ -92,8 +92,8 @@ pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Body<'_>).to_value()
 }
 
-pub(super) fn call(secret: &str, news: &News<'_>, now: Timestamp) -> Call {
-    let News { incident, message, page, .. } = *news;
+pub(super) fn call(secret: &str, news: &PagerUpdate<'_>, now: Timestamp) -> Call {
+    let PagerUpdate { incident, message, page, .. } = *news;
     let body = Body {
         schema: SCHEMA,
         r#type: match (incident.open, news.escalation) {

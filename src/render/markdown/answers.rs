@@ -1,9 +1,9 @@
 //! The seven answers of a report.
 
-use super::super::Words;
+use super::super::Phrases;
 use super::{code, fence, line, plain, table};
 use crate::render::facts::length;
-use crate::report::{Deployment, Distribution, Goal, Hardware, Model, Question, Workload};
+use crate::report::{DeploymentInfo, Distribution, Goal, Hardware, ModelInfo, Question, Workload};
 use crate::signal::{Unit, format_value};
 
 /// Maximum number of pods named for a command line.
@@ -11,7 +11,7 @@ const NAMED: usize = 5;
 /// Maximum number of settings shown; engines have hundreds.
 const SETTINGS: usize = 80;
 
-pub(super) fn goal(goal: &Goal, words: &Words) -> String {
+pub(super) fn goal(goal: &Goal, words: &Phrases) -> String {
     let mut out = String::new();
     if let Some(since) = goal.since {
         let at = since.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
@@ -36,7 +36,7 @@ pub(super) fn goal(goal: &Goal, words: &Words) -> String {
     out
 }
 
-pub(super) fn model(model: &Model, words: &Words) -> String {
+pub(super) fn model(model: &ModelInfo, words: &Phrases) -> String {
     let mut out = String::new();
     for (key, list) in [("doc-served-as", &model.names), ("doc-weights", &model.weights)] {
         if !list.is_empty() {
@@ -88,7 +88,7 @@ pub(super) fn command(words: &[String]) -> String {
     out
 }
 
-pub(super) fn hardware(hardware: &Hardware, words: &Words) -> String {
+pub(super) fn hardware(hardware: &Hardware, words: &Phrases) -> String {
     let mut out = String::new();
     for gpu in &hardware.gpus {
         out.push_str(&format!("- {} × {} ({})\n", gpu.count, plain(&gpu.kind), plain(&gpu.source)));
@@ -106,7 +106,7 @@ pub(super) fn hardware(hardware: &Hardware, words: &Words) -> String {
     out
 }
 
-pub(super) fn workload(workload: &Workload, words: &Words) -> String {
+pub(super) fn workload(workload: &Workload, words: &Phrases) -> String {
     let head = ["doc-lengths", "doc-requests", "doc-mean", "doc-half", "doc-nine", "doc-all", "doc-earlier"];
     let row = |key, of: &Distribution| {
         let tokens = |value: f64| format_value(value, Unit::Tokens);
@@ -126,7 +126,7 @@ pub(super) fn workload(workload: &Workload, words: &Words) -> String {
     out
 }
 
-pub(super) fn deployment(deployment: &Deployment, words: &Words) -> String {
+pub(super) fn deployment(deployment: &DeploymentInfo, words: &Phrases) -> String {
     let mut out = String::new();
     if !deployment.mode.is_empty() {
         let because: Vec<String> = deployment.because.iter().map(|fact| code(fact)).collect();

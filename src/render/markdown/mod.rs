@@ -7,7 +7,7 @@ mod sections;
 mod tables;
 mod ticket;
 
-use super::{Line, Part, Span, is_unseen, time_of_day};
+use super::{Line, MessagePart, TextSpan, is_unseen, time_of_day};
 pub use sections::report_markdown;
 pub use ticket::{ticket, tickets_for};
 
@@ -66,39 +66,39 @@ pub(super) fn line(line: &Line) -> String {
         .0
         .iter()
         .map(|span| match span {
-            Span::Plain(text) => plain(text),
-            Span::Bold(text) => format!("**{}**", plain(text.trim())),
-            Span::Code(text) => code(text),
-            Span::Link(label, url) if url.starts_with("https://") || url.starts_with("http://") => {
+            TextSpan::Plain(text) => plain(text),
+            TextSpan::Bold(text) => format!("**{}**", plain(text.trim())),
+            TextSpan::Code(text) => code(text),
+            TextSpan::Link(label, url) if url.starts_with("https://") || url.starts_with("http://") => {
                 format!("[{}]({})", plain(label), url.replace(['(', ')', '<', '>', ' ', '\n'], "%20"))
             }
-            Span::Link(label, _) => plain(label),
-            Span::Time(at) => time_of_day(*at),
-            Span::User(_) | Span::Group(_) => code(&span.text()),
+            TextSpan::Link(label, _) => plain(label),
+            TextSpan::Time(at) => time_of_day(*at),
+            TextSpan::User(_) | TextSpan::Group(_) => code(&span.text()),
         })
         .collect()
 }
 
 /// Renders the parts of a message, with headings of this depth.
-pub(super) fn parts(parts: &[Part], depth: usize) -> String {
+pub(super) fn parts(parts: &[MessagePart], depth: usize) -> String {
     let heading = "#".repeat(depth);
     let mut out = String::new();
     for part in parts {
         match part {
-            Part::Paragraph(text) | Part::Note(text) | Part::Beside(text, _) => {
+            MessagePart::Paragraph(text) | MessagePart::Note(text) | MessagePart::Beside(text, _) => {
                 out.push_str(&format!("{}\n\n", line(text)))
             }
-            Part::Section(title, lines) => {
+            MessagePart::Section(title, lines) => {
                 out.push_str(&format!("{heading} {}\n\n", plain(title)));
                 lines.iter().for_each(|text| out.push_str(&format!("- {}\n", line(text).trim_start_matches("• "))));
                 out.push('\n');
             }
-            Part::Steps(title, lines) => {
+            MessagePart::Steps(title, lines) => {
                 out.push_str(&format!("{heading} {}\n\n", plain(title)));
                 lines.iter().for_each(|text| out.push_str(&format!("1. {}\n", line(text))));
                 out.push('\n');
             }
-            Part::Buttons(_) | Part::Picture { .. } => {}
+            MessagePart::Buttons(_) | MessagePart::Picture { .. } => {}
         }
     }
     out

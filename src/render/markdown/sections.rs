@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use super::super::evidence::checked_parts;
-use super::super::facts::{alerted, facts, hits, misfit, sure};
+use super::super::facts::{alerted, confidence, facts, hits, misfit};
+use super::super::full_diagnosis::{fixes, nothing};
 use super::super::logs::unknown as logs_unknown;
-use super::super::whole::{fixes, nothing};
-use super::super::{Words, latency};
+use super::super::{Phrases, latency};
 use super::{answers, code, fence, line, parts, plain, tables};
 use crate::clock;
 use crate::diagnose::{Diagnosis, Outcome, SymptomVerdict};
 use crate::playbook::{LogRank, Section};
-use crate::report::{LogSeen, Report, failed};
+use crate::report::{AnalyzedLog, Report, failed};
 
 /// The order of the sections in `report.md`, the most important first.
 const ORDER: [Section; 18] = [
@@ -40,7 +40,7 @@ const FINDINGS: usize = 20;
 const LOGS: usize = 20;
 
 /// Renders the whole report.
-pub fn report_markdown(report: &Report, words: &Words) -> String {
+pub fn report_markdown(report: &Report, words: &Phrases) -> String {
     let mut out = format!("# {}\n\n", plain(&report.headline));
     for which in ORDER {
         let body = section(which, report, words);
@@ -64,7 +64,7 @@ pub fn report_markdown(report: &Report, words: &Words) -> String {
 }
 
 /// Returns the heading of a section.
-pub(super) fn title(which: Section, words: &Words) -> String {
+pub(super) fn title(which: Section, words: &Phrases) -> String {
     let key = match which {
         Section::Summary => "doc-summary",
         Section::Chain => "doc-chain",
@@ -89,7 +89,7 @@ pub(super) fn title(which: Section, words: &Words) -> String {
 }
 
 /// Renders a section without its heading; empty if it has no content.
-pub(super) fn section(which: Section, report: &Report, words: &Words) -> String {
+pub(super) fn section(which: Section, report: &Report, words: &Phrases) -> String {
     let diagnosis = report.diagnosis.as_ref();
     match which {
         Section::Summary => summary(report, words),
@@ -114,7 +114,7 @@ pub(super) fn section(which: Section, report: &Report, words: &Words) -> String 
 }
 
 /// Renders the summary: duration, alerts, impact and root cause.
-fn summary(report: &Report, words: &Words) -> String {
+fn summary(report: &Report, words: &Phrases) -> String {
     let mut lines = Vec::new();
     if let Some(incident) = &report.incident {
         let state = match incident.resolved_at {
@@ -123,7 +123,7 @@ fn summary(report: &Report, words: &Words) -> String {
         };
         let since = incident.started_at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
         let until = incident.resolved_at.unwrap_or(report.made_at);
-        let long = clock::spoken(clock::between(incident.started_at, until));
+        let long = clock::human_duration(clock::between(incident.started_at, until));
         let pieces = [("since", since.into()), ("long", long.into()), ("state", state.into())];
         lines.push(line(&words.line("doc-since", &pieces)));
     }
@@ -139,7 +139,7 @@ fn summary(report: &Report, words: &Words) -> String {
         let resolved = report.incident.as_ref().is_some_and(|incident| incident.resolved_at.is_some());
         lines.extend(latency::told(diagnosis, resolved, words).map(|told| line(&told)));
         if let Some(root) = diagnosis.root() {
-            let sure = sure(root, words);
+            let sure = confidence(root, words);
             let pieces = [("cause", root.title.as_str().into()), ("verdict", sure.into())];
             lines.push(line(&words.line("doc-cause", &pieces)));
             lines.extend(hits(root, words).map(|hits| line(&hits)));
@@ -159,7 +159,7 @@ fn summary(report: &Report, words: &Words) -> String {
 }
 
 /// Renders the links from the symptom to the root cause, each with the checks that were met.
-fn chain(diagnosis: &Diagnosis, words: &Words) -> String {
+fn chain(diagnosis: &Diagnosis, words: &Phrases) -> String {
     let Some(root) = diagnosis.root() else {
         return nothing(diagnosis, words).iter().map(|said| format!("{}\n\n", line(said))).collect();
     };
@@ -195,7 +195,7 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> String {
     out
 }
 
-fn logs(logs: &[LogSeen], words: &Words) -> String {
+fn logs(logs: &[AnalyzedLog], words: &Phrases) -> String {
     let mut out = String::new();
     for log in logs.iter().take(LOGS) {
         let report = &log.report;

@@ -4,11 +4,11 @@ use super::sections::{section, title};
 use super::{line, plain};
 use crate::diagnose::Diagnosis;
 use crate::playbook::{Library, Ticket};
-use crate::render::{Line, Words};
+use crate::render::{Line, Phrases};
 use crate::report::Report;
 
 /// Renders a ticket, ready to be pasted.
-pub fn ticket(ticket: &Ticket, report: &Report, words: &Words) -> String {
+pub fn ticket(ticket: &Ticket, report: &Report, words: &Phrases) -> String {
     let mut out = format!("<!-- {}\n", comment(&ticket.title));
     ticket.address.iter().for_each(|address| out.push_str(&format!("File it at: {}\n", comment(address))));
     ticket.before.iter().for_each(|step| out.push_str(&format!("- {}\n", comment(step))));

@@ -2,20 +2,20 @@
 
 use maud::{Markup, html};
 
-use super::html::{Look, fold, line, moment, pill, table};
-use super::{Kept, Page};
-use crate::health::{Check, Health, Pool, State};
-use crate::render::{Line, Words, facts};
+use super::html::{StateStyle, fold, line, moment, pill, table};
+use super::{Page, UpdateMode};
+use crate::health::{Health, HealthCheck, HealthState, PoolHealth};
+use crate::render::{Line, Phrases, facts};
 use crate::signal::format_value;
 
 /// Seconds between two polls of the page.
 const EVERY: u32 = 15;
 
 /// Renders the fleet health page.
-pub fn health_page(health: &Health, words: &Words) -> String {
+pub fn health_page(health: &Health, words: &Phrases) -> String {
     let say = |key: &str| words.text(key, &[]);
     let title = say("page-health");
-    let mut pools: Vec<&Pool> = health.pools.iter().collect();
+    let mut pools: Vec<&PoolHealth> = health.pools.iter().collect();
     pools.sort_by_key(|pool| rank(pool.state));
     let heading = format!("{title}: {}", words.text(state_key(health.state), &[]));
     let body = html! {
@@ -33,46 +33,47 @@ pub fn health_page(health: &Health, words: &Words) -> String {
             @if !pools.is_empty() { p.foot { (say("health-foot")) } }
         }
     };
-    Page { title: &heading, place: "/health", kept: Kept::Live { every: EVERY, alone: true }, body }.html(words)
+    Page { title: &heading, place: "/health", kept: UpdateMode::Live { every: EVERY, alone: true }, body }.html(words)
 }
 
-fn rank(state: State) -> u8 {
+fn rank(state: HealthState) -> u8 {
     match state {
-        State::Critical => 0,
-        State::Warning => 1,
-        State::Unknown => 2,
-        State::Healthy => 3,
+        HealthState::Critical => 0,
+        HealthState::Warning => 1,
+        HealthState::Unknown => 2,
+        HealthState::Healthy => 3,
     }
 }
 
-fn state_key(state: State) -> &'static str {
+fn state_key(state: HealthState) -> &'static str {
     match state {
-        State::Healthy => "health-healthy",
-        State::Warning => "health-warning",
-        State::Critical => "health-critical",
-        State::Unknown => "health-unknown",
+        HealthState::Healthy => "health-healthy",
+        HealthState::Warning => "health-warning",
+        HealthState::Critical => "health-critical",
+        HealthState::Unknown => "health-unknown",
     }
 }
 
-fn look(state: State) -> Look {
+fn look(state: HealthState) -> StateStyle {
     match state {
-        State::Healthy => Look::Good,
-        State::Warning => Look::Warn,
-        State::Critical => Look::Bad,
-        State::Unknown => Look::Mute,
+        HealthState::Healthy => StateStyle::Good,
+        HealthState::Warning => StateStyle::Warn,
+        HealthState::Critical => StateStyle::Bad,
+        HealthState::Unknown => StateStyle::Mute,
     }
 }
 
-fn state(state: State, words: &Words) -> Markup {
+fn state(state: HealthState, words: &Phrases) -> Markup {
     pill(look(state), &words.text(state_key(state), &[]))
 }
 
-fn one(pool: &Pool, words: &Words) -> Markup {
-    let whom = facts::whom(&pool.labels);
+fn one(pool: &PoolHealth, words: &Phrases) -> Markup {
+    let whom = facts::pool_name(&pool.labels);
     let name = if whom.is_empty() { words.text("health-no-name", &[]) } else { whom.clone() };
-    let wrong = |check: &&Check| matches!(check.state, Some(State::Warning | State::Critical));
-    let (bad, rest): (Vec<&Check>, Vec<&Check>) = pool.checks.iter().partition(wrong);
-    let (seen, unseen): (Vec<&Check>, Vec<&Check>) = rest.into_iter().partition(|check| check.value.is_some());
+    let wrong = |check: &&HealthCheck| matches!(check.state, Some(HealthState::Warning | HealthState::Critical));
+    let (bad, rest): (Vec<&HealthCheck>, Vec<&HealthCheck>) = pool.checks.iter().partition(wrong);
+    let (seen, unseen): (Vec<&HealthCheck>, Vec<&HealthCheck>) =
+        rest.into_iter().partition(|check| check.value.is_some());
     let engines: Vec<&str> = pool.engines.iter().map(|engine| engine.engine.as_str()).collect();
     let data = [("n", pool.coverage.with_data.into()), ("of", pool.coverage.of.into())];
     let key = if pool.idle { "health-have-data-idle" } else { "health-have-data" };
@@ -98,7 +99,7 @@ fn one(pool: &Pool, words: &Words) -> Markup {
     }
 }
 
-fn checks(name: &str, checks: &[&Check], words: &Words) -> Markup {
+fn checks(name: &str, checks: &[&HealthCheck], words: &Phrases) -> Markup {
     let say = |key: &str| words.text(key, &[]);
     let heads = ["page-check", "health-column-now", "page-limits", "page-replicas", "health-column-playbook"].map(say);
     let rows: Vec<Vec<Markup>> = checks

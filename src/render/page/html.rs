@@ -4,19 +4,19 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use crate::diagnose::{Outcome, Verdict};
-use crate::render::{Line, Span, Tone, Words, facts};
+use crate::render::{Line, Phrases, TextSpan, Tone, facts};
 
 /// Renders a formatted line.
 pub(in crate::render) fn line(line: &Line) -> Markup {
     html! {
         @for span in &line.0 {
             @match span {
-                Span::Plain(text) => (text),
-                Span::Bold(text) => b { (text) },
-                Span::Code(text) => code { (text) },
-                Span::Link(label, url) => (link(label, url)),
-                Span::Time(at) => (clock(*at)),
-                Span::User(_) | Span::Group(_) => (span.text()),
+                TextSpan::Plain(text) => (text),
+                TextSpan::Bold(text) => b { (text) },
+                TextSpan::Code(text) => code { (text) },
+                TextSpan::Link(label, url) => (link(label, url)),
+                TextSpan::Time(at) => (clock(*at)),
+                TextSpan::User(_) | TextSpan::Group(_) => (span.text()),
             }
         }
     }
@@ -63,20 +63,20 @@ pub(in crate::render) fn table(name: &str, heads: &[String], rows: &[Vec<Markup>
 }
 
 /// Renders a word in a coloured frame, with its sign.
-pub(in crate::render) fn pill(look: Look, word: &str) -> Markup {
+pub(in crate::render) fn pill(look: StateStyle, word: &str) -> Markup {
     html! { span.pill.(look.class()) { span aria-hidden="true" { (look.sign()) } (word) } }
 }
 
 /// The style of a state: a colour, always with a sign and a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::render) enum Look {
+pub(in crate::render) enum StateStyle {
     Bad,
     Warn,
     Good,
     Mute,
 }
 
-impl Look {
+impl StateStyle {
     pub(in crate::render) fn class(self) -> &'static str {
         match self {
             Self::Bad => "bad",
@@ -106,17 +106,17 @@ impl Look {
 }
 
 /// Renders a verdict as a pill.
-pub(in crate::render) fn sureness(verdict: Verdict, words: &Words) -> Markup {
+pub(in crate::render) fn sureness(verdict: Verdict, words: &Phrases) -> Markup {
     let look = match verdict {
-        Verdict::Likely => Look::Bad,
-        Verdict::Possible => Look::Warn,
-        Verdict::Unlikely | Verdict::Undetermined | Verdict::RuledOut => Look::Mute,
+        Verdict::Likely => StateStyle::Bad,
+        Verdict::Possible => StateStyle::Warn,
+        Verdict::Unlikely | Verdict::Undetermined | Verdict::RuledOut => StateStyle::Mute,
     };
     pill(look, &facts::verdict(verdict, words))
 }
 
 /// Renders the outcome of a check: a sign with its word.
-pub(in crate::render) fn outcome(outcome: Option<Outcome>, words: &Words) -> Markup {
+pub(in crate::render) fn outcome(outcome: Option<Outcome>, words: &Phrases) -> Markup {
     let (class, sign, key) = match outcome {
         Some(Outcome::Met) => ("bad", "✓", "page-met"),
         Some(Outcome::NotMet) => ("good", "✗", "page-not-met"),

@@ -4,13 +4,13 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::html::{Look, moment, pill};
-use super::{Kept, Page};
+use super::html::{StateStyle, moment, pill};
+use super::{Page, UpdateMode};
 use crate::alert::Labels;
 use crate::clock;
 use crate::diagnose::Diagnosis;
 use crate::redact::Redactor;
-use crate::render::{IncidentView, Tone, Words, facts, message};
+use crate::render::{IncidentView, Phrases, Tone, facts, message};
 
 /// Seconds between two polls of the list.
 const EVERY: u32 = 10;
@@ -18,7 +18,7 @@ const EVERY: u32 = 10;
 /// The search filters; an empty filter matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Find {
+pub struct IncidentFilter {
     /// Text in the headline, the labels, or the id.
     pub q: String,
     /// The state: `open` or `resolved`.
@@ -31,7 +31,7 @@ pub struct Find {
     pub before: String,
 }
 
-impl Find {
+impl IncidentFilter {
     /// Returns true if a filter is set; the cursor does not count.
     pub fn is_asked(&self) -> bool {
         [&self.q, &self.state, &self.cause, &self.label].iter().any(|text| !text.trim().is_empty())
@@ -113,18 +113,18 @@ pub struct IncidentRow {
 
 impl IncidentRow {
     /// Builds the row of an incident.
-    pub fn of(view: &IncidentView<'_>, now: Timestamp, words: &Words) -> Self {
+    pub fn of(view: &IncidentView<'_>, now: Timestamp, words: &Phrases) -> Self {
         let tone = message::tone(view);
         let ended = view.resolved_at.unwrap_or(now);
         Self {
             id: view.id.to_owned(),
             tone,
             state: message::state(view, words),
-            what: message::what(view),
-            whom: message::hurt(view),
-            why: view.diagnosis.map(|diagnosis| facts::why(diagnosis, words)).unwrap_or_default(),
+            what: message::symptom_or_alert_name(view),
+            whom: message::affected_pool(view),
+            why: view.diagnosis.map(|diagnosis| facts::chain_summary(diagnosis, words)).unwrap_or_default(),
             started_at: view.started_at,
-            lasted: clock::spoken(clock::between(view.started_at, ended)),
+            lasted: clock::human_duration(clock::between(view.started_at, ended)),
         }
     }
 
@@ -152,10 +152,10 @@ pub struct IncidentList {
 }
 
 /// Renders the page with the list.
-pub fn incidents_page(list: &IncidentList, find: &Find, words: &Words) -> String {
+pub fn incidents_page(list: &IncidentList, find: &IncidentFilter, words: &Phrases) -> String {
     let say = |key: &str| words.text(key, &[]);
     let title = say("page-incidents");
-    let older = list.older.as_ref().map(|id| Find { before: id.clone(), ..find.clone() }.address());
+    let older = list.older.as_ref().map(|id| IncidentFilter { before: id.clone(), ..find.clone() }.address());
     let (open, all) = list.counts;
     let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).into();
     let body = html! {
@@ -171,7 +171,7 @@ pub fn incidents_page(list: &IncidentList, find: &Find, words: &Words) -> String
             } @else {
                 @if find.before.is_empty() {
                     @if list.open.is_empty() {
-                        div.card { h2 { (say("page-open")) } p { (pill(Look::Good, &say("page-none-open"))) } }
+                        div.card { h2 { (say("page-open")) } p { (pill(StateStyle::Good, &say("page-none-open"))) } }
                     } @else { (section("open", &say("page-open"), &list.open, words)) }
                 }
                 @if !list.recent.is_empty() { (section("recent", &say("page-recent"), &list.recent, words)) }
@@ -179,11 +179,11 @@ pub fn incidents_page(list: &IncidentList, find: &Find, words: &Words) -> String
             @if let Some(older) = older { p.more { a href=(older) { (say("page-older")) } } }
         }
     };
-    Page { title: &title, place: "/incidents", kept: Kept::Live { every: EVERY, alone: !find.is_asked() }, body }
+    Page { title: &title, place: "/incidents", kept: UpdateMode::Live { every: EVERY, alone: !find.is_asked() }, body }
         .html(words)
 }
 
-fn section(id: &str, title: &str, rows: &[IncidentRow], words: &Words) -> Markup {
+fn section(id: &str, title: &str, rows: &[IncidentRow], words: &Phrases) -> Markup {
     html! {
         section.card aria-labelledby=(id) {
             h2 #(id) { (title) }
@@ -196,7 +196,7 @@ fn section(id: &str, title: &str, rows: &[IncidentRow], words: &Words) -> Markup
 fn one(row: &IncidentRow) -> Markup {
     html! {
         div.row {
-            div { (pill(Look::of(row.tone), &row.state)) }
+            div { (pill(StateStyle::of(row.tone), &row.state)) }
             div {
                 h3 { a href={ "/incidents/" (row.id) } { (row.what) } }
                 @if !row.whom.is_empty() { p.dim { (row.whom) } }
@@ -207,7 +207,7 @@ fn one(row: &IncidentRow) -> Markup {
     }
 }
 
-fn form(find: &Find, words: &Words) -> Markup {
+fn form(find: &IncidentFilter, words: &Phrases) -> Markup {
     let say = |key: &str| words.text(key, &[]);
     let field = |name: &str, title: String, value: &str, hint: String| {
         html! {

@@ -16,9 +16,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::{Words, is_unseen};
+use super::{Phrases, is_unseen};
 pub use health::health_page;
-pub use incidents::{Find, IncidentList, IncidentRow, incidents_page};
+pub use incidents::{IncidentFilter, IncidentList, IncidentRow, incidents_page};
 pub use playbook::{playbook_page, playbooks_page};
 pub use problem::problem_page;
 
@@ -53,7 +53,7 @@ fn hash(text: &str) -> String {
 
 /// The update mode of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum UpdateMode {
     /// A file: never updated, and without links to the service.
     File,
     /// Updated only when the user reloads it.
@@ -74,20 +74,20 @@ pub(super) struct Page<'a> {
     /// The path of its entry in the navigation bar.
     pub(super) place: &'a str,
     /// The update mode.
-    pub(super) kept: Kept,
+    pub(super) kept: UpdateMode,
     /// The content.
     pub(super) body: Markup,
 }
 
 impl Page<'_> {
     /// Renders the whole HTML document.
-    pub(super) fn html(self, words: &Words) -> String {
+    pub(super) fn html(self, words: &Phrases) -> String {
         let say = |key: &str| words.text(key, &[]);
         let (every, alone) = match self.kept {
-            Kept::Live { every, alone } => (Some(every), alone),
-            Kept::File | Kept::Still => (None, false),
+            UpdateMode::Live { every, alone } => (Some(every), alone),
+            UpdateMode::File | UpdateMode::Still => (None, false),
         };
-        let file = self.kept == Kept::File;
+        let file = self.kept == UpdateMode::File;
         let page = html! {
             (DOCTYPE)
             html lang="en" {
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn nothing_from_outside_brings_markup_or_turns_the_direction_of_writing() {
         let body = html! { p { ("<script>\u{202e}\u{1b}[31m") } };
-        let page = Page { title: "</title>", place: "", kept: Kept::Still, body }.html(&Words::english());
+        let page = Page { title: "</title>", place: "", kept: UpdateMode::Still, body }.html(&Phrases::english());
         assert!(page.contains("&lt;/title&gt;") && page.contains("&lt;script&gt;"), "{page}");
         assert!(!page.contains("<script") && !page.contains(['\u{202e}', '\u{1b}']), "{page}");
     }
@@ -163,8 +163,8 @@ mod tests {
         let page = |text: &str| {
             let body = html! { p { (text) } };
             tagged(
-                Page { title: "x", place: "", kept: Kept::Live { every: 5, alone: true }, body }
-                    .html(&Words::english()),
+                Page { title: "x", place: "", kept: UpdateMode::Live { every: 5, alone: true }, body }
+                    .html(&Phrases::english()),
             )
         };
         let ((first, tag), (_, same), (_, other)) = (page("a"), page("a"), page("b"));

@@ -4,23 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 
-use super::html::{Look, fold, line, link, outcome, pill, sureness};
-use super::{Kept, Page};
+use super::html::{StateStyle, fold, line, link, outcome, pill, sureness};
+use super::{Page, UpdateMode};
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdict};
-use crate::playbook::{Evidence, Kind, Library, Node, NodeKind, Playbook, Step};
-use crate::render::{Line, Words, facts};
+use crate::playbook::{Evidence, Library, Node, NodeKind, Playbook, PlaybookKind, Step};
+use crate::render::{Line, Phrases, facts};
 
 /// Maximum depth of the drawn tree.
 const DEPTH: usize = 6;
 
 /// Renders the page with all playbooks.
-pub fn playbooks_page(library: &Library, words: &Words) -> String {
+pub fn playbooks_page(library: &Library, words: &Phrases) -> String {
     let say = |key: &str| words.text(key, &[]);
     let title = say("page-playbooks");
     let body = html! {
         h1 { (title) }
         p.lead { (say("page-playbooks-lead")) }
-        @for (kind, key) in [(Kind::Symptom, "page-symptoms"), (Kind::Mechanism, "page-mechanisms")] {
+        @for (kind, key) in [(PlaybookKind::Symptom, "page-symptoms"), (PlaybookKind::Mechanism, "page-mechanisms")] {
             section.card aria-labelledby=(key) {
                 h2 #(key) { (say(key)) }
                 ul.tiles {
@@ -34,7 +34,7 @@ pub fn playbooks_page(library: &Library, words: &Words) -> String {
             }
         }
     };
-    Page { title: &title, place: "/playbooks", kept: Kept::Still, body }.html(words)
+    Page { title: &title, place: "/playbooks", kept: UpdateMode::Still, body }.html(words)
 }
 
 /// Returns the first sentence.
@@ -43,14 +43,14 @@ fn first(text: &str) -> &str {
 }
 
 /// The checks and causes of an incident's diagnosis, by id.
-struct Known<'a> {
+struct DiagnosisIndex<'a> {
     checks: BTreeMap<(&'a str, &'a str), &'a EvidenceResult>,
     verdicts: BTreeMap<&'a str, Verdict>,
     chain: &'a [String],
     blind: BTreeMap<&'a str, &'a str>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> DiagnosisIndex<'a> {
     fn of(diagnosis: &'a Diagnosis) -> Self {
         let causes = diagnosis.causes.iter();
         let judged = causes.clone().flat_map(|cause| {
@@ -75,12 +75,17 @@ impl<'a> Known<'a> {
 }
 
 /// Renders the page of a playbook; `met` is the id and the diagnosis of an incident.
-pub fn playbook_page(library: &Library, playbook: &Playbook, met: Option<(&str, &Diagnosis)>, words: &Words) -> String {
+pub fn playbook_page(
+    library: &Library,
+    playbook: &Playbook,
+    met: Option<(&str, &Diagnosis)>,
+    words: &Phrases,
+) -> String {
     let say = |key: &str| words.text(key, &[]);
-    let known = met.map(|(_, diagnosis)| Known::of(diagnosis));
+    let known = met.map(|(_, diagnosis)| DiagnosisIndex::of(diagnosis));
     let mut drawing = Drawing { library, known: known.as_ref(), words, drawn: BTreeSet::new() };
     let root = library.playbook_node(&playbook.playbook);
-    let kind = if playbook.kind == Kind::Symptom { "page-symptom" } else { "page-mechanism" };
+    let kind = if playbook.kind == PlaybookKind::Symptom { "page-symptom" } else { "page-mechanism" };
     let body = html! {
         p.above { a href="/playbooks" { (say("page-playbooks")) } span { (say(kind)) } code { (playbook.playbook) } }
         h1 { (playbook.title) }
@@ -117,22 +122,22 @@ pub fn playbook_page(library: &Library, playbook: &Playbook, met: Option<(&str, 
             section.card { h2 { (say("page-sources")) } ul { @for url in &playbook.references { li { (link(url, url)) } } } }
         }
     };
-    Page { title: &playbook.title, place: "/playbooks", kept: Kept::Still, body }.html(words)
+    Page { title: &playbook.title, place: "/playbooks", kept: UpdateMode::Still, body }.html(words)
 }
 
-fn symptom(diagnosis: &Diagnosis, words: &Words) -> Markup {
+fn symptom(diagnosis: &Diagnosis, words: &Phrases) -> Markup {
     let (look, key) = match diagnosis.symptom.verdict {
-        SymptomVerdict::Confirmed => (Look::Bad, "asked-confirmed"),
-        SymptomVerdict::Absent => (Look::Good, "asked-absent"),
-        SymptomVerdict::NoData => (Look::Mute, "asked-no-data"),
+        SymptomVerdict::Confirmed => (StateStyle::Bad, "asked-confirmed"),
+        SymptomVerdict::Absent => (StateStyle::Good, "asked-absent"),
+        SymptomVerdict::NoData => (StateStyle::Mute, "asked-no-data"),
     };
     pill(look, &words.text(key, &[]))
 }
 
 struct Drawing<'a> {
     library: &'a Library,
-    known: Option<&'a Known<'a>>,
-    words: &'a Words,
+    known: Option<&'a DiagnosisIndex<'a>>,
+    words: &'a Phrases,
     drawn: BTreeSet<&'a str>,
 }
 
@@ -214,7 +219,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-fn steps(steps: &[Step], title: &str, words: &Words) -> Markup {
+fn steps(steps: &[Step], title: &str, words: &Phrases) -> Markup {
     html! {
         @if !steps.is_empty() {
             h3 { (words.text(title, &[])) }

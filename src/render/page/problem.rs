@@ -2,11 +2,11 @@
 
 use maud::html;
 
-use super::{Kept, Page};
-use crate::render::{Line, Words};
+use super::{Page, UpdateMode};
+use crate::render::{Line, Phrases};
 
 /// Renders the error page: the problem and its remedy.
-pub fn problem_page(title: &str, what: &Line, words: &Words) -> String {
+pub fn problem_page(title: &str, what: &Line, words: &Phrases) -> String {
     let body = html! { div.card { h1 { (title) } p.lead { (super::html::line(what)) } } };
-    Page { title, place: "", kept: Kept::Still, body }.html(words)
+    Page { title, place: "", kept: UpdateMode::Still, body }.html(words)
 }

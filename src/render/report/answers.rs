@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::Around;
+use super::ReportPageContext;
 use super::workload::drawn;
 use crate::render::page::html::{fold, line, moment, table};
-use crate::render::{Line, Words, facts};
+use crate::render::{Line, Phrases, facts};
 use crate::report::{Answers, Measured, Question, Report, moved};
 
 /// Maximum number of pods named beside a command line.
@@ -14,7 +14,7 @@ const PODS: usize = 4;
 const NODES: usize = 100;
 
 /// Renders all seven answers.
-pub(super) fn answers(report: &Report, around: &Around<'_>, words: &Words) -> Markup {
+pub(super) fn answers(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Markup {
     let a = &report.answers;
     let all = [
         (Question::Model, "report-q-model", model(a, words)),
@@ -40,11 +40,11 @@ pub(super) fn answers(report: &Report, around: &Around<'_>, words: &Words) -> Ma
     }
 }
 
-fn list(key: &str, values: &[String], words: &Words) -> Markup {
+fn list(key: &str, values: &[String], words: &Phrases) -> Markup {
     html! { @if !values.is_empty() { dt { (words.text(key, &[])) } dd { (values.join(", ")) } } }
 }
 
-fn model(a: &Answers, words: &Words) -> Option<Markup> {
+fn model(a: &Answers, words: &Phrases) -> Option<Markup> {
     let m = &a.model;
     let empty = m.names.is_empty() && m.weights.is_empty() && m.arguments.is_empty() && m.settings.is_empty();
     // Settings that are not set are left out.
@@ -74,7 +74,7 @@ fn model(a: &Answers, words: &Words) -> Option<Markup> {
     })
 }
 
-fn hardware(a: &Answers, words: &Words) -> Option<Markup> {
+fn hardware(a: &Answers, words: &Phrases) -> Option<Markup> {
     let h = &a.hardware;
     let empty = h.gpus.is_empty() && h.interconnect.is_none() && h.nodes.is_empty();
     let (told, plain): (Vec<_>, Vec<_>) = h.nodes.iter().partition(|(_, facts)| !facts.is_empty());
@@ -97,7 +97,7 @@ fn hardware(a: &Answers, words: &Words) -> Option<Markup> {
 }
 
 /// Renders values before, during and after, with their change: changed ones stand out, those without data are folded.
-pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
+pub(super) fn measured(key: &str, list: &[Measured], words: &Phrases) -> Markup {
     let say = |key: &str| words.text(key, &[]);
     let (told, untold): (Vec<&Measured>, Vec<&Measured>) =
         list.iter().partition(|m| [m.before, m.during, m.after].iter().any(Option::is_some));
@@ -135,7 +135,7 @@ pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
     }
 }
 
-fn workload(a: &Answers, words: &Words) -> Option<Markup> {
+fn workload(a: &Answers, words: &Phrases) -> Option<Markup> {
     let w = &a.workload;
     (w.input.is_some() || w.output.is_some() || !w.load.is_empty()).then(|| {
         html! {
@@ -146,7 +146,7 @@ fn workload(a: &Answers, words: &Words) -> Option<Markup> {
     })
 }
 
-fn deployment(a: &Answers, words: &Words) -> Option<Markup> {
+fn deployment(a: &Answers, words: &Phrases) -> Option<Markup> {
     let d = &a.deployment;
     let empty = d.mode.is_empty() && d.objects.is_empty() && d.engines.is_empty() && d.replicas.is_none();
     (!empty).then(|| {
@@ -165,7 +165,7 @@ fn deployment(a: &Answers, words: &Words) -> Option<Markup> {
     })
 }
 
-fn versions(a: &Answers, words: &Words) -> Option<Markup> {
+fn versions(a: &Answers, words: &Phrases) -> Option<Markup> {
     let heads = ["report-what", "report-version", "report-source"].map(|key| words.text(key, &[]));
     let rows: Vec<Vec<Markup>> = a
         .versions
@@ -175,7 +175,7 @@ fn versions(a: &Answers, words: &Words) -> Option<Markup> {
     (!rows.is_empty()).then(|| table(&words.text("report-q-versions", &[]), &heads, &rows))
 }
 
-fn goal(a: &Answers, words: &Words) -> Option<Markup> {
+fn goal(a: &Answers, words: &Phrases) -> Option<Markup> {
     let g = &a.goal;
     let heads = ["report-what", "report-expected", "report-actual", "report-limit", "report-source"]
         .map(|key| words.text(key, &[]));

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, Source, Verdict};
+use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, ValueSource, Verdict};
 use crate::render::page::html::{clock, fold, line, outcome, sureness, table};
-use crate::render::{Line, Words, compared, facts, whole};
+use crate::render::{Line, Phrases, compared, facts, full_diagnosis};
 use crate::signal::format_value;
 
 /// Renders the checks of every link of the best chain, and folded those of the other causes.
-pub(super) fn checked(diagnosis: &Diagnosis, words: &Words) -> Markup {
+pub(super) fn checked(diagnosis: &Diagnosis, words: &Phrases) -> Markup {
     let root = diagnosis.root();
     let said = |title: &str, sure: Option<Verdict>| {
         html! { (title) @if let Some(sure) = sure { (sureness(sure, words)) } }
@@ -18,7 +18,7 @@ pub(super) fn checked(diagnosis: &Diagnosis, words: &Words) -> Markup {
     let one = |key: &str, title: &str, sure: Option<Verdict>, evidence: &[EvidenceResult], open: bool| {
         fold(key, &said(title, sure), open, &checks(key, title, evidence, words))
     };
-    let odd = whole::while_looking(diagnosis, words);
+    let odd = full_diagnosis::while_looking(diagnosis, words);
     let symptom = &diagnosis.symptom;
     html! {
         (one("e/symptom", &symptom.title, None, &symptom.evidence, true))
@@ -38,7 +38,7 @@ pub(super) fn checked(diagnosis: &Diagnosis, words: &Words) -> Markup {
     }
 }
 
-fn checks(key: &str, title: &str, evidence: &[EvidenceResult], words: &Words) -> Markup {
+fn checks(key: &str, title: &str, evidence: &[EvidenceResult], words: &Phrases) -> Markup {
     let say = |key: &str| words.text(key, &[]);
     let heads = ["page-holds", "page-check", "page-now-value", "page-before", "page-asked", "page-since"].map(say);
     let rows: Vec<Vec<Markup>> = evidence.iter().map(|e| row(e, words)).collect();
@@ -55,14 +55,14 @@ fn checks(key: &str, title: &str, evidence: &[EvidenceResult], words: &Words) ->
     }
 }
 
-fn row(e: &EvidenceResult, words: &Words) -> Vec<Markup> {
+fn row(e: &EvidenceResult, words: &Phrases) -> Vec<Markup> {
     let value = |v: Option<f64>| v.map(|v| format_value(v, e.unit)).unwrap_or_default();
     vec![
         outcome(Some(e.outcome), words),
         html! {
             (e.title)
             @if e.required { " " small { (words.text("page-required", &[])) } }
-            @if e.source == Source::Exporter { small { (words.text("report-direct", &[])) } }
+            @if e.source == ValueSource::Exporter { small { (words.text("report-direct", &[])) } }
             @if !e.replicas.is_empty() { small { (facts::few_values(&e.replicas, e.unit, words)) } }
             @if let (Outcome::NoData, Some(why)) = (e.outcome, &e.why) { small { (line(&Line::of(why))) } }
         },
@@ -74,7 +74,7 @@ fn row(e: &EvidenceResult, words: &Words) -> Vec<Markup> {
 }
 
 /// Renders the causes ruled out, each with the check against it.
-pub(super) fn ruled_out(diagnosis: &Diagnosis, words: &Words) -> Option<Markup> {
+pub(super) fn ruled_out(diagnosis: &Diagnosis, words: &Phrases) -> Option<Markup> {
     let say = |key: &str| words.text(key, &[]);
     let heads = ["report-cause", "report-because", "report-needed"].map(say);
     let rows: Vec<Vec<Markup>> = diagnosis
@@ -106,8 +106,8 @@ pub(super) fn ruled_out(diagnosis: &Diagnosis, words: &Words) -> Option<Markup> 
 }
 
 /// Renders the signals that could not be checked, and the setting that enables them.
-pub(super) fn unchecked(diagnosis: &Diagnosis, words: &Words) -> Option<Markup> {
-    let reasons = whole::reasons(diagnosis);
+pub(super) fn unchecked(diagnosis: &Diagnosis, words: &Phrases) -> Option<Markup> {
+    let reasons = full_diagnosis::reasons(diagnosis);
     (!reasons.is_empty()).then(|| {
         html! {
             p.dim { (words.text("report-unchecked-lead", &[])) }

@@ -4,11 +4,11 @@ use maud::{Markup, html};
 
 use std::time::Duration;
 
-use super::{Around, view};
+use super::{ReportPageContext, view};
 use crate::clock;
 use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, Judgement, Outcome};
-use crate::render::page::html::{Look, clock as clock_of, fold, line, link, moment, pill, sureness};
-use crate::render::{Line, Span, Words, facts, latency, message, whole};
+use crate::render::page::html::{StateStyle, clock as clock_of, fold, line, link, moment, pill, sureness};
+use crate::render::{Line, Phrases, TextSpan, facts, full_diagnosis, latency, message};
 use crate::report::Report;
 
 /// Maximum number of steps shown open.
@@ -17,15 +17,15 @@ const STEPS: usize = 3;
 const NUMBERS: usize = 2;
 
 /// Renders symptom, affected pool, start, cause and steps.
-pub(super) fn head(report: &Report, around: &Around<'_>, words: &Words) -> Markup {
+pub(super) fn head(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Markup {
     let view = view(report);
     let diagnosis = report.diagnosis.as_ref();
-    let whom = message::hurt(&view);
-    let what = message::what(&view);
+    let whom = message::affected_pool(&view);
+    let what = message::symptom_or_alert_name(&view);
     let (tone, state) = match diagnosis.filter(|_| report.incident.is_none() && report.alerts.is_empty()) {
         // Nothing is firing: a user requested the diagnosis.
         Some(diagnosis) => {
-            let (tone, key) = whole::asked(diagnosis);
+            let (tone, key) = full_diagnosis::asked(diagnosis);
             (tone, words.text(key, &[]))
         }
         None => (message::tone(&view), message::state(&view, words)),
@@ -34,9 +34,9 @@ pub(super) fn head(report: &Report, around: &Around<'_>, words: &Words) -> Marku
     html! {
         header.card #head data-part {
             p.above {
-                (pill(Look::of(tone), &state))
+                (pill(StateStyle::of(tone), &state))
                 @if let Some(incident) = &report.incident { code { (incident.id) } }
-                @if !report.complete { (pill(Look::Warn, &words.text("report-incomplete", &[]))) }
+                @if !report.complete { (pill(StateStyle::Warn, &words.text("report-incomplete", &[]))) }
                 span { (words.text("report-utc", &[])) }
             }
             h1 { (title) }
@@ -61,7 +61,7 @@ pub(super) fn head(report: &Report, around: &Around<'_>, words: &Words) -> Marku
 }
 
 /// Renders the symptom in a sentence, else the reason why there is none.
-fn lead(report: &Report, words: &Words) -> Markup {
+fn lead(report: &Report, words: &Phrases) -> Markup {
     let view = view(report);
     let said = match (&report.diagnosis, view.because) {
         (Some(diagnosis), _) => message::symptom(diagnosis, view.resolved_at.is_some(), words),
@@ -77,7 +77,7 @@ fn lead(report: &Report, words: &Words) -> Markup {
     html! { (line(&said)) @for more in latency.iter().chain(&cost).chain(&flaps) { " " (line(more)) } }
 }
 
-fn facts_of(report: &Report, live: bool, words: &Words) -> Markup {
+fn facts_of(report: &Report, live: bool, words: &Phrases) -> Markup {
     let say = |key: &str| words.text(key, &[]);
     let fact = |key: &str, value: Markup| html! { div { dt { (say(key)) } dd { (value) } } };
     let root = report.diagnosis.as_ref().and_then(Diagnosis::root);
@@ -85,7 +85,7 @@ fn facts_of(report: &Report, live: bool, words: &Words) -> Markup {
         dl.facts {
             @if let Some(incident) = &report.incident {
                 @let ended = incident.resolved_at.filter(|_| !incident.open);
-                @let lasted = clock::spoken(clock::between(incident.started_at, ended.unwrap_or(report.made_at)));
+                @let lasted = clock::human_duration(clock::between(incident.started_at, ended.unwrap_or(report.made_at)));
                 (fact("report-since", html! {
                     (moment(incident.started_at))
                     @let how = match (ended, live) {
@@ -101,12 +101,12 @@ fn facts_of(report: &Report, live: bool, words: &Words) -> Markup {
                 }))
             }
             @if let Some(alerts) = facts::alerted(&report.alerts, words) { (fact("report-alerted", html! { (alerts) })) }
-            (fact("report-hurt", hurt(report, words)))
+            (fact("report-hurt", affected_replicas(report, words)))
             (fact("report-sure", match root {
                 Some(root) => {
                     let (agree, known) = agreeing(root);
                     html! {
-                        (facts::sure(root, words))
+                        (facts::confidence(root, words))
                         small { (words.text("report-agree", &[("agree", agree.into()), ("known", known.into())])) }
                     }
                 }
@@ -114,7 +114,7 @@ fn facts_of(report: &Report, live: bool, words: &Words) -> Markup {
             }))
             @if let Some(incident) = &report.incident {
                 (fact("report-on-it", match &incident.acknowledged {
-                    Some(who) => html! { (Span::User(who.who.clone()).text()) small { (clock_of(who.at)) } },
+                    Some(who) => html! { (TextSpan::User(who.who.clone()).text()) small { (clock_of(who.at)) } },
                     None if incident.open => html! { (say("report-nobody")) },
                     None => html! { "–" },
                 }))
@@ -124,7 +124,7 @@ fn facts_of(report: &Report, live: bool, words: &Words) -> Markup {
 }
 
 /// Renders the affected replicas and their total.
-fn hurt(report: &Report, words: &Words) -> Markup {
+fn affected_replicas(report: &Report, words: &Phrases) -> Markup {
     let Some(diagnosis) = &report.diagnosis else { return html! { (words.text("report-unknown", &[])) } };
     let radius = match diagnosis.root() {
         Some(root) if !root.replicas.affected.is_empty() => &root.replicas,
@@ -149,7 +149,7 @@ fn agreeing(root: &CauseFound) -> (usize, usize) {
 }
 
 /// Renders the chain as boxes, the root cause first; without arrows and in order of time if the times contradict it.
-fn why(diagnosis: &Diagnosis, words: &Words) -> Markup {
+fn why(diagnosis: &Diagnosis, words: &Phrases) -> Markup {
     let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| onset.at);
     let drawn =
         |class: Option<&str>, kind: &str, title: &str, id: &str, evidence: &[EvidenceResult], sure: Option<Markup>| {
@@ -164,9 +164,9 @@ fn why(diagnosis: &Diagnosis, words: &Words) -> Markup {
             }
         };
     let Some(root) = diagnosis.root() else {
-        return html! { @for said in whole::nothing(diagnosis, words) { p { (line(&said)) } } };
+        return html! { @for said in full_diagnosis::nothing(diagnosis, words) { p { (line(&said)) } } };
     };
-    let also = whole::also(diagnosis, words);
+    let also = full_diagnosis::also(diagnosis, words);
     let misfit = facts::misfit(diagnosis, Duration::ZERO, words);
     let symptom = &diagnosis.symptom;
     let sure = Some(sureness(root.verdict, words));
@@ -194,7 +194,7 @@ fn why(diagnosis: &Diagnosis, words: &Words) -> Markup {
 }
 
 /// Renders the first root error of the logs, if any: the fastest way to many causes.
-fn logged(report: &Report, words: &Words) -> Markup {
+fn logged(report: &Report, words: &Phrases) -> Markup {
     let roots = report.logs.iter().filter_map(|log| {
         let root = log.report.first_root.as_ref()?;
         let found = log.report.findings.iter().find(|found| found.id == *root)?;
@@ -212,7 +212,7 @@ fn logged(report: &Report, words: &Words) -> Markup {
 }
 
 /// Renders the steps: a few open, the others folded.
-fn steps(diagnosis: &Diagnosis, words: &Words) -> Markup {
+fn steps(diagnosis: &Diagnosis, words: &Phrases) -> Markup {
     let fix = &diagnosis.fix;
     let more = fix.now.len().saturating_sub(STEPS);
     html! {
@@ -232,7 +232,7 @@ fn steps(diagnosis: &Diagnosis, words: &Words) -> Markup {
     }
 }
 
-fn step(fix: &Fix, words: &Words) -> Markup {
+fn step(fix: &Fix, words: &Phrases) -> Markup {
     html! {
         (line(&Line::of(fix.action.trim())))
         @if fix.verify.is_some() || fix.source.is_some() {

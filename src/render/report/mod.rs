@@ -4,17 +4,17 @@
 //! confidence, and who acknowledged it. The other sections follow in the order of usual questions.
 
 mod answers;
-mod around;
 mod evidence;
 mod head;
+mod sections;
 mod workload;
 
 use jiff::Timestamp;
 use maud::{Markup, PreEscaped, html};
 
 use super::page::html::{line, moment};
-use super::page::{Kept, Page};
-use super::{IncidentView, Line, Words};
+use super::page::{Page, UpdateMode};
+use super::{IncidentView, Line, Phrases};
 use crate::alert::{Alert, AlertStatus};
 use crate::report::Report;
 
@@ -25,7 +25,7 @@ const OVER: u32 = 30;
 
 /// The content of the page besides the report.
 #[derive(Debug, Clone, Default)]
-pub struct Around<'a> {
+pub struct ReportPageContext<'a> {
     /// The title of each chart, and its `<svg>` from [`crate::chart::svg`].
     pub pictures: &'a [(String, String)],
     /// The name of the phrase that says why there is no chart; `None` if none is needed.
@@ -52,13 +52,13 @@ struct Section {
 }
 
 impl Section {
-    fn new(id: &'static str, title: &str, words: &Words, body: Option<Markup>) -> Option<Self> {
+    fn new(id: &'static str, title: &str, words: &Phrases, body: Option<Markup>) -> Option<Self> {
         Some(Self { id, title: words.text(title, &[]), body: body? })
     }
 }
 
 /// Renders the whole page.
-pub fn report_page(report: &Report, around: &Around<'_>, words: &Words) -> String {
+pub fn report_page(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> String {
     let say = |key: &str| words.text(key, &[]);
     let section = |id, title, body| Section::new(id, title, words, body);
     let diagnosis = report.diagnosis.as_ref();
@@ -67,16 +67,16 @@ pub fn report_page(report: &Report, around: &Around<'_>, words: &Words) -> Strin
         section("evidence", "report-evidence", diagnosis.map(|d| evidence::checked(d, words))),
         section("not", "report-not", diagnosis.and_then(|d| evidence::ruled_out(d, words))),
         section("unchecked", "report-unchecked", diagnosis.and_then(|d| evidence::unchecked(d, words))),
-        section("timeline", "report-timeline", around::timeline(report, words)),
+        section("timeline", "report-timeline", sections::timeline(report, words)),
         section("answers", "report-answers", Some(answers::answers(report, around, words))),
-        section("logs", "report-logs", around::logs(report, words)),
-        section("topology", "report-topology", around::topology(report, words)),
-        section("alerts", "report-alerts", around::alerts(report, words)),
-        section("rules", "report-rules", around::rules(report, words)),
-        section("parts", "report-parts", around::parts(report, words)),
-        section("redacted", "report-redacted", around::redacted(report, words)),
-        section("tickets", "report-tickets", around::tickets(around, words)),
-        section("bundles", "report-bundles", around::bundles(report, around, words)),
+        section("logs", "report-logs", sections::logs(report, words)),
+        section("topology", "report-topology", sections::topology(report, words)),
+        section("alerts", "report-alerts", sections::alerts(report, words)),
+        section("rules", "report-rules", sections::rules(report, words)),
+        section("parts", "report-parts", sections::parts(report, words)),
+        section("redacted", "report-redacted", sections::redacted(report, words)),
+        section("tickets", "report-tickets", sections::tickets(around, words)),
+        section("bundles", "report-bundles", sections::bundles(report, around, words)),
     ]
     .into_iter()
     .flatten()
@@ -98,8 +98,8 @@ pub fn report_page(report: &Report, around: &Around<'_>, words: &Words) -> Strin
         }
     };
     let kept = match (around.live, report.incident.as_ref().is_some_and(|incident| incident.open)) {
-        (false, _) => Kept::File,
-        (true, open) => Kept::Live { every: if open { OPEN } else { OVER }, alone: open },
+        (false, _) => UpdateMode::File,
+        (true, open) => UpdateMode::Live { every: if open { OPEN } else { OVER }, alone: open },
     };
     Page { title: &report.headline, place: "/incidents", kept, body }.html(words)
 }
@@ -132,7 +132,7 @@ fn over(alerts: &[Alert]) -> Option<Timestamp> {
     alerts.iter().map(|alert| alert.ends_at).max().filter(|_| all)
 }
 
-fn pictures(around: &Around<'_>, words: &Words) -> Option<Markup> {
+fn pictures(around: &ReportPageContext<'_>, words: &Phrases) -> Option<Markup> {
     match (around.pictures, around.no_picture) {
         ([], None) => None,
         ([], Some(why)) => Some(html! { p.none { (words.text(why, &[])) } }),
@@ -148,10 +148,10 @@ fn pictures(around: &Around<'_>, words: &Words) -> Option<Markup> {
 }
 
 /// Renders the origin of the report; on a live page only the parts that do not change by themselves.
-fn foot(report: &Report, live: bool, words: &Words) -> Markup {
-    let made = super::Span::Plain(report.made_at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string());
+fn foot(report: &Report, live: bool, words: &Phrases) -> Markup {
+    let made = super::TextSpan::Plain(report.made_at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string());
     html! {
-        @if let Some(diagnosis) = &report.diagnosis { p { (super::whole::foot(diagnosis, words)) } }
+        @if let Some(diagnosis) = &report.diagnosis { p { (super::full_diagnosis::foot(diagnosis, words)) } }
         @if !live {
             p { (line(&words.line("report-made", &[("at", Line(vec![made]).into()), ("version", report.version.as_str().into())]))) }
             p { (words.text("report-window", &[])) " " (moment(report.window.from)) " – " (moment(report.window.to)) }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::render::Words;
+use crate::render::Phrases;
 use crate::render::facts::length;
 use crate::render::page::html::fold;
 use crate::report::Distribution;
@@ -17,7 +17,7 @@ const FOOT: f64 = 16.0;
 const BOUNDS: usize = 6;
 
 /// Renders a distribution with its name.
-pub(super) fn drawn(title: &str, d: &Distribution, words: &Words) -> Markup {
+pub(super) fn drawn(title: &str, d: &Distribution, words: &Phrases) -> Markup {
     let say = |key: &str| words.text(key, &[]);
     let tokens = |value: f64| format_value(value, Unit::Tokens);
     let name = say(title);

@@ -13,9 +13,9 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
-use super::dial::Line;
-use super::{Shared, Up};
-use crate::slack::{Ack, Inbound, Payload, payload};
+use super::dial::SlackWebSocket;
+use super::{ConnectedGuard, SocketContext};
+use crate::slack::{Ack, Payload, SlackRequest, payload};
 
 /// Acknowledgements that may wait to be written.
 const ACKS: usize = 512;
@@ -28,7 +28,7 @@ const CLOSE: Duration = Duration::from_secs(1);
 
 /// The reason why a connection ended or was not established.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ConnectionEnd {
     /// The service is stopping.
     Stopped,
     /// Slack announced the end and closes the connection soon.
@@ -45,7 +45,7 @@ pub(super) enum End {
     Lost(String),
 }
 
-impl fmt::Display for End {
+impl fmt::Display for ConnectionEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stopped => f.write_str("it was stopped"),
@@ -71,36 +71,36 @@ impl fmt::Display for End {
 
 /// A message from a connection to its slot.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum ConnectionEvent {
     /// Slack sent `hello`.
     Ready,
     /// The connection ended, or will end soon.
-    Ended(End),
+    Ended(ConnectionEnd),
 }
 
 /// The task of one connection.
-pub(super) struct Connection<H> {
-    pub(super) shared: Arc<Shared<H>>,
-    pub(super) tell: mpsc::Sender<News>,
+pub(super) struct SocketConnection<H> {
+    pub(super) shared: Arc<SocketContext<H>>,
+    pub(super) tell: mpsc::Sender<ConnectionEvent>,
     /// Cancelled once its successor is ready.
     pub(super) leave: CancellationToken,
     pub(super) stop: CancellationToken,
 }
 
 /// The effect of a frame on the connection.
-enum Said {
+enum FrameEffect {
     Hello,
-    Over(End),
+    Over(ConnectionEnd),
     Nothing,
 }
 
-impl<H, A> Connection<H>
+impl<H, A> SocketConnection<H>
 where
-    H: Fn(Inbound) -> A + Send + Sync + 'static,
+    H: Fn(SlackRequest) -> A + Send + Sync + 'static,
     A: Future<Output = Ack> + Send + 'static,
 {
     /// Reads and acknowledges envelopes until the connection ends.
-    pub(super) async fn serve(self, mut line: Line) {
+    pub(super) async fn serve(self, mut line: SlackWebSocket) {
         let (acks, mut waiting) = mpsc::channel::<String>(ACKS);
         let mut up = None;
         let end = self.read(&mut line, &acks, &mut waiting, &mut up).await;
@@ -115,7 +115,7 @@ where
         let sent = tokio::time::timeout(self.shared.socket.timing.ack + CLOSE, rest).await;
         drop(up);
         // After an announced end the slot listens no more, so a failure to send is ignored.
-        let _ = self.tell.try_send(News::Ended(end));
+        let _ = self.tell.try_send(ConnectionEvent::Ended(end));
         if matches!(sent, Ok(Ok(()))) {
             let _ = tokio::time::timeout(CLOSE, async { while let Some(Ok(_)) = line.next().await {} }).await;
         }
@@ -123,11 +123,11 @@ where
 
     async fn read(
         &self,
-        line: &mut Line,
+        line: &mut SlackWebSocket,
         acks: &mpsc::Sender<String>,
         waiting: &mut mpsc::Receiver<String>,
-        up: &mut Option<Up>,
-    ) -> End {
+        up: &mut Option<ConnectedGuard>,
+    ) -> ConnectionEnd {
         let timing = self.shared.socket.timing;
         let mut heard = Instant::now();
         let greet_by = heard + timing.open;
@@ -156,18 +156,18 @@ where
                         Some(Ok(_)) => continue,
                     };
                     match self.take(&text, acks) {
-                        Said::Nothing => {}
-                        Said::Hello if up.is_none() => {
-                            *up = Some(Up::new(&self.shared.socket.state));
-                            let _ = self.tell.try_send(News::Ready);
+                        FrameEffect::Nothing => {}
+                        FrameEffect::Hello if up.is_none() => {
+                            *up = Some(ConnectedGuard::new(&self.shared.socket.state));
+                            let _ = self.tell.try_send(ConnectionEvent::Ready);
                         }
-                        Said::Hello => {}
-                        Said::Over(End::Refresh) if is_ending => {}
-                        Said::Over(End::Refresh) => {
+                        FrameEffect::Hello => {}
+                        FrameEffect::Over(ConnectionEnd::Refresh) if is_ending => {}
+                        FrameEffect::Over(ConnectionEnd::Refresh) => {
                             is_ending = true;
-                            let _ = self.tell.try_send(News::Ended(End::Refresh));
+                            let _ = self.tell.try_send(ConnectionEvent::Ended(ConnectionEnd::Refresh));
                         }
-                        Said::Over(end) => return end,
+                        FrameEffect::Over(end) => return end,
                     }
                     continue;
                 }
@@ -179,12 +179,12 @@ where
                 _ = ping.tick() => Message::Ping(Bytes::new()),
                 () = sleep_until(dead_at) => return lost("nothing was heard for too long: the connection is dead"),
                 () = sleep_until(greet_by), if up.is_none() => return lost("no hello came over the WebSocket"),
-                () = self.stop.cancelled() => return End::Stopped,
+                () = self.stop.cancelled() => return ConnectionEnd::Stopped,
                 () = self.leave.cancelled(), if leave_at.is_none() => {
                     leave_at = Some(Instant::now() + timing.linger);
                     continue;
                 }
-                () = sleep_until(leave_at.unwrap_or(dead_at)), if leave_at.is_some() => return End::Refresh,
+                () = sleep_until(leave_at.unwrap_or(dead_at)), if leave_at.is_some() => return ConnectionEnd::Refresh,
             };
             match tokio::time::timeout(WRITE, line.send(write)).await {
                 Ok(Ok(())) => {}
@@ -198,21 +198,21 @@ where
         self.shared.socket.metrics.inbound(kind, result);
     }
 
-    fn take(&self, text: &str, acks: &mpsc::Sender<String>) -> Said {
+    fn take(&self, text: &str, acks: &mpsc::Sender<String>) -> FrameEffect {
         let Ok(mut frame) = serde_json::from_str::<Value>(text) else {
             self.count("frame", "malformed");
             debug!("a frame that is no JSON came over Slack's socket");
-            return Said::Nothing;
+            return FrameEffect::Nothing;
         };
         let kind = frame["type"].as_str().unwrap_or_default().to_owned();
         match kind.as_str() {
-            "hello" => return Said::Hello,
-            "disconnect" => return Said::Over(announced(frame["reason"].as_str().unwrap_or_default())),
+            "hello" => return FrameEffect::Hello,
+            "disconnect" => return FrameEffect::Over(announced(frame["reason"].as_str().unwrap_or_default())),
             _ => {}
         }
         let Some(id) = frame["envelope_id"].as_str().filter(|id| !id.is_empty() && id.len() <= 255) else {
             self.count("frame", "malformed");
-            return Said::Nothing;
+            return FrameEffect::Nothing;
         };
         let envelope = Envelope { id: id.to_owned(), answers: frame["accepts_response_payload"] == true };
         let found = payload::envelope(&kind, &frame["payload"].take(), &envelope.id);
@@ -226,7 +226,7 @@ where
                 self.acknowledge(&envelope, acks);
             }
         }
-        Said::Nothing
+        FrameEffect::Nothing
     }
 
     /// Acknowledges an envelope at once, without a payload.
@@ -238,7 +238,7 @@ where
     }
 
     /// Handles a request in a task of its own, so that a slow or panicking handler affects no other acknowledgement.
-    fn work(&self, inbound: Inbound, name: &'static str, envelope: Envelope, acks: mpsc::Sender<String>) {
+    fn work(&self, inbound: SlackRequest, name: &'static str, envelope: Envelope, acks: mpsc::Sender<String>) {
         let Ok(slot) = Arc::clone(&self.shared.slots).try_acquire_owned() else {
             warn!(kind = name, "too much comes from Slack at once: dropped");
             self.count(name, "dropped");
@@ -290,17 +290,17 @@ impl Envelope {
     }
 }
 
-fn lost(why: &str) -> End {
-    End::Lost(why.to_owned())
+fn lost(why: &str) -> ConnectionEnd {
+    ConnectionEnd::Lost(why.to_owned())
 }
 
 /// Maps the reason of a `disconnect`: <https://docs.slack.dev/apis/events-api/using-socket-mode#disconnect>.
-fn announced(reason: &str) -> End {
+fn announced(reason: &str) -> ConnectionEnd {
     match reason {
-        "link_disabled" => End::Disabled,
-        "too_many_websockets" => End::TooMany,
+        "link_disabled" => ConnectionEnd::Disabled,
+        "too_many_websockets" => ConnectionEnd::TooMany,
         // `warning`, `refresh_requested`, and unknown reasons.
-        _ => End::Refresh,
+        _ => ConnectionEnd::Refresh,
     }
 }
 
@@ -315,7 +315,7 @@ fn named(kind: &str) -> &'static str {
 }
 
 /// Reads until Slack's `hello`, then closes the connection.
-pub(super) async fn greeted(mut line: Line) -> Result<(), String> {
+pub(super) async fn greeted(mut line: SlackWebSocket) -> Result<(), String> {
     while let Some(frame) = line.next().await {
         let frame = frame.map_err(|error| error.to_string())?;
         let Message::Text(text) = frame else { continue };

@@ -11,7 +11,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, client_async_tls_with_c
 use url::Url;
 
 /// A WebSocket; encrypted if the address says so.
-pub(super) type Line = WebSocketStream<MaybeTlsStream<TcpStream>>;
+pub(super) type SlackWebSocket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 /// The largest message, in bytes: Slack's have a few kilobytes, those with a view's state some hundred.
 const LARGEST: usize = 1 << 20;
@@ -19,7 +19,7 @@ const LARGEST: usize = 1 << 20;
 const PROXY_ANSWER: usize = 8 << 10;
 
 /// Connects; the caller applies the timeout.
-pub(super) async fn dial(address: &str, proxies: &Matcher) -> Result<Line, String> {
+pub(super) async fn dial(address: &str, proxies: &Matcher) -> Result<SlackWebSocket, String> {
     let url = Url::parse(address).map_err(|_| "Slack gave an address that is none".to_owned())?;
     let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
         return Err("Slack gave an address without a host".to_owned());

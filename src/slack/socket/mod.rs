@@ -20,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
 
-use super::{Ack, Inbound, Slack, SlackError};
+use super::{Ack, Slack, SlackError, SlackRequest};
 use crate::clock;
 use crate::telemetry::Metrics;
-use connection::{Connection, End, News};
+use connection::{ConnectionEnd, ConnectionEvent, SocketConnection};
 use pause::Pause;
 
 /// Envelopes handled concurrently over all connections; further ones are acknowledged and dropped.
@@ -35,7 +35,7 @@ const GOOD: Duration = Duration::from_secs(30);
 
 /// Timeouts and intervals; the defaults follow from Slack's limit of 3 seconds and from its silent connection losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timing {
+pub struct SocketTiming {
     /// The time from an envelope to its acknowledgement; Slack waits 3 seconds.
     pub ack: Duration,
     /// The interval between two pings.
@@ -48,7 +48,7 @@ pub struct Timing {
     pub linger: Duration,
 }
 
-impl Default for Timing {
+impl Default for SocketTiming {
     fn default() -> Self {
         Self {
             ack: Duration::from_millis(2_500),
@@ -121,16 +121,16 @@ impl SocketState {
 }
 
 /// Counts a connection as connected until dropped.
-struct Up(SocketState);
+struct ConnectedGuard(SocketState);
 
-impl Up {
+impl ConnectedGuard {
     fn new(state: &SocketState) -> Self {
         state.changed(|n| n + 1);
         Self(state.clone())
     }
 }
 
-impl Drop for Up {
+impl Drop for ConnectedGuard {
     fn drop(&mut self) {
         self.0.changed(|n| n.saturating_sub(1));
     }
@@ -147,13 +147,13 @@ pub struct Socket<H> {
     /// The service's own metrics.
     pub metrics: Arc<Metrics>,
     /// Timeouts and intervals.
-    pub timing: Timing,
+    pub timing: SocketTiming,
     /// The handler of requests.
     pub handle: H,
 }
 
 /// The resources that all connections share.
-struct Shared<H> {
+struct SocketContext<H> {
     socket: Socket<H>,
     slots: Arc<Semaphore>,
     proxies: Matcher,
@@ -163,13 +163,13 @@ struct Shared<H> {
 /// Keeps the connections until `stop`; returns when the last accepted envelope has been acknowledged.
 pub async fn run<H, A>(socket: Socket<H>, stop: CancellationToken)
 where
-    H: Fn(Inbound) -> A + Send + Sync + 'static,
+    H: Fn(SlackRequest) -> A + Send + Sync + 'static,
     A: Future<Output = Ack> + Send + 'static,
 {
     let wanted = socket.state.status().wanted;
     let tasks = TaskTracker::new();
     let slots = Arc::new(Semaphore::new(AT_ONCE));
-    let shared = Arc::new(Shared { socket, slots, proxies: Matcher::from_env(), tasks: tasks.clone() });
+    let shared = Arc::new(SocketContext { socket, slots, proxies: Matcher::from_env(), tasks: tasks.clone() });
     // If a slot panics, all slots stop; the supervisor then restarts them together.
     let stop = stop.child_token();
     let _ends = stop.clone().drop_guard();
@@ -184,9 +184,9 @@ where
 }
 
 /// Keeps one slot connected.
-async fn keep<H, A>(shared: Arc<Shared<H>>, slot: u32, stop: CancellationToken)
+async fn keep<H, A>(shared: Arc<SocketContext<H>>, slot: u32, stop: CancellationToken)
 where
-    H: Fn(Inbound) -> A + Send + Sync + 'static,
+    H: Fn(SlackRequest) -> A + Send + Sync + 'static,
     A: Future<Output = Ack> + Send + 'static,
 {
     let state = shared.socket.state.clone();
@@ -210,11 +210,11 @@ where
                 let leave = CancellationToken::new();
                 let (tell, mut told) = mpsc::channel(4);
                 let connection =
-                    Connection { shared: Arc::clone(&shared), tell, leave: leave.clone(), stop: stop.clone() };
+                    SocketConnection { shared: Arc::clone(&shared), tell, leave: leave.clone(), stop: stop.clone() };
                 shared.tasks.spawn(connection.serve(line));
                 let end = loop {
                     match told.recv().await {
-                        Some(News::Ready) => {
+                        Some(ConnectionEvent::Ready) => {
                             let status = state.status();
                             info!(
                                 slot,
@@ -224,11 +224,11 @@ where
                             );
                             old.take().inspect(CancellationToken::cancel);
                         }
-                        Some(News::Ended(end)) => break end,
-                        None => break End::Lost("its task ended".to_owned()),
+                        Some(ConnectionEvent::Ended(end)) => break end,
+                        None => break ConnectionEnd::Lost("its task ended".to_owned()),
                     }
                 };
-                if matches!(end, End::Refresh) {
+                if matches!(end, ConnectionEnd::Refresh) {
                     // Of two ending connections only the younger one is needed.
                     old.replace(leave).inspect(CancellationToken::cancel);
                 }
@@ -239,43 +239,45 @@ where
             pause = Pause::default();
         }
         wait = match end {
-            End::Stopped => return,
-            End::Refresh if began.elapsed() >= GOOD => Duration::ZERO,
-            End::Refresh => pause.next(),
-            End::TooMany => pause.at_least(Duration::from_secs(10)),
-            End::Wait(at_least) => pause.at_least(at_least),
-            End::Lost(_) => pause.next(),
-            End::Refused(_) | End::Disabled => pause.slow(),
+            ConnectionEnd::Stopped => return,
+            ConnectionEnd::Refresh if began.elapsed() >= GOOD => Duration::ZERO,
+            ConnectionEnd::Refresh => pause.next(),
+            ConnectionEnd::TooMany => pause.at_least(Duration::from_secs(10)),
+            ConnectionEnd::Wait(at_least) => pause.at_least(at_least),
+            ConnectionEnd::Lost(_) => pause.next(),
+            ConnectionEnd::Refused(_) | ConnectionEnd::Disabled => pause.slow(),
         };
         tell(&state, slot, &end, wait);
     }
 }
 
 /// Logs a new failure as a warning or error, repetitions at debug level.
-fn tell(state: &SocketState, slot: u32, end: &End, wait: Duration) {
-    if matches!(end, End::Refresh) {
+fn tell(state: &SocketState, slot: u32, end: &ConnectionEnd, wait: Duration) {
+    if matches!(end, ConnectionEnd::Refresh) {
         debug!(slot, "Slack ends this connection soon: opening the next one");
         return;
     }
     let reason = end.to_string();
     let again = format!("{:.1} s", wait.as_secs_f64());
     match (state.failed(&reason), end) {
-        (true, End::Refused(_) | End::Disabled) => error!(slot, reason, again, "Slack's socket is closed to us"),
+        (true, ConnectionEnd::Refused(_) | ConnectionEnd::Disabled) => {
+            error!(slot, reason, again, "Slack's socket is closed to us")
+        }
         (true, _) => warn!(slot, reason, again, "Slack's socket is not connected: trying again"),
         (false, _) => debug!(slot, reason, again, "Slack's socket is still not connected: trying again"),
     }
 }
 
-async fn open<H>(shared: &Shared<H>) -> Result<dial::Line, End> {
+async fn open<H>(shared: &SocketContext<H>) -> Result<dial::SlackWebSocket, ConnectionEnd> {
     let socket = &shared.socket;
     let address = socket.slack.open_socket(socket.app_token.expose_secret()).await.map_err(|error| match error {
-        SlackError::RateLimited(wait) => End::Wait(wait),
-        SlackError::Refused { code, .. } => End::Refused(code),
-        error => End::Lost(error.to_string()),
+        SlackError::RateLimited(wait) => ConnectionEnd::Wait(wait),
+        SlackError::Refused { code, .. } => ConnectionEnd::Refused(code),
+        error => ConnectionEnd::Lost(error.to_string()),
     })?;
     match tokio::time::timeout(socket.timing.open, dial::dial(&address, &shared.proxies)).await {
-        Ok(line) => line.map_err(End::Lost),
-        Err(_) => Err(End::Lost("the WebSocket did not open in time".to_owned())),
+        Ok(line) => line.map_err(ConnectionEnd::Lost),
+        Err(_) => Err(ConnectionEnd::Lost("the WebSocket did not open in time".to_owned())),
     }
 }
 
@@ -284,9 +286,9 @@ async fn open<H>(shared: &Shared<H>) -> Result<dial::Line, End> {
 /// # Errors
 /// The failure, in one sentence.
 pub async fn probe(slack: &Slack, app_token: &SecretString) -> Result<(), String> {
-    let timing = Timing::default();
+    let timing = SocketTiming::default();
     let address = slack.open_socket(app_token.expose_secret()).await.map_err(|error| match error {
-        SlackError::Refused { code, .. } => End::Refused(code).to_string(),
+        SlackError::Refused { code, .. } => ConnectionEnd::Refused(code).to_string(),
         error => error.to_string(),
     })?;
     let hello = async {

@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use llm_diagnose::notify::Answer;
-use llm_diagnose::render::{Around, SlackMessage, Words};
+use llm_diagnose::notify::DeliveryAnswer;
+use llm_diagnose::render::{Phrases, ReportPageContext, SlackMessage};
 use llm_diagnose::report;
-use llm_diagnose::slack::{Ack, Destination, Inbound, Mark, Place, Slack, SlackError, What, Who};
+use llm_diagnose::slack::{
+    Ack, Destination, MessageMark, RequestPlace, Slack, SlackAction, SlackActor, SlackError, SlackRequest,
+};
 use llm_diagnose::store::{AuditEntry, AuditResult, Store};
 use llm_diagnose_lab::slack::Failure;
 use llm_diagnose_lab::stack::Postgres;
@@ -18,14 +20,19 @@ use crate::adverse::HOSTILE;
 /// No rate of ours.
 const OFTEN: &str = "commands_per_minute: [6000, 6000, 6000]";
 
-fn from(user: &str, what: What) -> Inbound {
+fn from(user: &str, what: SlackAction) -> SlackRequest {
     let team = if user == "U0STRANGER" { "T0OTHER" } else { "T0LAB" };
-    let who = Who { user: user.into(), team: team.into(), is_bot: false };
-    Inbound { id: String::new(), who, place: Place { channel: CHANNEL.into(), ..Place::default() }, what }
+    let who = SlackActor { user: user.into(), team: team.into(), is_bot: false };
+    SlackRequest {
+        id: String::new(),
+        who,
+        place: RequestPlace { channel: CHANNEL.into(), ..RequestPlace::default() },
+        what,
+    }
 }
 
-fn pressed(action: &str, value: &str) -> What {
-    What::Press { action: action.into(), value: value.into() }
+fn pressed(action: &str, value: &str) -> SlackAction {
+    SlackAction::Press { action: action.into(), value: value.into() }
 }
 
 #[tokio::test]
@@ -37,7 +44,7 @@ async fn buttons_that_ask_and_the_form_answer_only_those_who_may_look() {
         pressed("ask-0", "playbooks"),
         pressed("ask-1", "bundle"),
         pressed("ask-pick", "pick"),
-        What::Submit { form: "diagnose".into(), about, values: values.into() },
+        SlackAction::Submit { form: "diagnose".into(), about, values: values.into() },
     ];
     for (user, says) in [("U0GUEST", "Guests may not ask"), ("U0STRANGER", "Only members of this workspace")] {
         for what in &tries {
@@ -59,7 +66,7 @@ async fn buttons_that_ask_and_the_form_answer_only_those_who_may_look() {
 #[tokio::test]
 async fn menus_name_pools_only_to_those_who_may_look() {
     let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
-    let typed = |typed: &str| What::Suggest { action: "playbook".into(), typed: typed.into() };
+    let typed = |typed: &str| SlackAction::Suggest { action: "playbook".into(), typed: typed.into() };
     for (user, some) in [("U0BEN", true), ("U0GUEST", false), ("U0STRANGER", false), ("U0ROBOT", false)] {
         let Ack::Options(options) = bench.receive(user, typed("ttft")).await else { panic!("{user}") };
         assert_eq!(!options.is_empty(), some, "{user}: {options:?}");
@@ -73,12 +80,12 @@ async fn a_wait_that_slack_asks_for_is_bounded() {
     let body = SlackMessage { text: "x".into(), blocks: Vec::new(), attachments: Vec::new() };
     for seconds in [86_400, u64::MAX / 2_000, u64::MAX] {
         bench.slack.fail_next("chat.postMessage", Failure::RateLimited(seconds), 1);
-        let error = slack.post(Destination::channel(CHANNEL), &body, &Mark::new("x")).await.unwrap_err();
+        let error = slack.post(Destination::channel(CHANNEL), &body, &MessageMark::new("x")).await.unwrap_err();
         let SlackError::RateLimited(wait) = error else { panic!("{error}") };
         assert!(wait <= Duration::from_secs(300), "{seconds}: {wait:?}");
     }
     bench.slack.fail_next("chat.postMessage", Failure::RateLimited(u64::MAX), 1);
-    let first = bench.desk.notifier.answer(&slack, Answer::Post(Destination::channel(CHANNEL)), &body).await;
+    let first = bench.desk.notifier.answer(&slack, DeliveryAnswer::Post(Destination::channel(CHANNEL)), &body).await;
     assert!(matches!(first, Err(SlackError::RateLimited(_))), "{first:?}");
 }
 
@@ -89,7 +96,7 @@ async fn two_hundred_commands_of_one_and_of_fifty_are_acknowledged_at_once_and_w
         for n in 0..if who == 0 { 200 } else { 4 } {
             let user = if who == 0 { "U0ANN".to_owned() } else { format!("U{who}") };
             let began = Instant::now();
-            bench.desk.receive(from(&user, What::Command { text: format!("playbooks {n}") })).await;
+            bench.desk.receive(from(&user, SlackAction::Command { text: format!("playbooks {n}") })).await;
             assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
             assert!(bench.desk.tasks.len() <= 64, "{}", bench.desk.tasks.len());
         }
@@ -156,7 +163,7 @@ async fn durations_and_times_beyond_all_bounds_are_refused_in_a_sentence() {
         "playbook high-ttft last 31d at -377705023201".to_owned(),
     ] {
         let said = bench.said().len();
-        bench.receive("U0ANN", What::Command { text: text.clone() }).await;
+        bench.receive("U0ANN", SlackAction::Command { text: text.clone() }).await;
         assert!(bench.said().len() > said, "{text}: nobody answers");
     }
     assert_eq!(bench.slack.violations(), []);
@@ -187,7 +194,7 @@ async fn a_question_of_two_thousand_signs_gets_its_answer() {
         for before in ["", "explain log ", "explain ", "helth ", "playbook ", "silence ", "bundle ", "capacity ", "at "]
         {
             let said = bench.said().len();
-            bench.receive("U0ANN", What::Command { text: format!("{before}{flood}") }).await;
+            bench.receive("U0ANN", SlackAction::Command { text: format!("{before}{flood}") }).await;
             let answer = bench.said().split_off(said).concat();
             assert!(answer.len() > 2, "{before}{sign}…: {answer:?}");
             assert!(!answer.contains("<!channel>") && !answer.contains('\u{202e}'), "{before}{sign}…: {answer}");
@@ -206,19 +213,19 @@ async fn what_people_write_about_a_cause_stays_text_in_the_message_and_on_the_pa
     let message = bench.desk.notifier.message(&incident);
     let slack = Slack::new(&bench.slack.base_url, &bench.slack.token).unwrap();
     let body = llm_diagnose::render::slack(&message);
-    slack.post(Destination::channel(CHANNEL), &body, &Mark::new("x")).await.unwrap();
+    slack.post(Destination::channel(CHANNEL), &body, &MessageMark::new("x")).await.unwrap();
     let notes = report::story(&incident.alerts, None, &[], &incident.notes);
-    let about = report::About {
+    let about = report::ReportSubject {
         headline: &message.headline,
         incident: None,
         alerts: &incident.alerts,
         diagnosis: None,
-        asked: report::Asked::default(),
+        asked: report::DiagnosisParameters::default(),
         window: report::Window { from: incident.started_at, to: incident.opened_at },
         happened: &notes,
     };
-    let report = report::build(about, report::Seen::default(), incident.opened_at);
-    let page = llm_diagnose::render::report_page(&report, &Around::default(), &Words::english());
+    let report = report::build(about, report::SourceFindings::default(), incident.opened_at);
+    let page = llm_diagnose::render::report_page(&report, &ReportPageContext::default(), &Phrases::english());
     let terminal = llm_diagnose::render::terminal(&message);
     for shown in [&bench.last(), &page, &terminal] {
         assert!(shown.contains("evil.example"), "{shown}");

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::alertmanager::{self, Alertmanager};
-use llm_diagnose::chatops::{Desk, People, Recent};
+use llm_diagnose::chatops::{Desk, People, RequestDedup};
 use llm_diagnose::clock;
 use llm_diagnose::diagnose::Diagnosis;
-use llm_diagnose::exporter::Reader;
-use llm_diagnose::incident::Rules;
-use llm_diagnose::notify::{Notifier, Parts};
-use llm_diagnose::render::{Words, step_id};
-use llm_diagnose::slack::{self, Ack, Inbound, Place, Slack, What, Who};
-use llm_diagnose::store::{Store, Wanted};
+use llm_diagnose::exporter::ExporterReader;
+use llm_diagnose::incident::AdmissionRules;
+use llm_diagnose::notify::{Notifier, NotifierParts};
+use llm_diagnose::render::{Phrases, step_id};
+use llm_diagnose::slack::{self, Ack, RequestPlace, Slack, SlackAction, SlackActor, SlackRequest};
+use llm_diagnose::store::{AdmissionPlan, Store};
 use llm_diagnose::telemetry::Metrics;
 use llm_diagnose_lab::slack::{FakeSlack, Options};
 use tokio_util::task::TaskTracker;
@@ -55,10 +55,10 @@ impl Bench {
         let state = tempfile::tempdir().unwrap();
         let store = Store::open(&state.path().join("db")).await.unwrap();
         let client_of_slack = Slack::new(&slack.base_url, &slack.token).unwrap();
-        let (metrics, words) = (Arc::new(Metrics::default()), Arc::new(Words::english()));
+        let (metrics, words) = (Arc::new(Metrics::default()), Arc::new(Phrases::english()));
         let prometheus = vec![(client(prometheus), BTreeMap::new())];
         let library = Arc::new(library().clone());
-        let notifier = Arc::new(Notifier::new(Parts {
+        let notifier = Arc::new(Notifier::new(NotifierParts {
             store: store.clone(),
             slack: Some(client_of_slack.clone()),
             config: config.clone(),
@@ -83,7 +83,7 @@ impl Bench {
             library,
             store: store.clone(),
             prometheus,
-            reader: Reader::new(&[]).unwrap(),
+            reader: ExporterReader::new(&[]).unwrap(),
             exporters: Default::default(),
             logs: Default::default(),
             diagnosing: Default::default(),
@@ -98,7 +98,7 @@ impl Bench {
             deliveries: Arc::default(),
             workshop: crate::bundles::workshop(state.path(), &notifier),
             tasks: TaskTracker::new(),
-            seen: Recent::default(),
+            seen: RequestDedup::default(),
             examination: Default::default(),
         });
         Self { desk, slack, store, metrics, state }
@@ -126,13 +126,13 @@ impl Bench {
     /// The incident of a webhook's body; its id.
     pub(super) async fn admit(&self, body: &serde_json::Value) -> String {
         let group = AlertGroup::from_webhook(&serde_json::to_vec(body).unwrap()).unwrap();
-        let wanted = Wanted {
+        let wanted = AdmissionPlan {
             selection: Some(("high-ttft".into(), "its name".into())),
             sinks: Vec::new(),
             grace: Duration::ZERO,
             storm: crate::admission::CALM,
         };
-        let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
+        let rules = AdmissionRules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
         let admitted = self.store.admit(&[(group, wanted)], clock::now(), &rules).await.unwrap();
         admitted[0].as_ref().unwrap().incident.clone()
     }
@@ -144,11 +144,11 @@ impl Bench {
     }
 
     /// Does it, and waits until what it began has ended.
-    pub(super) async fn receive(&self, user: &str, what: What) -> Ack {
+    pub(super) async fn receive(&self, user: &str, what: SlackAction) -> Ack {
         let team = if user == "U0STRANGER" { "T0OTHER" } else { "T0LAB" };
-        let who = Who { user: user.into(), team: team.into(), is_bot: false };
-        let place = Place { channel: CHANNEL.into(), ..Place::default() };
-        let ack = self.desk.receive(Inbound { id: String::new(), who, place, what }).await;
+        let who = SlackActor { user: user.into(), team: team.into(), is_bot: false };
+        let place = RequestPlace { channel: CHANNEL.into(), ..RequestPlace::default() };
+        let ack = self.desk.receive(SlackRequest { id: String::new(), who, place, what }).await;
         self.settled().await;
         ack
     }
@@ -160,13 +160,13 @@ impl Bench {
     }
 
     pub(super) async fn press(&self, user: &str, action: &str, value: &str) -> Ack {
-        self.receive(user, What::Press { action: action.into(), value: value.into() }).await
+        self.receive(user, SlackAction::Press { action: action.into(), value: value.into() }).await
     }
 
     pub(super) async fn submit(&self, user: &str, form: &str, incident: &str, values: &[(&str, &str)]) -> Ack {
         let values = values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let about = serde_json::json!({ "incident": incident, "channel": CHANNEL }).to_string();
-        self.receive(user, What::Submit { form: form.into(), about, values }).await
+        self.receive(user, SlackAction::Submit { form: form.into(), about, values }).await
     }
 
     /// What was said so far, to one person or to all, in order.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::clock;
-use llm_diagnose::incident::Rules;
-use llm_diagnose::store::{Sink, Wanted};
+use llm_diagnose::incident::AdmissionRules;
+use llm_diagnose::store::{AdmissionPlan, Sink};
 use llm_diagnose_lab::slack::{Channel, Failure};
 
 use super::bench::{Bench, CHANNEL};
@@ -38,8 +38,8 @@ async fn notified(bench: &Bench, b: &str) -> String {
     }
     let told = AlertGroup::from_webhook(body.to_string().as_bytes()).unwrap();
     let sinks = [CHANNEL, PAGES].map(|channel| (Sink::Slack, channel.to_owned())).into();
-    let wanted = Wanted { selection: None, sinks, grace: Duration::ZERO, storm: crate::admission::CALM };
-    let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
+    let wanted = AdmissionPlan { selection: None, sinks, grace: Duration::ZERO, storm: crate::admission::CALM };
+    let rules = AdmissionRules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
     let admitted = bench.store.admit(&[(told, wanted)], clock::now(), &rules).await.unwrap();
     admitted[0].as_ref().unwrap().incident.clone()
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::clock;
 use llm_diagnose::diagnose::diagnose;
-use llm_diagnose::incident::Rules;
-use llm_diagnose::store::{Look, Sink, Wanted, Work};
+use llm_diagnose::incident::AdmissionRules;
+use llm_diagnose::store::{AdmissionPlan, DuplicateCheck, PendingWork, Sink};
 use llm_diagnose_lab::slack::{Failure, State};
 
 use super::bench::{Bench, CHANNEL};
@@ -26,8 +26,8 @@ pub(super) async fn notified(bench: &Bench, status: &str, begins: i64) -> String
     body["alerts"][0]["startsAt"] = at(begins).to_string().into();
     let group = AlertGroup::from_webhook(&serde_json::to_vec(&body).unwrap()).unwrap();
     let sinks = vec![(Sink::Slack, CHANNEL.to_owned())];
-    let wanted = Wanted { selection: None, sinks, grace: Duration::ZERO, storm: crate::admission::CALM };
-    let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
+    let wanted = AdmissionPlan { selection: None, sinks, grace: Duration::ZERO, storm: crate::admission::CALM };
+    let rules = AdmissionRules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
     let admitted = bench.store.admit(&[(group, wanted)], clock::now(), &rules).await.unwrap();
     admitted[0].as_ref().unwrap().incident.clone()
 }
@@ -136,12 +136,12 @@ async fn the_last_look_is_made_again_when_slack_could_not_answer_it() {
     // A day has passed: the look is due for the last time.
     let then = clock::after(clock::now(), Duration::from_secs(86_500));
     let waiting = bench.store.waiting(then, 9).await.unwrap();
-    let waiting = waiting.into_iter().find(|waiting| matches!(waiting.work, Work::Look(_))).unwrap();
+    let waiting = waiting.into_iter().find(|waiting| matches!(waiting.work, PendingWork::Look(_))).unwrap();
     assert!(bench.store.take(&waiting, then, 1).await.unwrap());
-    let Work::Look(look) = waiting.work else { panic!("{look:?}", look = waiting.work) };
+    let PendingWork::Look(look) = waiting.work else { panic!("{look:?}", look = waiting.work) };
     bench.store.looked(&look, None).await.unwrap();
     let since = clock::before(clock::now(), Duration::from_secs(86_400));
-    bench.store.look_later(&Look { since, ..look }, clock::now()).await.unwrap();
+    bench.store.look_later(&DuplicateCheck { since, ..look }, clock::now()).await.unwrap();
     bench.slack.fail_next("conversations.history", Failure::Status(500), 1);
     deliver(&bench, 0).await;
     assert_eq!(bench.slack.with(tops).len(), 2);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use llm_diagnose::bundle::Sources;
-use llm_diagnose::exporter::Target;
+use llm_diagnose::exporter::ExporterTarget;
 
 use super::site::{Bundle, CASE, Site, alert, options, replica, subject};
 use super::{LONG, run};
@@ -48,7 +48,7 @@ fn names_do_no_harm_wherever_they_stand() {
             hostile.annotations.insert(name.clone(), name.clone());
         }
         let mut sources = site.sources().await;
-        let targets = names.iter().map(|name| Target {
+        let targets = names.iter().map(|name| ExporterTarget {
             engine: "vllm".to_owned(),
             url: format!("{}?{}", site.engines[1].metrics(), name.len()),
             labels: [("pod".to_owned(), name.clone())].into(),

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use llm_diagnose::alert::Alert;
 use llm_diagnose::bundle::{Options, Sources};
 use llm_diagnose::clock;
-use llm_diagnose::exporter::Target;
+use llm_diagnose::exporter::ExporterTarget;
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, event, kubeconfig, node, object, pod};
 use llm_diagnose_lab::sources::{FakeEngine, FakeLoki};
 use llm_diagnose_lab::stack;
@@ -131,7 +131,7 @@ impl Leaks {
 
     async fn sources(&self) -> Sources {
         let labels = [("pod".to_owned(), POD.to_owned())].into();
-        let target = Target { engine: "vllm".to_owned(), url: self.engine.metrics(), labels, seen: None };
+        let target = ExporterTarget { engine: "vllm".to_owned(), url: self.engine.metrics(), labels, seen: None };
         let loki = llm_diagnose::loki::Config { url: self.loki.url.clone(), ..Default::default() };
         Sources {
             prometheus: Some(client(&self.prometheus.url)),

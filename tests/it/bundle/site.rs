@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use llm_diagnose::alert::{Alert, AlertStatus};
-use llm_diagnose::bundle::{Config, Made, Options, Progress, Sources, Subject, make};
+use llm_diagnose::bundle::{BuiltBundle, BundleProgress, Config, Options, Sources, Subject, make};
 use llm_diagnose::clock;
 use llm_diagnose::diagnose;
-use llm_diagnose::exporter::{Allowed, Reader, Target};
+use llm_diagnose::exporter::{Allowed, ExporterReader, ExporterTarget};
 use llm_diagnose::kubernetes::{self, Kubernetes};
 use llm_diagnose::loki::{self, Loki};
-use llm_diagnose::render::Words;
-use llm_diagnose::report::{Part, Report, Stage};
+use llm_diagnose::render::Phrases;
+use llm_diagnose::report::{Report, ReportPart, Stage};
 use llm_diagnose::store::Incident;
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, deployment, event, kubeconfig, node, object, owned, pod};
 use llm_diagnose_lab::sources::{FakeEngine, FakeLoki};
@@ -74,7 +74,7 @@ impl Site {
 
     /// Every source, whole.
     pub(super) async fn sources(&self) -> Sources {
-        let target = |(n, engine): (usize, &FakeEngine)| Target {
+        let target = |(n, engine): (usize, &FakeEngine)| ExporterTarget {
             engine: "vllm".to_owned(),
             url: engine.metrics(),
             labels: [("pod".to_owned(), PODS[n].to_owned())].into(),
@@ -96,7 +96,7 @@ impl Site {
 pub(super) fn nothing() -> Sources {
     Sources {
         library: Arc::new(library().clone()),
-        words: Arc::new(Words::english()),
+        words: Arc::new(Phrases::english()),
         prometheus: None,
         reader: None,
         kubernetes: None,
@@ -107,9 +107,9 @@ pub(super) fn nothing() -> Sources {
     }
 }
 
-pub(super) fn reader() -> Reader {
+pub(super) fn reader() -> ExporterReader {
     tls();
-    Reader::new(&[Allowed::try_from("127.0.0.0/8".to_owned()).unwrap()]).unwrap()
+    ExporterReader::new(&[Allowed::try_from("127.0.0.0/8".to_owned()).unwrap()]).unwrap()
 }
 
 pub(super) async fn connected(url: &str) -> Kubernetes {
@@ -193,7 +193,7 @@ pub(super) fn options(deadline: Duration) -> Options {
 
 /// A bundle, unpacked.
 pub(super) struct Bundle {
-    pub(super) made: Made,
+    pub(super) made: BuiltBundle,
     pub(super) bytes: Vec<u8>,
     pub(super) entries: BTreeMap<String, Vec<u8>>,
     /// How long it took.
@@ -204,7 +204,7 @@ impl Bundle {
     pub(super) async fn of(sources: &Sources, subject: &Subject, options: &Options) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (path, began) = (dir.path().join("bundle.zip"), clock::now());
-        let made = make(sources, subject, options, &path, &Progress::default()).await.unwrap();
+        let made = make(sources, subject, options, &path, &BundleProgress::default()).await.unwrap();
         let took = clock::between(began, clock::now());
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(made.bytes, bytes.len() as u64);
@@ -227,7 +227,7 @@ impl Bundle {
     }
 
     #[track_caller]
-    pub(super) fn part(&self, name: &str) -> &Part {
+    pub(super) fn part(&self, name: &str) -> &ReportPart {
         part(self.report(), name)
     }
 
@@ -249,7 +249,7 @@ impl Bundle {
 }
 
 #[track_caller]
-pub(super) fn part<'a>(report: &'a Report, name: &str) -> &'a Part {
+pub(super) fn part<'a>(report: &'a Report, name: &str) -> &'a ReportPart {
     let part = report.parts.iter().find(|part| part.name == name);
     part.unwrap_or_else(|| panic!("no part {name}: {:#?}", report.parts))
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use llm_diagnose::clock;
 use llm_diagnose::diagnose::{Diagnosis, EvidenceResult, Request, diagnose};
-use llm_diagnose::report::{self, About, Report, Seen};
+use llm_diagnose::report::{self, Report, ReportSubject, SourceFindings};
 use tempfile::TempDir;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
@@ -32,7 +32,7 @@ pub(super) fn zipped(path: &Path, entries: &[(&str, &[u8])]) {
 pub(super) fn reported(request: &Request) -> Report {
     let diagnosis = run(diagnose(library(), shared(), request));
     let started_at = request.since.unwrap();
-    let incident = report::Incident {
+    let incident = report::ReportIncident {
         id: "01ABC".into(),
         group_key: String::new(),
         open: true,
@@ -48,16 +48,16 @@ pub(super) fn reported(request: &Request) -> Report {
         acknowledged: None,
         impact: None,
     };
-    let about = About {
+    let about = ReportSubject {
         headline: "First tokens are late",
         incident: Some(incident),
         alerts: &[],
         diagnosis: Some(&diagnosis),
-        asked: report::Asked { since: request.since, baseline_seconds: Some(86_400) },
+        asked: report::DiagnosisParameters { since: request.since, baseline_seconds: Some(86_400) },
         window: window(request),
         happened: &[],
     };
-    report::build(about, Seen::default(), clock::now())
+    report::build(about, SourceFindings::default(), clock::now())
 }
 
 /// A case's bundle in a directory, beside an own one for temporary files.

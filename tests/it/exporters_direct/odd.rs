@@ -5,7 +5,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
 use llm_diagnose::diagnose::{Diagnosis, SymptomVerdict};
-use llm_diagnose::exporter::{Allowed, Reader};
+use llm_diagnose::exporter::{Allowed, ExporterReader};
 
 use super::{NOWHERE, asked, diagnosed, exporters, page, serve, showing, target};
 
@@ -91,14 +91,14 @@ async fn nobody_is_dead_whom_we_have_no_way_to() {
     // A name that cannot exist fails before anybody is asked for it.
     let name = "a".repeat(70);
     let mut known = exporters(vec![target("vllm", &format!("http://{name}:8000"), "llama-0")]);
-    known.reader = Reader::new(&[Allowed::try_from(name).unwrap()]).unwrap();
+    known.reader = ExporterReader::new(&[Allowed::try_from(name).unwrap()]).unwrap();
     let alone = asked("replica-down", NOWHERE, &known).await;
     says_only(&alone, "llama-0 cannot be reached");
     // Beside one that answers it is gone.
     let url = showing(page("0.1", "0", "1"), page("0.1", "0", "1")).await;
     known.targets.push(target("vllm", &url, "llama-1"));
     known.reader =
-        Reader::new(&["a".repeat(70), "127.0.0.1".to_owned()].map(|a| Allowed::try_from(a).unwrap())).unwrap();
+        ExporterReader::new(&["a".repeat(70), "127.0.0.1".to_owned()].map(|a| Allowed::try_from(a).unwrap())).unwrap();
     let beside = asked("replica-down", NOWHERE, &known).await;
     assert_eq!(beside.symptom.verdict, SymptomVerdict::Confirmed);
     assert_eq!((beside.replicas.affected, beside.replicas.total), (vec!["llama-0".to_owned()], 2));

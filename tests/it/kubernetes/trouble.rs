@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use llm_diagnose::kubernetes::{Config, Kubernetes, KubernetesError, Wanted};
+use llm_diagnose::kubernetes::{Config, Kubernetes, KubernetesError, SnapshotRequest};
 use llm_diagnose::logs::Log;
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, Mode, deployment, node, object, pod};
 use serde_json::json;
@@ -200,7 +200,7 @@ async fn long_logs_keep_their_end_within_the_bound_for_all_and_say_that_they_are
     fake.log("llm", WELL, "main", false, short);
     fake.log("llm", DYING, "main", true, long);
     let bytes = 400 << 10;
-    let seen = look(&fake, &Wanted { log_bytes: bytes, ..wanted(&[WELL]) }).await;
+    let seen = look(&fake, &SnapshotRequest { log_bytes: bytes, ..wanted(&[WELL]) }).await;
     assert!(seen.logs.iter().map(|log| log.text.len() as u64).sum::<u64>() <= bytes);
     for (pod, end) in [(WELL, " short line 49999\n"), (DYING, " long line 1999\n")] {
         let log = log(&seen.logs, pod);
@@ -217,7 +217,7 @@ async fn a_log_whose_start_cannot_be_had_is_told_without_it() {
     let text: String = (0..50_000).map(|n| format!("line {n}\n")).collect();
     fake.log("llm", WELL, "main", false, text);
     fake.without_starts();
-    let seen = look(&fake, &Wanted { log_bytes: 200 << 10, ..wanted(&[WELL]) }).await;
+    let seen = look(&fake, &SnapshotRequest { log_bytes: 200 << 10, ..wanted(&[WELL]) }).await;
     let told = log(&seen.logs, WELL);
     assert!(told.cut && told.text.ends_with(" line 49999\n") && !told.text.contains("left out"), "{}", told.text);
 }
@@ -229,7 +229,7 @@ async fn bytes_that_are_no_text_do_no_harm_and_no_bytes_fetch_nothing() {
     let seen = look(&fake, &wanted(&[WELL])).await;
     assert!(log(&seen.logs, WELL).text.ends_with("tokens \u{fffd}\u{fffd}\0 end\n"));
     let before = fake.asked().len();
-    let none = look(&fake, &Wanted { log_bytes: 0, ..wanted(&[WELL]) }).await;
+    let none = look(&fake, &SnapshotRequest { log_bytes: 0, ..wanted(&[WELL]) }).await;
     assert!(none.logs.is_empty() && none.missing.is_empty(), "{none:#?}");
     assert!(fake.asked()[before..].iter().all(|asked| !asked.path.ends_with("/log")));
 }
@@ -241,7 +241,7 @@ async fn more_containers_than_bytes_leave_out_the_least_telling_and_one_reason_i
     for n in 0..40 {
         fake.add(super::labelled(pod("llm", &format!("llama-{n}"), IMAGE, &[], "gpu-1"), "llama"));
     }
-    let seen = look(&fake, &Wanted { log_bytes: 20 * (64 << 10), ..wanted(&["llama-0"]) }).await;
+    let seen = look(&fake, &SnapshotRequest { log_bytes: 20 * (64 << 10), ..wanted(&["llama-0"]) }).await;
     assert_eq!(seen.pods.len(), 40);
     assert_eq!(why(&seen, "logs"), "20 of 40 are left out: all together may have 1310720 bytes");
     // The twenty have each a sentence of their own, as the server says it with their names.

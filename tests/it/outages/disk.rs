@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::bundle::{self, Shelf};
-use llm_diagnose::incident::Rules;
-use llm_diagnose::store::{Sink, Store, Wanted};
+use llm_diagnose::bundle::{self, BundleDirectory};
+use llm_diagnose::incident::AdmissionRules;
+use llm_diagnose::store::{AdmissionPlan, Sink, Store};
 use llm_diagnose_lab::slack::{Failure, FakeSlack, Options};
 use llm_diagnose_lab::stack::Service;
 use sqlx::{ConnectOptions, Connection, Executor};
@@ -153,11 +153,11 @@ async fn a_full_disk_gives_bundles_for_alerts_then_refuses_then_takes_them_again
     assert_eq!(run.slack.violations(), []);
 }
 
-fn firing(name: &str) -> [(AlertGroup, Wanted); 1] {
+fn firing(name: &str) -> [(AlertGroup, AdmissionPlan); 1] {
     let body = serde_json::to_vec(&group(name, "firing", "critical", &["a", "b"])).unwrap();
     let sinks = vec![(Sink::Slack, CHANNEL.to_owned())];
     let selection = Some(("high-ttft".to_owned(), "its name".to_owned()));
-    let wanted = Wanted { selection, sinks, grace: Duration::ZERO, storm: CALM };
+    let wanted = AdmissionPlan { selection, sinks, grace: Duration::ZERO, storm: CALM };
     [(AlertGroup::from_webhook(&body).unwrap(), wanted)]
 }
 
@@ -167,7 +167,7 @@ async fn a_transaction_that_the_database_ended_by_itself_leaves_nothing_behind()
     let path = directory.path().join("store");
     let store = Store::open(&path).await.unwrap();
     let now: Timestamp = "2026-11-20T18:07:00Z".parse().unwrap();
-    let rules = Rules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
+    let rules = AdmissionRules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
     let id = store.admit(&firing("A"), now, &rules).await.unwrap().remove(0).unwrap().incident;
     // SQLite ends the whole transaction here, as it does when a disk is full or fails.
     let mut beside = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
@@ -196,7 +196,7 @@ async fn a_transaction_that_the_database_ended_by_itself_leaves_nothing_behind()
 #[test]
 fn only_bundles_on_the_disk_of_the_store_give_way_and_the_oldest_first() {
     let state = tempfile::tempdir().unwrap();
-    let shelf = Shelf::open(&bundle::Config::default(), state.path()).unwrap();
+    let shelf = BundleDirectory::open(&bundle::Config::default(), state.path()).unwrap();
     let large = |second: u32| {
         let path = shelf.dir().join(format!("llm-diagnose-X-20261120T03000{second}Z.zip"));
         // Its size counts, and no zero needs room.

@@ -7,11 +7,14 @@ use llm_diagnose::alert::Alert;
 use llm_diagnose::chart::{alt, svg};
 use llm_diagnose::diagnose::{Baseline, Diagnosis, Frame, diagnose, picture};
 use llm_diagnose::facts::{Rule, Windows, look};
-use llm_diagnose::kubernetes::{self, Container, Ended, Event, Node, Object, Pod};
-use llm_diagnose::logs::{Log, Patterns, Reader};
+use llm_diagnose::kubernetes::{self, ClusterEvent, ClusterNode, Container, Ended, Object, Pod};
+use llm_diagnose::logs::{Log, LogReader, Patterns};
 use llm_diagnose::redact::Redacted;
-use llm_diagnose::render::{Around, Words, diagnosis_message, report_page, ticket, tickets_for};
-use llm_diagnose::report::{About, Asked, Happened, HappenedKind, Incident, Part, Report, Seen, Stage, Window, build};
+use llm_diagnose::render::{Phrases, ReportPageContext, diagnosis_message, report_page, ticket, tickets_for};
+use llm_diagnose::report::{
+    DiagnosisParameters, HappenedKind, Report, ReportIncident, ReportPart, ReportSubject, SourceFindings, Stage,
+    TimelineEvent, Window, build,
+};
 use serde_json::{Value, json};
 
 use crate::chains::{FAULT_SECONDS, asked, moment};
@@ -27,7 +30,7 @@ impl Full {
     /// Of a case of the simulated fleets, as the playbook of its alert sees it. `odd` stands in names and texts that
     /// come from outside.
     pub(crate) async fn of(case: &str, playbook: &str, odd: &str) -> Self {
-        let (library, words) = (library(), Words::english());
+        let (library, words) = (library(), Phrases::english());
         let request = asked(case, playbook);
         let diagnosis = diagnose(library, shared(), &request).await;
         let now = moment(case);
@@ -57,26 +60,30 @@ impl Full {
             .into_iter()
             .map(|log| {
                 let patterns = Patterns::new(library.logs.values());
-                let mut reader = Reader::new(&patterns);
+                let mut reader = LogReader::new(&patterns);
                 log.text.lines().for_each(|line| reader.line(line));
                 (log, reader.finish())
             })
             .collect();
         let alerts: Vec<Alert> = serde_json::from_value(json!([alert(case, odd, now), alert(odd, odd, now)])).unwrap();
-        let seen =
-            Seen { facts: Some(facts), kubernetes: Some(cluster(case, &pods, odd, broke)), logs, ..Seen::default() };
-        let happened = [Happened {
+        let seen = SourceFindings {
+            facts: Some(facts),
+            kubernetes: Some(cluster(case, &pods, odd, broke)),
+            logs,
+            ..SourceFindings::default()
+        };
+        let happened = [TimelineEvent {
             at: at(now - 10),
             kind: HappenedKind::Act,
             what: format!("anna is on it {odd}"),
             source: "anna".to_owned(),
         }];
-        let about = About {
+        let about = ReportSubject {
             headline: &diagnosis_message(&diagnosis, None, &words).headline,
             incident: Some(incident(now)),
             alerts: &alerts,
             diagnosis: Some(&diagnosis),
-            asked: Asked::default(),
+            asked: DiagnosisParameters::default(),
             window,
             happened: &happened,
         };
@@ -94,17 +101,21 @@ impl Full {
     }
 
     /// As a file of a bundle.
-    pub(crate) fn page(&self, words: &Words) -> String {
+    pub(crate) fn page(&self, words: &Phrases) -> String {
         let named = ["vllm".to_owned()];
         let forms: Vec<_> = tickets_for(library(), &self.report, &named)
-            .map(|form| (form.title.clone(), ticket(form, &self.report, &Words::english())))
+            .map(|form| (form.title.clone(), ticket(form, &self.report, &Phrases::english())))
             .collect();
-        report_page(&self.report, &Around { pictures: &self.pictures, tickets: &forms, ..Around::default() }, words)
+        report_page(
+            &self.report,
+            &ReportPageContext { pictures: &self.pictures, tickets: &forms, ..ReportPageContext::default() },
+            words,
+        )
     }
 }
 
-fn incident(now: i64) -> Incident {
-    Incident {
+fn incident(now: i64) -> ReportIncident {
+    ReportIncident {
         id: "01K9W2E4Z0000000000000TEST".to_owned(),
         group_key: "{}".to_owned(),
         open: true,
@@ -147,7 +158,7 @@ fn log(pod: &str, odd: &str, broke: i64) -> Log {
     Log { source: "kubernetes".to_owned(), pod, container, previous: true, text: text.join("\n"), cut: true }
 }
 
-fn cluster(namespace: &str, pods: &[String], odd: &str, broke: i64) -> kubernetes::Seen {
+fn cluster(namespace: &str, pods: &[String], odd: &str, broke: i64) -> kubernetes::ClusterSnapshot {
     let args = ["vllm", "serve", "meta-llama/Llama-3.1-8B-Instruct", "--max-num-seqs", "256", "--max-model-len=32768"];
     let pod = |name: &String| Pod {
         namespace: namespace.to_owned(),
@@ -172,7 +183,7 @@ fn cluster(namespace: &str, pods: &[String], odd: &str, broke: i64) -> kubernete
         }],
         ..Pod::default()
     };
-    let node = |name: &String| Node {
+    let node = |name: &String| ClusterNode {
         name: format!("node-{name}"),
         versions: [("kubelet", "v1.34.2"), ("kernel", "6.8.0-45-generic")]
             .map(|(a, b)| (a.to_owned(), b.to_owned()))
@@ -181,13 +192,13 @@ fn cluster(namespace: &str, pods: &[String], odd: &str, broke: i64) -> kubernete
             .map(|(a, b)| (a.to_owned(), b.to_owned()))
             .into(),
         troubles: vec![format!("DiskPressure: {odd}")],
-        ..Node::default()
+        ..ClusterNode::default()
     };
-    kubernetes::Seen {
+    kubernetes::ClusterSnapshot {
         version: Some("v1.34.2".to_owned()),
         pods: pods.iter().map(pod).collect(),
         nodes: pods.iter().map(node).collect(),
-        events: vec![Event {
+        events: vec![ClusterEvent {
             at: Some(at(broke - 300)),
             about: format!("Pod/{odd}"),
             warning: true,
@@ -201,12 +212,12 @@ fn cluster(namespace: &str, pods: &[String], odd: &str, broke: i64) -> kubernete
             name: "llama".to_owned(),
             value: Value::Null,
         }],
-        ..kubernetes::Seen::default()
+        ..kubernetes::ClusterSnapshot::default()
     }
 }
 
-fn parts(odd: &str) -> Vec<Part> {
-    let part = |name: &str, stage, note: &str, bytes, took_seconds| Part {
+fn parts(odd: &str) -> Vec<ReportPart> {
+    let part = |name: &str, stage, note: &str, bytes, took_seconds| ReportPart {
         name: name.to_owned(),
         stage,
         note: note.to_owned(),

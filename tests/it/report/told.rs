@@ -3,10 +3,10 @@
 use jiff::SignedDuration;
 use llm_diagnose::alert::{Alert, AlertStatus};
 use llm_diagnose::diagnose::{Fix, Outcome, Screening, SymptomVerdict};
-use llm_diagnose::endpoint::{self, Answer, Said};
+use llm_diagnose::endpoint::{self, AnswerBody, EndpointAnswer};
 use llm_diagnose::facts;
-use llm_diagnose::logs::{self, Log, Patterns, Reader};
-use llm_diagnose::render::{self, Around, IncidentView, diagnosis_message, incident_message, tickets_for};
+use llm_diagnose::logs::{self, Log, LogReader, Patterns};
+use llm_diagnose::render::{self, IncidentView, ReportPageContext, diagnosis_message, incident_message, tickets_for};
 use llm_diagnose::report::{Distribution, Measured};
 use llm_diagnose::signal::{Unit, format_value};
 
@@ -28,17 +28,17 @@ fn alert(severity: Option<&str>, slo: Option<&str>) -> Alert {
 }
 
 fn page(report: &Report) -> String {
-    render::report_page(report, &Around::default(), &Words::english())
+    render::report_page(report, &ReportPageContext::default(), &Phrases::english())
 }
 
 #[test]
 fn a_page_of_an_incident_that_is_being_screened_does_not_say_that_nothing_is_diagnosed() {
-    let mut report = reported("a headline", Seen::default());
+    let mut report = reported("a headline", SourceFindings::default());
     report.diagnosis = None;
     let mut shown = |because: Option<&str>| {
         let incident = report.incident.as_mut().unwrap();
         (incident.playbook, incident.because) = (None, because.map(str::to_owned));
-        render::report_page(&report, &Around::default(), &Words::english())
+        render::report_page(&report, &ReportPageContext::default(), &Phrases::english())
     };
     let (waits, nobodys) = (shown(Some("the pool is screened")), shown(None));
     assert!(nobodys.contains("Nothing was diagnosed"), "{nobodys}");
@@ -46,7 +46,7 @@ fn a_page_of_an_incident_that_is_being_screened_does_not_say_that_nothing_is_dia
 }
 
 fn written(report: &Report) -> String {
-    report_markdown(report, &Words::english())
+    report_markdown(report, &Phrases::english())
 }
 
 /// A card of the page, as text between its headings.
@@ -70,22 +70,25 @@ fn measured(signal: &str, title: &str, unit: Unit, (before, during): (f64, f64))
     }
 }
 
-fn numbers(measured: Vec<Measured>) -> Seen {
-    Seen { facts: Some(facts::Seen { measured, ..facts::Seen::default() }), ..Seen::default() }
+fn numbers(measured: Vec<Measured>) -> SourceFindings {
+    SourceFindings {
+        facts: Some(facts::PrometheusFacts { measured, ..facts::PrometheusFacts::default() }),
+        ..SourceFindings::default()
+    }
 }
 
 fn reported_with_alerts(alerts: &[Alert], diagnosis: &Diagnosis) -> Report {
     let window = Window { from: at(moment(CASE) - 1_800), to: at(moment(CASE)) };
-    let about = About {
+    let about = ReportSubject {
         headline: "x",
         incident: None,
         alerts,
         diagnosis: Some(diagnosis),
-        asked: Asked::default(),
+        asked: DiagnosisParameters::default(),
         window,
         happened: &[],
     };
-    build(about, Seen::default(), at(moment(CASE)))
+    build(about, SourceFindings::default(), at(moment(CASE)))
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn only_an_alert_that_is_a_warning_is_called_one() {
     ] {
         let alerts = [alert(severity, None)];
         let view = IncidentView { alerts: &alerts, diagnosis: Some(&diagnosis), ..IncidentView::default() };
-        let headline = incident_message(&view, &Words::english()).headline;
+        let headline = incident_message(&view, &Phrases::english()).headline;
         assert!(headline.starts_with(&format!("{word} · ")), "{severity:?}: {headline}");
         let report = reported_with_alerts(&alerts, &diagnosis);
         let page = page(&report);
@@ -110,7 +113,7 @@ fn only_an_alert_that_is_a_warning_is_called_one() {
             Some(severity) => format!("LLMHighTTFT (severity {severity})"),
             None => "LLMHighTTFT (no severity label)".to_owned(),
         };
-        let form = ticket(&library().tickets["vllm"], &report, &Words::english());
+        let form = ticket(&library().tickets["vllm"], &report, &Phrases::english());
         for text in [card(&page, "head"), &written(&report), &form] {
             assert!(text.contains(&said), "{said}: {text}");
         }
@@ -130,7 +133,7 @@ fn expected_is_what_was_promised_or_was_before_and_never_the_alarms_threshold() 
         let row = report.answers.goal.expected.iter().find(|one| one.title == title).cloned();
         row.unwrap_or_else(|| panic!("{title}: {:?}", report.answers.goal))
     };
-    let report = reported_of("x", &diagnosis, Seen::default());
+    let report = reported_of("x", &diagnosis, SourceFindings::default());
     let told = row(&report, &title);
     assert_eq!((told.expected.as_deref(), told.limit.as_str()), (Some("before: 400 ms"), threshold.as_str()));
     for text in [page(&report), written(&report)] {
@@ -139,7 +142,7 @@ fn expected_is_what_was_promised_or_was_before_and_never_the_alarms_threshold() 
     assert!(!report.answers.open.iter().any(|(_, how)| how.contains("promised")), "the past is known");
 
     diagnosis.symptom.evidence.iter_mut().for_each(|e| e.baseline = None);
-    let report = reported_of("x", &diagnosis, Seen::default());
+    let report = reported_of("x", &diagnosis, SourceFindings::default());
     assert_eq!(row(&report, &title).expected, None);
     for text in [page(&report), written(&report)] {
         assert!(text.contains("not known"), "{text}");
@@ -198,12 +201,12 @@ fn a_cause_that_began_after_its_effect_is_not_drawn_before_it() {
     };
     diagnosis.timeline = vec![begun(&root.id, 600), begun(&symptom.playbook, 300)];
     let place = |text: &str, what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
-    let fits = page(&reported_of("x", &diagnosis, Seen::default()));
+    let fits = page(&reported_of("x", &diagnosis, SourceFindings::default()));
     let why = card(&fits, "why");
     assert!(place(why, &root.title) < place(why, &symptom.title) && !why.contains("chain apart"), "{why}");
 
     diagnosis.timeline = vec![begun(&root.id, 300), begun(&symptom.playbook, 600)];
-    let report = reported_of("x", &diagnosis, Seen::default());
+    let report = reported_of("x", &diagnosis, SourceFindings::default());
     let shown = page(&report);
     let why = card(&shown, "why");
     assert!(place(why, &symptom.title) < place(why, &root.title) && why.contains("chain apart"), "{why}");
@@ -211,22 +214,22 @@ fn a_cause_that_began_after_its_effect_is_not_drawn_before_it() {
     let chain = &text[place(&text, "## Why")..];
     let chain = &chain[..place(&chain[3..], "\n## ")];
     assert!(!chain.contains("\n1. ") && place(chain, &symptom.title) < place(chain, &root.title), "{chain}");
-    let terminal = render::terminal(&diagnosis_message(&diagnosis, None, &Words::english()));
+    let terminal = render::terminal(&diagnosis_message(&diagnosis, None, &Phrases::english()));
     for text in [why, chain, &terminal] {
         assert!(text.contains("The times do not fit") && !fits.contains("The times do not fit"), "{text}");
     }
     let view = IncidentView { diagnosis: Some(&diagnosis), ..IncidentView::default() };
-    let message = render::terminal(&incident_message(&view, &Words::english()));
+    let message = render::terminal(&incident_message(&view, &Phrases::english()));
     assert!(message.contains("The times do not fit"), "{message}");
     let story = &terminal[place(&terminal, "Began: ")..];
     let at = |seconds: i64| at(moment(CASE) - seconds).strftime("%H:%M").to_string();
     assert!(place(story, &at(600)) < place(story, &at(300)), "what began is told in the order of time: {story}");
 }
 
-fn logged(pod: &str, text: &str) -> (Log, logs::Report) {
+fn logged(pod: &str, text: &str) -> (Log, logs::LogAnalysis) {
     let patterns = Patterns::new(library().logs.values());
     let log = Log { source: "loki".into(), pod: Some(pod.into()), text: text.into(), ..Log::default() };
-    let read = Reader::new(&patterns).text(&log.text);
+    let read = LogReader::new(&patterns).text(&log.text);
     (log, read)
 }
 
@@ -239,7 +242,7 @@ fn versions_gpus_and_arguments_come_from_logs_where_nobody_else_tells() {
     let sglang =
         "[2026-03-02 08:11:40] server_args=ServerArgs(model_path='org/s', mem_fraction_static=0.85, tp_size=2)\n";
     let logs = || vec![logged("llama-0", start), logged("sglang-0", sglang)];
-    let report = reported_of("x", &diagnosis(), Seen { logs: logs(), ..Seen::default() });
+    let report = reported_of("x", &diagnosis(), SourceFindings { logs: logs(), ..SourceFindings::default() });
     let told = &report.answers;
     let of = |what: &str| -> Vec<(&str, &str)> {
         let versions = told.versions.iter().filter(|version| version.what == what);
@@ -259,26 +262,26 @@ fn versions_gpus_and_arguments_come_from_logs_where_nobody_else_tells() {
     let other = start.replace("org/m", "org/old");
     let mut all = logs();
     all.extend([before(logged("llama-0", &other)), logged("llama-1", start), before(logged("llama-1", start))]);
-    let told = reported_of("x", &diagnosis(), Seen { logs: all, ..Seen::default() }).answers;
+    let told = reported_of("x", &diagnosis(), SourceFindings { logs: all, ..SourceFindings::default() }).answers;
     assert_eq!(told.model.weights, ["org/m", "org/s"]);
     assert_eq!(told.model.arguments[0].of, ["llama-0", "llama-1"]);
     assert_eq!((told.model.arguments.len(), told.hardware.gpus.len(), told.hardware.gpus[0].count), (1, 1, 2));
     assert_eq!(told.hardware.gpus[0].source, "log, at least one for each pod that names it");
 
     // What the engine itself says now is not what a log said at some start.
-    let answer = endpoint::Told {
+    let answer = endpoint::EngineReport {
         versions: vec![("vllm".into(), "0.33.0".into())],
         arguments: vec!["--max-num-seqs".into(), "16".into()],
         settings: [("dtype".to_owned(), "auto".to_owned())].into(),
         ..Default::default()
     };
-    let own = Answer {
+    let own = EndpointAnswer {
         engine: "vllm".into(),
         target: "llama-0".into(),
         path: "/version".into(),
-        said: Said::Text(String::new()),
+        said: AnswerBody::Text(String::new()),
     };
-    let seen = Seen { logs: logs(), endpoints: vec![(own, answer)], ..Seen::default() };
+    let seen = SourceFindings { logs: logs(), endpoints: vec![(own, answer)], ..SourceFindings::default() };
     let report = reported_of("x", &diagnosis(), seen);
     let versions: Vec<_> = report.answers.versions.iter().filter(|v| v.what == "vllm").map(|v| &v.version).collect();
     assert_eq!(versions, ["0.33.0"]);
@@ -295,14 +298,18 @@ fn a_step_stands_once() {
     diagnosis.fix.lasting = vec![step("Drain the odd replica and add two."), step("Write it down")];
     // Replicas that fail alike say the same in their logs.
     let crash = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
-    let read = Reader::new(&Patterns::new([&library().logs["vllm"]])).text(crash);
+    let read = LogReader::new(&Patterns::new([&library().logs["vllm"]])).text(crash);
     let action = read.root().and_then(|found| found.action.clone()).unwrap_or_else(|| panic!("{read:?}"));
     let log = |pod: &str| (Log { pod: Some(pod.to_owned()), ..Log::default() }, read.clone());
-    let of_logs = page(&reported_of("x", &diagnosis, Seen { logs: vec![log("a"), log("b")], ..Seen::default() }));
+    let of_logs = page(&reported_of(
+        "x",
+        &diagnosis,
+        SourceFindings { logs: vec![log("a"), log("b")], ..SourceFindings::default() },
+    ));
     let words = action.split('`').max_by_key(|piece| piece.len()).unwrap().trim();
     assert_eq!(card(&of_logs, "logs").matches(words).count(), 1, "{words}: {of_logs}");
-    let report = reported_of("x", &diagnosis, Seen::default());
-    let form = ticket(&library().tickets["platform"], &report, &Words::english());
+    let report = reported_of("x", &diagnosis, SourceFindings::default());
+    let form = ticket(&library().tickets["platform"], &report, &Phrases::english());
     for text in [page(&report), written(&report), form] {
         for once in ["Drain the odd replica", "Call somebody", "Write it down"] {
             assert_eq!(text.matches(once).count(), 1, "{once}: {text}");
@@ -312,7 +319,7 @@ fn a_step_stands_once() {
 
 #[test]
 fn tickets_are_for_those_whom_the_cause_concerns_and_for_the_named_one() {
-    let mut report = reported("x", Seen::default());
+    let mut report = reported("x", SourceFindings::default());
     let of = |report: &Report, named: &[&str]| {
         let named: Vec<String> = named.iter().map(|&name| name.to_owned()).collect();
         tickets_for(library(), report, &named).map(|form| form.ticket.clone()).collect::<Vec<_>>()
@@ -346,7 +353,7 @@ fn a_number_changed_by_the_same_factor_wherever_it_is_told() {
         let report = reported_of("x", &diagnosis, seen);
         let alerts = [alert(Some("critical"), None)];
         let view = IncidentView { alerts: &alerts, diagnosis: Some(&diagnosis), ..IncidentView::default() };
-        let slack = serde_json::to_string(&render::slack(&incident_message(&view, &Words::english()))).unwrap();
+        let slack = serde_json::to_string(&render::slack(&incident_message(&view, &Phrases::english()))).unwrap();
         let (page, written) = (page(&report), written(&report));
         let told =
             factor.map_or_else(|| format!("{title} unchanged at {now}"), |factor| format!("{title} {now} ({factor}, "));
@@ -376,10 +383,10 @@ fn without_a_cause_the_nearest_one_is_told_once_and_without_a_symptom_only_that(
     let mut diagnosis = diagnosis();
     diagnosis.causes.clear();
     diagnosis.nearest = diagnosis.ruled_out.iter().take(1).cloned().collect();
-    let words = Words::english();
+    let words = Phrases::english();
     let near = words.text("nearest", &[("cause", diagnosis.nearest[0].title.as_str().into())]);
     let why = |diagnosis: &Diagnosis| {
-        let report = reported_of("x", diagnosis, Seen::default());
+        let report = reported_of("x", diagnosis, SourceFindings::default());
         let (page, text) = (page(&report), written(&report));
         let chain = text.split("## Why").nth(1).unwrap().split("\n## ").next().unwrap();
         [card(&page, "why").to_owned(), chain.to_owned()]
@@ -402,7 +409,8 @@ fn without_a_cause_the_nearest_one_is_told_once_and_without_a_symptom_only_that(
 fn a_bundle_that_is_opened_again_is_screened_from_what_was_asked() {
     let mut diagnosis = diagnosis();
     let entered = |diagnosis: &Diagnosis| {
-        let request = llm_diagnose::bundle::open::request(&reported_of("x", diagnosis, Seen::default())).unwrap();
+        let request =
+            llm_diagnose::bundle::open::request(&reported_of("x", diagnosis, SourceFindings::default())).unwrap();
         (request.playbook, request.screen)
     };
     assert_eq!(entered(&diagnosis), ("high-ttft".to_owned(), false));

@@ -85,7 +85,7 @@ fn clients_that_wait_for_an_engine_that_hung_while_idle_are_counted_by_their_con
 }
 
 /// What is read of a case, and at what time.
-fn read(namespace: &'static str) -> (llm_diagnose::diagnose::Observed, i64) {
+fn read(namespace: &'static str) -> (llm_diagnose::diagnose::ObserveResult, i64) {
     let case = CASES.iter().position(|(name, _, _)| *name == namespace).unwrap();
     let when = slot(case) + 60;
     (observed(&[("namespace", namespace)], when), when)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use llm_diagnose::diagnose::{Observed, Pool, Request, plan};
+use llm_diagnose::diagnose::{ObserveResult, Pool, Request, plan};
 use llm_diagnose::playbook::Library;
 use llm_diagnose::prom::{Prometheus, Row};
 use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
@@ -16,7 +16,7 @@ pub(super) async fn assert_as_prometheus_does(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
-    seen: &Observed,
+    seen: &ObserveResult,
 ) {
     let deadline = std::time::Instant::now() + DEADLINE;
     let pool = Pool::find(library, prometheus, request, deadline).await.unwrap();

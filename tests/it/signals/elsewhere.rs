@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use llm_diagnose::diagnose::{Observed, observe};
+use llm_diagnose::diagnose::{ObserveResult, observe};
 use llm_diagnose::signal::OwnLabels;
 
 use super::{EVERYTHING, WINDOW, assert_no_data, assert_values, observed, told_by, value, version, with_everything};
@@ -67,16 +67,16 @@ fn ray(page: &str, replica: &str) -> String {
     page.lines().filter_map(line).collect()
 }
 
-fn read(namespace: &'static str) -> Observed {
+fn read(namespace: &'static str) -> ObserveResult {
     observed(&[("namespace", namespace)], slot(SLOT) + 60)
 }
 
-fn healthy() -> Observed {
+fn healthy() -> ObserveResult {
     observed(&[("namespace", "healthy")], slot(0) + 60)
 }
 
 /// Every signal as the same page alone gives it. Ages depend on when one looks.
-fn assert_like_healthy(seen: &Observed) {
+fn assert_like_healthy(seen: &ObserveResult) {
     let healthy = healthy();
     for signal in told_by("vllm").into_iter().filter(|signal| *signal != "replica_age_min") {
         assert_eq!(value(seen, signal), value(&healthy, signal), "{signal}");

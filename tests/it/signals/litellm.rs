@@ -160,7 +160,7 @@ fn failures() -> String {
     page + "litellm_admission_rejected_requests_total{reason=\"queue_full\"} 25\n"
 }
 
-fn read(case: usize, labels: &[(&str, &str)]) -> llm_diagnose::diagnose::Observed {
+fn read(case: usize, labels: &[(&str, &str)]) -> llm_diagnose::diagnose::ObserveResult {
     observed(labels, slot(case) + 60)
 }
 

@@ -98,7 +98,7 @@ pub(super) fn pages() -> Vec<Page> {
         .collect()
 }
 
-fn read(case: usize, namespace: &str) -> llm_diagnose::diagnose::Observed {
+fn read(case: usize, namespace: &str) -> llm_diagnose::diagnose::ObserveResult {
     observed(&[("namespace", namespace)], slot(case) + 60)
 }
 

@@ -1,6 +1,6 @@
 //! The same engine under other names: escaped prefix, V0 metrics, mixed rollouts, other models, hostile labels.
 
-use llm_diagnose::diagnose::{Observed, diagnose};
+use llm_diagnose::diagnose::{ObserveResult, diagnose};
 use llm_diagnose_lab::sim::spec::Release;
 use llm_diagnose_lab::sim::{Fleet, FleetSpec};
 
@@ -68,7 +68,7 @@ fn pressed(usage: &str, ratio: f64, waiting: u32) -> String {
     )
 }
 
-fn read(case: usize, labels: &[(&str, &str)]) -> Observed {
+fn read(case: usize, labels: &[(&str, &str)]) -> ObserveResult {
     observed(labels, slot(case) + 60)
 }
 

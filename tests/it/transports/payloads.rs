@@ -1,10 +1,10 @@
 //! Slack's payloads, as its documentation and its users' reports show them, and what we make of each.
 
 use llm_diagnose::slack::payload::{self, Payload};
-use llm_diagnose::slack::{Inbound, What};
+use llm_diagnose::slack::{SlackAction, SlackRequest};
 use serde_json::{Value, json};
 
-fn inbound(found: Payload) -> Inbound {
+fn inbound(found: Payload) -> SlackRequest {
     match found {
         Payload::Inbound(inbound) => *inbound,
         other => panic!("{other:?}"),
@@ -28,7 +28,7 @@ fn a_command_is_the_same_by_socket_and_by_http() {
     let form = payload::form(body);
     let by_http = inbound(payload::command(&form, "v0=signature"));
     assert_eq!(by_http, inbound(payload::envelope("slash_commands", &form, "envelope")));
-    assert_eq!(by_http.what, What::Command { text: "llm/chat at 14:05".into() });
+    assert_eq!(by_http.what, SlackAction::Command { text: "llm/chat at 14:05".into() });
     assert_eq!((by_http.id.as_str(), by_http.who.user.as_str(), by_http.who.team.as_str()), ("1.2.3", "U1", "T1"));
     assert_eq!(by_http.place.response_url.as_deref(), Some("https://hooks.slack.com/commands/1"));
     let untriggered = json!({ "user_id": "U1", "text": "help" });
@@ -56,7 +56,7 @@ fn a_press_tells_what_was_chosen_whatever_the_element_and_without_a_team() {
         (json!({ "action_id": "a", "type": "button" }), ""),
     ] {
         let found = inbound(payload::interaction(&press(action.clone()), "e1"));
-        assert_eq!(found.what, What::Press { action: "a".into(), value: value.into() }, "{action}");
+        assert_eq!(found.what, SlackAction::Press { action: "a".into(), value: value.into() }, "{action}");
         assert_eq!((found.id.as_str(), found.who.team.as_str()), ("13.37.ab", "T1"));
         let place = found.place;
         assert_eq!(
@@ -82,7 +82,7 @@ fn a_form_tells_its_fields_by_action_and_a_menu_what_was_typed() {
         "response_urls": [{ "channel_id": "C7", "response_url": "https://hooks.slack.com/app/1" }],
     });
     let found = inbound(payload::interaction(&form, "e1"));
-    let What::Submit { form, about, values } = &found.what else { panic!("{found:?}") };
+    let SlackAction::Submit { form, about, values } = &found.what else { panic!("{found:?}") };
     assert_eq!((form.as_str(), about.as_str()), ("wrong_cause", "01J"));
     assert_eq!(values["cause"], "kv-cache");
     assert_eq!(values["note"], "seen <before>");
@@ -92,7 +92,7 @@ fn a_form_tells_its_fields_by_action_and_a_menu_what_was_typed() {
         "type": "block_suggestion", "user": { "id": "U1" }, "team": { "id": "T1" }, "action_id": "target", "value": "lla",
     });
     let found = inbound(payload::interaction(&typing, "e2"));
-    assert_eq!(found.what, What::Suggest { action: "target".into(), typed: "lla".into() });
+    assert_eq!(found.what, SlackAction::Suggest { action: "target".into(), typed: "lla".into() });
     assert_eq!(found.id, "", "the same letters are asked for again and again");
 }
 
@@ -119,11 +119,11 @@ fn a_mention_arrives_without_itself_and_without_slacks_links() {
             "type": "app_mention", "user": "U1", "text": text, "ts": "2.0", "thread_ts": "1.0", "channel": "C1",
         });
         let found = inbound(said(event));
-        assert_eq!(found.what, What::Mention { text: expected.into() }, "{text}");
+        assert_eq!(found.what, SlackAction::Mention { text: expected.into() }, "{text}");
         assert_eq!((found.id.as_str(), found.place.thread.as_deref()), ("Ev1", Some("1.0")));
     }
     let direct = json!({ "type": "message", "channel_type": "im", "user": "U1", "text": "health", "ts": "2.0", "channel": "D1" });
-    assert_eq!(inbound(said(direct)).what, What::Mention { text: "health".into() });
+    assert_eq!(inbound(said(direct)).what, SlackAction::Mention { text: "health".into() });
 }
 
 #[test]
@@ -185,12 +185,15 @@ fn any_json_at_all_is_survived_and_long_texts_are_cut() {
         }
     }
     let nul = inbound(payload::command(&json!({ "user_id": "U\u{0}1", "text": "a\u{0}b" }), "\u{0}e"));
-    assert_eq!((nul.who.user.as_str(), nul.id.as_str(), nul.what), ("U1", "e", What::Command { text: "ab".into() }));
+    assert_eq!(
+        (nul.who.user.as_str(), nul.id.as_str(), nul.what),
+        ("U1", "e", SlackAction::Command { text: "ab".into() })
+    );
     let flood = "ä\u{202e}".repeat(50_000);
     let long = inbound(payload::command(&json!({ "user_id": "U1", "text": flood, "trigger_id": flood }), ""));
-    let What::Command { text } = &long.what else { panic!() };
+    let SlackAction::Command { text } = &long.what else { panic!() };
     assert!(text.chars().count() == 4_000 && long.id.chars().count() <= 255);
     let long = inbound(payload::interaction(&press(json!({ "action_id": flood, "value": flood })), ""));
-    let What::Press { action, value } = &long.what else { panic!() };
+    let SlackAction::Press { action, value } = &long.what else { panic!() };
     assert!(action.chars().count() <= 255 && value.chars().count() == 4_000);
 }

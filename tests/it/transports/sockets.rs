@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use axum::{Json, Router, routing::post};
 use futures::{SinkExt, StreamExt};
-use llm_diagnose::slack::socket::{self, Socket, Timing};
-use llm_diagnose::slack::{Ack, Inbound, Slack, SocketState, What};
+use llm_diagnose::slack::socket::{self, Socket, SocketTiming};
+use llm_diagnose::slack::{Ack, Slack, SlackAction, SlackRequest, SocketState};
 use llm_diagnose::telemetry::Metrics;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
@@ -31,7 +31,7 @@ struct Wire {
 }
 
 /// Answers `apps.connections.open` with `answer`, in which `$URL` stands for the WebSocket's address.
-async fn start(connections: u32, timing: Timing, answer: Value) -> Wire {
+async fn start(connections: u32, timing: SocketTiming, answer: Value) -> Wire {
     tls();
     let sockets = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/link/?ticket=1", sockets.local_addr().unwrap());
@@ -66,16 +66,16 @@ async fn start(connections: u32, timing: Timing, answer: Value) -> Wire {
     Wire { lines, state, metrics, stop, running, asked }
 }
 
-async fn connect(connections: u32, timing: Timing) -> Wire {
+async fn connect(connections: u32, timing: SocketTiming) -> Wire {
     start(connections, timing, json!({ "ok": true, "url": "$URL" })).await
 }
 
 /// `never` takes for ever, `panic` panics, everything else is said back.
-async fn handle(inbound: Inbound) -> Ack {
+async fn handle(inbound: SlackRequest) -> Ack {
     match inbound.what {
-        What::Command { text } if text == "never" => std::future::pending().await,
-        What::Command { text } if text == "panic" => panic!("as the test asked"),
-        What::Command { text } => Ack::Say(text),
+        SlackAction::Command { text } if text == "never" => std::future::pending().await,
+        SlackAction::Command { text } if text == "panic" => panic!("as the test asked"),
+        SlackAction::Command { text } => Ack::Say(text),
         _ => Ack::Received,
     }
 }
@@ -121,7 +121,7 @@ async fn next(line: &mut Line) -> Option<Value> {
 
 #[tokio::test]
 async fn a_handler_that_hangs_or_panics_delays_nobody_and_is_acknowledged_in_time() {
-    let mut wire = connect(1, Timing { ack: Duration::from_millis(300), ..Timing::default() }).await;
+    let mut wire = connect(1, SocketTiming { ack: Duration::from_millis(300), ..SocketTiming::default() }).await;
     let mut line = wire.line().await;
     let sent = Instant::now();
     for (id, text) in [("1", "never"), ("2", "panic"), ("3", "quick")] {
@@ -139,7 +139,7 @@ async fn a_handler_that_hangs_or_panics_delays_nobody_and_is_acknowledged_in_tim
 
 #[tokio::test]
 async fn garbage_is_counted_and_what_is_unknown_is_acknowledged() {
-    let mut wire = connect(1, Timing::default()).await;
+    let mut wire = connect(1, SocketTiming::default()).await;
     let mut line = wire.line().await;
     for garbage in ["", "{", "[]", "null", r#"{"type":"interactive"}"#, r#"{"envelope_id":7}"#, "\u{0}\u{202e}"] {
         line.send(Message::text(garbage)).await.unwrap();
@@ -161,7 +161,7 @@ async fn garbage_is_counted_and_what_is_unknown_is_acknowledged() {
 
 #[tokio::test]
 async fn the_next_connection_is_there_before_the_announced_end_and_nothing_between_is_lost() {
-    let mut wire = connect(1, Timing { linger: Duration::from_millis(300), ..Timing::default() }).await;
+    let mut wire = connect(1, SocketTiming { linger: Duration::from_millis(300), ..SocketTiming::default() }).await;
     let mut old = wire.line().await;
     wire.state.wait_for(|status| status.connected == 1).await;
     send(&mut old, &json!({ "type": "disconnect", "reason": "warning" })).await;
@@ -178,7 +178,8 @@ async fn the_next_connection_is_there_before_the_announced_end_and_nothing_betwe
 
 #[tokio::test]
 async fn a_lost_connection_comes_back_and_a_silent_one_is_noticed() {
-    let timing = Timing { ping: Duration::from_millis(50), idle: Duration::from_millis(400), ..Timing::default() };
+    let timing =
+        SocketTiming { ping: Duration::from_millis(50), idle: Duration::from_millis(400), ..SocketTiming::default() };
     let mut wire = connect(2, timing).await;
     let (one, mut two) = (wire.line().await, wire.line().await);
     wire.state.wait_for(|status| status.connected == 2).await;
@@ -197,7 +198,7 @@ async fn a_lost_connection_comes_back_and_a_silent_one_is_noticed() {
 
 #[tokio::test]
 async fn a_connection_without_a_hello_does_not_count() {
-    let mut wire = connect(1, Timing { open: Duration::from_millis(200), ..Timing::default() }).await;
+    let mut wire = connect(1, SocketTiming { open: Duration::from_millis(200), ..SocketTiming::default() }).await;
     let mute = tokio::time::timeout(SOON, wire.lines.recv()).await.unwrap().unwrap();
     wire.state.wait_for(|status| status.error.as_deref().is_some_and(|error| error.contains("no hello"))).await;
     assert_eq!(wire.state.status().connected, 0);
@@ -208,7 +209,7 @@ async fn a_connection_without_a_hello_does_not_count() {
 
 #[tokio::test]
 async fn what_only_a_person_can_change_is_told_and_not_asked_again_and_again() {
-    let mut wire = connect(1, Timing::default()).await;
+    let mut wire = connect(1, SocketTiming::default()).await;
     let mut line = wire.line().await;
     wire.state.wait_for(|status| status.connected == 1).await;
     send(&mut line, &json!({ "type": "disconnect", "reason": "link_disabled" })).await;
@@ -216,7 +217,7 @@ async fn what_only_a_person_can_change_is_told_and_not_asked_again_and_again() {
     let error = wire.state.status().error.unwrap();
     assert!(error.contains("Socket Mode is off") && error.contains("slack.transport: http"), "{error}");
 
-    let revoked = start(2, Timing::default(), json!({ "ok": false, "error": "token_revoked" })).await;
+    let revoked = start(2, SocketTiming::default(), json!({ "ok": false, "error": "token_revoked" })).await;
     revoked.state.wait_for(|status| status.error.is_some()).await;
     let error = revoked.state.status().error.unwrap();
     assert!(error.contains("token_revoked") && error.contains("SLACK_APP_TOKEN"), "{error}");
@@ -228,7 +229,7 @@ async fn what_only_a_person_can_change_is_told_and_not_asked_again_and_again() {
 
 #[tokio::test]
 async fn a_stop_acknowledges_what_was_taken_and_closes() {
-    let mut wire = connect(2, Timing { ack: Duration::from_millis(500), ..Timing::default() }).await;
+    let mut wire = connect(2, SocketTiming { ack: Duration::from_millis(500), ..SocketTiming::default() }).await;
     let (mut one, mut two) = (wire.line().await, wire.line().await);
     wire.state.wait_for(|status| status.connected == 2).await;
     command(&mut one, "1", "never").await;

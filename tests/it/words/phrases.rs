@@ -7,7 +7,7 @@ use std::path::Path;
 use llm_diagnose::check::phrases;
 use llm_diagnose::config::Config;
 use llm_diagnose::playbook;
-use llm_diagnose::render::Words;
+use llm_diagnose::render::Phrases;
 
 /// Every text of a program file below `dir`.
 fn sources(dir: &Path, out: &mut String) {
@@ -63,7 +63,7 @@ fn a_team_changes_single_sentences_and_hears_what_is_wrong_in_them() {
         phrases(Some(own.path())).iter().map(|p| p.to_string().replace(&dir, "own")).collect::<Vec<_>>().join("\n")
     };
     assert_eq!(say("do-now = Hop to it\n"), "");
-    let words = Words::load(Some(own.path())).unwrap();
+    let words = Phrases::load(Some(own.path())).unwrap();
     assert_eq!([words.text("do-now", &[]), words.text("why", &[])], ["Hop to it", "Why"]);
     fs::create_dir_all(own.path().join("phrases/de")).unwrap();
     insta::assert_snapshot!(say("do-nov = Hop\nand-more = { $shown } + { $m }\nwhy = { $\n"));

@@ -4,13 +4,13 @@ use jiff::Timestamp;
 use llm_diagnose::alert::AlertStatus;
 use llm_diagnose::diagnose::SymptomVerdict;
 use llm_diagnose::render::{
-    DigestEntry, DigestView, IncidentView, Part, Told, VARIOUS, Words, changes, digest_message,
+    DigestEntry, DigestView, IncidentView, MessagePart, Phrases, ThreadState, VARIOUS, changes, digest_message,
 };
 
 use super::{DIAGNOSES, blocks, diagnosis, late, read, view};
 
-fn said(before: &Told, now: &Told) -> Option<String> {
-    changes(before, now, &Words::english()).map(|line| line.text())
+fn said(before: &ThreadState, now: &ThreadState) -> Option<String> {
+    changes(before, now, &Phrases::english()).map(|line| line.text())
 }
 
 #[test]
@@ -22,22 +22,22 @@ fn the_thread_hears_of_more_replicas_another_cause_and_the_end() {
     second.causes[0].replicas = diagnosis(DIAGNOSES[0]).causes[0].replicas.clone();
     second.causes[0].id = "lost-replica".into();
     second.causes[0].title = "a replica was lost".into();
-    let none = Told::of(&view(&alerts, None));
-    let one = Told::of(&view(&alerts, Some(&first)));
-    let two = Told::of(&view(&alerts, Some(&second)));
+    let none = ThreadState::of(&view(&alerts, None));
+    let one = ThreadState::of(&view(&alerts, Some(&first)));
+    let two = ThreadState::of(&view(&alerts, Some(&second)));
     assert_eq!(said(&none, &one), None, "the message itself has just said it");
     assert_eq!(said(&one, &one), None);
     assert_eq!(said(&one, &two).unwrap(), "+3 replicas (4 of 4), cause now: a replica was lost");
     // What it was stands in the message; while it ends, evidence fades.
     second.symptom.verdict = SymptomVerdict::Absent;
     assert_eq!(
-        said(&two, &Told::of(&view(&alerts, Some(&second)))).unwrap(),
+        said(&two, &ThreadState::of(&view(&alerts, Some(&second)))).unwrap(),
         "the symptom is gone, the alert still fires"
     );
     let over = IncidentView { resolved_at: Some(second.at), ..view(&alerts, Some(&second)) };
-    let over = Told::of(&over);
+    let over = ThreadState::of(&over);
     assert_eq!(said(&two, &over).unwrap(), "resolved after 5 min");
-    let kept: Told = serde_json::from_str(&serde_json::to_string(&over).unwrap()).unwrap();
+    let kept: ThreadState = serde_json::from_str(&serde_json::to_string(&over).unwrap()).unwrap();
     assert_eq!(kept, over);
 }
 
@@ -46,7 +46,7 @@ fn alerts_that_join_or_end_are_counted() {
     let (one, three) = (late(), [late(), late(), late()].concat());
     let mut two = three.clone();
     two[0].status = AlertStatus::Resolved;
-    let told = |alerts: &[_]| Told::of(&view(alerts, None));
+    let told = |alerts: &[_]| ThreadState::of(&view(alerts, None));
     assert_eq!(said(&told(&one), &told(&three)).unwrap(), "+2 alerts (3 now)");
     assert_eq!(said(&told(&three), &told(&two)).unwrap(), "1 alert ended (2 left)");
 }
@@ -56,7 +56,7 @@ fn flapping_is_said_once_and_then_only_shown() {
     let alerts = late();
     let told = |refired, resolved: bool| {
         let resolved_at = resolved.then(|| Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_mins(9));
-        Told::of(&IncidentView { refired, resolved_at, ..view(&alerts, None) })
+        ThreadState::of(&IncidentView { refired, resolved_at, ..view(&alerts, None) })
     };
     let states = [(0, false), (0, true), (1, false), (1, true), (2, false), (2, true), (3, false), (3, true)];
     let thread: Vec<Option<String>> =
@@ -92,29 +92,29 @@ fn a_storm_is_one_message_with_the_worst_first() {
         unreadable: 0,
         interactive: true,
     };
-    let message = digest_message(&view, &Words::english());
+    let message = digest_message(&view, &Phrases::english());
     let body = blocks(&message);
     let text = read(&message);
     assert!(
         text.starts_with("CRITICAL · storm of 60 incidents · various causes · 54 firing (1 critical), 6 resolved\n"),
         "{text}"
     );
-    let Part::Section(_, lines) = &message.parts[0] else { panic!("{text}") };
+    let MessagePart::Section(_, lines) = &message.parts[0] else { panic!("{text}") };
     assert!(lines[0].text().starts_with("symptom 3 · prod/llama — 1 firing (1 critical)"), "{text}");
     assert!(lines.len() == 16 && lines[15].text().contains("and 27 more lines with 27 incidents"), "{text}");
     assert!(text.contains("[Show incidents]") && body.to_string().contains("\"value\":\"d1\""));
     for (warning, word) in [(true, "WARNING"), (false, "FIRING")] {
         view.incidents.iter_mut().for_each(|entry| (entry.critical, entry.warning) = (false, warning));
-        let headline = digest_message(&view, &Words::english()).headline;
+        let headline = digest_message(&view, &Phrases::english()).headline;
         assert!(headline.starts_with(&format!("{word} · storm")), "{headline}");
     }
     view.incidents.iter_mut().for_each(|entry| entry.open = false);
     assert!(
-        blocks(&digest_message(&view, &Words::english()))["text"]
+        blocks(&digest_message(&view, &Phrases::english()))["text"]
             .as_str()
             .unwrap()
             .starts_with("RESOLVED · storm of 60 incidents")
     );
     view.incidents.clear();
-    blocks(&digest_message(&view, &Words::english()));
+    blocks(&digest_message(&view, &Phrases::english()));
 }

@@ -9,8 +9,8 @@ use sqlx::Error;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::connections::{Pool, Tx};
-use super::database::Engine;
+use super::connections::{ConnectionPool, Tx};
+use super::database::DatabaseEngine;
 use super::{Store, StoreError};
 
 /// Interval between two checks of the store, also without load.
@@ -22,7 +22,7 @@ const NEEDED_BYTES: usize = 64 << 10;
 
 /// A failure of the store.
 #[derive(Debug, Clone)]
-pub struct Trouble {
+pub struct StoreFailure {
     /// The time of the first error.
     pub since: Instant,
     /// True if the last error was a full disk.
@@ -31,7 +31,7 @@ pub struct Trouble {
     pub error: String,
 }
 
-impl Trouble {
+impl StoreFailure {
     /// Adds an error to an earlier failure.
     pub(super) fn after(before: Option<Self>, error: &Error) -> Self {
         let since = before.map_or_else(Instant::now, |before| before.since);
@@ -131,9 +131,9 @@ impl Store {
     }
 
     /// Returns the longest current failure; `None` if everything works.
-    pub fn trouble(&self) -> Option<Trouble> {
+    pub fn trouble(&self) -> Option<StoreFailure> {
         let pools = [&self.durable, &self.write, &self.read];
-        pools.into_iter().filter_map(Pool::trouble).min_by_key(|trouble| trouble.since)
+        pools.into_iter().filter_map(ConnectionPool::trouble).min_by_key(|trouble| trouble.since)
     }
 
     /// Returns the reason why this process should be restarted; `None` if there is none. The store must have failed for
@@ -144,8 +144,8 @@ impl Store {
         let trouble = self.trouble().filter(|trouble| !trouble.is_full && trouble.since.elapsed() > after)?;
         let failed = format!("the store has failed for {} s: {}", trouble.since.elapsed().as_secs(), trouble.error);
         match self.engine {
-            Engine::Sqlite => Some(failed),
-            Engine::Postgres => {
+            DatabaseEngine::Sqlite => Some(failed),
+            DatabaseEngine::Postgres => {
                 let (since, what) = self.restart_helps.get()?;
                 (since.elapsed() > after).then(|| format!("{failed}; {what}"))
             }
@@ -165,7 +165,7 @@ impl Store {
         self.durable.trouble().is_none() && self.durable.since_worked() < within
     }
 
-    async fn try_write(&self, pool: &Pool) -> Result<(), StoreError> {
+    async fn try_write(&self, pool: &ConnectionPool) -> Result<(), StoreError> {
         let mut tx: Tx = pool.begin(self.engine.begin()).await?;
         if pool.trouble().is_some_and(|trouble| trouble.is_full) {
             // A transaction that writes nothing succeeds on a full disk too.
@@ -185,12 +185,12 @@ impl Store {
     /// # Errors
     /// When a check fails.
     pub async fn check(&self) -> Result<(), StoreError> {
-        if self.engine == Engine::Sqlite && self.trouble().is_some_and(|trouble| trouble.is_full) {
+        if self.engine == DatabaseEngine::Sqlite && self.trouble().is_some_and(|trouble| trouble.is_full) {
             self.full.give_way();
         }
         let result = self.try_all().await;
         let mut why = None;
-        if result.is_err() && self.engine == Engine::Postgres {
+        if result.is_err() && self.engine == DatabaseEngine::Postgres {
             let anew = self.durable.try_anew(TRY_ANEW).await;
             if anew.is_ok() {
                 for pool in [&self.durable, &self.write, &self.read] {

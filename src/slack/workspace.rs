@@ -15,7 +15,7 @@ const PAGES: usize = 15;
 
 /// The body and the relevant headers of `auth.test`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Introduction {
+pub struct TokenInfo {
     /// The owner of the token.
     pub identity: Identity,
     /// The scopes of the token; `None` if Slack did not return them.
@@ -43,7 +43,7 @@ impl Slack {
     ///
     /// # Errors
     /// See [`Slack::post`].
-    pub async fn introduction(&self) -> Result<Introduction, SlackError> {
+    pub async fn introduction(&self) -> Result<TokenInfo, SlackError> {
         let (body, headers) = self.with_headers("auth.test").await?;
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let scopes = header("x-oauth-scopes").map(|list| {
@@ -51,7 +51,7 @@ impl Slack {
         });
         let clock = header("date").and_then(|date| rfc2822::DateTimeParser::new().parse_timestamp(date).ok());
         let malformed = |_| SlackError::Unreachable("the answer is not Slack's".to_owned());
-        Ok(Introduction { identity: serde_json::from_value(body).map_err(malformed)?, scopes, clock })
+        Ok(TokenInfo { identity: serde_json::from_value(body).map_err(malformed)?, scopes, clock })
     }
 
     /// Finds a channel by its id or `#name`; `None` if no such channel is visible to us.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use futures::future::{join, join_all};
 use jiff::Timestamp;
 
-use super::checks::{Row, check, is_feature, is_gateways, is_idle, is_served, rows, signals};
-use super::{Health, Pool, SCHEMA, Seen, State};
+use super::checks::{CheckRow, check, is_feature, is_gateways, is_idle, is_served, rows, signals};
+use super::{CheckCoverage, Health, HealthState, PoolHealth, SCHEMA};
 use crate::alert::Labels;
 use crate::diagnose::{
     EngineFound, Scope, detection, gateway_pools, last_day, nobody, observe_signals, orchestrated, pools,
@@ -29,7 +29,7 @@ const LISTING: u32 = 2;
 
 /// The parameters of an evaluation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Look {
+pub struct HealthQuery {
     /// The filter, dimension to value; empty for the whole fleet.
     pub scope: BTreeMap<String, String>,
     /// The evaluation time.
@@ -41,10 +41,10 @@ pub struct Look {
 }
 
 /// A Prometheus, and the labels common to all of its pools.
-pub type Source<'a> = (&'a Prometheus, &'a BTreeMap<String, String>);
+pub type HealthSource<'a> = (&'a Prometheus, &'a BTreeMap<String, String>);
 
 /// Evaluates every pool of the sources; includes the answers that arrive before the deadline.
-pub async fn look(library: &Library, sources: &[Source<'_>], what: &Look) -> Health {
+pub async fn look(library: &Library, sources: &[HealthSource<'_>], what: &HealthQuery) -> Health {
     let started = Instant::now();
     let rows = rows(library);
     let fitting = sources.iter().filter(|(_, labels)| {
@@ -56,7 +56,7 @@ pub async fn look(library: &Library, sources: &[Source<'_>], what: &Look) -> Hea
         at: what.at,
         window_seconds: what.window.as_secs(),
         scope: what.scope.clone(),
-        state: State::Unknown,
+        state: HealthState::Unknown,
         pools: Vec::new(),
         left_out: 0,
         notes: Vec::new(),
@@ -71,7 +71,7 @@ pub async fn look(library: &Library, sources: &[Source<'_>], what: &Look) -> Hea
     for part in parts {
         states.extend(part.pools.iter().map(|pool| pool.state));
         if part.away {
-            states.push(State::Unknown);
+            states.push(HealthState::Unknown);
         }
         health.pools.extend(part.pools);
         health.left_out += part.left_out;
@@ -79,7 +79,7 @@ pub async fn look(library: &Library, sources: &[Source<'_>], what: &Look) -> Hea
         health.problems.extend(part.problems);
         health.queries += part.queries;
     }
-    health.state = State::worst(states.into_iter()).unwrap_or(State::Unknown);
+    health.state = HealthState::worst(states.into_iter()).unwrap_or(HealthState::Unknown);
     health.took_seconds = started.elapsed().as_secs_f64();
     health
 }
@@ -87,7 +87,7 @@ pub async fn look(library: &Library, sources: &[Source<'_>], what: &Look) -> Hea
 /// The result of one Prometheus.
 #[derive(Default)]
 struct Part {
-    pools: Vec<Pool>,
+    pools: Vec<PoolHealth>,
     left_out: usize,
     notes: Vec<String>,
     problems: Vec<String>,
@@ -95,7 +95,13 @@ struct Part {
     queries: usize,
 }
 
-async fn one(library: &Library, rows: &[Row<'_>], source: Source<'_>, what: &Look, started: Instant) -> Part {
+async fn one(
+    library: &Library,
+    rows: &[CheckRow<'_>],
+    source: HealthSource<'_>,
+    what: &HealthQuery,
+    started: Instant,
+) -> Part {
     let (prometheus, fixed) = source;
     let mut part = Part { queries: 2, ..Part::default() };
     let until = started + what.deadline / LISTING;
@@ -157,7 +163,7 @@ async fn one(library: &Library, rows: &[Row<'_>], source: Source<'_>, what: &Loo
         part.queries += queries;
         part.problems.extend(problems);
         // A pool may have been removed on purpose within the day; it is missing only if it is still wanted.
-        match i < served || pool.state == State::Critical {
+        match i < served || pool.state == HealthState::Critical {
             true => part.pools.push(pool),
             false => quiet.push(named(&pool.labels)),
         }
@@ -178,9 +184,9 @@ async fn pool(
     prometheus: &Prometheus,
     asked: &[&str],
     labels: Labels,
-    what: &Look,
+    what: &HealthQuery,
     started: Instant,
-) -> (Pool, Vec<String>, usize) {
+) -> (PoolHealth, Vec<String>, usize) {
     let library = library.for_pool(&labels);
     let scope = Scope { dimensions: labels.clone(), ..Scope::default() };
     let left = what.deadline.saturating_sub(started.elapsed());
@@ -191,22 +197,23 @@ async fn pool(
     let rows = rows(library);
     let rows = rows.iter().filter(|row| gateways > 0 || !is_gateways(library, row.signal));
     // Feature checks need the feature in use.
-    let unused = |row: &&Row| {
+    let unused = |row: &&CheckRow| {
         let silent = observed.seen.signals.get(row.signal).is_some_and(|o| o.value.is_none() && o.answered);
         silent && is_feature(library, row.signal)
     };
     let rows = rows.filter(|row| !unused(row));
     let checks: Vec<_> = rows.map(|row| check(library, row, &observed.seen)).collect();
-    let worst = State::worst(checks.iter().filter_map(|c| c.state.filter(|s| *s != State::Unknown)));
-    let told = checks.iter().any(|c| c.state.is_some_and(|s| s != State::Unknown) && is_served(library, &c.signal));
+    let worst = HealthState::worst(checks.iter().filter_map(|c| c.state.filter(|s| *s != HealthState::Unknown)));
+    let told =
+        checks.iter().any(|c| c.state.is_some_and(|s| s != HealthState::Unknown) && is_served(library, &c.signal));
     let state = match worst {
         // Healthy exporters do not make a pool healthy if its engine has no data, or if Prometheus did not answer.
-        Some(State::Healthy) if !told || observed.degraded => State::Unknown,
-        worst => worst.unwrap_or(State::Unknown),
+        Some(HealthState::Healthy) if !told || observed.degraded => HealthState::Unknown,
+        worst => worst.unwrap_or(HealthState::Unknown),
     };
-    let coverage = Seen { with_data: checks.iter().filter(|c| c.value.is_some()).count(), of: checks.len() };
+    let coverage = CheckCoverage { with_data: checks.iter().filter(|c| c.value.is_some()).count(), of: checks.len() };
     let engines = observed.found.engines.into_iter();
-    let pool = Pool {
+    let pool = PoolHealth {
         labels,
         prometheus: prometheus.name.clone(),
         engines: engines

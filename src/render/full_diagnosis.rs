@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use super::facts::{
-    FEW, bullet, fact, facts, few, hits, is_said, misfit, no_data, radius, said, some, sure, verdict, whom, why,
+    FEW, bullet, chain_summary, confidence, fact, facts, few, hits, is_said, join_limited, join_non_empty, misfit,
+    no_data, pool_name, radius, verdict,
 };
 use super::links::graph;
-use super::{Line, Message, Part, Span, Tone, Words, compared, direct, latency, logs, screened};
+use super::{Line, Message, MessagePart, Phrases, TextSpan, Tone, compared, direct, latency, logs, screened};
 use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
 use crate::signal::{Unit, format_value};
 
 /// Builds the message of a diagnosis that a user requested.
-pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words: &Words) -> Message {
+pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words: &Phrases) -> Message {
     let (tone, word) = asked(diagnosis);
-    let mut parts = vec![Part::Paragraph(symptom(diagnosis, words))];
-    parts.extend(latency::parts(diagnosis, false, words).map(Part::Paragraph));
+    let mut parts = vec![MessagePart::Paragraph(symptom(diagnosis, words))];
+    parts.extend(latency::parts(diagnosis, false, words).map(MessagePart::Paragraph));
     parts.extend(chain(diagnosis, words));
     parts.extend(fixes(diagnosis, words));
     let others = not_nearest(diagnosis);
@@ -22,25 +23,25 @@ pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words:
         parts.push(ruled_out(&others, words));
     }
     if !diagnosis.unchecked.is_empty() {
-        parts.push(Part::Section(words.text("unchecked", &[]), unchecked(diagnosis, 2 * FEW, FEW, words)));
+        parts.push(MessagePart::Section(words.text("unchecked", &[]), unchecked(diagnosis, 2 * FEW, FEW, words)));
     }
     let lines = while_looking(diagnosis, words);
     if !lines.is_empty() {
-        parts.push(Part::Section(words.text("while-looking", &[]), lines));
+        parts.push(MessagePart::Section(words.text("while-looking", &[]), lines));
     }
     parts.extend(screened::also(diagnosis, words));
     let mut foot = Line::default().plain(foot(diagnosis, words));
     if let Some(link) = graph(diagnosis, prometheus, None) {
         foot = foot.plain(" · ").link(words.text("link-prometheus", &[]), link);
     }
-    parts.push(Part::Note(foot));
+    parts.push(MessagePart::Note(foot));
     let why = match (diagnosis.root(), diagnosis.symptom.verdict) {
         // The word for the verdict already says so.
         (None, SymptomVerdict::Absent) => facts(&diagnosis.symptom.evidence, Outcome::NotMet, words).join(", "),
-        _ => why(diagnosis, words),
+        _ => chain_summary(diagnosis, words),
     };
-    let headline = [words.text(word, &[]), diagnosis.symptom.title.clone(), whom(&diagnosis.scope.labels), why];
-    Message { tone, headline: said(&headline), parts }
+    let headline = [words.text(word, &[]), diagnosis.symptom.title.clone(), pool_name(&diagnosis.scope.labels), why];
+    Message { tone, headline: join_non_empty(&headline), parts }
 }
 
 /// Returns the severity of a requested diagnosis, and the phrase for its verdict.
@@ -53,7 +54,7 @@ pub(super) fn asked(diagnosis: &Diagnosis) -> (Tone, &'static str) {
 }
 
 /// Says if the symptom is confirmed, on which replicas, and the impact on users.
-fn symptom(diagnosis: &Diagnosis, words: &Words) -> Line {
+fn symptom(diagnosis: &Diagnosis, words: &Phrases) -> Line {
     let symptom = &diagnosis.symptom;
     let of = |outcome| facts(&symptom.evidence, outcome, words).join(", ");
     let told = match symptom.verdict {
@@ -67,15 +68,15 @@ fn symptom(diagnosis: &Diagnosis, words: &Words) -> Line {
     screened::before(diagnosis, told, words)
 }
 
-fn chain(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
+fn chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<MessagePart> {
     let title = words.text("why", &[]);
     let Some(best) = diagnosis.root() else {
         let stands = diagnosis.symptom.verdict == SymptomVerdict::Confirmed;
-        return stands.then(|| Part::Section(title, nothing(diagnosis, words)));
+        return stands.then(|| MessagePart::Section(title, nothing(diagnosis, words)));
     };
     let mut lines: Vec<Line> =
         best.via.iter().map(|j| link(&j.title, verdict(j.verdict, words), &j.evidence, words)).collect();
-    lines.push(link(&best.title, sure(best, words), &best.evidence, words));
+    lines.push(link(&best.title, confidence(best, words), &best.evidence, words));
     if let Some(first) = lines.first_mut() {
         *first = latency::explained(std::mem::take(first), best, words);
     }
@@ -88,28 +89,31 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
         lines.push(Line::default().plain(meaning.replace('\n', " ")));
     }
     lines.extend(also(diagnosis, words));
-    Some(Part::Section(title, lines))
+    Some(MessagePart::Section(title, lines))
 }
 
 /// Explains why there is no root cause: no cause stands out, with the nearest ones, or there is no symptom to explain.
-pub(super) fn nothing(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
+pub(super) fn nothing(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
     if diagnosis.symptom.verdict != SymptomVerdict::Confirmed {
-        return vec![Line::default().plain(why(diagnosis, words))];
+        return vec![Line::default().plain(chain_summary(diagnosis, words))];
     }
     let near = |cause: &RuledOut| words.line("nearest", &[("cause", not_this(cause, words).into())]);
     std::iter::once(words.line("why-none", &[])).chain(diagnosis.nearest.iter().map(near)).collect()
 }
 
 /// Names the other possible causes.
-pub(super) fn also(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
+pub(super) fn also(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
     let one = |cause: &CauseFound| {
-        words.text("other-cause", &[("title", cause.title.as_str().into()), ("verdict", sure(cause, words).into())])
+        words.text(
+            "other-cause",
+            &[("title", cause.title.as_str().into()), ("verdict", confidence(cause, words).into())],
+        )
     };
     let others: Vec<String> = diagnosis.causes.iter().skip(1).take(FEW).map(one).collect();
     (!others.is_empty()).then(|| words.line("also", &[("causes", others.join("; ").into())]))
 }
 
-fn link(title: &str, sure: String, evidence: &[EvidenceResult], words: &Words) -> Line {
+fn link(title: &str, sure: String, evidence: &[EvidenceResult], words: &Phrases) -> Line {
     let agree = evidence.iter().filter(|e| e.outcome == Outcome::Met).count();
     let known = evidence.iter().filter(|e| e.outcome != Outcome::NoData).count();
     let unknown = evidence.len() - known;
@@ -129,7 +133,7 @@ fn link(title: &str, sure: String, evidence: &[EvidenceResult], words: &Words) -
 }
 
 /// Renders the onsets in order of time: `prompt length 2.2x 14:02 → KV cache peak 99 % 14:05 → TTFT p99 8.2 s 14:06`.
-fn story(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
+fn story(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
     if diagnosis.timeline.len() < 2 {
         return None;
     }
@@ -149,35 +153,35 @@ fn story(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
 }
 
 /// Renders all steps: first those for now, then the lasting ones.
-pub(super) fn fixes(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
+pub(super) fn fixes(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
     let mut parts = Vec::new();
     if !diagnosis.fix.now.is_empty() {
         let steps = diagnosis.fix.now.iter().map(|fix| step(fix, words)).collect();
-        parts.push(Part::Steps(words.text("do-now", &[]), steps));
+        parts.push(MessagePart::Steps(words.text("do-now", &[]), steps));
     }
     if !diagnosis.fix.lasting.is_empty() {
         let steps = diagnosis.fix.lasting.iter().map(|fix| bullet(step(fix, words))).collect();
-        parts.push(Part::Section(words.text("lasting", &[]), steps));
+        parts.push(MessagePart::Section(words.text("lasting", &[]), steps));
     }
     parts
 }
 
 /// Renders a step with the check that verifies it, and its source.
-pub(super) fn step(fix: &Fix, words: &Words) -> Line {
+pub(super) fn step(fix: &Fix, words: &Phrases) -> Line {
     let mut line = Line::of(&fix.action.replace('\n', " "));
     if let Some(check) = &fix.verify {
         let check = format!("{} {}", check.title, check.when).into();
         line = words.line("step-worked", &[("step", line.into()), ("check", check)]);
     }
     if let Some(url) = &fix.source {
-        let source = Span::Link(words.text("source", &[]), url.clone());
+        let source = TextSpan::Link(words.text("source", &[]), url.clone());
         line = words.line("step-source", &[("step", line.into()), ("source", source.into())]);
     }
     line
 }
 
 /// Renders a cause that was ruled out, and the evidence against it.
-pub(super) fn not_this(cause: &RuledOut, words: &Words) -> Line {
+pub(super) fn not_this(cause: &RuledOut, words: &Phrases) -> Line {
     if let Some(share) = cause.explained {
         let share = format_value(share, Unit::Ratio).into();
         return words.line("ruled-out-share", &[("title", cause.title.as_str().into()), ("share", share)]);
@@ -201,7 +205,7 @@ fn not_nearest(diagnosis: &Diagnosis) -> Vec<&RuledOut> {
 }
 
 /// Renders the nearest misses as sentences and the rest by name; the JSON has everything.
-fn ruled_out(list: &[&RuledOut], words: &Words) -> Part {
+fn ruled_out(list: &[&RuledOut], words: &Phrases) -> MessagePart {
     let mut lines: Vec<Line> = list.iter().take(FEW).map(|cause| bullet(not_this(cause, words))).collect();
     let rest: Vec<&str> = list.iter().skip(FEW).map(|r| r.title.as_str()).collect();
     if !rest.is_empty() {
@@ -211,11 +215,11 @@ fn ruled_out(list: &[&RuledOut], words: &Words) -> Part {
             n => words.line("ruled-out-rest-more", &[titles, ("n", n.into())]),
         }));
     }
-    Part::Section(words.text("ruled-out", &[]), lines)
+    MessagePart::Section(words.text("ruled-out", &[]), lines)
 }
 
 /// A reason why signals could not be checked; one missing exporter affects many signals.
-pub(super) struct Reason<'a> {
+pub(super) struct UncheckedReason<'a> {
     /// The reason.
     pub why: &'a str,
     /// The setting that enables the signals, if known.
@@ -225,8 +229,8 @@ pub(super) struct Reason<'a> {
 }
 
 /// Returns the reasons, each once.
-pub(super) fn reasons(diagnosis: &Diagnosis) -> Vec<Reason<'_>> {
-    let mut reasons: Vec<Reason<'_>> = Vec::new();
+pub(super) fn reasons(diagnosis: &Diagnosis) -> Vec<UncheckedReason<'_>> {
+    let mut reasons: Vec<UncheckedReason<'_>> = Vec::new();
     for u in &diagnosis.unchecked {
         let (why, enable) = match u.why.as_str() {
             NO_PAST => (NO_PAST, None),
@@ -234,7 +238,7 @@ pub(super) fn reasons(diagnosis: &Diagnosis) -> Vec<Reason<'_>> {
         };
         match reasons.iter_mut().find(|r| r.why == why && r.enable == enable) {
             Some(reason) => reason.titles.push(u.title.clone()),
-            None => reasons.push(Reason { why, enable, titles: vec![u.title.clone()] }),
+            None => reasons.push(UncheckedReason { why, enable, titles: vec![u.title.clone()] }),
         }
     }
     reasons
@@ -242,10 +246,10 @@ pub(super) fn reasons(diagnosis: &Diagnosis) -> Vec<Reason<'_>> {
 
 /// Renders the signals that could not be checked, a line per reason; at most `reasons_most` reasons with `titles_most`
 /// titles each.
-pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most: usize, words: &Words) -> Vec<Line> {
+pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most: usize, words: &Phrases) -> Vec<Line> {
     let reasons = reasons(diagnosis);
-    let one = |reason: &Reason<'_>| {
-        let titles = some(&reason.titles, titles_most, ", ", words).into();
+    let one = |reason: &UncheckedReason<'_>| {
+        let titles = join_limited(&reason.titles, titles_most, ", ", words).into();
         let line = words.line("unchecked-reason", &[("titles", titles), ("why", Line::of(reason.why).into())]);
         bullet(match reason.enable {
             Some(enable) => {
@@ -262,7 +266,7 @@ pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most:
 }
 
 /// Returns the problems of the diagnosis, and the notes on logs and exporters.
-pub(super) fn while_looking(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
+pub(super) fn while_looking(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
     let direct = diagnosis.direct.as_ref().map(|read| direct::read_directly(read, words)).unwrap_or_default();
     let logs = diagnosis.logs.as_ref().map(|read| logs::read(read, words)).unwrap_or_default();
     let problems = diagnosis.problems.iter().filter(|problem| !is_said(diagnosis, problem));
@@ -272,13 +276,14 @@ pub(super) fn while_looking(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
 }
 
 /// Names the causes that were not checked before the deadline.
-fn not_looked_at(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
+fn not_looked_at(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
     let titles: Vec<String> = diagnosis.not_looked_at.iter().map(|cause| cause.title.clone()).collect();
-    (!titles.is_empty()).then(|| words.line("not-looked-at", &[("causes", some(&titles, 2 * FEW, ", ", words).into())]))
+    (!titles.is_empty())
+        .then(|| words.line("not-looked-at", &[("causes", join_limited(&titles, 2 * FEW, ", ", words).into())]))
 }
 
 /// Renders the origin of the diagnosis: playbook, time, queries, engines.
-pub(super) fn foot(diagnosis: &Diagnosis, words: &Words) -> String {
+pub(super) fn foot(diagnosis: &Diagnosis, words: &Phrases) -> String {
     let engines: Vec<String> = diagnosis
         .engines
         .iter()
@@ -303,7 +308,7 @@ pub(super) fn foot(diagnosis: &Diagnosis, words: &Words) -> String {
 }
 
 /// Joins the titles of the checks without data.
-pub(super) fn unknown<'a>(evidence: impl IntoIterator<Item = &'a EvidenceResult>, words: &Words) -> Option<String> {
+pub(super) fn unknown<'a>(evidence: impl IntoIterator<Item = &'a EvidenceResult>, words: &Phrases) -> Option<String> {
     let mut titles: Vec<String> = Vec::new();
     for e in evidence.into_iter().filter(|e| e.outcome == Outcome::NoData) {
         if !titles.contains(&e.title) {

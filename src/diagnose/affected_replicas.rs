@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use super::evidence::names_replicas;
 use super::gather::gather;
-use super::observe::Observed;
-use super::plan::{Need, Needs, Side, plan_for};
-use super::{EvidenceResult, Judged, Observation, Observations, Outcome, Request, Source};
+use super::observe::ObserveResult;
+use super::plan::{Needs, QueryPurpose, SignalNeed, plan_for};
+use super::{EvidenceResult, Judged, Observation, Observations, Outcome, Request, ValueSource};
 use crate::playbook::{Condition, Library};
 use crate::prom::Prometheus;
-use crate::signal::Fleet;
+use crate::signal::PoolAggregation;
 
 /// Queries the replicas' values for met evidence along the chains that was queried for the pool alone; returns false
 /// if there is nothing to query.
@@ -19,16 +19,17 @@ pub(super) async fn ask(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
-    observed: &mut Observed,
+    observed: &mut ObserveResult,
     judged: &Judged,
     deadline: Instant,
 ) -> bool {
     let links = judged.chains.iter().flatten().filter_map(|id| judged.causes.get(id));
     let evidence = judged.evidence.iter().chain(links.flat_map(|link| &link.evidence));
     let open = evidence.filter(|e| is_open(library, e, &observed.seen));
-    let needs: Needs<'_> = open.map(|e| (e.signal.as_str(), Need { replicas: true, ..Need::default() })).collect();
+    let needs: Needs<'_> =
+        open.map(|e| (e.signal.as_str(), SignalNeed { replicas: true, ..SignalNeed::default() })).collect();
     let mut asks = plan_for(library, request, &observed.found, &needs).asks;
-    asks.retain(|ask| !ask.signal.is_empty() && ask.side == Side::Replicas);
+    asks.retain(|ask| !ask.signal.is_empty() && ask.side == QueryPurpose::Replicas);
     if asks.is_empty() {
         return false;
     }
@@ -50,8 +51,8 @@ fn is_open(library: &Library, e: &EvidenceResult, seen: &Observations) -> bool {
     let fleet = library.signals.get(&e.signal).map(|signal| signal.fleet);
     let when = e.when.parse::<Condition>().ok();
     let names = when.is_some_and(|when| !when.comparisons().is_empty() && names_replicas(when.comparisons(), fleet));
-    let unasked = |o: &Observation| o.replicas.is_empty() && o.source == Source::Prometheus;
+    let unasked = |o: &Observation| o.replicas.is_empty() && o.source == ValueSource::Prometheus;
     // Replicas of a mean are queried at once, those of a quantile only for comparisons.
-    let by_pool = matches!(fleet, Some(Fleet::Max | Fleet::Min | Fleet::Sum));
+    let by_pool = matches!(fleet, Some(PoolAggregation::Max | PoolAggregation::Min | PoolAggregation::Sum));
     e.outcome == Outcome::Met && by_pool && names && seen.signals.get(&e.signal).is_some_and(unasked)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use super::{FAILED, Seen, Windows, asked, changes, info, lengths, measured, rules, targets};
+use super::{FAILED, PrometheusFacts, Windows, asked, changes, info, lengths, measured, rules, targets};
 use crate::diagnose::{Diagnosis, Pool, Request};
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
@@ -11,7 +11,7 @@ use crate::report::Version;
 
 /// The parameters shared by all queries.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asking<'a> {
+pub(super) struct FactQueries<'a> {
     pub(super) library: &'a Library,
     pub(super) prometheus: &'a Prometheus,
     pub(super) request: &'a Request,
@@ -30,10 +30,10 @@ pub async fn look(
     diagnosis: Option<&Diagnosis>,
     windows: &Windows,
     deadline: Instant,
-) -> Seen {
+) -> PrometheusFacts {
     let (at, window) = asked(windows.during);
     let request = Request { at, window, ..request.clone() };
-    let asking = Asking { library, prometheus, request: &request, windows, deadline };
+    let asking = FactQueries { library, prometheus, request: &request, windows, deadline };
     // Boxed, because the futures are large.
     let (numbers, server, rules, targets, (pool, told)) = tokio::join!(
         Box::pin(measured::measured(asking)),
@@ -68,8 +68,8 @@ pub async fn look(
 }
 
 /// Collects the facts whose queries need the detected pool.
-async fn of_pool<'a>(asking: Asking<'a>, diagnosis: Option<&Diagnosis>) -> (Option<Pool<'a>>, Seen) {
-    let mut seen = Seen::default();
+async fn of_pool<'a>(asking: FactQueries<'a>, diagnosis: Option<&Diagnosis>) -> (Option<Pool<'a>>, PrometheusFacts) {
+    let mut seen = PrometheusFacts::default();
     let pool = match Pool::find(asking.library, asking.prometheus, asking.request, asking.deadline).await {
         Ok(pool) => pool,
         Err(error) => {

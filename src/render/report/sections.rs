@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 
-use super::Around;
+use super::ReportPageContext;
 use crate::alert::{Alert, AlertStatus};
 use crate::diagnose::Diagnosis;
-use crate::logs::Found;
+use crate::logs::LogMatch;
 use crate::playbook::LogRank;
-use crate::render::page::html::{Look, fold, line, link, moment, pill, table};
-use crate::render::{Line, Words, facts, logs::unknown as unknown_errors};
-use crate::report::{Happened, HappenedKind, LogSeen, Part, Replica, Report, Stage};
+use crate::render::page::html::{StateStyle, fold, line, link, moment, pill, table};
+use crate::render::{Line, Phrases, facts, logs::unknown as unknown_errors};
+use crate::report::{AnalyzedLog, HappenedKind, ReplicaInfo, Report, ReportPart, Stage, TimelineEvent};
 use crate::signal::{Unit, format_value};
 
 /// Maximum number of timeline entries shown open; the middle of a longer timeline is folded.
@@ -26,17 +26,17 @@ const NODES: usize = 12;
 const FINDINGS: usize = 12;
 
 /// Renders the timeline, oldest first.
-pub(super) fn timeline(report: &Report, words: &Words) -> Option<Markup> {
+pub(super) fn timeline(report: &Report, words: &Phrases) -> Option<Markup> {
     let all = &report.timeline;
     let (first, rest) = all.split_at(all.len().min(EVENTS / 2));
     let (middle, last) = rest.split_at(rest.len().saturating_sub(EVENTS / 2));
-    let day = |one: &Happened| one.at.strftime("%Y-%m-%d").to_string();
+    let day = |one: &TimelineEvent| one.at.strftime("%Y-%m-%d").to_string();
     // The date is shown only if it is not the same for all entries.
     let form = match (all.first().map(day), all.last().map(day)) {
         (Some(first), Some(last)) if first != last => "%m-%d %H:%M:%S",
         _ => "%H:%M:%S",
     };
-    let list = |entries: &[Happened]| html! { ol.time { @for one in entries { (happened(one, form, words)) } } };
+    let list = |entries: &[TimelineEvent]| html! { ol.time { @for one in entries { (happened(one, form, words)) } } };
     (!all.is_empty()).then(|| {
         html! {
             (list(first))
@@ -49,7 +49,7 @@ pub(super) fn timeline(report: &Report, words: &Words) -> Option<Markup> {
     })
 }
 
-fn happened(one: &Happened, form: &str, words: &Words) -> Markup {
+fn happened(one: &TimelineEvent, form: &str, words: &Phrases) -> Markup {
     let key = match one.kind {
         HappenedKind::Alert => "report-kind-alert",
         HappenedKind::Onset => "report-kind-onset",
@@ -71,8 +71,8 @@ fn happened(one: &Happened, form: &str, words: &Words) -> Markup {
 }
 
 /// Renders the findings of logs, those with a root error first.
-pub(super) fn logs(report: &Report, words: &Words) -> Option<Markup> {
-    let mut logs: Vec<&LogSeen> = report.logs.iter().collect();
+pub(super) fn logs(report: &Report, words: &Phrases) -> Option<Markup> {
+    let mut logs: Vec<&AnalyzedLog> = report.logs.iter().collect();
     logs.sort_by_key(|log| (log.report.first_root.is_none(), log.report.findings.is_empty()));
     // Replicas fail alike, so each step is shown only once.
     let fix = report.diagnosis.iter().flat_map(|diagnosis| diagnosis.fix.now.iter().chain(&diagnosis.fix.lasting));
@@ -82,18 +82,23 @@ pub(super) fn logs(report: &Report, words: &Words) -> Option<Markup> {
             @let root = log.report.findings.iter().find(|found| Some(&found.id) == log.report.first_root.as_ref());
             @let title = html! {
                 code { (log.name) }
-                @if let Some(root) = root { (pill(Look::Bad, &root.title)) }
-                @else if log.report.findings.is_empty() && log.report.unknown.count == 0 { (pill(Look::Mute, &words.text("report-log-silent", &[]))) }
+                @if let Some(root) = root { (pill(StateStyle::Bad, &root.title)) }
+                @else if log.report.findings.is_empty() && log.report.unknown.count == 0 { (pill(StateStyle::Mute, &words.text("report-log-silent", &[]))) }
             };
             (fold(&format!("log/{}", log.name), &title, i == 0, &log_of(log, root, &mut said, words)))
         } }
     })
 }
 
-fn log_of<'a>(log: &'a LogSeen, root: Option<&'a Found>, said: &mut BTreeSet<&'a str>, words: &Words) -> Markup {
+fn log_of<'a>(
+    log: &'a AnalyzedLog,
+    root: Option<&'a LogMatch>,
+    said: &mut BTreeSet<&'a str>,
+    words: &Phrases,
+) -> Markup {
     let say = |key: &str| words.text(key, &[]);
     let others = log.report.findings.iter().filter(|found| !root.is_some_and(|root| std::ptr::eq(root, *found)));
-    let shown: Vec<&Found> = root.into_iter().chain(others).take(FINDINGS).collect();
+    let shown: Vec<&LogMatch> = root.into_iter().chain(others).take(FINDINGS).collect();
     let unknown = &log.report.unknown;
     html! {
         @if !log.file.is_empty() { p.dim { code { (log.file) } } }
@@ -111,18 +116,18 @@ fn log_of<'a>(log: &'a LogSeen, root: Option<&'a Found>, said: &mut BTreeSet<&'a
     }
 }
 
-fn rank(rank: LogRank, words: &Words) -> Markup {
+fn rank(rank: LogRank, words: &Phrases) -> Markup {
     let (look, key) = match rank {
-        LogRank::Root => (Look::Bad, "report-rank-root"),
-        LogRank::Sign => (Look::Warn, "report-rank-sign"),
-        LogRank::Secondary => (Look::Mute, "report-rank-secondary"),
-        LogRank::Benign => (Look::Good, "report-rank-benign"),
+        LogRank::Root => (StateStyle::Bad, "report-rank-root"),
+        LogRank::Sign => (StateStyle::Warn, "report-rank-sign"),
+        LogRank::Secondary => (StateStyle::Mute, "report-rank-secondary"),
+        LogRank::Benign => (StateStyle::Good, "report-rank-benign"),
     };
     pill(look, &words.text(key, &[]))
 }
 
 /// Renders replicas by node: nodes with affected replicas first, these marked; many other nodes are folded.
-pub(super) fn topology(report: &Report, words: &Words) -> Option<Markup> {
+pub(super) fn topology(report: &Report, words: &Phrases) -> Option<Markup> {
     let hit: BTreeSet<&str> = report
         .diagnosis
         .as_ref()
@@ -130,14 +135,14 @@ pub(super) fn topology(report: &Report, words: &Words) -> Option<Markup> {
         .map(|radius| radius.affected.iter().map(String::as_str).collect())
         .unwrap_or_default();
     let known = told_by_diagnosis(report.diagnosis.as_ref());
-    let replicas: &[Replica] = if report.topology.is_empty() { &known } else { &report.topology };
-    let is_hit = |replica: &Replica| hit.contains(replica.name.as_str());
-    let mut nodes: BTreeMap<Option<&str>, Vec<&Replica>> = BTreeMap::new();
+    let replicas: &[ReplicaInfo] = if report.topology.is_empty() { &known } else { &report.topology };
+    let is_hit = |replica: &ReplicaInfo| hit.contains(replica.name.as_str());
+    let mut nodes: BTreeMap<Option<&str>, Vec<&ReplicaInfo>> = BTreeMap::new();
     for replica in replicas.iter().filter(|r| is_hit(r)).chain(replicas.iter().filter(|r| !is_hit(r))).take(REPLICAS) {
         nodes.entry(replica.node.as_deref()).or_default().push(replica);
     }
     let (with, without): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|(_, on_it)| on_it.iter().any(|r| is_hit(r)));
-    let drawn = |nodes: &[(Option<&str>, Vec<&Replica>)]| {
+    let drawn = |nodes: &[(Option<&str>, Vec<&ReplicaInfo>)]| {
         html! {
             div.nodes { @for (node, replicas) in nodes {
                 div.node {
@@ -163,16 +168,16 @@ pub(super) fn topology(report: &Report, words: &Words) -> Option<Markup> {
 }
 
 /// Returns the replicas that the diagnosis locates, which are few.
-fn told_by_diagnosis(diagnosis: Option<&Diagnosis>) -> Vec<Replica> {
+fn told_by_diagnosis(diagnosis: Option<&Diagnosis>) -> Vec<ReplicaInfo> {
     let places = diagnosis.and_then(Diagnosis::root).into_iter().flat_map(|root| &root.replicas.places);
     let one = |(name, places): (&String, &Vec<String>)| {
         let (gpus, nodes): (Vec<String>, Vec<String>) = places.iter().cloned().partition(|p| p.starts_with("GPU"));
-        Replica { name: name.clone(), node: nodes.into_iter().next(), gpus, ..Replica::default() }
+        ReplicaInfo { name: name.clone(), node: nodes.into_iter().next(), gpus, ..ReplicaInfo::default() }
     };
     places.map(one).collect()
 }
 
-fn one_replica(replica: &Replica, hit: bool, words: &Words) -> Markup {
+fn one_replica(replica: &ReplicaInfo, hit: bool, words: &Phrases) -> Markup {
     let more: Vec<&str> = [replica.role.as_str(), replica.state.as_str()]
         .into_iter()
         .chain(replica.gpus.iter().map(String::as_str))
@@ -189,7 +194,7 @@ fn one_replica(replica: &Replica, hit: bool, words: &Words) -> Markup {
 }
 
 /// Renders the alerts with their labels.
-pub(super) fn alerts(report: &Report, words: &Words) -> Option<Markup> {
+pub(super) fn alerts(report: &Report, words: &Phrases) -> Option<Markup> {
     let say = |key: &str| words.text(key, &[]);
     let left = report.alerts.len().saturating_sub(ALERTS);
     (!report.alerts.is_empty()).then(|| {
@@ -197,7 +202,7 @@ pub(super) fn alerts(report: &Report, words: &Words) -> Option<Markup> {
             @for (i, alert) in report.alerts.iter().take(ALERTS).enumerate() {
                 @let title = html! {
                     (facts::clip(alert.name(), 120))
-                    @if alert.status == AlertStatus::Firing { (pill(Look::Bad, &say("report-fires"))) } @else { (pill(Look::Good, &say("report-ended"))) }
+                    @if alert.status == AlertStatus::Firing { (pill(StateStyle::Bad, &say("report-fires"))) } @else { (pill(StateStyle::Good, &say("report-ended"))) }
                 };
                 (fold(&format!("alert/{i}"), &title, i == 0, &one_alert(alert, words)))
             }
@@ -206,7 +211,7 @@ pub(super) fn alerts(report: &Report, words: &Words) -> Option<Markup> {
     })
 }
 
-fn one_alert(alert: &Alert, words: &Words) -> Markup {
+fn one_alert(alert: &Alert, words: &Phrases) -> Markup {
     let ended = alert.status == AlertStatus::Resolved && alert.ends_at > alert.starts_at;
     html! {
         dl.kv {
@@ -223,10 +228,10 @@ fn one_alert(alert: &Alert, words: &Words) -> Markup {
 }
 
 /// Renders the alert rules.
-pub(super) fn rules(report: &Report, words: &Words) -> Option<Markup> {
+pub(super) fn rules(report: &Report, words: &Phrases) -> Option<Markup> {
     (!report.rules.is_empty()).then(|| {
         html! { @for (i, rule) in report.rules.iter().take(ALERTS).enumerate() {
-            @let look = match rule.state.as_str() { "firing" => Look::Bad, "pending" => Look::Warn, _ => Look::Mute };
+            @let look = match rule.state.as_str() { "firing" => StateStyle::Bad, "pending" => StateStyle::Warn, _ => StateStyle::Mute };
             (fold(&format!("rule/{i}"), &html! { (rule.name) (pill(look, &rule.state)) }, false, &html! {
                 pre tabindex="0" { code { (rule.query) } }
                 p.dim { (words.text("report-rule-for", &[("time", format_value(rule.for_seconds, Unit::Seconds).into())])) " " @for (name, value) in &rule.labels { code { (name) "=" (value) } " " } }
@@ -237,17 +242,17 @@ pub(super) fn rules(report: &Report, words: &Words) -> Option<Markup> {
 }
 
 /// Renders the parts of the bundle and their stages.
-pub(super) fn parts(report: &Report, words: &Words) -> Option<Markup> {
+pub(super) fn parts(report: &Report, words: &Phrases) -> Option<Markup> {
     let say = |key: &str| words.text(key, &[]);
     let heads = ["report-part", "report-stage", "report-note", "report-size"].map(say);
-    let row = |part: &Part| {
+    let row = |part: &ReportPart| {
         let (look, key) = match part.stage {
-            Stage::Waiting => (Look::Mute, "report-stage-waiting"),
-            Stage::Running => (Look::Mute, "report-stage-running"),
-            Stage::Done => (Look::Good, "report-stage-done"),
-            Stage::Partial => (Look::Warn, "report-stage-partial"),
-            Stage::Failed => (Look::Bad, "report-stage-failed"),
-            Stage::Skipped => (Look::Mute, "report-stage-skipped"),
+            Stage::Waiting => (StateStyle::Mute, "report-stage-waiting"),
+            Stage::Running => (StateStyle::Mute, "report-stage-running"),
+            Stage::Done => (StateStyle::Good, "report-stage-done"),
+            Stage::Partial => (StateStyle::Warn, "report-stage-partial"),
+            Stage::Failed => (StateStyle::Bad, "report-stage-failed"),
+            Stage::Skipped => (StateStyle::Mute, "report-stage-skipped"),
         };
         let size = if part.bytes > 0 { format_value(part.bytes as f64, Unit::Bytes) } else { String::new() };
         vec![html! { (part.name) }, pill(look, &say(key)), line(&Line::of(&part.note)), html! { span.num { (size) } }]
@@ -261,7 +266,7 @@ pub(super) fn parts(report: &Report, words: &Words) -> Option<Markup> {
 }
 
 /// Renders the redactions by file and rule.
-pub(super) fn redacted(report: &Report, words: &Words) -> Option<Markup> {
+pub(super) fn redacted(report: &Report, words: &Phrases) -> Option<Markup> {
     let heads = ["report-file", "report-rule", "report-count"].map(|key| words.text(key, &[]));
     let rows: Vec<Vec<Markup>> = report
         .redacted
@@ -272,7 +277,7 @@ pub(super) fn redacted(report: &Report, words: &Words) -> Option<Markup> {
 }
 
 /// Renders the tickets, or the links to them.
-pub(super) fn tickets(around: &Around<'_>, words: &Words) -> Option<Markup> {
+pub(super) fn tickets(around: &ReportPageContext<'_>, words: &Phrases) -> Option<Markup> {
     (!around.tickets.is_empty() || !around.ticket_pages.is_empty()).then(|| {
         html! {
             p.dim { (words.text("report-tickets-lead", &[])) }
@@ -285,7 +290,7 @@ pub(super) fn tickets(around: &Around<'_>, words: &Words) -> Option<Markup> {
 }
 
 /// Renders the existing bundles of the incident, and how to create one.
-pub(super) fn bundles(report: &Report, around: &Around<'_>, words: &Words) -> Option<Markup> {
+pub(super) fn bundles(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Option<Markup> {
     let incident = report.incident.as_ref().filter(|_| around.live)?;
     Some(html! {
         p { (line(&words.line("report-bundles-how", &[("incident", incident.id.as_str().into())]))) }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
-use super::connections::Connection;
+use super::connections::StoreConnection;
 use super::{Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 
@@ -13,7 +13,7 @@ const BY_ITSELF_MS: i64 = 600_000;
 
 /// A duplicate check: a place where a message may exist twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub struct DuplicateCheck {
     /// The id of the incident, digest or post that the message belongs to.
     pub subject: String,
     /// The channel as configured, or its id.
@@ -28,7 +28,7 @@ pub struct Look {
 
 /// The messages that are valid for a subject; all others are duplicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum ValidMessages {
     /// No message: it is not posted yet, or its subject was deleted.
     No,
     /// The messages with these timestamps; empty for a picture, for which Slack returns no timestamp.
@@ -40,7 +40,7 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails; also in the methods below.
-    pub async fn look_later(&self, look: &Look, due: Timestamp) -> Result<(), StoreError> {
+    pub async fn look_later(&self, look: &DuplicateCheck, due: Timestamp) -> Result<(), StoreError> {
         sqlx::query(
             "INSERT INTO looks (subject, channel, thread_ts, since_ms, due_ms) VALUES ($1, $2, $3, $4, $5)
              ON CONFLICT (subject, channel) DO UPDATE SET looks = 0, due_ms = excluded.due_ms, owner = NULL",
@@ -59,7 +59,7 @@ impl Store {
     ///
     /// # Errors
     /// See [`Self::look_later`].
-    pub async fn looked(&self, look: &Look, next: Option<Timestamp>) -> Result<(), StoreError> {
+    pub async fn looked(&self, look: &DuplicateCheck, next: Option<Timestamp>) -> Result<(), StoreError> {
         // If another check was requested meanwhile, the row is no longer ours and stays unchanged.
         let query = match next {
             Some(_) => sqlx::query(
@@ -81,7 +81,7 @@ impl Store {
     ///
     /// # Errors
     /// See [`Self::look_later`].
-    pub async fn look_postponed(&self, look: &Look, due: Timestamp) -> Result<(), StoreError> {
+    pub async fn look_postponed(&self, look: &DuplicateCheck, due: Timestamp) -> Result<(), StoreError> {
         let query = sqlx::query("UPDATE looks SET due_ms = $3, owner = NULL WHERE subject = $1 AND channel = $2");
         query.bind(&look.subject).bind(&look.channel).bind(unix_ms(due)).execute(&self.write).await?;
         Ok(())
@@ -91,7 +91,7 @@ impl Store {
     ///
     /// # Errors
     /// See [`Self::look_later`].
-    pub async fn standing(&self, subject: &str) -> Result<Standing, StoreError> {
+    pub async fn standing(&self, subject: &str) -> Result<ValidMessages, StoreError> {
         let rows = sqlx::query(
             "SELECT posted_ts FROM deliveries WHERE incident_id = $1 AND sink = 'slack' AND posted_ts IS NOT NULL
              UNION ALL SELECT posted_ts FROM digests WHERE id = $1 AND posted_ts IS NOT NULL
@@ -101,10 +101,10 @@ impl Store {
         .fetch_all(&self.read)
         .await?;
         if rows.is_empty() {
-            return Ok(Standing::No);
+            return Ok(ValidMessages::No);
         }
         let stands = rows.iter().map(|row| row.try_get::<Option<String>, _>("posted_ts"));
-        Ok(Standing::At(stands.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()))
+        Ok(ValidMessages::At(stands.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()))
     }
 
     /// Returns a channel's id, taken from an earlier message posted to it by this name.
@@ -121,7 +121,7 @@ impl Store {
 }
 
 /// Moves the last duplicate checks of an incident's messages and posts to now, because it has ended.
-pub(super) async fn look_again(db: &mut Connection, incident: &str, now_ms: i64) -> Result<(), StoreError> {
+pub(super) async fn look_again(db: &mut StoreConnection, incident: &str, now_ms: i64) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE looks SET due_ms = $2 WHERE due_ms > $3 AND owner IS NULL
            AND (subject = $1 OR subject IN (SELECT id FROM posts WHERE incident_id = $1))",
@@ -134,9 +134,9 @@ pub(super) async fn look_again(db: &mut Connection, incident: &str, now_ms: i64)
     Ok(())
 }
 
-pub(super) fn look(row: &AnyRow) -> Result<Look, StoreError> {
+pub(super) fn look(row: &AnyRow) -> Result<DuplicateCheck, StoreError> {
     let looks: i64 = row.try_get("looks")?;
-    Ok(Look {
+    Ok(DuplicateCheck {
         subject: row.try_get("subject")?,
         channel: row.try_get("channel")?,
         thread: row.try_get("thread_ts")?,

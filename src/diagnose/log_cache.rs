@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::logs::Told;
+use super::logs::LogFindings;
 use crate::clock;
 
 /// Time to live of log findings: every second or third diagnosis of an incident fetches the logs again.
@@ -15,7 +15,7 @@ const POOLS: usize = 64;
 
 /// The cache key: pods, start of the time range, and the window of the statistics.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Whose {
+pub(super) struct LogCacheKey {
     pub(super) namespace: Option<String>,
     pub(super) pods: Vec<String>,
     pub(super) since: Timestamp,
@@ -24,18 +24,18 @@ pub(super) struct Whose {
 
 /// The cache of log findings, without log text; cheap to clone, and clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Kept(Arc<Mutex<Vec<(Whose, Timestamp, Told)>>>);
+pub struct LogFindingsCache(Arc<Mutex<Vec<(LogCacheKey, Timestamp, LogFindings)>>>);
 
-impl Kept {
+impl LogFindingsCache {
     /// Returns the findings of a time shortly before `at`.
-    pub(super) fn get(&self, whose: &Whose, at: Timestamp) -> Option<Told> {
+    pub(super) fn get(&self, whose: &LogCacheKey, at: Timestamp) -> Option<LogFindings> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = |then: Timestamp| then <= at && clock::between(then, at) < STANDS;
         kept.iter().find(|(known, then, _)| known == whose && fresh(*then)).map(|(_, _, told)| told.clone())
     }
 
     /// Stores the findings in place of the previous ones.
-    pub(super) fn put(&self, whose: Whose, at: Timestamp, told: &Told) {
+    pub(super) fn put(&self, whose: LogCacheKey, at: Timestamp, told: &LogFindings) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|(known, _, _)| *known != whose);
         let over = (kept.len() + 1).saturating_sub(POOLS);
@@ -48,16 +48,16 @@ impl Kept {
 mod tests {
     use super::*;
 
-    fn whose(pod: &str) -> Whose {
+    fn whose(pod: &str) -> LogCacheKey {
         let since = Timestamp::from_second(1_000).unwrap();
-        Whose { namespace: None, pods: vec![pod.to_owned()], since, window: STANDS }
+        LogCacheKey { namespace: None, pods: vec![pod.to_owned()], since, window: STANDS }
     }
 
     #[test]
     fn what_logs_told_stands_for_a_while_for_the_same_pods_and_the_number_is_bounded() {
         let at = |seconds: i64| Timestamp::from_second(10_000 + seconds).unwrap();
-        let kept = Kept::default();
-        let told = Told { replicas: ["a".to_owned()].into(), ..Told::default() };
+        let kept = LogFindingsCache::default();
+        let told = LogFindings { replicas: ["a".to_owned()].into(), ..LogFindings::default() };
         kept.put(whose("a"), at(0), &told);
         assert_eq!(kept.clone().get(&whose("a"), at(149)), Some(told.clone()));
         assert_eq!(kept.get(&whose("a"), at(150)), None, "it is fetched again");

@@ -9,11 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::detection::served_by_scope;
-use super::fleet::{Place, fleet};
-use super::scope::{Found, REPLICA_LABELS, Scope, read_detection};
+use super::fleet::{FleetPool, fleet};
+use super::scope::{DetectionResult, REPLICA_LABELS, Scope, read_detection};
 use super::screen::Screened;
-use super::typed::Unknown;
-use super::{Observed, Request, SymptomVerdict, pools};
+use super::typed::UnknownLabelValue;
+use super::{ObserveResult, Request, SymptomVerdict, pools};
 use crate::alert::Labels;
 use crate::clock;
 use crate::playbook::Library;
@@ -58,13 +58,13 @@ pub(super) async fn narrow(
     prometheus: &Prometheus,
     request: &Request,
     rows: &[Labels],
-    found: Found,
+    found: DetectionResult,
     deadline: Instant,
-) -> (Result<Found, Arc<PromError>>, usize) {
+) -> (Result<DetectionResult, Arc<PromError>>, usize) {
     let known = pools(library, rows);
     if known.len() < 2 {
         let note = "the alert's labels name no pool: the only one of this Prometheus was looked at".to_owned();
-        return (Ok(Found { notes: [found.notes, vec![note]].concat(), ..found }), 0);
+        return (Ok(DetectionResult { notes: [found.notes, vec![note]].concat(), ..found }), 0);
     }
     if request.scope.replicas.is_empty() {
         return (Ok(narrowed(library, request, rows, found, &known, &BTreeSet::new())), 0);
@@ -84,12 +84,13 @@ fn narrowed(
     library: &Library,
     request: &Request,
     rows: &[Labels],
-    found: Found,
+    found: DetectionResult,
     known: &BTreeSet<BTreeMap<String, String>>,
     of_replicas: &BTreeSet<BTreeMap<String, String>>,
-) -> Found {
-    let name =
-        |dimensions: &BTreeMap<String, String>| Place { dimensions: dimensions.clone(), ..Place::default() }.name();
+) -> DetectionResult {
+    let name = |dimensions: &BTreeMap<String, String>| {
+        FleetPool { dimensions: dimensions.clone(), ..FleetPool::default() }.name()
+    };
     if let (Some(pool), 1) = (of_replicas.first(), of_replicas.len()) {
         let scope = Scope { dimensions: pool.clone(), replicas: request.scope.replicas.clone() };
         let mut found = read_detection(library, &scope, rows);
@@ -98,18 +99,18 @@ fn narrowed(
     }
     if library.playbooks.contains_key(&request.playbook) || !request.screen {
         let note = "the alert's labels name no pool of this Prometheus: all were looked at as one".to_owned();
-        return Found { notes: [found.notes, vec![note]].concat(), ..found };
+        return DetectionResult { notes: [found.notes, vec![note]].concat(), ..found };
     }
     let told = request.scope.dimensions.iter().map(|(dimension, value)| format!("{dimension}={value}"));
     let told: Vec<String> = told.chain(request.scope.replicas.iter().cloned()).collect();
     let names: Vec<String> = known.iter().map(name).collect();
-    let unknown = Unknown::new("pool", &told.join(", "), names.iter().map(String::as_str));
+    let unknown = UnknownLabelValue::new("pool", &told.join(", "), names.iter().map(String::as_str));
     let why = library.engines.keys().map(|engine| (engine.clone(), unknown.to_string()));
-    Found { engines: Vec::new(), apart: why.collect(), unknown: Some(unknown), ..found }
+    DetectionResult { engines: Vec::new(), apart: why.collect(), unknown: Some(unknown), ..found }
 }
 
 /// Returns true if the alert's own symptom, else every symptom, could not be judged although Prometheus answered.
-pub(super) fn is_blind(own: Option<SymptomVerdict>, screened: Option<&Screened>, observed: &Observed) -> bool {
+pub(super) fn is_blind(own: Option<SymptomVerdict>, screened: Option<&Screened>, observed: &ObserveResult) -> bool {
     let blind = match own {
         Some(own) => own == SymptomVerdict::NoData,
         None => screened.is_some_and(|screened| screened.looked_at.is_empty()),

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::ask::{Ask, Failure, Listed, Query};
-use super::{Kubernetes, Seen, Wanted, events, find, logs, nodes, objects};
+use super::ask::{ApiQuery, ApiSession, Failure, Listed};
+use super::{ClusterSnapshot, Kubernetes, SnapshotRequest, events, find, logs, nodes, objects};
 use crate::logs::Log;
 
 /// Maximum number of reported gaps; further ones are counted.
@@ -15,9 +15,9 @@ const TOLD: usize = 100;
 
 /// The gaps of a snapshot, each a name and a reason.
 #[derive(Debug, Default)]
-pub(super) struct Missing(Vec<(String, String)>);
+pub(super) struct SnapshotGaps(Vec<(String, String)>);
 
-impl Missing {
+impl SnapshotGaps {
     pub(super) fn note(&mut self, what: impl Into<String>, why: impl Into<String>) {
         let entry = (what.into(), why.into());
         if !self.0.contains(&entry) {
@@ -54,8 +54,8 @@ struct Version {
 }
 
 impl Kubernetes {
-    pub(super) fn ask(&self, deadline: Instant) -> Ask<'_> {
-        Ask { client: &self.client, server: &self.server, slots: &self.slots, deadline }
+    pub(super) fn ask(&self, deadline: Instant) -> ApiSession<'_> {
+        ApiSession { client: &self.client, server: &self.server, slots: &self.slots, deadline }
     }
 
     fn may_ask(&self, namespace: &str) -> bool {
@@ -68,18 +68,18 @@ impl Kubernetes {
     /// The reason why there is no answer, in a sentence.
     pub async fn ping(&self, within: Duration) -> Result<String, String> {
         let ask = self.ask(Instant::now() + within);
-        let said: Result<Version, Failure> = ask.json("", Query::Get("version"), "get /version").await;
+        let said: Result<Version, Failure> = ask.json("", ApiQuery::Get("version"), "get /version").await;
         said.map(|said| super::ask::words(&said.version)).map_err(|failure| failure.to_string())
     }
 
     /// Collects the snapshot of the pool. Parts that are not available before the deadline are listed in `missing`.
-    pub async fn look(&self, wanted: &Wanted, deadline: Instant) -> Seen {
+    pub async fn look(&self, wanted: &SnapshotRequest, deadline: Instant) -> ClusterSnapshot {
         let ask = self.ask(deadline);
-        let mut missing = Missing::default();
-        let version = ask.json("", Query::Get("version"), "get /version");
+        let mut missing = SnapshotGaps::default();
+        let version = ask.json("", ApiQuery::Get("version"), "get /version");
         let (version, found) = tokio::join!(version, find::find(ask, wanted, &self.allowed, &mut missing));
         let version: Result<Version, Failure> = version;
-        let mut seen = Seen::default();
+        let mut seen = ClusterSnapshot::default();
         match version {
             Ok(said) => seen.version = Some(super::ask::words(&said.version)),
             Err(failure) if found.dead => missing.note("the cluster", failure.to_string()),
@@ -93,7 +93,7 @@ impl Kubernetes {
         let (pods, controllers): (Vec<_>, Vec<_>) = found.pods.into_iter().unzip();
         seen.pods = pods;
         // Each request notes its gaps separately, because all run concurrently.
-        let mut missed: [Missing; 5] = Default::default();
+        let mut missed: [SnapshotGaps; 5] = Default::default();
         let [no_nodes, no_events, no_owners, no_objects, no_logs] = &mut missed;
         let on_nodes = seen.pods.iter().any(|pod| pod.node.is_some());
         let of_nodes = on_nodes && self.may_ask(events::CLUSTER_WIDE);
@@ -129,8 +129,9 @@ impl Kubernetes {
         deadline: Instant,
     ) -> (Vec<Log>, Vec<(String, String)>) {
         let ask = self.ask(deadline);
-        let mut missing = Missing::default();
-        let wanted = Wanted { namespace: namespace.map(str::to_owned), pods: pods.to_vec(), since, log_bytes: bytes };
+        let mut missing = SnapshotGaps::default();
+        let wanted =
+            SnapshotRequest { namespace: namespace.map(str::to_owned), pods: pods.to_vec(), since, log_bytes: bytes };
         let found = find::find(ask, &wanted, &self.allowed, &mut missing).await;
         let pods: Vec<_> = found.pods.into_iter().map(|(pod, _)| pod).collect();
         let logs = logs::look(ask, &pods, since, bytes, &mut missing).await;
