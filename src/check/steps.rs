@@ -203,7 +203,7 @@ struct Fleet {
 ///
 /// A user's cases judge the user's steps and no shipped one: a value that is normal on the user's fleet may miss a shipped
 /// threshold. Shipped cases judge the shipped steps, if a user's file does not replace them, and the steps of a user's
-/// nodes that no case of the user finds.
+/// nodes that no case of the user finds. Shipped cases also show for a user's steps that a check is of use.
 pub fn verifies(library: &Library) -> Vec<Problem> {
     let mut fleets = Vec::new();
     let mut found: BTreeMap<(String, bool), Vec<Case>> = BTreeMap::new();
@@ -229,8 +229,10 @@ pub fn verifies(library: &Library) -> Vec<Problem> {
     let mut problems = Vec::new();
     for told in steps(library) {
         let Some(file) = library.files.get(&told.file).filter(|file| file.own == own) else { continue };
-        let cases = [own, false].into_iter().find_map(|own| found.get(&(told.id.to_owned(), own)));
-        if let Some(message) = cannot_tell(library, &told, cases.map_or(&[], Vec::as_slice), &fleets) {
+        let of = |own: bool| found.get(&(told.id.to_owned(), own)).map_or(&[][..], Vec::as_slice);
+        let shipped = of(false);
+        let cases = if own && !of(true).is_empty() { of(true) } else { shipped };
+        if let Some(message) = cannot_tell(library, &told, cases, shipped, &fleets) {
             problems.push(Problem::at("test/verify", file, first(told.step), message, None));
         }
     }
@@ -238,25 +240,38 @@ pub fn verifies(library: &Library) -> Vec<Problem> {
 }
 
 /// Returns the reason why a step's check cannot show whether it worked.
-fn cannot_tell(library: &Library, told: &OwnedStep<'_>, cases: &[Case], fleets: &[Fleet]) -> Option<String> {
+fn cannot_tell(
+    library: &Library,
+    told: &OwnedStep<'_>,
+    cases: &[Case],
+    shipped: &[Case],
+    fleets: &[Fleet],
+) -> Option<String> {
     let OwnedStep { id, step, .. } = told;
     match (&step.verify, step.no_verify) {
         (Some(_), Some(_)) => Some("a step with a `verify` needs no `no_verify`".to_owned()),
         (None, None) => Some("a step has a `verify`, or `no_verify` says why none is possible".to_owned()),
         (None, Some(NoVerify::Symptom)) => {
-            let none = !cases.iter().any(|case| case.eased);
+            let none = !cases.iter().chain(shipped).any(|case| case.eased);
             none.then(|| {
                 format!("in no case in which `{id}` is found the symptom has a check that can be turned round")
             })
         }
         (None, Some(NoVerify::Looks | NoVerify::Prevents | NoVerify::Unseen)) => None,
-        (Some(v), None) => misleads(library, told, v, cases, fleets),
+        (Some(v), None) => misleads(library, told, v, cases, shipped, fleets),
     }
 }
 
 /// Returns the problem of a `verify` that holds with the fault, or fails without it; cases without a value are
 /// skipped.
-fn misleads(library: &Library, told: &OwnedStep<'_>, v: &Verify, cases: &[Case], fleets: &[Fleet]) -> Option<String> {
+fn misleads(
+    library: &Library,
+    told: &OwnedStep<'_>,
+    v: &Verify,
+    cases: &[Case],
+    shipped: &[Case],
+    fleets: &[Fleet],
+) -> Option<String> {
     let OwnedStep { id, found_by, .. } = told;
     let checks = v.checks();
     let said = |seen: &Observations| -> Vec<Outcome> {
@@ -276,9 +291,9 @@ fn misleads(library: &Library, told: &OwnedStep<'_>, v: &Verify, cases: &[Case],
         return Some(format!("{shown} holds although `{id}` is found: {}", names(held)));
     }
     // Every check must be the first that does not hold yet in some case, else it is never used.
-    let shown_in = |at: usize| {
-        cases.iter().any(|case| said(&case.seen).iter().position(|said| *said == Outcome::NotMet) == Some(at))
-    };
+    let all = || cases.iter().chain(shipped);
+    let shown_in =
+        |at: usize| all().any(|case| said(&case.seen).iter().position(|said| *said == Outcome::NotMet) == Some(at));
     if let Some(useless) = (0..checks.len()).find(|at| !shown_in(*at)) {
         let signal = &checks[useless].signal;
         return Some(format!("`{signal}` shows in none of the {} cases in which `{id}` is found", cases.len()));
@@ -290,7 +305,7 @@ fn misleads(library: &Library, told: &OwnedStep<'_>, v: &Verify, cases: &[Case],
     if !missed.is_empty() {
         return Some(format!("{shown} does not hold on the healthy fleet of: {}", names(missed)));
     }
-    let well = healthy.iter().any(|fleet| is(&fleet.seen, Outcome::Met));
+    let well = all().filter_map(|case| fleets.get(case.fleet)).any(|fleet| is(&fleet.seen, Outcome::Met));
     (!well).then(|| format!("{shown} has a value on the healthy fleet of no test that finds `{id}`"))
 }
 

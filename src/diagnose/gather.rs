@@ -36,7 +36,7 @@ pub(super) struct Members {
     /// Pod to the name of its node.
     node_of: BTreeMap<String, String>,
     /// The kind of machine by the labels of the pool's rows; `None` if no row names a replica.
-    told: Option<RunsOn>,
+    runs_on: Option<RunsOn>,
 }
 
 impl Members {
@@ -55,15 +55,15 @@ impl Members {
             members.pods.extend(pods.map(str::to_owned));
         }
         members = members.with_pods(std::iter::empty());
-        members.told = told(library, asks, answers);
+        members.runs_on = run_on_by_rows(library, asks, answers);
         for (_, answer) in asks.iter().zip(answers).filter(|(ask, _)| ask.side == QueryPurpose::Nodes) {
             let Ok(rows) = answer else { continue };
             let [pod, node, address] = POD_AND_NODE;
             for row in rows.iter() {
                 let Some(pod) = row.labels.get(pod).filter(|pod| members.pods.contains(*pod)) else { continue };
-                let told = |label: &str| row.labels.get(label).filter(|value| !value.is_empty()).cloned();
-                members.nodes.extend([told(node), told(address)].into_iter().flatten());
-                members.node_of.extend(told(node).map(|node| (pod.clone(), node)));
+                let named = |label: &str| row.labels.get(label).filter(|value| !value.is_empty()).cloned();
+                members.nodes.extend([named(node), named(address)].into_iter().flatten());
+                members.node_of.extend(named(node).map(|node| (pod.clone(), node)));
             }
         }
         members
@@ -80,7 +80,7 @@ impl Members {
     /// been away for long included, else by the alert: a namespace means Kubernetes. `None` if neither shows it.
     pub(super) fn run_on(&self, request: &Request) -> Option<RunsOn> {
         let alert = || request.scope.dimensions.contains_key("namespace").then_some(RunsOn::Pods);
-        if self.pods.is_empty() { self.told.or_else(alert) } else { Some(RunsOn::Pods) }
+        if self.pods.is_empty() { self.runs_on.or_else(alert) } else { Some(RunsOn::Pods) }
     }
 
     /// Returns the node of each pod, if the orchestrator reports it.
@@ -137,18 +137,18 @@ impl Members {
 }
 
 /// Returns the kind of machine by the rows of the pool's engines; rows of `up` outlive the engines' own by hours.
-fn told(library: &Library, asks: &[PlannedQuery], answers: &[QueryAnswer]) -> Option<RunsOn> {
+fn run_on_by_rows(library: &Library, asks: &[PlannedQuery], answers: &[QueryAnswer]) -> Option<RunsOn> {
     let engines: BTreeSet<&str> = asks.iter().filter(|ask| ask.is_for_replicas()).map(|a| a.engine.as_str()).collect();
     let own = asks.iter().zip(answers).filter(|(ask, _)| engines.contains(ask.engine.as_str()));
     let rows = own.filter_map(|(ask, answer)| Some((library.engines.get(&ask.engine)?, answer.as_ref().ok()?)));
-    let mut told = None;
+    let mut runs_on = None;
     for (engine, row) in rows.flat_map(|(engine, rows)| rows.iter().map(move |row| (engine, row))) {
         if first(&row.labels, &POD_LABELS).is_some_and(|pod| !pod.is_empty()) {
             return Some(RunsOn::Pods);
         }
-        told = told.or(name(engine, &row.labels).map(|_| RunsOn::Hosts));
+        runs_on = runs_on.or(name(engine, &row.labels).map(|_| RunsOn::Hosts));
     }
-    told
+    runs_on
 }
 
 /// The owner of a row.

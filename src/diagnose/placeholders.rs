@@ -31,9 +31,12 @@ pub(super) fn known(library: &Library, about: &FixContext<'_>, node: &str) -> BT
     let of_engines = own.iter().filter(|e| !only_gateways && !of_gateways(&e.signal)).cloned();
     let named = affected(&of_engines.collect::<Vec<_>>(), seen);
     let replica = only(named.iter().map(String::as_str));
-    let pod = replica.filter(|name| *runs_on != Some(RunsOn::Hosts) && is_pod(name));
+    let in_pods = *runs_on == Some(RunsOn::Pods);
+    let pod = replica.filter(|name| in_pods && is_pod(name));
     let at = replica.filter(|name| is_address(name));
-    let machine = replica.filter(|_| *runs_on == Some(RunsOn::Hosts)).map(host).filter(|host| is_name(host));
+    // A GPU's exporter names the machine where nothing shows the platform; a Deployment's pod is none.
+    let outside = replica.filter(|name| !in_pods && deployment_of(name).is_none());
+    let machine = outside.map(host).filter(|host| is_name(host));
     let dimension = |name: &str| request.scope.dimensions.get(name).cloned();
     // A URL may hold a password.
     let api_base = only(found.backends.iter().map(String::as_str)).filter(|url| !url.contains('@'));
@@ -199,8 +202,10 @@ mod tests {
         };
         assert_eq!(of("gateway_connection_error_ratio"), None);
         assert_eq!(of("itl_p50").as_deref(), Some("10.0.0.9:4000"));
-        let machine = told(&["gpu-03"], &seen, &found, RunsOn::Hosts);
-        assert_eq!(machine, [("<node>", "gpu-03".to_owned())]);
+        let machine = [("<node>", "gpu-03".to_owned())];
+        assert_eq!(told(&["gpu-03"], &seen, &found, RunsOn::Hosts), machine);
+        assert_eq!(told(&["gpu-03"], &seen, &found, None::<RunsOn>), machine, "an exporter's name for it");
+        assert_eq!(told(&["vllm-7f9c4d6b8-x2x9p"], &seen, &found, None::<RunsOn>), []);
     }
 
     #[test]
@@ -275,12 +280,12 @@ mod tests {
         named: &[&str],
         seen: &Observations,
         found: &DetectionResult,
-        runs_on: RunsOn,
+        runs_on: impl Into<Option<RunsOn>>,
     ) -> Vec<(&'static str, String)> {
         let mut diagnosis = bad_replica();
         diagnosis.causes[0].evidence = vec![names(named)];
         let (library, nodes, request) = (load(None).unwrap(), BTreeMap::new(), request(&[]));
-        let about = FixContext { runs_on: Some(runs_on), ..about(&diagnosis, &request, seen, found, &nodes) };
+        let about = FixContext { runs_on: runs_on.into(), ..about(&diagnosis, &request, seen, found, &nodes) };
         known(&library, &about, "bad-replica").into_iter().collect()
     }
 

@@ -1,10 +1,10 @@
 //! Captures of real servers: what the product says of them, in five ways and without an alert.
 //!
-//! `cargo test --test captures` diagnoses a fixed part and fails below its bars, or where a step's `verify` cannot tell; `-- --all` diagnoses every capture in
-//! every way; `--alone` leaves out what needs other histories; `--write FILE` puts the table into a page; `--only NAME`
-//! shows one capture in detail; `--from DIR` shows the captures of another directory, such as `make testbed` writes, and
-//! has no bars; `--serve` leaves the Prometheus with the histories running until it is interrupted, and `--url URL` asks
-//! that one.
+//! `cargo test --test captures` diagnoses a fixed part and fails below its bars, or where a step's `verify` cannot tell;
+//! `-- --all` diagnoses every capture in every way; `--alone` leaves out what needs other histories; `--write FILE` puts
+//! the table into a page; `--only NAME` shows one capture in detail; `--from DIR` shows the captures of another directory,
+//! such as `make testbed` writes, and has no bars; `--serve` leaves the Prometheus with the histories running until it is
+//! interrupted, and `--url URL` asks that one.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -29,7 +29,7 @@ use llm_diagnose_lab::calibration;
 use run::{Answer, Case, Histories, Way};
 use verify::Tried;
 
-/// So many checks of steps are tried at least.
+/// The least number of steps' checks that a run must try.
 const STEPS: usize = 50;
 
 #[derive(Default)]

@@ -1,5 +1,5 @@
-//! Whether what shows that a step worked can tell, on real servers: it does not hold while the fault is there, and holds
-//! before it. What has no data says nothing.
+//! Tries on real servers the checks that show that a step worked: each does not hold while the fault is there, and holds
+//! before it. A check without data says nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use crate::run::{Answer, Case};
 /// A signal with the condition on it.
 type Check<'a> = (&'a str, &'a Condition);
 
-/// What came of trying steps' checks.
+/// The result of trying steps' checks.
 #[derive(Debug, Default)]
 pub(crate) struct Tried {
-    /// How many do not hold yet during the fault, so that they are shown.
+    /// The number of checks that do not hold yet during the fault, so that they are shown.
     pub(crate) shown: usize,
-    /// Those that cannot tell, in sentences.
+    /// The checks that cannot tell, in sentences.
     pub(crate) unable: Vec<String>,
 }
 
@@ -63,13 +63,16 @@ pub(crate) async fn tried(library: &Library, prometheus: &Prometheus, answers: &
     Tried { shown: count, unable: out.into_iter().collect() }
 }
 
-/// Of each step of the best chain's nodes that holds for what was seen, what shows that it worked.
+/// Returns, for each step of the best chain's nodes that fits the engines and GPUs that were seen, the checks that show
+/// that it worked. The platform and the greatest number of steps that a message shows are left out.
 fn checks<'a>(library: &'a Library, found: &Diagnosis) -> Vec<Vec<Check<'a>>> {
     let chain: &[String] = found.root().map_or(&[], |root| &root.chain);
+    let gpus: BTreeSet<_> = found.engines.iter().filter_map(|e| library.engines.get(&e.engine)?.gpu).collect();
     let there = |step: &Step| {
         let req = step.engine.as_deref().map(|engine| engine.parse::<VersionReq>().unwrap());
         let version = |at_least: &Option<String>| at_least.as_ref().map(|version| version.parse().unwrap());
         req.is_none_or(|req| found.engines.iter().any(|e| req.allows(&e.engine, version(&e.at_least).as_ref())))
+            && step.gpu.is_none_or(|gpu| gpus.is_empty() || gpus.contains(&gpu))
     };
     let nodes =
         library.reachable(&found.symptom.playbook).into_iter().filter(|node| chain.iter().any(|id| id == node.id));
@@ -83,7 +86,7 @@ fn told((signal, when): &Check<'_>) -> String {
     format!("`{signal} {when}`")
 }
 
-/// What checks say at a moment.
+/// The outcomes of checks at a moment.
 async fn outcomes(
     library: &Library,
     prometheus: &Prometheus,

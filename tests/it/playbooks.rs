@@ -285,7 +285,23 @@ cases:
     let held = |p: &Problem| {
         p.message.contains("`waiting_per_replica < 0.25` does not hold on the healthy fleet of: slot-limit")
     };
-    assert!(!unable.is_empty() && unable.iter().any(held), "{}", printed(&unable).join("\n"));
+    assert!(unable.iter().any(held), "{}", printed(&unable).join("\n"));
+}
+
+#[test]
+fn a_users_one_case_need_not_show_again_what_shipped_cases_show_of_a_copied_playbook() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::copy("playbooks/high-itl.yaml", directory.path().join("high-itl.yaml")).unwrap();
+    let test = r#"playbook: high-itl
+baseline: { itl_p99: 0.045 }
+cases:
+  - name: answers stutter
+    now: { itl_p99: 0.3 }
+    expect: { symptom: confirmed }
+"#;
+    fs::write(directory.path().join("ours.test.yaml"), test).unwrap();
+    let library = load(Some(directory.path())).unwrap();
+    assert_eq!(printed(&verifies(&library)), Vec::<String>::new());
 }
 
 #[test]
