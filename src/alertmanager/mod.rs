@@ -174,11 +174,11 @@ impl Alertmanager {
     /// When Alertmanager refuses or cannot be reached; also in the methods below.
     pub async fn create(&self, silence: &NewSilence) -> Result<String, AlertmanagerError> {
         #[derive(Deserialize)]
-        struct Made {
+        struct CreateAnswer {
             #[serde(rename = "silenceID")]
             id: String,
         }
-        let made: CreatedSilence = self.json(self.request(Method::POST, &["silences"]).json(silence)).await?;
+        let made: CreateAnswer = self.json(self.request(Method::POST, &["silences"]).json(silence)).await?;
         Ok(made.id)
     }
 

@@ -227,7 +227,7 @@ pub struct EvidenceResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
     /// The origin of the value; Prometheus if absent.
-    #[serde(default, skip_serializing_if = "Source::is_prometheus")]
+    #[serde(default, skip_serializing_if = "ValueSource::is_prometheus")]
     pub source: ValueSource,
 }
 

@@ -21,10 +21,13 @@ use super::{Request, against, recorded};
 use crate::alert::Labels;
 use crate::clock;
 use crate::playbook::Library;
-use crate::prom::{PromError, Prometheus};
+use crate::prom::{MetricNames, PromError, Prometheus};
 
 /// The part of the deadline that is left for judging and rendering.
 pub(super) const RESERVE: Duration = Duration::from_millis(200);
+
+/// The names only save work; a diagnosis waits no longer for them.
+const NAMES_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The longest range that a signal's query reads.
 const LONGEST_WINDOW: Duration = Duration::from_secs(86_400);
@@ -126,8 +129,11 @@ async fn detect(
     let detection = detection(library);
     let present = ask_all(prometheus, &beginnings, deadline);
     let earliest = rungs.iter().chain(&before).map(Past::begins).fold(request.at, Timestamp::min);
-    let names = prometheus.metric_names(clock::before(earliest, LONGEST_WINDOW), request.at, deadline);
+    let patience = deadline.min(Instant::now() + NAMES_PATIENCE);
+    let names = prometheus.metric_names(clock::before(earliest, LONGEST_WINDOW), request.at, patience);
     let (detected, present, names) = join3(prometheus.query(&detection, request.at, deadline), present, names).await;
+    // Names without a metric that was just read are not complete.
+    let names = if detected.as_ref().is_ok_and(|rows| names.have_all(rows)) { names } else { MetricNames::default() };
     let found = match detected {
         Ok(rows) => {
             let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();

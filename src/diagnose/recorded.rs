@@ -125,6 +125,10 @@ pub(super) async fn look(
         }
         let there: Vec<_> = there.iter().map(|rows| by_name(rows)).collect();
         let (replicas, replicas_before) = (by_name(replicas), by_name(replicas_before));
+        // The rules of replicas are in the group of the pool's: if those are not fresh, neither are these.
+        if there[0].is_empty() {
+            continue;
+        }
         for (name, rows) in there[0].iter().chain(&replicas) {
             // Quantiles of several pools cannot be combined.
             let [pool] = rows.as_slice() else { continue };
@@ -179,7 +183,7 @@ fn there(engine: &Engine, scope: &[Matcher], of_replicas: bool, ago: Duration) -
     let names = recorded_name("[a-z0-9_]+", of_replicas);
     let offset = if ago.is_zero() { String::new() } else { format!(" offset {}s", ago.as_secs()) };
     let selector = format!("{{__name__=~\"{names}\", {scope}}}");
-    // Series of replicas are many, and recorded together with the pool's: reading their last samples is enough.
+    // Replicas have many series; they are recorded with the pool's, whose freshness is checked.
     let there = match of_replicas {
         true => format!("{selector}{offset}"),
         false => format!("last_over_time({selector}[{}]{offset})", prometheus_duration(FRESH)),

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use super::{Health, HealthQuery, HealthSource, evaluate};
+use super::{Health, HealthQuery, HealthSource, look};
 use crate::alert::Labels;
 use crate::diagnose::{Diagnosis, ExtraSources, FleetPool, Request, diagnose_with, fleet, places as places_of};
 use crate::playbook::Library;

@@ -57,9 +57,9 @@ pub struct LogAnalysis {
     /// The id of the first finding with the rank root.
     pub first_root: Option<String>,
     /// Numbers from periodic lines.
-    pub statistics: Vec<LogNumbers>,
+    pub statistics: Vec<LogSeries>,
     /// Numbers from start-up lines.
-    pub startup: Vec<LogNumbers>,
+    pub startup: Vec<LogSeries>,
     /// The engine's configuration.
     #[serde(default)]
     pub start: Start,
@@ -130,7 +130,7 @@ pub struct LogMatch {
 
 /// The summary of a number over the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct LogNumbers {
+pub struct LogSeries {
     /// The name of a signal, or a name of its own.
     pub name: String,
     /// The title.
@@ -291,10 +291,10 @@ impl<'a> LogReader<'a> {
             self.found.into_iter().filter(|((of, _), _)| own(of)).map(|(_, tally)| tally.found()).collect();
         findings.sort_by_key(|found| found.line);
         let shown = |moment: Option<LogTime>| moment.map(|m| m.text);
-        let told = |wanted: bool| -> Vec<LogNumbers> {
+        let told = |wanted: bool| -> Vec<LogSeries> {
             let of_engine =
                 self.numbers.iter().filter(|((of, startup, _), _)| Some(*of) == engine && *startup == wanted);
-            let mut numbers: Vec<LogNumbers> = of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
+            let mut numbers: Vec<LogSeries> = of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
             // Ordered as in the data, and within a line as the engine writes them.
             let file = self.patterns.files.iter().find(|file| Some(file.logs.as_str()) == engine);
             let listed = file.into_iter().flat_map(|file| if wanted { &file.startup } else { &file.statistics });
@@ -400,10 +400,10 @@ impl<'a> Series<'a> {
         self.last = value;
     }
 
-    fn numbers(&self, name: &str) -> LogNumbers {
+    fn numbers(&self, name: &str) -> LogSeries {
         let mut sorted = self.kept.clone();
         sorted.sort_by(f64::total_cmp);
-        LogNumbers {
+        LogSeries {
             name: name.to_owned(),
             title: self.title.to_owned(),
             unit: self.unit,

@@ -11,6 +11,11 @@ use super::{ANSWER_BYTES, PromError, Prometheus, answer};
 #[derive(Deserialize)]
 struct Envelope<T> {
     data: Option<T>,
+    /// Parts that Prometheus or Thanos could not read.
+    warnings: Option<Vec<String>>,
+    /// True if a cluster of VictoriaMetrics could not read all parts.
+    #[serde(default, rename = "isPartial")]
+    is_partial: bool,
 }
 
 impl Prometheus {
@@ -21,6 +26,16 @@ impl Prometheus {
         what: &'static str,
         deadline: Instant,
     ) -> Result<T, PromError> {
+        self.api_with_completeness(path, what, deadline).await.map(|(data, _)| data)
+    }
+
+    /// [`Self::api`], and true if the server could read all parts of it.
+    pub(super) async fn api_with_completeness<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        what: &'static str,
+        deadline: Instant,
+    ) -> Result<(T, bool), PromError> {
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let ask = async {
             let url = format!("{}/api/v1/{path}", self.base);
@@ -28,7 +43,9 @@ impl Prometheus {
             let status = response.status();
             let body = answer::body(response, ANSWER_BYTES).await?;
             match serde_json::from_slice::<Envelope<T>>(&body) {
-                Ok(Envelope { data: Some(data) }) if status.is_success() => Ok(data),
+                Ok(Envelope { data: Some(data), warnings, is_partial }) if status.is_success() => {
+                    Ok((data, warnings.is_none_or(|warnings| warnings.is_empty()) && !is_partial))
+                }
                 _ if is_lacking(status) => Err(PromError::Lacking(what)),
                 _ => Err(PromError::NotPrometheus(format!("HTTP {status} instead of {what}"))),
             }

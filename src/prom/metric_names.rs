@@ -11,10 +11,13 @@ use jiff::Timestamp;
 use promql_parser::label::{METRIC_NAME, MatchOp};
 use promql_parser::parser::{BinaryExpr, Expr, VectorSelector, parse, token};
 
-use super::Prometheus;
+use super::{Prometheus, Row};
 
 /// Functions that return a value for an empty argument.
-const OF_NOTHING: [&str; 3] = ["absent", "absent_over_time", "scalar"];
+const OF_NOTHING: [&str; 4] = ["absent", "absent_over_time", "info", "scalar"];
+
+/// Maximum number of names that is trusted; VictoriaMetrics cuts at 100,000 (`-search.maxTagValues`).
+const MAX_NAMES: usize = 50_000;
 
 /// The names of the metrics that existed in a time range; `None` inside if the server did not return them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -26,18 +29,23 @@ impl MetricNames {
         self.0.as_ref().is_none_or(|names| names.contains(name))
     }
 
+    /// Returns true if the metrics of all rows may exist.
+    pub(crate) fn have_all(&self, rows: &[Row]) -> bool {
+        rows.iter().filter_map(|row| row.labels.get(METRIC_NAME)).all(|name| self.may_have(name))
+    }
+
     /// Removes metrics that do not exist from a query; `None` if its result is empty. Invalid PromQL is not changed.
     pub(crate) fn prune(&self, query: &str) -> Option<String> {
+        if self.0.is_none() {
+            return Some(query.to_owned());
+        }
         let Ok(expr) = parse(query) else { return Some(query.to_owned()) };
         let pruned = self.pruned(expr.clone())?;
         Some(if pruned == expr { query.to_owned() } else { pruned.to_string() })
     }
 
     /// Removes metrics that do not exist from an expression; `None` if its result is empty.
-    pub(crate) fn pruned(&self, expr: Expr) -> Option<Expr> {
-        if self.0.is_none() {
-            return Some(expr);
-        }
+    fn pruned(&self, expr: Expr) -> Option<Expr> {
         match expr {
             Expr::VectorSelector(selector) => self.may_select(&selector).then_some(Expr::VectorSelector(selector)),
             Expr::MatrixSelector(selector) => self.may_select(&selector.vs).then_some(Expr::MatrixSelector(selector)),
@@ -100,16 +108,20 @@ impl FromIterator<String> for MetricNames {
 }
 
 impl Prometheus {
-    /// Returns the names of the metrics with series between two times; unknown if the server fails or is too slow.
+    /// Reads the names of the metrics that have series between two times; unknown if the server does not answer before the
+    /// deadline, or not completely.
     ///
-    /// Source of the shape: Prometheus HTTP API, "Querying label values". The server reads its index and no samples. It
-    /// rounds times to whole blocks, so some names may belong to slightly earlier or later times.
+    /// Source of the shape: Prometheus HTTP API, "Querying label values". It reads the index and no samples. Times are
+    /// rounded to whole blocks, so some of the names may be of a little earlier or later. Some servers only cover the last
+    /// hours (Cortex without `query-store-for-labels-enabled`): a metric that an upgrade renamed has no past there.
     pub(crate) async fn metric_names(&self, from: Timestamp, to: Timestamp, deadline: Instant) -> MetricNames {
         let path = format!("label/{METRIC_NAME}/values?start={}&end={}", from.as_second(), to.as_second());
-        match self.api::<Vec<String>>(&path, "the names of its metrics", deadline).await {
-            // A server without such an index answers with an empty list.
-            Ok(names) if names.is_empty() => MetricNames::default(),
-            Ok(names) => names.into_iter().collect(),
+        match self.api_with_completeness::<Vec<String>>(&path, "the names of its metrics", deadline).await {
+            // A server without an index answers with nothing; a long list may be cut without notice.
+            Ok((names, is_complete)) if names.is_empty() || names.len() >= MAX_NAMES || !is_complete => {
+                MetricNames::default()
+            }
+            Ok((names, _)) => names.into_iter().collect(),
             Err(error) => {
                 tracing::debug!(%error, "the names of the metrics are not known");
                 MetricNames::default()
@@ -178,6 +190,6 @@ mod tests {
             assert_eq!(pruned(query), Some(same(query)), "{query}");
         }
         let unknown = MetricNames::default();
-        assert!(unknown.pruned(parse("gone or a").unwrap()).is_some_and(|expr| expr.to_string() == same("gone or a")));
+        assert_eq!(unknown.prune("gone or a").as_deref(), Some("gone or a"));
     }
 }

@@ -3,7 +3,7 @@
 use super::facts::few;
 use super::{Line, Message, MessagePart, Phrases, Tone};
 use crate::diagnose::LogsRead;
-use crate::logs::{LogAnalysis, LogMatch, LogNumbers, NamedLogAnalysis, UnclassifiedLine, first};
+use crate::logs::{LogAnalysis, LogMatch, LogSeries, NamedLogAnalysis, UnclassifiedLine, first};
 use crate::playbook::LogRank;
 use crate::signal::format_value;
 
@@ -137,7 +137,7 @@ fn one(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: &mut Vec<M
         parts.push(MessagePart::Section(title("logs-unknown-title"), unknown(&report.unknown, words)));
     }
     if !report.startup.is_empty() {
-        let row = |n: &LogNumbers| match n.max > n.min {
+        let row = |n: &LogSeries| match n.max > n.min {
             true => [n.title.clone(), shown(n.last, n), format!("({} … {})", shown(n.min, n), shown(n.max, n))],
             false => [n.title.clone(), shown(n.last, n), String::new()],
         };
@@ -149,13 +149,13 @@ fn one(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: &mut Vec<M
         let [lowest, middle, highest, last] = named;
         let head = [String::new(), lowest, middle, highest, last];
         let row =
-            |n: &LogNumbers| [n.title.clone(), shown(n.min, n), shown(n.median, n), shown(n.max, n), shown(n.last, n)];
+            |n: &LogSeries| [n.title.clone(), shown(n.min, n), shown(n.median, n), shown(n.max, n), shown(n.last, n)];
         let rows = std::iter::once(head).chain(report.statistics.iter().map(row));
         parts.push(MessagePart::Section(title("logs-statistics"), table(rows)));
     }
 }
 
-fn shown(value: f64, of: &LogNumbers) -> String {
+fn shown(value: f64, of: &LogSeries) -> String {
     format_value(value, of.unit)
 }
 
