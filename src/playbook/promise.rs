@@ -169,12 +169,14 @@ impl Library {
             self.signals.iter().filter_map(|(name, signal)| Some((name.clone(), signal.burn.clone()?))).collect();
         for engine in self.engines.values_mut() {
             for (name, burn) in &burns {
-                let Some(of) = engine.signals.get(&burn.of).cloned() else { continue };
+                let share = engine.signals.get(&burn.of).cloned();
                 let mean = burn.mean.as_ref().and_then(|mean| engine.signals.get(mean)).cloned();
-                let asked = mean.as_ref().and_then(|mean| mean.query.as_deref());
-                let query = burn.query(of.query.as_deref(), asked);
+                let Some(of) = share.clone().or_else(|| mean.clone()) else { continue };
+                let share_query = share.as_ref().and_then(|share| share.query.as_deref());
+                let mean_query = mean.as_ref().and_then(|mean| mean.query.as_deref());
+                let query = burn.query(share_query, mean_query);
                 // What turns quantiles on need not be on where the mean tells.
-                let by_mean = query.is_some() && burn.query(of.query.as_deref(), None).is_none();
+                let by_mean = query.is_some() && burn.query(share_query, None).is_none();
                 let of = mean.filter(|_| by_mean).unwrap_or(of);
                 let why = "it tells quantiles and no counts, of which shares could be made".to_owned();
                 let unsupported = query.is_none().then(|| of.unsupported.clone().unwrap_or(why));

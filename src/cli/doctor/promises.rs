@@ -28,8 +28,12 @@ pub(super) async fn check(
     }
     let name = format!("{name} promises");
     let (mut seen, mut found) = (false, 0);
+    let promised = |term: Term| {
+        let mut promises = library.promised.iter().filter_map(|pools| pools.slo.promise(term));
+        promises.any(|promise| promise.within_seconds.is_some())
+    };
     for engine in library.engines.values() {
-        for (buckets, term) in histograms(library, engine) {
+        for (buckets, term) in histograms(library, engine).into_iter().filter(|(_, term)| promised(*term)) {
             let by: Vec<String> = labels(engine).map(|(_, label)| label.to_owned()).collect();
             let prefix = engine.prefixes.first().map(|written| (written.as_str(), engine.prefixes.as_slice()));
             let with = Fill { window, by: &by, prefix, ..Fill::default() };
