@@ -164,7 +164,11 @@ fn expression(
         by.extend(engine.replica.iter().filter(|label| !by.contains(label)).cloned().collect::<Vec<_>>());
     }
     let prefix = engine.prefixes.first().map(|written| (written.as_str(), engine.prefixes.as_slice()));
-    let scope = named(engine, matchers(&engine.own_series().collect::<Vec<_>>()));
+    let own = matchers(&engine.own_series().collect::<Vec<_>>());
+    // A query that sums over the models counts requests without one too.
+    let mut models = engine.scope.get("model").into_iter().flatten();
+    let over_models = models.any(|label| query.contains(&format!("without ({label})")));
+    let scope = if over_models { own } else { named(engine, own) };
     let mut expr = fill(query, &Fill { scope: &scope, workload: "", window, by: &by, prefix });
     for (name, label) in pool.iter().filter(|(name, label)| name != label) {
         // If relabelling already set the common name, it stays.

@@ -169,12 +169,14 @@ impl Library {
             self.signals.iter().filter_map(|(name, signal)| Some((name.clone(), signal.burn.clone()?))).collect();
         for engine in self.engines.values_mut() {
             for (name, burn) in &burns {
-                let Some(of) = engine.signals.get(&burn.of).cloned() else { continue };
+                let share = engine.signals.get(&burn.of).cloned();
                 let mean = burn.mean.as_ref().and_then(|mean| engine.signals.get(mean)).cloned();
-                let asked = mean.as_ref().and_then(|mean| mean.query.as_deref());
-                let query = burn.query(of.query.as_deref(), asked);
+                let Some(of) = share.clone().or_else(|| mean.clone()) else { continue };
+                let share_query = share.as_ref().and_then(|share| share.query.as_deref());
+                let mean_query = mean.as_ref().and_then(|mean| mean.query.as_deref());
+                let query = burn.query(share_query, mean_query);
                 // What turns quantiles on need not be on where the mean tells.
-                let by_mean = query.is_some() && burn.query(of.query.as_deref(), None).is_none();
+                let by_mean = query.is_some() && burn.query(share_query, None).is_none();
                 let of = mean.filter(|_| by_mean).unwrap_or(of);
                 let why = "it tells quantiles and no counts, of which shares could be made".to_owned();
                 let unsupported = query.is_none().then(|| of.unsupported.clone().unwrap_or(why));
@@ -244,10 +246,10 @@ impl Library {
                     // A 99th percentile above the limit means one slow request of a hundred. With another budget only
                     // the share of slow requests shows whether the objective is met.
                     let share = ((budget - BUDGET).abs() > 1e-9).then(|| (name.clone(), limit, budget));
-                    moves.insert(burn.of.clone(), Move::Time { factor: within / limit, share });
-                    // A mean tells no share, so it is compared with the time itself.
-                    let mean = burn.mean.clone().map(|mean| (mean, Move::Time { factor: within / limit, share: None }));
-                    moves.extend(mean);
+                    let time = Move::Time { factor: within / limit, share };
+                    // Where the share judges, it judges in place of the mean too: without a histogram it is made of the mean.
+                    moves.extend(burn.mean.clone().map(|mean| (mean, time.clone())));
+                    moves.insert(burn.of.clone(), time);
                     burn.limit = Some(within);
                 }
                 _ => drop(moves.insert(burn.of.clone(), Move::Share { budget, top: top(&burn.of) })),
@@ -315,6 +317,10 @@ fn each(evidence: &mut Evidence, apply: &impl Fn(&mut String, &mut Condition)) {
         apply(signal, when);
     }
     evidence.any.iter_mut().for_each(|inner| each(inner, apply));
+    // A quantile and its mean may have become the same check.
+    evidence
+        .any
+        .dedup_by(|later, first| later.signal.is_some() && later.signal == first.signal && later.when == first.when);
 }
 
 fn verified(now: &mut [Step], lasting: &mut [Step], apply: &impl Fn(&mut String, &mut Condition)) {
@@ -378,7 +384,7 @@ mod tests {
             .iter()
             .map(|(signal, when)| format!("{signal} {when}"))
             .collect();
-        assert_eq!(symptom, ["ttft_burn > 0.05", "ttft_mean > 1", "ttft_p99 > 2x baseline and > 0.25"]);
+        assert_eq!(symptom, ["ttft_burn > 0.05", "ttft_p99 > 2x baseline and > 0.25"]);
         assert!(std::ptr::eq(library.for_pool(&pool("other")), &library));
         let promise = own.promise_of("high-ttft").unwrap();
         assert_eq!((promise.term, promise.share, promise.within_seconds), (Term::Ttft, 0.95, Some(1.0)));

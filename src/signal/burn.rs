@@ -10,7 +10,7 @@
 //! by engine and version, so for each target the smallest bound that is not below the limit is taken.
 //!
 //! An engine with a summary or only a mean does not export the share. While the mean is above the limit, [`SLOW`] of the
-//! requests count as late: enough for every alert, and too few for an outage, because one long request moves a mean.
+//! requests count as late: enough for a warning and too few for a page, because one long request moves a mean.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,8 +28,8 @@ const LEAST_TIMED: u32 = 30;
 const OUTAGE: f64 = 0.5;
 /// Minimum requests within the window for an outage.
 const LEAST_OF_OUTAGE: u32 = 20;
-/// The share that counts as late while the mean is above the limit.
-const SLOW: f64 = 0.5;
+/// The share that counts as late while the mean is above the limit: above the limits of the warnings, below those of pages.
+const SLOW: f64 = 0.13;
 /// The number from which exporters write bounds with an exponent.
 const WITH_EXPONENT: f64 = 1e6;
 
@@ -89,10 +89,11 @@ impl Burn {
     pub fn parts(&self, of: Option<&str>, mean: Option<&str>) -> Option<BurnParts> {
         let (window, requests, least) = match self.limit {
             Some(limit) => {
-                let late = of.and_then(|of| Buckets::of(of)?.late(limit));
+                let buckets = of.and_then(Buckets::of);
+                let late = buckets.and_then(|buckets| buckets.late(limit));
                 // A histogram tells more than a mean; a query that takes either needs both.
-                let either = of.is_none_or(|of| Buckets::of(of).is_none_or(|buckets| buckets.or_else));
-                let slow = mean.filter(|_| either).and_then(|mean| slow(mean, limit));
+                let takes_mean = late.is_none() || buckets.is_some_and(|buckets| buckets.or_else);
+                let slow = mean.filter(|_| takes_mean).and_then(|mean| slow(mean, limit));
                 let (share, timed) = match (late, slow) {
                     (Some((share, timed)), Some((slow, counted))) => {
                         (format!("({share} or {slow})"), format!("({timed} or {counted})"))
@@ -159,14 +160,20 @@ impl<'a> Buckets<'a> {
     }
 }
 
-/// The share that counts as late by a mean's query, and the rate of all requests. Without requests it is NaN, as the mean is.
+/// Builds the share that counts as late by a mean's query, and the rate of all requests; `None` unless the mean is a sum
+/// over a count. Without requests the share is NaN, as the mean is.
 fn slow(mean: &str, limit: f64) -> Option<(String, String)> {
     let mean = mean.trim();
-    let at = divisions(mean);
-    // `sum / count`, and by what turns it into seconds.
-    let (first, end) = (*at.first()?, at.get(1).copied().unwrap_or(mean.len()));
+    // Only `sum / count`, divided by the units per second if they are not seconds: of no other form the count is known.
+    let operators: String = outside(mean).map(|(_, c)| c).collect();
+    let other = |word: &str| matches!(word, "or" | "and" | "unless" | "+" | "-") || word.contains('*');
+    if operators.split_whitespace().any(other) {
+        return None;
+    }
+    let divisions = divisions(mean);
+    let (first, end) = (*divisions.first()?, divisions.get(1).copied().unwrap_or(mean.len()));
     let counted = mean[first + 1..end].trim().to_owned();
-    Some((format!("({SLOW} * ({mean} > bool {limit}) + 0 * ({mean}))"), counted))
+    Some((format!("({SLOW} * (({mean}) > bool {limit}) + 0 * ({mean}))"), counted))
 }
 
 /// Returns the denominator of a share: the text after its last `/` outside of parentheses.
@@ -176,18 +183,22 @@ fn all(share: &str) -> Option<&str> {
 
 /// Returns the positions of divisions outside of parentheses.
 fn divisions(query: &str) -> Vec<usize> {
-    let (mut depth, mut quoted, mut at) = (0_i32, false, Vec::new());
-    for (i, c) in query.char_indices() {
-        match c {
+    outside(query).filter(|(_, c)| *c == '/').map(|(i, _)| i).collect()
+}
+
+/// Returns the characters outside of parentheses and quotes, with their positions.
+fn outside(query: &str) -> impl Iterator<Item = (usize, char)> {
+    let (mut depth, mut quoted) = (0_i32, false);
+    query.char_indices().filter(move |(_, c)| {
+        match *c {
             '"' => quoted = !quoted,
             _ if quoted => {}
             '(' | '{' | '[' => depth += 1,
             ')' | '}' | ']' => depth -= 1,
-            '/' if depth == 0 => at.push(i),
-            _ => {}
+            _ => return depth == 0,
         }
-    }
-    at
+        false
+    })
 }
 
 /// Returns the index of the parenthesis that closes the one opened before the text.
@@ -289,8 +300,8 @@ mod tests {
         let burn = Burn { of: "x".to_owned(), mean: Some("m".to_owned()), limit: Some(30.0), term: None };
         let mean = Some("sum(rate(d_us[$window])) / sum(rate(n[$window])) / 1e6");
         let summary = burn.parts(Some("max by ($by) (x{quantile=\"0.99\", $scope})"), mean).unwrap();
-        let slow = "(0.5 * (sum(rate(d_us[$window])) / sum(rate(n[$window])) / 1e6 > bool 30) + 0 * (sum(rate(d_us[$window])) \
-                    / sum(rate(n[$window])) / 1e6))";
+        let slow = "(0.13 * ((sum(rate(d_us[$window])) / sum(rate(n[$window])) / 1e6) > bool 30) \
+                    + 0 * (sum(rate(d_us[$window])) / sum(rate(n[$window])) / 1e6))";
         assert_eq!(summary.window, slow);
         assert_eq!(
             (summary.requests.as_str(), summary.recent.as_str()),
@@ -303,5 +314,22 @@ mod tests {
         let either = burn.parts(Some(&format!("{histogram}\n or max by ($by) (x{{$scope}})")), mean).unwrap();
         assert!(either.window.starts_with("(1 - ") && either.window.ends_with(&format!(" or {slow})")), "{either:?}");
         assert!(either.recent.ends_with(" or sum(increase(n[$window])))"), "{either:?}");
+        // A bound of a million is written in many ways, so the mean has to tell there too.
+        let of_ms = format!("{histogram} / 1000");
+        let long = Burn { limit: Some(1_000.0), ..burn };
+        assert_eq!(long.parts(Some(&of_ms), mean), long.parts(None, mean));
+    }
+
+    #[test]
+    fn only_of_a_sum_over_a_count_the_requests_are_known() {
+        assert_eq!(
+            slow("a / b", 3.0).unwrap(),
+            ("(0.13 * ((a / b) > bool 3) + 0 * (a / b))".to_owned(), "b".to_owned())
+        );
+        assert_eq!(slow("sum(a or b) / sum(c * d) / 1e-3", 3.0).unwrap().1, "sum(c * d)");
+        for other in ["a / b or c / d", "a / b * 1e-3", "a / b*1e-3", "a / b + c / d", "a / b - c", "a / b and c", "a"]
+        {
+            assert_eq!(slow(other, 3.0), None, "{other}");
+        }
     }
 }

@@ -27,9 +27,13 @@ pub(super) async fn check(
         return;
     }
     let name = format!("{name} promises");
-    let mut found = 0;
+    let (mut seen, mut found) = (false, 0);
+    let promised = |term: Term| {
+        let mut promises = library.promised.iter().filter_map(|pools| pools.slo.promise(term));
+        promises.any(|promise| promise.within_seconds.is_some())
+    };
     for engine in library.engines.values() {
-        for (buckets, term) in histograms(library, engine) {
+        for (buckets, term) in histograms(library, engine).into_iter().filter(|(_, term)| promised(*term)) {
             let by: Vec<String> = labels(engine).map(|(_, label)| label.to_owned()).collect();
             let prefix = engine.prefixes.first().map(|written| (written.as_str(), engine.prefixes.as_slice()));
             let with = Fill { window, by: &by, prefix, ..Fill::default() };
@@ -41,6 +45,7 @@ pub(super) async fn check(
                     return findings.say(&name, Level::Fail, error.to_string(), todo);
                 }
             };
+            seen |= !rows.is_empty();
             let short = too_short(library, engine, term, buckets.scale, &rows);
             found += short.len();
             let more = short.len().saturating_sub(1);
@@ -50,20 +55,22 @@ pub(super) async fn check(
                 &name,
                 Level::Warn,
                 format!(
-                    "of {pool}{more} {} within {within} s is promised, and {}'s largest bucket ends at {largest} s: \
-                     nobody can tell which requests take longer than promised",
+                    "{pool}{more}: {} is promised within {within} s, but the largest bucket of {} ends at {largest} s, \
+                     so longer times cannot be told apart",
                     what(term),
                     engine.engine
                 ),
                 &format!(
-                    "under `slo:` promise {largest} s or less, or let the engine make larger buckets where it can \
-                     (SGLang: `--bucket-time-to-first-token` and its like)"
+                    "promise {largest} s or less under `slo:`, or configure larger buckets \
+                     (SGLang: `--bucket-time-to-first-token` and similar flags)"
                 ),
             );
         }
     }
-    if found == 0 {
-        findings.ok(&name, "every promised time is within the engines' buckets".to_owned());
+    match (found, seen) {
+        (0, true) => findings.ok(&name, "every promised time is within the engines' buckets".to_owned()),
+        (0, false) => findings.ok(&name, "no histogram was found that judges a promised time".to_owned()),
+        _ => {}
     }
 }
 
