@@ -45,7 +45,7 @@ pub enum AdmitReason {
 }
 
 impl AdmitReason {
-    /// The name in metric labels and in the store.
+    /// Returns the name in metric labels and in the store.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::First => "first",
