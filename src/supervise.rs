@@ -136,7 +136,7 @@ struct Watch {
 struct State {
     /// Time of the last progress.
     beat: Instant,
-    /// Start of the current run; `None` before its first poll.
+    /// Start of the current run; `None` before its first poll and after a failure.
     began: Option<Instant>,
     /// Time of the first failure without a steady run since, and the reason of the last failure.
     broken: Option<(Instant, String)>,
