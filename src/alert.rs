@@ -71,7 +71,7 @@ impl Alert {
         }
     }
 
-    /// Returns true if the severity is `critical` or `page`, so somebody must be called at once.
+    /// Returns true if the severity is `critical` or `page`, so that people must be called at once.
     pub fn is_critical(&self) -> bool {
         matches!(self.labels.get("severity").map(String::as_str), Some("critical" | "page"))
     }
@@ -102,7 +102,7 @@ pub struct AlertGroup {
     pub version: String,
     /// Alertmanager's identity of the group; unbounded length, any UTF-8.
     pub group_key: String,
-    /// The status of the whole group according to Alertmanager; wrong if alerts were truncated.
+    /// The status of the whole group according to Alertmanager; unreliable if alerts were truncated.
     pub status: AlertStatus,
     /// The receiver's name in Alertmanager's configuration.
     pub receiver: String,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Deserializer};
 
-/// The current time.
+/// Returns the current time.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that may read the clock")]
 pub fn now() -> Timestamp {
     Timestamp::now()
@@ -53,34 +53,34 @@ impl MonotonicClock {
     }
 }
 
-/// Unix time in milliseconds, the store's format.
+/// Returns the Unix time in milliseconds, the store's format.
 pub fn unix_ms(at: Timestamp) -> i64 {
     at.as_millisecond()
 }
 
-/// Converts a stored unix millisecond to a time; clamps it to jiff's range (year 9999).
+/// Converts stored unix milliseconds to a time; a value outside jiff's range becomes its latest time (year 9999).
 pub fn from_unix_ms(ms: i64) -> Timestamp {
     Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX)
 }
 
-/// `at` minus `by`, stopping at the earliest time that can be represented.
+/// Returns `at` minus `by`, or the earliest representable time if the result is before it.
 pub fn before(at: Timestamp, by: Duration) -> Timestamp {
     let seconds = i64::try_from(by.as_secs()).unwrap_or(i64::MAX);
     at.checked_sub(jiff::SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN)
 }
 
-/// `at` plus `by`, stopping at the latest time that can be represented.
+/// Returns `at` plus `by`, or the latest representable time if the result is after it.
 pub fn after(at: Timestamp, by: Duration) -> Timestamp {
     jiff::SignedDuration::try_from(by).ok().and_then(|by| at.checked_add(by).ok()).unwrap_or(Timestamp::MAX)
 }
 
-/// The last multiple of `step` (whole seconds, at least one) that is not after `at`.
+/// Rounds `at` down to a multiple of `step` (whole seconds, at least one).
 pub fn floor(at: Timestamp, step: Duration) -> Timestamp {
     let step = i64::try_from(step.as_secs().max(1)).unwrap_or(1);
     Timestamp::from_second(at.as_second().div_euclid(step) * step).unwrap_or(at)
 }
 
-/// The time from `from` to `to`, zero when `to` is earlier.
+/// Returns the time from `from` to `to`; zero if `to` is earlier.
 pub fn between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
@@ -138,7 +138,7 @@ fn in_utc(at: jiff::civil::DateTime) -> Result<Timestamp, jiff::Error> {
     at.to_zoned(jiff::tz::TimeZone::UTC).map(|at| at.timestamp())
 }
 
-/// A point in time as entered by a user; [`Moment::resolve`] turns it into a timestamp.
+/// A point in time as entered by a user; [`TimeArgument::resolve`] turns it into a timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeArgument {
     /// This exact time.

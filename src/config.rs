@@ -57,7 +57,7 @@ pub struct Config {
     /// A dashboard for the links in messages; `{namespace}`, `{model}`, `{cluster}`, `{from}`, `{to}` (unix ms) are
     /// replaced.
     pub dashboard_url: String,
-    /// True if messages are also printed to standard output; if not set, see [`Config::prints`].
+    /// True if messages are also printed to standard output; by default only if no Slack channel is set.
     pub console: Option<bool>,
     /// The user's own playbooks.
     pub playbooks: Playbooks,

@@ -105,7 +105,7 @@ fn may_close(steady: Duration, stale_after: Duration) -> bool {
     steady >= stale_after / 2
 }
 
-/// The longest intended waiting time of each kind of work, plus one minute.
+/// Returns the longest intended waiting time of each kind of work, plus one minute.
 fn longest(config: &Config) -> LongestWaits {
     let minute = Duration::from_secs(60);
     let diagnosis = config.diagnose.refresh.max(config.diagnose.lease()).max(LONGEST_RETRY);

@@ -173,8 +173,8 @@ impl Pipeline {
         (group, AdmissionPlan { selection, sinks, grace: self.config.diagnose.grace, storm })
     }
 
-    /// The topic of a group in the digest that it may join: its symptom, or else its alert name, with cluster and
-    /// namespace.
+    /// Returns the topic of a group in the digest that it may join: its symptom, or else its alert name, with cluster
+    /// and namespace.
     fn topic(&self, group: &AlertGroup, playbook: Option<&String>) -> String {
         let title = playbook.and_then(|id| self.library.playbooks.get(id)).map(|playbook| playbook.title.as_str());
         let what = title.or_else(|| group.active().first().map(|alert| alert.name()));

@@ -105,7 +105,7 @@ impl Examination {
 }
 
 impl Default for Examination {
-    /// An examination without checks.
+    /// Creates an examination without checks.
     fn default() -> Self {
         Self::new(|| async { Vec::new() })
     }

@@ -53,7 +53,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// A supervisor without loops.
+    /// Creates a supervisor without loops.
     pub fn new(metrics: Arc<Metrics>, timing: Timing, stop: CancellationToken) -> Self {
         Self { watches: Arc::default(), metrics, timing, stop }
     }
@@ -102,7 +102,7 @@ impl Supervisor {
         }
     }
 
-    /// Each loop's name, with the problem if one has lasted for longer than `dead_after`.
+    /// Returns each loop's name, with the problem if one has lasted for longer than `dead_after`.
     pub fn loops(&self) -> Vec<(&'static str, Option<String>)> {
         lock(&self.watches).iter().map(|watch| (watch.name, watch.trouble(self.timing.dead_after))).collect()
     }
@@ -118,7 +118,7 @@ pub async fn guard(name: &'static str, metrics: &Metrics, work: impl Future<Outp
     end.is_ok()
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
@@ -136,7 +136,7 @@ struct Watch {
 struct State {
     /// Time of the last progress.
     beat: Instant,
-    /// Start of the current run; `None` before its first poll.
+    /// Start of the current run; `None` before its first poll and after a failure.
     began: Option<Instant>,
     /// Time of the first failure without a steady run since, and the reason of the last failure.
     broken: Option<(Instant, String)>,

@@ -22,7 +22,7 @@ const LEFT_OUT_BYTES: usize = 16 << 20;
 const IDENTITY_BYTES: usize = 64;
 /// Maximum size of one alert, or of everything outside the alerts, in bytes.
 const ELEMENT_BYTES: usize = 4 << 20;
-/// Maximum number of alert names by which incidents of too large notifications are searched.
+/// Maximum number of alert names by which incidents of earlier, too large notifications are found.
 const TOO_LARGE_NAMES: usize = 20;
 /// The error text for an element that is too large.
 const TOO_LONG: &str = "one of its elements is larger than 4 MiB";
@@ -100,7 +100,7 @@ impl AlertGroup {
         Ok(group)
     }
 
-    /// Replaces NUL characters by replacement characters: PostgreSQL cannot store NUL, and no label needs it.
+    /// Replaces NUL with the replacement character: PostgreSQL cannot store NUL, and no label needs it.
     fn replace_nul(&mut self) {
         let texts = [&mut self.group_key, &mut self.receiver, &mut self.external_url];
         texts.into_iter().chain(&mut self.notification_reason).for_each(text_without_nul);
@@ -225,8 +225,8 @@ impl Alerts {
         }
     }
 
-    /// Returns the stored alerts in the order of the body, the identities of the others, and the number of alerts
-    /// without either.
+    /// Returns the alerts to store in the order of the body, the identities of the others, and the number of alerts
+    /// that are only counted.
     fn finish(mut self) -> (Vec<Alert>, Vec<OmittedAlert>, u64) {
         if self.kept.len() > KEPT_ALERTS || self.kept_bytes > KEPT_BYTES {
             self.trim();
@@ -236,7 +236,7 @@ impl Alerts {
     }
 }
 
-/// Size of an alert's text, in bytes.
+/// Returns the size of an alert's text, in bytes.
 fn size(alert: &Alert) -> usize {
     let labels = alert.labels.iter().chain(&alert.annotations).map(|(name, value)| name.len() + value.len());
     labels.sum::<usize>() + alert.generator_url.len() + alert.fingerprint.len()

@@ -27,7 +27,7 @@ pub enum SilenceError {
     /// No alert fires any more.
     #[error("nothing fires any more")]
     NothingFires,
-    /// The silence would match every alert.
+    /// No matcher was chosen, or one that the firing alerts do not share.
     #[error("a silence needs at least one label on which the firing alerts agree")]
     NoMatcher,
     /// No labels were chosen, and without the alerts' names the default matchers would match the whole pool.

@@ -236,7 +236,7 @@ impl Attempt {
         }
     }
 
-    /// The id of the entry in the audit log.
+    /// Returns the id of the entry in the audit log.
     pub(super) fn id(&self) -> &str {
         &self.entry.id
     }
@@ -316,7 +316,7 @@ pub(super) async fn over(desk: &Desk, inbound: &SlackRequest, act: Act) {
     say(desk, inbound, "act-over").await;
 }
 
-/// Opens a modal; tells the user if Slack's trigger has expired.
+/// Opens a modal; tells the user if that fails, mostly because Slack's trigger has expired. Returns true if it is open.
 pub(super) async fn open(desk: &Desk, inbound: &SlackRequest, what: &str, view: &serde_json::Value) -> bool {
     let answer = match &inbound.place.trigger {
         Some(trigger) => desk.slack.open_view(trigger, view).await.map_err(|error| error.to_string()),

@@ -25,7 +25,7 @@ pub enum Denial {
     Guest,
     /// The account is closed.
     Gone,
-    /// The configuration names nobody who may act.
+    /// The configuration names no user, group or channel that may act.
     Nobody,
     /// The configuration names others, but not this user.
     NotNamed,
@@ -34,7 +34,7 @@ pub enum Denial {
 }
 
 impl Denial {
-    /// The key of its phrase.
+    /// Returns the key of the refusal's phrase.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::Bot => "refused-bot",
@@ -47,7 +47,7 @@ impl Denial {
         }
     }
 
-    /// The name in the audit log.
+    /// Returns the name in the audit log.
     pub(super) fn as_str(self) -> &'static str {
         self.key().trim_start_matches("refused-")
     }
@@ -57,8 +57,8 @@ impl Denial {
 /// included. Other members of the workspace may look; they may note and act in configured channels; and they may note
 /// everywhere while nobody is configured.
 ///
-/// Without the user's data from Slack, only users who are configured by id may do more than look; without our own
-/// workspace's id, nobody may.
+/// If Slack does not return the user's data, only configured users may do more than look; without our own workspace's
+/// id, no user may.
 pub fn may(
     who: &SlackActor,
     facts: &UserFacts,

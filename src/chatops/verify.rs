@@ -24,7 +24,7 @@ use crate::store::{AuditEntry, AuditResult, Followup, Incident, StoreError};
 const LATER: [Duration; 2] = [Duration::from_secs(5 * 60), LONGEST_FOLLOWUP];
 /// The longest delay of a follow-up.
 pub(crate) const LONGEST_FOLLOWUP: Duration = Duration::from_secs(15 * 60);
-/// Follow-ups that run concurrently.
+/// Maximum number of follow-ups that run concurrently.
 const AT_ONCE: u32 = 4;
 /// The lease of a follow-up, in milliseconds; afterwards another replica may take it.
 const LEASE_MS: i64 = 60_000;
@@ -262,7 +262,7 @@ impl Desk {
         true
     }
 
-    /// Writes the verification to the audit log without a user; the incident's message shows it.
+    /// Writes the verification to the audit log, with an empty user; the incident's message shows it.
     async fn note_verified(&self, incident: &Incident, check: &Check, verdict: &(EvidenceResult, Vec<String>)) {
         let begun = AuditEntry::begun("", &check.channel, Act::Verify.as_str(), Some(&incident.id), self.store.now());
         let entry = AuditEntry {

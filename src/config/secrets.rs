@@ -15,7 +15,7 @@ pub enum SlackInlet {
     Socket(SecretString),
     /// Signed HTTP requests, with the signing secret.
     Http(SecretString),
-    /// No transport, with a hint how to enable one.
+    /// No transport, with a hint on how to enable one.
     Off(&'static str),
 }
 

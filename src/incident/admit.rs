@@ -37,15 +37,15 @@ pub enum AdmitReason {
     /// The same notification again: from the other Alertmanager of a pair, or a retry.
     Duplicate,
     /// The notification reports alerts as firing that ended a moment ago: the other Alertmanager of a pair is behind.
-    /// Nothing is stored and the sender is asked to retry: if the alerts still fire at the next `group_interval`, they
-    /// fire again.
+    /// The incident is not changed and the sender is asked to retry: if the alerts still fire at the next
+    /// `group_interval`, they fire again.
     Late,
     /// Only resolved alerts, none of them known: no message is sent.
     ResolvedUnseen,
 }
 
 impl AdmitReason {
-    /// The name in metric labels and in the store.
+    /// Returns the name in metric labels and in the store.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::First => "first",

@@ -23,7 +23,7 @@ pub enum IncidentState {
 }
 
 impl IncidentState {
-    /// The name in the store.
+    /// Returns the name in the store.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",

@@ -76,7 +76,7 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Number of bytes of all lines so far.
+    /// Returns the number of bytes of all lines so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -59,7 +59,7 @@ impl Notifier {
     /// Shows progress if the rate limit allows it now; without retries, because the answer follows.
     ///
     /// # Errors
-    /// The error of Slack or the network, or that the lane is closed.
+    /// The error of Slack or the network; [`SlackError::RateLimited`] also if our own rate limit allows no call now.
     pub async fn progress(
         &self,
         slack: &Slack,

@@ -151,8 +151,8 @@ impl Notifier {
     }
 
     /// Returns the users and groups to mention for an incident in this channel while it is critical: those of the
-    /// routes of its critical alerts to this channel, without duplicates. If no alert is routed to this channel, it is
-    /// a fallback and gets the mentions of all routes.
+    /// routes of its critical alerts to this channel, without duplicates. If none of its alerts was ever routed to this
+    /// channel, the channel stands in for another and gets the mentions of all routes of the critical alerts.
     fn whom(&self, incident: &Incident, channel: &str) -> Vec<&str> {
         let mut whom = Vec::new();
         if !incident.open || !incident.critical {

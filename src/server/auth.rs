@@ -105,8 +105,9 @@ pub struct Access {
 }
 
 impl Access {
-    /// Reads the configured secrets. The webhook's credentials also open the pages. On loopback, until credentials are
-    /// configured for them, the pages are open to requests for loopback, `listen`, or the host of `public_url`.
+    /// Reads the configured secrets. The webhook's own credentials also open the pages; tokens of `webhook.sources` do
+    /// not. On loopback, until credentials are configured for them, the pages are open to requests for loopback,
+    /// `listen`, or the host of `public_url`.
     ///
     /// # Errors
     /// When a secret's file cannot be read or is empty, or the header's name is invalid.

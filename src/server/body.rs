@@ -114,7 +114,7 @@ async fn read_long(
         }
     }
     drop(send);
-    // The whole body has arrived: dropping the stream ends the client's body timeout.
+    // Nothing more is read: dropping the stream ends the client's body timeout.
     drop(pieces);
     let parsed = parsed.await;
     if length > limit {

@@ -69,7 +69,7 @@ async fn answer(shared: &Shared, sender: Option<String>, body: Body) -> Result<A
         Err(BodyError::BrokenOff(error)) => Err((StatusCode::BAD_REQUEST, "broken_off", error)),
         Err(BodyError::Busy) => Err(not_now("busy", "too many large bodies at once: retry".to_owned())),
         Err(BodyError::TooLarge(beginning)) => {
-            // Alertmanager repeats it without reporting it, so an incident does; repetitions join the same incident.
+            // Alertmanager resends such a body silently, so an incident reports it; repetitions join this incident.
             if let Some(group) = AlertGroup::too_large(&beginning) {
                 store(shared, AlertGroup { sender, ..group }).await?;
             }

@@ -1,4 +1,4 @@
-//! Converts Slack's payloads, from a WebSocket or over HTTP, to an [`Inbound`].
+//! Converts Slack's payloads, from a WebSocket or over HTTP, to a [`SlackRequest`].
 //!
 //! Parsed tolerantly as JSON and not with slack-morphism's types, which reject a whole payload for one field that is
 //! null or unknown. All of it is untrusted: texts are truncated, and unknown payloads are named and ignored.
@@ -208,7 +208,7 @@ fn joined(payload: &Value, own: Option<&str>, id: &str) -> Payload {
     Payload::of(if event_id.is_empty() { id } else { event_id }, who, place, SlackAction::Joined)
 }
 
-/// Removes the mention of the app: our own anywhere, or without a known id the one at the beginning.
+/// Removes the mention of the app: the first of our own id, or a mention at the beginning if our id is unknown.
 fn without_mention(said: &str, own: Option<&str>) -> String {
     let said = said.trim_start();
     let mention = |text: &str| -> Option<usize> {

@@ -82,7 +82,7 @@ impl Store {
         rules: &AdmissionRules,
     ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
         let mut tx = self.durable.begin(self.engine.begin()).await?;
-        // Channels are held too, because new incidents of all groups are counted per channel before one joins a digest.
+        // Channels are locked too: new incidents of all groups are counted per channel before one joins a digest.
         let keys = groups.iter().map(|(group, _)| group.group_key.as_str());
         let channels = groups.iter().flat_map(|(_, wanted)| wanted.channels());
         let names: Vec<&str> = keys.chain(channels).collect();
@@ -120,7 +120,7 @@ async fn admit_one(
     let known = known(db, group, unreadable).await?;
     let admission = admit(known.as_ref(), group, now, rules);
     let reason = admission.reason;
-    // A duplicate or late notification changes nothing.
+    // A duplicate or late notification does not change the incident; it is only recorded as an event.
     let news = !matches!(reason, AdmitReason::Duplicate | AdmitReason::Late);
     let now_ms = unix_ms(now);
     let mut digest = None;

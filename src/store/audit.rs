@@ -27,7 +27,7 @@ pub enum AuditResult {
 }
 
 impl AuditResult {
-    /// The name in the store and in metrics.
+    /// Returns the name in the store and in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Begun => "begun",

@@ -44,7 +44,7 @@ async fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     copied
 }
 
-/// Replaces the store of a state directory by a backup. Returns the new path of the replaced store; `None` if there was
+/// Replaces the store of a state directory with a backup. Returns the new path of the old store; `None` if there was
 /// none.
 ///
 /// # Errors

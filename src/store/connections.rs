@@ -30,6 +30,7 @@ use super::failures::{self, StoreFailure};
 
 /// Timeout of the ping of an idle connection before its reuse.
 const PING: Duration = Duration::from_secs(2);
+/// Timeout of closing a connection, and of the wait for connections in use at shutdown.
 const CLOSE: Duration = Duration::from_secs(2);
 /// The age at which a connection is no longer reused: addresses and certificates change.
 const LIFETIME: Duration = Duration::from_secs(1_800);
@@ -39,7 +40,7 @@ const MOST_LEFT_OUT: usize = 100;
 /// Timeouts on our side.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PoolLimits {
-    /// For a connection from the pool or a new one.
+    /// For getting a connection, from the pool or a new one.
     pub(super) acquire: Duration,
     /// For one statement. Longer than the database's own limit, so that the database's error comes first.
     pub(super) statement: Duration,
@@ -103,7 +104,7 @@ impl ConnectionPool {
         Ok(pool)
     }
 
-    /// Takes a connection for at most [`Limits::transaction`].
+    /// Takes a connection for at most [`PoolLimits::transaction`].
     pub(super) async fn acquire(&self) -> Result<StoreConnection, Error> {
         let wait = self.0.limits.acquire;
         let found = within(wait, "no connection", async {

@@ -22,7 +22,7 @@ pub enum Sink {
 }
 
 impl Sink {
-    /// The name in the store and in metrics.
+    /// Returns the name in the store and in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Slack => "slack",

@@ -37,7 +37,7 @@ pub enum PostKind {
 impl PostKind {
     const ALL: [Self; 6] = [Self::Change, Self::Picture, Self::Mention, Self::Verify, Self::Note, Self::Answer];
 
-    /// The name in the store and in metrics.
+    /// Returns the name in the store and in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Change => "change",

@@ -41,7 +41,7 @@ pub(super) async fn replace_unreadable(
     Ok(())
 }
 
-/// Ends incidents that stood for too large notifications of this group, because a notification could be parsed. They
+/// Ends incidents that stood for too large notifications of this group, once a notification was parsed in full. They
 /// are identified by the receiver and the labels that all alerts share. A group of several clusters has no source,
 /// while the incident that stood for it has the source of its first alert.
 pub(super) async fn end_too_large(db: &mut StoreConnection, group: &AlertGroup, now_ms: i64) -> Result<(), StoreError> {

@@ -129,8 +129,8 @@ impl Store {
         if back {
             self.time.with(|steady| steady.follow(shown, at));
         }
-        // On PostgreSQL every replica would move the rows again; `hasten_late` handles work that waits for too long
-        // instead.
+        // On PostgreSQL every replica would move the rows again; `reschedule_far_future` handles work that waits for
+        // too long instead.
         if self.engine == DatabaseEngine::Postgres {
             return Ok(());
         }

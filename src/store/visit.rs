@@ -26,7 +26,7 @@ impl Store {
             StoreAccess::Write => database::sqlite(path, SqliteAccess::Beside).await?,
             StoreAccess::Look => match database::sqlite(path, SqliteAccess::Look).await {
                 Ok(pool) => pool,
-                // The service may be stopped and its directory not writable for us.
+                // If the service is stopped and its directory is read-only for us, SQLite cannot create its files.
                 Err(_) => database::sqlite(path, SqliteAccess::Still).await?,
             },
         };

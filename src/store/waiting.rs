@@ -21,7 +21,7 @@ pub enum DeliveryPriority {
     NewCritical,
     /// Any other new message.
     New,
-    /// An edit that reports the end of an incident, or of a critical incident.
+    /// An edit that reports the end of an incident, or any edit for a critical incident.
     Favoured,
     /// Any other edit.
     Update,

@@ -1,5 +1,5 @@
-//! Parses a line that a user types in Slack into a [`Command`]: reverts Slack's markup, splits quotes like a shell, and
-//! accepts options as plain words: `llm/llama at 14:05`.
+//! Parses a line that a user types in Slack into a [`ParsedCommand`]: removes Slack's markup, splits quotes like a
+//! shell, and accepts options as plain words: `llm/llama at 14:05`.
 
 use std::error::Error as _;
 
@@ -228,7 +228,7 @@ fn split(text: &str) -> Vec<String> {
     })
 }
 
-/// Reverts Slack's markup and the typography of editors; invisible characters become spaces.
+/// Removes Slack's markup and undoes the typography of editors; invisible characters become spaces.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -34,7 +34,7 @@ pub(in crate::chatops) async fn press(desk: &Desk, inbound: &SlackRequest, incid
     }
 }
 
-/// Builds the bundle, or joins a running build, and replies with its place. A bundle holds logs and arguments, so it
+/// Builds the bundle, or joins a running build, and uploads or links it. A bundle holds logs and arguments, so it
 /// needs [`Power::Note`], and the audit log records who received it.
 pub(super) async fn bundle(
     desk: &Desk,

@@ -119,7 +119,7 @@ fn told_of(desk: &Desk, pool: &PoolHealth, alone: bool) -> Vec<Line> {
         lines.push(words.line("health-checks-more", &[("n", (wrong.len() - FEW).into())]));
     }
     if alone {
-        // Zeros are left out, and each signal appears once.
+        // Zeros are left out, because most count events that must not happen; each signal appears once.
         let mut told: BTreeSet<&String> = wrong.iter().map(|check| &check.signal).collect();
         let well =
             pool.checks.iter().filter(|check| !sick(check.state) && check.value.is_some_and(|value| value != 0.0));

@@ -23,7 +23,7 @@ use crate::store::StoreError;
 
 /// The pauses before the progress messages, each counted from the previous one.
 const PATIENCE: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_secs(5)];
-/// The pause between later progress edits of a bundle: Slack accepts 50 edits a minute for the whole workspace.
+/// The pause between later progress edits of a bundle: all edits in the workspace share Slack's limit of 50 a minute.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// The destination of an answer, with its progress.

@@ -24,7 +24,7 @@ impl Pause {
         spread(whole)
     }
 
-    /// Returns the next pause, in addition to the time that Slack asked for.
+    /// Returns the next pause added to `asked`, the minimum.
     pub(super) fn at_least(&mut self, asked: Duration) -> Duration {
         asked + self.next()
     }
