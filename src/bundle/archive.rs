@@ -138,7 +138,7 @@ impl Archive {
 }
 
 /// A file with a maximum size. After an error it accepts and discards all bytes: the zip writer tries to complete the
-/// file when dropped, and would print an error.
+/// file when dropped, and would print an error to standard error.
 struct Bounded {
     file: File,
     left: u64,

@@ -1,4 +1,4 @@
-//! The key `bundle:`.
+//! The configuration key `bundle:`.
 
 use std::path::PathBuf;
 use std::time::Duration;

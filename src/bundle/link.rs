@@ -40,7 +40,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// Creates it with a key of at least 16 bytes. With an empty `public_url`, no links can be created.
+    /// Creates a signer with a key of at least 16 bytes. With an empty `public_url`, no links can be created.
     ///
     /// # Errors
     /// If the key is too short.

@@ -40,8 +40,8 @@ impl Subject {
         }
     }
 
-    /// Returns the windows before, during and after the incident; during lasts until it is resolved or until the
-    /// diagnosis. There is no `after` while the incident still fires.
+    /// Returns the windows before, during and after the incident. `during` lasts from the first alert to the
+    /// resolution, or to the diagnosed moment. There is no `after` while the incident still fires.
     pub fn windows(&self) -> Windows {
         let Window { from, to } = self.window;
         // Alerts fire with a delay: the time from the onset on does not count as before.

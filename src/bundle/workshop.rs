@@ -81,7 +81,7 @@ impl Job {
     }
 }
 
-/// The dependencies of the workshop.
+/// The dependencies of a [`BundleService`].
 #[derive(Debug)]
 pub struct BundleServiceParts {
     /// The store of incidents.
@@ -119,7 +119,7 @@ impl std::ops::Deref for BundleService {
 }
 
 impl BundleService {
-    /// Creates the workshop.
+    /// Creates the service; no bundle is in progress.
     pub fn new(parts: BundleServiceParts) -> Self {
         Self { parts, slots: Semaphore::new(AT_ONCE), running: Mutex::default() }
     }

@@ -151,7 +151,7 @@ pub struct Deployed {
     pub gpu_memory_utilization: f64,
     /// Number of GPUs that share each layer.
     pub tensor_parallel: u64,
-    /// Number of GPUs that divide the layers.
+    /// Number of pipeline stages among which the layers are divided.
     pub pipeline_parallel: u64,
     /// Maximum length of a request in tokens.
     pub max_model_len: u64,

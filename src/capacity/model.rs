@@ -122,7 +122,8 @@ impl ModelSpec {
     /// Parses a Hugging Face `config.json`.
     ///
     /// # Errors
-    /// If a key is missing or has an unsupported value.
+    /// If the text is not a JSON object, or a key is missing or has an unsupported value: names the key, its value and
+    /// what is expected.
     pub fn parse(text: &str) -> std::result::Result<Self, super::CapacityError> {
         let config = Config::parse(text)?;
         let mut assumed = Vec::new();

@@ -38,7 +38,7 @@ pub struct PlannedDeployment {
     pub utilization: f64,
     /// Number of GPUs that share each layer.
     pub tensor: u64,
-    /// Number of GPUs that divide the layers.
+    /// Number of pipeline stages among which the layers are divided.
     pub pipeline: u64,
     /// The KV cache's type; `None` for the model's.
     pub kv_dtype: Option<KvDtype>,

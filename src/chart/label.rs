@@ -36,8 +36,8 @@ impl ChartLabels {
     }
 
     /// Places a label at the position inside `plot` that covers the fewest points; the earlier one if equal. Returns
-    /// `None` if all positions are taken. If all of them cover something, a `loose` label goes to the nearest free
-    /// position.
+    /// `None` if all positions are taken. If all of them are taken or cover something, a `loose` label goes to the
+    /// nearest free position that covers nothing.
     pub(super) fn place(&mut self, plot: Area, places: Vec<Area>, loose: bool) -> Option<Area> {
         let free = |area: &Area| plot.contains(area) && !self.placed.iter().any(|other| other.overlaps(area));
         let hidden = |area: &Area| self.busy.iter().filter(|point| area.holds(**point)).count();

@@ -53,8 +53,8 @@ pub(super) fn scene(chart: &Chart) -> Scene {
     Scene { width: WIDTH, height, shapes }
 }
 
-/// Returns the first panel and the number of panels of each row. Up to two panels get the full width each; of an odd
-/// number the first does, which is the symptom users notice.
+/// Returns the first panel and the number of panels of each row. One or two panels get the full width each; of three
+/// or more in an odd number only the first does, which is the symptom that users notice.
 fn rows(panels: usize) -> Vec<(usize, usize)> {
     if panels <= 2 {
         return (0..panels).map(|i| (i, 1)).collect();

@@ -341,7 +341,7 @@ fn put(
     let (ink, bold) = (name.ink, name.bold());
     let text = font::fit(&name.text, SMALL, bold, plot.w * NAME_SHARE);
     let w = font::width(&text, SMALL, bold) + 4.0;
-    // A threshold's label stays at its line; other labels have the colour of their line.
+    // A threshold's label stays at its line; the others may move away, because they have the colour of their line.
     if let Some(area) = labels.place(plot, places(w), ink != Ink::Limit) {
         shapes.push(DrawnShape::Text { x: area.x + 2.0, y: area.bottom() - 3.2, text, size: SMALL, bold, ink });
     }

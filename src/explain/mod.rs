@@ -113,7 +113,7 @@ fn tree<'a>(out: &mut String, library: &'a Library, node: Node<'a>, depth: usize
     path.pop();
 }
 
-/// Returns the note for an alternative that is used only without a baseline.
+/// Returns the note for an alternative that is used only without a baseline; empty for any other alternative.
 pub(crate) fn only(without_past: bool) -> &'static str {
     if without_past { " (only where there is no past)" } else { "" }
 }

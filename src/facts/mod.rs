@@ -87,7 +87,7 @@ pub struct PrometheusFacts {
     pub missing: Vec<(String, String)>,
 }
 
-/// The prefix of a reason that is a failed query, in contrast to a metric that is not exported.
+/// The prefix of a reason if a query failed; other reasons name what is not exported.
 const FAILED: &str = "Prometheus did not tell: ";
 
 impl PrometheusFacts {

@@ -42,7 +42,8 @@ pub struct SignalCoverage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CoverageLimit {
-    /// A required check has no data: the playbook can be neither confirmed nor ruled out.
+    /// A required check, or every check of the symptom, has no data: the playbook can be neither confirmed nor ruled
+    /// out.
     Blind,
     /// Some of its own checks, or of the causes defined in it, have no data.
     HalfBlind,
@@ -143,7 +144,8 @@ fn sight(library: &Library, playbook: &Playbook, missing: &BTreeSet<&str>) -> Op
         let checks = evidence.checks().into_iter().filter(|(signal, _)| missing.contains(signal));
         checks.map(|(signal, _)| signal.to_owned()).collect()
     };
-    // An entry of alternatives is blind if all of them are; a log may replace a metric if it is available.
+    // An entry is blind if all of its metrics are missing. Extra signals, such as those of logs, do not count: a
+    // diagnosis may have them although Prometheus does not. An entry of these alone is never blind.
     let blind = |evidence: &Evidence| {
         let extra = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.is_extra());
         let mut metrics = evidence.checks().into_iter().filter(|(signal, _)| !extra(signal)).peekable();

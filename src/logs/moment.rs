@@ -14,8 +14,8 @@ pub(super) struct LogTime {
     pub(super) at: Option<Timestamp>,
 }
 
-/// The position in a line before which a time must begin: after `(EngineCore_DP0 pid=77352) WARNING `, or a
-/// container's name.
+/// Bytes of a line in which a time is searched; a prefix such as `(EngineCore_DP0 pid=77352) WARNING ` or a
+/// container's name may precede it.
 const WITHIN: usize = 120;
 /// The year for a time without one if `near` is unknown: then only differences matter.
 const SOME_YEAR: i16 = 2000;

@@ -66,8 +66,8 @@ pub fn read(fact: &LogFact, line: &str) -> Vec<(String, String)> {
 }
 
 /// Parses `{'a': 1, 'b': 'x'}` and `a=1, b='x')` into names and values, up to the closing bracket. If the line ends
-/// before it, the incomplete last value is left out. Values are as Python prints them, strings without quotes; a
-/// value that contains a secret's name is replaced by `…`.
+/// before it, the incomplete last value is left out. Values are as Python prints them, strings without quotes. An entry
+/// with a secret's name is left out; a value that contains such a name is replaced by `…`.
 fn listed(text: &str) -> Vec<(String, String)> {
     let text = text.strip_prefix('{').unwrap_or(text);
     let (mut told, mut begin, mut name_end) = (Vec::new(), 0, None);

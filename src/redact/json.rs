@@ -92,7 +92,7 @@ fn object(redactor: &Redactor, place: &str, fields: &mut Map<String, Value>, dep
     }
 }
 
-/// Redacts a value whatever its type. Null, booleans and empty values stay: they cannot be secrets.
+/// Redacts a value of any type. Null, booleans, empty lists and objects, and harmless strings stay.
 fn whole(redactor: &Redactor, place: &str, rule: usize, value: &mut Value) {
     let stays = match value {
         Value::Null | Value::Bool(_) => true,

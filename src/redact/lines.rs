@@ -7,7 +7,7 @@ const BLOCK: usize = 1 << 20;
 /// Bytes of whole lines that are held back, because a secret may begin there and end in the next chunk; a private key
 /// of 4,096 bits has 3,300.
 const KEPT: usize = 64 << 10;
-/// Maximum length of a line in bytes; a longer line is binary data and is left out.
+/// Maximum length of a line in bytes; a longer line is treated as binary data and left out.
 const LONGEST: usize = 8 << 20;
 
 /// A streaming redactor for a text of any length in bounded memory. It cuts at ends of lines that are not inside a

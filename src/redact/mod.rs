@@ -3,7 +3,7 @@
 //!
 //! The rules are data, `playbooks/redaction.yaml`. All rules search the original text and their matches are merged, so
 //! that no rule can hide a part of a secret from another. A text may be of any length; a text in chunks goes through
-//! [`Lines`], because a private key or an argument's value may be on several lines.
+//! [`StreamRedactor`], because a private key or an argument's value may be on several lines.
 
 mod address;
 mod json;

@@ -22,8 +22,8 @@ const TOTAL_CHARS: usize = 11_000;
 const HEADLINE_CHARS: usize = 600;
 /// Maximum number of blocks; Slack allows 50.
 const BLOCKS: usize = 40;
-/// Maximum number of buttons in a row: as many as fit into two rows on a phone. Slack allows 25 elements in an actions
-/// block.
+/// Maximum number of buttons in an actions block, beside the overflow menu: as many as fit into two rows on a phone.
+/// Slack allows 25 elements.
 const BUTTONS: usize = 5;
 /// Maximum number of options in an overflow menu.
 const OPTIONS: usize = 5;

@@ -48,7 +48,7 @@ pub fn health(health: &Health, flags: &[(&str, String)], words: &Phrases) -> Str
         let wrong = matches!(pool.state, HealthState::Critical | HealthState::Warning);
         let in_short = !(alone || wrong && sick < SCREENFUL);
         sick += usize::from(wrong);
-        // Single lines stand together.
+        // No blank line between two pools of one line each.
         if !(line && in_short) {
             out.push('\n');
         }

@@ -101,7 +101,7 @@ fn headline(view: &IncidentView<'_>, words: &Phrases) -> String {
     join_non_empty(&[state(view, words), symptom_or_alert_name(view), affected_pool(view), why])
 }
 
-/// Returns the word for the state: resolved after a duration, or the severity.
+/// Returns the word for the state: resolved after a duration, critical, warning, or firing.
 pub(super) fn state(view: &IncidentView<'_>, words: &Phrases) -> String {
     match (view.resolved_at, tone(view)) {
         (Some(at), _) => {

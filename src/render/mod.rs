@@ -72,9 +72,9 @@ pub enum Tone {
     Warning,
     /// Firing, with no alert that states a severity.
     Firing,
-    /// Resolved, or without the symptom.
+    /// Resolved, or checked without finding a problem.
     Good,
-    /// Unknown, or an alert without a confirmed symptom.
+    /// No verdict, or an alert whose symptom is absent.
     Unknown,
 }
 
@@ -337,7 +337,7 @@ pub enum ButtonLook {
     Plain,
     /// The button that most users need.
     Primary,
-    /// Changes something.
+    /// An act that needs care, such as an escalation.
     Danger,
     /// Rarely used: in the menu behind the other buttons.
     InMenu,

@@ -48,7 +48,7 @@ pub fn is_done(fix: &Fix, notes: &[Note]) -> bool {
     notes.iter().any(|note| note.act == Act::Done && note.detail == text)
 }
 
-/// Renders a note: user, action and time; `None` for actions that only show something.
+/// Renders a note: user, action and time; `None` for actions that only show data or create a bundle.
 pub fn note(note: &Note, words: &Phrases) -> Option<Line> {
     let key = match note.act {
         Act::Acknowledge => "note-acknowledge",

@@ -60,12 +60,12 @@ fn moment(at: Timestamp) -> Line {
     Line::default().time(at).plain(format!(" ({})", at.strftime("%Y-%m-%d %H:%M UTC")))
 }
 
-/// Says how the diagnosis found its symptom, if that is not the alert's own; or which symptoms were checked, if none is
-/// clear.
+/// Says how the diagnosis found its symptom, if that is not the alert's own; or how many symptoms were checked, if
+/// none is confirmed.
 fn entered(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
     let symptom = &diagnosis.symptom;
     let Some(screening) = &diagnosis.screening else {
-        // An alert that names no pool.
+        // There was no screening, because the alert names no pool.
         return symptom.playbook.is_empty().then(|| words.line("no-playbook-why", &[]));
     };
     if screening.asked.as_ref() == Some(&symptom.playbook) && symptom.verdict == SymptomVerdict::Confirmed {

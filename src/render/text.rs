@@ -107,7 +107,7 @@ fn short(url: &str, commands: &Commands) -> String {
     }
 }
 
-/// Replaces control characters, which could move the cursor, break lines or change colours, by spaces.
+/// Replaces characters that could move the cursor, break lines, change colours or turn the text direction by spaces.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }

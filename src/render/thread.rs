@@ -22,7 +22,8 @@ pub struct ThreadState {
     total: usize,
     /// Number of firing alerts.
     firing: usize,
-    /// True if a critical alert is firing, or was when resolved; `None` if an older version stored it.
+    /// True if a critical alert is firing, or, with no alert firing, if one was critical; `None` if an older version
+    /// stored it.
     critical: Option<bool>,
     /// The duration until it was resolved.
     resolved_after: Option<String>,

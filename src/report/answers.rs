@@ -55,7 +55,7 @@ fn pods(seen: &SourceFindings) -> &[Pod] {
     seen.kubernetes.as_ref().map(|kubernetes| kubernetes.pods.as_slice()).unwrap_or_default()
 }
 
-/// Returns true if a container is no sidecar but an engine or gateway.
+/// Returns true if a container is an engine or a gateway, and not a sidecar.
 fn serves(container: &Container) -> bool {
     let gpu = container.resources.keys().any(|key| GPU_RESOURCES.iter().any(|gpu| key.ends_with(gpu)));
     let told = |text: &str| ENGINES.iter().any(|engine| text.to_lowercase().contains(engine));

@@ -10,7 +10,7 @@ use crate::diagnose::Diagnosis;
 use crate::render::{Act, Note};
 use crate::signal::format_value;
 
-/// Maximum entries; of a longer timeline the middle is omitted.
+/// Maximum entries; of a longer timeline, as of an incident that flaps for days, the middle is omitted.
 const MOST: usize = 400;
 
 /// An entry of an incident's event log in the store.
@@ -118,7 +118,7 @@ fn of_log(logged: &[Logged<'_>]) -> Vec<TimelineEvent> {
     out
 }
 
-/// Converts a user's action; `None` for actions that only read.
+/// Converts a user's action; `None` for actions that only show data or create a bundle.
 fn of_note(note: &Note) -> Option<TimelineEvent> {
     let (kind, did) = match note.act {
         Act::Acknowledge => (HappenedKind::Act, "somebody took it on"),

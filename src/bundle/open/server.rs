@@ -23,8 +23,9 @@ const END: Duration = Duration::from_secs(5);
 const ATTEMPTS: usize = 4;
 /// Maximum bytes of a program's output that are shown.
 const SAID: u64 = 2_000;
-/// Retention that deletes no block as too old; long blocks, since promtool reads the file once per block.
+/// A retention that deletes no block as too old.
 const RETENTION: &str = "--storage.tsdb.retention.time=100y";
+/// Long blocks, since promtool reads the file once per block.
 const BLOCKS: &str = "--max-block-duration=744h";
 
 /// A private temporary directory; removed on drop.

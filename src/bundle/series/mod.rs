@@ -175,7 +175,7 @@ impl<W: Write + Send + 'static> Export<'_, W> {
         }
     }
 
-    /// Fills in the targets of a group that is defined by them; `None` if those targets have no series.
+    /// Fills in the targets of a group that is defined by them; `None` if there are none, or if their query fails.
     async fn bound(&mut self, group: Group, request: &Request, window: Window) -> Option<Group> {
         let Some(selector) = &group.targets_of else { return Some(group) };
         let [mut jobs, mut instances] = [BTreeSet::new(), BTreeSet::new()];

@@ -151,7 +151,8 @@ fn is_scoped(selected: &VectorSelector, scope: &[Matcher]) -> bool {
     scope.iter().filter(|matcher| !matcher.values.iter().all(String::is_empty)).all(|matcher| asks(&matcher.label))
 }
 
-/// Adds the sum and count of a histogram's buckets, for means, and the count of a sum.
+/// Returns the metrics to export for `name`: of a histogram's buckets also its sum and count, for means; of a sum
+/// also its count.
 fn parts(name: &str) -> Vec<String> {
     match (name.strip_suffix("_bucket"), name.strip_suffix("_sum")) {
         (Some(histogram), _) => ["_bucket", "_sum", "_count"].map(|part| format!("{histogram}{part}")).to_vec(),

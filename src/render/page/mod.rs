@@ -1,8 +1,8 @@
 //! The common parts of all pages: layout, style, and the script that refreshes the page. Server-rendered; no external
 //! resources are loaded.
 //!
-//! Markup is escaped where it is written; invisible characters and those that change the text direction are removed in
-//! [`Page::html`].
+//! Markup is escaped where it is written; [`Page::html`] replaces invisible characters and those that change the text
+//! direction by spaces.
 
 mod health;
 pub(super) mod html;
