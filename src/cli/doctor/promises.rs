@@ -78,9 +78,9 @@ pub(super) async fn check(
 #[derive(Debug, PartialEq)]
 struct Short {
     pool: String,
-    /// What is promised, in seconds.
+    /// The promised time, in seconds.
     within: f64,
-    /// Where the largest bucket ends that has an end, in seconds.
+    /// The largest finite bucket bound, in seconds.
     largest: f64,
 }
 
