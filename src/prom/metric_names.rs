@@ -192,4 +192,28 @@ mod tests {
         let unknown = MetricNames::default();
         assert_eq!(unknown.prune("gone or a").as_deref(), Some("gone or a"));
     }
+
+    #[tokio::test]
+    async fn a_list_of_names_that_may_be_incomplete_is_not_trusted() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        for (status, body, is_known) in [
+            (200, r#"{"status":"success","data":["a"]}"#, true),
+            (200, r#"{"status":"success","data":["a"],"warnings":null}"#, true),
+            (200, r#"{"status":"success","data":["a"],"warnings":["a store is away"]}"#, false),
+            (200, r#"{"status":"success","isPartial":true,"data":["a"]}"#, false),
+            (200, r#"{"status":"success","data":[]}"#, false),
+            (404, "404 page not found", false),
+        ] {
+            let status = reqwest::StatusCode::from_u16(status).unwrap();
+            let answers = axum::Router::new().fallback(move || async move { (status, body) });
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            let server = tokio::spawn(async move { axum::serve(listener, answers).await });
+            let prometheus = Prometheus::new(&crate::prom::Config { url, ..Default::default() }).unwrap();
+            let at = Timestamp::from_second(1_790_000_000).unwrap();
+            let names = prometheus.metric_names(at, at, Instant::now() + std::time::Duration::from_secs(10)).await;
+            assert_eq!(names != MetricNames::default(), is_known, "{body}");
+            server.abort();
+        }
+    }
 }
