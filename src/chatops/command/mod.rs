@@ -38,7 +38,7 @@ pub enum ChatCommand {
     Bundle(OfIncident),
     /// List silences, end one, or silence an incident's alerts.
     #[command(alias = "silences")]
-    Silence(SilenceCommand),
+    Silence(SilenceArguments),
     /// Compare what a pool has with what it uses: KV cache, memory, requests.
     Capacity(CapacityOf),
     /// List the playbooks.
@@ -127,7 +127,7 @@ pub struct OfIncident {
 
 /// The arguments of `silence`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct SilenceCommand {
+pub struct SilenceArguments {
     /// `list`, `expire`, or the incident; in an incident's thread the duration alone.
     #[arg(value_name = "list|expire|INCIDENT", default_value = "list")]
     pub what: String,
@@ -163,7 +163,7 @@ pub enum SilenceOperation {
     Make(Option<String>, Duration),
 }
 
-impl SilenceCommand {
+impl SilenceArguments {
     /// Parses the arguments.
     ///
     /// # Errors

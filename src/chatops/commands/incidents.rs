@@ -1,6 +1,6 @@
 //! Answers about incidents: lists, the evidence of a diagnosis, silences.
 
-use super::super::command::{OfIncident, SilenceCommand, SilenceOperation, Which};
+use super::super::command::{OfIncident, SilenceArguments, SilenceOperation, Which};
 use super::{Reply, ask, sentence, with};
 use crate::chatops::{Desk, SilenceRequest, acts};
 use crate::clock;
@@ -145,7 +145,7 @@ pub(super) async fn why(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
 
 /// Handles `silence`. A silence is created only by the form, which shows its matchers first; where no form can be
 /// opened, the answer is the incident's message with its button.
-pub(super) async fn silence(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, silence: &SilenceCommand) {
+pub(super) async fn silence(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, silence: &SilenceArguments) {
     let words = &desk.words;
     let named = match silence.meant() {
         Ok(SilenceOperation::Make(incident, _)) => incident,
