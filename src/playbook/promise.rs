@@ -173,7 +173,7 @@ impl Library {
                 let mean = burn.mean.as_ref().and_then(|mean| engine.signals.get(mean)).cloned();
                 let asked = mean.as_ref().and_then(|mean| mean.query.as_deref());
                 let query = burn.query(of.query.as_deref(), asked);
-                // What turns quantiles on need not be on where the mean tells.
+                // The setting that enables quantiles is not needed where the mean has data.
                 let by_mean = query.is_some() && burn.query(of.query.as_deref(), None).is_none();
                 let of = mean.filter(|_| by_mean).unwrap_or(of);
                 let why = "it tells quantiles and no counts, of which shares could be made".to_owned();
@@ -245,7 +245,7 @@ impl Library {
                     // the share of slow requests shows whether the objective is met.
                     let share = ((budget - BUDGET).abs() > 1e-9).then(|| (name.clone(), limit, budget));
                     moves.insert(burn.of.clone(), Move::Time { factor: within / limit, share });
-                    // A mean tells no share, so it is compared with the time itself.
+                    // A mean contains no share of slow requests, so it is compared with the time itself.
                     let mean = burn.mean.clone().map(|mean| (mean, Move::Time { factor: within / limit, share: None }));
                     moves.extend(mean);
                     burn.limit = Some(within);

@@ -9,8 +9,9 @@
 //! The requests of a histogram above a limit are those above the nearest bucket bound at or above it. The bounds differ
 //! by engine and version, so for each target the smallest bound that is not below the limit is taken.
 //!
-//! An engine with a summary or only a mean does not export the share. While the mean is above the limit, [`SLOW`] of the
-//! requests count as late: enough for every alert, and too few for an outage, because one long request moves a mean.
+//! An engine with a summary or only a mean does not export the share. While the mean is above the limit, [`SLOW`] of
+//! the requests count as late: enough for every alert, and too few for an outage, because one long request moves a
+//! mean.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -90,7 +91,7 @@ impl Burn {
         let (window, requests, least) = match self.limit {
             Some(limit) => {
                 let late = of.and_then(|of| Buckets::of(of)?.late(limit));
-                // A histogram tells more than a mean; a query that takes either needs both.
+                // A histogram is more precise than a mean; a query with an alternative to the histogram needs both.
                 let either = of.is_none_or(|of| Buckets::of(of).is_none_or(|buckets| buckets.or_else));
                 let slow = mean.filter(|_| either).and_then(|mean| slow(mean, limit));
                 let (share, timed) = match (late, slow) {
@@ -149,7 +150,7 @@ impl<'a> Buckets<'a> {
         Some(Self { rate: &buckets[..closing(buckets)?], scale: scale.unwrap_or(1.0), or_else })
     }
 
-    /// The share of the requests above the limit in seconds, and the rate of all.
+    /// Returns the queries for the share of requests above the limit in seconds, and for the rate of all requests.
     fn late(&self, limit: f64) -> Option<(String, String)> {
         let limit = Some(limit * self.scale).filter(|limit| *limit < WITH_EXPONENT)?;
         let of = |bounds: &str| self.rate.replace("_bucket{", &format!("_bucket{{le=~\"{bounds}\", "));
@@ -159,11 +160,12 @@ impl<'a> Buckets<'a> {
     }
 }
 
-/// The share that counts as late by a mean's query, and the rate of all requests. Without requests it is NaN, as the mean is.
+/// Returns the queries for the share that counts as late, from the query of a mean, and for the rate of all requests.
+/// Without requests the share is NaN, like the mean.
 fn slow(mean: &str, limit: f64) -> Option<(String, String)> {
     let mean = mean.trim();
     let at = divisions(mean);
-    // `sum / count`, and by what turns it into seconds.
+    // `sum / count`, with an optional second divisor that converts to seconds.
     let (first, end) = (*at.first()?, at.get(1).copied().unwrap_or(mean.len()));
     let counted = mean[first + 1..end].trim().to_owned();
     Some((format!("({SLOW} * ({mean} > bool {limit}) + 0 * ({mean}))"), counted))
