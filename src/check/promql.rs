@@ -79,7 +79,7 @@ fn aggregates(expr: &Expr) -> bool {
     }
 }
 
-/// Returns true for `or on (instance)`, which decides for each replica by itself: no old one is hidden.
+/// Returns true for `or on (instance)`, which decides for each replica separately: no replica with old names is hidden.
 fn by_replica(expr: &BinaryExpr) -> bool {
     let matching = expr.modifier.as_ref().and_then(|modifier| modifier.matching.as_ref());
     matches!(matching, Some(LabelModifier::Include(on)) if on.labels.iter().any(|label| label == "instance"))

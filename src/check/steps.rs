@@ -201,9 +201,9 @@ struct Fleet {
 
 /// Returns the steps whose `verify` misleads: it holds although the fault is there, or fails on a healthy fleet.
 ///
-/// A user's cases judge the user's steps and no shipped one: a value that is normal on the user's fleet may miss a shipped
-/// threshold. Shipped cases judge the shipped steps, if a user's file does not replace them, and the steps of a user's
-/// nodes that no case of the user finds. Shipped cases also show for a user's steps that a check is of use.
+/// A user's cases test only the user's steps: a value that is normal on the user's fleet may miss a shipped threshold.
+/// Shipped cases test the shipped steps, unless a user's file replaces them, and the steps of a user's nodes that no
+/// case of the user finds. A check of a user's step also counts as useful if a shipped case needs it.
 pub fn verifies(library: &Library) -> Vec<Problem> {
     let mut fleets = Vec::new();
     let mut found: BTreeMap<(String, bool), Vec<Case>> = BTreeMap::new();

@@ -87,7 +87,7 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Runs the checks that a running service can run: all but the signals, which it checks by itself.
+/// Runs the checks for a running service: all but those of the signals, which the service reports separately.
 pub(crate) async fn examine(config: Arc<Config>) -> Vec<Finding> {
     let mut findings = Findings::default();
     look(&mut findings, Some(&config), config.playbooks.dir.as_deref(), &config.prometheus, false).await;

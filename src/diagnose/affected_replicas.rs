@@ -1,4 +1,4 @@
-//! who: the replicas that met evidence is about, queried for met evidence only.
+//! affected_replicas: the replicas behind evidence that is met, queried for such evidence only.
 //!
 //! A pool's largest, smallest or summed value decides if a check is met; its replicas matter only then.
 

@@ -48,7 +48,7 @@ pub(super) fn pack(asks: &[PlannedQuery]) -> Vec<Vec<usize>> {
     packs
 }
 
-/// Returns the queries of a plan if all metrics exist, each with its evaluation time.
+/// Returns the queries that a plan sends if all its metrics exist, each with its evaluation time.
 pub fn queries(plan: &Plan) -> Vec<(String, Timestamp)> {
     let formula = |ask: &PlannedQuery| (ask.at, Formula::of(&ask.query, &MetricNames::default()));
     let formulas: Vec<(Timestamp, Formula)> = plan.asks.iter().map(formula).collect();

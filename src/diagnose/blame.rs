@@ -17,7 +17,7 @@ use super::{
 use crate::playbook::{Library, Node};
 use crate::signal::matchers;
 
-/// Maximum number of affected replicas that are listed with nodes, GPUs and share of the traffic.
+/// Nodes, GPUs and share of the traffic are given for at most this number of affected replicas, for none of more.
 const NAMED: usize = 4;
 
 pub(super) fn assemble(

@@ -35,7 +35,7 @@ pub(super) struct Members {
     nodes: BTreeSet<String>,
     /// Pod to the name of its node.
     node_of: BTreeMap<String, String>,
-    /// The kind of machine by the labels of the pool's rows; `None` if no row names a replica.
+    /// The platform, by the labels of the pool's rows; `None` if no row names a replica.
     runs_on: Option<RunsOn>,
 }
 
@@ -76,8 +76,8 @@ impl Members {
         self
     }
 
-    /// Returns the kind of machine that the replicas run on, by the labels of their series, those of targets that have
-    /// been away for long included, else by the alert: a namespace means Kubernetes. `None` if neither shows it.
+    /// Returns the platform that the replicas run on, by the labels of their series, including those of targets that
+    /// have been down for long, else by the alert: a namespace means Kubernetes. `None` if neither shows it.
     pub(super) fn run_on(&self, request: &Request) -> Option<RunsOn> {
         let alert = || request.scope.dimensions.contains_key("namespace").then_some(RunsOn::Pods);
         if self.pods.is_empty() { self.runs_on.or_else(alert) } else { Some(RunsOn::Pods) }
@@ -136,7 +136,7 @@ impl Members {
     }
 }
 
-/// Returns the kind of machine by the rows of the pool's engines; rows of `up` outlive the engines' own by hours.
+/// Returns the platform by the rows of the pool's engines; rows of `up` outlive the engines' own by hours.
 fn run_on_by_rows(library: &Library, asks: &[PlannedQuery], answers: &[QueryAnswer]) -> Option<RunsOn> {
     let engines: BTreeSet<&str> = asks.iter().filter(|ask| ask.is_for_replicas()).map(|a| a.engine.as_str()).collect();
     let own = asks.iter().zip(answers).filter(|(ask, _)| engines.contains(ask.engine.as_str()));

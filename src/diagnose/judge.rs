@@ -2,9 +2,9 @@
 //!
 //! The support of a check is -1 to 1, by its distance from the threshold ([`super::degree`]). The score is the
 //! weighted mean of the supports, on a scale of 0..1; a check without data counts half of its weight as doubt: less
-//! data never makes a cause more certain. A required check that is not met multiplies the score by the remainder of
-//! its support; if it is clearly not met, the cause is ruled out. A cause that explains little of the latency has a
-//! lower score too ([`super::parts`]). A required check without data leaves the cause undetermined.
+//! data never makes a cause more certain. A required check that is not met multiplies the score by 1 plus its
+//! negative support; if it is clearly not met, the cause is ruled out. A cause that explains little of the latency
+//! has a lower score too ([`super::parts`]). A required check without data leaves the cause undetermined.
 
 use std::cmp::Ordering::Equal;
 use std::collections::BTreeMap;

@@ -106,7 +106,7 @@ impl Observations {
     }
 }
 
-/// Reduces the replicas' values to the pool's; `None` for [`Fleet::Query`] and for no replicas.
+/// Reduces the replicas' values to the pool's; `None` for [`PoolAggregation::Query`] and for no replicas.
 pub(crate) fn reduce(fleet: PoolAggregation, values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
     let n = values.clone().count();
     if n == 0 {

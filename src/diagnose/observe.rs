@@ -26,7 +26,7 @@ use crate::prom::{MetricNames, PromError, Prometheus};
 /// The part of the deadline that is left for judging and rendering.
 pub(super) const RESERVE: Duration = Duration::from_millis(200);
 
-/// The names only save work; a diagnosis waits no longer for them.
+/// Maximum wait for the names of the metrics, which only save queries.
 const NAMES_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The longest range that a signal's query reads.
@@ -132,7 +132,7 @@ async fn detect(
     let patience = deadline.min(Instant::now() + NAMES_PATIENCE);
     let names = prometheus.metric_names(clock::before(earliest, LONGEST_WINDOW), request.at, patience);
     let (detected, present, names) = join3(prometheus.query(&detection, request.at, deadline), present, names).await;
-    // Names without a metric that was just read are not complete.
+    // A list that lacks a metric of the detection's rows is incomplete and is not used.
     let names = if detected.as_ref().is_ok_and(|rows| names.have_all(rows)) { names } else { MetricNames::default() };
     let found = match detected {
         Ok(rows) => {

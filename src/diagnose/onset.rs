@@ -65,7 +65,7 @@ pub(super) async fn trace(
     let deadline = deadline.min(Instant::now() + PATIENCE);
     let packs = batch::pack(&asks);
     observed.queries += packs.len();
-    // Histograms of so many replicas cost most of the time here, so they have half of the moments.
+    // Histograms of so many replicas take most of the time here, so they are queried at half of the steps.
     let histogram_range = if is_large { halved(range) } else { range };
     let range_of = |pack: &[usize]| if batch::is_heavy(&asks[pack[0]]) { histogram_range } else { range };
     let asking = packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range_of(pack), deadline)).collect();
@@ -91,7 +91,7 @@ pub(super) async fn trace(
         let Ok(when) = e.when.parse::<Condition>() else { continue };
         let is_heavy = asks.iter().any(|ask| ask.signal == e.signal && batch::is_heavy(ask));
         let step = if is_heavy { histogram_range } else { range }.step_seconds.max(1);
-        // Of a histogram only the moments count that were queried.
+        // For a histogram only the steps that were queried count.
         let queried = moments.iter().filter(|(at, _)| (range.to.as_second() - at.as_second()) % step == 0);
         let held = queried.map(|(at, seen)| (*at, check(library, &e.signal, &when, seen).outcome));
         if let Some(since) = begin(&held.collect::<Vec<_>>()) {

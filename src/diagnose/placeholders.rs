@@ -34,7 +34,7 @@ pub(super) fn known(library: &Library, about: &FixContext<'_>, node: &str) -> BT
     let in_pods = *runs_on == Some(RunsOn::Pods);
     let pod = replica.filter(|name| in_pods && is_pod(name));
     let at = replica.filter(|name| is_address(name));
-    // A GPU's exporter names the machine where nothing shows the platform; a Deployment's pod is none.
+    // On an unknown platform the name is a machine's, as GPU exporters have it, unless it is a Deployment's pod.
     let outside = replica.filter(|name| !in_pods && deployment_of(name).is_none());
     let machine = outside.map(host).filter(|host| is_name(host));
     let dimension = |name: &str| request.scope.dimensions.get(name).cloned();

@@ -79,7 +79,7 @@ pub(super) struct SignalNeed {
     pub(super) baseline: bool,
     pub(super) replicas: bool,
     /// True if the pool's value is enough for now; replicas are queried later, for met evidence only
-    /// ([`super::who`]).
+    /// ([`super::affected_replicas`]).
     pub(super) pool_first: bool,
 }
 
@@ -201,7 +201,7 @@ fn scrape(engine: &Engine) -> String {
     engine.enable.clone().unwrap_or_else(|| format!("scrape {}", engine.engine))
 }
 
-/// The label under which [`Side::Native`] names a histogram.
+/// The label under which [`QueryPurpose::Native`] names a histogram.
 pub(super) const HISTOGRAM: &str = "histogram";
 
 /// Adds the query for native histograms: a classic one has no series of its plain name, a native one has.

@@ -139,7 +139,7 @@ pub(super) async fn screen(
     (screened, observed)
 }
 
-/// The clarity of a judgement, by descending importance.
+/// The clarity of a judgement; the order of the fields is their importance in a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(super) struct Clarity {
     /// True if its symptom is confirmed.

@@ -53,7 +53,7 @@ pub async fn verify(
     (results.swap_remove(0), problems)
 }
 
-/// [`verify`] for several conditions, in their order, which are asked together.
+/// Does the work of [`verify`] for several conditions with shared queries; returns the results in their order.
 pub async fn verify_all(
     library: &Library,
     prometheus: &Prometheus,

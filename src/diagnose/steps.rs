@@ -23,12 +23,12 @@ pub(super) struct FixContext<'a> {
     pub(super) found: &'a DetectionResult,
     /// The node of each pod.
     pub(super) nodes: &'a BTreeMap<String, String>,
-    /// None where nobody tells.
+    /// The platform that the replicas run on; `None` if unknown.
     pub(super) runs_on: Option<RunsOn>,
 }
 
-/// Returns the steps of the chain, the root's first, that apply to the detected engine and version and to pods or
-/// hosts.
+/// Returns the steps of the chain, the root's first, that apply to the detected engines and versions, the platform
+/// and the GPU vendor.
 pub(super) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: &FixContext<'_>) -> Fixes {
     let there = |step: &Step| match step.engine.as_deref().map(str::parse::<VersionReq>) {
         None => true,

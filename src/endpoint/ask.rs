@@ -205,7 +205,8 @@ impl ReplicaRequests<'_> {
     }
 }
 
-/// Builds the URL of `path` on the metrics page's host, or on another port of it, without query and fragment.
+/// Builds the URL of `path` on the metrics page's host, or on another port of it; the page's query and fragment are
+/// dropped.
 fn place(metrics: &str, port: Option<u16>, path: &str) -> Option<String> {
     let mut url = url::Url::parse(metrics).ok()?;
     if let Some(port) = port {

@@ -79,7 +79,7 @@ pub(super) struct PodSearchResult {
     pub(super) dead: bool,
 }
 
-/// Searches the pool's pods; `allowed` are the namespaces that may be queried, all if empty.
+/// Searches for the pool's pods; `allowed` are the namespaces that may be queried, all if empty.
 pub(super) async fn find(
     ask: ApiSession<'_>,
     wanted: &SnapshotRequest,
@@ -147,7 +147,7 @@ pub(super) async fn find(
     found
 }
 
-/// Searches by name the named pods that a list did not contain because it was too long.
+/// Reads by name the named pods that are missing from a list because it was too long.
 async fn beyond(
     ask: ApiSession<'_>,
     place: &Option<String>,

@@ -14,7 +14,7 @@ use crate::logs::{HEAD_BYTES, Log, joined};
 /// Minimum bytes of one log (if the budget has less, fewer logs are read), and maximum bytes.
 const LEAST_BYTES: u64 = 64 << 10;
 const MOST_BYTES: u64 = 16 << 20;
-/// The lower estimate of a line's length, with its timestamp: that many lines from the end fill the budget.
+/// Low estimate of a line's bytes, with its timestamp: the budget divided by it is the number of lines to request.
 const LINE_BYTES: u64 = 100;
 /// The server cuts off the end, not the beginning. So the byte limit of the request is `SENT` times the budget; if it
 /// is exceeded, the request is repeated with fewer lines.

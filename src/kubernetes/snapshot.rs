@@ -119,7 +119,8 @@ impl Kubernetes {
         seen
     }
 
-    /// Reads only the logs of these pods and their siblings, at most `bytes` in total; returns gaps as in [`Seen`].
+    /// Reads only the logs of these pods and their siblings, at most `bytes` in total; returns gaps as in
+    /// [`ClusterSnapshot::missing`].
     pub async fn logs(
         &self,
         namespace: Option<&str>,

@@ -268,7 +268,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Returns the engine versions and platform that it is valid for, if limited: `vllm >= 0.8`, `pods`.
+    /// Returns the engine versions, platform and GPUs that it is valid for, if limited: `vllm >= 0.8, pods`.
     pub fn holds_for(&self) -> Option<String> {
         let on = self.runs_on.map(|on| match on {
             RunsOn::Pods => "pods",

@@ -175,7 +175,7 @@ impl Library {
                 let share_query = share.as_ref().and_then(|share| share.query.as_deref());
                 let mean_query = mean.as_ref().and_then(|mean| mean.query.as_deref());
                 let query = burn.query(share_query, mean_query);
-                // What turns quantiles on need not be on where the mean tells.
+                // The setting that enables quantiles is not needed where the mean has data.
                 let by_mean = query.is_some() && burn.query(share_query, None).is_none();
                 let of = mean.filter(|_| by_mean).unwrap_or(of);
                 let why = "it tells quantiles and no counts, of which shares could be made".to_owned();
@@ -247,7 +247,7 @@ impl Library {
                     // the share of slow requests shows whether the objective is met.
                     let share = ((budget - BUDGET).abs() > 1e-9).then(|| (name.clone(), limit, budget));
                     let time = Move::Time { factor: within / limit, share };
-                    // Where the share judges, it judges in place of the mean too: without a histogram it is made of the mean.
+                    // The share replaces the mean too: without a histogram it is computed from the mean.
                     moves.extend(burn.mean.clone().map(|mean| (mean, time.clone())));
                     moves.insert(burn.of.clone(), time);
                     burn.limit = Some(within);

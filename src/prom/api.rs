@@ -29,7 +29,7 @@ impl Prometheus {
         self.api_with_completeness(path, what, deadline).await.map(|(data, _)| data)
     }
 
-    /// [`Self::api`], and true if the server could read all parts of it.
+    /// As [`Self::api`]; also returns true if the server could read all parts of the data.
     pub(super) async fn api_with_completeness<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -54,7 +54,7 @@ impl Prometheus {
     }
 }
 
-/// Returns true if a server answers so where it does not have an endpoint.
+/// Returns true for the statuses with which servers answer that they lack an endpoint.
 fn is_lacking(status: StatusCode) -> bool {
     matches!(
         status,

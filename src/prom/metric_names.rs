@@ -108,16 +108,17 @@ impl FromIterator<String> for MetricNames {
 }
 
 impl Prometheus {
-    /// Reads the names of the metrics that have series between two times; unknown if the server does not answer before the
-    /// deadline, or not completely.
+    /// Reads the names of the metrics that have series between two times; unknown if the server does not answer before
+    /// the deadline, or not completely.
     ///
     /// Source of the shape: Prometheus HTTP API, "Querying label values". It reads the index and no samples. Times are
-    /// rounded to whole blocks, so some of the names may be of a little earlier or later. Some servers only cover the last
-    /// hours (Cortex without `query-store-for-labels-enabled`): a metric that an upgrade renamed has no past there.
+    /// rounded to whole blocks, so some of the names may be of a little earlier or later. Some servers only cover the
+    /// last hours (Cortex without `query-store-for-labels-enabled`): a metric that an upgrade renamed has no past
+    /// there.
     pub(crate) async fn metric_names(&self, from: Timestamp, to: Timestamp, deadline: Instant) -> MetricNames {
         let path = format!("label/{METRIC_NAME}/values?start={}&end={}", from.as_second(), to.as_second());
         match self.api_with_completeness::<Vec<String>>(&path, "the names of its metrics", deadline).await {
-            // A server without an index answers with nothing; a long list may be cut without notice.
+            // A server without an index returns no names; a long list may be truncated without a warning.
             Ok((names, is_complete)) if names.is_empty() || names.len() >= MAX_NAMES || !is_complete => {
                 MetricNames::default()
             }

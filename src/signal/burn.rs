@@ -91,7 +91,7 @@ impl Burn {
             Some(limit) => {
                 let buckets = of.and_then(Buckets::of);
                 let late = buckets.and_then(|buckets| buckets.late(limit));
-                // A histogram tells more than a mean; a query that takes either needs both.
+                // A histogram is more precise than a mean; a query with an alternative to it needs both.
                 let takes_mean = late.is_none() || buckets.is_some_and(|buckets| buckets.or_else);
                 let slow = mean.filter(|_| takes_mean).and_then(|mean| slow(mean, limit));
                 let (share, timed) = match (late, slow) {
@@ -150,7 +150,7 @@ impl<'a> Buckets<'a> {
         Some(Self { rate: &buckets[..closing(buckets)?], scale: scale.unwrap_or(1.0), or_else })
     }
 
-    /// The share of the requests above the limit in seconds, and the rate of all.
+    /// Returns the queries for the share of requests above the limit in seconds, and for the rate of all requests.
     fn late(&self, limit: f64) -> Option<(String, String)> {
         let limit = Some(limit * self.scale).filter(|limit| *limit < WITH_EXPONENT)?;
         let of = |bounds: &str| self.rate.replace("_bucket{", &format!("_bucket{{le=~\"{bounds}\", "));
@@ -164,7 +164,7 @@ impl<'a> Buckets<'a> {
 /// over a count. Without requests the share is NaN, as the mean is.
 fn slow(mean: &str, limit: f64) -> Option<(String, String)> {
     let mean = mean.trim();
-    // Only `sum / count`, divided by the units per second if they are not seconds: of no other form the count is known.
+    // `sum / count`, with an optional second divisor that converts to seconds; other forms have no known count.
     let operators: String = outside(mean).map(|(_, c)| c).collect();
     let other = |word: &str| matches!(word, "or" | "and" | "unless" | "+" | "-") || word.contains('*');
     if operators.split_whitespace().any(other) {

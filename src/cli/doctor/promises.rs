@@ -1,4 +1,4 @@
-//! `doctor`'s look at `slo:`: whether the engines' histograms reach as far as what is promised.
+//! `doctor`'s check of `slo:`: the engines' histograms have buckets up to the configured times.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use crate::prom::{Prometheus, Row};
 use crate::readiness::Level;
 use crate::signal::{Buckets, Engine, Fill, Term, fill};
 
-/// The labels that tell a pool.
+/// The dimensions that identify a pool.
 const POOL: [&str; 3] = ["cluster", "namespace", "model"];
 
-/// Says which promised times are above the largest bucket of the histogram that judges them.
+/// Reports configured times above the largest bucket of the histogram that they are evaluated with.
 pub(super) async fn check(
     findings: &mut Findings,
     name: &str,
@@ -74,7 +74,7 @@ pub(super) async fn check(
     }
 }
 
-/// A pool of which more is promised than its histogram can tell.
+/// A pool whose configured time is above the largest bucket of its histogram.
 #[derive(Debug, PartialEq)]
 struct Short {
     pool: String,
@@ -84,7 +84,7 @@ struct Short {
     largest: f64,
 }
 
-/// The histograms of an engine by which promises are judged, each once.
+/// Returns the histograms of an engine that objectives are evaluated with, each once.
 fn histograms<'a>(library: &Library, engine: &'a Engine) -> Vec<(Buckets<'a>, Term)> {
     let mut found: Vec<(Buckets<'_>, Term)> = Vec::new();
     for burn in library.signals.values().filter_map(|signal| signal.burn.as_ref()) {
@@ -97,14 +97,14 @@ fn histograms<'a>(library: &Library, engine: &'a Engine) -> Vec<(Buckets<'a>, Te
     found
 }
 
-/// The labels in which an engine's series may tell their pool, each with what it says.
+/// Returns the labels with which an engine's series may name their pool, each with its dimension.
 fn labels(engine: &Engine) -> impl Iterator<Item = (&'static str, &str)> {
     POOL.iter().flat_map(|dimension| {
         engine.scope.get(*dimension).into_iter().flatten().map(|label| (*dimension, label.as_str()))
     })
 }
 
-/// The pools whose promised time is above the largest of these bounds.
+/// Returns the pools whose configured time is above the largest of these bounds.
 fn too_short(library: &Library, engine: &Engine, term: Term, scale: f64, rows: &[Row]) -> Vec<Short> {
     let mut largest: BTreeMap<BTreeMap<String, String>, f64> = BTreeMap::new();
     for row in rows {
