@@ -26,8 +26,8 @@ use crate::prom::{MetricNames, PromError, Prometheus};
 /// The part of the deadline that is left for judging and rendering.
 pub(super) const RESERVE: Duration = Duration::from_millis(200);
 
-/// Maximum wait for the names of the metrics, which only save queries.
-const NAMES_PATIENCE: Duration = Duration::from_millis(500);
+/// The names only save work: a diagnosis waits at most for this part of its time for them.
+const NAMES_WAIT: u32 = 8;
 
 /// The longest range that a signal's query reads.
 const LONGEST_WINDOW: Duration = Duration::from_secs(86_400);
@@ -129,7 +129,7 @@ async fn detect(
     let detection = detection(library);
     let present = ask_all(prometheus, &beginnings, deadline);
     let earliest = rungs.iter().chain(&before).map(Past::begins).fold(request.at, Timestamp::min);
-    let patience = deadline.min(Instant::now() + NAMES_PATIENCE);
+    let patience = Instant::now() + deadline.saturating_duration_since(Instant::now()) / NAMES_WAIT;
     let names = prometheus.metric_names(clock::before(earliest, LONGEST_WINDOW), request.at, patience);
     let (detected, present, names) = join3(prometheus.query(&detection, request.at, deadline), present, names).await;
     // A list that lacks a metric of the detection's rows is incomplete and is not used.

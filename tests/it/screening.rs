@@ -150,7 +150,7 @@ async fn metrics_that_prometheus_has_not_are_not_asked_for_and_where_it_does_not
         let diagnosis = diagnose(library(), &client(&url), &asked("longer-prompts", "high-ttft")).await;
         // Only vLLM before 0.6.4 has it.
         let asks_old = heard.lock().unwrap().iter().any(|(_, body)| body.contains("time_in_queue_requests_sum"));
-        assert_eq!(asks_old, !tells_names);
+        assert_eq!(asks_old, !tells_names, "{:?}", heard.lock().unwrap());
         queries.push(diagnosis.queries);
         told.push(serde_json::to_value(Diagnosis { queries: 0, took_seconds: 0.0, ..diagnosis }).unwrap());
     }
