@@ -12,7 +12,7 @@ use super::against::Hours;
 use super::batch::{QueryAnswer, ask_all, pack};
 use super::plan::PlannedQuery;
 use super::scope::DetectionResult;
-use crate::prom::{Formula, PartAnswer, PromError, Prometheus, SubQuery};
+use crate::prom::{Formula, PartAnswer, PromError, Prometheus, QueryPart};
 
 /// The values of a part, or the reason why there are none.
 type Answered = Result<Arc<PartAnswer>, Arc<PromError>>;
@@ -27,7 +27,7 @@ pub(super) struct AnswerCache {
     /// Answers by query and time.
     answers: BTreeMap<(String, Timestamp), QueryAnswer>,
     /// Prometheus' values for each part, by time.
-    told: BTreeMap<Timestamp, BTreeMap<SubQuery, Answered>>,
+    told: BTreeMap<Timestamp, BTreeMap<QueryPart, Answered>>,
     /// Number of queries sent.
     pub(super) queries: usize,
 }
@@ -55,7 +55,7 @@ impl AnswerCache {
         let new = asks.iter().filter(|ask| !known(ask) && once.insert((&ask.query, ask.at)));
         let names = self.found.as_ref().map(|found| found.names.clone()).unwrap_or_default();
         let new: Vec<(&PlannedQuery, Formula)> = new.map(|ask| (ask, Formula::of(&ask.query, &names))).collect();
-        let parts: Vec<(Timestamp, &SubQuery)> =
+        let parts: Vec<(Timestamp, &QueryPart)> =
             new.iter().flat_map(|(ask, formula)| formula.parts().into_iter().map(|part| (ask.at, part))).collect();
         let parts = finest(parts.into_iter().filter(|(at, part)| !self.tells(*at, part)).collect());
         let asked: Vec<PlannedQuery> = parts.iter().map(|(at, part)| PlannedQuery::of_part(*at, part)).collect();
@@ -66,24 +66,24 @@ impl AnswerCache {
             self.told.entry(at).or_default().insert(part, told);
         }
         for (ask, formula) in new {
-            let answer = formula.rows(&|part: &SubQuery| self.told(ask.at, part));
+            let answer = formula.rows(&|part: &QueryPart| self.told(ask.at, part));
             self.answers.insert((ask.query.clone(), ask.at), answer);
         }
         asks.iter().map(|ask| self.of(ask).cloned().unwrap_or_else(|| Err(PromError::Late.into()))).collect()
     }
 
     /// Returns true if a part at this time is cached.
-    fn tells(&self, at: Timestamp, part: &SubQuery) -> bool {
+    fn tells(&self, at: Timestamp, part: &QueryPart) -> bool {
         self.finer(at, part).any(|(_, told)| !told.as_ref().is_err_and(|e| e.is_unavailable()))
     }
 
     /// Returns the cached values that contain a part: its own, or a finer sum.
-    fn finer(&self, at: Timestamp, part: &SubQuery) -> impl Iterator<Item = (&SubQuery, &Answered)> {
+    fn finer(&self, at: Timestamp, part: &QueryPart) -> impl Iterator<Item = (&QueryPart, &Answered)> {
         let all = self.told.get(&at).into_iter().flatten();
         all.filter(move |(finer, _)| part.is_in(finer))
     }
 
-    fn told(&self, at: Timestamp, part: &SubQuery) -> Answered {
+    fn told(&self, at: Timestamp, part: &QueryPart) -> Answered {
         let mut last = Err(PromError::Late.into());
         for (finer, told) in self.finer(at, part) {
             match told {
@@ -98,10 +98,10 @@ impl AnswerCache {
 }
 
 /// Returns each part once, without those that another part contains.
-pub(super) fn finest(parts: Vec<(Timestamp, &SubQuery)>) -> Vec<(Timestamp, SubQuery)> {
-    let once: BTreeSet<(Timestamp, &SubQuery)> = parts.iter().copied().collect();
+pub(super) fn finest(parts: Vec<(Timestamp, &QueryPart)>) -> Vec<(Timestamp, QueryPart)> {
+    let once: BTreeSet<(Timestamp, &QueryPart)> = parts.iter().copied().collect();
     let in_another =
-        |at: Timestamp, part: &SubQuery| once.iter().any(|(t, other)| *t == at && part != *other && part.is_in(other));
+        |at: Timestamp, part: &QueryPart| once.iter().any(|(t, other)| *t == at && part != *other && part.is_in(other));
     let mut kept = BTreeSet::new();
     let own = parts.iter().filter(|(at, part)| !in_another(*at, part) && kept.insert((*at, *part)));
     own.map(|(at, part)| (*at, (*part).clone())).collect()

@@ -10,7 +10,7 @@ use super::past::Past;
 use super::recorded::RecordedSeries;
 use super::scope::{DetectionResult, EngineSeen};
 use crate::playbook::{Condition, Evidence, Library, Node, Verify};
-use crate::prom::SubQuery;
+use crate::prom::QueryPart;
 use crate::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histograms, matchers};
 
 /// The purpose of a query.
@@ -59,7 +59,7 @@ impl PlannedQuery {
     }
 
     /// Builds the query for a common part of several formulas.
-    pub(super) fn of_part(at: Timestamp, part: &SubQuery) -> Self {
+    pub(super) fn of_part(at: Timestamp, part: &QueryPart) -> Self {
         Self { signal: String::new(), engine: String::new(), side: QueryPurpose::Pool, query: part.query(), at }
     }
 }

@@ -26,9 +26,9 @@ pub(crate) enum Formula {
     /// A number.
     Number(f64),
     /// A vector that Prometheus evaluates.
-    Part(SubQuery),
+    Part(QueryPart),
     /// A quantile, 0..1, of a histogram.
-    Quantile(f64, SubQuery),
+    Quantile(f64, QueryPart),
     /// A binary operation; rows with equal labels are combined.
     Both(VectorOp, Box<Formula>, Box<Formula>),
 }
@@ -50,7 +50,7 @@ pub(crate) enum VectorOp {
 
 /// A vector that Prometheus evaluates.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct SubQuery {
+pub(crate) struct QueryPart {
     /// The PromQL that is summed; the whole query if there is no sum.
     of: String,
     /// The labels of the sum's `by`; `None` if it is not a sum.
@@ -76,11 +76,11 @@ impl Formula {
 
     /// Builds a formula that sends the query unchanged.
     pub(crate) fn whole(query: &str) -> Self {
-        Self::Part(SubQuery { of: query.to_owned(), by: None })
+        Self::Part(QueryPart { of: query.to_owned(), by: None })
     }
 
     /// Returns the vectors that Prometheus must evaluate.
-    pub(crate) fn parts(&self) -> Vec<&SubQuery> {
+    pub(crate) fn parts(&self) -> Vec<&QueryPart> {
         match self {
             Self::Nothing | Self::Number(_) => Vec::new(),
             Self::Part(part) | Self::Quantile(_, part) => vec![part],
@@ -92,7 +92,7 @@ impl Formula {
     ///
     /// # Errors
     /// The error of a part that has no answer.
-    pub(crate) fn rows<E>(&self, told: &impl Fn(&SubQuery) -> Result<Arc<PartAnswer>, E>) -> Result<Arc<Vec<Row>>, E> {
+    pub(crate) fn rows<E>(&self, told: &impl Fn(&QueryPart) -> Result<Arc<PartAnswer>, E>) -> Result<Arc<Vec<Row>>, E> {
         if let Self::Part(part) = self
             && let PartAnswer::Rows(rows) = &*told(part)?
         {
@@ -105,7 +105,7 @@ impl Formula {
         Ok(Arc::new(rows.into_iter().filter(|row| row.value.is_finite()).collect()))
     }
 
-    fn value<E>(&self, told: &impl Fn(&SubQuery) -> Result<Arc<PartAnswer>, E>) -> Result<Value, E> {
+    fn value<E>(&self, told: &impl Fn(&QueryPart) -> Result<Arc<PartAnswer>, E>) -> Result<Value, E> {
         Ok(match self {
             Self::Nothing => Value::Rows(Vec::new()),
             Self::Number(value) => Value::Number(*value),
@@ -116,7 +116,7 @@ impl Formula {
     }
 }
 
-impl SubQuery {
+impl QueryPart {
     /// Returns the PromQL to send.
     pub(crate) fn query(&self) -> String {
         match &self.by {
@@ -254,7 +254,7 @@ fn read(expr: &Expr) -> Option<Formula> {
                 Some(LabelModifier::Include(labels)) => labels.labels.iter().cloned().collect(),
                 Some(LabelModifier::Exclude(_)) => return None,
             };
-            Some(Formula::Part(SubQuery { of: sum.expr.to_string(), by: Some(by) }))
+            Some(Formula::Part(QueryPart { of: sum.expr.to_string(), by: Some(by) }))
         }
         Expr::Aggregate(other) if WHOLE.contains(&other.op.id()) => Some(Formula::whole(&expr.to_string())),
         Expr::Call(call) if call.func.name == "histogram_quantile" => {
@@ -299,7 +299,7 @@ mod tests {
 
     /// Returns the rows of a query; `answers` maps each part's PromQL to its rows.
     fn rows(query: &str, answers: &[(&str, Vec<Row>)]) -> Vec<Row> {
-        let told = |part: &SubQuery| {
+        let told = |part: &QueryPart| {
             let (_, rows) = answers.iter().find(|(query, _)| *query == part.query()).ok_or(part.query())?;
             Ok::<_, String>(Arc::new(part.read(&Arc::new(rows.clone()))))
         };
@@ -342,7 +342,7 @@ mod tests {
             &MetricNames::default(),
         );
         let ([coarse], [fine]) = (pool.parts()[..].try_into().unwrap(), replicas.parts()[..].try_into().unwrap());
-        let (coarse, fine): (&SubQuery, &SubQuery) = (coarse, fine);
+        let (coarse, fine): (&QueryPart, &QueryPart) = (coarse, fine);
         assert!(coarse.is_in(fine) && !fine.is_in(coarse));
         assert_eq!(fine.query(), "sum by (le, pod) (rate(x_bucket{a=\"b\"}[5m]))");
         let buckets = |pod: &'static str, counts: [f64; 3]| {

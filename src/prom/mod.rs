@@ -32,7 +32,7 @@ pub use answer::{Row, Series};
 pub use config::Config;
 pub(crate) use config::headers;
 pub use error::PromError;
-pub(crate) use formula::{Formula, PartAnswer, SubQuery};
+pub(crate) use formula::{Formula, PartAnswer, QueryPart};
 pub use matrix::Raw;
 #[cfg(test)]
 pub(crate) use matrix::read as read_matrix;
