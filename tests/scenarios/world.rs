@@ -278,7 +278,7 @@ impl Situation {
 
 /// Writes the histories of all situations, one file for each time that several share.
 pub(crate) fn histories(library: &Library, situations: &[Situation], directory: &Path) -> Vec<PathBuf> {
-    let slots = situations.iter().map(|s| s.slot).max().map_or(0, |last| last + 1);
+    let slots: Vec<usize> = situations.iter().map(|s| s.slot).collect::<BTreeSet<_>>().into_iter().collect();
     let next = AtomicUsize::new(0);
     let asked: String = library
         .engines
@@ -304,10 +304,7 @@ pub(crate) fn histories(library: &Library, situations: &[Situation], directory: 
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
-                    let slot = next.fetch_add(1, Ordering::Relaxed);
-                    if slot >= slots {
-                        break;
-                    }
+                    let Some(&slot) = slots.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
                     let mut file = std::io::BufWriter::new(fs::File::create(path(slot)).unwrap());
                     for situation in situations.iter().filter(|s| s.slot == slot) {
                         let (asked, spellings) = (asked.clone(), spellings.clone());
@@ -329,5 +326,5 @@ pub(crate) fn histories(library: &Library, situations: &[Situation], directory: 
             });
         }
     });
-    (0..slots).map(path).collect()
+    slots.iter().map(|&slot| path(slot)).collect()
 }
