@@ -18,7 +18,7 @@ use super::scope::{DetectionResult, EngineSeen};
 use crate::alert::Labels;
 use crate::clock;
 use crate::playbook::Library;
-use crate::prom::{Prometheus, Row};
+use crate::prom::{MetricNames, Prometheus, Row};
 use crate::signal::{Engine, Matcher, RECORDED_POOL, RECORDED_WINDOW, matchers, prometheus_duration, recorded_name};
 
 /// Maximum age of a recorded sample: rules are usually evaluated every minute, an older one is no longer recorded.
@@ -26,6 +26,9 @@ const FRESH: Duration = Duration::from_secs(150);
 
 /// Maximum window of a past: the mean of quantiles over a longer one is not that past's quantile.
 const LONGEST_PAST: Duration = Duration::from_secs(600);
+
+/// The signal that stands for all that are recorded by replica: each of them has as many series as there are replicas.
+const SAMPLE: &str = "requests_running";
 
 /// The recorded series that may be used, by engine and name.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -104,10 +107,13 @@ pub(super) async fn look(
     // Replicas are read now and over the range of onsets, never in the past.
     let looked_at = moments.iter().map(|at| (false, at)).chain(moments.iter().take(2).map(|at| (true, at)));
     let looked_at: Vec<(bool, Duration)> =
-        looked_at.map(|(of_replicas, at)| (of_replicas, clock::between(*at, request.at))).collect();
+        looked_at.map(|(by_replica, at)| (by_replica, clock::between(*at, request.at))).collect();
+    let sampled = sampled(library, &found.names);
     let asks = scopes.iter().flat_map(|(engine, scope)| {
+        let signal = |by_replica| if by_replica && !sampled.is_empty() { SAMPLE } else { "[a-z0-9_]+" };
         let window = format!("max({RECORDED_WINDOW}{{engine=\"{}\"}})", engine.engine);
-        let there = looked_at.iter().map(|(of_replicas, ago)| there(engine, scope, *of_replicas, *ago));
+        let there =
+            looked_at.iter().map(|(by_replica, ago)| there(engine, scope, signal(*by_replica), *by_replica, *ago));
         there.chain([window]).map(|query| ask(engine, query)).collect::<Vec<_>>()
     });
     let asks: Vec<PlannedQuery> = asks.collect();
@@ -124,7 +130,8 @@ pub(super) async fn look(
             continue;
         }
         let there: Vec<_> = there.iter().map(|rows| by_name(rows)).collect();
-        let (replicas, replicas_before) = (by_name(replicas), by_name(replicas_before));
+        let replicas = named_as(by_name(replicas), &sampled);
+        let replicas_before = named_as(by_name(replicas_before), &sampled);
         // The rules of replicas are in the group of the pool's: if those are not fresh, neither are these.
         if there[0].is_empty() {
             continue;
@@ -159,6 +166,25 @@ fn by_name(rows: &[Row]) -> BTreeMap<&str, Vec<&Labels>> {
     by_name
 }
 
+/// Returns the recorded series of replicas that Prometheus has; empty if its metrics are not known, or if the sample is
+/// not among them.
+fn sampled(library: &Library, names: &MetricNames) -> Vec<String> {
+    let sample = recorded_name(SAMPLE, true);
+    let by_replica = library.signals.iter().filter(|(_, signal)| signal.by_replica);
+    let recorded = by_replica.map(|(signal, _)| recorded_name(signal, true)).filter(|name| names.has(name));
+    let recorded: Vec<String> = recorded.collect();
+    if recorded.contains(&sample) { recorded } else { Vec::new() }
+}
+
+/// Returns the pools of the sample under each of the names that it stands for.
+fn named_as<'a>(sample: BTreeMap<&'a str, Vec<&'a Labels>>, names: &'a [String]) -> BTreeMap<&'a str, Vec<&'a Labels>> {
+    if names.is_empty() {
+        return sample;
+    }
+    let pools = sample.into_values().next().unwrap_or_default();
+    names.iter().map(|name| (name.as_str(), pools.clone())).collect()
+}
+
 /// Returns an engine's scope on the labels of recorded series; `None` if they lack one of its labels.
 fn scope(engine: &Engine, seen: &EngineSeen) -> Option<Vec<Matcher>> {
     let ours: BTreeSet<Matcher> = engine.own_series().collect();
@@ -176,15 +202,15 @@ fn is_burn(library: &Library, name: &str) -> bool {
     signal.is_some_and(|(_, signal)| signal.burn.is_some())
 }
 
-/// Builds the query for the series of a pool, or of its replicas, that were recorded so long ago.
-fn there(engine: &Engine, scope: &[Matcher], of_replicas: bool, ago: Duration) -> String {
+/// Builds the query for a signal's series of a pool, or of its replicas, that were recorded so long ago; `signal` may be a
+/// regular expression.
+fn there(engine: &Engine, scope: &[Matcher], signal: &str, by_replica: bool, ago: Duration) -> String {
     let of: Vec<&str> = RECORDED_POOL.iter().map(|(_, label)| *label).collect();
     let scope = matchers(&[&[Matcher::one("engine", &engine.engine)], scope].concat());
-    let names = recorded_name("[a-z0-9_]+", of_replicas);
     let offset = if ago.is_zero() { String::new() } else { format!(" offset {}s", ago.as_secs()) };
-    let selector = format!("{{__name__=~\"{names}\", {scope}}}");
+    let selector = format!("{{__name__=~\"{}\", {scope}}}", recorded_name(signal, by_replica));
     // Replicas have many series; they are recorded with the pool's, whose freshness is checked.
-    let there = match of_replicas {
+    let there = match by_replica {
         true => format!("{selector}{offset}"),
         false => format!("last_over_time({selector}[{}]{offset})", prometheus_duration(FRESH)),
     };

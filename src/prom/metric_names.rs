@@ -29,6 +29,11 @@ impl MetricNames {
         self.0.as_ref().is_none_or(|names| names.contains(name))
     }
 
+    /// Returns true if a metric of this name is known to exist.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.as_ref().is_some_and(|names| names.contains(name))
+    }
+
     /// Returns true if the metrics of all rows may exist.
     pub(crate) fn have_all(&self, rows: &[Row]) -> bool {
         rows.iter().filter_map(|row| row.labels.get(METRIC_NAME)).all(|name| self.may_have(name))
