@@ -1,15 +1,13 @@
 //! Wiring of the service: builds all parts from the configuration, runs them, and shuts them down in order.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex, mpsc};
-use tokio::task::JoinHandle;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
@@ -21,23 +19,20 @@ use crate::cli::doctor;
 use crate::config::{Config, SlackInlet, bot_token, inlet, secret};
 use crate::diagnose::LogSources;
 use crate::exporter::ExporterReader;
-use crate::housekeeping;
+use crate::loops::{self, LoopParts};
 use crate::notify::{Notifier, NotifierParts, PagerClient};
-use crate::pipeline::{Pipeline, Received};
 use crate::playbook::Library;
 use crate::prom::Prometheus;
 use crate::readiness::{self, Examination};
 use crate::redact::Redactor;
 use crate::render::Phrases;
 use crate::server::{Access, Budget, Credentials, Door, Pages, Shared, listen, router};
+use crate::service::Service;
 use crate::slack::socket::{self, Socket, SocketTiming};
 use crate::slack::{Signing, Slack, SocketState};
 use crate::store::{STORE_FILE, StateLock, Store};
 use crate::supervise::{self, Supervisor, Systemd};
 use crate::telemetry::Metrics;
-
-/// The running future of one pipeline loop.
-type LoopFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Deadline of the whole shutdown.
 const STOP_WITHIN: Duration = Duration::from_secs(9);
@@ -107,29 +102,29 @@ pub async fn run(
     };
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
     let logs = LogSources::connect(&config.kubernetes, &config.loki).await.context("in `loki:`")?;
-    let pipeline = Pipeline::new(config, library, store.clone(), prometheus, reader, notifier, metrics).with_logs(logs);
-    let pipeline = Arc::new(pipeline);
+    let service = Service::new(config, library, store.clone(), prometheus, reader, notifier, metrics).with_logs(logs);
+    let service = Arc::new(service);
 
     let halt = CancellationToken::new();
     let closing = CancellationToken::new();
     let tasks = TaskTracker::new();
-    let supervisor = Supervisor::new(Arc::clone(&pipeline.metrics), supervise::Timing::default(), closing.clone());
-    let workshop = Arc::new(workshop(&pipeline, Arc::clone(&words), tasks.clone(), closing.clone())?);
+    let supervisor = Supervisor::new(Arc::clone(&service.metrics), supervise::Timing::default(), closing.clone());
+    let workshop = Arc::new(workshop(&service, Arc::clone(&words), tasks.clone(), closing.clone())?);
     // A weak reference, because the workshop itself holds the store.
     let gives_way = Arc::downgrade(&workshop);
     store.when_full(move || gives_way.upgrade().is_some_and(|workshop| workshop.give_way()));
     let desk = match slack.clone() {
-        Some(slack) => Some(Arc::new(desk(&pipeline, slack, words, Arc::clone(&workshop), tasks.clone())?)),
+        Some(slack) => Some(Arc::new(desk(&service, slack, words, Arc::clone(&workshop), tasks.clone())?)),
         None => None,
     };
-    let work = LoopParts { pipeline: &pipeline, workshop: &workshop, desk: desk.as_ref(), groups };
-    let admitting = loops(&supervisor, &tasks, &halt, work);
-    let (door, socket) = inward(inlet, desk, &pipeline, &closing, &tasks, &supervisor);
+    let work = LoopParts { service: &service, workshop: &workshop, desk: desk.as_ref(), inbox: groups };
+    let admitting = loops::start(&supervisor, &tasks, &halt, work);
+    let (door, socket) = inward(inlet, desk, &service, &closing, &tasks, &supervisor);
 
-    let metrics = Arc::clone(&pipeline.metrics);
-    let limits = pipeline.config.http;
+    let metrics = Arc::clone(&service.metrics);
+    let limits = service.config.http;
     let app = router(Shared {
-        pipeline,
+        service,
         inbox,
         budget: Budget::default(),
         supervisor: supervisor.clone(),
@@ -186,75 +181,31 @@ pub async fn run(
     Ok(())
 }
 
-struct LoopParts<'a> {
-    pipeline: &'a Arc<Pipeline>,
-    workshop: &'a Arc<BundleService>,
-    desk: Option<&'a Arc<Desk>>,
-    groups: mpsc::Receiver<Received>,
-}
-
-/// Starts the loops, each supervised with the longest allowed time between two of its wake-ups; returns the handle of
-/// the admit loop.
-fn loops(
-    supervisor: &Supervisor,
-    tasks: &TaskTracker,
-    halt: &CancellationToken,
-    work: LoopParts<'_>,
-) -> JoinHandle<()> {
-    const OFTEN: Duration = Duration::from_secs(5);
-    const SOMETIMES: Duration = Duration::from_secs(60);
-    let LoopParts { pipeline, workshop, desk, groups } = work;
-    let workshop = Arc::clone(workshop);
-    tasks.spawn(supervisor.keep("tidy", bundle::TIDY, move || Arc::clone(&workshop).tidy_loop()));
-    if let Some(desk) = desk {
-        let (desk, halt) = (Arc::clone(desk), halt.clone());
-        let followups = move || Arc::clone(&desk).followups_loop(halt.clone());
-        tasks.spawn(supervisor.keep("followups", SOMETIMES, followups));
-    }
-    let with = |run: fn(Arc<Pipeline>, CancellationToken, TaskTracker) -> LoopFuture| {
-        let (pipeline, halt, tasks) = (Arc::clone(pipeline), halt.clone(), tasks.clone());
-        move || run(Arc::clone(&pipeline), halt.clone(), tasks.clone())
-    };
-    tasks.spawn(supervisor.keep("diagnose", OFTEN, with(|p, halt, tasks| Box::pin(p.diagnose_loop(halt, tasks)))));
-    tasks.spawn(supervisor.keep("deliver", OFTEN, with(|p, halt, tasks| Box::pin(p.deliver_loop(halt, tasks)))));
-    tasks.spawn(supervisor.keep("housekeeping", SOMETIMES, with(|p, halt, _| Box::pin(housekeeping::run(p, halt)))));
-    if pipeline.config.exporters.learn {
-        tasks.spawn(supervisor.keep("learn", SOMETIMES, with(|p, halt, _| Box::pin(p.learn_loop(halt)))));
-    }
-    let (notifier, stop) = (Arc::clone(&pipeline.notifier), halt.clone());
-    tasks.spawn(supervisor.keep("channels", SOMETIMES, move || Arc::clone(&notifier).channels_loop(stop.clone())));
-    let (store, stop) = (pipeline.store.clone(), halt.clone());
-    tasks.spawn(supervisor.keep("store", SOMETIMES, move || store.clone().watch(stop.clone())));
-    let (pipeline, groups) = (Arc::clone(pipeline), Arc::new(Mutex::new(groups)));
-    let admit = move || Arc::clone(&pipeline).admit_loop(Arc::clone(&groups));
-    tokio::spawn(supervisor.keep("admit", OFTEN, admit))
-}
-
-/// Builds the desk that answers users in Slack, from the parts of the pipeline.
+/// Builds the desk that answers users in Slack, from the parts of the service.
 fn desk(
-    pipeline: &Arc<Pipeline>,
+    service: &Arc<Service>,
     slack: Slack,
     words: Arc<Phrases>,
     workshop: Arc<BundleService>,
     tasks: TaskTracker,
 ) -> anyhow::Result<Desk> {
-    let config = &pipeline.config;
+    let config = &service.config;
     Ok(Desk {
-        library: Arc::clone(&pipeline.library),
-        store: pipeline.store.clone(),
-        prometheus: pipeline.prometheus.clone(),
-        reader: pipeline.reader.clone(),
+        library: Arc::clone(&service.library),
+        store: service.store.clone(),
+        prometheus: service.prometheus.clone(),
+        reader: service.reader.clone(),
         exporters: config.exporters.clone(),
-        logs: pipeline.logs.clone(),
+        logs: service.logs.clone(),
         diagnosing: config.diagnose.clone(),
         alertmanagers: config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<_, _>>()?,
         slack,
         config: config.slack.clone(),
-        notifier: Arc::clone(&pipeline.notifier),
+        notifier: Arc::clone(&service.notifier),
         words,
-        metrics: Arc::clone(&pipeline.metrics),
-        wake: Arc::clone(&pipeline.diagnoses),
-        deliveries: Arc::clone(&pipeline.deliveries),
+        metrics: Arc::clone(&service.metrics),
+        wake: Arc::clone(&service.diagnoses),
+        deliveries: Arc::clone(&service.deliveries),
         workshop,
         tasks,
         seen: RequestDedup::default(),
@@ -266,18 +217,18 @@ fn desk(
     })
 }
 
-/// Builds the workshop that creates bundles, from the parts of the pipeline.
+/// Builds the workshop that creates bundles, from the parts of the service.
 fn workshop(
-    pipeline: &Pipeline,
+    service: &Service,
     words: Arc<Phrases>,
     tasks: TaskTracker,
     stop: CancellationToken,
 ) -> anyhow::Result<BundleService> {
-    let config = &pipeline.config;
+    let config = &service.config;
     let configured = Configured { exporters: &config.exporters, diagnosing: &config.diagnose };
-    let (prometheus, reader) = (pipeline.prometheus.clone(), pipeline.reader.clone());
-    let logs = pipeline.logs.clone();
-    let reach = SourceRegistry::new(Arc::clone(&pipeline.library), words, prometheus, reader, logs, configured);
+    let (prometheus, reader) = (service.prometheus.clone(), service.reader.clone());
+    let logs = service.logs.clone();
+    let reach = SourceRegistry::new(Arc::clone(&service.library), words, prometheus, reader, logs, configured);
     if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
         warn!("download links open at the replica that signed them alone: give all of them one `bundle.link_key_file`");
     }
@@ -287,8 +238,8 @@ fn workshop(
     };
     let links = Links::new(&key, &config.public_url, config.bundle.link_expires).map_err(anyhow::Error::msg)?;
     Ok(BundleService::new(bundle::BundleServiceParts {
-        store: pipeline.store.clone(),
-        notifier: Arc::clone(&pipeline.notifier),
+        store: service.store.clone(),
+        notifier: Arc::clone(&service.notifier),
         reach,
         config: config.bundle.clone(),
         shelf: BundleDirectory::open(&config.bundle, &config.state_dir)
@@ -326,7 +277,7 @@ async fn store(config: &Config) -> anyhow::Result<(Store, Option<StateLock>)> {
 fn inward(
     inlet: SlackInlet,
     desk: Option<Arc<Desk>>,
-    pipeline: &Pipeline,
+    service: &Service,
     closing: &CancellationToken,
     tasks: &TaskTracker,
     supervisor: &Supervisor,
@@ -343,8 +294,8 @@ fn inward(
         }
         SlackInlet::Socket(app_token) => {
             info!("Slack reaches us by Socket Mode: /slack/* answers 404");
-            let metrics = Arc::clone(&pipeline.metrics);
-            let state = SocketState::new(pipeline.config.slack.connections, Arc::clone(&metrics));
+            let metrics = Arc::clone(&service.metrics);
+            let state = SocketState::new(service.config.slack.connections, Arc::clone(&metrics));
             let (slack, timing) = (desk.slack.clone(), SocketTiming::default());
             let (shown, stop) = (state.clone(), closing.clone());
             let run = move || {

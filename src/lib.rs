@@ -24,13 +24,14 @@ pub mod exporter;
 pub mod facts;
 pub mod generate;
 pub mod health;
-mod housekeeping;
+
 pub mod incident;
 pub mod kubernetes;
 pub mod logs;
 pub mod loki;
+pub mod loops;
 pub mod notify;
-pub mod pipeline;
+
 pub mod playbook;
 pub mod prom;
 pub mod readiness;
@@ -38,6 +39,7 @@ pub mod redact;
 pub mod render;
 pub mod report;
 pub mod server;
+pub mod service;
 pub mod signal;
 pub mod slack;
 pub mod store;

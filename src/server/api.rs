@@ -44,12 +44,12 @@ pub(super) async fn list(State(shared): State<Shared>) -> Response {
 
 /// Returns the newest incidents with their alerts.
 async fn recent(shared: &Shared) -> Result<Vec<Incident>, StoreError> {
-    let store = &shared.pipeline.store;
+    let store = &shared.service.store;
     store.each(&store.recent(MOST).await?).await
 }
 
 pub(super) async fn one(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
-    match shared.pipeline.store.incident(&id).await {
+    match shared.service.store.incident(&id).await {
         Ok(Some(incident)) => {
             let mut value = summary(&shared, &incident);
             value["alerts"] = json!(incident.alerts);
@@ -73,7 +73,7 @@ fn summary(shared: &Shared, incident: &Incident) -> serde_json::Value {
         "group_key": incident.group_key,
         "playbook": incident.playbook,
         "reason": incident.reason,
-        "headline": shared.pipeline.notifier.message(incident).headline,
+        "headline": shared.service.notifier.message(incident).headline,
         "symptom": incident.diagnosis.as_ref().map(|d| d.symptom.verdict),
         "root": root.map(|c| &c.id),
         "chain": root.map(|c| &c.chain),

@@ -180,7 +180,7 @@ pub(super) async fn webhook(State(shared): State<Shared>, mut request: Request, 
         request.extensions_mut().insert(sender);
         return next.run(request).await;
     }
-    shared.pipeline.metrics.webhook("unauthorized");
+    shared.service.metrics.webhook("unauthorized");
     tracing::warn!("refused a webhook call: wrong or missing credentials");
     let challenge = [(header::WWW_AUTHENTICATE, "Basic realm=\"llm-diagnose\", charset=\"UTF-8\"")];
     (StatusCode::UNAUTHORIZED, challenge, "wrong or missing credentials\n").into_response()

@@ -48,13 +48,13 @@ pub(super) async fn gate(
             next.run(request).await
         }
         Err(Refused::Forged) => {
-            shared.pipeline.metrics.download("forged");
+            shared.service.metrics.download("forged");
             let text = "This link does not open a bundle: it is incomplete, or another llm-diagnose signed it. Replicas \
                         need the same `bundle.link_key_file`.\n";
             plain(StatusCode::FORBIDDEN, text.to_owned())
         }
         Err(Refused::Expired(until)) => {
-            shared.pipeline.metrics.download("expired");
+            shared.service.metrics.download("expired");
             let text = format!(
                 "This link was good until {}. Ask for a new one: `/llm-diagnose bundle` in Slack, or open \
                  /bundles/{name} with the credentials of the pages.\n",
@@ -74,7 +74,7 @@ pub(super) async fn download(
     Extension(Visitor(who)): Extension<Visitor>,
     method: Method,
 ) -> Response {
-    let metrics = &shared.pipeline.metrics;
+    let metrics = &shared.service.metrics;
     let Some(name) = Name::read(&name) else {
         metrics.download("unknown");
         let text = "There is no such bundle: they are called llm-diagnose-<incident>-<time>.zip.\n";
@@ -134,11 +134,11 @@ pub(super) async fn download(
 
 /// Writes the download to the audit log, because a bundle contains logs.
 async fn written_down(shared: &Shared, name: &Name, who: &str, from: SocketAddr) -> Result<(), StoreError> {
-    let begun = AuditEntry::begun(who, "http", "download", Some(&name.of), shared.pipeline.store.now());
+    let begun = AuditEntry::begun(who, "http", "download", Some(&name.of), shared.service.store.now());
     let detail = format!("from {}", from.ip().to_canonical());
     let entry = AuditEntry { target: name.to_string(), result: AuditResult::Done, detail, ..begun };
-    shared.pipeline.store.audit(&entry).await?;
-    shared.pipeline.metrics.download("done");
+    shared.service.store.audit(&entry).await?;
+    shared.service.metrics.download("done");
     tracing::info!(user = who, bundle = %name, "somebody downloads a bundle");
     Ok(())
 }

@@ -15,7 +15,7 @@ use crate::clock;
 use crate::diagnose::{Frame, picture};
 use crate::facts;
 use crate::health::{Health, HealthQuery, HealthSource, look};
-use crate::pipeline::SHARED_STEP;
+use crate::loops::SHARED_STEP;
 use crate::prom::choose;
 use crate::redact::Redactor;
 use crate::store::Incident;
@@ -71,16 +71,16 @@ pub(super) async fn drawn(shared: &Shared, incident: &Incident) -> Drawn {
 }
 
 async fn draw(shared: &Shared, incident: &Incident) -> Drawn {
-    let pipeline = &shared.pipeline;
+    let service = &shared.service;
     let diagnosis = incident.diagnosis.as_ref()?;
-    let prometheus = choose(&pipeline.prometheus, &incident.alerts)?;
+    let prometheus = choose(&service.prometheus, &incident.alerts)?;
     let frame = Frame {
         since: incident.started_at,
-        baseline: pipeline.config.diagnose.baseline,
-        deadline: PICTURE_WITHIN.min(pipeline.config.diagnose.deadline),
+        baseline: service.config.diagnose.baseline,
+        deadline: PICTURE_WITHIN.min(service.config.diagnose.deadline),
     };
-    let words = &pipeline.notifier.words;
-    let chart = picture(&pipeline.library, prometheus, diagnosis, &frame, words);
+    let words = &service.notifier.words;
+    let chart = picture(&service.library, prometheus, diagnosis, &frame, words);
     let chart = tokio::time::timeout(PICTURE_WITHIN, chart).await.ok().flatten()?;
     Some(Arc::new((chart::alt(&chart), chart::svg(&chart))))
 }
@@ -90,12 +90,12 @@ async fn draw(shared: &Shared, incident: &Incident) -> Drawn {
 pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<facts::PrometheusFacts>> {
     let incident = subject.incident.as_ref()?;
     let asked = async {
-        let pipeline = &shared.pipeline;
-        let prometheus = choose(&pipeline.prometheus, &incident.alerts)?;
+        let service = &shared.service;
+        let prometheus = choose(&service.prometheus, &incident.alerts)?;
         let (diagnosis, windows) = (subject.diagnosis.as_ref(), subject.windows());
         let until = Instant::now() + NUMBERS_WITHIN;
         // The future of all these queries is too large for a thread's stack.
-        let looked = Box::pin(facts::look(&pipeline.library, prometheus, &subject.request, diagnosis, &windows, until));
+        let looked = Box::pin(facts::look(&service.library, prometheus, &subject.request, diagnosis, &windows, until));
         // A single slow query must not delay the page.
         let seen = tokio::time::timeout_at(until.into(), looked).await.ok()?;
         Some(Arc::new(seen))
@@ -108,12 +108,12 @@ pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<fa
 /// Returns the redacted health of the fleet or a part of it; the error says why it cannot be redacted.
 pub(super) async fn health(shared: &Shared, scope: BTreeMap<String, String>) -> Result<Arc<Health>, String> {
     let asked = async {
-        let config = &shared.pipeline.config.diagnose;
+        let config = &shared.service.config.diagnose;
         let at = clock::floor(clock::now(), SHARED_STEP);
         let what = HealthQuery { scope: scope.clone(), at, window: config.window, deadline: config.deadline };
-        let sources: Vec<HealthSource<'_>> = shared.pipeline.prometheus.iter().map(|(p, labels)| (p, labels)).collect();
-        let health = look(&shared.pipeline.library, &sources, &what).await;
-        let redactor = shared.pages.redactor.another(&shared.pipeline.library.redaction, false);
+        let sources: Vec<HealthSource<'_>> = shared.service.prometheus.iter().map(|(p, labels)| (p, labels)).collect();
+        let health = look(&shared.service.library, &sources, &what).await;
+        let redactor = shared.pages.redactor.another(&shared.service.library.redaction, false);
         redactor.learn_from(&health);
         redactor.cleaned("health", &health).map(Arc::new).map_err(|error| error.to_string())
     };

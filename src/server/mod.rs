@@ -23,8 +23,9 @@ use axum::routing::{get, post};
 use tokio::sync::mpsc;
 
 use crate::bundle::BundleService;
-use crate::pipeline::{Pipeline, Received};
+use crate::loops::Received;
 use crate::readiness;
+use crate::service::Service;
 use crate::slack::{Slack, SocketState};
 use crate::store::Store;
 use crate::supervise::Supervisor;
@@ -38,8 +39,8 @@ pub use slack::Door;
 /// The state that all handlers share.
 #[derive(Clone)]
 pub struct Shared {
-    /// The pipeline.
-    pub pipeline: Arc<Pipeline>,
+    /// The parts that the loops share.
+    pub service: Arc<Service>,
     /// The queue of received groups to the store.
     pub inbox: mpsc::Sender<Received>,
     /// The memory budget for webhook bodies.
@@ -83,7 +84,7 @@ pub fn router(shared: Shared) -> Router {
     let bundles = Router::new()
         .route("/bundles/{name}", get(bundles::download))
         .route_layer(middleware::from_fn_with_state(shared.clone(), bundles::gate));
-    let alive = liveness(shared.pipeline.store.clone(), shared.supervisor.clone());
+    let alive = liveness(shared.service.store.clone(), shared.supervisor.clone());
     Router::new()
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
@@ -109,9 +110,9 @@ pub fn liveness(store: Store, supervisor: Supervisor) -> Router {
 
 /// Handles `/readyz`: 200 as long as alerts can be stored; other failures are listed only.
 async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
-    let prometheus: Vec<_> = shared.pipeline.prometheus.iter().map(|(p, _)| p).collect();
-    let Shared { pipeline, slack, socket, .. } = &shared;
-    let (store, config, logs) = (&pipeline.store, &pipeline.config.slack, &pipeline.logs);
+    let prometheus: Vec<_> = shared.service.prometheus.iter().map(|(p, _)| p).collect();
+    let Shared { service, slack, socket, .. } = &shared;
+    let (store, config, logs) = (&service.store, &service.config.slack, &service.logs);
     let checks = readiness::checks(store, &prometheus, slack.as_ref(), config, socket.as_ref(), logs).await;
     let ready = checks.iter().all(|c| c.ok || !c.required);
     let degraded = checks.iter().any(|c| !c.ok);
@@ -125,8 +126,8 @@ async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
 }
 
 async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
-    let unreadable = shared.pipeline.store.unreadable().len();
-    shared.pipeline.metrics.unreadable_rows.set(i64::try_from(unreadable).unwrap_or(i64::MAX));
+    let unreadable = shared.service.store.unreadable().len();
+    shared.service.metrics.unreadable_rows.set(i64::try_from(unreadable).unwrap_or(i64::MAX));
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], shared.pipeline.metrics.page())
+    ([(header::CONTENT_TYPE, kind)], shared.service.metrics.page())
 }

@@ -31,7 +31,7 @@ const EVENTS: u32 = 500;
 const BUNDLES: usize = 10;
 
 fn words(shared: &Shared) -> &Phrases {
-    &shared.pipeline.notifier.words
+    &shared.service.notifier.words
 }
 
 pub(super) async fn incidents(
@@ -51,7 +51,7 @@ pub(super) async fn incidents(
 
 /// Lists the open incidents, then the resolved ones.
 async fn newest(shared: &Shared, before: &str) -> Result<IncidentList, StoreError> {
-    let store = &shared.pipeline.store;
+    let store = &shared.service.store;
     let counts = store.counts().await?;
     let open = if before.is_empty() { store.listed("open", "", OPEN).await? } else { Vec::new() };
     // Open incidents beyond the limit are listed among the others, so that none is missing.
@@ -64,7 +64,7 @@ async fn newest(shared: &Shared, before: &str) -> Result<IncidentList, StoreErro
 
 /// Searches the next incidents one by one, because their text is in JSON without an index.
 async fn found(shared: &Shared, find: &IncidentFilter) -> Result<IncidentList, StoreError> {
-    let store = &shared.pipeline.store;
+    let store = &shared.service.store;
     let state = if ["open", "resolved"].contains(&find.state.as_str()) { find.state.as_str() } else { "" };
     let mut list = IncidentList { counts: store.counts().await?, ..IncidentList::default() };
     let mut before = find.before.clone();
@@ -77,7 +77,7 @@ async fn found(shared: &Shared, find: &IncidentFilter) -> Result<IncidentList, S
             }
             list.looked_at += 1;
             before.clone_from(&incident.id);
-            let notifier = &shared.pipeline.notifier;
+            let notifier = &shared.service.notifier;
             if !find.reads() || find.keeps(&notifier.view(incident), &notifier.message(incident).headline) {
                 list.open.push(row(shared, incident));
             }
@@ -90,13 +90,13 @@ async fn found(shared: &Shared, find: &IncidentFilter) -> Result<IncidentList, S
 }
 
 fn row(shared: &Shared, incident: &Incident) -> IncidentRow {
-    let row = IncidentRow::of(&shared.pipeline.notifier.view(incident), clock::now(), words(shared));
+    let row = IncidentRow::of(&shared.service.notifier.view(incident), clock::now(), words(shared));
     row.cleaned(&redactor_of(shared, [incident]))
 }
 
 /// Creates a redactor for pages about incidents; it learns the values of labels whose names indicate a secret.
 pub(super) fn redactor_of<'a>(shared: &Shared, incidents: impl IntoIterator<Item = &'a Incident>) -> Redactor {
-    let redactor = shared.pages.redactor.another(&shared.pipeline.library.redaction, false);
+    let redactor = shared.pages.redactor.another(&shared.service.library.redaction, false);
     for incident in incidents {
         let of_alerts = incident.alerts.iter().flat_map(|alert| alert.labels.iter().chain(&alert.annotations));
         let of_pool = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.scope.labels);
@@ -140,15 +140,15 @@ pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String
 
 /// Reads an incident with its log; the error is the page with the reason.
 async fn subject(shared: &Shared, id: &str) -> Result<Subject, Box<Response>> {
-    let store = &shared.pipeline.store;
+    let store = &shared.service.store;
     let read = async { Ok::<_, StoreError>((store.incident(id).await?, store.events(id, EVENTS).await?)) };
     let (incident, events) = match read.await {
         Ok((Some(incident), events)) => (incident, events),
         Ok((None, _)) => return Err(Box::new(missing(shared))),
         Err(error) => return Err(Box::new(unavailable(shared, &error))),
     };
-    let config = &shared.pipeline.config;
-    let headline = shared.pipeline.notifier.message(&incident).headline;
+    let config = &shared.service.config;
+    let headline = shared.service.notifier.message(&incident).headline;
     Ok(Subject::of_incident(incident, headline, &events, &config.diagnose, config.bundle.margin, clock::now()))
 }
 
@@ -169,13 +169,13 @@ fn bundles(shared: &Shared, id: &str) -> Vec<(String, String)> {
 /// Returns the titles and addresses of an incident's tickets.
 fn tickets(shared: &Shared, report: &Report) -> Vec<(String, String)> {
     let Some(incident) = &report.incident else { return Vec::new() };
-    let forms = render::tickets_for(&shared.pipeline.library, report, &[]);
+    let forms = render::tickets_for(&shared.service.library, report, &[]);
     forms.map(|form| (form.title.clone(), format!("/incidents/{}/tickets/{}", incident.id, form.ticket))).collect()
 }
 
 /// Returns a ticket's text for pasting; redacted, because it goes to other parties.
 pub(super) async fn ticket(State(shared): State<Shared>, Path((id, ticket)): Path<(String, String)>) -> Response {
-    let Some(form) = shared.pipeline.library.tickets.get(&ticket) else {
+    let Some(form) = shared.service.library.tickets.get(&ticket) else {
         return problem(&shared, StatusCode::NOT_FOUND, "page-nowhere", "page-nowhere-why");
     };
     let subject = match subject(&shared, &id).await {
@@ -208,7 +208,7 @@ pub(super) fn uncleaned(error: &dyn std::fmt::Display) -> Response {
 
 /// Returns the label and address of each link to further data.
 fn actions(shared: &Shared, incident: &Incident, redactor: &Redactor) -> Vec<(String, String)> {
-    let mut view = shared.pipeline.notifier.view(incident);
+    let mut view = shared.service.notifier.view(incident);
     view.page = None;
     let mut all = render::links_of(&view, words(shared));
     // A link of an alert may contain label values of its rule.
@@ -228,16 +228,16 @@ pub(super) struct Met {
 }
 
 pub(super) async fn playbooks(State(shared): State<Shared>) -> Response {
-    Html(render::playbooks_page(&shared.pipeline.library, words(&shared))).into_response()
+    Html(render::playbooks_page(&shared.service.library, words(&shared))).into_response()
 }
 
 pub(super) async fn playbook(State(shared): State<Shared>, Path(id): Path<String>, Query(met): Query<Met>) -> Response {
-    let Some(playbook) = shared.pipeline.library.playbooks.get(&id) else {
+    let Some(playbook) = shared.service.library.playbooks.get(&id) else {
         return problem(&shared, StatusCode::NOT_FOUND, "page-no-playbook", "page-no-playbook-why");
     };
     let incident = match met.incident.as_str() {
         "" => None,
-        id => match shared.pipeline.store.incident(id).await {
+        id => match shared.service.store.incident(id).await {
             Ok(incident) => incident,
             Err(error) => return unavailable(&shared, &error),
         },
@@ -252,7 +252,7 @@ pub(super) async fn playbook(State(shared): State<Shared>, Path(id): Path<String
         Err(error) => return uncleaned(&error),
     };
     let met = met.as_ref().map(|(id, diagnosis)| (*id, diagnosis));
-    Html(render::playbook_page(&shared.pipeline.library, playbook, met, words(&shared))).into_response()
+    Html(render::playbook_page(&shared.service.library, playbook, met, words(&shared))).into_response()
 }
 
 pub(super) async fn health(State(shared): State<Shared>, headers: HeaderMap) -> Response {

@@ -34,11 +34,11 @@ pub(super) async fn receive(
     };
     match answered {
         Ok(admitted) => {
-            shared.pipeline.metrics.webhook("stored");
+            shared.service.metrics.webhook("stored");
             Json(json!({ "incident": admitted.incident, "reason": admitted.reason })).into_response()
         }
         Err((status, result, error)) => {
-            shared.pipeline.metrics.webhook(result);
+            shared.service.metrics.webhook(result);
             warn!(status = status.as_u16(), error, "refused a webhook call");
             (status, Json(json!({ "error": error }))).into_response()
         }
@@ -61,7 +61,7 @@ fn source(owner: Option<String>, named: Option<String>) -> Result<Option<String>
 }
 
 async fn answer(shared: &Shared, sender: Option<String>, body: Body) -> Result<Admitted, Refused> {
-    let limit = shared.pipeline.config.webhook.body_limit;
+    let limit = shared.service.config.webhook.body_limit;
     match shared.budget.read(body, limit).await {
         // The memory is released once the group is stored.
         Ok((group, _held)) => store(shared, AlertGroup { sender, ..group }).await,

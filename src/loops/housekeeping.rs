@@ -9,11 +9,13 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::deliver::DELIVERY_LEASE;
+use super::diagnose::LONGEST_RETRY;
 use crate::chatops::LONGEST_FOLLOWUP;
 use crate::clock;
 use crate::config::Config;
 use crate::notify::{LONGEST_LOOK, LONGEST_REFUSED};
-use crate::pipeline::{DELIVERY_LEASE, LONGEST_RETRY, Pipeline};
+use crate::service::Service;
 use crate::store::{LongestWaits, Store, StoreError};
 
 /// Interval between two rounds.
@@ -29,7 +31,7 @@ const STEADY_TO_FORGET: Duration = Duration::from_secs(3_600);
 
 /// Runs a round every [`TICK`] until stopped: updates the store's clock, the heartbeat and the gauges, reschedules work
 /// that a clock step moved, closes stale incidents, and deletes old data.
-pub(crate) async fn run(pipeline: Arc<Pipeline>, stop: CancellationToken) {
+pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -38,32 +40,32 @@ pub(crate) async fn run(pipeline: Arc<Pipeline>, stop: CancellationToken) {
             () = stop.cancelled() => return,
         }
         tokio::select! {
-            () = once(&pipeline) => {}
+            () = once(&service) => {}
             () = stop.cancelled() => return,
         }
     }
 }
 
-async fn once(pipeline: &Pipeline) {
-    let (store, config) = (&pipeline.store, &pipeline.config);
+async fn once(service: &Service) {
+    let (store, config) = (&service.store, &service.config);
     let now = match store.keep_time().await {
         Ok(now) => now,
         Err(error) => return warn!(%error, "cannot read the store's clock: housekeeping waits for the next round"),
     };
     match store.heartbeat(now).await {
-        Ok(replicas) => pipeline.notifier.share(replicas),
+        Ok(replicas) => service.notifier.share(replicas),
         Err(error) => warn!(%error, "cannot tell the other replicas that this one lives"),
     }
     match store.depths(now).await {
         Ok((open, diagnoses, deliveries)) => {
-            pipeline.metrics.open_incidents.set(open);
-            pipeline.metrics.diagnosis_queue.set(diagnoses);
-            pipeline.metrics.delivery_queue.set(deliveries);
+            service.metrics.open_incidents.set(open);
+            service.metrics.diagnosis_queue.set(diagnoses);
+            service.metrics.delivery_queue.set(deliveries);
         }
         Err(error) => warn!(%error, "cannot read the queues' depths"),
     }
     match store.refusals().await {
-        Ok(refusals) => pipeline.metrics.refused(refusals.iter().map(|r| (r.channel.as_str(), r.code.as_str()))),
+        Ok(refusals) => service.metrics.refused(refusals.iter().map(|r| (r.channel.as_str(), r.code.as_str()))),
         Err(error) => warn!(%error, "cannot read which channels do not take messages"),
     }
     match store.reschedule_far_future(&longest(config), now).await {
@@ -84,7 +86,7 @@ async fn once(pipeline: &Pipeline) {
         Ok(n) => warn!(count = n, "gave up posts for threads of incidents that have no message in Slack"),
         Err(error) => warn!(%error, "cannot look for posts without a thread"),
     }
-    match pipeline.notifier.end_escalations(now).await {
+    match service.notifier.end_escalations(now).await {
         Ok(0) => {}
         Ok(n) => info!(count = n, "wrote down how escalations ended"),
         Err(error) => warn!(%error, "cannot look for escalations that have ended"),
