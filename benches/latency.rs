@@ -8,7 +8,7 @@ mod harness;
 
 use std::time::{Duration, Instant};
 
-use llm_diagnose::chart::{self, AxisSide, Band, Chart, ChartMark, ChartSeries, ChartThreshold, Panel, Role};
+use llm_diagnose::chart::{self, ThresholdSide, Band, Chart, ChartMark, ChartSeries, ChartThreshold, Panel, Role};
 use llm_diagnose::clock;
 use llm_diagnose::diagnose::{Baseline, Request, Scope, detection, plan, queries, read_detection};
 use llm_diagnose::playbook;
@@ -81,7 +81,7 @@ fn picture() {
         title: "inter-token latency p99".into(),
         unit: Unit::Seconds,
         series: (0..8).map(|n| line(i, n)).collect(),
-        threshold: Some(ChartThreshold { value: 40.0, bad: AxisSide::Above, label: "limit 40 s".into() }),
+        threshold: Some(ChartThreshold { value: 40.0, bad: ThresholdSide::Above, label: "limit 40 s".into() }),
         band: Some(Band { label: "yesterday".into(), points: (0..240).map(|i| (at(i), 5.0, 20.0)).collect() }),
         others: "other replicas".into(),
         says: String::new(),

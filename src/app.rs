@@ -132,7 +132,7 @@ pub async fn run(
         slack,
         door,
         socket,
-        workshop,
+        bundles: workshop,
         pages,
     });
     let mut serving = tokio::spawn(listen(listener, app, limits, metrics, closing.clone()));
@@ -206,7 +206,7 @@ fn desk(
         metrics: Arc::clone(&service.metrics),
         wake: Arc::clone(&service.diagnoses),
         deliveries: Arc::clone(&service.deliveries),
-        workshop,
+        bundles: workshop,
         tasks,
         seen: RequestDedup::default(),
         people: People::new(&config.slack),
@@ -240,9 +240,9 @@ fn workshop(
     Ok(BundleService::new(bundle::BundleServiceParts {
         store: service.store.clone(),
         notifier: Arc::clone(&service.notifier),
-        reach,
+        sources: reach,
         config: config.bundle.clone(),
-        shelf: BundleDirectory::open(&config.bundle, &config.state_dir)
+        directory: BundleDirectory::open(&config.bundle, &config.state_dir)
             .context("cannot keep bundles (`bundle.dir`)")?,
         links,
         tasks,

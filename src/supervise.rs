@@ -84,7 +84,7 @@ impl Supervisor {
                 if began.elapsed() >= this.timing.steady {
                     pause = this.timing.first_pause;
                 }
-                let why = end.err().map_or_else(|| "it ended by itself".to_owned(), |panic| said(&*panic));
+                let why = end.err().map_or_else(|| "it ended by itself".to_owned(), |panic| panic_message(&*panic));
                 this.metrics.restart(name);
                 error!(
                     name,
@@ -113,13 +113,13 @@ pub async fn guard(name: &'static str, metrics: &Metrics, work: impl Future<Outp
     let end = AssertUnwindSafe(work).catch_unwind().await;
     if let Err(panic) = &end {
         metrics.panic(name);
-        error!(name, error = said(&**panic), "a piece of work panicked: it is taken up again when its lease ends");
+        error!(name, error = panic_message(&**panic), "a piece of work panicked: it is taken up again when its lease ends");
     }
     end.is_ok()
 }
 
 /// Returns the message of a panic.
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
 }

@@ -4,7 +4,7 @@
 
 mod config;
 mod error;
-mod several;
+mod peers;
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::alert::Labels;
 pub use config::Config;
 pub use error::AlertmanagerError;
-pub use several::{
+pub use peers::{
     ALERTNAME, CreatedSilence, LONGEST, SilenceError, SilenceParameters, common, create, expire, list, preselected,
     shared,
 };

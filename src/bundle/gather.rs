@@ -93,7 +93,7 @@ pub(super) async fn metrics(
     };
     let diagnosis = subject.diagnosis.as_ref();
     let windows = subject.windows();
-    let seen = facts::look(&sources.library, prometheus, &subject.request, diagnosis, &windows, until).await;
+    let seen = facts::collect_facts(&sources.library, prometheus, &subject.request, diagnosis, &windows, until).await;
     let measured = seen.measured.iter().filter(|one| one.during.is_some()).count();
     let note = match measured {
         0 => String::new(),
@@ -132,7 +132,7 @@ pub(super) async fn endpoints(
         );
         return Vec::new();
     }
-    let answers = endpoint::ask(reader, &sources.library, &known, until).await;
+    let answers = endpoint::request_endpoints(reader, &sources.library, &known, until).await;
     for answer in answers.iter().filter(|answer| answer.is_trouble()) {
         if let endpoint::AnswerBody::Nothing(why) = &answer.said {
             missing.push((format!("{} of {}", answer.path, answer.target), why.clone()));
@@ -171,7 +171,7 @@ pub(super) async fn cluster(
         since: subject.window.from,
         log_bytes,
     };
-    let seen = kubernetes.look(&wanted, until).await;
+    let seen = kubernetes.snapshot(&wanted, until).await;
     // Metrics include replicas of the past; that their pods are gone is an answer, not an error.
     let (gone, missing): (Vec<_>, Vec<_>) = seen.missing.iter().cloned().partition(|(_, why)| why == kubernetes::GONE);
     let note = match seen.pods.len() + seen.objects.len() + seen.events.len() {

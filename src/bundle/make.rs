@@ -14,7 +14,7 @@ use super::{BuiltBundle, BundleError, BundleProgress, Options, Sources, Subject,
 use crate::chart::{self, Chart};
 use crate::clock;
 use crate::diagnose::{Diagnosis, Request, diagnose};
-use crate::endpoint::{self, AnswerBody, EndpointAnswer, EngineReport};
+use crate::endpoint::{self, AnswerBody, EndpointAnswer, EndpointInfo};
 use crate::logs::{self, Log, LogReader, Patterns};
 use crate::playbook::{Library, Ticket};
 use crate::redact::{Kind, Redactor};
@@ -69,7 +69,7 @@ async fn write(
     let subject = &diagnosed(sources, subject, until - left * 3 / 4, progress).await;
     let facts = gather::metrics(sources, subject, until - left / 2, progress).await;
     let mut seen = SourceFindings { facts, ..SourceFindings::default() };
-    learn(&redactor, subject, &seen);
+    register_names(&redactor, subject, &seen);
     let pods = pods(subject, &seen);
     let log_bytes = options.log_bytes / 2;
     let (series, endpoints, kubernetes, (mut logs, mut missing)) = join!(
@@ -88,7 +88,7 @@ async fn write(
     let (library, window) = (Arc::clone(&sources.library), subject.window);
     let reading = tokio::task::spawn_blocking(move || read(&library, logs, window));
     seen.logs = reading.await.map_err(|_| BundleError::Stopped)?;
-    learn(&redactor, subject, &seen);
+    register_names(&redactor, subject, &seen);
     let (names, bytes) = files.logs(&mut seen.logs).await?;
     match seen.logs.len() {
         0 if missing.is_empty() => part.skipped("no source of logs: `kubernetes:`, `loki:`, or files with --logs"),
@@ -109,13 +109,13 @@ async fn write(
     report.parts = progress.board();
     report.complete = !report.parts.iter().any(|part| part.stage.is_trouble());
     let mut report = clean(&report, &redactor)?;
-    report.redacted = redactor.found();
-    told(sources, options, &report, chart.as_ref(), &files).await?;
+    report.redacted = redactor.redactions();
+    write_report_formats(sources, options, &report, chart.as_ref(), &files).await?;
     Ok(report)
 }
 
 /// Writes the report in all its formats.
-async fn told(
+async fn write_report_formats(
     sources: &Sources,
     options: &Options,
     report: &Report,
@@ -202,7 +202,7 @@ async fn diagnosed(sources: &Sources, subject: &Subject, until: Instant, progres
 }
 
 /// Adds to an engine's answer the values parsed from it.
-fn told_by(library: &Library, answer: EndpointAnswer) -> (EndpointAnswer, EngineReport) {
+fn told_by(library: &Library, answer: EndpointAnswer) -> (EndpointAnswer, EndpointInfo) {
     let told = endpoint::read(library, &answer);
     (answer, told)
 }
@@ -235,7 +235,7 @@ fn pods(subject: &Subject, seen: &SourceFindings) -> Vec<String> {
 }
 
 /// Registers names and secrets with the redactor before it processes free text, whichever file is written first.
-fn learn(redactor: &Redactor, subject: &Subject, seen: &SourceFindings) {
+fn register_names(redactor: &Redactor, subject: &Subject, seen: &SourceFindings) {
     subject.request.scope.dimensions.get("namespace").iter().for_each(|name| redactor.learn(Kind::Namespace, name));
     subject.request.scope.replicas.iter().for_each(|name| redactor.learn(Kind::Pod, name));
     for replica in seen.facts.iter().flat_map(|facts| &facts.replicas) {

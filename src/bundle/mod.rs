@@ -13,11 +13,11 @@ mod make;
 pub mod open;
 mod progress;
 mod queries;
-mod reach;
+mod sources;
 pub mod series;
-pub mod shelf;
+pub mod directory;
 mod subject;
-mod workshop;
+mod service;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ pub use incident::incident_json;
 pub use link::{Links, Refused, own_key};
 pub use make::make;
 pub use progress::{Board, BundleProgress};
-pub use reach::{Configured, SourceRegistry};
-pub use shelf::{BundleDirectory, Draft, Name, StoredBundle};
+pub use sources::{Configured, SourceRegistry};
+pub use directory::{BundleDirectory, Draft, Name, StoredBundle};
 pub use subject::around;
-pub use workshop::{Bundle, BundleService, BundleServiceParts, Job, NoBundle, TIDY};
+pub use service::{Bundle, BundleService, BundleServiceParts, Job, NoBundle, TIDY};
 
 /// The data sources of a bundle; a source that is `None` is skipped.
 #[derive(Debug, Clone)]

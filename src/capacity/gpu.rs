@@ -49,14 +49,14 @@ const BELIEVED: std::ops::RangeInclusive<f64> = 1e8..=1e14;
 
 /// A GPU's memory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct GpuModel {
+pub struct GpuMemory {
     /// The name, if it was given by name.
     pub name: Option<String>,
     /// The total memory in bytes.
     pub bytes: u64,
 }
 
-impl std::str::FromStr for GpuModel {
+impl std::str::FromStr for GpuMemory {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

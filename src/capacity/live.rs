@@ -27,16 +27,16 @@ pub fn compare(report: Option<CapacityReport>, scope: &Scope, observed: &Observe
         assumed: Vec::new(),
         warnings: Vec::new(),
     });
-    let value = |signal: &str| observed.seen.signals.get(signal).and_then(|o| o.value).filter(|v| v.is_finite());
+    let value = |signal: &str| observed.observations.signals.get(signal).and_then(|o| o.value).filter(|v| v.is_finite());
     let positive = |signal: &str| value(signal).filter(|v| *v > 0.0);
     let capacity = positive(CAPACITY);
     let by_replica: BTreeMap<String, f64> = observed
-        .seen
+        .observations
         .signals
         .get(CAPACITY)
         .map(|o| o.replicas.iter().map(|r| (r.name.clone(), r.value)).collect())
         .unwrap_or_default();
-    let replicas = observed.seen.pool.len();
+    let replicas = observed.observations.pool.len();
     let computed = report.fit.as_ref().map(|fit| fit.kv_pool_tokens as f64).filter(|tokens| *tokens > 0.0);
     let ratio = capacity.zip(computed).map(|(live, computed)| live / computed);
     let length = value(PROMPT).zip(value(OUTPUT)).map(|(prompt, output)| prompt + output).filter(|l| *l >= 1.0);
@@ -53,11 +53,11 @@ pub fn compare(report: Option<CapacityReport>, scope: &Scope, observed: &Observe
             .iter()
             .filter(|signal| value(signal).is_none())
             .map(|signal| {
-                let why = observed.seen.signals.get(*signal).and_then(|o| o.why.clone());
+                let why = observed.observations.signals.get(*signal).and_then(|o| o.why.clone());
                 ((*signal).to_owned(), why.unwrap_or_else(|| "no value".to_owned()))
             })
             .collect(),
-        problems: observed.problems.iter().chain(&observed.found.notes).cloned().collect(),
+        problems: observed.problems.iter().chain(&observed.detection.notes).cloned().collect(),
         degraded: observed.degraded,
         kv_capacity_by_replica: by_replica,
     };

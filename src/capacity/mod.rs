@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use config::CapacityError;
-pub use gpu::{GpuModel, parse_bytes, parse_tokens};
+pub use gpu::{GpuMemory, parse_bytes, parse_tokens};
 pub use kv::Cache;
 pub use live::{SIGNALS, compare};
 pub use model::{Attention, LayerKind, ModelSpec, Parts, RecurrentState};

@@ -1,7 +1,7 @@
 //! Computation of the report from a model and a deployment.
 
 use super::config::{Result, refuse};
-use super::gpu::GpuModel;
+use super::gpu::GpuMemory;
 use super::kv::Cache;
 use super::model::{Attention, ModelSpec};
 use super::phrases;
@@ -33,7 +33,7 @@ const PRECISIONS: [&str; 3] = ["bf16", "fp8", "int4"];
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedDeployment {
     /// The GPU; `None` to describe only the model.
-    pub gpu: Option<GpuModel>,
+    pub gpu: Option<GpuMemory>,
     /// The fraction of its memory that the engine may use, 0..1.
     pub utilization: f64,
     /// Number of GPUs that share each layer.
@@ -169,7 +169,7 @@ pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<Capacit
     Ok(report)
 }
 
-fn is_a100(gpu: &GpuModel) -> bool {
+fn is_a100(gpu: &GpuMemory) -> bool {
     gpu.name.as_ref().is_some_and(|name| name.starts_with("A100"))
 }
 
@@ -234,7 +234,7 @@ const KV: &str = "kv_cache";
 fn memory(
     model: &ModelSpec,
     d: &PlannedDeployment,
-    gpu: &GpuModel,
+    gpu: &GpuMemory,
     weights: u64,
     tensor: u64,
     batched: u64,

@@ -75,14 +75,14 @@ pub struct ChartThreshold {
     /// The value in the panel's unit.
     pub value: f64,
     /// The side of the threshold that is bad.
-    pub bad: AxisSide,
+    pub bad: ThresholdSide,
     /// The label, including the number.
     pub label: String,
 }
 
 /// A side of a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AxisSide {
+pub enum ThresholdSide {
     /// Values above the threshold.
     Above,
     /// Values below the threshold.

@@ -6,7 +6,7 @@ use super::axis::{self, Axis, HUGE};
 use super::label::{self, ChartLabels};
 use super::layout::tags;
 use super::scene::{Area, DrawnShape, Ink};
-use super::{AxisSide, Chart, ChartMark, ChartSeries, Panel, Role, font};
+use super::{ThresholdSide, Chart, ChartMark, ChartSeries, Panel, Role, font};
 use crate::signal::format_value;
 
 const TITLE: f32 = 12.5;
@@ -274,8 +274,8 @@ fn beyond(panel: &Panel, frame: &Frame<'_>, shapes: &mut Vec<DrawnShape>) {
     let Some(threshold) = panel.threshold.as_ref().filter(|t| t.value.is_finite()) else { return };
     let (plot, y) = (frame.plot, frame.y(threshold.value));
     let (top, bottom) = match threshold.bad {
-        AxisSide::Above => (plot.y, y),
-        AxisSide::Below => (y, plot.bottom()),
+        ThresholdSide::Above => (plot.y, y),
+        ThresholdSide::Below => (y, plot.bottom()),
     };
     if bottom > top {
         shapes.push(DrawnShape::Fill { area: Area { y: top, h: bottom - top, ..plot }, ink: Ink::Beyond });

@@ -41,7 +41,7 @@ fn typical(panels: usize) -> Chart {
             lines.push(series("vllm-llama-8b-6f9c-1", Role::Outlier, step(0.5, 9.0)));
         }
         let mut panel = panel("inter-token latency p99", Unit::Seconds, lines);
-        panel.threshold = Some(ChartThreshold { value: 1.5, bad: AxisSide::Above, label: "limit 1.5 s".to_owned() });
+        panel.threshold = Some(ChartThreshold { value: 1.5, bad: ThresholdSide::Above, label: "limit 1.5 s".to_owned() });
         let points = (0..60).map(|i| (at(i), 0.3, 0.6)).collect();
         panel.band = Some(Band { label: "yesterday".to_owned(), points });
         panel
@@ -99,7 +99,7 @@ fn odd() -> Vec<Chart> {
     for panel in &mut hostile.panels {
         (panel.title, panel.others, panel.says) = (evil.to_owned(), evil.repeat(9), evil.to_owned());
         panel.series.iter_mut().for_each(|series| series.name = evil.to_owned());
-        panel.threshold = Some(ChartThreshold { value: f64::NAN, bad: AxisSide::Below, label: evil.to_owned() });
+        panel.threshold = Some(ChartThreshold { value: f64::NAN, bad: ThresholdSide::Below, label: evil.to_owned() });
         panel.band = Some(Band { label: evil.to_owned(), points: vec![(at(3), f64::NAN, 1.0), (at(9), 2.0, 1.0)] });
     }
     hostile.marks = (0..30).map(|i| ChartMark { at: at(58 + i % 3), label: evil.repeat(i) }).collect();

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{error, info, warn};
 
-use super::authority::{Denial, Power, may};
+use super::authority::{Denial, Power, authorise};
 use super::forms::{self, ModalMetadata};
-use super::talk::{say, tell};
+use super::replies::{send_ephemeral_phrase, send_ephemeral_line};
 use super::{Desk, digest, escalate, feedback, silence_form, silences, verify};
 use crate::clock;
 use crate::render::{Act, Line, MENU};
@@ -31,7 +31,7 @@ pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, action: &str, val
     let name = action.split_once(':').map_or(action, |(name, _)| name);
     if value.len() > VALUE_CHARS {
         desk.metrics.act("unknown", "refused");
-        return say(desk, inbound, "act-unknown").await;
+        return send_ephemeral_phrase(desk, inbound, "act-unknown").await;
     }
     if name == silences::EXPIRE {
         return silences::press_expire(desk, inbound, value).await;
@@ -39,7 +39,7 @@ pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, action: &str, val
     let Some(act) = Act::of(name) else {
         warn!(action, "a button that is not ours was pressed");
         desk.metrics.act("unknown", "refused");
-        return say(desk, inbound, "act-unknown").await;
+        return send_ephemeral_phrase(desk, inbound, "act-unknown").await;
     };
     let (id, step) = value.split_once('/').unwrap_or((value, ""));
     if !permit(desk, inbound, act.as_str(), Some(id), power(act)).await {
@@ -54,8 +54,8 @@ pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, action: &str, val
         Act::Again => again(desk, inbound, &incident).await,
         Act::Evidence => evidence(desk, inbound, &incident).await,
         Act::Right => feedback::right(desk, inbound, &incident).await,
-        Act::Wrong => feedback::ask(desk, inbound, &incident).await,
-        Act::Silence => silence_form::ask(desk, inbound, &incident).await,
+        Act::Wrong => feedback::open_form(desk, inbound, &incident).await,
+        Act::Silence => silence_form::open_form(desk, inbound, &incident).await,
         Act::Escalate => escalate::escalate(desk, inbound, &incident).await,
         Act::Done => verify::done(desk, inbound, &incident, step).await,
         Act::Verify => verify::press(desk, inbound, &incident, step).await,
@@ -95,7 +95,7 @@ pub(super) async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, slot: Ow
     if let Err(refusal) = permitted(desk, &inbound, what, Some(&about.incident), power).await {
         return refusal;
     }
-    let incident = match known(desk, &about.incident).await {
+    let incident = match find_incident(desk, &about.incident).await {
         Ok(incident) => incident,
         Err(key) => return refused(key),
     };
@@ -112,7 +112,7 @@ pub(super) async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, slot: Ow
 /// Checks that the user has this power.
 pub(super) async fn decide(desk: &Desk, inbound: &SlackRequest, power: Power) -> Result<(), Denial> {
     let facts = desk.people.facts(&desk.slack, inbound, &desk.config).await;
-    may(&inbound.who, &facts, &inbound.place, power, &desk.config.act)
+    authorise(&inbound.who, &facts, &inbound.place, power, &desk.config.act)
 }
 
 /// Returns a well-formed incident id; other text is neither looked up nor written to the audit log.
@@ -131,7 +131,7 @@ pub(super) async fn permit(
     let Err(refusal) = decide(desk, inbound, power).await else { return true };
     write_refusal(desk, inbound, what, incident, refusal).await;
     if refusal != Denial::Bot {
-        say(desk, inbound, refusal.key()).await;
+        send_ephemeral_phrase(desk, inbound, refusal.key()).await;
     }
     false
 }
@@ -153,7 +153,7 @@ async fn write_refusal(desk: &Desk, inbound: &SlackRequest, what: &str, incident
     info!(user = inbound.who.user, what, why = refusal.as_str(), "refused somebody");
     desk.metrics.act(what, AuditResult::Refused.as_str());
     let incident = incident.and_then(plausible);
-    let begun = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
+    let begun = AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
     let entry = AuditEntry { result: AuditResult::Refused, detail: refusal.as_str().to_owned(), ..begun };
     if let Err(error) = desk.store.audit(&entry).await {
         error!(%error, "cannot write a refusal into the audit log");
@@ -162,17 +162,17 @@ async fn write_refusal(desk: &Desk, inbound: &SlackRequest, what: &str, incident
 
 /// Finds the incident of a button; tells the user when it no longer exists.
 pub(super) async fn find(desk: &Desk, inbound: &SlackRequest, what: &str, id: &str) -> Option<Incident> {
-    let key = match known(desk, id).await {
+    let key = match find_incident(desk, id).await {
         Ok(incident) => return Some(incident),
         Err(key) => key,
     };
     desk.metrics.act(what, AuditResult::Failed.as_str());
-    say(desk, inbound, key).await;
+    send_ephemeral_phrase(desk, inbound, key).await;
     None
 }
 
 /// Finds the incident with this id; the error is the key of the phrase with the reason.
-async fn known(desk: &Desk, id: &str) -> Result<Incident, &'static str> {
+async fn find_incident(desk: &Desk, id: &str) -> Result<Incident, &'static str> {
     let Some(id) = plausible(id) else { return Err("act-gone") };
     match desk.store.incident(id).await {
         Ok(incident) => incident.ok_or("act-gone"),
@@ -191,7 +191,7 @@ pub(super) struct Attempt {
 impl Attempt {
     /// Writes the audit entry. `None` if that fails: the act is not carried out, and the user is told.
     pub(super) async fn begin(desk: &Desk, inbound: &SlackRequest, what: &str, incident: Option<&str>) -> Option<Self> {
-        let entry = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
+        let entry = AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
         let written = desk.store.audit(&entry).await.map(|()| true);
         Self::written(desk, inbound, entry, written, "").await
     }
@@ -207,7 +207,7 @@ impl Attempt {
         already: &str,
     ) -> Option<Self> {
         let now = desk.store.now();
-        let entry = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, Some(incident), now);
+        let entry = AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, what, Some(incident), now);
         let written = desk.store.audit_once(&entry, clock::before(now, within)).await;
         Self::written(desk, inbound, entry, written, already).await
     }
@@ -224,13 +224,13 @@ impl Attempt {
             Ok(true) => Some(Self { entry }),
             Ok(false) => {
                 desk.metrics.act(what, AuditResult::Failed.as_str());
-                say(desk, inbound, already).await;
+                send_ephemeral_phrase(desk, inbound, already).await;
                 None
             }
             Err(error) => {
                 error!(%error, what, "cannot write into the audit log: nothing is done");
                 desk.metrics.act(what, AuditResult::Failed.as_str());
-                say(desk, inbound, "act-store").await;
+                send_ephemeral_phrase(desk, inbound, "act-store").await;
                 None
             }
         }
@@ -274,13 +274,13 @@ impl Attempt {
             }
             Ok(false) => {
                 self.end(desk, AuditResult::Failed, "", "nothing to do").await;
-                say(desk, inbound, not).await;
+                send_ephemeral_phrase(desk, inbound, not).await;
                 false
             }
             Err(error) => {
                 error!(%error, "cannot write what somebody did");
                 self.end(desk, AuditResult::Failed, "", "the store failed").await;
-                say(desk, inbound, "act-store").await;
+                send_ephemeral_phrase(desk, inbound, "act-store").await;
                 false
             }
         }
@@ -306,14 +306,14 @@ async fn again(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     let changed = desk.store.diagnose_now(&incident.id, desk.store.now()).await;
     if attempt.ended(desk, inbound, changed, "again-no-playbook").await {
         desk.wake.notify_one();
-        say(desk, inbound, "again-begun").await;
+        send_ephemeral_phrase(desk, inbound, "again-begun").await;
     }
 }
 
 /// Replies that the incident has already ended.
 pub(super) async fn over(desk: &Desk, inbound: &SlackRequest, act: Act) {
     desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
-    say(desk, inbound, "act-over").await;
+    send_ephemeral_phrase(desk, inbound, "act-over").await;
 }
 
 /// Opens a modal; tells the user if that fails, mostly because Slack's trigger has expired. Returns true if it is open.
@@ -325,7 +325,7 @@ pub(super) async fn open(desk: &Desk, inbound: &SlackRequest, what: &str, view: 
     if let Err(error) = answer {
         warn!(error, what, "cannot open a modal");
         desk.metrics.act(what, AuditResult::Failed.as_str());
-        say(desk, inbound, "form-late").await;
+        send_ephemeral_phrase(desk, inbound, "form-late").await;
         return false;
     }
     true
@@ -334,7 +334,7 @@ pub(super) async fn open(desk: &Desk, inbound: &SlackRequest, what: &str, view: 
 async fn evidence(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     let Some(diagnosis) = &incident.diagnosis else {
         desk.metrics.act(Act::Evidence.as_str(), AuditResult::Failed.as_str());
-        return say(desk, inbound, "evidence-none").await;
+        return send_ephemeral_phrase(desk, inbound, "evidence-none").await;
     };
     let view = forms::evidence(diagnosis, &desk.words, &ModalMetadata::of(&incident.id, inbound));
     if open(desk, inbound, Act::Evidence.as_str(), &view).await {
@@ -344,5 +344,5 @@ async fn evidence(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
 
 /// Replies with a phrase that quotes an error of another system.
 pub(super) async fn failed(desk: &Desk, inbound: &SlackRequest, key: &str, error: &str) {
-    tell(desk, inbound, desk.words.line(key, &[("error", Line::of(error).into())])).await;
+    send_ephemeral_line(desk, inbound, desk.words.line(key, &[("error", Line::of(error).into())])).await;
 }

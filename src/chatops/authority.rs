@@ -59,7 +59,7 @@ impl Denial {
 ///
 /// If Slack does not return the user's data, only configured users may do more than look; without our own workspace's
 /// id, no user may.
-pub fn may(
+pub fn authorise(
     who: &SlackActor,
     facts: &UserFacts,
     place: &RequestPlace,
@@ -117,7 +117,7 @@ mod tests {
     fn decide(facts: &UserFacts, power: Power, powers: &Powers) -> Result<(), Denial> {
         let who = SlackActor { user: "U1".into(), team: "T1".into(), is_bot: false };
         let place = RequestPlace { channel: "C1".into(), ..RequestPlace::default() };
-        may(&who, facts, &place, power, powers)
+        authorise(&who, facts, &place, power, powers)
     }
 
     fn powers(groups: &[&str], users: &[&str], channels: &[&str]) -> Powers {
@@ -168,7 +168,7 @@ mod tests {
             }
         }
         let who = SlackActor { user: "U1".into(), team: "T2".into(), is_bot: false };
-        let answer = may(&who, &facts(|_, _| {}), &RequestPlace::default(), Power::Look, &powers(&[], &["U1"], &[]));
+        let answer = authorise(&who, &facts(|_, _| {}), &RequestPlace::default(), Power::Look, &powers(&[], &["U1"], &[]));
         assert_eq!(answer, Err(Denial::Stranger), "Slack says that it was done from another workspace");
     }
 

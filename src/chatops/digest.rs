@@ -6,7 +6,7 @@ use tracing::error;
 
 use super::Desk;
 use super::commands::incident_line;
-use super::talk::{say, tell, tell_more};
+use super::replies::{send_ephemeral_phrase, send_ephemeral_line, tell_more};
 use crate::render::{Act, Button, ButtonLook, Line, MessagePart, Tone};
 use crate::slack::SlackRequest;
 use crate::store::{AuditResult, DigestContent, Incident};
@@ -21,15 +21,15 @@ pub(super) async fn list(desk: &Desk, inbound: &SlackRequest, id: &str, from: &s
         Ok(spoken) => spoken,
         Err(error) => {
             error!(%error, "cannot read a digest's incidents");
-            return say(desk, inbound, "act-store").await;
+            return send_ephemeral_phrase(desk, inbound, "act-store").await;
         }
     };
     let left_out = words.line("digest-unreadable", &[("n", unreadable.into())]);
     if incidents.is_empty() {
         desk.metrics.act(Act::Digest.as_str(), AuditResult::Failed.as_str());
         return match unreadable {
-            0 => say(desk, inbound, "act-gone").await,
-            _ => tell(desk, inbound, left_out).await,
+            0 => send_ephemeral_phrase(desk, inbound, "act-gone").await,
+            _ => send_ephemeral_line(desk, inbound, left_out).await,
         };
     }
     let is_critical = |incident: &Incident| incident.open && incident.critical;

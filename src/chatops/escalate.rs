@@ -7,7 +7,7 @@ use tracing::error;
 use super::Desk;
 use super::acts::{Attempt, failed, over};
 use super::commands::short;
-use super::talk::{ThreadPostOutcome, message, put_into_thread, say, tell};
+use super::replies::{ThreadPostOutcome, message, put_into_thread, send_ephemeral_phrase, send_ephemeral_line};
 use crate::render::{Act, Line, MessagePart, TextSpan, Tone};
 use crate::slack::{SlackRequest, is_person};
 use crate::store::{AuditEntry, AuditResult, Incident};
@@ -26,18 +26,18 @@ pub(super) async fn escalate(desk: &Desk, inbound: &SlackRequest, incident: &Inc
     }
     let Some(whom) = &desk.config.escalate else {
         desk.metrics.act(what.as_str(), AuditResult::Failed.as_str());
-        return say(desk, inbound, "escalate-nobody").await;
+        return send_ephemeral_phrase(desk, inbound, "escalate-nobody").await;
     };
     let begun = Attempt::begin_once(desk, inbound, what.as_str(), &incident.id, ONCE_WITHIN, "escalate-already");
     let Some(attempt) = begun.await else { return };
     let Some(span) = person(whom) else { return page(desk, inbound, incident, whom, attempt).await };
     match call(desk, inbound, incident, span, attempt.id()).await {
-        Ok(ThreadPostOutcome::Stands) => {
+        Ok(ThreadPostOutcome::Posted) => {
             // The id is not readable; the post in the thread mentions them.
             attempt.end(desk, AuditResult::Done, whom, "").await;
-            say(desk, inbound, "escalate-done").await;
+            send_ephemeral_phrase(desk, inbound, "escalate-done").await;
         }
-        Ok(ThreadPostOutcome::Waits) => {
+        Ok(ThreadPostOutcome::Queued) => {
             let [done, waits] = ["escalate-done", "escalate-waits"].map(|key| desk.words.line(key, &[]));
             tell_end(desk, inbound, attempt.id(), done, waits).await;
         }
@@ -66,9 +66,9 @@ async fn page(desk: &Desk, inbound: &SlackRequest, incident: &Incident, pager: &
 async fn tell_end(desk: &Desk, inbound: &SlackRequest, escalation: &str, done: Line, waits: Line) {
     let ended = tokio::time::timeout(ANSWER_WITHIN, ended(desk, escalation)).await;
     match ended.ok().flatten() {
-        Some(AuditEntry { result: AuditResult::Done, .. }) => tell(desk, inbound, done).await,
+        Some(AuditEntry { result: AuditResult::Done, .. }) => send_ephemeral_line(desk, inbound, done).await,
         Some(entry) => failed(desk, inbound, "escalate-failed", &entry.detail).await,
-        None => tell(desk, inbound, waits).await,
+        None => send_ephemeral_line(desk, inbound, waits).await,
     }
 }
 

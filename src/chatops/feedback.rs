@@ -10,7 +10,7 @@ use tracing::error;
 use super::Desk;
 use super::acts::{Attempt, open};
 use super::forms::{self, ModalMetadata, OPTIONS, input, modal, option, text_box};
-use super::talk::say;
+use super::replies::send_ephemeral_phrase;
 use crate::playbook::Node;
 use crate::render::Act;
 use crate::slack::{Ack, SlackRequest};
@@ -25,7 +25,7 @@ const COMMENT_CHARS: usize = 1_000;
 pub(super) async fn right(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     let Some(root) = incident.diagnosis.as_ref().and_then(|d| d.root()) else {
         desk.metrics.act(Act::Right.as_str(), AuditResult::Failed.as_str());
-        return say(desk, inbound, "feedback-no-cause").await;
+        return send_ephemeral_phrase(desk, inbound, "feedback-no-cause").await;
     };
     let said = Feedback {
         incident: incident.id.clone(),
@@ -40,7 +40,7 @@ pub(super) async fn right(desk: &Desk, inbound: &SlackRequest, incident: &Incide
 }
 
 /// Handles "Wrong": opens the form that asks for the actual cause.
-pub(super) async fn ask(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
+pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     let words = &desk.words;
     let mut options: Vec<Value> = causes(desk, incident)
         .into_iter()
@@ -102,7 +102,7 @@ async fn give(desk: &Desk, inbound: &SlackRequest, said: &Feedback, title: &str)
     if let Err(error) = desk.store.give_feedback(said).await {
         error!(%error, "cannot keep feedback");
         attempt.end(desk, AuditResult::Failed, &said.cause, "the store failed").await;
-        return say(desk, inbound, "act-store").await;
+        return send_ephemeral_phrase(desk, inbound, "act-store").await;
     }
     let detail = match (said.is_right, said.comment.trim()) {
         (true, _) => title.to_owned(),
@@ -112,7 +112,7 @@ async fn give(desk: &Desk, inbound: &SlackRequest, said: &Feedback, title: &str)
         }
     };
     attempt.end(desk, AuditResult::Done, &said.cause, &detail).await;
-    say(desk, inbound, "feedback-thanks").await;
+    send_ephemeral_phrase(desk, inbound, "feedback-thanks").await;
 }
 
 fn named(incident: &Incident) -> Option<String> {

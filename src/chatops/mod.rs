@@ -15,7 +15,7 @@ mod people;
 mod recent;
 mod silence_form;
 mod silences;
-mod talk;
+mod replies;
 mod targets;
 mod verify;
 
@@ -38,7 +38,7 @@ use crate::render::Phrases;
 use crate::slack::{self, Ack, Slack, SlackAction, SlackRequest};
 use crate::store::Store;
 use crate::telemetry::Metrics;
-pub use authority::{Denial, Power, may};
+pub use authority::{Denial, Power, authorise};
 pub use people::{People, RateDecision, UserFacts};
 pub use recent::RequestDedup;
 pub use silences::SilenceRequest;
@@ -83,7 +83,7 @@ pub struct Desk {
     /// Wakes the deliver loop because a message has changed.
     pub deliveries: Arc<tokio::sync::Notify>,
     /// The builder of bundles.
-    pub workshop: Arc<BundleService>,
+    pub bundles: Arc<BundleService>,
     /// The running tasks; joined at shutdown.
     pub tasks: TaskTracker,
     /// The ids of recent requests: Slack retries those without an acknowledgement.
@@ -117,7 +117,7 @@ impl Desk {
             // The user already has the form open, so no rate limit applies.
             SlackAction::Submit { .. } | SlackAction::Suggest { .. } | SlackAction::Joined => RateDecision::Now,
             SlackAction::Command { .. } | SlackAction::Mention { .. } | SlackAction::Press { .. } => {
-                self.people.turn(&inbound).await
+                self.people.check_rate_limit(&inbound).await
             }
         };
         if turn != RateDecision::Now {
@@ -145,7 +145,7 @@ impl Desk {
             async move {
                 match &inbound.what {
                     _ if turn == RateDecision::Tell => {
-                        talk::tell(&desk, &inbound, desk.words.line("too-often", &[])).await
+                        replies::send_ephemeral_line(&desk, &inbound, desk.words.line("too-often", &[])).await
                     }
                     SlackAction::Command { text } | SlackAction::Mention { text } => {
                         if acts::permit(&desk, &inbound, kind(&inbound.what), None, Power::Look).await {

@@ -57,7 +57,7 @@ pub struct People {
     by_user: DefaultKeyedRateLimiter<String>,
     by_channel: DefaultKeyedRateLimiter<String>,
     everybody: DefaultDirectRateLimiter,
-    told: Cache<String, ()>,
+    notified_users: Cache<String, ()>,
 }
 
 impl People {
@@ -72,13 +72,13 @@ impl People {
             by_user: RateLimiter::keyed(user),
             by_channel: RateLimiter::keyed(channel),
             everybody: RateLimiter::direct(everybody),
-            told: Cache::builder().max_capacity(REMEMBERED).time_to_live(TOLD).build(),
+            notified_users: Cache::builder().max_capacity(REMEMBERED).time_to_live(TOLD).build(),
         }
     }
 
     /// Counts a request against the rate limits. The user's own limit comes first, so one user cannot use up the
     /// others'.
-    pub async fn turn(&self, inbound: &SlackRequest) -> RateDecision {
+    pub async fn check_rate_limit(&self, inbound: &SlackRequest) -> RateDecision {
         let user = format!("{}/{}", inbound.who.team, inbound.who.user);
         for rates in [&self.by_user, &self.by_channel] {
             if rates.len() > RATES {
@@ -91,7 +91,7 @@ impl People {
             && self.everybody.check().is_ok();
         match free {
             true => RateDecision::Now,
-            false if self.told.entry(user).or_insert_with(std::future::ready(())).await.is_fresh() => {
+            false if self.notified_users.entry(user).or_insert_with(std::future::ready(())).await.is_fresh() => {
                 RateDecision::Tell
             }
             false => RateDecision::Silence,

@@ -23,7 +23,7 @@ const CUSTOM: &str = "custom";
 const COMMENT_CHARS: usize = 1_000;
 
 /// Opens the form: shows the matchers, asks for a duration and a comment.
-pub(super) async fn ask(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
+pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     let matchers = selectable(incident);
     if !incident.open || alertmanager::shared(&incident.alerts).is_empty() {
         return over(desk, inbound, Act::Silence).await;
@@ -31,7 +31,7 @@ pub(super) async fn ask(desk: &Desk, inbound: &SlackRequest, incident: &Incident
     let common = alertmanager::common(&incident.alerts);
     if matchers.is_empty() || alertmanager::chosen(&desk.alertmanagers, &common).is_empty() {
         desk.metrics.act(Act::Silence.as_str(), AuditResult::Failed.as_str());
-        return super::talk::say(desk, inbound, "silence-no-alertmanager").await;
+        return super::replies::send_ephemeral_phrase(desk, inbound, "silence-no-alertmanager").await;
     }
     let words = &desk.words;
     let labels: Vec<Value> = matchers.iter().map(|matcher| option(&shown(matcher), &matcher.name)).collect();

@@ -6,7 +6,7 @@ use super::Desk;
 use super::acts::{Attempt, failed, find, permit};
 use super::authority::Power;
 use super::forms::cut;
-use super::talk::{into_thread, message, say, tell, tell_more};
+use super::replies::{into_thread, message, send_ephemeral_phrase, send_ephemeral_line, tell_more};
 use crate::alertmanager::{self, CreatedSilence, Silence, SilenceError, SilenceMatcher, SilenceParameters};
 use crate::clock;
 use crate::render::{self, Act, Button, ButtonLook, Line, MessagePart, PhraseArgument, TextSpan, Tone};
@@ -111,7 +111,7 @@ async fn tell_all(desk: &Desk, inbound: &SlackRequest, incident: &Incident, made
     let body = message(Tone::Unknown, &line, parts);
     if let Err(error) = into_thread(desk, &incident.id, inbound, &body).await {
         tracing::warn!(%error, incident.id = incident.id, "cannot tell the thread of a silence");
-        say(desk, inbound, "silence-made-untold").await;
+        send_ephemeral_phrase(desk, inbound, "silence-made-untold").await;
     }
 }
 
@@ -159,7 +159,7 @@ pub(super) async fn press_expire(desk: &Desk, inbound: &SlackRequest, id: &str) 
                 tracing::warn!(%error, incident.id = incident, "cannot tell the thread of a silence's end");
             }
             if incident.is_none() || inbound.place.thread.is_none() {
-                tell(desk, inbound, line).await;
+                send_ephemeral_line(desk, inbound, line).await;
             }
         }
         Err(error) => {
@@ -184,7 +184,7 @@ async fn incident_of(desk: &Desk, silence: &Silence) -> Option<String> {
 
 async fn list(desk: &Desk, inbound: &SlackRequest) {
     if desk.alertmanagers.is_empty() {
-        return say(desk, inbound, "silence-no-alertmanager").await;
+        return send_ephemeral_phrase(desk, inbound, "silence-no-alertmanager").await;
     }
     let (silences, problems) = alertmanager::list(&desk.alertmanagers).await;
     let mut parts = Vec::new();
@@ -227,5 +227,5 @@ async fn say_why(desk: &Desk, inbound: &SlackRequest, error: &SilenceError) {
         SilenceError::Over(_) => "silence-over",
         SilenceError::Alertmanager(error) => return failed(desk, inbound, "silence-failed", &error.to_string()).await,
     };
-    say(desk, inbound, key).await;
+    send_ephemeral_phrase(desk, inbound, key).await;
 }

@@ -11,11 +11,11 @@ use tracing::Instrument;
 
 use super::authority::Power;
 use super::command::{CommandError, parse};
-use super::commands::{ASK, KnownPools, Reply, known, matching};
+use super::commands::{ASK, KnownPools, Reply, known_pools, matching};
 use super::forms::cut;
 use super::{Desk, acts, commands};
 use crate::clock;
-use crate::diagnose::{FleetPool, PoolMatch, hits};
+use crate::diagnose::{FleetPool, PoolMatch, find_pools};
 use crate::prom::Prometheus;
 use crate::render::{Button, ButtonLook, Message, MessagePart, Tone};
 use crate::slack::{Ack, Choice, RequestPlace as Spot, SlackAction, SlackRequest};
@@ -67,7 +67,7 @@ pub(super) async fn offer(desk: &Desk, reply: &Reply<'_>) {
     if !opened {
         let parts = vec![MessagePart::Buttons(vec![button(desk)])];
         let headline = desk.words.text("target-missing", &[]);
-        reply.say(&Message { tone: Tone::Unknown, headline, parts }).await;
+        reply.send_message(&Message { tone: Tone::Unknown, headline, parts }).await;
     }
 }
 
@@ -131,11 +131,11 @@ pub(super) async fn suggest(desk: &Desk, action: &str, typed: &str) -> Vec<Choic
 async fn targets(desk: &Desk, typed: &str) -> Vec<Choice> {
     let clients: Vec<Prometheus> = desk.prometheus.iter().map(|(prometheus, _)| prometheus.clone()).collect();
     let KnownPools { places, .. } =
-        known(desk, &clients, clock::floor(clock::now(), Duration::from_secs(5)), LISTING).await;
+        known_pools(desk, &clients, clock::floor(clock::now(), Duration::from_secs(5)), LISTING).await;
     let places: Vec<FleetPool> = places.into_iter().map(|(_, place)| place).collect();
     let found = match typed.trim() {
         "" => (0..places.len()).map(|place| PoolMatch { place, pod: None }).collect(),
-        typed => hits(&places, typed),
+        typed => find_pools(&places, typed),
     };
     let mut choices: Vec<Choice> = Vec::new();
     for PoolMatch { place, pod } in found {

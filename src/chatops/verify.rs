@@ -10,7 +10,7 @@ use tracing::{error, info, warn};
 
 use super::Desk;
 use super::acts::{Attempt, failed, over};
-use super::talk::{into_thread, message, say};
+use super::replies::{into_thread, message, send_ephemeral_phrase};
 use crate::clock;
 use crate::diagnose::{self, EvidenceResult, Fix, Outcome};
 use crate::playbook::Condition;
@@ -52,7 +52,7 @@ async fn fix<'a>(desk: &Desk, inbound: &SlackRequest, act: Act, incident: &'a In
     let found = now.find(|fix| render::step_id(fix) == step);
     if found.is_none() {
         desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
-        say(desk, inbound, "step-changed").await;
+        send_ephemeral_phrase(desk, inbound, "step-changed").await;
         if let Err(error) = desk.store.touch(&incident.id).await {
             error!(%error, "cannot mark an incident's message as changed");
         }
@@ -69,7 +69,7 @@ pub(super) async fn done(desk: &Desk, inbound: &SlackRequest, incident: &Inciden
     let Some(fix) = fix(desk, inbound, Act::Done, incident, step).await else { return };
     if render::is_done(fix, &incident.notes) {
         desk.metrics.act(Act::Done.as_str(), AuditResult::Failed.as_str());
-        return say(desk, inbound, "done-already").await;
+        return send_ephemeral_phrase(desk, inbound, "done-already").await;
     }
     let Some(attempt) = Attempt::begin(desk, inbound, Act::Done.as_str(), Some(&incident.id)).await else { return };
     attempt.end(desk, AuditResult::Done, &fix.cause, &render::step_text(fix)).await;
@@ -80,7 +80,7 @@ pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, incident: &Incide
     let Some(fix) = fix(desk, inbound, Act::Verify, incident, step).await else { return };
     let Some(verify) = &fix.verify else {
         desk.metrics.act(Act::Verify.as_str(), AuditResult::Failed.as_str());
-        return say(desk, inbound, "verify-no-check").await;
+        return send_ephemeral_phrase(desk, inbound, "verify-no-check").await;
     };
     let Some(attempt) = Attempt::begin(desk, inbound, Act::Verify.as_str(), Some(&incident.id)).await else {
         return;
@@ -94,19 +94,19 @@ pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, incident: &Incide
         thread: place.thread.clone().or_else(|| place.message.clone()),
         until_ms: clock::unix_ms(clock::after(desk.store.now(), LATER[1] + WORTH)),
     };
-    let verdict = match look(desk, incident, &check).await {
+    let verdict = match query_condition(desk, incident, &check).await {
         Ok(verdict) => verdict,
         Err(why) => {
             attempt.end(desk, AuditResult::Failed, "", &why).await;
             return failed(desk, inbound, "verify-failed", &why).await;
         }
     };
-    let detail = said(desk, &verdict).text();
+    let detail = verdict_line(desk, &verdict).text();
     let target = format!("{} {}", check.signal, check.when);
     attempt.end(desk, AuditResult::Done, &target, &detail).await;
-    if let Err(error) = tell(desk, inbound, incident, &check, &verdict, Some(&inbound.who.user)).await {
+    if let Err(error) = post_verdict(desk, inbound, incident, &check, &verdict, Some(&inbound.who.user)).await {
         warn!(%error, incident.id = incident.id, "cannot tell the thread of a verification");
-        super::talk::tell(desk, inbound, Line::default().plain(detail)).await;
+        super::replies::send_ephemeral_line(desk, inbound, Line::default().plain(detail)).await;
     }
     plan(desk, incident, &check).await;
 }
@@ -126,7 +126,7 @@ async fn plan(desk: &Desk, incident: &Incident, check: &Check) {
 }
 
 /// Queries the signal now, with the history that the condition may need.
-async fn look(desk: &Desk, incident: &Incident, check: &Check) -> Result<(EvidenceResult, Vec<String>), String> {
+async fn query_condition(desk: &Desk, incident: &Incident, check: &Check) -> Result<(EvidenceResult, Vec<String>), String> {
     let when: Condition = check.when.parse()?;
     let prometheus = choose(&desk.prometheus, &incident.alerts).ok_or("no Prometheus is configured")?;
     let request = desk.diagnosing.request("", &incident.alerts, incident.started_at, clock::now());
@@ -134,7 +134,7 @@ async fn look(desk: &Desk, incident: &Incident, check: &Check) -> Result<(Eviden
 }
 
 /// Returns the verdict as a sentence: fixed, not yet, or cannot tell, with the value.
-fn said(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>)) -> Line {
+fn verdict_line(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>)) -> Line {
     let value = result.value.map(|value| format_value(value, result.unit)).unwrap_or_default();
     let why = problems.first().cloned().or_else(|| result.why.clone()).unwrap_or_default();
     let key = match (result.outcome, value.is_empty()) {
@@ -156,7 +156,7 @@ fn said(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>)) -> Line
     )
 }
 
-async fn tell(
+async fn post_verdict(
     desk: &Desk,
     inbound: &SlackRequest,
     incident: &Incident,
@@ -169,7 +169,7 @@ async fn tell(
         Outcome::NotMet => Tone::Warning,
         Outcome::NoData => Tone::Unknown,
     };
-    let line = said(desk, verdict);
+    let line = verdict_line(desk, verdict);
     let step = Line::of(&check.action.replace('\n', " "));
     let foot = match who {
         Some(who) => desk.words.line("verify-asked", &[("who", TextSpan::User(who.to_owned()).into())]),
@@ -236,7 +236,7 @@ impl Desk {
             }
         };
         let late = clock::unix_ms(self.store.now()) > check.until_ms;
-        let verdict = match look(self, &incident, &check).await {
+        let verdict = match query_condition(self, &incident, &check).await {
             Ok(verdict) => verdict,
             Err(error) => {
                 warn!(error, incident.id = incident.id, "cannot verify again");
@@ -253,7 +253,7 @@ impl Desk {
             },
             what: crate::slack::SlackAction::Press { action: Act::Verify.as_str().to_owned(), value: String::new() },
         };
-        if let Err(error) = tell(self, &asked, &incident, &check, &verdict, None).await {
+        if let Err(error) = post_verdict(self, &asked, &incident, &check, &verdict, None).await {
             warn!(%error, incident.id = incident.id, "cannot tell the thread of a verification");
             return late || !error.is_retryable();
         }
@@ -264,11 +264,11 @@ impl Desk {
 
     /// Writes the verification to the audit log, with an empty user; the incident's message shows it.
     async fn note_verified(&self, incident: &Incident, check: &Check, verdict: &(EvidenceResult, Vec<String>)) {
-        let begun = AuditEntry::begun("", &check.channel, Act::Verify.as_str(), Some(&incident.id), self.store.now());
+        let begun = AuditEntry::new_attempt("", &check.channel, Act::Verify.as_str(), Some(&incident.id), self.store.now());
         let entry = AuditEntry {
             target: format!("{} {}", check.signal, check.when),
             result: AuditResult::Done,
-            detail: said(self, verdict).text(),
+            detail: verdict_line(self, verdict).text(),
             ..begun
         };
         let written = match self.store.audit(&entry).await {

@@ -14,12 +14,12 @@ const SHORTEST: usize = 10;
 pub(super) fn lint(library: &Library, problems: &mut Vec<Problem>) {
     for log in library.logs.values() {
         if let Some(file) = library.files.get(&format!("logs/{}.yaml", log.logs)) {
-            one(library, log, file, problems);
+            lint_file(library, log, file, problems);
         }
     }
 }
 
-fn one(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut Vec<Problem>) {
+fn lint_file(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut Vec<Problem>) {
     let mut say = |rule, at: &str, message: String| problems.push(Problem::at(rule, file, at, message, None));
     let mut seen = BTreeSet::new();
     for finding in &log.findings {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdicts::{TestFile, healthy, observations};
-use crate::diagnose::{Observations, Outcome, SymptomVerdict, eased, holds, judge, turned};
+use crate::diagnose::{Observations, Outcome, SymptomVerdict, inverted_symptom_check, holds, judge, invert_check};
 use crate::playbook::{Evidence, Library, NoVerify, Problem, Step, Verify, parse};
 use crate::signal::VersionReq;
 
@@ -46,18 +46,18 @@ fn steps(library: &Library) -> Vec<OwnedStep<'_>> {
     let mut out = Vec::new();
     for p in library.playbooks.values() {
         let file = format!("{}.yaml", p.playbook);
-        out.extend(told(&file, &p.playbook, &p.now, &p.lasting, &p.symptom));
+        out.extend(owned_steps(&file, &p.playbook, &p.now, &p.lasting, &p.symptom));
         for entry in &p.causes {
-            out.extend(told(&file, entry.target(), &entry.now, &entry.lasting, &entry.evidence));
+            out.extend(owned_steps(&file, entry.target(), &entry.now, &entry.lasting, &entry.evidence));
         }
     }
     for c in library.causes.values() {
-        out.extend(told(&format!("causes/{}.yaml", c.cause), &c.cause, &c.now, &c.lasting, &c.evidence));
+        out.extend(owned_steps(&format!("causes/{}.yaml", c.cause), &c.cause, &c.now, &c.lasting, &c.evidence));
     }
     out
 }
 
-fn told<'a>(
+fn owned_steps<'a>(
     file: &str,
     id: &'a str,
     now: &'a [Step],
@@ -69,7 +69,7 @@ fn told<'a>(
 }
 
 /// Reports steps whose `no_verify` contradicts the data.
-pub(super) fn words(library: &Library, problems: &mut Vec<Problem>) {
+pub(super) fn lint_no_verify(library: &Library, problems: &mut Vec<Problem>) {
     for told in steps(library) {
         if let (Some((message, hint)), Some(file)) = (wrong_word(library, &told), library.files.get(&told.file)) {
             problems.push(Problem::at("step/no-verify", file, first(told.step), message, Some(hint.to_owned())));
@@ -138,7 +138,7 @@ fn seen_by<'a>(library: &Library, told: &OwnedStep<'a>) -> Option<&'a str> {
         None => false,
     };
     let mut checks = told.found_by.iter().filter(|e| e.required).flat_map(Evidence::checks);
-    checks.find(|(signal, when)| turned(library, signal, when).is_some() && tells(signal)).map(|(signal, _)| signal)
+    checks.find(|(signal, when)| invert_check(library, signal, when).is_some() && tells(signal)).map(|(signal, _)| signal)
 }
 
 /// Reports flags that the stated versions do not have yet, or no longer have.
@@ -215,7 +215,7 @@ pub fn verifies(library: &Library) -> Vec<Problem> {
             if judged.symptom != SymptomVerdict::Confirmed {
                 continue;
             }
-            let eased = eased(library, &judged.evidence).is_some();
+            let eased = inverted_symptom_check(library, &judged.evidence).is_some();
             let chain = judged.chains.into_iter().next().unwrap_or_default();
             for id in chain.into_iter().chain([test.playbook.clone()]).collect::<BTreeSet<_>>() {
                 let name = format!("{}: {}", test.playbook, case.name);

@@ -1,6 +1,6 @@
 //! The commands, arguments and options.
 
-mod beside;
+mod sources;
 mod bundle;
 mod capacity;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(super) use beside::BesideArgs;
+pub(super) use sources::BesideArgs;
 pub(super) use bundle::{BundleArgs, BundleSpan};
 pub(super) use capacity::{CapacityArgs, Format};
 

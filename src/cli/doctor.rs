@@ -1,6 +1,6 @@
 //! `doctor`: checks that everything the service needs works, and says how to fix it.
 
-mod promises;
+mod slo;
 mod slack;
 mod sources;
 
@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::args::{DoctorArgs, HealthOutput};
 use super::past::visit;
-use super::{counted, serve, told};
+use super::{counted, serve, format_error};
 use secrecy::ExposeSecret;
 
 use crate::config::{Config, secret};
@@ -73,7 +73,7 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
         (None, None) => Vec::new(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    runtime.block_on(look(&mut findings, config.as_ref(), dir.as_deref(), &asked, args.signals));
+    runtime.block_on(run_checks(&mut findings, config.as_ref(), dir.as_deref(), &asked, args.signals));
     match args.output {
         HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&findings)?),
         HealthOutput::Text => print(&findings),
@@ -90,12 +90,12 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
 /// Runs the checks for a running service: all but those of the signals, which the service reports separately.
 pub(crate) async fn examine(config: Arc<Config>) -> Vec<Finding> {
     let mut findings = Findings::default();
-    look(&mut findings, Some(&config), config.playbooks.dir.as_deref(), &config.prometheus, false).await;
+    run_checks(&mut findings, Some(&config), config.playbooks.dir.as_deref(), &config.prometheus, false).await;
     findings.checks
 }
 
 /// Runs all checks, for the shell and for Slack.
-async fn look(
+async fn run_checks(
     findings: &mut Findings,
     config: Option<&Config>,
     dir: Option<&Path>,
@@ -107,7 +107,7 @@ async fn look(
         && let Err(error) = config.extend_library(library)
     {
         let todo = "correct `engines:` or `slo:`; config/llm-diagnose.example.yaml has every key";
-        findings.say("configuration", Level::Fail, told(&error), todo);
+        findings.say("configuration", Level::Fail, format_error(&error), todo);
     }
     if let Some(config) = config {
         match config.database.url_file.as_deref() {
@@ -145,7 +145,7 @@ fn configuration(findings: &mut Findings, args: &DoctorArgs) -> Option<Config> {
         }
         Err(error) => {
             let todo = "correct the line; config/llm-diagnose.example.yaml has every key";
-            findings.say("configuration", Level::Fail, told(&error), todo);
+            findings.say("configuration", Level::Fail, format_error(&error), todo);
             None
         }
     }
@@ -212,7 +212,7 @@ async fn shared_store(findings: &mut Findings, file: &Path) {
         Ok(url) => url,
         Err(error) => {
             let todo = "put postgres://user:password@host:5432/database into the file of `database.url_file`";
-            return findings.say("store", Level::Fail, told(&error), todo);
+            return findings.say("store", Level::Fail, format_error(&error), todo);
         }
     };
     let asked = Instant::now();
@@ -244,7 +244,7 @@ fn webhook(findings: &mut Findings, config: &Config) {
     let loopback = is_loopback(&config.listen);
     let todo = "set `webhook.bearer_token_file` to a file with a token";
     match Credentials::new(&config.webhook) {
-        Err(error) => findings.say("webhook", Level::Fail, told(&error), "make the file readable and not empty"),
+        Err(error) => findings.say("webhook", Level::Fail, format_error(&error), "make the file readable and not empty"),
         Ok(credentials) if !credentials.are_set() && !loopback => {
             let found = format!("{} takes calls from everywhere without credentials", config.listen);
             findings.say("webhook", Level::Warn, found, todo);
@@ -301,7 +301,7 @@ async fn prometheus(
     let at = Timestamp::from_millisecond((theirs * 1e3) as i64).unwrap_or(before);
     age(findings, &name, &client, library, at).await;
     let settings = settings.cloned().unwrap_or_default().diagnose;
-    promises::check(findings, &name, &client, library, at, settings.window).await;
+    slo::check(findings, &name, &client, library, at, settings.window).await;
     if signals {
         let seen = coverage(library, &client, at, settings.window, settings.deadline).await;
         findings.away |= seen.degraded;

@@ -10,7 +10,7 @@ use super::{UNKNOWN, library, target};
 use crate::clock;
 use crate::config::Config;
 use crate::diagnose::Scope;
-use crate::health::{DIMENSIONS, HealthQuery, HealthSource, look};
+use crate::health::{DIMENSIONS, HealthQuery, HealthSource, evaluate_fleet};
 use crate::prom::{self, Prometheus};
 use crate::redact;
 use crate::render::{self, Phrases};
@@ -56,7 +56,7 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
             let found = target::find(&library, &sources, typed, what.at, what.deadline).await?;
             what.scope.extend(target::shared(&found));
         }
-        anyhow::Ok(look(&library, &sources, &what).await)
+        anyhow::Ok(evaluate_fleet(&library, &sources, &what).await)
     })?;
     match args.output {
         HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&health)?),

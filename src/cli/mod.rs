@@ -52,7 +52,7 @@ pub fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            anstream::eprintln!("error: {}", told(&error));
+            anstream::eprintln!("error: {}", format_error(&error));
             ExitCode::from(wrong)
         }
     }
@@ -98,7 +98,7 @@ fn library(dir: Option<&std::path::Path>) -> Result<crate::playbook::Library, Ex
 }
 
 /// Formats an error with its causes; a cause that is already in the text is not repeated.
-fn told(error: &anyhow::Error) -> String {
+fn format_error(error: &anyhow::Error) -> String {
     let (mut whole, mut shown) = (String::new(), Vec::new());
     for cause in error.chain().map(ToString::to_string) {
         if !whole.contains(&cause) {
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn an_error_says_each_cause_once_and_cuts_what_a_parser_repeats() {
         let said =
-            |json: &str| told(&AlertGroup::from_file(json.as_bytes()).context("a.json holds no alert").unwrap_err());
+            |json: &str| format_error(&AlertGroup::from_file(json.as_bytes()).context("a.json holds no alert").unwrap_err());
         let unreadable = said("nonsense");
         assert_eq!(unreadable.matches("expected ident").count(), 1, "{unreadable}");
         let long = said(&format!("{{\"status\": \"{}\"}}", "x".repeat(100_000)));

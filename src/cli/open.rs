@@ -47,7 +47,7 @@ pub(super) fn run(args: &OpenArgs) -> anyhow::Result<ExitCode> {
         let signals = tokio::spawn(signals(stop.clone())?);
         anstream::eprintln!("loading {} …", clean(&args.file.display().to_string()));
         let done = match open(&args.file, args.prometheus_binary.as_deref(), &stop).await {
-            Ok(opened) => Ok(look(opened, &library, args.once, &stop).await),
+            Ok(opened) => Ok(serve_bundle(opened, &library, args.once, &stop).await),
             Err(OpenError::Stopped) => Ok(ExitCode::SUCCESS),
             Err(error) => Err(error.into()),
         };
@@ -72,7 +72,7 @@ fn signals(stop: CancellationToken) -> anyhow::Result<impl Future<Output = ()>> 
 }
 
 /// Prints the bundle's summary, repeats its diagnosis, and serves until it is stopped.
-async fn look(
+async fn serve_bundle(
     mut opened: Opened,
     library: &crate::playbook::Library,
     once: bool,

@@ -112,7 +112,7 @@ async fn list(all: &[Alertmanager], output: HealthOutput) -> anyhow::Result<Exit
 }
 
 async fn expire(store: &Store, all: &[Alertmanager], id: &str) -> anyhow::Result<ExitCode> {
-    let mut entry = AuditEntry::begun(&acting(), "cli", "expire", None, clock::now());
+    let mut entry = AuditEntry::new_attempt(&acting(), "cli", "expire", None, clock::now());
     id.clone_into(&mut entry.target);
     store.audit(&entry).await?;
     let ended = alertmanager::expire(all, id).await;
@@ -146,7 +146,7 @@ async fn create(
         }
         names => matchers.retain(|matcher| names.contains(&matcher.name)),
     }
-    let entry = AuditEntry::begun(&wish.who, "cli", "silence", Some(id), clock::now());
+    let entry = AuditEntry::new_attempt(&wish.who, "cli", "silence", Some(id), clock::now());
     store.audit(&entry).await?;
     let made = alertmanager::create(all, &incident.alerts, &matchers, wish, clock::now()).await;
     let shown = |made: &alertmanager::CreatedSilence| {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::alert::Labels;
 use crate::config::Config;
 use crate::diagnose::{
-    self, DataSpan, FleetPool, PoolMatch, Scope, data_elsewhere, detection, hits, known_names, last_day, typed_label,
+    self, DataSpan, FleetPool, PoolMatch, Scope, data_elsewhere, detection, find_pools, known_names, last_day, typed_label,
 };
 use crate::health::{DIMENSIONS, HealthSource, places};
 use crate::playbook::{Library, nearest};
@@ -35,7 +35,7 @@ pub(super) async fn find(
         known.extend(there?.into_iter().map(|place| (i, place)));
     }
     let all: Vec<FleetPool> = known.iter().map(|(_, place)| place.clone()).collect();
-    let fitting = hits(&all, typed);
+    let fitting = find_pools(&all, typed);
     if fitting.is_empty() {
         let label = typed_label(typed).map_err(anyhow::Error::msg)?;
         let names: Vec<String> = all.iter().map(FleetPool::name).collect();

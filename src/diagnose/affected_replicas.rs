@@ -15,7 +15,7 @@ use crate::signal::PoolAggregation;
 
 /// Queries the replicas' values for met evidence along the chains that was queried for the pool alone; returns false
 /// if there is nothing to query.
-pub(super) async fn ask(
+pub(super) async fn query_replicas(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
@@ -25,21 +25,21 @@ pub(super) async fn ask(
 ) -> bool {
     let links = judged.chains.iter().flatten().filter_map(|id| judged.causes.get(id));
     let evidence = judged.evidence.iter().chain(links.flat_map(|link| &link.evidence));
-    let open = evidence.filter(|e| is_open(library, e, &observed.seen));
+    let open = evidence.filter(|e| is_open(library, e, &observed.observations));
     let needs: Needs<'_> =
         open.map(|e| (e.signal.as_str(), SignalNeed { replicas: true, ..SignalNeed::default() })).collect();
-    let mut asks = plan_for(library, request, &observed.found, &needs).asks;
-    asks.retain(|ask| !ask.signal.is_empty() && ask.side == QueryPurpose::Replicas);
+    let mut asks = plan_for(library, request, &observed.detection, &needs).asks;
+    asks.retain(|ask| !ask.signal.is_empty() && ask.purpose == QueryPurpose::Replicas);
     if asks.is_empty() {
         return false;
     }
     let before = observed.cache.queries;
-    let answers = observed.cache.ask(prometheus, &asks, deadline).await;
+    let answers = observed.cache.query(prometheus, &asks, deadline).await;
     observed.queries += observed.cache.queries - before;
     let mut told = Observations::default();
     observed.degraded |= gather(library, &observed.members, &asks, &answers, &mut told);
     for (signal, o) in told.signals {
-        if let Some(known) = observed.seen.signals.get_mut(&signal) {
+        if let Some(known) = observed.observations.signals.get_mut(&signal) {
             known.replicas = o.replicas;
         }
     }

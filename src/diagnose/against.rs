@@ -13,8 +13,8 @@ use futures::future::join_all;
 
 use super::batch::{ask_range, pack};
 use super::observation::{Observation, Observations, median};
-use super::past::MARGIN;
-use super::plan::{Needs, PlannedQuery, QueryPurpose, filled, pruned, tellers};
+use super::baseline_windows::MARGIN;
+use super::plan::{Needs, PlannedQuery, QueryPurpose, filled, pruned, engines_reporting};
 use super::scope::DetectionResult;
 use super::{Baseline, Request};
 use crate::clock;
@@ -63,14 +63,14 @@ fn asks(
 ) -> Vec<PlannedQuery> {
     let mut asks: Vec<PlannedQuery> = Vec::new();
     for signal in wanted.iter().flat_map(|(_, against)| [&against.signal, &against.driver]) {
-        for engine in tellers(library, signal) {
+        for engine in engines_reporting(library, signal) {
             let query = engine.signals.get(signal).and_then(|entry| entry.query.as_deref());
             let seen = found.engines.iter().find(|seen| seen.engine == engine.engine);
             let (Some(query), Some(seen)) = (query, seen) else { continue };
             let ask = PlannedQuery {
                 signal: signal.clone(),
                 engine: engine.engine.clone(),
-                side: QueryPurpose::Pool,
+                purpose: QueryPurpose::Pool,
                 query: filled(query, engine, seen, request.window, &[]),
                 at: request.at,
             };
@@ -132,7 +132,7 @@ fn points(series: &Arc<Vec<Series>>) -> BTreeMap<i64, f64> {
 }
 
 /// Adds the values of the wanted signals; the hours are `None` if they were not answered.
-pub(super) fn put(wanted: &[(&str, &Against)], hours: Option<&Hours>, seen: &mut Observations) {
+pub(super) fn add_ratios(wanted: &[(&str, &Against)], hours: Option<&Hours>, seen: &mut Observations) {
     for (name, against) in wanted {
         let now = |signal: &str| seen.signals.get(signal).and_then(|o| o.value);
         let past = |signal: &str| hours.and_then(|hours| hours.get(signal)).cloned().unwrap_or_default();
@@ -226,7 +226,7 @@ mod tests {
             for (name, value) in [("itl_mean", itl), ("running_per_replica", batch)] {
                 seen.signals.insert(name.to_owned(), Observation { value: Some(value), ..Observation::default() });
             }
-            put(&[("itl_against_batch", &against)], hours, &mut seen);
+            add_ratios(&[("itl_against_batch", &against)], hours, &mut seen);
             seen.signals["itl_against_batch"].clone()
         };
         near(told(0.040, 30.0, Some(&hours)).value, 1.0);

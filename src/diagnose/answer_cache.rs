@@ -9,7 +9,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::against::Hours;
-use super::batch::{QueryAnswer, ask_all, pack};
+use super::batch::{QueryAnswer, query_all, pack};
 use super::plan::PlannedQuery;
 use super::scope::DetectionResult;
 use crate::prom::{Formula, PartAnswer, PromError, Prometheus, QueryPart};
@@ -21,13 +21,13 @@ type Answered = Result<Arc<PartAnswer>, Arc<PromError>>;
 #[derive(Debug, Clone, Default)]
 pub(super) struct AnswerCache {
     /// The detection result, once it is known.
-    pub(super) found: Option<DetectionResult>,
+    pub(super) detection: Option<DetectionResult>,
     /// The hours before the incident, by the signals that they were queried for.
     pub(super) hours: BTreeMap<Vec<String>, Hours>,
     /// Answers by query and time.
     answers: BTreeMap<(String, Timestamp), QueryAnswer>,
     /// Prometheus' values for each part, by time.
-    told: BTreeMap<Timestamp, BTreeMap<QueryPart, Answered>>,
+    values: BTreeMap<Timestamp, BTreeMap<QueryPart, Answered>>,
     /// Number of queries sent.
     pub(super) queries: usize,
 }
@@ -43,7 +43,7 @@ impl AnswerCache {
     }
 
     /// Sends the queries that are not cached; returns one answer per query, in order.
-    pub(super) async fn ask(
+    pub(super) async fn query(
         &mut self,
         prometheus: &Prometheus,
         asks: &[PlannedQuery],
@@ -53,20 +53,20 @@ impl AnswerCache {
         let known =
             |ask: &PlannedQuery| self.of(ask).is_some_and(|answer| !answer.as_ref().is_err_and(|e| e.is_unavailable()));
         let new = asks.iter().filter(|ask| !known(ask) && once.insert((&ask.query, ask.at)));
-        let names = self.found.as_ref().map(|found| found.names.clone()).unwrap_or_default();
+        let names = self.detection.as_ref().map(|found| found.names.clone()).unwrap_or_default();
         let new: Vec<(&PlannedQuery, Formula)> = new.map(|ask| (ask, Formula::of(&ask.query, &names))).collect();
         let parts: Vec<(Timestamp, &QueryPart)> =
             new.iter().flat_map(|(ask, formula)| formula.parts().into_iter().map(|part| (ask.at, part))).collect();
         let parts = finest(parts.into_iter().filter(|(at, part)| !self.tells(*at, part)).collect());
         let asked: Vec<PlannedQuery> = parts.iter().map(|(at, part)| PlannedQuery::of_part(*at, part)).collect();
         self.queries += pack(&asked).len();
-        let answers = ask_all(prometheus, &asked, deadline).await;
+        let answers = query_all(prometheus, &asked, deadline).await;
         for ((at, part), answer) in parts.into_iter().zip(answers) {
             let told = answer.map(|rows| Arc::new(part.read(&rows)));
-            self.told.entry(at).or_default().insert(part, told);
+            self.values.entry(at).or_default().insert(part, told);
         }
         for (ask, formula) in new {
-            let answer = formula.rows(&|part: &QueryPart| self.told(ask.at, part));
+            let answer = formula.rows(&|part: &QueryPart| self.cached_answer(ask.at, part));
             self.answers.insert((ask.query.clone(), ask.at), answer);
         }
         asks.iter().map(|ask| self.of(ask).cloned().unwrap_or_else(|| Err(PromError::Late.into()))).collect()
@@ -79,11 +79,11 @@ impl AnswerCache {
 
     /// Returns the cached values that contain a part: its own, or a finer sum.
     fn finer(&self, at: Timestamp, part: &QueryPart) -> impl Iterator<Item = (&QueryPart, &Answered)> {
-        let all = self.told.get(&at).into_iter().flatten();
+        let all = self.values.get(&at).into_iter().flatten();
         all.filter(move |(finer, _)| part.is_in(finer))
     }
 
-    fn told(&self, at: Timestamp, part: &QueryPart) -> Answered {
+    fn cached_answer(&self, at: Timestamp, part: &QueryPart) -> Answered {
         let mut last = Err(PromError::Late.into());
         for (finer, told) in self.finer(at, part) {
             match told {

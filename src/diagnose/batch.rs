@@ -73,7 +73,7 @@ fn together(asks: &[PlannedQuery], pack: &[usize]) -> String {
 }
 
 /// Sends a pack; returns one answer per query, in the pack's order.
-pub(super) async fn ask(
+pub(super) async fn query_pack(
     prometheus: &Prometheus,
     asks: &[PlannedQuery],
     pack: &[usize],
@@ -92,9 +92,9 @@ pub(super) async fn ask(
 }
 
 /// Sends all queries in packs; returns one answer per query, in order.
-pub(super) async fn ask_all(prometheus: &Prometheus, asks: &[PlannedQuery], deadline: Instant) -> Vec<QueryAnswer> {
+pub(super) async fn query_all(prometheus: &Prometheus, asks: &[PlannedQuery], deadline: Instant) -> Vec<QueryAnswer> {
     let packs = pack(asks);
-    let asking = packs.iter().map(|pack| ask(prometheus, asks, pack, deadline)).collect();
+    let asking = packs.iter().map(|pack| query_pack(prometheus, asks, pack, deadline)).collect();
     let answered = light_first(asks, &packs, asking, deadline).await;
     let mut answers: Vec<(usize, QueryAnswer)> =
         packs.into_iter().flatten().zip(answered.into_iter().flatten()).collect();
@@ -186,7 +186,7 @@ mod tests {
         let ask = |query: &str| PlannedQuery {
             signal: String::new(),
             engine: String::new(),
-            side: QueryPurpose::Pool,
+            purpose: QueryPurpose::Pool,
             query: query.to_owned(),
             at: clock::now(),
         };

@@ -12,7 +12,7 @@ use super::detection::served_by_scope;
 use super::fleet::{FleetPool, fleet};
 use super::scope::{DetectionResult, REPLICA_LABELS, Scope, read_detection};
 use super::screen::Screened;
-use super::typed::UnknownLabelValue;
+use super::unknown_labels::UnknownLabelValue;
 use super::{ObserveResult, Request, SymptomVerdict, pools};
 use crate::alert::Labels;
 use crate::clock;
@@ -194,7 +194,7 @@ fn fits(library: &Library, scope: &Scope, series: &Labels) -> bool {
     let telling = |dimension: &str| dimension != "job" || scope.dimensions.len() == 1;
     let dimensions = || scope.dimensions.iter().filter(|(dimension, _)| telling(dimension));
     let fits = |engine: &Engine| {
-        let told = |(dimension, value): (&String, &String)| Some(engine.told(dimension, series)? == value);
+        let told = |(dimension, value): (&String, &String)| Some(engine.dimension_value(dimension, series)? == value);
         let own: Vec<bool> = dimensions().filter_map(told).collect();
         scope.dimensions.is_empty() || (!own.is_empty() && own.into_iter().all(|same| same))
     };

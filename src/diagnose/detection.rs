@@ -17,7 +17,7 @@ pub fn detection(library: &Library) -> String {
     let mut behind: BTreeSet<String> = BTreeSet::new();
     let mut called: BTreeSet<&str> = BTreeSet::from([SERVICE]);
     for engine in library.engines.values() {
-        for metric in engine.tell_tales().chain(engine.versions.iter().map(|v| v.metric.as_str())) {
+        for metric in engine.detection_series().chain(engine.versions.iter().map(|v| v.metric.as_str())) {
             names.extend(engine.spellings(metric).into_iter().map(|(_, name)| name));
         }
         labels.extend(telling_labels(engine));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::scope::{Scope, workload_of};
-use super::typed::typed_label;
+use super::unknown_labels::typed_label;
 use super::visible_pools::pools;
 use crate::alert::Labels;
 use crate::playbook::Library;
@@ -111,7 +111,7 @@ impl FleetPool {
 
 /// Finds the places that `typed` may mean: exact names, else prefixes, else substrings; case is ignored. Pools take
 /// precedence over pods. `model=llama` selects the pools with exactly this label.
-pub fn hits(places: &[FleetPool], typed: &str) -> Vec<PoolMatch> {
+pub fn find_pools(places: &[FleetPool], typed: &str) -> Vec<PoolMatch> {
     if let Ok(Some((dimension, value))) = typed_label(typed) {
         let own = |place: &FleetPool| place.dimensions.get(dimension).is_some_and(|own| own == value);
         let pools = places.iter().enumerate().filter(|(_, place)| own(place));
@@ -155,7 +155,7 @@ mod tests {
             place("llm-dev", "qwen", &["qwen-0", "qwen-1"]),
         ];
         let found = |typed: &str| -> Vec<(usize, Option<String>)> {
-            hits(&places, typed).into_iter().map(|hit| (hit.place, hit.pod)).collect()
+            find_pools(&places, typed).into_iter().map(|hit| (hit.place, hit.pod)).collect()
         };
         assert_eq!(found("LLM"), [(0, None), (1, None)], "the namespace, not the one that begins so");
         assert_eq!(found("llama-3.1-8b"), [(0, None)]);

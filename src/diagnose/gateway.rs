@@ -85,11 +85,11 @@ impl Gateway<'_> {
         };
         let named = |row: &Labels| says(models, row, &|model| pool.has_model(model));
         let serves = |of: &Backends, row: &Labels| {
-            let beside = engine.told("namespace", row);
+            let beside = engine.dimension_value("namespace", row);
             says(&of.model, row, &|model| pool.has_model(model))
                 || says(&of.address, row, &|address| pool.has_address(address, beside))
         };
-        let ours = |row: &Labels| !engine.told("namespace", row).is_some_and(|namespace| pool.is_anothers(namespace));
+        let ours = |row: &Labels| !engine.dimension_value("namespace", row).is_some_and(|namespace| pool.is_anothers(namespace));
         let every = || own.iter().copied().chain(self.behind.iter().map(|(_, row)| *row));
         let naming = own.iter().copied().filter(|row| named(row));
         let serving = self.behind.iter().filter(|(of, row)| named(row) || serves(of, row)).map(|(_, row)| *row);

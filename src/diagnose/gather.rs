@@ -56,7 +56,7 @@ impl Members {
         }
         members = members.with_pods(std::iter::empty());
         members.runs_on = run_on_by_rows(library, asks, answers);
-        for (_, answer) in asks.iter().zip(answers).filter(|(ask, _)| ask.side == QueryPurpose::Nodes) {
+        for (_, answer) in asks.iter().zip(answers).filter(|(ask, _)| ask.purpose == QueryPurpose::Nodes) {
             let Ok(rows) = answer else { continue };
             let [pod, node, address] = POD_AND_NODE;
             for row in rows.iter() {
@@ -178,7 +178,7 @@ pub(super) fn gather(
         .filter(|(ask, _)| !ask.signal.is_empty() && !of_pool(ask))
         .filter_map(|(ask, answer)| Some((ask, answer.as_ref().ok()?)))
         .filter(|(_, rows)| rows.iter().any(|row| members.standing(&row.labels) == Standing::Ours))
-        .map(|(ask, _)| (ask.signal.as_str(), ask.side))
+        .map(|(ask, _)| (ask.signal.as_str(), ask.purpose))
         .collect();
     for (ask, answer) in asks.iter().zip(answers).filter(|(ask, _)| !ask.signal.is_empty()) {
         let (Some(engine), Some(signal)) = (library.engines.get(&ask.engine), library.signals.get(&ask.signal)) else {
@@ -191,8 +191,8 @@ pub(super) fn gather(
             Err(error) => {
                 degraded |= error.is_unavailable();
                 o.late |=
-                    error.is_late() && !matches!(ask.side, QueryPurpose::BeforeReplicas | QueryPurpose::BeforePool);
-                if matches!(ask.side, QueryPurpose::Replicas | QueryPurpose::Pool) {
+                    error.is_late() && !matches!(ask.purpose, QueryPurpose::BeforeReplicas | QueryPurpose::BeforePool);
+                if matches!(ask.purpose, QueryPurpose::Replicas | QueryPurpose::Pool) {
                     o.why.get_or_insert_with(|| error.to_string());
                     o.query.get_or_insert_with(|| ask.query.clone());
                 }
@@ -202,7 +202,7 @@ pub(super) fn gather(
         let from_labels = entry.map_or(&[][..], |e| &e.from_labels);
         let ours = || {
             rows.iter().filter(|row| {
-                let known = known.contains(&(ask.signal.as_str(), ask.side));
+                let known = known.contains(&(ask.signal.as_str(), ask.purpose));
                 engine.kind.is_pool()
                     || match members.standing(&row.labels) {
                         Standing::Ours => true,
@@ -211,7 +211,7 @@ pub(super) fn gather(
                     }
             })
         };
-        if engine.kind == EngineKind::Gpu && ask.side == QueryPurpose::Replicas {
+        if engine.kind == EngineKind::Gpu && ask.purpose == QueryPurpose::Replicas {
             for (pod, gpu) in
                 ours().filter_map(|row| first(&row.labels, &POD_LABELS).zip(first(&row.labels, &GPU_LABELS)))
             {
@@ -229,7 +229,7 @@ pub(super) fn gather(
         if values.peek().is_some() {
             heard.insert(&ask.signal, tier);
         }
-        match ask.side {
+        match ask.purpose {
             QueryPurpose::Replicas => {
                 merge(&mut o.replicas, values, signal.fleet);
                 o.answered = true;
@@ -249,7 +249,7 @@ pub(super) fn gather(
                 let mut replicas = Vec::new();
                 merge(&mut replicas, values, signal.fleet);
                 let value = reduce(signal.fleet, replicas.iter().map(|r| r.value));
-                let past = if ask.side == QueryPurpose::PastReplicas { &mut o.baseline } else { &mut o.before };
+                let past = if ask.purpose == QueryPurpose::PastReplicas { &mut o.baseline } else { &mut o.before };
                 *past = value.or(*past);
             }
             QueryPurpose::PastPool => o.baseline = values.map(|(_, v)| v).next().or(o.baseline),
@@ -269,7 +269,7 @@ fn say_what_is_native(asks: &[PlannedQuery], answers: &[QueryAnswer], seen: &mut
     let native: BTreeSet<&str> = asks
         .iter()
         .zip(answers)
-        .filter(|(ask, _)| ask.side == QueryPurpose::Native)
+        .filter(|(ask, _)| ask.purpose == QueryPurpose::Native)
         .filter_map(|(_, answer)| answer.as_ref().ok())
         .flat_map(|rows| rows.iter().filter_map(|row| row.labels.get(HISTOGRAM).map(String::as_str)))
         .collect();
@@ -334,7 +334,7 @@ mod tests {
         let ask = |signal: &str| PlannedQuery {
             signal: signal.to_owned(),
             engine: "vllm".to_owned(),
-            side: QueryPurpose::Replicas,
+            purpose: QueryPurpose::Replicas,
             query: String::new(),
             at: request(&[]).at,
         };

@@ -32,7 +32,7 @@ pub async fn impact(
     let signals = SEEN_BY.as_flattened();
     let window = took.max(SHORTEST);
     let observed = observe_signals(library, prometheus, scope, signals, to, window, deadline).await;
-    let value = |signal: &str| observed.seen.signals.get(signal)?.value;
+    let value = |signal: &str| observed.observations.signals.get(signal)?.value;
     SEEN_BY.iter().find_map(|[rate, share]| {
         let requests = value(rate)? * took.as_secs_f64();
         let failed = value(share).map(|share| share * requests);

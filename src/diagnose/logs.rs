@@ -14,7 +14,7 @@ use super::gather::merge;
 use super::log_cache::{LogCacheKey, LogFindingsCache};
 use super::observation::{Observation, Replica, ValueSource, reduce};
 use super::observe::ObserveResult;
-use super::past::MARGIN;
+use super::baseline_windows::MARGIN;
 use super::plan::needs;
 use super::{Judged, Outcome, Request};
 use crate::alert::{Alert, Labels, active, common_labels};
@@ -85,8 +85,8 @@ impl LogSources {
 
     /// Returns the same sources with request slots of their own, so that neither waits for the other's requests.
     #[must_use]
-    pub fn apart(self) -> Self {
-        let kubernetes = self.kubernetes.map(|(client, labels)| (client.apart(), labels));
+    pub fn with_own_slots(self) -> Self {
+        let kubernetes = self.kubernetes.map(|(client, labels)| (client.with_own_slots(), labels));
         Self { kubernetes, ..self }
     }
 
@@ -167,7 +167,7 @@ pub struct LogFindings {
 /// Derives signals from the log lines between `since` and `at`.
 ///
 /// Statistics are of the last `window` before `at`, like the values of Prometheus.
-pub fn told(library: &Library, logs: &[Log], since: Timestamp, at: Timestamp, window: Duration) -> LogFindings {
+pub fn log_findings(library: &Library, logs: &[Log], since: Timestamp, at: Timestamp, window: Duration) -> LogFindings {
     let mut told = LogFindings::default();
     let until = clock::after(at, SKEW);
     let patterns = Patterns::new(library.logs.values());
@@ -175,13 +175,13 @@ pub fn told(library: &Library, logs: &[Log], since: Timestamp, at: Timestamp, wi
     for log in logs.iter().take(LOGS_MOST) {
         let report = reader().within(since, until).text(&log.text);
         let replica = replica(log);
-        told.errors(library, &replica, &report);
+        log_findings.errors(library, &replica, &report);
         // A container that has ended has no current values.
         if !log.previous && report.engine.is_some() {
             let lately = reader().within(clock::before(at, window), until).text(&log.text);
             for numbers in lately.statistics.iter().chain(&lately.startup) {
                 if library.signals.contains_key(&numbers.name) {
-                    let of = told.values.entry(numbers.name.clone()).or_default();
+                    let of = log_findings.values.entry(numbers.name.clone()).or_default();
                     of.insert(replica.clone(), numbers.median);
                 }
             }
@@ -194,11 +194,11 @@ pub fn told(library: &Library, logs: &[Log], since: Timestamp, at: Timestamp, wi
             action: found.action.clone(),
         });
         let LogAnalysis { engine, lines, from, to, .. } = report;
-        told.read.push(LogRead { name: log.name(), engine, lines, from, to, root });
-        told.replicas.insert(replica);
+        log_findings.read.push(LogRead { name: log.name(), engine, lines, from, to, root });
+        log_findings.replicas.insert(replica);
     }
-    told.read.sort_by_key(|read| read.root.is_none());
-    told
+    log_findings.read.sort_by_key(|read| read.root.is_none());
+    log_findings
 }
 
 /// Returns the replica of a log; else the file's name without its extension.
@@ -261,15 +261,15 @@ impl LogFindings {
             let since = self.since.get(signal).copied();
             let seen =
                 Observation { value, replicas, since, answered: true, source: ValueSource::Log, ..Default::default() };
-            into.seen.signals.insert(signal.clone(), seen);
+            into.observations.signals.insert(signal.clone(), seen);
         }
         // Logs of a part of the pool give no value for the pool.
-        let whole = into.seen.pool.iter().all(|replica| self.replicas.contains(replica));
+        let whole = into.observations.pool.iter().all(|replica| self.replicas.contains(replica));
         for (signal, values) in self.values.into_iter().filter(|_| whole) {
             let Some(definition) = library.signals.get(&signal).filter(|_| needs.contains_key(signal.as_str())) else {
                 continue;
             };
-            let o = into.seen.signals.entry(signal).or_default();
+            let o = into.observations.signals.entry(signal).or_default();
             if o.value.is_some() || !o.replicas.is_empty() {
                 continue;
             }
@@ -293,7 +293,7 @@ impl LogSources {
 
     /// Fetches the logs of the pool, those of the replicas that the alerts or the evidence name first, and adds their
     /// findings to `observed`; returns false if there was nothing to read.
-    pub(super) async fn look(
+    pub(super) async fn fetch_logs(
         &self,
         library: &Library,
         request: &Request,
@@ -308,12 +308,12 @@ impl LogSources {
             return false;
         }
         let since = clock::before(request.since.unwrap_or(request.at).min(request.at), MARGIN.max(request.window));
-        let pods = first(request, judged, &observed.seen.pool);
+        let pods = first(request, judged, &observed.observations.pool);
         let namespace = request.scope.dimensions.get("namespace").cloned();
         let mut whose = LogCacheKey { namespace, pods: pods.clone(), since, window: request.window };
         whose.pods.sort();
         if let Some(told) = self.kept.get(&whose, request.at) {
-            told.fill(library, request, Vec::new(), observed);
+            log_findings.fill(library, request, Vec::new(), observed);
             return true;
         }
         let deadline = deadline.min(Instant::now() + PATIENCE);
@@ -321,12 +321,12 @@ impl LogSources {
         if logs.is_empty() && missing.is_empty() {
             return false;
         }
-        let told = told(library, &logs, since, request.at, request.window);
+        let told = log_findings(library, &logs, since, request.at, request.window);
         // Logs that could not be read are tried again at the next diagnosis.
         if missing.is_empty() {
-            self.kept.put(whose, request.at, &told);
+            self.kept.put(whose, request.at, &log_findings);
         }
-        told.fill(library, request, missing, observed);
+        log_findings.fill(library, request, missing, observed);
         true
     }
 

@@ -8,8 +8,8 @@ mod affected_replicas;
 mod against;
 mod answer_cache;
 mod batch;
-mod begun;
-mod blame;
+mod pending_diagnosis;
+mod assemble;
 mod config;
 mod data_span;
 mod degree;
@@ -29,8 +29,8 @@ mod observation;
 mod observe;
 mod onset;
 mod parts;
-mod past;
-mod picture;
+mod baseline_windows;
+mod chart_lines;
 mod placeholders;
 mod plan;
 mod pool;
@@ -42,7 +42,7 @@ mod screen;
 mod signals;
 mod steps;
 mod times;
-mod typed;
+mod unknown_labels;
 mod visible_pools;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,34 +57,34 @@ use crate::playbook::Promise;
 use crate::signal::Unit;
 
 pub use batch::{QueryAnswer, queries};
-pub use begun::{ExtraSources, PendingDiagnosis, begin, diagnose, diagnose_with};
+pub use pending_diagnosis::{ExtraSources, PendingDiagnosis, begin, diagnose, diagnose_with};
 pub use config::{Config, moment};
 pub use data_span::{DataSpan, data_elsewhere};
 pub use detection::{detection, last_day, newest};
-pub use direct::{DirectRead, DirectReadReason, ExporterRemark, Exporters, learn, look, targets};
+pub use direct::{DirectRead, DirectReadReason, ExporterRemark, Exporters, discover_exporters, observe_with_exporters, targets};
 pub(crate) use evidence::{evaluate, holds};
 pub use excluded::{RuledOut, Unchecked, UnevaluatedCause};
-pub use fleet::{FleetPool, PoolMatch, fleet, hits, places};
+pub use fleet::{FleetPool, PoolMatch, fleet, find_pools, places};
 pub use impact::impact;
 pub use judge::{Judged, NOTICED_LATE, judge};
 pub use log_cache::LogFindingsCache;
-pub use logs::{LogError, LogFindings, LogRead, LogSources, LogsRead, NoCluster, told};
+pub use logs::{LogError, LogFindings, LogRead, LogSources, LogsRead, NoCluster, log_findings};
 pub(crate) use observation::reduce;
 pub use observation::{Observation, Observations, Replica, ValueSource};
 pub use observe::{ObserveResult, observe};
 pub use parts::{LatencyPart, LatencyParts, LatencyRest};
-pub use past::{ComparedWith, PastKind};
-pub use picture::{Frame, picture};
-pub(crate) use plan::nobody;
+pub use baseline_windows::{ComparedWith, PastKind};
+pub use chart_lines::{Frame, picture};
+pub(crate) use plan::no_engine_reason;
 pub use plan::{Plan, PlannedQuery, QueryPurpose, plan};
 pub use pool::{Pool, RowOwnership};
 pub use probability::{FEATURES, PRIOR, features};
 pub use scope::{DetectionResult, EngineSeen, Scope, orchestrated, read_detection};
 pub use screen::Screening;
 pub use signals::{observe_signals, verify, verify_all};
-pub(crate) use steps::{eased, turned};
+pub(crate) use steps::{inverted_symptom_check, invert_check};
 pub use times::times;
-pub use typed::{UnknownLabelValue, known_names, known_values, typed_label};
+pub use unknown_labels::{UnknownLabelValue, known_names, known_values, typed_label};
 pub use visible_pools::{gateway_pools, pools};
 
 /// The version of the JSON output; a breaking change gives it another name.
@@ -479,7 +479,7 @@ impl Diagnosis {
 }
 
 /// Returns the title and query of the checks of the symptom and the best chain, each query once.
-pub fn asked(diagnosis: &Diagnosis) -> impl Iterator<Item = (&str, &str)> {
+pub fn checked_queries(diagnosis: &Diagnosis) -> impl Iterator<Item = (&str, &str)> {
     let root = diagnosis.root();
     let via = root.into_iter().flat_map(|root| root.via.iter().flat_map(|link| &link.evidence).chain(&root.evidence));
     let mut seen = BTreeSet::new();

@@ -40,8 +40,8 @@ impl PoolNames {
         if !in_cluster(engine, scope, row) {
             return;
         }
-        let model = engine.told("model", row);
-        let namespace = engine.told("namespace", row);
+        let model = engine.dimension_value("model", row);
+        let namespace = engine.dimension_value("namespace", row);
         let instance = row.get("instance").filter(|value| !value.is_empty());
         if !fits(matchers, row) {
             self.elsewhere.extend(namespace.map(|namespace| (namespace.clone(), model.cloned())));
@@ -54,7 +54,7 @@ impl PoolNames {
         let pod = POD_LABELS.iter().find_map(|label| row.get(*label).filter(|value| !value.is_empty()));
         self.pods.extend(pod.map(|pod| (pod.clone(), namespace.cloned())));
         self.services.extend(row.get(SERVICE).map(|service| (service.clone(), namespace.cloned())));
-        self.narrowed_by_job |= scope.dimensions.get("job").is_some_and(|job| Some(job) == engine.told("job", row));
+        self.narrowed_by_job |= scope.dimensions.get("job").is_some_and(|job| Some(job) == engine.dimension_value("job", row));
     }
 
     pub(super) fn has_model(&self, model: &str) -> bool {
@@ -110,7 +110,7 @@ impl PoolNames {
 /// Returns true if a row belongs to the scope's cluster, or names no cluster.
 pub(super) fn in_cluster(engine: &Engine, scope: &Scope, row: &Labels) -> bool {
     let asked = scope.dimensions.get("cluster");
-    engine.told("cluster", row).is_none_or(|cluster| asked.is_none_or(|asked| asked == cluster))
+    engine.dimension_value("cluster", row).is_none_or(|cluster| asked.is_none_or(|asked| asked == cluster))
 }
 
 /// Returns true if two names mean the same model: a provider or owner may come first, `openai/`, `meta-llama/`.

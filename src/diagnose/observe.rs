@@ -7,14 +7,14 @@ use futures::future::{join, join3};
 use jiff::Timestamp;
 
 use super::answer_cache::AnswerCache;
-use super::batch::{QueryAnswer, ask_all, pack};
+use super::batch::{QueryAnswer, query_all, pack};
 use super::data_span::{self, DataSpan};
 use super::detection::{detection, presence, was_present};
 use super::direct::DirectRead;
 use super::gather::{Members, gather};
 use super::logs::LogsRead;
 use super::observation::{Observation, Observations};
-use super::past::{Past, ladder};
+use super::baseline_windows::{Past, ladder};
 use super::plan::{Needs, Plan, PlannedQuery, QueryPurpose, needs, plan_for};
 use super::scope::{DetectionResult, read_detection};
 use super::{Request, against, recorded};
@@ -36,9 +36,9 @@ const LONGEST_WINDOW: Duration = Duration::from_secs(86_400);
 #[derive(Debug, Clone, Default)]
 pub struct ObserveResult {
     /// The detected engines.
-    pub found: DetectionResult,
+    pub detection: DetectionResult,
     /// The signals' values.
-    pub seen: Observations,
+    pub observations: Observations,
     /// Errors, in sentences.
     pub problems: Vec<String>,
     /// True if Prometheus was unavailable or timed out: worth repeating.
@@ -82,28 +82,28 @@ pub(super) async fn observe_needs(
 ) -> ObserveResult {
     let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
     let mut observed = ObserveResult::default();
-    match cache.found.clone() {
-        Some(found) => observed.found = found,
+    match cache.detection.clone() {
+        Some(found) => observed.detection = found,
         None => detect(library, prometheus, request, deadline, &mut observed, &mut cache).await,
     }
     let driven = against::wanted(library, needs);
     let needs = &against::with_sources(needs, &driven);
-    let plan = plan_for(library, request, &observed.found, needs);
+    let plan = plan_for(library, request, &observed.detection, needs);
     let names: Vec<String> = driven.iter().map(|(name, _)| (*name).to_owned()).collect();
     let known = cache.hours.get(&names).cloned();
     let hours = async {
         match known {
             Some(hours) => (Some(hours), 0),
-            None => against::hours(library, prometheus, request, &observed.found, &driven, deadline).await,
+            None => against::hours(library, prometheus, request, &observed.detection, &driven, deadline).await,
         }
     };
-    let (answers, (hours, questions)) = join(cache.ask(prometheus, &plan.asks, deadline), hours).await;
+    let (answers, (hours, questions)) = join(cache.query(prometheus, &plan.asks, deadline), hours).await;
     cache.queries += questions;
     observed.members = Members::of(library, &plan.asks, &answers);
-    observed.seen.pool = observed.members.pool();
-    observed.seen.places = observed.members.places();
-    observed.degraded |= gather(library, &observed.members, &plan.asks, &answers, &mut observed.seen);
-    against::put(&driven, hours.as_ref(), &mut observed.seen);
+    observed.observations.pool = observed.members.pool();
+    observed.observations.places = observed.members.places();
+    observed.degraded |= gather(library, &observed.members, &plan.asks, &answers, &mut observed.observations);
+    against::add_ratios(&driven, hours.as_ref(), &mut observed.observations);
     // Unanswered queries are repeated next time.
     cache.hours.extend(hours.map(|hours| (names, hours)));
     say_what_is_missing(&plan, &answers, &mut observed);
@@ -127,7 +127,7 @@ async fn detect(
         rungs.iter().chain(&before).map(|past| was_there(library, request, past)).collect();
     cache.queries += 1 + pack(&beginnings).len();
     let detection = detection(library);
-    let present = ask_all(prometheus, &beginnings, deadline);
+    let present = query_all(prometheus, &beginnings, deadline);
     let earliest = rungs.iter().chain(&before).map(Past::begins).fold(request.at, Timestamp::min);
     let patience = Instant::now() + deadline.saturating_duration_since(Instant::now()) / NAMES_WAIT;
     let names = prometheus.metric_names(clock::before(earliest, LONGEST_WINDOW), request.at, patience);
@@ -163,11 +163,11 @@ async fn detect(
                 observed.degraded |= error.is_unavailable();
                 observed.problems.push(format!("whether there is a past could not be asked: {error}"));
             }
-            let (recorded, questions) = recorded::look(library, prometheus, request, &found, deadline).await;
+            let (recorded, questions) = recorded::find_recorded(library, prometheus, request, &found, deadline).await;
             cache.queries += questions;
             found.recorded = recorded;
-            cache.found = Some(found.clone());
-            observed.found = found;
+            cache.detection = Some(found.clone());
+            observed.detection = found;
         }
         Err(error) => {
             observed.degraded = error.is_unavailable();
@@ -181,7 +181,7 @@ fn was_there(library: &Library, request: &Request, past: &Past) -> PlannedQuery 
     PlannedQuery {
         signal: String::new(),
         engine: String::new(),
-        side: QueryPurpose::Pool,
+        purpose: QueryPurpose::Pool,
         query: presence(library, clock::between(past.begins(), request.at)),
         at: request.at,
     }
@@ -189,18 +189,18 @@ fn was_there(library: &Library, request: &Request, past: &Past) -> PlannedQuery 
 
 /// Writes the reasons for missing values, and the errors, in sentences.
 fn say_what_is_missing(plan: &Plan, answers: &[QueryAnswer], observed: &mut ObserveResult) {
-    for o in observed.seen.signals.values_mut() {
+    for o in observed.observations.signals.values_mut() {
         if o.value.is_none() && o.replicas.is_empty() && o.why.is_none() {
             o.why = Some("no series".to_owned());
         }
     }
-    let away = observed.degraded && observed.found.engines.is_empty();
+    let away = observed.degraded && observed.detection.engines.is_empty();
     for (signal, (why, enable)) in &plan.unavailable {
         // If Prometheus was unavailable, that is the reason, not a missing exporter.
         let why = if away { observed.problems.first().cloned().unwrap_or_default() } else { why.clone() };
         let enable = if away { None } else { enable.clone() };
         let o = Observation { why: Some(why), enable, away, ..Observation::default() };
-        observed.seen.signals.insert(signal.clone(), o);
+        observed.observations.signals.insert(signal.clone(), o);
     }
     let late = answers.iter().filter(|a| matches!(a, Err(e) if matches!(**e, PromError::Late))).count();
     if late > 0 {

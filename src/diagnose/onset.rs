@@ -53,10 +53,10 @@ pub(super) async fn trace(
 ) -> bool {
     let wanted = wanted(library, judged);
     // A shorter window blurs less; all share it, so that their order stays. Recorded series have their own.
-    let recorded = wanted.iter().any(|e| observed.found.recorded.has(&e.signal));
+    let recorded = wanted.iter().any(|e| observed.detection.recorded.has(&e.signal));
     let window = if recorded { request.window } else { request.window.min(WINDOW) };
     let sharp = Request { window, ..request.clone() };
-    let asks = asks(library, &sharp, &observed.found, &wanted);
+    let asks = asks(library, &sharp, &observed.detection, &wanted);
     if asks.is_empty() {
         return false;
     }
@@ -82,7 +82,7 @@ pub(super) async fn trace(
             let mut seen = Observations::default();
             gather(library, &observed.members, &asks, &answers, &mut seen);
             for (signal, o) in &mut seen.signals {
-                o.baseline = observed.seen.signals.get(signal).and_then(|now| now.baseline);
+                o.baseline = observed.observations.signals.get(signal).and_then(|now| now.baseline);
             }
             (at, seen)
         })
@@ -95,10 +95,10 @@ pub(super) async fn trace(
         let queried = moments.iter().filter(|(at, _)| (range.to.as_second() - at.as_second()) % step == 0);
         let held = queried.map(|(at, seen)| (*at, check(library, &e.signal, &when, seen).outcome));
         if let Some(since) = begin(&held.collect::<Vec<_>>()) {
-            observed.seen.held_since.insert(Observations::held_key(&e.signal, &e.when), since);
+            observed.observations.held_since.insert(Observations::held_key(&e.signal, &e.when), since);
         }
     }
-    !observed.seen.held_since.is_empty()
+    !observed.observations.held_since.is_empty()
 }
 
 /// Builds the queries; by replica only if replicas are compared with each other.
@@ -108,9 +108,9 @@ fn asks(library: &Library, request: &Request, found: &DetectionResult, wanted: &
         needs.entry(signal).or_default().replicas |= when.needs_peers();
     }
     let mut asks = plan_for(library, request, found, &needs).asks;
-    asks.retain(|ask| !ask.signal.is_empty() && matches!(ask.side, QueryPurpose::Replicas | QueryPurpose::Pool));
-    let told: Vec<(String, QueryPurpose)> = asks.iter().map(|ask| (ask.signal.clone(), ask.side)).collect();
-    for ask in asks.iter_mut().filter(|ask| ask.side == QueryPurpose::Replicas && !needs[ask.signal.as_str()].replicas)
+    asks.retain(|ask| !ask.signal.is_empty() && matches!(ask.purpose, QueryPurpose::Replicas | QueryPurpose::Pool));
+    let told: Vec<(String, QueryPurpose)> = asks.iter().map(|ask| (ask.signal.clone(), ask.purpose)).collect();
+    for ask in asks.iter_mut().filter(|ask| ask.purpose == QueryPurpose::Replicas && !needs[ask.signal.as_str()].replicas)
     {
         // Values of several engines are combined by replica, and rows of other pools are excluded by it.
         let alone = told.iter().filter(|(signal, _)| *signal == ask.signal).count() == 1;
@@ -120,7 +120,7 @@ fn asks(library: &Library, request: &Request, found: &DetectionResult, wanted: &
         let recorded = || found.recorded.query(engine?, &ask.signal, QueryPurpose::Pool, request.window);
         let query = signal.and_then(|signal| recorded().or_else(|| reduced(signal.fleet, &ask.query)));
         if let Some(query) = query {
-            (ask.side, ask.query) = (QueryPurpose::Pool, query);
+            (ask.purpose, ask.query) = (QueryPurpose::Pool, query);
         }
     }
     pruned(found, asks)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::Observations;
-use super::blame::affected;
+use super::assemble::affected;
 use super::names::host;
 use super::scope::workload_of;
 use super::steps::FixContext;
@@ -22,8 +22,8 @@ const KEDA: &str = "keda-hpa-";
 /// Returns the known values of the placeholders in a node's steps. A replica is inserted only if the node's own
 /// checks name it: another link's may be the healthy ones. Values that a shell reads as more than one word are left
 /// out: labels are untrusted, and steps are there to be copied.
-pub(super) fn known(library: &Library, about: &FixContext<'_>, node: &str) -> BTreeMap<&'static str, String> {
-    let FixContext { request, seen, found, nodes, runs_on, .. } = about;
+pub(super) fn placeholder_values(library: &Library, about: &FixContext<'_>, node: &str) -> BTreeMap<&'static str, String> {
+    let FixContext { request, observations: seen, detection: found, nodes, runs_on, .. } = about;
     let own = about.checks_of(node);
     // A gateway's own replicas are not the engines behind it.
     let of_gateways = |signal: &str| library.signals.get(signal).is_some_and(Signal::is_of_gateways);
@@ -198,7 +198,7 @@ mod tests {
         let (seen, nodes, request) = (Observations::default(), BTreeMap::new(), request(&[]));
         let mut of = |signal: &str| {
             diagnosis.causes[0].evidence = vec![check(signal)];
-            known(&library, &about(&diagnosis, &request, &seen, &found, &nodes), "bad-replica").remove("<address>")
+            placeholder_values(&library, &about(&diagnosis, &request, &seen, &found, &nodes), "bad-replica").remove("<address>")
         };
         assert_eq!(of("gateway_connection_error_ratio"), None);
         assert_eq!(of("itl_p50").as_deref(), Some("10.0.0.9:4000"));
@@ -221,7 +221,7 @@ mod tests {
         let wanted = Observation { value: Some(2.0), baseline: Some(4.0), ..Observation::default() };
         let seen = Observations { signals: [(WANTED.to_owned(), wanted)].into(), ..Observations::default() };
         let request = request(&[("namespace", "prod"), ("model", "$(reboot)")]);
-        let known = known(&library, &about(&diagnosis, &request, &seen, &found, &nodes), "bad-replica");
+        let known = placeholder_values(&library, &about(&diagnosis, &request, &seen, &found, &nodes), "bad-replica");
         let told: Vec<_> = known.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let expected =
             [("<namespace>", "prod"), ("<node>", "gpu-node-0"), ("<pod>", "vllm-llama-8b-1"), ("<replicas>", "4")];
@@ -243,7 +243,7 @@ mod tests {
         let (library, found) = (load(None).unwrap(), DetectionResult::default());
         let (seen, nodes, request) = (Observations::default(), BTreeMap::new(), request(&[]));
         let about = about(&diagnosis, &request, &seen, &found, &nodes);
-        assert_eq!(known(&library, &about, "bad-replica"), BTreeMap::new());
+        assert_eq!(placeholder_values(&library, &about, "bad-replica"), BTreeMap::new());
     }
 
     #[test]
@@ -267,7 +267,7 @@ mod tests {
         let (library, found) = (load(None).unwrap(), DetectionResult::default());
         let (seen, nodes) = (Observations::default(), BTreeMap::new());
         let pod = |diagnosis: &Diagnosis, node: &str| {
-            known(&library, &about(diagnosis, &request, &seen, &found, &nodes), node).get("<pod>").cloned()
+            placeholder_values(&library, &about(diagnosis, &request, &seen, &found, &nodes), node).get("<pod>").cloned()
         };
         assert_eq!(pod(&diagnosis, "idle-replica"), None);
         assert_eq!(pod(&diagnosis, "slot-limit").as_deref(), Some("vllm-busy"));
@@ -286,7 +286,7 @@ mod tests {
         diagnosis.causes[0].evidence = vec![names(named)];
         let (library, nodes, request) = (load(None).unwrap(), BTreeMap::new(), request(&[]));
         let about = FixContext { runs_on: runs_on.into(), ..about(&diagnosis, &request, seen, found, &nodes) };
-        known(&library, &about, "bad-replica").into_iter().collect()
+        placeholder_values(&library, &about, "bad-replica").into_iter().collect()
     }
 
     fn backends(of: &[&str]) -> DetectionResult {
@@ -353,7 +353,7 @@ mod tests {
             vec![EvidenceResult { signal: AUTOSCALERS.to_owned(), ..names(&["keda-hpa-vllm"]) }];
         let (library, found, nodes, request) =
             (load(None).unwrap(), DetectionResult::default(), BTreeMap::new(), request(&[]));
-        let known = known(&library, &about(&diagnosis, &request, &seen, &found, &nodes), "bad-replica");
+        let known = placeholder_values(&library, &about(&diagnosis, &request, &seen, &found, &nodes), "bad-replica");
         let told = |name: &str| known.get(name).map(String::as_str);
         assert_eq!((told("<hpa>"), told("<scaledobject>")), (Some("keda-hpa-vllm"), Some("vllm")));
     }

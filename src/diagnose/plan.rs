@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Request;
-use super::past::Past;
+use super::baseline_windows::Past;
 use super::recorded::RecordedSeries;
 use super::scope::{DetectionResult, EngineSeen};
 use crate::playbook::{Condition, Evidence, Library, Node, Verify};
@@ -45,7 +45,7 @@ pub struct PlannedQuery {
     /// The engine that answers.
     pub engine: String,
     /// The purpose of the answer.
-    pub side: QueryPurpose,
+    pub purpose: QueryPurpose,
     /// The PromQL.
     pub query: String,
     /// The evaluation time.
@@ -55,12 +55,12 @@ pub struct PlannedQuery {
 impl PlannedQuery {
     /// Returns true if it queries the pool's replicas.
     pub(super) fn is_for_replicas(&self) -> bool {
-        self.signal.is_empty() && self.side == QueryPurpose::Replicas
+        self.signal.is_empty() && self.purpose == QueryPurpose::Replicas
     }
 
     /// Builds the query for a common part of several formulas.
     pub(super) fn of_part(at: Timestamp, part: &QueryPart) -> Self {
-        Self { signal: String::new(), engine: String::new(), side: QueryPurpose::Pool, query: part.query(), at }
+        Self { signal: String::new(), engine: String::new(), purpose: QueryPurpose::Pool, query: part.query(), at }
     }
 }
 
@@ -123,7 +123,7 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &DetectionRe
         };
         let mut why: Vec<(String, Option<String>)> = Vec::new();
         let mut asked = false;
-        for engine in tellers(library, signal) {
+        for engine in engines_reporting(library, signal) {
             let Some(entry) = engine.signals.get(signal) else { continue };
             let seen = found.engines.iter().find(|seen| seen.engine == engine.engine);
             match (&entry.query, seen) {
@@ -167,7 +167,7 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &DetectionRe
             let (reason, enable) = why
                 .into_iter()
                 .next()
-                .unwrap_or_else(|| nobody(library, definition.of.first().copied().unwrap_or(EngineKind::Serving)));
+                .unwrap_or_else(|| no_engine_reason(library, definition.of.first().copied().unwrap_or(EngineKind::Serving)));
             plan.unavailable.insert(signal.to_owned(), (reason, enable));
         }
     }
@@ -189,7 +189,7 @@ fn node_question(library: &Library, request: &Request, found: &DetectionResult, 
         plan.asks.push(PlannedQuery {
             signal: String::new(),
             engine: engine.engine.clone(),
-            side: QueryPurpose::Nodes,
+            purpose: QueryPurpose::Nodes,
             query: filled(&query, engine, seen, request.window, &[]),
             at: request.at,
         });
@@ -218,7 +218,7 @@ fn native_question(library: &Library, request: &Request, found: &DetectionResult
         plan.asks.push(PlannedQuery {
             signal: String::new(),
             engine: engine.engine.clone(),
-            side: QueryPurpose::Native,
+            purpose: QueryPurpose::Native,
             query: format!(
                 "count by ({HISTOGRAM}) (label_replace({rows}, \"{HISTOGRAM}\", \"$1\", \"__name__\", \"(.+)\"))"
             ),
@@ -228,7 +228,7 @@ fn native_question(library: &Library, request: &Request, found: &DetectionResult
 }
 
 /// Returns the engines that may report a signal, those with precedence first.
-pub(super) fn tellers<'a>(library: &'a Library, signal: &str) -> Vec<&'a Engine> {
+pub(super) fn engines_reporting<'a>(library: &'a Library, signal: &str) -> Vec<&'a Engine> {
     let mut tellers: Vec<&Engine> = library.engines.values().filter(|e| e.signals.contains_key(signal)).collect();
     tellers.sort_by_key(|engine| tier(library, signal, engine));
     tellers
@@ -241,7 +241,7 @@ pub(super) fn tier(library: &Library, signal: &str, engine: &Engine) -> (usize, 
 }
 
 /// Returns reason and advice for a signal that no detected engine reports.
-pub(crate) fn nobody(library: &Library, kind: EngineKind) -> (String, Option<String>) {
+pub(crate) fn no_engine_reason(library: &Library, kind: EngineKind) -> (String, Option<String>) {
     let why = match kind {
         EngineKind::Serving => "no serving engine was found in this Prometheus",
         EngineKind::Gateway => "no gateway was found in this Prometheus",
@@ -262,14 +262,14 @@ fn pool_question(library: &Library, request: &Request, found: &DetectionResult, 
         let query = match engine.detect_also.as_slice() {
             [] => format!("count by ($by) (last_over_time({}{{$scope}}[1h]))", engine.detect),
             _ => {
-                let names: Vec<&str> = engine.tell_tales().collect();
+                let names: Vec<&str> = engine.detection_series().collect();
                 format!("count by ($by) (last_over_time({{__name__=~\"{}\", $scope}}[1h]))", names.join("|"))
             }
         };
         plan.asks.push(PlannedQuery {
             signal: String::new(),
             engine: engine.engine.clone(),
-            side: QueryPurpose::Replicas,
+            purpose: QueryPurpose::Replicas,
             query: filled(&query, engine, seen, request.window, &engine.replica),
             at: request.at,
         });
@@ -299,7 +299,7 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
             return plan.asks.push(PlannedQuery {
                 signal: signal.to_owned(),
                 engine: engine.engine.clone(),
-                side,
+                purpose: side,
                 query,
                 at,
             });
@@ -307,7 +307,7 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
         let by: &[String] = if pool && !derived { &[] } else { &engine.replica };
         let query = filled(query, engine, seen, window, by);
         let query = reduced(fleet, &query).filter(|_| pool && derived).unwrap_or(query);
-        plan.asks.push(PlannedQuery { signal: signal.to_owned(), engine: engine.engine.clone(), side, query, at });
+        plan.asks.push(PlannedQuery { signal: signal.to_owned(), engine: engine.engine.clone(), purpose: side, query, at });
     };
     let now = window.unwrap_or(request.window);
     // Rows of shared exporters are assigned to a pool by their replicas.

@@ -24,7 +24,7 @@ use crate::signal::{Engine, EngineKind};
 pub struct Pool<'a> {
     library: &'a Library,
     request: &'a Request,
-    found: DetectionResult,
+    detection: DetectionResult,
     members: Members,
 }
 
@@ -52,19 +52,19 @@ impl<'a> Pool<'a> {
         let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
         let found = read_detection(library, &request.scope, &rows);
         let asks = plan_for(library, request, &found, &Needs::new()).asks;
-        let answers = batch::ask_all(prometheus, &asks, deadline).await;
+        let answers = batch::query_all(prometheus, &asks, deadline).await;
         let members = Members::of(library, &asks, &answers);
-        Ok(Self { library, request, found, members })
+        Ok(Self { library, request, detection: found, members })
     }
 
     /// Returns the engines and exporters that report on it.
     pub fn engines(&self) -> impl Iterator<Item = (&'a Engine, &EngineSeen)> {
-        self.found.engines.iter().filter_map(|seen| Some((self.library.engines.get(&seen.engine)?, seen)))
+        self.detection.engines.iter().filter_map(|seen| Some((self.library.engines.get(&seen.engine)?, seen)))
     }
 
     /// Returns the engines whose replicas are the pool.
     pub fn serving(&self) -> impl Iterator<Item = (&Engine, &EngineSeen)> {
-        self.found.pool(self.library)
+        self.detection.pool(self.library)
     }
 
     /// Returns the names of its replicas within the last hour.
@@ -91,7 +91,7 @@ impl<'a> Pool<'a> {
 
     /// Sends queries with their evaluation times, common parts once and packed by time; returns one answer per query,
     /// in order.
-    pub async fn ask(
+    pub async fn query(
         &self,
         prometheus: &Prometheus,
         queries: Vec<(String, Timestamp)>,
@@ -100,12 +100,12 @@ impl<'a> Pool<'a> {
         let ask = |(query, at)| PlannedQuery {
             signal: String::new(),
             engine: String::new(),
-            side: QueryPurpose::Pool,
+            purpose: QueryPurpose::Pool,
             query,
             at,
         };
         let asks: Vec<PlannedQuery> = queries.into_iter().map(ask).collect();
-        AnswerCache::default().ask(prometheus, &asks, deadline).await
+        AnswerCache::default().query(prometheus, &asks, deadline).await
     }
 
     /// Returns the certainty that a row is the pool's; `None` if it names another owner.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::Request;
-use super::batch::{ask_all, pack};
+use super::batch::{query_all, pack};
 use super::onset;
 use super::plan::{PlannedQuery, QueryPurpose};
 use super::scope::{DetectionResult, EngineSeen};
@@ -86,7 +86,7 @@ impl RecordedSeries {
 
 /// Finds the recorded series of the detected pool, and returns the number of queries as well; none if their window is
 /// not the request's.
-pub(super) async fn look(
+pub(super) async fn find_recorded(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
@@ -100,7 +100,7 @@ pub(super) async fn look(
     let ask = |engine: &Engine, query: String| PlannedQuery {
         signal: String::new(),
         engine: engine.engine.clone(),
-        side: QueryPurpose::Pool,
+        purpose: QueryPurpose::Pool,
         query,
         at: request.at,
     };
@@ -113,14 +113,14 @@ pub(super) async fn look(
         let signal = |by_replica| if by_replica && !sampled.is_empty() { SAMPLE } else { "[a-z0-9_]+" };
         let window = format!("max({RECORDED_WINDOW}{{engine=\"{}\"}})", engine.engine);
         let there =
-            looked_at.iter().map(|(by_replica, ago)| there(engine, scope, signal(*by_replica), *by_replica, *ago));
+            looked_at.iter().map(|(by_replica, ago)| presence_query(engine, scope, signal(*by_replica), *by_replica, *ago));
         there.chain([window]).map(|query| ask(engine, query)).collect::<Vec<_>>()
     });
     let asks: Vec<PlannedQuery> = asks.collect();
     if asks.is_empty() {
         return (RecordedSeries::default(), 0);
     }
-    let answers = ask_all(prometheus, &asks, deadline).await;
+    let answers = query_all(prometheus, &asks, deadline).await;
     let mut recorded = RecordedSeries { window: request.window, ..RecordedSeries::default() };
     for ((engine, _), answers) in scopes.iter().zip(answers.chunks(looked_at.len() + 1)) {
         let answers = answers.iter().map(|answer| answer.as_deref().map_or(&[][..], Vec::as_slice));
@@ -204,7 +204,7 @@ fn is_burn(library: &Library, name: &str) -> bool {
 
 /// Builds the query for a signal's series of a pool, or of its replicas, that were recorded so long ago; `signal` may be a
 /// regular expression.
-fn there(engine: &Engine, scope: &[Matcher], signal: &str, by_replica: bool, ago: Duration) -> String {
+fn presence_query(engine: &Engine, scope: &[Matcher], signal: &str, by_replica: bool, ago: Duration) -> String {
     let of: Vec<&str> = RECORDED_POOL.iter().map(|(_, label)| *label).collect();
     let scope = matchers(&[&[Matcher::one("engine", &engine.engine)], scope].concat());
     let offset = if ago.is_zero() { String::new() } else { format!(" offset {}s", ago.as_secs()) };

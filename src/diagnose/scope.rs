@@ -11,9 +11,9 @@ use super::Request;
 use super::detection::names_behind;
 use super::gateway;
 use super::names::{PoolNames, SERVICE, host};
-use super::past::{Past, ladder};
+use super::baseline_windows::{Past, ladder};
 use super::recorded::RecordedSeries;
-use super::typed::{UnknownLabelValue, unknown};
+use super::unknown_labels::{UnknownLabelValue, unknown};
 use crate::alert::{Alert, Labels, active, common_labels};
 use crate::playbook::Library;
 use crate::prom::MetricNames;
@@ -165,7 +165,7 @@ pub fn orchestrated(library: &Library, rows: &[Labels]) -> BTreeSet<String> {
 /// left out if another engine serves this pool; gateways that do not name the pool are always left out.
 pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> DetectionResult {
     let all: Vec<EngineRows<'_>> = library.engines.values().filter_map(|engine| EngineRows::of(engine, rows)).collect();
-    let nobody = nobodys(scope, &all);
+    let nobody = unmatched_dimensions(scope, &all);
     let mut bound: Vec<(&EngineRows<'_>, Vec<Matcher>, Vec<String>)> = Vec::new();
     let mut pool = PoolNames::of_scope(scope);
     for there in all.iter().filter(|there| there.engine.kind == EngineKind::Serving) {
@@ -181,7 +181,7 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Dete
     let job_is_a_gateways = has_the_job(EngineKind::Gateway) && !has_the_job(EngineKind::Serving);
     for there in all.iter().filter(|there| there.engine.kind == EngineKind::Gateway) {
         if job_is_a_gateways && !has_job(there) {
-            found.apart.insert(there.engine.engine.clone(), apart(there, scope));
+            found.apart.insert(there.engine.engine.clone(), unnamed_pool_note(there, scope));
             continue;
         }
         let own: Vec<&Labels> = there.rows().collect();
@@ -191,7 +191,7 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Dete
                 before.push((there.engine, rows.filter(|row| fits(&matchers, row)).collect()));
                 bound.push((there, matchers, Vec::new()));
             }
-            None => _ = found.apart.insert(there.engine.engine.clone(), apart(there, scope)),
+            None => _ = found.apart.insert(there.engine.engine.clone(), unnamed_pool_note(there, scope)),
         }
     }
     // An alert that matches only a gateway's labels is about the engines behind that gateway.
@@ -266,7 +266,7 @@ impl<'a> EngineRows<'a> {
         let ours: Vec<Matcher> = engine.own_series().collect();
         let spelt = |metric: &str| engine.spellings(metric).into_iter();
         let tell_tales: Vec<(Option<String>, &Labels)> = engine
-            .tell_tales()
+            .detection_series()
             .flat_map(spelt)
             .flat_map(|(prefix, name)| called(name).map(move |row| (prefix.clone(), row)))
             .filter(|(_, row)| fits(&ours, row))
@@ -323,7 +323,7 @@ impl<'a> EngineRows<'a> {
     fn backends(&self, matchers: &[Matcher], pool: &PoolNames) -> BTreeSet<String> {
         let rows = self.behind.iter().filter(|(_, row)| fits(matchers, row));
         let told = rows.flat_map(|(of, row)| of.address.iter().filter_map(|label| Some((row.get(label)?, *row))));
-        let ours = |(address, row): &(&String, &Labels)| pool.has_address(address, self.engine.told("namespace", row));
+        let ours = |(address, row): &(&String, &Labels)| pool.has_address(address, self.engine.dimension_value("namespace", row));
         // A bare pod name, as llm-d's picker writes it, is no address for a request, nor is a scheme other than HTTP.
         let speaks_http = |address: &str| match address.split_once("://") {
             Some((scheme, _)) => matches!(scheme, "http" | "https"),
@@ -351,7 +351,7 @@ impl<'a> EngineRows<'a> {
 }
 
 /// Returns the dimensions that engines and gateways carry, but never with the scope's value.
-fn nobodys<'a>(scope: &'a Scope, all: &[EngineRows<'_>]) -> BTreeSet<&'a str> {
+fn unmatched_dimensions<'a>(scope: &'a Scope, all: &[EngineRows<'_>]) -> BTreeSet<&'a str> {
     let dimensions = scope.dimensions.iter().filter(|(dimension, value)| {
         let told = all.iter().filter(|there| there.engine.kind.is_pool()).map(|there| there.carries(dimension, value));
         let (carried, exact) = told.fold((false, false), |all, one| (all.0 || one.0, all.1 || one.1));
@@ -361,7 +361,7 @@ fn nobodys<'a>(scope: &'a Scope, all: &[EngineRows<'_>]) -> BTreeSet<&'a str> {
 }
 
 /// Returns the note that a gateway does not name the pool.
-fn apart(there: &EngineRows<'_>, scope: &Scope) -> String {
+fn unnamed_pool_note(there: &EngineRows<'_>, scope: &Scope) -> String {
     let engine = &there.engine.engine;
     let told = |dimension: &str| -> Option<(String, String)> {
         let value = scope.dimensions.get(dimension)?;

@@ -64,7 +64,7 @@ pub(super) struct Screened {
 
 impl Screened {
     /// Builds the report; `own` is the verdict on the request's own playbook.
-    pub(super) fn told(
+    pub(super) fn report(
         &self,
         library: &Library,
         request: &Request,
@@ -123,8 +123,8 @@ pub(super) async fn screen(
     }
     let observed = look_for(library, prometheus, request, &pool_first(asked), exporters, cache).await;
     let mut screened = Screened::default();
-    for playbook in entries.into_iter().filter(|_| observed.found.unknown.is_none()) {
-        let (evidence, symptom) = symptom(library, &playbook.symptom, &observed.seen);
+    for playbook in entries.into_iter().filter(|_| observed.detection.unknown.is_none()) {
+        let (evidence, symptom) = symptom(library, &playbook.symptom, &observed.observations);
         if symptom != SymptomVerdict::NoData {
             screened.looked_at.push(playbook.playbook.clone());
         }
@@ -218,7 +218,7 @@ pub(super) async fn enter(
     }
     let observed = look_for(library, prometheus, request, &pool_first(asked), exporters, cache).await;
     let judged = others.into_iter().filter_map(|id| {
-        let judged = judge(library, id, &observed.seen)?;
+        let judged = judge(library, id, &observed.observations)?;
         Some((clarity(library, id, &judged), id.clone(), judged))
     });
     // Of equally clear ones the first wins.

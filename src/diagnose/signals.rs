@@ -66,6 +66,6 @@ pub async fn verify_all(
     }
     let request = Request { screen: false, ..request.clone() };
     let observed = observe_needs(library, prometheus, &request, &needs, AnswerCache::default()).await;
-    let results = checks.iter().map(|(signal, when)| check(library, signal, when, &observed.seen)).collect();
+    let results = checks.iter().map(|(signal, when)| check(library, signal, when, &observed.observations)).collect();
     (results, observed.problems)
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::evidence::holds;
-use super::placeholders::{filled, known};
+use super::placeholders::{filled, placeholder_values};
 use super::scope::DetectionResult;
 use super::{CauseFound, EvidenceResult, Fix, FixCheck, Fixes, Observations, Outcome, Request};
 use crate::playbook::{Comparison, Condition, Library, NoVerify, Node, Op, RunsOn, Step, Verify};
@@ -19,8 +19,8 @@ pub(super) struct FixContext<'a> {
     pub(super) cause: &'a CauseFound,
     /// The checks of the symptom.
     pub(super) symptom: &'a [EvidenceResult],
-    pub(super) seen: &'a Observations,
-    pub(super) found: &'a DetectionResult,
+    pub(super) observations: &'a Observations,
+    pub(super) detection: &'a DetectionResult,
     /// The node of each pod.
     pub(super) nodes: &'a BTreeMap<String, String>,
     /// The platform that the replicas run on; `None` if unknown.
@@ -33,17 +33,17 @@ pub(super) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
     let there = |step: &Step| match step.engine.as_deref().map(str::parse::<VersionReq>) {
         None => true,
         Some(Err(_)) => false,
-        Some(Ok(req)) => about.found.engines.iter().any(|e| req.allows(&e.engine, e.version.as_ref())),
+        Some(Ok(req)) => about.detection.engines.iter().any(|e| req.allows(&e.engine, e.version.as_ref())),
     };
     let on = |step: &Step| step.runs_on.is_none_or(|on| about.runs_on.is_none_or(|known| known == on));
-    let seen = about.found.engines.iter().filter_map(|seen| library.engines.get(&seen.engine)?.gpu);
+    let seen = about.detection.engines.iter().filter_map(|seen| library.engines.get(&seen.engine)?.gpu);
     let vendors: BTreeSet<GpuVendor> = seen.collect();
     let gpu = |step: &Step| step.gpu.is_none_or(|gpu| vendors.is_empty() || vendors.contains(&gpu));
     let applies = |step: &Step| there(step) && on(step) && gpu(step);
     let mut out = Fixes::default();
     let mut said = BTreeSet::new();
     for node in about.cause.chain.iter().rev().filter_map(|id| nodes.get(id.as_str())) {
-        let known = known(library, about, node.id);
+        let known = placeholder_values(library, about, node.id);
         for (steps, into) in [(node.now, &mut out.now), (node.lasting, &mut out.lasting)] {
             for step in steps.iter().filter(|s| applies(s)) {
                 if into.len() < STEPS && said.insert(step.action.clone()) {
@@ -63,13 +63,13 @@ pub(super) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
 /// Returns the check that shows that a step worked. A check that already holds before the step, or has no data, shows
 /// nothing: the symptom's check is used instead.
 fn shows(library: &Library, step: &Step, about: &FixContext<'_>) -> Option<FixCheck> {
-    let open = |check: &&Verify| holds(library, &check.signal, &check.when, about.seen) == Outcome::NotMet;
+    let open = |check: &&Verify| holds(library, &check.signal, &check.when, about.observations) == Outcome::NotMet;
     match (&step.verify, step.no_verify) {
         (Some(own), _) => match own.checks().into_iter().find(open) {
-            Some(own) => Some(check(library, own, about.seen)),
-            None => eased(library, about.symptom),
+            Some(own) => Some(check(library, own, about.observations)),
+            None => inverted_symptom_check(library, about.symptom),
         },
-        (None, Some(NoVerify::Symptom)) => eased(library, about.symptom),
+        (None, Some(NoVerify::Symptom)) => inverted_symptom_check(library, about.symptom),
         (None, _) => None,
     }
 }
@@ -84,16 +84,16 @@ fn check(library: &Library, verify: &Verify, seen: &Observations) -> FixCheck {
 }
 
 /// Returns the symptom's first met check that can be inverted: it is false now, and true once the symptom is over.
-pub(crate) fn eased(library: &Library, symptom: &[EvidenceResult]) -> Option<FixCheck> {
+pub(crate) fn inverted_symptom_check(library: &Library, symptom: &[EvidenceResult]) -> Option<FixCheck> {
     let worse = |e: &&EvidenceResult| e.outcome == Outcome::Met;
     symptom.iter().filter(worse).find_map(|e| {
-        let when = turned(library, &e.signal, &e.when.parse().ok()?)?.to_string();
+        let when = invert_check(library, &e.signal, &e.when.parse().ok()?)?.to_string();
         Some(FixCheck { signal: e.signal.clone(), title: e.title.clone(), when, query: e.query.clone() })
     })
 }
 
 /// Returns the inverse of a check that points in the harmful direction; `None` for any other check.
-pub(crate) fn turned(library: &Library, signal: &str, when: &Condition) -> Option<Comparison> {
+pub(crate) fn invert_check(library: &Library, signal: &str, when: &Condition) -> Option<Comparison> {
     let Comparison { op, to } = when.single()?;
     let hurts = match library.signals.get(signal)?.bad {
         WorseDirection::High => matches!(op, Op::Above | Op::AtLeast),
@@ -125,7 +125,7 @@ pub(super) mod tests {
         nodes: &'a BTreeMap<String, String>,
     ) -> FixContext<'a> {
         let symptom = &diagnosis.symptom.evidence;
-        FixContext { request, cause: &diagnosis.causes[0], symptom, seen, found, nodes, runs_on: Some(RunsOn::Pods) }
+        FixContext { request, cause: &diagnosis.causes[0], symptom, observations: seen, detection: found, nodes, runs_on: Some(RunsOn::Pods) }
     }
 
     pub(in crate::diagnose) fn request(dimensions: &[(&str, &str)]) -> Request {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::past::{Past, PastKind, ladder};
+use super::baseline_windows::{Past, PastKind, ladder};
 use super::{Request, onset};
 use crate::clock;
 

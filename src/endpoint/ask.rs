@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures::stream::{self, StreamExt};
 
 use super::{AnswerBody, EndpointAnswer, NO_SUCH_PATH, WANTS_A_KEY};
-use crate::exporter::{Bounds, ExporterError, ExporterReader, ExporterTarget, MetricsPage};
+use crate::exporter::{Bounds, ExporterError, ExporterReader, ExporterTarget, HttpResponse};
 use crate::playbook::Library;
 use crate::signal::Endpoint;
 use crate::signal::endpoint::{forbidden, shown};
@@ -38,7 +38,7 @@ const REASON_CHARS: usize = 160;
 /// Requests from `targets` the paths that their engines list; engines take turns, targets keep the given order.
 ///
 /// Every path of every chosen replica has an answer or a reason; targets beyond [`TARGETS_MOST`] are left out.
-pub async fn ask(
+pub async fn request_endpoints(
     reader: &ExporterReader,
     library: &Library,
     targets: &[ExporterTarget],
@@ -165,8 +165,8 @@ impl ReplicaRequests<'_> {
         why
     }
 
-    fn said(&self, page: MetricsPage, metrics: bool) -> AnswerBody {
-        let MetricsPage { media, bytes, .. } = page;
+    fn said(&self, page: HttpResponse, metrics: bool) -> AnswerBody {
+        let HttpResponse { media, bytes, .. } = page;
         let length = bytes.len();
         let Ok(mut text) = String::from_utf8(bytes) else {
             return AnswerBody::Nothing(format!("answered with {length} bytes that are no text"));
@@ -220,7 +220,7 @@ fn place(metrics: &str, port: Option<u16>, path: &str) -> Option<String> {
 }
 
 /// Describes an error response: its status and the start of its body.
-fn refusal(page: &MetricsPage) -> String {
+fn refusal(page: &HttpResponse) -> String {
     let said = String::from_utf8_lossy(&page.bytes);
     let words: Vec<&str> = said.split_whitespace().collect();
     let line: String = words.join(" ").chars().filter(|c| !c.is_control()).take(REASON_CHARS).collect();

@@ -4,15 +4,15 @@
 //! credential. Few replicas are requested: they represent the others, and an overloaded engine needs no extra load.
 
 mod ask;
-mod told;
+mod extract;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use ask::{TARGETS_MOST, ask};
-pub(crate) use told::is_secret;
-pub use told::{EngineReport, read};
+pub use ask::{TARGETS_MOST, request_endpoints};
+pub(crate) use extract::is_secret;
+pub use extract::{EndpointInfo, read};
 
 /// The reason if a server does not know the path.
 const NO_SUCH_PATH: &str = "has no such path (HTTP 404)";

@@ -36,7 +36,7 @@ pub fn explain(library: &Library, id: &str, name: Option<&str>) -> Result<String
         ("engine", Some(name)) => tables::engine(library, name),
         (kind, Some(_)) => {
             let hint = suggestion(kind, KINDS.map(|(kind, _)| kind));
-            Err(said(format!("`{kind}` is nothing that can be explained by kind"), hint))
+            Err(format_error(format!("`{kind}` is nothing that can be explained by kind"), hint))
         }
     }
 }
@@ -47,7 +47,7 @@ pub fn node<'a>(library: &'a Library, id: &str) -> Option<Node<'a>> {
 }
 
 /// Formats an error with an optional hint.
-fn said(message: String, hint: Option<String>) -> String {
+fn format_error(message: String, hint: Option<String>) -> String {
     hint.map_or(message.clone(), |hint| format!("{message}\n  hint: {hint}"))
 }
 
@@ -61,7 +61,7 @@ fn unknown(library: &Library, id: &str) -> String {
     let hint = suggestion(id, known.chain(KINDS.map(|(kind, _)| kind)));
     let playbooks: Vec<&str> = library.playbooks.keys().map(String::as_str).collect();
     let kinds = KINDS.map(|(kind, value)| format!("{kind} {value}")).join(", ");
-    let message = said(format!("there is no playbook or cause `{id}`"), hint);
+    let message = format_error(format!("there is no playbook or cause `{id}`"), hint);
     format!("{message}\n  playbooks: {}\n  by kind: {kinds}", playbooks.join(", "))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::node;
-use crate::diagnose::{Diagnosis, asked};
+use crate::diagnose::{Diagnosis, checked_queries};
 use crate::playbook::{Library, Node};
 use crate::signal::{Fill, Matcher, fill, matchers};
 
@@ -37,7 +37,7 @@ pub fn queries_about(library: &Library, id: &str, labels: &[(String, String)]) -
 
 /// Returns the queries of a diagnosis for the symptom and the most likely chain.
 pub fn queries_of(diagnosis: &Diagnosis) -> String {
-    asked(diagnosis).map(|(title, query)| one(title, query)).collect()
+    checked_queries(diagnosis).map(|(title, query)| one(title, query)).collect()
 }
 
 /// Formats a query on one line, with its title as a PromQL comment above it.

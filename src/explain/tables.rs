@@ -2,10 +2,10 @@
 //!
 //! Each function returns the text, or an error with a hint.
 
-use super::said;
+use super::format_error;
 use crate::playbook::{
     CodeRow, Direction, Library, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, MemoryLine, Step, XidCounts,
-    XidRow, known, suggestion,
+    XidRow, match_log_line, suggestion,
 };
 use crate::signal::{EngineKind, SignalQuery, format_value};
 
@@ -25,7 +25,7 @@ pub(super) fn xid(library: &Library, code: &str) -> Result<String, String> {
     let Some(row) = library.tables.xid(number) else {
         let known: Vec<String> = library.tables.xid.rows.iter().map(XidRow::shown).collect();
         let hint = format!("known are {}; the others stand in {}", known.join(", "), address(library));
-        return Err(said(format!("the table has no Xid {number}"), Some(hint)));
+        return Err(format_error(format!("the table has no Xid {number}"), Some(hint)));
     };
     let counts = match row.counts {
         XidCounts::Critical => "gpu_xid_critical",
@@ -53,8 +53,8 @@ pub(super) fn litellm(library: &Library, code: &str) -> Result<String, String> {
     let rows = library.tables.code(number);
     if rows.is_empty() {
         let mut known: Vec<String> = library.tables.litellm_codes.rows.iter().map(|r| r.code.to_string()).collect();
-        known.dedup();
-        return Err(said(format!("the table has no status {number}"), Some(format!("known are {}", known.join(", ")))));
+        match_log_line.dedup();
+        return Err(format_error(format!("the table has no status {number}"), Some(format!("known are {}", known.join(", ")))));
     }
     let mut out = format!("{number} at LiteLLM is one of {}; the class in the error body tells which.\n", rows.len());
     for CodeRow { class, engine, situation, means, action, playbook, source, .. } in rows {
@@ -69,14 +69,14 @@ pub(super) fn litellm(library: &Library, code: &str) -> Result<String, String> {
 }
 
 pub(super) fn log(library: &Library, text: &str) -> Result<String, String> {
-    let found = known(library.logs.values(), text);
+    let found = match_log_line(library.logs.values(), text);
     if found.is_empty() {
         let patterns = library.logs.values().flat_map(|file| &file.findings).flat_map(|f| &f.lines);
         let message = "no known line of a log is in it".to_owned();
         let hint = suggestion(text, patterns.map(String::as_str));
-        return Err(said(message, Some(hint.unwrap_or_else(|| "give the whole line, in quotes".to_owned()))));
+        return Err(format_error(message, Some(hint.unwrap_or_else(|| "give the whole line, in quotes".to_owned()))));
     }
-    let told = found.into_iter().map(|known| match known {
+    let told = found.into_iter().map(|known| match match_log_line {
         LogLineMatch::Finding(file, finding) => self::finding(library, file, finding),
         LogLineMatch::Numbers(file, numbers) => self::numbers(library, file, numbers, text),
     });
@@ -152,7 +152,7 @@ pub(super) fn flag(library: &Library, name: &str) -> Result<String, String> {
     let flags = library.tables.engine_flags.rows.iter().map(|row| row.flag.as_str());
     let named = steps(library).flat_map(|(_, step)| words(&step.action)).filter(|word| word.starts_with("--"));
     let message = format!("no table or step names `{name}`");
-    Err(said(message, suggestion(name, flags.chain(named))))
+    Err(format_error(message, suggestion(name, flags.chain(named))))
 }
 
 /// Returns every fix step with the id of its playbook or cause.
@@ -176,7 +176,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 pub(super) fn signal(library: &Library, name: &str) -> Result<String, String> {
     let Some(signal) = library.signals.get(name) else {
         let hint = suggestion(name, library.signals.keys().map(String::as_str));
-        return Err(said(format!("there is no signal `{name}`"), hint));
+        return Err(format_error(format!("there is no signal `{name}`"), hint));
     };
     let mut out = format!("{name}: {}\n\n{}\n\n", signal.title, signal.meaning.trim());
     line(&mut out, "unit", &word(signal.unit));
@@ -196,7 +196,7 @@ pub(super) fn signal(library: &Library, name: &str) -> Result<String, String> {
 pub(super) fn engine(library: &Library, name: &str) -> Result<String, String> {
     let Some(engine) = library.engines.get(name) else {
         let hint = suggestion(name, library.engines.keys().map(String::as_str));
-        return Err(said(format!("there is no engine `{name}`"), hint));
+        return Err(format_error(format!("there is no engine `{name}`"), hint));
     };
     let told = engine.signals.values().filter(|signal| signal.query.is_some()).count();
     let mut out = format!("{name}: {}\n\n", kind(engine.kind));

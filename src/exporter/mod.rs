@@ -96,7 +96,7 @@ fn place(url: &str) -> String {
 
 /// An HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MetricsPage {
+pub struct HttpResponse {
     /// The status code; never a redirect.
     pub status: u16,
     /// The media type without its parameters, in lower case; empty if the header is missing.
@@ -187,7 +187,7 @@ impl ExporterReader {
 
     /// Returns the same reader with its own slots, so that neither waits for the other's requests.
     #[must_use]
-    pub fn apart(&self) -> Self {
+    pub fn with_own_slots(&self) -> Self {
         Self { running: Arc::new(Semaphore::new(AT_ONCE)), ..self.clone() }
     }
 
@@ -217,7 +217,7 @@ impl ExporterReader {
     /// # Errors
     /// If the address is not allowed or unreachable, the deadline passes, or the answer is a redirect, too large or cut
     /// off.
-    pub async fn get(&self, url: &str, accept: &'static str, bounds: &Bounds) -> Result<MetricsPage, ExporterError> {
+    pub async fn get(&self, url: &str, accept: &'static str, bounds: &Bounds) -> Result<HttpResponse, ExporterError> {
         let url = self.checked(url)?;
         let late = |_| ExporterError::Late;
         let slot = tokio::time::timeout_at(bounds.deadline.into(), self.running.acquire()).await.map_err(late)?;
@@ -246,7 +246,7 @@ impl ExporterReader {
         }
     }
 
-    async fn fetch(&self, url: url::Url, accept: &'static str, most: usize) -> Result<MetricsPage, ExporterError> {
+    async fn fetch(&self, url: url::Url, accept: &'static str, most: usize) -> Result<HttpResponse, ExporterError> {
         let asked = self.http.get(url).header(reqwest::header::ACCEPT, accept);
         let mut response = asked.send().await.map_err(|e| failure(&e))?;
         let status = response.status();
@@ -261,13 +261,13 @@ impl ExporterReader {
             if let Ok(Ok(Some(chunk))) = tokio::time::timeout(REASON_WITHIN, response.chunk()).await {
                 bytes.extend(chunk.iter().take(REASON_BYTES));
             }
-            return Ok(MetricsPage { status: status.as_u16(), media, bytes, at: Instant::now() });
+            return Ok(HttpResponse { status: status.as_u16(), media, bytes, at: Instant::now() });
         }
         loop {
             match response.chunk().await {
                 Ok(Some(chunk)) if bytes.len() + chunk.len() > most => return Err(ExporterError::TooLarge(most)),
                 Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
-                Ok(None) => return Ok(MetricsPage { status: status.as_u16(), media, bytes, at: Instant::now() }),
+                Ok(None) => return Ok(HttpResponse { status: status.as_u16(), media, bytes, at: Instant::now() }),
                 Err(_) => return Err(ExporterError::NotMetrics("the answer breaks off".to_owned())),
             }
         }

@@ -7,8 +7,8 @@ use futures::future::join_all;
 use jiff::Timestamp;
 
 use super::PrometheusFacts;
-use super::collect::{FactQueries, why};
-use super::happened::{ReplicaEvent, ReplicaEventKind, sentences};
+use super::collect::{FactQueryContext, why};
+use super::events::{ReplicaEvent, ReplicaEventKind, sentences};
 use super::info::InfoResults;
 use crate::alert::Labels;
 use crate::clock;
@@ -46,10 +46,10 @@ impl Followed<'_> {
 }
 
 /// Queries the replicas' presence and all `changes` of the engines and exporters, one query each.
-pub(super) async fn follow<'a>(asking: FactQueries<'_>, pool: &Pool<'a>) -> Followed<'a> {
+pub(super) async fn follow<'a>(asking: FactQueryContext<'_>, pool: &Pool<'a>) -> Followed<'a> {
     let range = range(asking);
     let newest = |engine: &Engine| {
-        let each: Vec<String> = engine.tell_tales().map(|metric| format!("timestamp({metric}{{$scope}})")).collect();
+        let each: Vec<String> = engine.detection_series().map(|metric| format!("timestamp({metric}{{$scope}})")).collect();
         format!("max by ($by) ({})", each.join(" or "))
     };
     let served = pool.engines().filter(|(engine, _)| engine.kind.is_pool());
@@ -93,7 +93,7 @@ fn named(change: Change) -> &'static str {
     }
 }
 
-fn range(asking: FactQueries<'_>) -> Range {
+fn range(asking: FactQueryContext<'_>) -> Range {
     let whole = asking.windows.whole();
     let length = clock::between(whole.from, whole.to).as_secs();
     let finest = length.div_ceil(POINTS);
@@ -113,7 +113,7 @@ struct Life {
 
 /// Adds the events and the replicas' states to the result.
 pub(super) fn read(
-    asking: FactQueries<'_>,
+    asking: FactQueryContext<'_>,
     pool: &Pool<'_>,
     followed: Followed<'_>,
     told: &InfoResults<'_>,
@@ -202,7 +202,7 @@ fn restarts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<(Timestamp, String)
     let begin = followed.range.from;
     let mut counted: Vec<(Timestamp, String)> = Vec::new();
     for (engine, series) in of(followed, Change::Restarts) {
-        for one in known(pool, engine, series) {
+        for one in own_series(pool, engine, series) {
             let Some(pod) = one.labels.get("pod") else { continue };
             for (at, before, after) in steps(one) {
                 // A crash loop may restart several times between two samples.
@@ -238,7 +238,7 @@ fn of<'f>(followed: &'f Followed<'_>, wanted: Change) -> impl Iterator<Item = (&
 }
 
 /// Returns the series whose labels name the pool.
-fn known<'s>(pool: &Pool<'_>, engine: &Engine, series: &'s [Series]) -> Vec<&'s Series> {
+fn own_series<'s>(pool: &Pool<'_>, engine: &Engine, series: &'s [Series]) -> Vec<&'s Series> {
     match pool.own(engine, series, |one| &one.labels) {
         (RowOwnership::Known, own) => own,
         (RowOwnership::Open, _) => Vec::new(),
@@ -269,7 +269,7 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
     };
     let mut scaled = Vec::new();
     for (engine, series) in of(followed, Change::Wanted) {
-        for one in known(pool, engine, series) {
+        for one in own_series(pool, engine, series) {
             let Some(who) = workload(&one.labels) else { continue };
             for (at, before, after) in steps(one) {
                 let what = ReplicaEventKind::Told(format!("{who}: replicas wanted {before} ─▶ {after}"));
@@ -278,7 +278,7 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
         }
     }
     for (engine, series) in of(followed, Change::Autoscaled) {
-        for one in known(pool, engine, series) {
+        for one in own_series(pool, engine, series) {
             let Some(name) = one.labels.get("horizontalpodautoscaler") else { continue };
             for (at, before, after) in steps(one).filter(|(at, ..)| !told(*at, &scaled)) {
                 let what = ReplicaEventKind::Told(format!("autoscaler {name}: replicas wanted {before} ─▶ {after}"));
@@ -289,7 +289,7 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
     // Scaling and a new image change the specification too.
     let others: Vec<ReplicaEvent> = scaled.iter().chain(&events).cloned().collect();
     for (engine, series) in of(followed, Change::Specification) {
-        for one in known(pool, engine, series) {
+        for one in own_series(pool, engine, series) {
             let Some(who) = workload(&one.labels) else { continue };
             for (at, before, after) in steps(one).filter(|(at, ..)| !told(*at, &others)) {
                 let what = ReplicaEventKind::Told(format!(
@@ -307,7 +307,7 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
 fn images(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
     let mut first: BTreeMap<(String, String), (Timestamp, Labels)> = BTreeMap::new();
     for (engine, series) in of(followed, Change::Images) {
-        for one in known(pool, engine, series) {
+        for one in own_series(pool, engine, series) {
             let label = |name: &str| one.labels.get(name).cloned().unwrap_or_default();
             let at = one.samples.first().and_then(|(at, _)| Timestamp::from_millisecond(*at).ok());
             let Some(at) = at else { continue };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use super::{FAILED, PrometheusFacts, Windows, asked, changes, info, lengths, measured, rules, targets};
+use super::{FAILED, PrometheusFacts, Windows, query_window, changes, info, lengths, measured, rules, targets};
 use crate::diagnose::{Diagnosis, Pool, Request};
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
@@ -11,7 +11,7 @@ use crate::report::Version;
 
 /// The parameters shared by all queries.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct FactQueries<'a> {
+pub(super) struct FactQueryContext<'a> {
     pub(super) library: &'a Library,
     pub(super) prometheus: &'a Prometheus,
     pub(super) request: &'a Request,
@@ -23,7 +23,7 @@ pub(super) struct FactQueries<'a> {
 ///
 /// Uses the request's scope; times and rate windows come from `windows`. The diagnosis only adds replicas that
 /// Prometheus may no longer have. The number of queries depends on the data files, never on the fleet.
-pub async fn look(
+pub async fn collect_facts(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
@@ -31,9 +31,9 @@ pub async fn look(
     windows: &Windows,
     deadline: Instant,
 ) -> PrometheusFacts {
-    let (at, window) = asked(windows.during);
+    let (at, window) = query_window(windows.during);
     let request = Request { at, window, ..request.clone() };
-    let asking = FactQueries { library, prometheus, request: &request, windows, deadline };
+    let asking = FactQueryContext { library, prometheus, request: &request, windows, deadline };
     // Boxed, because the futures are large.
     let (numbers, server, rules, targets, (pool, told)) = tokio::join!(
         Box::pin(measured::measured(asking)),
@@ -68,7 +68,7 @@ pub async fn look(
 }
 
 /// Collects the facts whose queries need the detected pool.
-async fn of_pool<'a>(asking: FactQueries<'a>, diagnosis: Option<&Diagnosis>) -> (Option<Pool<'a>>, PrometheusFacts) {
+async fn of_pool<'a>(asking: FactQueryContext<'a>, diagnosis: Option<&Diagnosis>) -> (Option<Pool<'a>>, PrometheusFacts) {
     let mut seen = PrometheusFacts::default();
     let pool = match Pool::find(asking.library, asking.prometheus, asking.request, asking.deadline).await {
         Ok(pool) => pool,
@@ -79,7 +79,7 @@ async fn of_pool<'a>(asking: FactQueries<'a>, diagnosis: Option<&Diagnosis>) -> 
         }
     };
     if pool.serving().next().is_none() {
-        let (why, enable) = crate::diagnose::nobody(asking.library, crate::signal::EngineKind::Serving);
+        let (why, enable) = crate::diagnose::no_engine_reason(asking.library, crate::signal::EngineKind::Serving);
         seen.missing.push(("the engine".to_owned(), sentence(&why, enable.as_deref())));
     }
     let named = diagnosis.map(|d| d.replicas.affected.clone()).unwrap_or_default();
@@ -88,7 +88,7 @@ async fn of_pool<'a>(asking: FactQueries<'a>, diagnosis: Option<&Diagnosis>) -> 
     // Pods that no longer exist also belong to the pool.
     let gone: BTreeSet<String> = followed.pods().collect();
     let pool = pool.with_pods(gone.into_iter());
-    let told = info::ask(asking, &pool).await;
+    let told = info::query_info(asking, &pool).await;
     changes::read(asking, &pool, followed, &told, &mut seen);
     info::read(told, &mut seen);
     (seen.input, seen.output) = (lengths.input, lengths.output);

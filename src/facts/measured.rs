@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use futures::future::{OptionFuture, join3};
 
 use super::bounds::bounds;
-use super::collect::{FactQueries, sentence};
-use super::{FAILED, Window, asked};
+use super::collect::{FactQueryContext, sentence};
+use super::{FAILED, Window, query_window};
 use crate::diagnose::{Observation, ObserveResult, observe_signals};
 use crate::playbook::Library;
 use crate::report::Measured;
@@ -20,14 +20,14 @@ pub(super) struct MeasuredFacts {
 }
 
 /// Queries every signal of `report.yaml` over each window.
-pub(super) async fn measured(asking: FactQueries<'_>) -> MeasuredFacts {
-    let FactQueries { library, windows, .. } = asking;
+pub(super) async fn measured(asking: FactQueryContext<'_>) -> MeasuredFacts {
+    let FactQueryContext { library, windows, .. } = asking;
     let names = library.report.all();
     // Boxed, because the future is large.
     let over = |window: Window| Box::pin(over(asking, &names, window));
     let after = OptionFuture::from(windows.after.map(over));
     let (before, during, after) = join3(over(windows.before), over(windows.during), after).await;
-    let told = during.seen.signals.iter().filter_map(|(name, o)| Some((name.as_str(), o.query.as_deref()?)));
+    let told = during.observations.signals.iter().filter_map(|(name, o)| Some((name.as_str(), o.query.as_deref()?)));
     let bounds = bounds(asking, &told.collect()).await;
     let seen = Observations { before, during, after, bounds };
     let read = |list: &[String]| list.iter().filter_map(|name| seen.read(library, name)).collect::<Vec<_>>();
@@ -36,16 +36,16 @@ pub(super) async fn measured(asking: FactQueries<'_>) -> MeasuredFacts {
     MeasuredFacts { metrics, load, missing }
 }
 
-async fn over(asking: FactQueries<'_>, names: &[&str], window: Window) -> ObserveResult {
-    let FactQueries { library, prometheus, request, deadline, .. } = asking;
-    let (at, length) = asked(window);
+async fn over(asking: FactQueryContext<'_>, names: &[&str], window: Window) -> ObserveResult {
+    let FactQueryContext { library, prometheus, request, deadline, .. } = asking;
+    let (at, length) = query_window(window);
     let left = deadline.saturating_duration_since(std::time::Instant::now());
     let mut observed = observe_signals(library, prometheus, &request.scope, names, at, length, left).await;
     // If Prometheus answered nothing, the reason is its error and not a missing exporter.
-    if observed.found.engines.is_empty()
+    if observed.detection.engines.is_empty()
         && let Some(problem) = observed.problems.first()
     {
-        for o in observed.seen.signals.values_mut() {
+        for o in observed.observations.signals.values_mut() {
             (o.why, o.enable) = (Some(format!("{FAILED}{problem}")), None);
         }
     }
@@ -62,7 +62,7 @@ struct Observations {
 impl Observations {
     fn read(&self, library: &Library, name: &str) -> Option<Measured> {
         let signal = library.signals.get(name)?;
-        let of = |observed: &ObserveResult| observed.seen.signals.get(name).cloned().unwrap_or_default();
+        let of = |observed: &ObserveResult| observed.observations.signals.get(name).cloned().unwrap_or_default();
         let (before, during) = (of(&self.before), of(&self.during));
         let after = self.after.as_ref().map(of);
         let windows = [("before", Some(&before)), ("during", Some(&during)), ("after", after.as_ref())];

@@ -4,7 +4,7 @@
 mod bounds;
 mod changes;
 mod collect;
-mod happened;
+mod events;
 mod info;
 mod lengths;
 mod measured;
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::alert::Labels;
 use crate::clock;
 use crate::report::{Distribution, GpuInfo, Measured, ReplicaInfo, TimelineEvent, Version, Window};
-pub use collect::look;
+pub use collect::collect_facts;
 
 /// The shortest window for a rate: two scrapes of the slowest usual interval.
 const SHORTEST: Duration = Duration::from_secs(120);
@@ -47,7 +47,7 @@ impl Windows {
 }
 
 /// Returns a window's query parameters: its end, and its length of at least [`SHORTEST`].
-fn asked(window: Window) -> (Timestamp, Duration) {
+fn query_window(window: Window) -> (Timestamp, Duration) {
     (window.to, clock::between(window.from, window.to).max(SHORTEST))
 }
 

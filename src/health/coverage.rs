@@ -96,7 +96,7 @@ pub async fn coverage(
     let mut playbooks: Vec<PlaybookCoverage> =
         library.playbooks.values().filter_map(|p| sight(library, p, &missing)).collect();
     playbooks.sort_by(|a, b| (a.eyes, &a.playbook).cmp(&(b.eyes, &b.playbook)));
-    let engines = observed.found.engines.into_iter();
+    let engines = observed.detection.engines.into_iter();
     Coverage {
         prometheus: prometheus.name.clone(),
         engines: engines
@@ -111,9 +111,9 @@ pub async fn coverage(
 
 fn covered(library: &Library, observed: &ObserveResult, signal: &str) -> SignalCoverage {
     let nothing = Observation::default();
-    let o = observed.seen.signals.get(signal).unwrap_or(&nothing);
+    let o = observed.observations.signals.get(signal).unwrap_or(&nothing);
     let there = o.value.is_some() || !o.replicas.is_empty();
-    let told = observed.found.engines.iter().filter_map(|e| library.engines.get(&e.engine)?.signals.get(signal));
+    let told = observed.detection.engines.iter().filter_map(|e| library.engines.get(&e.engine)?.signals.get(signal));
     let feature = told.filter_map(|entry| entry.feature.as_deref()).next();
     let answer = match (there, o.answered.then_some(feature).flatten()) {
         (true, _) => SignalAvailability::Answers,

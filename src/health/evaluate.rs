@@ -10,7 +10,7 @@ use super::checks::{CheckRow, check, is_feature, is_gateways, is_idle, is_served
 use super::{CheckCoverage, Health, HealthState, PoolHealth, SCHEMA};
 use crate::alert::Labels;
 use crate::diagnose::{
-    EngineFound, Scope, detection, gateway_pools, last_day, nobody, observe_signals, orchestrated, pools,
+    EngineFound, Scope, detection, gateway_pools, last_day, no_engine_reason, observe_signals, orchestrated, pools,
 };
 use crate::playbook::Library;
 use crate::prom::{self, Prometheus};
@@ -44,13 +44,13 @@ pub struct HealthQuery {
 pub type HealthSource<'a> = (&'a Prometheus, &'a BTreeMap<String, String>);
 
 /// Evaluates every pool of the sources; includes the answers that arrive before the deadline.
-pub async fn look(library: &Library, sources: &[HealthSource<'_>], what: &HealthQuery) -> Health {
+pub async fn evaluate_fleet(library: &Library, sources: &[HealthSource<'_>], what: &HealthQuery) -> Health {
     let started = Instant::now();
     let rows = rows(library);
     let fitting = sources.iter().filter(|(_, labels)| {
         labels.iter().all(|(name, value)| what.scope.get(name).is_none_or(|asked| asked == value))
     });
-    let parts = join_all(fitting.map(|source| one(library, &rows, *source, what, started))).await;
+    let parts = join_all(fitting.map(|source| evaluate_source(library, &rows, *source, what, started))).await;
     let mut health = Health {
         schema: SCHEMA.to_owned(),
         at: what.at,
@@ -95,7 +95,7 @@ struct Part {
     queries: usize,
 }
 
-async fn one(
+async fn evaluate_source(
     library: &Library,
     rows: &[CheckRow<'_>],
     source: HealthSource<'_>,
@@ -127,7 +127,7 @@ async fn one(
     there.extend(gateway_pools(library, rows_of_hour, &known).into_iter().filter(|pool| !hour.contains(pool)));
     let mut gone: Vec<Labels> = day.difference(&hour).cloned().collect();
     if there.is_empty() && gone.is_empty() {
-        let (why, enable) = nobody(library, EngineKind::Serving);
+        let (why, enable) = no_engine_reason(library, EngineKind::Serving);
         part.notes.extend([Some(why), enable].into_iter().flatten());
         return part;
     }
@@ -191,18 +191,18 @@ async fn pool(
     let scope = Scope { dimensions: labels.clone(), ..Scope::default() };
     let left = what.deadline.saturating_sub(started.elapsed());
     let observed = observe_signals(library, prometheus, &scope, asked, what.at, what.window, left).await;
-    let gateways = observed.found.engines.iter().filter_map(|e| library.engines.get(&e.engine));
+    let gateways = observed.detection.engines.iter().filter_map(|e| library.engines.get(&e.engine));
     let gateways = gateways.filter(|engine| engine.kind == EngineKind::Gateway).count();
     // Gateway checks need a gateway.
     let rows = rows(library);
     let rows = rows.iter().filter(|row| gateways > 0 || !is_gateways(library, row.signal));
     // Feature checks need the feature in use.
     let unused = |row: &&CheckRow| {
-        let silent = observed.seen.signals.get(row.signal).is_some_and(|o| o.value.is_none() && o.answered);
+        let silent = observed.observations.signals.get(row.signal).is_some_and(|o| o.value.is_none() && o.answered);
         silent && is_feature(library, row.signal)
     };
     let rows = rows.filter(|row| !unused(row));
-    let checks: Vec<_> = rows.map(|row| check(library, row, &observed.seen)).collect();
+    let checks: Vec<_> = rows.map(|row| check(library, row, &observed.observations)).collect();
     let worst = HealthState::worst(checks.iter().filter_map(|c| c.state.filter(|s| *s != HealthState::Unknown)));
     let told =
         checks.iter().any(|c| c.state.is_some_and(|s| s != HealthState::Unknown) && is_served(library, &c.signal));
@@ -212,16 +212,16 @@ async fn pool(
         worst => worst.unwrap_or(HealthState::Unknown),
     };
     let coverage = CheckCoverage { with_data: checks.iter().filter(|c| c.value.is_some()).count(), of: checks.len() };
-    let engines = observed.found.engines.into_iter();
+    let engines = observed.detection.engines.into_iter();
     let pool = PoolHealth {
         labels,
         prometheus: prometheus.name.clone(),
         engines: engines
             .map(|e| EngineFound { engine: e.engine, at_least: e.version.map(|v| v.to_string()) })
             .collect(),
-        replicas: observed.seen.pool.len(),
+        replicas: observed.observations.pool.len(),
         state,
-        idle: is_idle(library, &observed.seen),
+        idle: is_idle(library, &observed.observations),
         checks,
         coverage,
     };

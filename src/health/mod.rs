@@ -17,7 +17,7 @@ use crate::playbook::Severity;
 use crate::signal::Unit;
 
 pub use coverage::{Coverage, CoverageLimit, PlaybookCoverage, SignalAvailability, SignalCoverage, coverage};
-pub use evaluate::{DIMENSIONS, HealthQuery, HealthSource, look};
+pub use evaluate::{DIMENSIONS, HealthQuery, HealthSource, evaluate_fleet};
 pub use triage::{Triage, places, triage};
 
 /// The version of the JSON output; an incompatible change gets a new name.

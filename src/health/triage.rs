@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use super::{Health, HealthQuery, HealthSource, look};
+use super::{Health, HealthQuery, HealthSource, evaluate_fleet};
 use crate::alert::Labels;
 use crate::diagnose::{Diagnosis, ExtraSources, FleetPool, Request, diagnose_with, fleet, places as places_of};
 use crate::playbook::Library;
@@ -54,7 +54,7 @@ pub async fn triage(
     // A dimension without a label in the pool's series cannot be used as a filter.
     scope.retain(|dimension, _| super::DIMENSIONS.contains(&dimension.as_str()));
     let what = HealthQuery { scope, at: request.at, window: request.window, deadline: request.deadline };
-    let mut health = Box::pin(look(library, &[source], &what)).await;
+    let mut health = Box::pin(evaluate_fleet(library, &[source], &what)).await;
     health
         .pools
         .retain(|pool| request.scope.dimensions.iter().all(|(d, v)| pool.labels.get(d).is_none_or(|own| own == v)));

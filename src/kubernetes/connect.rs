@@ -47,7 +47,7 @@ pub enum KubernetesError {
 impl Kubernetes {
     /// Returns the same client with its own slots, so that neither waits for the other's requests.
     #[must_use]
-    pub fn apart(&self) -> Self {
+    pub fn with_own_slots(&self) -> Self {
         Self { slots: Arc::new(Semaphore::new(AT_ONCE)), ..self.clone() }
     }
 

@@ -21,7 +21,7 @@ const TOLD: usize = 1_000;
 pub(super) const CLUSTER_WIDE: &str = "default";
 
 /// Lists all events since `since` in these namespaces; with `nodes` also those of the cluster's nodes.
-pub(super) async fn look(
+pub(super) async fn list_events(
     ask: ApiSession<'_>,
     namespaces: &[String],
     nodes: bool,

@@ -33,7 +33,7 @@ struct ContainerLogRequest<'a> {
 }
 
 /// Reads the pods' logs, at most `bytes` in total; 0 reads none.
-pub(super) async fn look(
+pub(super) async fn read_logs(
     ask: ApiSession<'_>,
     pods: &[Pod],
     since: Timestamp,
@@ -53,7 +53,7 @@ pub(super) async fn look(
         wanted.truncate(most);
     }
     let share = (bytes / wanted.len() as u64).min(MOST_BYTES);
-    let answers = join_all(wanted.iter().map(|wanted| one(ask, wanted, since, share))).await;
+    let answers = join_all(wanted.iter().map(|wanted| read_container_log(ask, wanted, since, share))).await;
     let (mut logs, mut failed) = (Vec::new(), BTreeMap::<String, Vec<String>>::new());
     for (log, failure) in answers {
         let name = log.name();
@@ -102,7 +102,7 @@ fn plan(pods: &[Pod], since: Timestamp) -> Vec<ContainerLogRequest<'_>> {
     all.into_iter().map(|(_, log)| log).collect()
 }
 
-async fn one(
+async fn read_container_log(
     ask: ApiSession<'_>,
     wanted: &ContainerLogRequest<'_>,
     since: Timestamp,

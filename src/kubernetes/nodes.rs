@@ -40,7 +40,7 @@ const TAINTS: [&str; 5] = [
 ];
 
 /// Reads the nodes of the pods.
-pub(super) async fn look(ask: ApiSession<'_>, pods: &[Pod], missing: &mut SnapshotGaps) -> Vec<ClusterNode> {
+pub(super) async fn read_nodes(ask: ApiSession<'_>, pods: &[Pod], missing: &mut SnapshotGaps) -> Vec<ClusterNode> {
     let names: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.node.as_deref()).filter(|n| is_name(n)).collect();
     if names.len() > NODES {
         missing.note("nodes", format!("the pods run on {}; the first {NODES} are told", names.len()));

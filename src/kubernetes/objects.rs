@@ -62,7 +62,7 @@ pub(super) async fn climb(
             missing.note("owners", format!("there are more than the {OWNERS} that are read"));
         }
         let asked = std::mem::take(&mut level).into_iter().take(room);
-        let answers = join_all(asked.map(|owner| async move { (one(ask, &owner).await, owner) })).await;
+        let answers = join_all(asked.map(|owner| async move { (read_owner(ask, &owner).await, owner) })).await;
         if answers.is_empty() {
             break;
         }
@@ -88,7 +88,7 @@ pub(super) async fn climb(
     (owners, objects)
 }
 
-async fn one(ask: ApiSession<'_>, owner: &Owner) -> Result<Option<Value>, Failure> {
+async fn read_owner(ask: ApiSession<'_>, owner: &Owner) -> Result<Option<Value>, Failure> {
     let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
     let known = OBJECTS.iter().find(|kind| kind.group == group && kind.kind == owner.kind && kind.is(Verb::Get));
     match known {

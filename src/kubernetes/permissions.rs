@@ -34,7 +34,7 @@ pub struct Permissions {
 impl Kubernetes {
     /// Tries every verb of every resource once, in each namespace that may be queried.
     pub async fn permissions(&self, deadline: Instant) -> Permissions {
-        let ask = self.ask(deadline);
+        let ask = self.session(deadline);
         let allowed: Vec<&str> = match self.allowed.is_empty() {
             true => vec![NAMESPACE],
             false => self.allowed.iter().map(String::as_str).take(NAMESPACES).collect(),

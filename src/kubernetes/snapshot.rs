@@ -54,7 +54,7 @@ struct Version {
 }
 
 impl Kubernetes {
-    pub(super) fn ask(&self, deadline: Instant) -> ApiSession<'_> {
+    pub(super) fn session(&self, deadline: Instant) -> ApiSession<'_> {
         ApiSession { client: &self.client, server: &self.server, slots: &self.slots, deadline }
     }
 
@@ -67,14 +67,14 @@ impl Kubernetes {
     /// # Errors
     /// The reason why there is no answer, in a sentence.
     pub async fn ping(&self, within: Duration) -> Result<String, String> {
-        let ask = self.ask(Instant::now() + within);
+        let ask = self.session(Instant::now() + within);
         let said: Result<Version, Failure> = ask.json("", ApiQuery::Get("version"), "get /version").await;
         said.map(|said| super::ask::words(&said.version)).map_err(|failure| failure.to_string())
     }
 
     /// Collects the snapshot of the pool. Parts that are not available before the deadline are listed in `missing`.
-    pub async fn look(&self, wanted: &SnapshotRequest, deadline: Instant) -> ClusterSnapshot {
-        let ask = self.ask(deadline);
+    pub async fn snapshot(&self, wanted: &SnapshotRequest, deadline: Instant) -> ClusterSnapshot {
+        let ask = self.session(deadline);
         let mut missing = SnapshotGaps::default();
         let version = ask.json("", ApiQuery::Get("version"), "get /version");
         let (version, found) = tokio::join!(version, find::find(ask, wanted, &self.allowed, &mut missing));
@@ -98,11 +98,11 @@ impl Kubernetes {
         let on_nodes = seen.pods.iter().any(|pod| pod.node.is_some());
         let of_nodes = on_nodes && self.may_ask(events::CLUSTER_WIDE);
         let (nodes, events, (owners, mut objects), listed, logs) = tokio::join!(
-            nodes::look(ask, &seen.pods, no_nodes),
-            events::look(ask, &found.namespaces, of_nodes, wanted.since, no_events),
+            nodes::read_nodes(ask, &seen.pods, no_nodes),
+            events::list_events(ask, &found.namespaces, of_nodes, wanted.since, no_events),
             objects::climb(ask, owners, no_owners),
             objects::list(ask, &found.namespaces, no_objects),
-            logs::look(ask, &seen.pods, wanted.since, wanted.log_bytes, no_logs),
+            logs::read_logs(ask, &seen.pods, wanted.since, wanted.log_bytes, no_logs),
         );
         for (pod, owner) in seen.pods.iter_mut().zip(&controllers) {
             pod.owner = owner.as_ref().map(|owner| owners.top(owner).shown());
@@ -129,13 +129,13 @@ impl Kubernetes {
         bytes: u64,
         deadline: Instant,
     ) -> (Vec<Log>, Vec<(String, String)>) {
-        let ask = self.ask(deadline);
+        let ask = self.session(deadline);
         let mut missing = SnapshotGaps::default();
         let wanted =
             SnapshotRequest { namespace: namespace.map(str::to_owned), pods: pods.to_vec(), since, log_bytes: bytes };
         let found = find::find(ask, &wanted, &self.allowed, &mut missing).await;
         let pods: Vec<_> = found.pods.into_iter().map(|(pod, _)| pod).collect();
-        let logs = logs::look(ask, &pods, since, bytes, &mut missing).await;
+        let logs = logs::read_logs(ask, &pods, since, bytes, &mut missing).await;
         (logs, missing.finish())
     }
 }

@@ -23,7 +23,7 @@ const LEVEL_KEYS: [&str; 4] = ["\"level\"", "\"levelname\"", "\"severity\"", "\"
 
 /// Error lines that match no finding.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct UnclassifiedLine {
+pub struct UnclassifiedErrors {
     /// Their number.
     pub count: u64,
     /// The most frequent lines and the first, in order of first occurrence.
@@ -101,7 +101,7 @@ impl Errors {
         self.shapes.retain(|_, one| Some(rank(one)) < last || Some(one.line) == first);
     }
 
-    pub(super) fn told(self) -> UnclassifiedLine {
+    pub(super) fn into_summary(self) -> UnclassifiedErrors {
         let mut lines: Vec<UnknownLine> = self.shapes.into_values().collect();
         let first = lines.iter().map(|one| one.line).min();
         lines.sort_by_key(|one| (std::cmp::Reverse(one.count), one.line));
@@ -111,7 +111,7 @@ impl Errors {
             rank <= QUOTED || Some(one.line) == first
         });
         lines.sort_by_key(|one| one.line);
-        UnclassifiedLine { count: self.count, lines }
+        UnclassifiedErrors { count: self.count, lines }
     }
 }
 
@@ -161,10 +161,10 @@ fn shape(body: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> UnclassifiedLine {
+    fn read(text: &str) -> UnclassifiedErrors {
         let mut errors = Errors::default();
         text.lines().zip(1..).for_each(|(line, number)| errors.line(line, number, None, line.contains("known")));
-        errors.told()
+        errors.into_summary()
     }
 
     #[test]

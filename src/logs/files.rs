@@ -47,7 +47,7 @@ pub fn read(paths: &[PathBuf], bytes: u64) -> (Vec<Log>, Vec<(String, String)>) 
         match text(path, meta, share) {
             Ok((text, cut)) => {
                 left = left.saturating_sub(text.len() as u64);
-                let (pod, container) = whose(path);
+                let (pod, container) = pod_and_container(path);
                 logs.push((i, Log { source: name(path), pod, container, previous: false, text, cut }));
             }
             Err(why) => missing.push((shown(path), why)),
@@ -91,7 +91,7 @@ pub fn stream<R: Read>(
         true => stream::read_text(patterns, MultiGzDecoder::new(file)),
         false => stream::read_text(patterns, file),
     };
-    let (pod, container) = whose(path);
+    let (pod, container) = pod_and_container(path);
     Ok(NamedLogAnalysis {
         name: name(path),
         pod,
@@ -292,7 +292,7 @@ fn name(path: &Path) -> String {
 
 /// Returns the pod and container if a file's name identifies them unambiguously: `llama-0.log`,
 /// `llama-7d9c5b6f4d-x2x9z.log`, and the kubelet's `<pod>_<namespace>_<container>-<64 hexadecimal digits>.log`.
-fn whose(path: &Path) -> (Option<String>, Option<String>) {
+fn pod_and_container(path: &Path) -> (Option<String>, Option<String>) {
     let name = name(path);
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     let stem = name.strip_suffix(".log").or_else(|| name.strip_suffix(".txt")).unwrap_or(name);
@@ -376,7 +376,7 @@ mod tests {
             ("../-0.log", None, None),
         ] {
             let expected = (pod.map(str::to_owned), container.map(str::to_owned));
-            assert_eq!(whose(Path::new(name)), expected, "{name}");
+            assert_eq!(pod_and_container(Path::new(name)), expected, "{name}");
         }
     }
 }

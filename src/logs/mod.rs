@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::playbook::{Direction, LogFinding, LogNumbers, LogRank, pattern_matched};
 use crate::signal::Unit;
 use errors::Errors;
-pub use errors::{UnclassifiedLine, UnknownLine};
+pub use errors::{UnclassifiedErrors, UnknownLine};
 pub use log::{HEAD_BYTES, Log, joined};
 use moment::LogTime;
 use patterns::PatternMeaning;
@@ -53,13 +53,13 @@ pub struct LogAnalysis {
     pub findings: Vec<LogMatch>,
     /// Error lines that match no finding.
     #[serde(default)]
-    pub unknown: UnclassifiedLine,
+    pub unknown: UnclassifiedErrors,
     /// The id of the first finding with the rank root.
     pub first_root: Option<String>,
     /// Numbers from periodic lines.
-    pub statistics: Vec<LogSeries>,
+    pub statistics: Vec<LogValueSummary>,
     /// Numbers from start-up lines.
-    pub startup: Vec<LogSeries>,
+    pub startup: Vec<LogValueSummary>,
     /// The engine's configuration.
     #[serde(default)]
     pub start: Start,
@@ -130,7 +130,7 @@ pub struct LogMatch {
 
 /// The summary of a number over the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct LogSeries {
+pub struct LogValueSummary {
     /// The name of a signal, or a name of its own.
     pub name: String,
     /// The title.
@@ -291,10 +291,10 @@ impl<'a> LogReader<'a> {
             self.found.into_iter().filter(|((of, _), _)| own(of)).map(|(_, tally)| tally.found()).collect();
         findings.sort_by_key(|found| found.line);
         let shown = |moment: Option<LogTime>| moment.map(|m| m.text);
-        let told = |wanted: bool| -> Vec<LogSeries> {
+        let told = |wanted: bool| -> Vec<LogValueSummary> {
             let of_engine =
                 self.numbers.iter().filter(|((of, startup, _), _)| Some(*of) == engine && *startup == wanted);
-            let mut numbers: Vec<LogSeries> = of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
+            let mut numbers: Vec<LogValueSummary> = of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
             // Ordered as in the data, and within a line as the engine writes them.
             let file = self.patterns.files.iter().find(|file| Some(file.logs.as_str()) == engine);
             let listed = file.into_iter().flat_map(|file| if wanted { &file.startup } else { &file.statistics });
@@ -312,7 +312,7 @@ impl<'a> LogReader<'a> {
             from: shown(self.from),
             to: shown(self.to),
             findings,
-            unknown: self.errors.told(),
+            unknown: self.errors.into_summary(),
         }
     }
 }
@@ -400,10 +400,10 @@ impl<'a> Series<'a> {
         self.last = value;
     }
 
-    fn numbers(&self, name: &str) -> LogSeries {
+    fn numbers(&self, name: &str) -> LogValueSummary {
         let mut sorted = self.kept.clone();
         sorted.sort_by(f64::total_cmp);
-        LogSeries {
+        LogValueSummary {
             name: name.to_owned(),
             title: self.title.to_owned(),
             unit: self.unit,

@@ -130,7 +130,7 @@ impl Loki {
             }
         }
         match reason {
-            None if logs.is_empty() => self.known(namespace, deadline).await.map(|()| logs),
+            None if logs.is_empty() => self.check_labels_exist(namespace, deadline).await.map(|()| logs),
             None => Ok(logs),
             Some(error) if logs.is_empty() => Err(error),
             Some(error) => Err(LokiError::Partly { logs, missing, why: Box::new(error) }),
@@ -142,7 +142,7 @@ impl Loki {
     /// # Errors
     /// See [`LokiError`].
     pub async fn ready(&self, deadline: Instant) -> Result<(), LokiError> {
-        self.known(Some(""), deadline).await
+        self.check_labels_exist(Some(""), deadline).await
     }
 
     /// Builds a selector such as `{namespace="llm",pod=~"llama-0|llama-1"}`.
@@ -243,7 +243,7 @@ impl Loki {
     }
 
     /// Checks, after an empty answer, that Loki knows the labels used in the query.
-    async fn known(&self, namespace: Option<&str>, deadline: Instant) -> Result<(), LokiError> {
+    async fn check_labels_exist(&self, namespace: Option<&str>, deadline: Instant) -> Result<(), LokiError> {
         #[derive(Deserialize)]
         struct Answer {
             #[serde(default)]

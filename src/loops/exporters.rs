@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::clock;
-use crate::diagnose::learn;
+use crate::diagnose::discover_exporters;
 use crate::prom::Prometheus;
 use crate::service::Service;
 
@@ -33,7 +33,7 @@ pub(super) async fn run(service: Arc<Service>, stop: CancellationToken) {
 }
 
 async fn remember(service: &Service, prometheus: &Prometheus, until: Instant) {
-    match learn(&service.library, prometheus, clock::now(), until).await {
+    match discover_exporters(&service.library, prometheus, clock::now(), until).await {
         // An empty list may mean that Prometheus has just lost its data, so the stored list stays.
         Ok(targets) if targets.is_empty() => {}
         Ok(targets) => match service.store.remember_exporters(&prometheus.url, &targets).await {

@@ -18,7 +18,7 @@ pub const ANSWER_WITHIN: Duration = Duration::from_secs(45);
 
 /// The way of sending an answer.
 #[derive(Debug, Clone, Copy)]
-pub enum DeliveryAnswer<'a> {
+pub enum AnswerTarget<'a> {
     /// A message that everybody in the channel sees.
     Post(Destination<'a>),
     /// An edit of an existing message.
@@ -29,7 +29,7 @@ pub enum DeliveryAnswer<'a> {
     Respond(&'a str, bool),
 }
 
-impl DeliveryAnswer<'_> {
+impl AnswerTarget<'_> {
     fn lane(self) -> Option<Lane> {
         match self {
             Self::Post(to) => Some(Lane::Post(to.channel.to_owned())),
@@ -48,7 +48,7 @@ impl Notifier {
     pub async fn answer(
         &self,
         slack: &Slack,
-        how: DeliveryAnswer<'_>,
+        how: AnswerTarget<'_>,
         message: &SlackMessage,
     ) -> Result<Option<Posted>, SlackError> {
         let answered = self.answer_within(slack, how, message).await;
@@ -63,7 +63,7 @@ impl Notifier {
     pub async fn progress(
         &self,
         slack: &Slack,
-        how: DeliveryAnswer<'_>,
+        how: AnswerTarget<'_>,
         message: &SlackMessage,
     ) -> Result<Option<Posted>, SlackError> {
         let lane = how.lane().map(|lane| if lane == Lane::Favoured { Lane::Ordinary } else { lane });
@@ -71,7 +71,7 @@ impl Notifier {
             let limited = |open: Instant| SlackError::RateLimited(open.saturating_duration_since(Instant::now()));
             self.rates.enter(lane).map_err(limited)?;
         }
-        let told = say(slack, how, message, &MessageMark::new(&Ulid::generate().to_string())).await;
+        let told = send_answer(slack, how, message, &MessageMark::new(&Ulid::generate().to_string())).await;
         if let (Err(SlackError::RateLimited(wait)), Some(lane)) = (&told, &lane) {
             self.rates.close(lane, *wait);
         }
@@ -81,7 +81,7 @@ impl Notifier {
     async fn answer_within(
         &self,
         slack: &Slack,
-        how: DeliveryAnswer<'_>,
+        how: AnswerTarget<'_>,
         message: &SlackMessage,
     ) -> Result<Option<Posted>, SlackError> {
         let until = Instant::now() + ANSWER_WITHIN;
@@ -90,9 +90,9 @@ impl Notifier {
         loop {
             let answered = async {
                 if let Some(lane) = how.lane() {
-                    self.turn(&lane, until).await?;
+                    self.wait_for_rate_limit(&lane, until).await?;
                 }
-                say(slack, how, message, &mark).await
+                send_answer(slack, how, message, &mark).await
             };
             let error = match answered.await {
                 Ok(posted) => return Ok(posted),
@@ -113,7 +113,7 @@ impl Notifier {
             }
             warn!(%error, try = tries, "cannot answer in Slack: trying again");
             tokio::time::sleep(wait).await;
-            if let DeliveryAnswer::Post(to) = how
+            if let AnswerTarget::Post(to) = how
                 && error.is_unknown()
                 && let Some(posted) = self.said_already(slack, to, &mark, began).await
             {
@@ -123,7 +123,7 @@ impl Notifier {
     }
 
     /// Waits until the rate limit of a lane allows the call.
-    async fn turn(&self, lane: &Lane, until: Instant) -> Result<(), SlackError> {
+    async fn wait_for_rate_limit(&self, lane: &Lane, until: Instant) -> Result<(), SlackError> {
         while let Err(open) = self.rates.enter(lane) {
             if open > until {
                 return Err(SlackError::RateLimited(open.saturating_duration_since(Instant::now())));
@@ -154,16 +154,16 @@ impl Notifier {
     }
 }
 
-async fn say(
+async fn send_answer(
     slack: &Slack,
-    how: DeliveryAnswer<'_>,
+    how: AnswerTarget<'_>,
     message: &SlackMessage,
     mark: &MessageMark,
 ) -> Result<Option<Posted>, SlackError> {
     match how {
-        DeliveryAnswer::Post(to) => slack.post(to, message, mark).await.map(Some),
-        DeliveryAnswer::Edit(at) => slack.update(at, message).await.map(Some),
-        DeliveryAnswer::Ephemeral(to, user) => slack.post_ephemeral(to, user, message).await.map(|()| None),
-        DeliveryAnswer::Respond(url, in_channel) => slack.respond(url, message, false, in_channel).await.map(|()| None),
+        AnswerTarget::Post(to) => slack.post(to, message, mark).await.map(Some),
+        AnswerTarget::Edit(at) => slack.update(at, message).await.map(Some),
+        AnswerTarget::Ephemeral(to, user) => slack.post_ephemeral(to, user, message).await.map(|()| None),
+        AnswerTarget::Respond(url, in_channel) => slack.respond(url, message, false, in_channel).await.map(|()| None),
     }
 }

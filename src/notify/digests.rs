@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tracing::{error, info, warn};
 
-use super::refused::pause_refused;
-use super::seek::SearchOutcome;
+use super::rejected_channels::pause_refused;
+use super::history_search::SearchOutcome;
 use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, calling, pause};
 use crate::clock;
 use crate::diagnose::Scope;
@@ -161,7 +161,7 @@ impl Notifier {
     ) -> Result<(), StoreError> {
         let Some(place) = place else { return Ok(()) };
         let knows = ThreadState::of(&self.view(one));
-        match &place.told {
+        match &place.thread_state {
             Some(told) => self.queue_changes(&one.id, &place.channel, told, &knows, now).await,
             None => {
                 let told = serde_json::to_string(&knows).unwrap_or_default();

@@ -32,7 +32,7 @@ impl Notifier {
         result: Result<(), &str>,
     ) -> Result<bool, StoreError> {
         let now = self.store.now();
-        let begun = AuditEntry::begun("", "", Act::Escalate.as_str(), Some(incident), now);
+        let begun = AuditEntry::new_attempt("", "", Act::Escalate.as_str(), Some(incident), now);
         let begun = self.store.audit_entry(escalation).await?.unwrap_or(begun);
         let said = match (callee, result) {
             (Callee::Pager(pager), Ok(())) => Some(self.words.text("escalation-called", &[("pager", pager.into())])),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tracing::{error, info, warn};
 
-use super::seek::SearchOutcome;
+use super::history_search::SearchOutcome;
 use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, calling, pause};
 use crate::clock;
 use crate::render::{self, Commands, ThreadState};
@@ -69,13 +69,13 @@ impl Notifier {
         let done = if first { "posted" } else { "updated" };
         self.metrics.delivery("slack", done, Some(took));
         info!(incident.id = delivery.incident, channel = posted.channel, "{done} the incident's message");
-        let said = MessageEffects { mention: (first && !calls.is_empty()).then(|| mention.clone()), told };
+        let said = MessageEffects { mention: (first && !calls.is_empty()).then(|| mention.clone()), thread_state: told };
         let place = (posted.channel, posted.ts);
         self.store.delivered(delivery, Some(&place), incident.revision, &said, now).await?;
         if !first {
             self.call_in_thread(&incident.id, &delivery.channel, &calls, &mention).await?;
         }
-        match &delivery.told {
+        match &delivery.thread_state {
             Some(told) => self.queue_changes(&incident.id, &delivery.channel, told, &knows, now).await,
             None => Ok(()),
         }

@@ -11,8 +11,8 @@ mod pager;
 mod posts;
 mod queue;
 mod rates;
-mod refused;
-mod seek;
+mod rejected_channels;
+mod history_search;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ use crate::render::{self, IncidentView, Message, Phrases, SlackMessage};
 use crate::slack::{self, Destination, MessageMark, Posted, Slack, SlackError};
 use crate::store::{CalledPeople, Incident, PendingWork, Store};
 use crate::telemetry::Metrics;
-pub use answers::{ANSWER_WITHIN, DeliveryAnswer};
+pub use answers::{ANSWER_WITHIN, AnswerTarget};
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
 pub use queue::Taken;
 use rates::{Lane, Rates};
-pub use refused::{LONGEST_REFUSED, todo};
-pub(crate) use seek::LONGEST_LOOK;
-use seek::Seeker;
+pub use rejected_channels::{LONGEST_REFUSED, todo};
+pub(crate) use history_search::LONGEST_LOOK;
+use history_search::Seeker;
 
 /// Tries before a message is given up: about two hours with the pauses.
 const MOST_TRIES: u32 = 130;
@@ -173,7 +173,7 @@ impl Notifier {
             PendingWork::Message(delivery) => (delivery.sink.as_str(), self.deliver_message(delivery).await),
             PendingWork::Digest(digest) => ("digest", self.deliver_digest(digest).await),
             PendingWork::Post(post) => ("thread", self.deliver_post(post).await),
-            PendingWork::Look(look) => ("look", self.look(look).await),
+            PendingWork::Look(look) => ("look", self.check_duplicates(look).await),
         };
         let Err(error) = done else { return };
         self.metrics.delivery(sink, "store_error", None);

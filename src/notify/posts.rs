@@ -5,8 +5,8 @@ use std::time::Instant;
 use jiff::Timestamp;
 use tracing::{debug, warn};
 
-use super::refused::pause_refused;
-use super::seek::SearchOutcome;
+use super::rejected_channels::pause_refused;
+use super::history_search::SearchOutcome;
 use super::{Lane, MOST_PICTURE_TRIES, MOST_POST_TRIES, MOST_REPOSTS, Notifier, To, pause};
 use crate::chart;
 use crate::clock;
@@ -69,7 +69,7 @@ impl Notifier {
         match post.kind {
             PostKind::Change => {
                 let told: ThreadState =
-                    post.told.as_deref().and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
+                    post.thread_state.as_deref().and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
                 let knows = ThreadState::of(&self.view(incident));
                 let Some(line) = render::changes(&told, &knows, &self.words) else {
                     return Ok(PostOutcome::Needless("nothing has changed after all"));

@@ -240,7 +240,7 @@ pub struct MemoryLine<'a> {
 }
 
 /// Returns the matches of a line: those of the longest matching text; several if engines write the same words.
-pub fn known<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Vec<LogLineMatch<'a>> {
+pub fn match_log_line<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Vec<LogLineMatch<'a>> {
     let mut found: Vec<(usize, LogLineMatch<'a>)> = Vec::new();
     for file in files {
         let findings = file.findings.iter().filter_map(|f| Some((f.matched(line)?, LogLineMatch::Finding(file, f))));
@@ -255,14 +255,14 @@ pub fn known<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Ve
         found.extend(best);
         found.extend(told.map(|n| (n.mark.len(), LogLineMatch::Numbers(file, n))));
     }
-    let own = |known: &LogLineMatch<'_>| known.file().known_by.iter().any(|text| line.contains(text.as_str()));
+    let own = |known: &LogLineMatch<'_>| match_log_line.file().known_by.iter().any(|text| line.contains(text.as_str()));
     let most = found.iter().map(|(length, _)| *length).max();
     found.retain(|(length, known)| Some(*length) == most || matches!(known, LogLineMatch::Numbers(..)));
     // Engines share texts such as "CUDA out of memory"; text that identifies an engine decides.
-    if found.iter().any(|(_, known)| own(known)) {
-        found.retain(|(_, known)| own(known));
+    if found.iter().any(|(_, known)| own(match_log_line)) {
+        found.retain(|(_, known)| own(match_log_line));
     }
-    found.into_iter().map(|(_, known)| known).collect()
+    found.into_iter().map(|(_, known)| match_log_line).collect()
 }
 
 impl<'a> LogLineMatch<'a> {

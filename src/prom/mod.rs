@@ -146,7 +146,7 @@ impl Prometheus {
 
     /// Returns the same client with its own slots and cache, so that neither waits for the other's queries.
     #[must_use]
-    pub fn apart(&self) -> Self {
+    pub fn with_own_slots(&self) -> Self {
         let running = Arc::new(Semaphore::new(self.concurrency));
         Self { running, shared: answers(), ranges: ranges(), ..self.clone() }
     }
@@ -186,7 +186,7 @@ impl Prometheus {
         deadline: Instant,
     ) -> Result<Arc<Vec<Series>>, Arc<PromError>> {
         let ask = self.ranges.try_get_with((query.to_owned(), range), async {
-            let left = self.turn(deadline).await?;
+            let left = self.acquire_slot(deadline).await?;
             let seconds = |at: Timestamp| at.as_millisecond().div_euclid(1_000);
             let asked =
                 self.client.query_range(query, seconds(range.from), seconds(range.to), range.step_seconds as f64);
@@ -200,7 +200,7 @@ impl Prometheus {
     }
 
     async fn ask(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Vec<Row>>, PromError> {
-        let left = self.turn(deadline).await?;
+        let left = self.acquire_slot(deadline).await?;
         let asked = self.client.query(query).query("time", format!("{:.3}", at.as_millisecond() as f64 / 1e3));
         self.measured(async {
             let response = asked.timeout(left.millis()).post_raw().await.map_err(PromError::from_client)?;
@@ -222,7 +222,7 @@ impl Prometheus {
     }
 
     /// Waits for a free slot and returns it with the time that is left until the deadline.
-    async fn turn(&self, deadline: Instant) -> Result<QuerySlot<'_>, PromError> {
+    async fn acquire_slot(&self, deadline: Instant) -> Result<QuerySlot<'_>, PromError> {
         let slot = self.running.acquire().await.map_err(|_| PromError::Late)?;
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(PromError::Late) } else { Ok(QuerySlot { _slot: slot, left }) }

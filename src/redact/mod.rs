@@ -23,7 +23,7 @@ use serde_json::Value;
 
 pub use crate::playbook::NameKind as Kind;
 use crate::playbook::Redaction;
-pub use address::{address, innermost, unreached};
+pub use address::{address, innermost, connection_error};
 use known::KnownSecrets;
 pub use lines::StreamRedactor;
 use names::Names;
@@ -35,7 +35,7 @@ const ANONYMIZED: &str = "anonymized";
 
 /// The number of redactions of one rule in one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Redacted {
+pub struct RedactionCount {
     /// The path of the file in the bundle.
     pub place: String,
     /// The id of the rule: `hf-token`.
@@ -170,9 +170,9 @@ impl Redactor {
     }
 
     /// Returns the redactions so far, by file and rule.
-    pub fn found(&self) -> Vec<Redacted> {
+    pub fn redactions(&self) -> Vec<RedactionCount> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let one = |((place, rule), count): (&(String, String), &u64)| Redacted {
+        let one = |((place, rule), count): (&(String, String), &u64)| RedactionCount {
             place: place.clone(),
             rule: rule.clone(),
             count: *count,

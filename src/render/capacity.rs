@@ -18,7 +18,7 @@ pub fn capacity(report: &CapacityReport, words: &Phrases) -> String {
         weigh(&mut out, weights, words);
     }
     if let Some(kv) = &report.kv {
-        keep(&mut out, kv, words);
+        write_kv_cache(&mut out, kv, words);
     }
     if let Some(fit) = &report.fit {
         fits(&mut out, fit, words);
@@ -92,7 +92,7 @@ fn weigh(out: &mut String, weights: &WeightsReport, words: &Phrases) {
     line(out, format_args!("  {what:<9} {precision} {}{others}", size(weights.bytes)));
 }
 
-fn keep(out: &mut String, kv: &KvReport, words: &Phrases) {
+fn write_kv_cache(out: &mut String, kv: &KvReport, words: &Phrases) {
     let mut pieces = vec![("dtype", kv.dtype.name().into()), ("bytes", grouped(kv.bytes_per_token).into())];
     let key = match kv.bytes_per_token_per_gpu == kv.bytes_per_token {
         true => "fit-per-token",

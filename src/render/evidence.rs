@@ -1,9 +1,9 @@
 //! All checks of a diagnosis, shown by "Show evidence".
 
 use super::facts::{bullet, confidence, fact, verdict};
-use super::full_diagnosis::{fixes, foot, not_this, unchecked, while_looking};
+use super::full_diagnosis::{fixes, foot, not_this, unchecked, diagnosis_notes};
 use super::{Line, MessagePart, Phrases, compared};
-use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, asked};
+use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, checked_queries};
 
 /// Minimum support of a clear check.
 const CLEAR: f64 = 0.9;
@@ -49,7 +49,7 @@ fn parts(diagnosis: &Diagnosis, steps: Vec<MessagePart>, words: &Phrases) -> Vec
         parts.push(MessagePart::Section(words.text("unchecked", &[]), lines));
     }
     parts.extend(steps);
-    let odd = while_looking(diagnosis, words);
+    let odd = diagnosis_notes(diagnosis, words);
     if !odd.is_empty() {
         parts.push(MessagePart::Section(words.text("while-looking", &[]), odd));
     }
@@ -123,5 +123,5 @@ fn queries(diagnosis: &Diagnosis) -> Vec<Line> {
     let one = |(title, query): (&str, &str)| {
         bullet(Line::default().plain(format!("{title}: ")).code(query.replace('\n', " ")))
     };
-    asked(diagnosis).map(one).collect()
+    checked_queries(diagnosis).map(one).collect()
 }

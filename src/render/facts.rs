@@ -9,7 +9,7 @@ use crate::clock;
 use crate::diagnose::{
     BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, SymptomVerdict, ValueSource, Verdict,
 };
-use crate::report::{BucketedQuantile, Distribution, Measured, bucket, changed, moved};
+use crate::report::{QuantileBucket, Distribution, Measured, bucket, changed, moved};
 use crate::signal::{Unit, format_value};
 
 /// Maximum number of items in a list before "and N more".
@@ -67,14 +67,14 @@ fn change(value: f64, baseline: f64, unit: Unit, words: &Phrases) -> String {
 }
 
 /// Renders the bucket of a quantile: `between 250 ms and 500 ms`; `None` if its bounds are displayed alike.
-pub(super) fn within(bucket: BucketedQuantile, unit: Unit, words: &Phrases) -> Option<String> {
+pub(super) fn within(bucket: QuantileBucket, unit: Unit, words: &Phrases) -> Option<String> {
     let shown = |value| format_value(value, unit);
     match bucket {
-        BucketedQuantile::Between(low, high) if shown(low) == shown(high) => None,
-        BucketedQuantile::Between(low, high) => {
+        QuantileBucket::Between(low, high) if shown(low) == shown(high) => None,
+        QuantileBucket::Between(low, high) => {
             Some(words.text("between", &[("low", shown(low).into()), ("high", shown(high).into())]))
         }
-        BucketedQuantile::Beyond(low) => Some(words.text("or-more", &[("low", shown(low).into())])),
+        QuantileBucket::Beyond(low) => Some(words.text("or-more", &[("low", shown(low).into())])),
     }
 }
 
@@ -83,10 +83,10 @@ pub(super) fn measured(m: &Measured, value: Option<f64>, words: &Phrases) -> Str
     let Some(value) = value else { return "–".to_owned() };
     let shown = format_value(value, m.unit);
     match bucket(value, &m.bounds).and_then(|bucket| Some((bucket, within(bucket, m.unit, words)?))) {
-        Some((BucketedQuantile::Between(..), range)) => {
+        Some((QuantileBucket::Between(..), range)) => {
             words.text("value-within", &[("value", shown.into()), ("range", range.into())])
         }
-        Some((BucketedQuantile::Beyond(_), range)) => range,
+        Some((QuantileBucket::Beyond(_), range)) => range,
         None => shown,
     }
 }
@@ -208,7 +208,7 @@ pub(super) fn chain_summary(diagnosis: &Diagnosis, words: &Phrases) -> String {
         }
         (None, SymptomVerdict::NoData) if diagnosis.scope.data.is_some() => words.text("why-no-data-then", &[]),
         (None, SymptomVerdict::NoData) if diagnosis.scope.unknown.is_some() => words.text("why-nowhere", &[]),
-        (None, SymptomVerdict::NoData) => match missing(diagnosis).map(|why| why.split(": ").next().unwrap_or(why)) {
+        (None, SymptomVerdict::NoData) => match unchecked_reason(diagnosis).map(|why| why.split(": ").next().unwrap_or(why)) {
             Some(why) => clip(why, 80),
             None => words.text("why-no-data", &[]),
         },
@@ -216,7 +216,7 @@ pub(super) fn chain_summary(diagnosis: &Diagnosis, words: &Phrases) -> String {
 }
 
 /// Returns the reason why the symptom could not be checked.
-pub(super) fn missing(diagnosis: &Diagnosis) -> Option<&str> {
+pub(super) fn unchecked_reason(diagnosis: &Diagnosis) -> Option<&str> {
     let mut whys = diagnosis.symptom.evidence.iter().filter_map(|e| e.why.as_deref());
     whys.next().or(diagnosis.problems.first().map(String::as_str)).filter(|why| !why.is_empty())
 }
@@ -224,7 +224,7 @@ pub(super) fn missing(diagnosis: &Diagnosis) -> Option<&str> {
 /// Says that the symptom could not be checked, and why. The reason must not be repeated among the other problems.
 pub(super) fn no_data(diagnosis: &Diagnosis, words: &Phrases) -> Line {
     let facts = join_limited(&facts(&diagnosis.symptom.evidence, Outcome::NoData, words), FEW, ", ", words).into();
-    match missing(diagnosis) {
+    match unchecked_reason(diagnosis) {
         Some(why) => words.line("symptom-no-data-why", &[("facts", facts), ("why", Line::of(why).into())]),
         None => words.line("symptom-no-data", &[("facts", facts)]),
     }
@@ -233,7 +233,7 @@ pub(super) fn no_data(diagnosis: &Diagnosis, words: &Phrases) -> Line {
 /// Returns true if a problem is the reason that [`no_data`] shows.
 pub(super) fn is_said(diagnosis: &Diagnosis, problem: &str) -> bool {
     diagnosis.symptom.verdict == SymptomVerdict::NoData
-        && missing(diagnosis).is_some_and(|why| problem == why || problem.starts_with(&format!("{why} (")))
+        && unchecked_reason(diagnosis).is_some_and(|why| problem == why || problem.starts_with(&format!("{why} (")))
 }
 
 /// Names the replicas with the symptom: ` on 2 of 8 replicas: a, b`; empty if unknown.
@@ -252,7 +252,7 @@ pub(super) fn radius(radius: &BlastRadius, words: &Phrases) -> String {
 }
 
 /// Names the replicas that a cause affects, their places, and their share of the traffic.
-pub(super) fn hits(cause: &CauseFound, words: &Phrases) -> Option<Line> {
+pub(super) fn affected_replicas_line(cause: &CauseFound, words: &Phrases) -> Option<Line> {
     let radius = &cause.replicas;
     let total = ("total", radius.total.into());
     match radius.affected.len() {

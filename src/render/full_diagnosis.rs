@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::facts::{
-    FEW, bullet, chain_summary, confidence, fact, facts, few, hits, is_said, join_limited, join_non_empty, misfit,
+    FEW, bullet, chain_summary, confidence, fact, facts, few, affected_replicas_line, is_said, join_limited, join_non_empty, misfit,
     no_data, pool_name, radius, verdict,
 };
 use super::links::graph;
@@ -13,7 +13,7 @@ use crate::signal::{Unit, format_value};
 
 /// Builds the message of a diagnosis that a user requested.
 pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words: &Phrases) -> Message {
-    let (tone, word) = asked(diagnosis);
+    let (tone, word) = verdict_tone(diagnosis);
     let mut parts = vec![MessagePart::Paragraph(symptom(diagnosis, words))];
     parts.extend(latency::parts(diagnosis, false, words).map(MessagePart::Paragraph));
     parts.extend(chain(diagnosis, words));
@@ -25,11 +25,11 @@ pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words:
     if !diagnosis.unchecked.is_empty() {
         parts.push(MessagePart::Section(words.text("unchecked", &[]), unchecked(diagnosis, 2 * FEW, FEW, words)));
     }
-    let lines = while_looking(diagnosis, words);
+    let lines = diagnosis_notes(diagnosis, words);
     if !lines.is_empty() {
         parts.push(MessagePart::Section(words.text("while-looking", &[]), lines));
     }
-    parts.extend(screened::also(diagnosis, words));
+    parts.extend(screened::other_symptoms(diagnosis, words));
     let mut foot = Line::default().plain(foot(diagnosis, words));
     if let Some(link) = graph(diagnosis, prometheus, None) {
         foot = foot.plain(" · ").link(words.text("link-prometheus", &[]), link);
@@ -45,7 +45,7 @@ pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words:
 }
 
 /// Returns the severity of a requested diagnosis, and the phrase for its verdict.
-pub(super) fn asked(diagnosis: &Diagnosis) -> (Tone, &'static str) {
+pub(super) fn verdict_tone(diagnosis: &Diagnosis) -> (Tone, &'static str) {
     match diagnosis.symptom.verdict {
         SymptomVerdict::Confirmed => (Tone::Critical, "asked-confirmed"),
         SymptomVerdict::Absent => (Tone::Good, "asked-absent"),
@@ -72,7 +72,7 @@ fn chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<MessagePart> {
     let title = words.text("why", &[]);
     let Some(best) = diagnosis.root() else {
         let stands = diagnosis.symptom.verdict == SymptomVerdict::Confirmed;
-        return stands.then(|| MessagePart::Section(title, nothing(diagnosis, words)));
+        return stands.then(|| MessagePart::Section(title, no_root_cause(diagnosis, words)));
     };
     let mut lines: Vec<Line> =
         best.via.iter().map(|j| link(&j.title, verdict(j.verdict, words), &j.evidence, words)).collect();
@@ -80,7 +80,7 @@ fn chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<MessagePart> {
     if let Some(first) = lines.first_mut() {
         *first = latency::explained(std::mem::take(first), best, words);
     }
-    lines.extend(hits(best, words));
+    lines.extend(affected_replicas_line(best, words));
     lines.extend(compared::of_chain(diagnosis, words));
     lines.extend(story(diagnosis, words));
     lines.extend(misfit(diagnosis, Duration::ZERO, words));
@@ -88,12 +88,12 @@ fn chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<MessagePart> {
     if !meaning.is_empty() {
         lines.push(Line::default().plain(meaning.replace('\n', " ")));
     }
-    lines.extend(also(diagnosis, words));
+    lines.extend(other_causes(diagnosis, words));
     Some(MessagePart::Section(title, lines))
 }
 
 /// Explains why there is no root cause: no cause stands out, with the nearest ones, or there is no symptom to explain.
-pub(super) fn nothing(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
+pub(super) fn no_root_cause(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
     if diagnosis.symptom.verdict != SymptomVerdict::Confirmed {
         return vec![Line::default().plain(chain_summary(diagnosis, words))];
     }
@@ -102,7 +102,7 @@ pub(super) fn nothing(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
 }
 
 /// Names the other possible causes.
-pub(super) fn also(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
+pub(super) fn other_causes(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
     let one = |cause: &CauseFound| {
         words.text(
             "other-cause",
@@ -266,7 +266,7 @@ pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most:
 }
 
 /// Returns the problems of the diagnosis, and the notes on logs and exporters.
-pub(super) fn while_looking(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
+pub(super) fn diagnosis_notes(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
     let direct = diagnosis.direct.as_ref().map(|read| direct::read_directly(read, words)).unwrap_or_default();
     let logs = diagnosis.logs.as_ref().map(|read| logs::read(read, words)).unwrap_or_default();
     let problems = diagnosis.problems.iter().filter(|problem| !is_said(diagnosis, problem));

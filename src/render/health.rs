@@ -160,7 +160,7 @@ fn whole(out: &mut String, pool: &PoolHealth, all: bool, words: &Phrases) {
         lines(out, pool, check, if repeated { "" } else { heading }, words);
     }
     if all {
-        seen(out, pool, words);
+        write_coverage(out, pool, words);
     }
 }
 
@@ -194,7 +194,7 @@ fn lines(out: &mut String, pool: &PoolHealth, check: &HealthCheck, heading: &str
     };
     let limit = |severity: Severity| {
         let of = check.thresholds.iter().find(|t| t.severity == severity);
-        of.map(|t| said(&t.when, check.unit, words)).unwrap_or_default()
+        of.map(|t| render_condition(&t.when, check.unit, words)).unwrap_or_default()
     };
     let titles = wrap(&clean(&check.title), TITLE);
     let playbook = match (check.playbook.as_deref(), check.thresholds.first()) {
@@ -231,7 +231,7 @@ fn company(check: &HealthCheck, words: &Phrases) -> String {
     let Some(threshold) = check.thresholds.iter().rev().find(beyond) else { return String::new() };
     let mut groups: Vec<(usize, Vec<String>)> = Vec::new();
     for with in &threshold.with {
-        let told = format!("{} {}", clean(&with.title), said(&with.when, with.unit, words));
+        let told = format!("{} {}", clean(&with.title), render_condition(&with.when, with.unit, words));
         match groups.last_mut() {
             Some((group, list)) if *group == with.group => list.push(told),
             _ => groups.push((with.group, vec![told])),
@@ -251,7 +251,7 @@ fn joined(key: &str, all: Vec<String>, words: &Phrases) -> String {
 }
 
 /// Renders a condition in its signal's unit: `> 95 %`.
-fn said(when: &str, unit: Unit, words: &Phrases) -> String {
+fn render_condition(when: &str, unit: Unit, words: &Phrases) -> String {
     let Ok(condition) = when.parse::<Condition>() else { return when.to_owned() };
     let parts = condition
         .comparisons()
@@ -266,7 +266,7 @@ fn said(when: &str, unit: Unit, words: &Phrases) -> String {
 
 /// Writes the coverage of a pool: the number of checks with data, and for the others the reason and the setting that
 /// enables them.
-fn seen(out: &mut String, pool: &PoolHealth, words: &Phrases) {
+fn write_coverage(out: &mut String, pool: &PoolHealth, words: &Phrases) {
     let gap = " ".repeat(BEFORE - 5);
     let counted = pool.coverage;
     let counts = [("n", counted.with_data.into()), ("of", counted.of.into())];

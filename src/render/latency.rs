@@ -23,7 +23,7 @@ pub(super) fn parts(diagnosis: &Diagnosis, resolved: bool, words: &Phrases) -> O
 }
 
 /// Renders [`parts`] and the share that the best chain explains, for pages, which draw the chain separately.
-pub(super) fn told(diagnosis: &Diagnosis, resolved: bool, words: &Phrases) -> Option<Line> {
+pub(super) fn parts_with_share(diagnosis: &Diagnosis, resolved: bool, words: &Phrases) -> Option<Line> {
     let line = parts(diagnosis, resolved, words)?;
     let Some((root, share)) = diagnosis.root().and_then(|root| Some((root, root.explained?))) else {
         return Some(line);

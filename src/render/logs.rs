@@ -3,7 +3,7 @@
 use super::facts::few;
 use super::{Line, Message, MessagePart, Phrases, Tone};
 use crate::diagnose::LogsRead;
-use crate::logs::{LogAnalysis, LogMatch, LogSeries, NamedLogAnalysis, UnclassifiedLine, first};
+use crate::logs::{LogAnalysis, LogMatch, LogValueSummary, NamedLogAnalysis, UnclassifiedErrors, first};
 use crate::playbook::LogRank;
 use crate::signal::format_value;
 
@@ -41,7 +41,7 @@ pub fn logs(logs: &[NamedLogAnalysis], known: &[&str], words: &Phrases) -> Messa
             words.line("logs-several", &[("n", logs.len().into()), ("rooted", rooted.into())]),
         ));
     }
-    logs.iter().for_each(|log| one(log, several, words, &mut parts));
+    logs.iter().for_each(|log| log_parts(log, several, words, &mut parts));
     if logs.iter().all(|log| log.report.engine.is_none()) {
         parts.push(MessagePart::Note(words.line("logs-learn", &[("engines", known.join(", ").into())])));
     }
@@ -78,7 +78,7 @@ fn many(count: u64) -> usize {
 }
 
 /// Summarises the error lines that match no finding: their number, the most frequent ones and the first.
-pub(super) fn unknown(unknown: &UnclassifiedLine, words: &Phrases) -> Vec<Line> {
+pub(super) fn unknown(unknown: &UnclassifiedErrors, words: &Phrases) -> Vec<Line> {
     let mut lines = vec![words.line("logs-unknown-count", &[("n", many(unknown.count).into())])];
     lines.extend(unknown.lines.iter().map(|one| {
         let text = super::TextSpan::Code(one.text.clone());
@@ -90,7 +90,7 @@ pub(super) fn unknown(unknown: &UnclassifiedLine, words: &Phrases) -> Vec<Line> 
     lines
 }
 
-fn one(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: &mut Vec<MessagePart>) {
+fn log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: &mut Vec<MessagePart>) {
     let report = &log.report;
     let title = |key: &str| match several {
         true => format!("{} · {}", log.name, words.text(key, &[])),
@@ -137,7 +137,7 @@ fn one(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: &mut Vec<M
         parts.push(MessagePart::Section(title("logs-unknown-title"), unknown(&report.unknown, words)));
     }
     if !report.startup.is_empty() {
-        let row = |n: &LogSeries| match n.max > n.min {
+        let row = |n: &LogValueSummary| match n.max > n.min {
             true => [n.title.clone(), shown(n.last, n), format!("({} … {})", shown(n.min, n), shown(n.max, n))],
             false => [n.title.clone(), shown(n.last, n), String::new()],
         };
@@ -149,13 +149,13 @@ fn one(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: &mut Vec<M
         let [lowest, middle, highest, last] = named;
         let head = [String::new(), lowest, middle, highest, last];
         let row =
-            |n: &LogSeries| [n.title.clone(), shown(n.min, n), shown(n.median, n), shown(n.max, n), shown(n.last, n)];
+            |n: &LogValueSummary| [n.title.clone(), shown(n.min, n), shown(n.median, n), shown(n.max, n), shown(n.last, n)];
         let rows = std::iter::once(head).chain(report.statistics.iter().map(row));
         parts.push(MessagePart::Section(title("logs-statistics"), table(rows)));
     }
 }
 
-fn shown(value: f64, of: &LogSeries) -> String {
+fn shown(value: f64, of: &LogValueSummary) -> String {
     format_value(value, of.unit)
 }
 

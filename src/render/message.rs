@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::facts::{
-    FEW, bullet, chain_summary, clip, confidence, facts, hits, join_limited, join_non_empty, misfit, no_data,
+    FEW, bullet, chain_summary, clip, confidence, facts, affected_replicas_line, join_limited, join_non_empty, misfit, no_data,
     pool_name, radius,
 };
-use super::full_diagnosis::{also, nothing, step, unknown, while_looking};
+use super::full_diagnosis::{other_causes, no_root_cause, step, unknown, diagnosis_notes};
 use super::{
     IncidentView, Line, Message, MessagePart, PhraseArgument, Phrases, TextSpan, Tone, buttons, compared, latency,
     links, notes, screened,
@@ -155,7 +155,7 @@ pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Phrases) ->
     let told = match symptom.verdict {
         SymptomVerdict::Confirmed => {
             // The cause names the affected replicas more precisely.
-            let hits = diagnosis.root().and_then(|root| hits(&shortened(root), words));
+            let hits = diagnosis.root().and_then(|root| affected_replicas_line(&shortened(root), words));
             let radius = if hits.is_some() { String::new() } else { radius(&diagnosis.replicas, words) };
             let facts = format!("{}{radius}", of(Outcome::Met)).into();
             let key = if resolved { "symptom-was" } else { "symptom-confirmed" };
@@ -221,7 +221,7 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) ->
             parts.push(MessagePart::Section(words.text("why", &[]), lines));
         }
         None if diagnosis.symptom.verdict == SymptomVerdict::Confirmed => {
-            parts.push(MessagePart::Section(words.text("why", &[]), nothing(diagnosis, words)));
+            parts.push(MessagePart::Section(words.text("why", &[]), no_root_cause(diagnosis, words)));
         }
         None => {}
     }
@@ -230,13 +230,13 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) ->
         false => parts.extend(steps(diagnosis, view, words)),
         true => parts.extend(lasting(diagnosis, words)),
     }
-    let mut odd = while_looking(diagnosis, words);
+    let mut odd = diagnosis_notes(diagnosis, words);
     if !odd.is_empty() {
         odd.truncate(FEW);
         parts.push(MessagePart::Section(words.text("while-looking", &[]), odd));
     }
     if !resolved {
-        parts.extend(screened::also(diagnosis, words));
+        parts.extend(screened::other_symptoms(diagnosis, words));
     }
     parts
 }
@@ -305,7 +305,7 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Phrases) -> Vec<Line>
     if !not.is_empty() {
         lines.push(words.line("not-those", &[("titles", join_limited(&not, 2, "; ", words).into())]));
     }
-    lines.extend(also(diagnosis, words));
+    lines.extend(other_causes(diagnosis, words));
     lines
 }
 

@@ -29,7 +29,7 @@ mod short;
 mod text;
 mod thread;
 mod view;
-mod words;
+mod phrases;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -59,8 +59,8 @@ pub(crate) use text::clean;
 pub use text::{Commands, terminal, terminal_with};
 pub use thread::{ThreadState, changes};
 pub use view::{IncidentView, Note, Picture};
-pub(crate) use words::{ENGLISH, own_phrases};
-pub use words::{PhraseArgument, Phrases};
+pub(crate) use phrases::{ENGLISH, own_phrases};
+pub use phrases::{PhraseArgument, Phrases};
 
 /// The severity of a message, shown as a colour and a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

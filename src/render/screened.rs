@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::facts::missing;
+use super::facts::unchecked_reason;
 use super::{Line, MessagePart, Phrases};
 use crate::diagnose::{DataSpan, Diagnosis, SymptomVerdict};
 
@@ -11,10 +11,10 @@ const FEW: usize = 3;
 
 /// Prepends to the symptom's sentence how the diagnosis found the symptom.
 pub(super) fn before(diagnosis: &Diagnosis, symptom: Line, words: &Phrases) -> Line {
-    if let Some(line) = nowhere(diagnosis, words) {
+    if let Some(line) = no_pool_data(diagnosis, words) {
         return line;
     }
-    match entered(diagnosis, words) {
+    match symptom_origin(diagnosis, words) {
         // Without a symptom there is nothing more to say.
         Some(line) if diagnosis.symptom.playbook.is_empty() => line,
         Some(line) => line.plain(" ").then(symptom),
@@ -24,7 +24,7 @@ pub(super) fn before(diagnosis: &Diagnosis, symptom: Line, words: &Phrases) -> L
 
 /// Says that no pool has the alert's labels, or that the pool has no data at the judged moment: then there is no
 /// diagnosis.
-fn nowhere(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
+fn no_pool_data(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
     if diagnosis.symptom.verdict != SymptomVerdict::NoData {
         return None;
     }
@@ -62,7 +62,7 @@ fn moment(at: Timestamp) -> Line {
 
 /// Says how the diagnosis found its symptom, if that is not the alert's own; or how many symptoms were checked, if
 /// none is confirmed.
-fn entered(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
+fn symptom_origin(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
     let symptom = &diagnosis.symptom;
     let Some(screening) = &diagnosis.screening else {
         // There was no screening, because the alert names no pool.
@@ -72,7 +72,7 @@ fn entered(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
         return None;
     }
     if symptom.verdict != SymptomVerdict::Confirmed {
-        let why = missing(diagnosis).or(diagnosis.scope.notes.first().map(String::as_str));
+        let why = unchecked_reason(diagnosis).or(diagnosis.scope.notes.first().map(String::as_str));
         let because = |key: &str| why.map(|why| words.line(key, &[("why", Line::of(why).into())]));
         return match screening.looked_at.len() {
             0 => because("screened-blind-why").or_else(|| Some(words.line("screened-blind", &[]))),
@@ -96,7 +96,7 @@ fn entered(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
 }
 
 /// Names the other abnormal symptoms of the pool, and those just beyond a threshold.
-pub(super) fn also(diagnosis: &Diagnosis, words: &Phrases) -> Option<MessagePart> {
+pub(super) fn other_symptoms(diagnosis: &Diagnosis, words: &Phrases) -> Option<MessagePart> {
     let screening = diagnosis.screening.as_ref()?;
     let also = few(&screening.also, words).map(|also| words.line("screened-also", &[("also", also.into())]));
     let slight =

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     AnalyzedLog, DiagnosisParameters, HappenedKind, Report, ReportIncident, SCHEMA, SourceFindings, TimelineEvent,
-    Window, answers, story,
+    Window, answers, timeline,
 };
 use crate::alert::Alert;
 use crate::diagnose::{Diagnosis, Fix};

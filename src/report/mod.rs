@@ -5,7 +5,7 @@
 mod answers;
 mod bucket;
 mod build;
-mod story;
+mod timeline;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -15,13 +15,13 @@ use std::collections::BTreeMap;
 use crate::alert::{Alert, Labels};
 use crate::diagnose::Diagnosis;
 use crate::incident::{Acknowledged, Impact};
-use crate::redact::Redacted;
+use crate::redact::RedactionCount;
 use crate::signal::Unit;
 use crate::{endpoint, facts, kubernetes, logs};
 pub use answers::{changed, failed, moved};
-pub use bucket::{BucketedQuantile, bucket};
+pub use bucket::{QuantileBucket, bucket};
 pub use build::{ReportSubject, build};
-pub use story::{Logged, story};
+pub use timeline::{Logged, story};
 
 /// The version of `summary.json`; an incompatible change gets a new name.
 pub const SCHEMA: &str = "llm-diagnose/report/v1";
@@ -48,7 +48,7 @@ pub struct SourceFindings {
     /// The findings from Prometheus beyond the diagnosis.
     pub facts: Option<facts::PrometheusFacts>,
     /// The answers of the engines' endpoints, each with the parsed values.
-    pub endpoints: Vec<(endpoint::EndpointAnswer, endpoint::EngineReport)>,
+    pub endpoints: Vec<(endpoint::EndpointAnswer, endpoint::EndpointInfo)>,
     /// The findings from the cluster's API.
     pub kubernetes: Option<kubernetes::ClusterSnapshot>,
     /// The logs, each with its analysis.
@@ -93,7 +93,7 @@ pub struct Report {
     /// The parts, each with its failures.
     pub parts: Vec<ReportPart>,
     /// The redacted secrets, by file.
-    pub redacted: Vec<Redacted>,
+    pub redacted: Vec<RedactionCount>,
 }
 
 /// Parameters of a diagnosis request that are not in the diagnosis.
@@ -331,7 +331,7 @@ pub struct Distribution {
 
 impl Distribution {
     /// Returns the bucket of one of its quantiles.
-    pub fn bucket(&self, quantile: f64) -> Option<BucketedQuantile> {
+    pub fn bucket(&self, quantile: f64) -> Option<QuantileBucket> {
         bucket(quantile, &self.buckets.iter().filter_map(|(bound, _)| *bound).collect::<Vec<_>>())
     }
 }

@@ -23,7 +23,7 @@ pub(super) async fn health(State(shared): State<Shared>, Query(scope): Query<BTr
         let error = format!("`{name}` does not select a pool: expected {} with a value", DIMENSIONS.join(", "));
         return (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
     }
-    match super::looks::health(&shared, scope).await {
+    match super::page_queries::health(&shared, scope).await {
         Ok(health) => Json(health).into_response(),
         Err(error) => uncleaned(&error),
     }
@@ -48,7 +48,7 @@ async fn recent(shared: &Shared) -> Result<Vec<Incident>, StoreError> {
     store.each(&store.recent(MOST).await?).await
 }
 
-pub(super) async fn one(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
+pub(super) async fn get_incident(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
     match shared.service.store.incident(&id).await {
         Ok(Some(incident)) => {
             let mut value = summary(&shared, &incident);

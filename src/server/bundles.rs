@@ -39,7 +39,7 @@ pub(super) async fn gate(
     let Some(signature) = signed.signature else { return auth::pages(State(shared), from, request, next).await };
     let expires = signed.expires.unwrap_or_default();
     let checked = match Name::read(&name) {
-        Some(name) => shared.workshop.links.check(&name, &expires, &signature, clock::now()),
+        Some(name) => shared.bundles.links.check(&name, &expires, &signature, clock::now()),
         None => Err(Refused::Forged),
     };
     match checked {
@@ -80,7 +80,7 @@ pub(super) async fn download(
         let text = "There is no such bundle: they are called llm-diagnose-<incident>-<time>.zip.\n";
         return plain(StatusCode::NOT_FOUND, text.to_owned());
     };
-    let shelf = &shared.workshop.shelf;
+    let shelf = &shared.bundles.directory;
     let opened = async {
         let file = tokio::fs::File::open(shelf.path(&name)).await?;
         let length = file.metadata().await?.len();
@@ -116,7 +116,7 @@ pub(super) async fn download(
                 "The bundle {name} is not here. Bundles are kept for {} and while all together are small enough; and \
                  with several replicas of llm-diagnose one stands on the disk of the replica that made it. Have it made \
                  again: `/llm-diagnose bundle {}`.\n",
-                clock::human_duration(shelf.keep()),
+                clock::human_duration(shelf.retention()),
                 name.of
             );
             plain(StatusCode::GONE, text)
@@ -134,7 +134,7 @@ pub(super) async fn download(
 
 /// Writes the download to the audit log, because a bundle contains logs.
 async fn written_down(shared: &Shared, name: &Name, who: &str, from: SocketAddr) -> Result<(), StoreError> {
-    let begun = AuditEntry::begun(who, "http", "download", Some(&name.of), shared.service.store.now());
+    let begun = AuditEntry::new_attempt(who, "http", "download", Some(&name.of), shared.service.store.now());
     let detail = format!("from {}", from.ip().to_canonical());
     let entry = AuditEntry { target: name.to_string(), result: AuditResult::Done, detail, ..begun };
     shared.service.store.audit(&entry).await?;
@@ -145,11 +145,11 @@ async fn written_down(shared: &Shared, name: &Name, who: &str, from: SocketAddr)
 
 /// Lists the bundles of an incident on this replica, oldest first, each with a signed link.
 pub(super) async fn list(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
-    match shared.workshop.shelf.list(Some(&id)) {
+    match shared.bundles.directory.list(Some(&id)) {
         Ok(kept) => {
             let now = clock::now();
             let shown = kept.into_iter().map(|kept| {
-                let (link, until) = shared.workshop.links.link(&kept.name, now).unzip();
+                let (link, until) = shared.bundles.links.link(&kept.name, now).unzip();
                 let (name, made_at) = (kept.name.to_string(), kept.name.at);
                 let path = format!("/bundles/{name}");
                 json!({ "name": name, "made_at": made_at, "bytes": kept.bytes, "path": path, "link": link, "link_expires_at": until })

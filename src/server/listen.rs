@@ -115,7 +115,7 @@ impl Open {
     fn make_room(&mut self) {
         if self.by_task.len() >= self.limits.connections {
             self.cut_one();
-            if let Some(times) = self.full.tell() {
+            if let Some(times) = self.full.count_if_due() {
                 warn!(
                     connections = self.limits.connections,
                     times,
@@ -127,7 +127,7 @@ impl Open {
 
     fn cut_one(&mut self) {
         if let Some(id) = self.first_to_go() {
-            self.cut(id, "gave_way");
+            self.close_connection(id, "gave_way");
         }
     }
 
@@ -135,16 +135,16 @@ impl Open {
         let overdue = |(id, connection): (&Id, &Arc<HttpConnection>)| Some((*id, connection.overdue(&self.limits)?));
         let overdue: Vec<(Id, &str)> = self.by_task.iter().filter_map(overdue).collect();
         for (id, why) in overdue {
-            self.cut(id, why);
+            self.close_connection(id, why);
             if why == "body_late"
-                && let Some(times) = self.late.tell()
+                && let Some(times) = self.late.count_if_due()
             {
                 warn!(times, "a request's body took longer than `http.body_timeout`: closed it; alerts may be missing");
             }
         }
     }
 
-    fn cut(&mut self, id: Id, why: &str) {
+    fn close_connection(&mut self, id: Id, why: &str) {
         if let Some(connection) = self.by_task.remove(&id) {
             connection.cut.cancel();
             self.metrics.cut(why);
@@ -178,7 +178,7 @@ impl AcceptBackoff {
         }
         self.pause = (self.pause * 2).clamp(PAUSES[0], PAUSES[1]);
         self.until = Some(Instant::now() + self.pause);
-        if let Some(times) = self.log.tell() {
+        if let Some(times) = self.log.count_if_due() {
             error!(%error, times, "cannot accept connections: alerts may not reach us");
         }
     }
@@ -198,7 +198,7 @@ struct Seldom {
 }
 
 impl Seldom {
-    fn tell(&mut self) -> Option<u64> {
+    fn count_if_due(&mut self) -> Option<u64> {
         self.times += 1;
         if self.last.is_some_and(|last| last.elapsed() < LOG_EVERY) {
             return None;

@@ -7,7 +7,7 @@ mod bundles;
 mod config;
 mod connection;
 mod listen;
-mod looks;
+mod page_queries;
 mod pages;
 mod slack;
 mod webhook;
@@ -33,7 +33,7 @@ pub use auth::{Access, Credentials};
 pub use body::Budget;
 pub use config::{Config, ServerLimits};
 pub use listen::listen;
-pub use looks::Pages;
+pub use page_queries::Pages;
 pub use slack::Door;
 
 /// The state that all handlers share.
@@ -56,7 +56,7 @@ pub struct Shared {
     /// The state of Socket Mode; `None` with another transport.
     pub socket: Option<SocketState>,
     /// The stored bundles, and the builds of new ones.
-    pub workshop: Arc<BundleService>,
+    pub bundles: Arc<BundleService>,
     /// The access to the pages, and their caches.
     pub pages: Arc<Pages>,
 }
@@ -77,7 +77,7 @@ pub fn router(shared: Shared) -> Router {
         .route("/health", get(pages::health))
         .route("/api/v1/health", get(api::health))
         .route("/api/v1/incidents", get(api::list))
-        .route("/api/v1/incidents/{id}", get(api::one))
+        .route("/api/v1/incidents/{id}", get(api::get_incident))
         .route("/api/v1/incidents/{id}/bundles", get(bundles::list))
         .route_layer(middleware::from_fn_with_state(shared.clone(), auth::pages))
         .route_layer(middleware::from_fn(pages::guard));

@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
 
-use super::{Shared, looks};
+use super::{Shared, page_queries};
 use crate::bundle::{BundleError, StoredBundle, Subject, clean};
 use crate::clock;
 use crate::redact::Redactor;
@@ -39,8 +39,8 @@ pub(super) async fn incidents(
     Query(find): Query<IncidentFilter>,
     headers: HeaderMap,
 ) -> Response {
-    let list = match find.is_asked() {
-        true => found(&shared, &find).await,
+    let list = match find.is_set() {
+        true => search_incidents(&shared, &find).await,
         false => newest(&shared, &find.before).await,
     };
     match list {
@@ -63,7 +63,7 @@ async fn newest(shared: &Shared, before: &str) -> Result<IncidentList, StoreErro
 }
 
 /// Searches the next incidents one by one, because their text is in JSON without an index.
-async fn found(shared: &Shared, find: &IncidentFilter) -> Result<IncidentList, StoreError> {
+async fn search_incidents(shared: &Shared, find: &IncidentFilter) -> Result<IncidentList, StoreError> {
     let store = &shared.service.store;
     let state = if ["open", "resolved"].contains(&find.state.as_str()) { find.state.as_str() } else { "" };
     let mut list = IncidentList { counts: store.counts().await?, ..IncidentList::default() };
@@ -78,7 +78,7 @@ async fn found(shared: &Shared, find: &IncidentFilter) -> Result<IncidentList, S
             list.looked_at += 1;
             before.clone_from(&incident.id);
             let notifier = &shared.service.notifier;
-            if !find.reads() || find.keeps(&notifier.view(incident), &notifier.message(incident).headline) {
+            if !find.needs_content() || find.matches(&notifier.view(incident), &notifier.message(incident).headline) {
                 list.open.push(row(shared, incident));
             }
         }
@@ -111,7 +111,7 @@ pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String
         Err(answer) => return *answer,
     };
     let Some(incident) = &subject.incident else { return missing(&shared) };
-    let (drawn, facts) = tokio::join!(looks::drawn(&shared, incident), looks::numbers(&shared, &subject));
+    let (drawn, facts) = tokio::join!(page_queries::drawn(&shared, incident), page_queries::numbers(&shared, &subject));
     let away = facts
         .as_ref()
         .is_none_or(|facts| facts.measured.iter().all(|one| one.during.is_none()) && !facts.failed().is_empty());
@@ -158,7 +158,7 @@ fn missing(shared: &Shared) -> Response {
 
 /// Returns the bundles on this replica, newest first: name with size, and address.
 fn bundles(shared: &Shared, id: &str) -> Vec<(String, String)> {
-    let kept = shared.workshop.shelf.list(Some(id)).unwrap_or_else(|error| {
+    let kept = shared.bundles.directory.list(Some(id)).unwrap_or_else(|error| {
         tracing::error!(%error, "cannot list bundles");
         Vec::new()
     });
@@ -182,7 +182,7 @@ pub(super) async fn ticket(State(shared): State<Shared>, Path((id, ticket)): Pat
         Ok(subject) => subject,
         Err(answer) => return *answer,
     };
-    let facts = looks::numbers(&shared, &subject).await;
+    let facts = page_queries::numbers(&shared, &subject).await;
     let seen = SourceFindings { facts: facts.map(Arc::unwrap_or_clone), ..SourceFindings::default() };
     match cleaned(&shared, &subject, seen) {
         Ok((_, report)) => render::ticket(form, &report, &Phrases::english()).into_response(),
@@ -256,7 +256,7 @@ pub(super) async fn playbook(State(shared): State<Shared>, Path(id): Path<String
 }
 
 pub(super) async fn health(State(shared): State<Shared>, headers: HeaderMap) -> Response {
-    match looks::health(&shared, Default::default()).await {
+    match page_queries::health(&shared, Default::default()).await {
         Ok(health) => live(&headers, render::health_page(&health, words(&shared))),
         Err(error) => uncleaned(&error),
     }

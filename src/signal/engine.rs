@@ -171,13 +171,13 @@ pub struct OwnLabels {
 
 impl Engine {
     /// Returns the series that show that the engine is present; one suffices.
-    pub fn tell_tales(&self) -> impl Iterator<Item = &str> {
+    pub fn detection_series(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.detect).chain(&self.detect_also).map(String::as_str)
     }
 
     /// Returns every spelling of the series that show that the engine is present.
     pub fn detected_by(&self) -> Vec<String> {
-        self.tell_tales().flat_map(|metric| self.spellings(metric)).map(|(_, name)| name).collect()
+        self.detection_series().flat_map(|metric| self.spellings(metric)).map(|(_, name)| name).collect()
     }
 
     /// Returns every spelling of a metric with its prefix: as written, with the other prefixes, and its copies.
@@ -197,7 +197,7 @@ impl Engine {
     }
 
     /// Returns a row's value of a scope's dimension; `None` if its label is absent, empty, or not the name of a model.
-    pub fn told<'a>(&self, dimension: &str, row: &'a BTreeMap<String, String>) -> Option<&'a String> {
+    pub fn dimension_value<'a>(&self, dimension: &str, row: &'a BTreeMap<String, String>) -> Option<&'a String> {
         let says = |value: &&String| !(value.is_empty() || dimension == "model" && self.no_model.contains(value));
         self.scope.get(dimension)?.iter().find_map(|label| row.get(label).filter(says))
     }

@@ -117,7 +117,7 @@ async fn admit_one(
     rules: &AdmissionRules,
     unreadable: &Unreadable,
 ) -> Result<Admitted, StoreError> {
-    let known = known(db, group, unreadable).await?;
+    let known = find_known_incident(db, group, unreadable).await?;
     let admission = admit(known.as_ref(), group, now, rules);
     let reason = admission.reason;
     // A duplicate or late notification does not change the incident; it is only recorded as an event.
@@ -168,7 +168,7 @@ async fn admit_one(
 
 /// Finds the open incident of a group, or else the one resolved last. An incident that an older version opened has no
 /// source and belongs to the first source with its group key.
-async fn known(
+async fn find_known_incident(
     db: &mut StoreConnection,
     group: &AlertGroup,
     unreadable: &Unreadable,

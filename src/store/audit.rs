@@ -72,7 +72,7 @@ pub struct AuditEntry {
 
 impl AuditEntry {
     /// Creates the line of an attempt that begins now.
-    pub fn begun(who: &str, place: &str, what: &str, incident: Option<&str>, at: Timestamp) -> Self {
+    pub fn new_attempt(who: &str, place: &str, what: &str, incident: Option<&str>, at: Timestamp) -> Self {
         Self {
             id: Ulid::generate().to_string(),
             at,

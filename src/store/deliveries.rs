@@ -58,7 +58,7 @@ pub struct Delivery {
     /// The id of the audit log line whose escalation this pager call executes.
     pub escalation: Option<String>,
     /// The state that the thread described last, in the format of its writer.
-    pub told: Option<String>,
+    pub thread_state: Option<String>,
     /// The start of an earlier post without a known result: the message may exist in Slack already.
     pub began: Option<Timestamp>,
 }
@@ -92,7 +92,7 @@ pub struct MessageEffects {
     /// The users and groups that it mentioned.
     pub mention: Option<Mention>,
     /// The state from which later posts in the thread describe changes.
-    pub told: Option<String>,
+    pub thread_state: Option<String>,
 }
 
 impl Store {
@@ -128,7 +128,7 @@ impl Store {
         .bind(posted.map(|(_, ts)| ts))
         .bind(revision)
         .bind(unix_ms(now))
-        .bind(&said.told)
+        .bind(&said.thread_state)
         .bind(said.mention.as_ref().map(|mention| unix_ms(mention.since)))
         .bind(said.mention.as_ref().map(|mention| mention.called.to_string()))
         .execute(&mut *tx)
@@ -170,7 +170,7 @@ impl Store {
         .bind(&posted.0)
         .bind(&posted.1)
         .bind(unix_ms(now))
-        .bind(&said.told)
+        .bind(&said.thread_state)
         .bind(said.mention.as_ref().map(|mention| unix_ms(mention.since)))
         .bind(said.mention.as_ref().map(|mention| mention.called.to_string()))
         .execute(&mut *tx)

@@ -64,7 +64,7 @@ pub struct DigestedDelivery {
     /// The users and groups called since the incident became critical; `None` if that was not decided yet.
     pub called: Option<CalledPeople>,
     /// The state that the thread described last.
-    pub told: Option<String>,
+    pub thread_state: Option<String>,
 }
 
 impl Store {
@@ -73,7 +73,7 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails; also in the methods below.
-    pub async fn called(&self, incident: &str, channel: &str) -> Result<Option<CalledPeople>, StoreError> {
+    pub async fn mentioned_people(&self, incident: &str, channel: &str) -> Result<Option<CalledPeople>, StoreError> {
         let row = sqlx::query(
             "SELECT CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN COALESCE(d.mentioned, '*') ELSE '' END AS called
              FROM deliveries d JOIN incidents i ON i.id = d.incident_id
@@ -100,7 +100,7 @@ impl Store {
             .map(|row| {
                 let called: Option<&str> = row.try_get("called")?;
                 let called = called.map(|ids| CalledPeople::read(Some(ids)));
-                let place = DigestedDelivery { channel: row.try_get("channel")?, called, told: row.try_get("told")? };
+                let place = DigestedDelivery { channel: row.try_get("channel")?, called, thread_state: row.try_get("told")? };
                 Ok((row.try_get("incident_id")?, place))
             })
             .collect()

@@ -34,7 +34,7 @@ mod schema;
 mod time;
 mod unreadable;
 mod visit;
-mod waiting;
+mod work_queue;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub use time::LongestWaits;
 use time::Time;
 use unreadable::Unreadable;
 pub use visit::StoreAccess;
-pub use waiting::{DeliveryPriority, PendingItem, PendingWork};
+pub use work_queue::{DeliveryPriority, PendingItem, PendingWork};
 
 /// The reason why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]

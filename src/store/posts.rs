@@ -65,7 +65,7 @@ pub struct Post {
     /// answer that escalates.
     pub about: Option<String>,
     /// The state that the thread described last.
-    pub told: Option<String>,
+    pub thread_state: Option<String>,
     /// The channel of the incident's delivery, as configured.
     pub delivery: String,
     /// The target channel, as configured: that of the digest that covers the incident, or else the incident's own.
@@ -376,7 +376,7 @@ pub(super) fn post(row: &AnyRow) -> Result<Post, StoreError> {
         kind,
         body: row.try_get("body")?,
         about: row.try_get("about")?,
-        told: row.try_get("told")?,
+        thread_state: row.try_get("told")?,
         delivery: row.try_get("delivery")?,
         channel: row.try_get("channel")?,
         thread: (row.try_get("posted_to")?, row.try_get("posted_ts")?),

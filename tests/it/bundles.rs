@@ -23,7 +23,7 @@ use llm_diagnose::diagnose::LogSources;
 use llm_diagnose::exporter::ExporterReader;
 use llm_diagnose::incident::AdmissionRules;
 use llm_diagnose::notify::{self, Notifier};
-use llm_diagnose::redact::Redacted;
+use llm_diagnose::redact::RedactionCount;
 use llm_diagnose::render::{self, BundleLocation, Phrases};
 use llm_diagnose::report::{self, Report, ReportPart, SourceFindings, Stage};
 use llm_diagnose::store::{AdmissionPlan, Store};
@@ -47,8 +47,8 @@ fn workshop_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> Arc<Bu
     Arc::new(BundleService::new(BundleServiceParts {
         store: notifier.store.clone(),
         notifier: Arc::clone(notifier),
-        reach: reach(notifier),
-        shelf: BundleDirectory::open(&config, dir).unwrap(),
+        sources: reach(notifier),
+        directory: BundleDirectory::open(&config, dir).unwrap(),
         config,
         links: Links::new(&[7; 32], "", Duration::from_secs(60)).unwrap(),
         tasks: TaskTracker::new(),
@@ -153,16 +153,16 @@ fn mode(path: &Path) -> u32 {
 async fn who_asks_for_what_is_being_made_joins_and_gets_the_same_file() {
     let kept = Kept::new().await;
     let workshop = workshop(kept.state.path(), &kept.notifier);
-    let [one, other] = [workshop.ask(&kept.incident).unwrap(), workshop.ask(&kept.incident).unwrap()];
+    let [one, other] = [workshop.get_or_start(&kept.incident).unwrap(), workshop.get_or_start(&kept.incident).unwrap()];
     let (one, other) = tokio::join!(one.done(), other.done());
     let (one, other) = (one.unwrap(), other.unwrap());
     assert!(Arc::ptr_eq(&one, &other));
     assert_eq!(kept.bundles(), [one.name.to_string()]);
-    assert_eq!((mode(workshop.shelf.dir()), mode(&one.path)), (0o700, 0o600));
+    assert_eq!((mode(workshop.directory.dir()), mode(&one.path)), (0o700, 0o600));
     let bytes = std::fs::read(&one.path).unwrap();
     assert_eq!(bytes.len() as u64, one.bytes);
     assert_eq!(summary(&bytes)["incident"]["id"], kept.incident.as_str());
-    let gone = workshop.ask("01NONE").unwrap().done().await.unwrap_err();
+    let gone = workshop.get_or_start("01NONE").unwrap().done().await.unwrap_err();
     assert!(matches!(*gone, NoBundle::Gone), "{gone}");
     assert_eq!(kept.bundles().len(), 1, "what failed leaves nothing");
 }
@@ -177,7 +177,7 @@ async fn too_many_at_once_are_refused_and_a_stop_leaves_no_file() {
         // No task runs before all are asked for: this one does not wait in between.
         jobs.push(id);
         if jobs.len() == 12 {
-            break jobs.iter().map(|id| workshop.ask(id)).collect::<Vec<_>>();
+            break jobs.iter().map(|id| workshop.get_or_start(id)).collect::<Vec<_>>();
         }
     };
     let (taken, busy): (Vec<_>, Vec<_>) = refused.into_iter().partition(Result::is_ok);
@@ -191,7 +191,7 @@ async fn too_many_at_once_are_refused_and_a_stop_leaves_no_file() {
     workshop.tasks.close();
     workshop.tasks.wait().await;
     assert_eq!(kept.bundles(), Vec::<String>::new());
-    assert!(workshop.ask(&jobs[0]).is_err());
+    assert!(workshop.get_or_start(&jobs[0]).is_err());
 }
 
 #[tokio::test]
@@ -199,7 +199,7 @@ async fn a_full_disk_is_said_with_what_is_free_and_what_to_do_and_keeps_no_file(
     let kept = Kept::new().await;
     let full = Config { min_free_bytes: u64::MAX / 2, ..Config::default() };
     let shop = workshop_with(kept.state.path(), &kept.notifier, full);
-    let error = shop.ask(&kept.incident).unwrap().done().await.unwrap_err().to_string();
+    let error = shop.get_or_start(&kept.incident).unwrap().done().await.unwrap_err().to_string();
     for part in ["there is no room for a bundle in ", " are free, and ", "bundle.min_free_bytes", "bundle.dir"] {
         assert!(error.contains(part), "{part}: {error}");
     }
@@ -252,11 +252,11 @@ fn old_bundles_go_first_and_what_a_crash_left_is_removed() {
     BundleDirectory::open(&config, state.path()).unwrap();
     assert!(!left.exists() && draft.part().exists());
     std::fs::write(draft.part(), "whole").unwrap();
-    let path = draft.keep(true).unwrap();
+    let path = draft.publish(true).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"whole");
     assert_eq!(shelf.list(Some("E")).unwrap().len(), 1);
     assert!(dir.join("notes.txt").exists(), "what is not ours stays");
-    let taken = Draft::new(path.clone(), 1, 0).unwrap().keep(false);
+    let taken = Draft::new(path.clone(), 1, 0).unwrap().publish(false);
     assert!(taken.is_err_and(|error| error.to_string().contains("llm-diagnose-E")));
     assert_eq!(std::fs::read(&path).unwrap(), b"whole");
     let own = bundle::own_key(state.path()).unwrap();
@@ -285,7 +285,7 @@ async fn who_waits_sees_which_parts_are_over_and_in_the_end_what_is_missing_and_
     assert!(shown(&render::bundle_progress(&[], &english)).contains("waits for its turn"));
     let kept = Kept::new().await;
     let subject = kept.subject().await;
-    let redacted = |place: &str, rule: &str, count| Redacted { place: place.into(), rule: rule.into(), count };
+    let redacted = |place: &str, rule: &str, count| RedactionCount { place: place.into(), rule: rule.into(), count };
     let report = Report {
         complete: false,
         parts,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use llm_diagnose::endpoint::{AnswerBody, EndpointAnswer, EngineReport, TARGETS_MOST, ask, read};
+use llm_diagnose::endpoint::{AnswerBody, EndpointAnswer, EndpointInfo, TARGETS_MOST, request_endpoints, read};
 use llm_diagnose::exporter::{Allowed, ExporterReader, ExporterTarget};
 use llm_diagnose::signal::endpoint::shown;
 use llm_diagnose_lab::sources::{FakeEngine, Manner, Request};
@@ -27,11 +27,11 @@ async fn asked(targets: &[ExporterTarget]) -> Vec<EndpointAnswer> {
 }
 
 async fn within(targets: &[ExporterTarget], time: Duration) -> Vec<EndpointAnswer> {
-    ask(&reader(&["127.0.0.0/8"]), library(), targets, Instant::now() + time).await
+    request_endpoints(&reader(&["127.0.0.0/8"]), library(), targets, Instant::now() + time).await
 }
 
-fn told(answers: &[EndpointAnswer]) -> EngineReport {
-    let mut told = EngineReport::default();
+fn told(answers: &[EndpointAnswer]) -> EndpointInfo {
+    let mut told = EndpointInfo::default();
     answers.iter().for_each(|answer| told.add(read(library(), answer)));
     told
 }
@@ -195,20 +195,20 @@ async fn only_allowed_addresses_are_asked_and_no_user_of_an_address_is_sent() {
     let port = fake.url.rsplit(':').next().unwrap().to_owned();
     let deadline = Instant::now() + Duration::from_secs(20);
     let targets = [target("vllm", &fake.metrics(), "llama-0"), target("sglang", "http://169.254.169.254/metrics", "x")];
-    let answers = ask(&reader(&["10.0.0.0/8", "169.254.0.0/16"]), library(), &targets, deadline).await;
+    let answers = request_endpoints(&reader(&["10.0.0.0/8", "169.254.0.0/16"]), library(), &targets, deadline).await;
     for answer in &answers {
         let AnswerBody::Nothing(why) = &answer.said else { panic!("{answer:?}") };
         assert!(why.contains("has an address that may not be read"), "{answer:?}");
     }
     // Names are checked where they are resolved.
     let named = [target("vllm", &format!("http://localhost:{port}/metrics"), "llama-0")];
-    let answers = ask(&reader(&["10.0.0.0/8"]), library(), &named, deadline).await;
+    let answers = request_endpoints(&reader(&["10.0.0.0/8"]), library(), &named, deadline).await;
     assert!(
         matches!(said(&answers, "/version"), AnswerBody::Nothing(why) if why.contains("may not be read")),
         "{answers:?}"
     );
     let with_user = [target("vllm", &format!("http://admin:planted@127.0.0.1:{port}/metrics"), "llama-0")];
-    let answers = ask(&reader(&["127.0.0.0/8"]), library(), &with_user, deadline).await;
+    let answers = request_endpoints(&reader(&["127.0.0.0/8"]), library(), &with_user, deadline).await;
     assert!(answers.iter().all(|answer| matches!(answer.said, AnswerBody::Nothing(_))), "{answers:?}");
     assert!(!format!("{answers:?}").contains("planted"), "{answers:?}");
     assert_eq!(fake.requests(), []);

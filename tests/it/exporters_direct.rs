@@ -10,7 +10,7 @@ use axum::Router;
 use axum::routing::get;
 use llm_diagnose::diagnose::{
     Baseline, Diagnosis, DirectReadReason, Exporters, ExtraSources, Request, Scope, SymptomVerdict, ValueSource,
-    diagnose_with, look, observe,
+    diagnose_with, observe_with_exporters, observe,
 };
 use llm_diagnose::exporter::{Allowed, ExporterReader, ExporterTarget};
 use llm_diagnose_lab::sim::{Fleet, FleetSpec, live};
@@ -261,12 +261,12 @@ async fn ranks_of_sglang_that_repeat_each_other_count_once_and_no_retraction_is_
     for (before, after, expected) in cases {
         let url = showing(twice(before), twice(after)).await;
         let known = exporters(vec![target("sglang", &url, "sglang-0")]);
-        let read = look(library(), &client("http://127.0.0.1:1"), &request("high-ttft"), Some(&known)).await;
+        let read = observe_with_exporters(library(), &client("http://127.0.0.1:1"), &request("high-ttft"), Some(&known)).await;
         for (signal, expected) in expected {
-            let value = read.seen.signals[*signal].value;
+            let value = read.observations.signals[*signal].value;
             assert!(value.is_some_and(|v| (v - expected).abs() < 1e-6), "{signal}: {value:?}, expected {expected}");
         }
-        assert_eq!(read.found.engines[0].version.as_ref().map(ToString::to_string).as_deref(), Some("0.5.22"));
+        assert_eq!(read.detection.engines[0].version.as_ref().map(ToString::to_string).as_deref(), Some("0.5.22"));
     }
 }
 
@@ -300,8 +300,8 @@ async fn the_direct_form_of_a_signal_says_what_its_query_says() {
     for playbook in ["high-ttft", "gpu-throttled", "replica-down"] {
         let request = request(playbook);
         let client = client(&prometheus.url);
-        let told = observe(library(), &client, &request).await.seen.signals;
-        let read = look(library(), &client, &request, Some(&known)).await.seen.signals;
+        let told = observe(library(), &client, &request).await.observations.signals;
+        let read = observe_with_exporters(library(), &client, &request, Some(&known)).await.observations.signals;
         for (signal, read) in read.iter().filter(|(_, o)| o.source == ValueSource::Exporter) {
             let told = &told[signal];
             let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(1.0);
@@ -339,7 +339,7 @@ async fn the_direct_form_of_a_signal_says_what_its_query_says() {
 
 /// The signals that pages tell while Prometheus is away.
 async fn read(playbook: &str, targets: Vec<ExporterTarget>) -> impl Fn(&str) -> Option<f64> {
-    let seen = look(library(), &client(NOWHERE), &request(playbook), Some(&exporters(targets))).await.seen;
+    let seen = observe_with_exporters(library(), &client(NOWHERE), &request(playbook), Some(&exporters(targets))).await.observations;
     move |signal| seen.signals.get(signal).and_then(|o| o.value)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use llm_diagnose::facts::{PrometheusFacts, Windows, look};
+use llm_diagnose::facts::{PrometheusFacts, Windows, collect_facts};
 use llm_diagnose::prom::{Prometheus, QueryProgress};
 use llm_diagnose::report::{HappenedKind, Measured, ReplicaInfo, Window};
 use llm_diagnose_lab::sim::spec::GpuExporter;
@@ -111,7 +111,7 @@ fn prometheus() -> &'static (Prometheus, stack::Prometheus) {
 
 fn seen_of(prometheus: &Prometheus, name: &str, windows: &Windows, patience: Duration) -> PrometheusFacts {
     let request = request("high-ttft", &[("namespace", name)], windows.during.to.as_second());
-    run(look(library(), prometheus, &request, None, windows, Instant::now() + patience))
+    run(collect_facts(library(), prometheus, &request, None, windows, Instant::now() + patience))
 }
 
 fn seen(name: &str, resolved: bool) -> PrometheusFacts {
@@ -367,7 +367,7 @@ fn rules_and_targets_of_the_pool_are_told_without_secrets_and_hostile_labels_do_
     let labels = [("namespace", "live"), ("model_name", HOSTILE)];
     let request = request("high-ttft", &labels, now.as_second());
     let asked = client(&prometheus.url);
-    let seen = run(look(library(), &asked, &request, None, &windows, Instant::now() + DEADLINE));
+    let seen = run(collect_facts(library(), &asked, &request, None, &windows, Instant::now() + DEADLINE));
     let rules: Vec<(&str, &str)> = seen.rules.iter().map(|r| (r.name.as_str(), r.state.as_str())).collect();
     assert_eq!(rules, [("PoolBusy", "firing"), ("Deadlocked", "inactive")]);
     assert_eq!((seen.rules[0].for_seconds, seen.rules[0].labels["severity"].as_str()), (1.0, "page"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use llm_diagnose::alert::Labels;
 use llm_diagnose::check;
-use llm_diagnose::health::{Health, HealthCheck, HealthQuery, HealthState, PoolHealth, look};
+use llm_diagnose::health::{Health, HealthCheck, HealthQuery, HealthState, PoolHealth, evaluate_fleet};
 use llm_diagnose::playbook::{SourceFile, load, parse};
 use llm_diagnose::signal::EngineKind;
 use serde_json::Value;
@@ -55,7 +55,7 @@ fn looked_at(scope: &[(&str, &str)], when: i64) -> Health {
     let scope: Labels = scope.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let what = HealthQuery { scope, at: at(when), window: WINDOW, deadline: DEADLINE };
     let (prometheus, labels) = (shared(), Labels::new());
-    run(look(library(), &[(prometheus, &labels)], &what))
+    run(evaluate_fleet(library(), &[(prometheus, &labels)], &what))
 }
 
 #[track_caller]
@@ -238,7 +238,7 @@ fn a_dimension_that_the_series_do_not_carry_is_noted_and_not_used() {
 fn a_prometheus_that_is_away_is_unknown_at_once() {
     let (prometheus, labels) = (client("http://127.0.0.1:1"), Labels::new());
     let what = HealthQuery { scope: Labels::new(), at: at(moment("healthy")), window: WINDOW, deadline: DEADLINE };
-    let health = run(look(library(), &[(&prometheus, &labels)], &what));
+    let health = run(evaluate_fleet(library(), &[(&prometheus, &labels)], &what));
     assert_eq!(health.state, HealthState::Unknown);
     assert!(health.problems[0].contains("Prometheus cannot be reached") && health.took_seconds < 5.0, "{health:?}");
 }
@@ -250,7 +250,7 @@ fn a_prometheus_that_hangs_is_given_up_at_the_deadline() {
     let prometheus = client(&format!("http://{}", listener.local_addr().unwrap()));
     let (labels, deadline) = (Labels::new(), Duration::from_millis(600));
     let what = HealthQuery { scope: Labels::new(), at: at(moment("healthy")), window: WINDOW, deadline };
-    let health = run(look(library(), &[(&prometheus, &labels)], &what));
+    let health = run(evaluate_fleet(library(), &[(&prometheus, &labels)], &what));
     assert!(health.state == HealthState::Unknown && health.took_seconds < 1.5, "{health:?}");
     assert!(health.problems[0].ends_with("timed out"), "{health:?}");
 }
@@ -263,7 +263,7 @@ fn two_prometheus_are_one_fleet_and_a_label_chooses_between_them() {
         let scope = cluster.map(|value| ("cluster".to_owned(), value.to_owned())).into_iter().collect();
         let what = HealthQuery { scope, at: at(moment("healthy")), window: WINDOW, deadline: DEADLINE };
         let prometheus = shared();
-        run(look(library(), &[(prometheus, &eu), (&away, &us)], &what))
+        run(evaluate_fleet(library(), &[(prometheus, &eu), (&away, &us)], &what))
     };
     assert_eq!((ask(None).state, ask(None).pools.len()), (HealthState::Unknown, 1), "half of the fleet is not seen");
     let eu = ask(Some("eu"));
@@ -307,7 +307,7 @@ fn an_own_playbooks_alert_is_a_check_without_further_ado() {
     let scope = Labels::from([("namespace".to_owned(), "healthy".to_owned())]);
     let what = HealthQuery { scope, at: at(moment("healthy")), window: WINDOW, deadline: DEADLINE };
     let (prometheus, labels) = (shared(), Labels::new());
-    let health = run(look(&own, &[(prometheus, &labels)], &what));
+    let health = run(evaluate_fleet(&own, &[(prometheus, &labels)], &what));
     let ours = only(&health).checks.iter().filter(|c| c.playbook.as_deref() == Some("chat-slow"));
     let ours: Vec<_> = ours.map(|c| (c.heading.as_str(), c.signal.as_str(), c.state.unwrap())).collect();
     let expected =
@@ -336,7 +336,7 @@ fn of_many_pools_fifty_are_looked_at_and_the_others_are_counted() {
     let prometheus = client(&with_pools(60));
     let (labels, deadline) = (Labels::new(), Duration::from_secs(20));
     let what = HealthQuery { scope: Labels::new(), at: at(moment("healthy")), window: WINDOW, deadline };
-    let health = run(look(library(), &[(&prometheus, &labels)], &what));
+    let health = run(evaluate_fleet(library(), &[(&prometheus, &labels)], &what));
     assert_eq!(
         (health.pools.len(), health.left_out, health.state),
         (50, 10, HealthState::Unknown),

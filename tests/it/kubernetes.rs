@@ -41,7 +41,7 @@ fn wanted(pods: &[&str]) -> SnapshotRequest {
 }
 
 async fn look(fake: &FakeKubernetes, wanted: &SnapshotRequest) -> ClusterSnapshot {
-    connected(&fake.url).await.look(wanted, Instant::now() + SOON).await
+    connected(&fake.url).await.snapshot(wanted, Instant::now() + SOON).await
 }
 
 /// Two replicas of one Deployment, of which one dies again and again, a stranger, and what belongs to them.
@@ -213,16 +213,16 @@ async fn without_a_namespace_pods_are_found_by_their_names_in_those_that_may_be_
     assert_eq!(places(&look(&fake, &anywhere).await), BTreeSet::from(["llm".to_owned(), "other".to_owned()]));
     let only = Config { namespaces: vec!["llm".to_owned()], ..Config::default() };
     let limited = with(&fake.url, only).await.unwrap().unwrap();
-    let seen = limited.look(&anywhere, Instant::now() + SOON).await;
+    let seen = limited.snapshot(&anywhere, Instant::now() + SOON).await;
     assert_eq!(places(&seen), BTreeSet::from(["llm".to_owned()]));
     let before = fake.asked().len();
-    let seen_again = limited.look(&anywhere, Instant::now() + SOON).await;
+    let seen_again = limited.snapshot(&anywhere, Instant::now() + SOON).await;
     assert_eq!(seen_again, seen);
     let asked = fake.asked().split_off(before);
     let inside = |path: &str| path.contains("/namespaces/llm/") || !path.contains("/namespaces/");
     assert!(asked.iter().all(|asked| inside(&asked.path) && asked.path != "/api/v1/pods"), "{asked:#?}");
     let other = SnapshotRequest { namespace: Some("other".to_owned()), ..anywhere };
-    let seen = limited.look(&other, Instant::now() + SOON).await;
+    let seen = limited.snapshot(&other, Instant::now() + SOON).await;
     assert!(seen.pods.is_empty());
     assert_eq!(why(&seen, "namespace other"), "`kubernetes.namespaces` does not list it");
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use llm_diagnose::diagnose::{
-    Diagnosis, ExtraSources, LogSources, Outcome, Request, ValueSource, Verdict, diagnose_with, told,
+    Diagnosis, ExtraSources, LogSources, Outcome, Request, ValueSource, Verdict, diagnose_with, log_findings,
 };
 use llm_diagnose::logs::{Log, LogReader, NamedLogAnalysis, Patterns, files};
 use llm_diagnose::render::{self, Phrases, Tone, diagnosis_message, terminal};
@@ -271,7 +271,7 @@ fn a_traceback_has_the_time_of_the_line_above_it() {
     let (early, late) = (at(moment - 86_400), at(moment - 200));
     let told = |text: String| {
         let log = Log { text, ..log(POD, &[]) };
-        told(library(), &[log], at(moment - 900), at(moment), Duration::from_secs(300))
+        log_findings(library(), &[log], at(moment - 900), at(moment), Duration::from_secs(300))
             .counts
             .contains_key("log_gpu_oom")
     };
@@ -286,7 +286,7 @@ fn statistics_lines_fill_what_prometheus_left_open_and_say_so() {
     let line = "(APIServer pid=12) INFO 11-20 03:00:20 [loggers.py:123] Engine 000: Avg prompt throughput: 9204.5 tokens/s, Avg generation throughput: 102.8 tokens/s, Running: 28 reqs, Waiting: 41 reqs, GPU KV cache usage: 97.4%";
     let moment = moment("lost-replicas");
     let of = |pod: &str| Log { text: format!("{} {line}\n", at(moment - 60)), ..log(pod, &[]) };
-    let read = |logs: &[Log]| told(library(), logs, at(moment - 900), at(moment), Duration::from_secs(300));
+    let read = |logs: &[Log]| log_findings(library(), logs, at(moment - 900), at(moment), Duration::from_secs(300));
     let told = read(&[of("a"), of("b")]);
     assert_eq!(told.values["requests_waiting"], [("a".to_owned(), 41.0), ("b".to_owned(), 41.0)].into());
     assert!((told.values["kv_cache_usage"]["a"] - 0.974).abs() < 1e-9);
@@ -300,7 +300,7 @@ fn a_hostile_log_is_read_within_bounds_and_blames_nobody() {
     let moment = moment("lost-replicas");
     let read = |text: String| {
         let log = Log { text, ..log(POD, &[]) };
-        told(library(), &[log], at(moment - 900), at(moment), Duration::from_secs(300))
+        log_findings(library(), &[log], at(moment - 900), at(moment), Duration::from_secs(300))
     };
     let began = Instant::now();
     // No newline at all, and an error far behind what is looked at.
@@ -315,7 +315,7 @@ fn a_hostile_log_is_read_within_bounds_and_blames_nobody() {
     assert_eq!(read(format!("9999-99-99T99:99:99Z {OOM}\n")).counts["log_gpu_oom"][POD], 1);
     assert_eq!(read(format!("2999-12-31T23:59:59Z {OOM}\n")).counts.len(), 0, "what has not happened yet");
     let many: Vec<Log> = (0..500).map(|i| log(&format!("pod-{i}"), &[DEAD])).collect();
-    let told = told(library(), &many, at(moment - 900), at(moment), Duration::from_secs(300));
+    let told = log_findings(library(), &many, at(moment - 900), at(moment), Duration::from_secs(300));
     assert!(told.read.len() <= 64);
 }
 
@@ -399,7 +399,7 @@ fn a_log_of_signs_alone_is_a_warning_that_names_the_most_frequent_one() {
     let other = "litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached for requests\n";
     let report = LogReader::new(&Patterns::new(library().logs.values())).text(&format!("{other}{sign}{sign}"));
     let told = NamedLogAnalysis { name: "x".to_owned(), pod: None, container: None, cut: false, report };
-    let message = render::logs(&[told], &[], &Phrases::english());
+    let message = render::logs(&[log_findings], &[], &Phrases::english());
     assert_eq!(message.tone, Tone::Warning);
     assert!(message.headline.contains("a backend does not answer in time"), "{}", message.headline);
 }

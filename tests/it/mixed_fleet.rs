@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use llm_diagnose::diagnose::{Diagnosis, diagnose};
-use llm_diagnose::health::{Health, HealthQuery, HealthState, look};
+use llm_diagnose::health::{Health, HealthQuery, HealthState, evaluate_fleet};
 
 use crate::harness::{DEADLINE, Page, Stamp, WINDOW, at, evidence, fixture, library, request, run, shared, slot};
 
@@ -45,7 +45,7 @@ fn looked(scope: &[(&str, &str)]) -> Health {
     let scope: BTreeMap<String, String> = scope.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let (prometheus, labels) = (shared(), BTreeMap::new());
     let what = HealthQuery { scope, at: at(slot(CASE) + 60), window: WINDOW, deadline: DEADLINE };
-    run(look(library(), &[(prometheus, &labels)], &what))
+    run(evaluate_fleet(library(), &[(prometheus, &labels)], &what))
 }
 
 fn diagnosed(playbook: &str, namespace: &str) -> Diagnosis {

@@ -168,15 +168,15 @@ fn steps_are_compared_with_what_such_a_batch_cost_in_the_hours_before() {
         let earlier = request("high-itl", &[], NOW).baseline;
         let told = async |request: &Request| observe(library(), &prometheus, request).await;
         let seen = told(&slow("today", earlier)).await;
-        let factor = seen.seen.signals["itl_against_batch"].value.unwrap();
+        let factor = seen.observations.signals["itl_against_batch"].value.unwrap();
         assert!((2.4..3.6).contains(&factor), "{factor}");
         // Before the fault the batch explained it.
         let calm = Request { at: at(NOW - 15 * MINUTE), since: None, ..slow("today", earlier) };
-        let factor = told(&calm).await.seen.signals["itl_against_batch"].value.unwrap();
+        let factor = told(&calm).await.observations.signals["itl_against_batch"].value.unwrap();
         assert!((0.8..1.25).contains(&factor), "{factor}");
         for request in [slow("this-hour", earlier), slow("today", Baseline::Off)] {
             let seen = told(&request).await;
-            let told = &seen.seen.signals["itl_against_batch"];
+            let told = &seen.observations.signals["itl_against_batch"];
             assert_eq!(told.value, None, "the hours are too few, or not asked for");
             assert!(told.why.is_some());
         }
@@ -187,7 +187,7 @@ fn steps_are_compared_with_what_such_a_batch_cost_in_the_hours_before() {
 fn another_day_tells_how_much_it_varies_by_itself_and_a_check_says_so() {
     run(async {
         let (prometheus, _server, _directory) = pools(&["yesterday", "today"]).await;
-        let seen = observe(library(), &prometheus, &late("yesterday")).await.seen;
+        let seen = observe(library(), &prometheus, &late("yesterday")).await.observations;
         let running = &seen.signals["running_per_replica"];
         let (past, before) = (running.baseline.unwrap(), running.before.unwrap());
         assert!((past - before).abs() > 0.5, "the batch grows and shrinks: {running:?}");
@@ -198,7 +198,7 @@ fn another_day_tells_how_much_it_varies_by_itself_and_a_check_says_so() {
         assert!(varies.iter().all(|(_, times)| (1.0..3.0).contains(times)), "{varies:?}");
         assert!(varies.iter().any(|(signal, times)| *signal == "running_per_replica" && *times > 1.02), "{varies:?}");
         // Hours are their own mean.
-        let seen = observe(library(), &prometheus, &late("today")).await.seen;
+        let seen = observe(library(), &prometheus, &late("today")).await.observations;
         assert_eq!(seen.signals["running_per_replica"].before, None);
     });
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use llm_diagnose::chart::{AxisSide, Chart, Panel, Role, png};
+use llm_diagnose::chart::{ThresholdSide, Chart, Panel, Role, png};
 use llm_diagnose::diagnose::{Baseline, Diagnosis, Frame, diagnose, picture};
 use llm_diagnose::prom::Prometheus;
 use llm_diagnose::render::Phrases;
@@ -60,7 +60,7 @@ fn longer_prompts_are_shown_beside_what_they_do() {
     let told = diagnosis.causes[0].evidence.iter().find(|e| e.signal == "prompt_tokens_mean").unwrap();
     assert_eq!((last.0, last.1), (diagnosis.at, told.value.unwrap()), "the line ends at the number in the message");
     let threshold = prompts.threshold.as_ref().unwrap();
-    assert!(threshold.bad == AxisSide::Above && threshold.value < last.1, "{threshold:?}");
+    assert!(threshold.bad == ThresholdSide::Above && threshold.value < last.1, "{threshold:?}");
     let band = prompts.band.as_ref().unwrap();
     assert!(band.label.starts_with("before: "), "there is no yesterday in this Prometheus: {}", band.label);
     let labels: BTreeSet<&str> = chart.marks.iter().map(|mark| mark.label.as_str()).collect();

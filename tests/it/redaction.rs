@@ -97,7 +97,7 @@ fn what_people_must_read_stays_as_it_is() {
     for example in library().logs.values().flat_map(|log| &log.findings).flat_map(|finding| &finding.examples) {
         assert_eq!(redactor.text("a", example), example.as_str());
     }
-    assert_eq!(redactor.found(), []);
+    assert_eq!(redactor.redactions(), []);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn our_own_documents_pass_untouched() {
         redactor.json(name, &mut after);
         assert_eq!(after, before, "{name}");
     }
-    assert_eq!(redactor.found(), []);
+    assert_eq!(redactor.redactions(), []);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_lost_field_tells_what_it_was_and_nothing_beside_it_is_lost() {
             "answer": {"text": "[redacted: message]", "meta_info": {"prompt_tokens": 5}},
         })
     );
-    let found = redactor.found();
+    let found = redactor.redactions();
     assert!(found.iter().all(|one| one.place == "pods.json"));
     let counts: Vec<_> = found.iter().map(|one| (one.rule.as_str(), one.count)).collect();
     assert_eq!(
@@ -313,7 +313,7 @@ fn names_become_the_same_pseudonyms_in_every_file() {
             "spec": {"nodeName": "node-2"}, "message": "pod-5 moved to node-2", "about": "Pod/pod-1",
         })
     );
-    let found = redactor.found();
+    let found = redactor.redactions();
     assert!(found.iter().all(|one| one.rule == "anonymized"), "{found:?}");
     assert!(!format!("{redactor:?} {found:?}").contains("acme"));
 }

@@ -82,7 +82,7 @@ async fn the_audit_log_is_deleted_in_slices() {
     for (store, database) in stores.iter().zip(both.databases("audit").await) {
         let lines = "'a' || i, i, 'u', 'p', 'w', 'done'";
         fill(&database, "audit (id, at_ms, who, place, what, result)", lines, ROWS_AT_ONCE + 10).await;
-        store.audit(&AuditEntry::begun("u", "p", "w", None, at(0))).await.unwrap();
+        store.audit(&AuditEntry::new_attempt("u", "p", "w", None, at(0))).await.unwrap();
         assert_eq!(store.forget_audit(at(-1)).await.unwrap(), ROWS_AT_ONCE as u64);
         assert_eq!(count(&database, &format!("audit WHERE at_ms < {ROWS_AT_ONCE}")).await, 0, "the oldest go first");
         assert_eq!(store.forget_audit(at(-1)).await.unwrap(), 10);

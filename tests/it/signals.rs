@@ -76,12 +76,12 @@ fn with_everything() -> Library {
 
 /// The pool's value of a signal.
 fn value(seen: &ObserveResult, signal: &str) -> Option<f64> {
-    seen.seen.signals.get(signal).and_then(|o| o.value)
+    seen.observations.signals.get(signal).and_then(|o| o.value)
 }
 
 /// Each replica's value of a signal.
 fn replicas<'a>(seen: &'a ObserveResult, signal: &str) -> BTreeMap<&'a str, f64> {
-    seen.seen.signals[signal].replicas.iter().map(|r| (r.name.as_str(), r.value)).collect()
+    seen.observations.signals[signal].replicas.iter().map(|r| (r.name.as_str(), r.value)).collect()
 }
 
 /// Every listed signal has its value within 2 %, a zero within a hundredth; rates over 61 s of 60 s differ by so much.
@@ -93,7 +93,7 @@ fn assert_values(seen: &ObserveResult, expected: &[(&str, f64)]) {
             !value(seen, signal).is_some_and(|value| (value - expected).abs() <= tolerance)
         })
         .map(|(signal, expected)| {
-            let o = &seen.seen.signals[*signal];
+            let o = &seen.observations.signals[*signal];
             format!("{signal}: {:?}, expected {expected} ({})", o.value, o.query.as_deref().unwrap_or_default())
         })
         .collect();
@@ -103,7 +103,7 @@ fn assert_values(seen: &ObserveResult, expected: &[(&str, f64)]) {
 /// None of the listed signals has a value; each says why.
 fn assert_no_data(seen: &ObserveResult, signals: &[&str]) {
     for signal in signals {
-        let o = &seen.seen.signals[*signal];
+        let o = &seen.observations.signals[*signal];
         assert_eq!((o.value, o.replicas.as_slice()), (None, &[][..]), "{signal}");
         assert!(o.why.as_deref().is_some_and(|why| !why.is_empty()), "{signal} does not say why it has no data");
     }
@@ -158,7 +158,7 @@ fn assert_complete(engine: &str, expected: &[(&str, f64)], silent: &[&str]) {
 
 /// The lowest version that was recognised.
 fn version(seen: &ObserveResult, engine: &str) -> Option<String> {
-    let engine = seen.found.engines.iter().find(|e| e.engine == engine)?;
+    let engine = seen.detection.engines.iter().find(|e| e.engine == engine)?;
     engine.version.as_ref().map(ToString::to_string)
 }
 

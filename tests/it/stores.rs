@@ -102,7 +102,7 @@ pub(crate) async fn take(store: &Store, seconds: i64) -> (Vec<Delivery>, Vec<Dig
 pub(crate) async fn deliver(store: &Store, delivery: &Delivery, ts: &str, seconds: i64) {
     let revision = store.incident(&delivery.incident).await.unwrap().unwrap().revision;
     let mention = Mention { since: at(seconds), called: CalledPeople::default().and(&["S0ONCALL"]) };
-    let said = MessageEffects { mention: Some(mention), told: Some("{}".to_owned()) };
+    let said = MessageEffects { mention: Some(mention), thread_state: Some("{}".to_owned()) };
     store.delivered(delivery, Some(&there(ts)), revision, &said, at(seconds)).await.unwrap();
 }
 
@@ -134,9 +134,9 @@ async fn a_message_lives_the_same_life_on_both() {
             assert!(!store.take(waiting, at(100), LEASE_MS).await.unwrap(), "{waiting:?}");
         }
         assert_eq!(store.place_of(&id).await.unwrap(), Some(there("7.7")));
-        let called = store.called(&id, CHANNEL).await.unwrap().unwrap();
+        let called = store.mentioned_people(&id, CHANNEL).await.unwrap().unwrap();
         assert!(called.includes("S0ONCALL") && !called.includes("S0OTHERS"));
-        assert_eq!(store.called(&id, "#none").await.unwrap(), None);
+        assert_eq!(store.mentioned_people(&id, "#none").await.unwrap(), None);
 
         let due = store.take_diagnoses(at(2), LEASE_MS, 5).await.unwrap();
         assert_eq!(due.iter().map(|due| (due.id.as_str(), due.tries)).collect::<Vec<_>>(), [(id.as_str(), 0)]);
@@ -254,7 +254,7 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
         loop {
             let (_, _, posts) = take(&store, 3).await;
             let Some(post) = posts.first() else { break };
-            assert_eq!((&post.thread, post.told.as_deref()), (&there("1.1"), Some("{}")));
+            assert_eq!((&post.thread, post.thread_state.as_deref()), (&there("1.1"), Some("{}")));
             kinds.extend(posts.iter().map(|post| post.kind));
             for post in &posts {
                 store.post_needless(post, "said").await.unwrap();
@@ -276,7 +276,7 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
         assert_eq!(store.give_up_orphans(at(11)).await.unwrap(), 1);
 
         // A call for a person ends with its post.
-        let begun = AuditEntry::begun("U0ANN", "C1", "escalate", Some(&lost), at(20));
+        let begun = AuditEntry::new_attempt("U0ANN", "C1", "escalate", Some(&lost), at(20));
         store.audit(&begun).await.unwrap();
         assert!(store.queue_answer(&lost, &slack(&note), &begun.id, at(20)).await.unwrap());
         assert_eq!(store.ended_calls(at(0)).await.unwrap(), []);
@@ -317,7 +317,7 @@ async fn a_digest_counts_and_ends_the_same_on_both() {
         store.mentioned(&ids[1], CHANNEL, &mention).await.unwrap();
         let places = store.digest_places(&digest.id).await.unwrap();
         let expected = [(&ids[1], Some(called)), (&ids[2], None)]
-            .map(|(id, called)| (id.clone(), DigestedDelivery { channel: CHANNEL.into(), called, told: None }));
+            .map(|(id, called)| (id.clone(), DigestedDelivery { channel: CHANNEL.into(), called, thread_state: None }));
         assert_eq!(places, expected.into());
         store.digest_postponed(digest, at(2), PostponeReason::Failed, "busy").await.unwrap();
         store.digest_moved(digest, "#other", at(2)).await.unwrap();
@@ -353,12 +353,12 @@ async fn what_people_do_and_say_is_kept_the_same_on_both() {
     let both = Both::start();
     for store in both.stores("people").await {
         let (id, _) = admit(&store, "A", "firing", &CALM, 0).await;
-        let begun = AuditEntry::begun("U0ANN", "C1", "acknowledge", Some(&id), at(1));
+        let begun = AuditEntry::new_attempt("U0ANN", "C1", "acknowledge", Some(&id), at(1));
         store.audit(&begun).await.unwrap();
         assert_eq!(store.notes(&id).await.unwrap(), []);
         let done = AuditEntry { result: AuditResult::Done, detail: "ok".to_owned(), ..begun };
         store.audit(&done).await.unwrap();
-        store.audit(&AuditEntry::begun("cli:x", "cli", "expire", None, at(2))).await.unwrap();
+        store.audit(&AuditEntry::new_attempt("cli:x", "cli", "expire", None, at(2))).await.unwrap();
         let notes = store.notes(&id).await.unwrap();
         assert_eq!(notes.iter().map(|n| (n.act, n.who.as_str())).collect::<Vec<_>>(), [(Act::Acknowledge, "U0ANN")]);
         let lines = store.audited(at(0), 9).await.unwrap();
@@ -464,7 +464,7 @@ async fn a_visitor_neither_makes_nor_changes_a_store_and_knows_its_age() {
         Store::visit(&path, StoreAccess::Write).await.unwrap(),
         Store::visit_postgres(&url, StoreAccess::Write).await.unwrap(),
     ] {
-        write.audit(&AuditEntry::begun("cli:x", "cli", "expire", None, at(2))).await.unwrap();
+        write.audit(&AuditEntry::new_attempt("cli:x", "cli", "expire", None, at(2))).await.unwrap();
         assert_eq!(write.audited(at(0), 9).await.unwrap().len(), 1);
         write.close().await;
     }

@@ -5,7 +5,7 @@ use std::fs;
 
 use llm_diagnose::check::lint;
 use llm_diagnose::explain::explain;
-use llm_diagnose::playbook::{Direction, LogLineMatch, XidCounts, known, load};
+use llm_diagnose::playbook::{Direction, LogLineMatch, XidCounts, match_log_line, load};
 
 use crate::harness::library;
 
@@ -55,11 +55,11 @@ fn every_exporter_counts_the_xids_that_the_table_calls_critical_or_the_workloads
 
 /// Engine and direction of what is known of a line.
 fn told(line: &str) -> Vec<(&'static str, Option<Direction>)> {
-    let of = |known: LogLineMatch<'static>| match known {
+    let of = |known: LogLineMatch<'static>| match match_log_line {
         LogLineMatch::Finding(file, finding) => (file.logs.as_str(), finding.direction),
         LogLineMatch::Numbers(file, numbers) => (file.logs.as_str(), numbers.direction),
     };
-    known(library().logs.values(), line).into_iter().map(of).collect()
+    match_log_line(library().logs.values(), line).into_iter().map(of).collect()
 }
 
 #[test]

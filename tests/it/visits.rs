@@ -67,7 +67,7 @@ async fn incident(store: &Store) -> String {
     let diagnosis: Diagnosis = serde_json::from_str(&fixture("diagnoses/longer-prompts.high-ttft.json")).unwrap();
     let incident = store.incident(&id).await.unwrap().unwrap();
     store.save_diagnosis(&incident, Some(&diagnosis), true, None, clock::now()).await.unwrap();
-    store.audit(&AuditEntry::begun("U0ANN", "C1", "acknowledge\nforged", Some(&id), clock::now())).await.unwrap();
+    store.audit(&AuditEntry::new_attempt("U0ANN", "C1", "acknowledge\nforged", Some(&id), clock::now())).await.unwrap();
     let said = Feedback {
         incident: id.clone(),
         who: "U0ANN".to_owned(),

@@ -100,20 +100,20 @@ impl Server {
         let deadline = Instant::now() + READY;
         while Instant::now() < deadline {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(format!("it ended before it was ready ({status}): {}", said(&self.log())));
+                return Err(format!("it ended before it was ready ({status}): {}", read_log_end(&self.log())));
             }
             if client.get(&url).send().await.is_ok_and(|answer| answer.status().is_success()) {
                 return Ok(());
             }
             tokio::time::sleep(POLL).await;
         }
-        Err(format!("it was not ready within {} s: {}", READY.as_secs(), said(&self.log())))
+        Err(format!("it was not ready within {} s: {}", READY.as_secs(), read_log_end(&self.log())))
     }
 
     /// Waits for the process to end by itself; returns the end of its log.
     pub(super) async fn ended(&mut self) -> String {
         let status = self.child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string());
-        format!("Prometheus ended ({status}): {}", said(&self.log()))
+        format!("Prometheus ended ({status}): {}", read_log_end(&self.log()))
     }
 
     /// Kills the process; its data is temporary, so there is nothing to flush.
@@ -182,7 +182,7 @@ fn start(program: &Path, error: io::Error) -> OpenError {
 }
 
 /// Returns the end of a log.
-fn said(log: &Path) -> String {
+fn read_log_end(log: &Path) -> String {
     let read = || -> io::Result<String> {
         let mut file = File::open(log)?;
         let length = file.metadata()?.len();

@@ -101,7 +101,7 @@ pub async fn write(
         text.finish();
         (text.series, text.samples, text.bytes(), text.unwritable, text.end.take())
     });
-    let mut written = Written { queries, left_out: told(left), ..Written::default() };
+    let mut written = Written { queries, left_out: left_out_by_reason(left), ..Written::default() };
     if let Ok((series, samples, bytes, unwritable, end)) = end.await {
         (written.series, written.samples, written.bytes) = (series, samples, bytes);
         if unwritable > 0 {
@@ -267,7 +267,7 @@ impl<W: Write + Send + 'static> Export<'_, W> {
         let mut rest = None;
         while let Some((opened, job)) = under_way.next().await {
             let name = job.name.clone();
-            if let ControlFlow::Break(why) = self.one(opened, job).await {
+            if let ControlFlow::Break(why) = self.write_answer(opened, job).await {
                 rest = Some((name, why));
                 break;
             }
@@ -284,7 +284,7 @@ impl<W: Write + Send + 'static> Export<'_, W> {
 
     /// Writes one answer; halves the time range if it was too large. Breaks with the reason why nothing more can
     /// come.
-    async fn one(&mut self, opened: Result<Stream, PromError>, job: Job) -> ControlFlow<String> {
+    async fn write_answer(&mut self, opened: Result<Stream, PromError>, job: Job) -> ControlFlow<String> {
         let mut todo = vec![(Some(opened), job)];
         while let Some((opened, job)) = todo.pop() {
             self.queries += 1;
@@ -385,7 +385,7 @@ fn merged(mut pieces: Vec<Piece>) -> Vec<Piece> {
 }
 
 /// Lists what was left out by reason, with long lists shortened.
-fn told(left: BTreeMap<String, Vec<String>>) -> Vec<(String, String)> {
+fn left_out_by_reason(left: BTreeMap<String, Vec<String>>) -> Vec<(String, String)> {
     let listed = |names: Vec<String>| match names.len() {
         n if n > NAMED => format!("{} and {} more", names[..NAMED].join(", "), n - NAMED),
         _ => names.join(", "),
@@ -432,7 +432,7 @@ mod tests {
     #[test]
     fn what_was_left_out_is_told_by_reason_and_never_as_an_endless_list() {
         let names: Vec<String> = (0..20).map(|i| format!("m{i:02}")).collect();
-        let told = told([("late".to_owned(), names)].into());
+        let told = left_out_by_reason([("late".to_owned(), names)].into());
         assert!(told[0].0.ends_with("m11 and 8 more") && told[0].1 == "late", "{told:?}");
     }
 }

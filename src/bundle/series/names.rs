@@ -121,7 +121,7 @@ fn of_engine(engine: &Engine, seen: &EngineSeen, request: &Request, asked: &BTre
     };
     // Detection reads the last hour.
     let probes = engine.versions.iter().map(|probe| probe.metric.as_str());
-    for (_, name) in engine.tell_tales().chain(probes).flat_map(|metric| engine.spellings(metric)) {
+    for (_, name) in engine.detection_series().chain(probes).flat_map(|metric| engine.spellings(metric)) {
         add(&mut wanted, name, LONGEST, false);
     }
     for (signal, entry) in &engine.signals {

@@ -2,7 +2,7 @@
 //! completion. The command line flattens the same arguments beside its own.
 
 mod help;
-mod words;
+mod parser;
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use crate::clock::TimeArgument;
 
 pub use help::{Topic, document, topics};
-pub use words::{ArgumentError, CommandError, ParsedCommand, parse};
+pub use parser::{ArgumentError, CommandError, ParsedCommand, parse};
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
@@ -168,7 +168,7 @@ impl SilenceArguments {
     ///
     /// # Errors
     /// A sentence with the correct syntax.
-    pub fn meant(&self) -> Result<SilenceOperation, String> {
+    pub fn operation(&self) -> Result<SilenceOperation, String> {
         let long = |text: &str| span(text).map_err(|error| format!("`{text}`: {error}"));
         match (self.what.as_str(), self.which.as_deref()) {
             ("list", None) => Ok(SilenceOperation::List),

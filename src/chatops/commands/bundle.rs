@@ -27,10 +27,10 @@ pub(in crate::chatops) async fn press(desk: &Desk, inbound: &SlackRequest, incid
     });
     let thread = standing.as_ref().map(|(channel, ts)| Destination { channel, thread: Some(ts) });
     let reply = Reply::new(desk, inbound);
-    let within = desk.workshop.patience() + UPLOAD + ANSWER_WITHIN;
+    let within = desk.bundles.max_wait() + UPLOAD + ANSWER_WITHIN;
     let work = tokio::time::timeout(within, Box::pin(bundle(desk, inbound, &reply, incident, thread)));
     if reply.watched(Act::Bundle.as_str(), work).await.is_err() {
-        reply.say(&sentence(Tone::Unknown, desk.words.line("command-late", &[]))).await;
+        reply.send_message(&sentence(Tone::Unknown, desk.words.line("command-late", &[]))).await;
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) async fn bundle(
     }
     let Some(attempt) = Attempt::begin(desk, inbound, what, Some(&incident.id)).await else { return };
     let words = &desk.words;
-    let made = match desk.workshop.ask(&incident.id) {
+    let made = match desk.bundles.get_or_start(&incident.id) {
         Ok(job) => {
             // Set only once, because a reply belongs to one request.
             let _ = reply.parts.set(job.progress.clone());
@@ -61,7 +61,7 @@ pub(super) async fn bundle(
         Ok(bundle) => {
             let message = hand_over(desk, reply, incident, &bundle, thread).await;
             attempt.end(desk, AuditResult::Done, &bundle.name.to_string(), "").await;
-            reply.say(&message).await;
+            reply.send_message(&message).await;
         }
         Err(error) => {
             attempt.end(desk, AuditResult::Failed, "", &error.to_string()).await;
@@ -73,7 +73,7 @@ pub(super) async fn bundle(
                     words.line("bundle-none", &[("id", id.into()), ("why", why.into())])
                 }
             };
-            reply.say(&sentence(Tone::Unknown, line)).await;
+            reply.send_message(&sentence(Tone::Unknown, line)).await;
         }
     }
 }
@@ -88,7 +88,7 @@ async fn hand_over(
 ) -> Message {
     let (words, id) = (&desk.words, short(&incident.id));
     let told = |place, beside| render::bundle_message(&bundle.report, bundle.bytes, id, place, beside, words);
-    let most = desk.workshop.config.upload_bytes;
+    let most = desk.bundles.config.upload_bytes;
     let beside = if bundle.bytes > most {
         words.line("bundle-too-large", &[("most", format_value(most as f64, Unit::Bytes).into())])
     } else {
@@ -101,7 +101,7 @@ async fn hand_over(
             }
         }
     };
-    let place = match desk.workshop.links.link(&bundle.name, clock::now()) {
+    let place = match desk.bundles.links.link(&bundle.name, clock::now()) {
         Some((url, until)) => BundleLocation::Link(url, until),
         None => BundleLocation::Disk(bundle.path.display().to_string()),
     };

@@ -8,16 +8,16 @@ use jiff::Timestamp;
 
 use super::super::command::{CapacityOf, Diagnose, HealthOf, OfIncident};
 use super::super::targets;
-use super::{Reply, ask, health, incidents, sentence, with};
+use super::{Reply, command_button, health, incidents, sentence, with};
 use crate::capacity;
 use crate::chatops::Desk;
 use crate::clock;
 use crate::diagnose::{
     DataSpan, Diagnosis, Exporters, ExtraSources, FleetPool, PoolMatch, Request, Scope, data_elsewhere, diagnose_with,
-    hits, moment, observe_signals, typed_label,
+    find_pools, moment, observe_signals, typed_label,
 };
 use crate::health::{
-    DIMENSIONS, HealthQuery, HealthSource, HealthState, SignalAvailability, Triage, coverage, look, places, triage,
+    DIMENSIONS, HealthQuery, HealthSource, HealthState, SignalAvailability, Triage, coverage, evaluate_fleet, places, triage,
 };
 use crate::playbook::{nearest, suggestion};
 use crate::prom::{Prometheus, choose};
@@ -42,7 +42,7 @@ pub(in crate::chatops) struct KnownPools {
 }
 
 /// Lists the pools of every Prometheus.
-pub(in crate::chatops) async fn known(
+pub(in crate::chatops) async fn known_pools(
     desk: &Desk,
     clients: &[Prometheus],
     at: Timestamp,
@@ -79,19 +79,19 @@ impl MatchedTarget {
 }
 
 /// Finds the targets that match a typed name; the error is the answer that none matches.
-async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Result<Vec<MatchedTarget>, Message> {
+async fn find_targets(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Result<Vec<MatchedTarget>, Message> {
     let words = &desk.words;
     let KnownPools { places, problems } =
-        known(desk, &clients(desk, reply), at, LISTING.min(desk.diagnosing.deadline)).await;
+        known_pools(desk, &clients(desk, reply), at, LISTING.min(desk.diagnosing.deadline)).await;
     let all: Vec<FleetPool> = places.iter().map(|(_, place)| place.clone()).collect();
-    let fitting = hits(&all, typed);
+    let fitting = find_pools(&all, typed);
     if fitting.is_empty() {
         let typed = match typed_label(typed) {
             Ok(label) => label.map_or(typed, |(_, value)| value),
             Err(why) => return Err(sentence(Tone::Unknown, Line::of(&why))),
         };
         if all.is_empty() && problems.is_empty() {
-            return Err(nothing(desk, reply, at).await);
+            return Err(no_pools_message(desk, reply, at).await);
         }
         let names: Vec<String> = all.iter().map(FleetPool::name).filter(|name| !name.is_empty()).collect();
         let names = nearest(typed, names.iter().map(String::as_str));
@@ -118,7 +118,7 @@ async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Re
 }
 
 /// Builds the message that there are no pools, with the period that has data and, for a past moment, the pools of now.
-async fn nothing(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
+async fn no_pools_message(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
     let words = &desk.words;
     let within = LISTING.min(desk.diagnosing.deadline);
     let (watched, every) = (clients(desk, reply), Scope::default());
@@ -127,7 +127,7 @@ async fn nothing(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
         MessagePart::Note(words.line("targets-data", &[("from", shown(from).into()), ("to", shown(to).into())]))
     });
     let now = clock::now();
-    let places = if at < now { known(desk, &watched, now, within).await.places } else { Vec::new() };
+    let places = if at < now { known_pools(desk, &watched, now, within).await.places } else { Vec::new() };
     let names: Vec<String> = places.iter().map(|(_, place)| place.name()).collect();
     let mut message = match names.len() {
         0 => sentence(Tone::Unknown, words.line("targets-none", &[])),
@@ -148,7 +148,7 @@ fn offered(desk: &Desk, names: impl Iterator<Item = String>, line: impl Fn(&str)
     let many = names.len() > OFFERED;
     names.truncate(OFFERED);
     let mut buttons: Vec<render::Button> =
-        names.iter().enumerate().map(|(i, name)| ask(i, name, &line(name))).collect();
+        names.iter().enumerate().map(|(i, name)| command_button(i, name, &line(name))).collect();
     if many || buttons.is_empty() {
         buttons.push(targets::button(desk));
     }
@@ -182,18 +182,18 @@ pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, what: &Diagnose) {
     let at = what.when.at.map_or(now, |at| at.resolve(now));
     if at > now {
         let line = words.line("time-ahead", &[("time", shown(at).into())]);
-        return reply.say(&sentence(Tone::Unknown, line)).await;
+        return reply.send_message(&sentence(Tone::Unknown, line)).await;
     }
     if let Some(id) = what.playbook.as_deref().filter(|id| !desk.library.playbooks.contains_key(*id)) {
         let hint = suggestion(id, desk.library.playbooks.keys().map(String::as_str)).unwrap_or_default();
         let pieces = [("id", Line::default().code(id).into()), ("hint", Line::of(&hint).into())];
         let message = sentence(Tone::Unknown, words.line("playbook-unknown", &pieces));
-        return reply.say(&with(message, MessagePart::Buttons(vec![ask(0, "playbooks", "playbooks")]))).await;
+        return reply.send_message(&with(message, MessagePart::Buttons(vec![command_button(0, "playbooks", "playbooks")]))).await;
     }
     let Some(typed) = what.target.as_deref() else {
         // Diagnosing all pools as one is allowed only with an explicit playbook.
         return match &what.playbook {
-            Some(_) => Box::pin(told(desk, reply, what, at, None)).await,
+            Some(_) => Box::pin(run_diagnosis(desk, reply, what, at, None)).await,
             None => targets::offer(desk, reply).await,
         };
     };
@@ -212,13 +212,13 @@ pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, what: &Diagnose) {
         let playbook = what.playbook.as_ref().map(|id| format!(" playbook {id}")).unwrap_or_default();
         format!("diagnose {}{at}{}{playbook}", quoted(name), last.unwrap_or_default())
     };
-    match found(desk, reply, typed, at).await.and_then(|found| only(desk, found, typed, line)) {
-        Ok(found) => Box::pin(told(desk, reply, what, at, Some(found))).await,
-        Err(message) => reply.say(&message).await,
+    match find_targets(desk, reply, typed, at).await.and_then(|found| only(desk, found, typed, line)) {
+        Ok(found) => Box::pin(run_diagnosis(desk, reply, what, at, Some(found))).await,
+        Err(message) => reply.send_message(&message).await,
     }
 }
 
-async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, found: Option<MatchedTarget>) {
+async fn run_diagnosis(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, found: Option<MatchedTarget>) {
     let name = found.as_ref().map(MatchedTarget::name).unwrap_or_default();
     let Some((prometheus, labels)) = desk.prometheus.get(found.as_ref().map_or(0, |found| found.source)) else {
         return;
@@ -257,7 +257,7 @@ async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, fo
             message
         }
     };
-    reply.say(&dated(desk, message, asked_at)).await;
+    reply.send_message(&dated(desk, message, asked_at)).await;
 }
 
 /// Adds the judged moment to an answer that is not about now.
@@ -277,7 +277,7 @@ fn shown(at: Timestamp) -> Line {
 pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     let prometheus = prometheus_of(desk, incident).filter(|_| incident.because.is_some());
     let Some(prometheus) = prometheus else {
-        return reply.say(&sentence(Tone::Unknown, desk.words.line("incident-undiagnosed", &[]))).await;
+        return reply.send_message(&sentence(Tone::Unknown, desk.words.line("incident-undiagnosed", &[]))).await;
     };
     let playbook = incident.playbook.as_deref().unwrap_or_default();
     let now = clock::now();
@@ -292,7 +292,7 @@ pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     let exporters = if incident.open { exporters(desk, prometheus).await } else { None };
     let beside = ExtraSources { exporters: exporters.as_ref(), logs: Some(&desk.logs) };
     let diagnosis = diagnose_with(&desk.library, &watched, &request, beside).await;
-    reply.say(&dated(desk, diagnosis_message(desk, &diagnosis, Some(prometheus)), over)).await;
+    reply.send_message(&dated(desk, diagnosis_message(desk, &diagnosis, Some(prometheus)), over)).await;
 }
 
 pub(super) fn diagnosis_message(desk: &Desk, diagnosis: &Diagnosis, prometheus: Option<&Prometheus>) -> Message {
@@ -318,9 +318,9 @@ pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
     let now = clock::now();
     let at = what.at.map_or(now, |at| at.resolve(now));
     let fitting = match &what.target {
-        Some(typed) => match found(desk, reply, typed, at).await {
+        Some(typed) => match find_targets(desk, reply, typed, at).await {
             Ok(found) => Some(found),
-            Err(message) => return reply.say(&message).await,
+            Err(message) => return reply.send_message(&message).await,
         },
         None => None,
     };
@@ -332,17 +332,17 @@ pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
     let look_at = HealthQuery { scope, at, window: desk.diagnosing.window, deadline: desk.diagnosing.deadline };
     let watched = clients(desk, reply);
     let sources: Vec<HealthSource<'_>> = watched.iter().zip(desk.prometheus.iter().map(|(_, labels)| labels)).collect();
-    let mut health = look(&desk.library, &sources, &look_at).await;
+    let mut health = evaluate_fleet(&desk.library, &sources, &look_at).await;
     if let Some(fitting) = fitting {
         health.pools.retain(|pool| fitting.iter().any(|found| found.place.dimensions == pool.labels));
         health.state = HealthState::worst(health.pools.iter().map(|pool| pool.state)).unwrap_or(HealthState::Unknown);
     }
     if what.at.is_some() && health.pools.is_empty() && health.problems.is_empty() {
-        return reply.say(&nothing(desk, reply, at).await).await;
+        return reply.send_message(&no_pools_message(desk, reply, at).await).await;
     }
     let asked_at = what.at.map(|_| at);
     let message = health::message(desk, &health, asked_at);
-    reply.say(&dated(desk, message, asked_at)).await;
+    reply.send_message(&dated(desk, message, asked_at)).await;
 }
 
 /// Compares the resources of a pool with their use.
@@ -350,9 +350,9 @@ pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) 
     let now = clock::now();
     let typed = what.target.as_deref().unwrap_or_default();
     let line = |name: &str| format!("capacity {}", quoted(name));
-    let found = match found(desk, reply, typed, now).await.and_then(|found| only(desk, found, typed, line)) {
+    let found = match find_targets(desk, reply, typed, now).await.and_then(|found| only(desk, found, typed, line)) {
         Ok(found) => found,
-        Err(message) => return reply.say(&message).await,
+        Err(message) => return reply.send_message(&message).await,
     };
     let Some((prometheus, _)) = desk.prometheus.get(found.source) else { return };
     let scope = found.place.scope(None);
@@ -389,7 +389,7 @@ pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) 
     message.parts.extend(missing.chain(live.problems.iter().map(|problem| MessagePart::Note(Line::of(problem)))));
     let shell = Line::default().code("llm-diagnose capacity config.json --gpu H100");
     message.parts.push(MessagePart::Note(words.line("capacity-more", &[("command", shell.into())])));
-    reply.say(&message).await;
+    reply.send_message(&message).await;
 }
 
 /// Merges the findings of `doctor` with the live checks: one per name, the more severe wins.
@@ -462,5 +462,5 @@ pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
     parts.push(MessagePart::Note(words.line("doctor-more", &[("command", shell.into())])));
     let (tone, key) = if failed == 0 { (Tone::Good, "doctor-well") } else { (Tone::Warning, "doctor-wrong") };
     let headline = words.text(key, &[("n", failed.into())]);
-    reply.say(&Message { tone, headline, parts }).await;
+    reply.send_message(&Message { tone, headline, parts }).await;
 }

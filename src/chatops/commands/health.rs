@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::fleet::quoted;
-use super::{ask, sentence};
+use super::{command_button, sentence};
 use crate::chatops::Desk;
 use crate::diagnose::FleetPool;
 use crate::health::{Health, HealthState, PoolHealth};
@@ -65,7 +65,7 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
         .enumerate()
         .map(|(i, pool)| {
             let label = words.text("health-why", &[("target", named(pool).into())]);
-            ask(i, &label, &format!("diagnose {}{at}", quoted(&named(pool))))
+            command_button(i, &label, &format!("diagnose {}{at}", quoted(&named(pool))))
         })
         .collect();
     if !buttons.is_empty() {

@@ -1,7 +1,7 @@
 //! Answers about incidents: lists, the evidence of a diagnosis, silences.
 
 use super::super::command::{OfIncident, SilenceArguments, SilenceOperation, Which};
-use super::{Reply, ask, sentence, with};
+use super::{Reply, command_button, sentence, with};
 use crate::chatops::{Desk, SilenceRequest, acts};
 use crate::clock;
 use crate::render::{self, Act, Line, Message, MessagePart, Tone};
@@ -34,7 +34,7 @@ pub(super) async fn find(desk: &Desk, reply: &Reply<'_>, of: &OfIncident) -> Res
             [one] => Some(one.clone()),
             [] => None,
             several => {
-                let buttons = several.iter().take(4).enumerate().map(|(i, id)| ask(i, id, &format!("status {id}")));
+                let buttons = several.iter().take(4).enumerate().map(|(i, id)| command_button(i, id, &format!("status {id}")));
                 let line = words.line("incident-several", &[("id", Line::default().code(named.as_str()).into())]);
                 return Err(with(sentence(Tone::Unknown, line), MessagePart::Buttons(buttons.collect())));
             }
@@ -54,7 +54,7 @@ pub(super) async fn find(desk: &Desk, reply: &Reply<'_>, of: &OfIncident) -> Res
             Some(named) => words.line("incident-unknown", &[("id", Line::default().code(named.as_str()).into())]),
             None => words.line("incidents-none", &[]),
         };
-        with(sentence(Tone::Unknown, line), MessagePart::Buttons(vec![ask(0, "incidents today", "incidents today")]))
+        with(sentence(Tone::Unknown, line), MessagePart::Buttons(vec![command_button(0, "incidents today", "incidents today")]))
     })
 }
 
@@ -87,7 +87,7 @@ pub(super) async fn list(desk: &Desk, reply: &Reply<'_>, which: Which) {
         Ok(incidents) => incidents,
         Err(error) => {
             tracing::error!(%error, "cannot list incidents");
-            return reply.say(&sentence(Tone::Unknown, words.line("incident-unreadable", &[]))).await;
+            return reply.send_message(&sentence(Tone::Unknown, words.line("incident-unreadable", &[]))).await;
         }
     };
     let key = match which {
@@ -106,9 +106,9 @@ pub(super) async fn list(desk: &Desk, reply: &Reply<'_>, which: Which) {
         message.parts.push(MessagePart::Note(words.line("incidents-more", &[])));
     }
     if which == Which::Open {
-        message.parts.push(MessagePart::Buttons(vec![ask(0, "incidents today", "incidents today")]));
+        message.parts.push(MessagePart::Buttons(vec![command_button(0, "incidents today", "incidents today")]));
     }
-    reply.say(&message).await;
+    reply.send_message(&message).await;
 }
 
 /// Returns the incidents of a list, newest first.
@@ -140,18 +140,18 @@ pub(super) async fn why(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
         }
         None => sentence(Tone::Unknown, desk.words.line("incident-undiagnosed", &[])),
     };
-    reply.say(&message).await;
+    reply.send_message(&message).await;
 }
 
 /// Handles `silence`. A silence is created only by the form, which shows its matchers first; where no form can be
 /// opened, the answer is the incident's message with its button.
 pub(super) async fn silence(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, silence: &SilenceArguments) {
     let words = &desk.words;
-    let named = match silence.meant() {
+    let named = match silence.operation() {
         Ok(SilenceOperation::Make(incident, _)) => incident,
         Ok(SilenceOperation::List) => return desk.silence(inbound, SilenceRequest::List).await,
         Ok(SilenceOperation::Expire(id)) => return desk.silence(inbound, SilenceRequest::Expire { id }).await,
-        Err(why) => return reply.say(&sentence(Tone::Unknown, Line::of(&why))).await,
+        Err(why) => return reply.send_message(&sentence(Tone::Unknown, Line::of(&why))).await,
     };
     match find(desk, reply, &OfIncident { incident: named }).await {
         Ok(incident) if inbound.place.trigger.is_some() => {
@@ -159,8 +159,8 @@ pub(super) async fn silence(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'
         }
         Ok(incident) => {
             let message = desk.notifier.message(&incident);
-            reply.say(&with(message, MessagePart::Note(words.line("silence-by-button", &[])))).await;
+            reply.send_message(&with(message, MessagePart::Note(words.line("silence-by-button", &[])))).await;
         }
-        Err(message) => reply.say(&message).await,
+        Err(message) => reply.send_message(&message).await,
     }
 }

@@ -1,7 +1,7 @@
 //! Answers that need no Prometheus: explanations, the playbooks, the measured accuracy, the help.
 
 use super::super::command::{Topic, topics};
-use super::{ask, sentence, with};
+use super::{command_button, sentence, with};
 use crate::chatops::Desk;
 use crate::explain;
 use crate::playbook::{Library, Playbook, PlaybookKind};
@@ -20,7 +20,7 @@ const LINES: usize = 40;
 pub(super) fn explain(desk: &Desk, id: &str, name: Option<&str>) -> Message {
     let library = &*desk.library;
     if let (None, Some(node)) = (name, explain::node(library, id)) {
-        return told(desk, &node);
+        return explain_node(desk, &node);
     }
     match explain::explain(library, id, name) {
         Ok(text) => {
@@ -37,7 +37,7 @@ pub(super) fn explain(desk: &Desk, id: &str, name: Option<&str>) -> Message {
             let notes =
                 lines.filter(|line| !line.starts_with("playbooks:")).map(|line| MessagePart::Note(Line::of(line)));
             let mut message = Message { tone: Tone::Unknown, headline: first, parts: notes.collect() };
-            message.parts.push(MessagePart::Buttons(vec![ask(0, "playbooks", "playbooks")]));
+            message.parts.push(MessagePart::Buttons(vec![command_button(0, "playbooks", "playbooks")]));
             message
         }
     }
@@ -54,7 +54,7 @@ fn labelled(line: &str) -> Line {
 }
 
 /// Explains a playbook or cause: meaning, impact, causes, steps and runbook.
-fn told(desk: &Desk, node: &crate::playbook::Node<'_>) -> Message {
+fn explain_node(desk: &Desk, node: &crate::playbook::Node<'_>) -> Message {
     let (library, words) = (&*desk.library, &desk.words);
     let mut parts = vec![MessagePart::Paragraph(Line::of(&flat(node.meaning)))];
     if let Some(playbook) = library.playbooks.get(node.id) {
@@ -167,7 +167,7 @@ pub(super) fn help(desk: &Desk, command: Option<&str>) -> Message {
         if !arguments.is_empty() {
             parts.push(MessagePart::Section(words.text("help-arguments", &[]), arguments));
         }
-        let buttons = examples.iter().enumerate().map(|(i, line)| ask(i, line, line));
+        let buttons = examples.iter().enumerate().map(|(i, line)| command_button(i, line, line));
         parts.push(MessagePart::Buttons(buttons.collect()));
         return Message { tone: Tone::Unknown, headline: about.clone(), parts };
     }
@@ -188,7 +188,7 @@ pub(super) fn help(desk: &Desk, command: Option<&str>) -> Message {
         MessagePart::Paragraph(words.line("help-threads", &[("why", why.into()), ("bundle", bundle.into())])),
     );
     let examples = ["health", "incidents", "help diagnose"];
-    with(message, MessagePart::Buttons(examples.iter().enumerate().map(|(i, line)| ask(i, line, line)).collect()))
+    with(message, MessagePart::Buttons(examples.iter().enumerate().map(|(i, line)| command_button(i, line, line)).collect()))
 }
 
 /// Returns the playbooks whose id or title contains the text.

@@ -16,7 +16,7 @@ use crate::render::{Act, Button, ButtonLook, Line, Message, MessagePart, Tone};
 use crate::slack::{SlackAction, SlackRequest};
 
 pub(super) use bundle::press as press_bundle;
-pub(super) use fleet::{KnownPools, known};
+pub(super) use fleet::{KnownPools, known_pools};
 pub(super) use incidents::line as incident_line;
 pub(crate) use incidents::{listed, named_id, short};
 pub(super) use knowledge::matching;
@@ -45,11 +45,11 @@ pub(super) async fn run(desk: &Desk, inbound: &SlackRequest, text: &str) {
         }
         Err(trouble) => {
             desk.metrics.inbound("command", "misunderstood");
-            return reply.say(&misunderstood(desk, trouble)).await;
+            return reply.send_message(&misunderstood(desk, trouble)).await;
         }
     };
     let within = match asked {
-        ChatCommand::Bundle(_) => desk.workshop.patience() + bundle::UPLOAD,
+        ChatCommand::Bundle(_) => desk.bundles.max_wait() + bundle::UPLOAD,
         _ => desk.diagnosing.deadline.saturating_mul(PHASES) + Duration::from_secs(10),
     };
     // The answer itself may need several tries.
@@ -59,7 +59,7 @@ pub(super) async fn run(desk: &Desk, inbound: &SlackRequest, text: &str) {
         Ok(()) => desk.metrics.inbound("command", "done"),
         Err(_) => {
             desk.metrics.inbound("command", "late");
-            reply.say(&sentence(Tone::Unknown, desk.words.line("command-late", &[]))).await;
+            reply.send_message(&sentence(Tone::Unknown, desk.words.line("command-late", &[]))).await;
         }
     }
 }
@@ -82,28 +82,28 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, comma
                 Ok(incident) if what.name.is_none() && crate::explain::node(&desk.library, &what.id).is_none() => {
                     incidents::why(desk, reply, &incident).await;
                 }
-                _ => reply.say(&knowledge::explain(desk, &what.id, what.name.as_deref())).await,
+                _ => reply.send_message(&knowledge::explain(desk, &what.id, what.name.as_deref())).await,
             }
         }
         ChatCommand::Incidents(what) => incidents::list(desk, reply, what.which).await,
         ChatCommand::Why(of) | ChatCommand::Status(of) | ChatCommand::Again(of) | ChatCommand::Bundle(of) => {
             let incident = match incidents::find(desk, reply, of).await {
                 Ok(incident) => incident,
-                Err(message) => return reply.say(&message).await,
+                Err(message) => return reply.send_message(&message).await,
             };
             match command {
                 ChatCommand::Why(_) => incidents::why(desk, reply, &incident).await,
                 // Same as the button: authorised, audited, and shown in the incident's message.
                 ChatCommand::Again(_) => acts::press(desk, inbound, Act::Again.as_str(), &incident.id).await,
                 ChatCommand::Bundle(_) => Box::pin(bundle::bundle(desk, inbound, reply, &incident, None)).await,
-                _ => reply.say(&desk.notifier.message(&incident)).await,
+                _ => reply.send_message(&desk.notifier.message(&incident)).await,
             }
         }
         ChatCommand::Silence(silence) => incidents::silence(desk, inbound, reply, silence).await,
-        ChatCommand::Playbooks => reply.say(&knowledge::playbooks(desk)).await,
-        ChatCommand::Accuracy => reply.say(&knowledge::accuracy(desk).await).await,
+        ChatCommand::Playbooks => reply.send_message(&knowledge::playbooks(desk)).await,
+        ChatCommand::Accuracy => reply.send_message(&knowledge::accuracy(desk).await).await,
         ChatCommand::Doctor => Box::pin(fleet::doctor(desk, reply)).await,
-        ChatCommand::Help(help) => reply.say(&knowledge::help(desk, help.command.as_deref())).await,
+        ChatCommand::Help(help) => reply.send_message(&knowledge::help(desk, help.command.as_deref())).await,
     }
 }
 
@@ -113,7 +113,7 @@ fn misunderstood(desk: &Desk, trouble: CommandError) -> Message {
         CommandError::TooLong => sentence(Tone::Unknown, words.line("command-too-long", &[])),
         CommandError::Nearly { command, corrected, target } => {
             let line = words.line("command-nearly", &[("command", Line::default().code(command).into())]);
-            let buttons = vec![ask(0, &corrected, &corrected), ask(1, &target, &target)];
+            let buttons = vec![command_button(0, &corrected, &corrected), command_button(1, &target, &target)];
             with(sentence(Tone::Unknown, line), MessagePart::Buttons(buttons))
         }
         CommandError::Wrong { why, command } => {
@@ -153,7 +153,7 @@ fn with(mut message: Message, part: MessagePart) -> Message {
 }
 
 /// Builds a button that runs a command line.
-fn ask(n: usize, label: &str, line: &str) -> Button {
+fn command_button(n: usize, label: &str, line: &str) -> Button {
     Button {
         action: format!("{ASK}{n}"),
         label: label.to_owned(),

@@ -15,7 +15,7 @@ use tracing::warn;
 use super::Desk;
 use super::sentence;
 use crate::bundle;
-use crate::notify::DeliveryAnswer;
+use crate::notify::AnswerTarget;
 use crate::prom::{Prometheus, QueryProgress};
 use crate::render::{self, Line, Message, SlackMessage, Tone};
 use crate::slack::{Destination, Posted, RequestPlace, SlackAction, SlackError, SlackRequest};
@@ -87,7 +87,7 @@ impl<'a> Reply<'a> {
     }
 
     /// Sends the answer; a failure is only logged, as no other channel to the user remains.
-    pub(in crate::chatops) async fn say(&self, message: &Message) {
+    pub(in crate::chatops) async fn send_message(&self, message: &Message) {
         if let Err(error) = self.send(&render::slack(message)).await {
             warn!(%error, channel = self.place.channel, "cannot answer in Slack");
         }
@@ -99,17 +99,17 @@ impl<'a> Reply<'a> {
         let answer = |how| self.desk.notifier.answer(&self.desk.slack, how, message);
         if self.is_open {
             if let Some(standing) = &*standing
-                && answer(DeliveryAnswer::Edit(standing)).await.is_ok()
+                && answer(AnswerTarget::Edit(standing)).await.is_ok()
             {
                 return Ok(());
             }
-            return match answer(DeliveryAnswer::Post(self.destination())).await {
+            return match answer(AnswerTarget::Post(self.destination())).await {
                 Err(error) if error.is_retryable() && self.leave(message).await => Ok(()),
                 answered => answered.map(drop),
             };
         }
         if let Some(url) = &self.place.response_url {
-            match answer(DeliveryAnswer::Respond(url, self.here)).await {
+            match answer(AnswerTarget::Respond(url, self.here)).await {
                 // The URL is used up, expired or unreachable; the channel remains.
                 Err(error) if !self.place.channel.is_empty() => {
                     warn!(%error, "cannot answer at a response_url: trying the channel");
@@ -118,8 +118,8 @@ impl<'a> Reply<'a> {
             }
         }
         let how = match self.here {
-            true => DeliveryAnswer::Post(self.destination()),
-            false => DeliveryAnswer::Ephemeral(self.destination(), self.user),
+            true => AnswerTarget::Post(self.destination()),
+            false => AnswerTarget::Ephemeral(self.destination(), self.user),
         };
         answer(how).await.map(drop)
     }
@@ -149,26 +149,26 @@ impl<'a> Reply<'a> {
                 if tokio::time::timeout(pause, self.done.cancelled()).await.is_ok() {
                     return;
                 }
-                self.tell(asked).await;
+                self.update_progress(asked).await;
             }
             while self.is_open && self.parts.get().is_some() {
                 if tokio::time::timeout(EVERY, self.done.cancelled()).await.is_ok() {
                     return;
                 }
-                self.tell(asked).await;
+                self.update_progress(asked).await;
             }
         };
         futures::future::join(work, telling).await.0
     }
 
-    async fn tell(&self, asked: &str) {
+    async fn update_progress(&self, asked: &str) {
         let mut standing = self.standing.lock().await;
         let Some(message) = self.so_far(asked).filter(|_| !self.done.is_cancelled()) else { return };
         let how = match (&self.place.response_url, self.is_open, &*standing) {
-            (Some(url), false, _) => DeliveryAnswer::Respond(url, false),
+            (Some(url), false, _) => AnswerTarget::Respond(url, false),
             (None, false, _) => return,
-            (_, true, Some(posted)) => DeliveryAnswer::Edit(posted),
-            (_, true, None) => DeliveryAnswer::Post(self.destination()),
+            (_, true, Some(posted)) => AnswerTarget::Edit(posted),
+            (_, true, None) => AnswerTarget::Post(self.destination()),
         };
         let told = self.desk.notifier.progress(&self.desk.slack, how, &message).await;
         let told = told.map(|posted| *standing = posted.or(standing.take()));

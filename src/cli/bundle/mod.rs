@@ -16,7 +16,7 @@ use super::args::{BundleArgs, BundleSpan};
 use super::{ask, library};
 use crate::bundle::{
     self, BuiltBundle, BundleProgress, Configured, Draft, Name, Options, SourceRegistry, Sources, Subject, around,
-    shelf,
+    directory,
 };
 use crate::clock;
 use crate::config::Config;
@@ -77,7 +77,7 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
     let bench = BundleContext { args, config, library: Arc::new(library), words, reader };
     let passed = args.alert.as_deref().map(ask::read_whole).transpose()?;
     let reach = bench.reach().await?;
-    let (subject, remembered) = match subject::kept(&bench, &reach).await? {
+    let (subject, remembered) = match subject::find_stored_incident(&bench, &reach).await? {
         Ok(kept) => kept,
         Err(why) => (subject::of_pool(&bench, passed, &why).await?, Vec::new()),
     };
@@ -159,7 +159,7 @@ impl BundleContext<'_> {
         // Before a file exists that an interruption would leave behind.
         let mut stop = std::pin::pin!(stopped()?);
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let room = shelf::room(dir, self.config.bundle.min_free_bytes)?;
+        let room = directory::room(dir, self.config.bundle.min_free_bytes)?;
         let draft = Draft::new(path.clone(), room, self.config.bundle.min_free_bytes)?;
         let options = Options {
             redact: !args.no_redact,
@@ -183,7 +183,7 @@ impl BundleContext<'_> {
         drop(making);
         lines.show(&progress.board());
         let made = made.map_err(|error| draft.explain(error))?;
-        Ok((draft.keep(args.force)?, made))
+        Ok((draft.publish(args.force)?, made))
     }
 }
 

@@ -23,7 +23,7 @@ const EVENTS: u32 = 10_000;
 const POOL: &str = "for a pool pass --playbook, --label or --alert, or its name";
 
 /// Returns the named incident with its stored exporters; else the reason why the subject must be a pool.
-pub(super) async fn kept(
+pub(super) async fn find_stored_incident(
     bench: &BundleContext<'_>,
     reach: &SourceRegistry,
 ) -> anyhow::Result<Result<(Subject, Vec<ExporterTarget>), String>> {

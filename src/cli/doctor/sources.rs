@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::{CALL, Findings, is_loopback, writable};
-use crate::bundle::shelf;
+use crate::bundle::directory;
 use crate::config::{Config, secret};
 use crate::kubernetes::{self, Kubernetes};
 use crate::loki::{self, Loki};
@@ -128,7 +128,7 @@ fn bundles(findings: &mut Findings, config: &Config, state: &Path) {
             return findings.say("bundles", Level::Fail, format!("{shown} cannot be written: {error}"), todo);
         }
     };
-    match shelf::room(&nearest, settings.min_free_bytes) {
+    match directory::room(&nearest, settings.min_free_bytes) {
         Ok(room) => {
             findings.ok("bundles", format!("{shown} can be written and has room for {} MiB", room >> 20));
         }

@@ -2,7 +2,7 @@
 //!
 //! Two reads a few seconds apart: gauges are their mean, counters their difference. There is no past to compare with.
 
-mod learn;
+mod discovery;
 mod pages;
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use super::detection::names_behind;
 use super::gather::{merge, name};
 use super::observation::{ValueSource, reduce};
 use super::observe::{ObserveResult, RESERVE, observe_needs};
-use super::plan::{Needs, needs, tellers, tier};
+use super::plan::{Needs, needs, engines_reporting, tier};
 use super::scope::{DetectionResult, read_detection};
 use crate::alert::Labels;
 use crate::exporter::{ExporterError, ExporterReader, ExporterTarget, Sample, TARGETS_MOST};
@@ -28,7 +28,7 @@ use crate::prom::Prometheus;
 use crate::signal::{Engine, EngineKind, Selector};
 use pages::{MetricsPages, PageRead, Reading, contradicts};
 
-pub use learn::{learn, targets};
+pub use discovery::{discover_exporters, targets};
 
 /// Time between the two reads.
 const APART: Duration = Duration::from_secs(3);
@@ -98,7 +98,7 @@ pub struct DirectRead {
 type Blind = BTreeSet<String>;
 
 /// Runs [`observe`](super::observe()), and reads exporters where Prometheus has no data.
-pub async fn look(
+pub async fn observe_with_exporters(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
@@ -149,7 +149,7 @@ pub(super) async fn look_for(
     }
     let because = match (exporters.fresh, observed.degraded) {
         (true, _) => DirectReadReason::Asked,
-        (false, true) if observed.found.engines.is_empty() => DirectReadReason::NoAnswer,
+        (false, true) if observed.detection.engines.is_empty() => DirectReadReason::NoAnswer,
         (false, true) => DirectReadReason::InPart,
         (false, false) => DirectReadReason::NoValues,
     };
@@ -169,7 +169,7 @@ fn forms(library: &Library) -> impl Iterator<Item = (&Engine, Vec<&str>)> {
 /// Returns the engines without a value for any needed signal; if Prometheus was unavailable, those with a missing one.
 fn blind(library: &Library, needs: &Needs<'_>, observed: &ObserveResult) -> Blind {
     let untold =
-        |signal: &str| observed.seen.signals.get(signal).is_none_or(|o| o.value.is_none() && o.replicas.is_empty());
+        |signal: &str| observed.observations.signals.get(signal).is_none_or(|o| o.value.is_none() && o.replicas.is_empty());
     forms(library)
         .filter(|(_, names)| {
             let mut needed = names.iter().filter(|name| needs.contains_key(**name)).peekable();
@@ -212,7 +212,7 @@ async fn visit_all<'a>(
     if exporters.learn {
         let until = deadline.min(Instant::now() + LEARN_WITHIN);
         // If that fails, the diagnosis reports that Prometheus is unavailable anyway.
-        add(learn(library, prometheus, request.at, until).await.unwrap_or_default());
+        add(discover_exporters(library, prometheus, request.at, until).await.unwrap_or_default());
     }
     if !exporters.fresh && !targets.iter().any(|(engine, _)| blind.contains(&engine.engine)) {
         return (Vec::new(), 0);
@@ -238,7 +238,7 @@ async fn visit<'a>(
         .flat_map(|form| form.selectors())
         .filter_map(|text| Selector::parse(text).ok())
         .collect();
-    let probes = engine.versions.iter().map(|probe| probe.metric.as_str()).chain(engine.tell_tales());
+    let probes = engine.versions.iter().map(|probe| probe.metric.as_str()).chain(engine.detection_series());
     let probes = probes.flat_map(|name| engine.spellings(name)).map(|(_, name)| name);
     let probes: BTreeSet<String> = probes.chain(behind(engine)).collect();
     let wanted = |name: &str| probes.contains(name) || selectors.iter().any(|s| s.names(name));
@@ -291,18 +291,18 @@ fn fill(
     };
     let serving: Vec<&PageRead<'_>> =
         visits.iter().filter(|v| v.engine.kind == EngineKind::Serving && !other(v)).collect();
-    let told: Vec<String> = observed.seen.pool.iter().filter(|name| !name.contains(':')).cloned().collect();
+    let told: Vec<String> = observed.observations.pool.iter().filter(|name| !name.contains(':')).cloned().collect();
     let own = serving.iter().filter_map(|v| v.target.labels.get("pod").map(String::as_str));
     let members = observed.members.clone().with_pods(own.map(str::to_owned).chain(told));
     let mut remarks = BTreeSet::new();
     for signal in needs.keys().copied() {
         let Some(definition) = library.signals.get(signal) else { continue };
-        let o = observed.seen.signals.entry(signal.to_owned()).or_default();
+        let o = observed.observations.signals.entry(signal.to_owned()).or_default();
         if because != DirectReadReason::Asked && (o.value.is_some() || !o.replicas.is_empty()) {
             continue;
         }
         let (mut rows, mut pool, mut heard) = (Vec::new(), None, None);
-        for engine in tellers(library, signal) {
+        for engine in engines_reporting(library, signal) {
             // Values of two engines for the same requests do not add up.
             let tier = tier(library, signal, engine);
             if heard.is_some_and(|best| best < tier) {
@@ -337,18 +337,18 @@ fn fill(
         };
         remarks.insert(ExporterRemark { exporter: visit.target.name(), what });
     }
-    if observed.seen.pool.is_empty() {
+    if observed.observations.pool.is_empty() {
         let names: BTreeSet<String> = serving.iter().filter_map(|v| name(v.engine, &v.target.labels)).collect();
-        observed.seen.pool = names.into_iter().collect();
+        observed.observations.pool = names.into_iter().collect();
     }
     for seen in found.engines {
-        if !observed.found.engines.iter().any(|known| known.engine == seen.engine) {
-            observed.found.engines.push(seen);
-            observed.found.notes.extend(found.notes.iter().cloned());
+        if !observed.detection.engines.iter().any(|known| known.engine == seen.engine) {
+            observed.detection.engines.push(seen);
+            observed.detection.notes.extend(found.notes.iter().cloned());
         }
     }
-    observed.found.notes.sort();
-    observed.found.notes.dedup();
+    observed.detection.notes.sort();
+    observed.detection.notes.dedup();
     let count = |serving: bool, answered: bool| {
         let of_kind = visits.iter().filter(|v| (v.engine.kind == EngineKind::Serving) == serving);
         of_kind.filter(|v| !answered || v.outcome.is_ok()).count()

@@ -9,7 +9,7 @@ use reqwest::header::RETRY_AFTER;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{Pager, PagerKind, pagerduty, webhook};
-use crate::redact::unreached;
+use crate::redact::connection_error;
 use crate::render::Message;
 use crate::store::Incident;
 
@@ -45,14 +45,14 @@ pub(super) struct Call {
     /// The incident's key at the pager.
     pub(super) key: String,
     /// The summary of this call: a call with the same summary is not repeated.
-    pub(super) said: String,
+    pub(super) summary: String,
     body: String,
     headers: Vec<(&'static str, String)>,
 }
 
 impl Call {
     pub(super) fn new(key: String, said: String, body: String, headers: Vec<(&'static str, String)>) -> Self {
-        Self { key, said, body, headers }
+        Self { key, summary: said, body, headers }
     }
 }
 
@@ -122,7 +122,7 @@ impl PagerClient {
             request = request.header(*name, value);
         }
         let unreachable = |e: reqwest::Error| PagerError {
-            what: format!("cannot be reached: {}", unreached(&e)),
+            what: format!("cannot be reached: {}", connection_error(&e)),
             retry: true,
             after: None,
         };

@@ -72,7 +72,7 @@ impl Notifier {
             Ok(()) => {
                 self.metrics.delivery(Sink::Pager.as_str(), "posted", took);
                 info!(incident.id = delivery.incident, pager = pager.name(), "told the pager");
-                let place = (call.key, call.said);
+                let place = (call.key, call.summary);
                 self.escalated(delivery, escalation, Ok(())).await?;
                 self.store.delivered(delivery, Some(&place), incident.revision, &MessageEffects::default(), now).await
             }

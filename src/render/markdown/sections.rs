@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::super::evidence::checked_parts;
-use super::super::facts::{alerted, confidence, facts, hits, misfit};
-use super::super::full_diagnosis::{fixes, nothing};
+use super::super::facts::{alerted, confidence, facts, affected_replicas_line, misfit};
+use super::super::full_diagnosis::{fixes, no_root_cause};
 use super::super::logs::unknown as logs_unknown;
 use super::super::{Phrases, latency};
 use super::{answers, code, fence, line, parts, plain, tables};
@@ -137,12 +137,12 @@ fn summary(report: &Report, words: &Phrases) -> String {
             lines.push(plain(diagnosis.symptom.impact.trim()));
         }
         let resolved = report.incident.as_ref().is_some_and(|incident| incident.resolved_at.is_some());
-        lines.extend(latency::told(diagnosis, resolved, words).map(|told| line(&told)));
+        lines.extend(latency::parts_with_share(diagnosis, resolved, words).map(|told| line(&told)));
         if let Some(root) = diagnosis.root() {
             let sure = confidence(root, words);
             let pieces = [("cause", root.title.as_str().into()), ("verdict", sure.into())];
             lines.push(line(&words.line("doc-cause", &pieces)));
-            lines.extend(hits(root, words).map(|hits| line(&hits)));
+            lines.extend(affected_replicas_line(root, words).map(|hits| line(&hits)));
             lines.push(plain(root.meaning.trim()));
             if let Some(whom) = &root.escalate {
                 lines.push(line(&words.line("doc-hand-to", &[("whom", whom.as_str().into())])));
@@ -161,7 +161,7 @@ fn summary(report: &Report, words: &Phrases) -> String {
 /// Renders the links from the symptom to the root cause, each with the checks that were met.
 fn chain(diagnosis: &Diagnosis, words: &Phrases) -> String {
     let Some(root) = diagnosis.root() else {
-        return nothing(diagnosis, words).iter().map(|said| format!("{}\n\n", line(said))).collect();
+        return no_root_cause(diagnosis, words).iter().map(|said| format!("{}\n\n", line(said))).collect();
     };
     let misfit = misfit(diagnosis, Duration::ZERO, words);
     let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| onset.at);

@@ -4,7 +4,7 @@ use super::super::Phrases;
 use super::super::facts::{measured, moved_by};
 use super::{code, plain, table};
 use crate::alert::AlertStatus;
-use crate::redact::Redacted;
+use crate::redact::RedactionCount;
 use crate::report::{HappenedKind, Measured, Report, Stage, TimelineEvent, Version};
 use crate::signal::format_value;
 
@@ -120,7 +120,7 @@ fn stage(stage: Stage, words: &Phrases) -> String {
     words.text(key, &[])
 }
 
-pub(super) fn redacted(redacted: &[Redacted], words: &Phrases) -> String {
+pub(super) fn redacted(redacted: &[RedactionCount], words: &Phrases) -> String {
     let rows = redacted.iter().map(|one| vec![code(&one.place), plain(&one.rule), one.count.to_string()]);
     bounded(&head(["doc-file", "doc-rule", "doc-count"], words), rows.collect(), words)
 }

@@ -28,7 +28,7 @@ pub fn health_page(health: &Health, words: &Phrases) -> String {
             @if pools.is_empty() {
                 div.card { h2 { (say("health-no-pool")) } p { (line(&words.line("page-no-pool", &[]))) } }
             }
-            @for pool in &pools { (one(pool, words)) }
+            @for pool in &pools { (pool_card(pool, words)) }
             @if health.left_out > 0 { p.dim { (words.text("health-left-out", &[("n", health.left_out.into())])) } }
             @if !pools.is_empty() { p.foot { (say("health-foot")) } }
         }
@@ -54,7 +54,7 @@ fn state_key(state: HealthState) -> &'static str {
     }
 }
 
-fn look(state: HealthState) -> StateStyle {
+fn state_style(state: HealthState) -> StateStyle {
     match state {
         HealthState::Healthy => StateStyle::Good,
         HealthState::Warning => StateStyle::Warn,
@@ -64,10 +64,10 @@ fn look(state: HealthState) -> StateStyle {
 }
 
 fn state(state: HealthState, words: &Phrases) -> Markup {
-    pill(look(state), &words.text(state_key(state), &[]))
+    pill(state_style(state), &words.text(state_key(state), &[]))
 }
 
-fn one(pool: &PoolHealth, words: &Phrases) -> Markup {
+fn pool_card(pool: &PoolHealth, words: &Phrases) -> Markup {
     let whom = facts::pool_name(&pool.labels);
     let name = if whom.is_empty() { words.text("health-no-name", &[]) } else { whom.clone() };
     let wrong = |check: &&HealthCheck| matches!(check.state, Some(HealthState::Warning | HealthState::Critical));
@@ -110,7 +110,7 @@ fn checks(name: &str, checks: &[&HealthCheck], words: &Phrases) -> Markup {
             vec![
                 html! { (check.title) },
                 html! {
-                    @if let Some(state) = check.state { span.mark.(look(state).class()) { span aria-hidden="true" { (look(state).sign()) " " } } }
+                    @if let Some(state) = check.state { span.mark.(state_style(state).class()) { span aria-hidden="true" { (state_style(state).sign()) " " } } }
                     @if let Some(value) = check.value { (format_value(value, check.unit)) }
                     @if let Some(state) = check.state { small { (words.text(state_key(state), &[])) } }
                 },

@@ -33,17 +33,17 @@ pub struct IncidentFilter {
 
 impl IncidentFilter {
     /// Returns true if a filter is set; the cursor does not count.
-    pub fn is_asked(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         [&self.q, &self.state, &self.cause, &self.label].iter().any(|text| !text.trim().is_empty())
     }
 
     /// Returns true if a filter needs the content of incidents, not only their state.
-    pub fn reads(&self) -> bool {
+    pub fn needs_content(&self) -> bool {
         [&self.q, &self.cause, &self.label].iter().any(|text| !text.trim().is_empty())
     }
 
     /// Returns true if an incident matches the filters of [`Self::reads`].
-    pub fn keeps(&self, view: &IncidentView<'_>, headline: &str) -> bool {
+    pub fn matches(&self, view: &IncidentView<'_>, headline: &str) -> bool {
         let holds = |text: &str, part: &str| text.to_lowercase().contains(&part.trim().to_lowercase());
         let labels = || view.alerts.iter().map(|alert| &alert.labels).chain(view.diagnosis.map(|d| &d.scope.labels));
         let text = || {
@@ -161,9 +161,9 @@ pub fn incidents_page(list: &IncidentList, find: &IncidentFilter, words: &Phrase
     let body = html! {
         p.above { (words.text("page-counts", &[("open", count(open)), ("all", count(all))])) }
         h1 { (title) }
-        @if all > 0 || find.is_asked() { div.card { (form(find, words)) } }
+        @if all > 0 || find.is_set() { div.card { (form(find, words)) } }
         div #list data-part {
-            @if find.is_asked() {
+            @if find.is_set() {
                 (section("found", &say("page-found"), &list.open, words))
                 p.dim { (words.text("page-looked-at", &[("n", list.looked_at.into())])) }
             } @else if all == 0 {
@@ -179,7 +179,7 @@ pub fn incidents_page(list: &IncidentList, find: &IncidentFilter, words: &Phrase
             @if let Some(older) = older { p.more { a href=(older) { (say("page-older")) } } }
         }
     };
-    Page { title: &title, place: "/incidents", kept: UpdateMode::Live { every: EVERY, alone: !find.is_asked() }, body }
+    Page { title: &title, place: "/incidents", kept: UpdateMode::Live { every: EVERY, alone: !find.is_set() }, body }
         .html(words)
 }
 
@@ -188,12 +188,12 @@ fn section(id: &str, title: &str, rows: &[IncidentRow], words: &Phrases) -> Mark
         section.card aria-labelledby=(id) {
             h2 #(id) { (title) }
             @if rows.is_empty() { p { (words.text("page-none-found", &[])) } }
-            ul.rows { @for row in rows { li { (one(row)) } } }
+            ul.rows { @for row in rows { li { (incident_row(row)) } } }
         }
     }
 }
 
-fn one(row: &IncidentRow) -> Markup {
+fn incident_row(row: &IncidentRow) -> Markup {
     html! {
         div.row {
             div { (pill(StateStyle::of(row.tone), &row.state)) }

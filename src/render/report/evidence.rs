@@ -18,7 +18,7 @@ pub(super) fn checked(diagnosis: &Diagnosis, words: &Phrases) -> Markup {
     let one = |key: &str, title: &str, sure: Option<Verdict>, evidence: &[EvidenceResult], open: bool| {
         fold(key, &said(title, sure), open, &checks(key, title, evidence, words))
     };
-    let odd = full_diagnosis::while_looking(diagnosis, words);
+    let odd = full_diagnosis::diagnosis_notes(diagnosis, words);
     let symptom = &diagnosis.symptom;
     html! {
         (one("e/symptom", &symptom.title, None, &symptom.evidence, true))

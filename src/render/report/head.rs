@@ -25,7 +25,7 @@ pub(super) fn head(report: &Report, around: &ReportPageContext<'_>, words: &Phra
     let (tone, state) = match diagnosis.filter(|_| report.incident.is_none() && report.alerts.is_empty()) {
         // Nothing is firing: a user requested the diagnosis.
         Some(diagnosis) => {
-            let (tone, key) = full_diagnosis::asked(diagnosis);
+            let (tone, key) = full_diagnosis::verdict_tone(diagnosis);
             (tone, words.text(key, &[]))
         }
         None => (message::tone(&view), message::state(&view, words)),
@@ -73,7 +73,7 @@ fn lead(report: &Report, words: &Phrases) -> Markup {
         report.incident.as_ref().and_then(|incident| incident.impact).and_then(|i| message::meanwhile(&i, words));
     let flaps = message::flapping(&view, words);
     let latency =
-        report.diagnosis.as_ref().and_then(|diagnosis| latency::told(diagnosis, view.resolved_at.is_some(), words));
+        report.diagnosis.as_ref().and_then(|diagnosis| latency::parts_with_share(diagnosis, view.resolved_at.is_some(), words));
     html! { (line(&said)) @for more in latency.iter().chain(&cost).chain(&flaps) { " " (line(more)) } }
 }
 
@@ -164,9 +164,9 @@ fn why(diagnosis: &Diagnosis, words: &Phrases) -> Markup {
             }
         };
     let Some(root) = diagnosis.root() else {
-        return html! { @for said in full_diagnosis::nothing(diagnosis, words) { p { (line(&said)) } } };
+        return html! { @for said in full_diagnosis::no_root_cause(diagnosis, words) { p { (line(&said)) } } };
     };
-    let also = full_diagnosis::also(diagnosis, words);
+    let also = full_diagnosis::other_causes(diagnosis, words);
     let misfit = facts::misfit(diagnosis, Duration::ZERO, words);
     let symptom = &diagnosis.symptom;
     let sure = Some(sureness(root.verdict, words));
@@ -187,7 +187,7 @@ fn why(diagnosis: &Diagnosis, words: &Phrases) -> Markup {
         ol.chain.apart[misfit.is_some()] { @for (_, drawn) in &boxes { (drawn) } }
         @if let Some(misfit) = &misfit { p.none { (line(misfit)) } }
         @if !root.meaning.trim().is_empty() { p.also { (line(&Line::of(root.meaning.trim()))) } }
-        @if let Some(hits) = facts::hits(root, words) { p { (line(&hits)) } }
+        @if let Some(hits) = facts::affected_replicas_line(root, words) { p { (line(&hits)) } }
         @if let Some(also) = also { p.dim { (line(&also)) } }
         @if let Some(whom) = &root.escalate { p { (words.text("report-escalate", &[("whom", whom.as_str().into())])) } }
     }

@@ -247,12 +247,12 @@ where
             ConnectionEnd::Lost(_) => pause.next(),
             ConnectionEnd::Refused(_) | ConnectionEnd::Disabled => pause.slow(),
         };
-        tell(&state, slot, &end, wait);
+        log_disconnect(&state, slot, &end, wait);
     }
 }
 
 /// Logs a new failure as a warning or error, repetitions at debug level.
-fn tell(state: &SocketState, slot: u32, end: &ConnectionEnd, wait: Duration) {
+fn log_disconnect(state: &SocketState, slot: u32, end: &ConnectionEnd, wait: Duration) {
     if matches!(end, ConnectionEnd::Refresh) {
         debug!(slot, "Slack ends this connection soon: opening the next one");
         return;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use llm_diagnose::notify::DeliveryAnswer;
+use llm_diagnose::notify::AnswerTarget;
 use llm_diagnose::render::{Phrases, ReportPageContext, SlackMessage};
 use llm_diagnose::report;
 use llm_diagnose::slack::{
@@ -85,7 +85,7 @@ async fn a_wait_that_slack_asks_for_is_bounded() {
         assert!(wait <= Duration::from_secs(300), "{seconds}: {wait:?}");
     }
     bench.slack.fail_next("chat.postMessage", Failure::RateLimited(u64::MAX), 1);
-    let first = bench.desk.notifier.answer(&slack, DeliveryAnswer::Post(Destination::channel(CHANNEL)), &body).await;
+    let first = bench.desk.notifier.answer(&slack, AnswerTarget::Post(Destination::channel(CHANNEL)), &body).await;
     assert!(matches!(first, Err(SlackError::RateLimited(_))), "{first:?}");
 }
 
@@ -257,11 +257,11 @@ async fn on_postgresql_too_an_attempt_is_begun_once_and_again_after_it_failed() 
     let postgres = Postgres::start().unwrap();
     let store = Store::connect(&postgres.url()).await.unwrap();
     let at = |second: i64| jiff::Timestamp::from_second(1_700_000_000 + second).unwrap();
-    let begun = |who: &str, second| AuditEntry::begun(who, "C1", "escalate", Some("01J"), at(second));
+    let begun = |who: &str, second| AuditEntry::new_attempt(who, "C1", "escalate", Some("01J"), at(second));
     let first = begun("U1", 0);
     assert!(store.audit_once(&first, at(-300)).await.unwrap());
     assert!(!store.audit_once(&begun("U2", 1), at(-299)).await.unwrap());
-    let other = AuditEntry::begun("U2", "C1", "escalate", Some("01K"), at(1));
+    let other = AuditEntry::new_attempt("U2", "C1", "escalate", Some("01K"), at(1));
     assert!(store.audit_once(&other, at(-299)).await.unwrap(), "another incident is another call");
     store.audit(&AuditEntry { result: AuditResult::Failed, ..first }).await.unwrap();
     assert!(store.audit_once(&begun("U2", 2), at(-298)).await.unwrap());

@@ -17,7 +17,7 @@ const CALL: &str = "please look at this";
 async fn escalated() -> (Bench, String) {
     let bench = Bench::start(KEYS, &[], super::NOWHERE).await;
     let id = notified(&bench, "firing", 0).await;
-    let begun = AuditEntry::begun("U0ANN", CHANNEL, "escalate", Some(&id), clock::now());
+    let begun = AuditEntry::new_attempt("U0ANN", CHANNEL, "escalate", Some(&id), clock::now());
     bench.store.audit(&begun).await.unwrap();
     let call = slack(&Message { tone: Tone::Critical, headline: CALL.to_owned(), parts: Vec::new() });
     assert!(bench.store.queue_answer(&id, &call, &begun.id, clock::now()).await.unwrap());

@@ -96,7 +96,7 @@ async fn whoever_asks_apart_waits_for_nobody_else() {
         }
     });
     let alerts = Prometheus::new(&config).unwrap();
-    let bundles = alerts.apart();
+    let bundles = alerts.with_own_slots();
     let now = llm_diagnose::clock::now();
     let hanging = tokio::spawn({
         let bundles = bundles.clone();

@@ -24,7 +24,7 @@ async fn a_server_that_hangs_with_one_thing_still_tells_the_others_within_the_de
     let fake = fleet().await;
     ["/log", "/events", "/nodes/gpu-2", "replicasets"].into_iter().for_each(|part| fake.set_mode_of(part, Mode::Hang));
     let began = Instant::now();
-    let seen = connected(&fake.url).await.look(&wanted(&[WELL]), began + SHORT).await;
+    let seen = connected(&fake.url).await.snapshot(&wanted(&[WELL]), began + SHORT).await;
     assert!(began.elapsed() < SHORT + GRACE, "{:?}", began.elapsed());
     assert_eq!((seen.pods.len(), seen.nodes.len()), (2, 1));
     // The way up is not known, so the next one stands for it.
@@ -39,7 +39,7 @@ async fn a_server_that_hangs_with_everything_is_given_up_at_the_deadline() {
     let fake = fleet().await;
     fake.set_mode(Mode::Hang);
     let began = Instant::now();
-    let seen = connected(&fake.url).await.look(&wanted(&[WELL]), began + SHORT).await;
+    let seen = connected(&fake.url).await.snapshot(&wanted(&[WELL]), began + SHORT).await;
     assert!(began.elapsed() < SHORT + GRACE, "{:?}", began.elapsed());
     assert!(seen.pods.is_empty());
     assert_eq!(why(&seen, "pods of namespace llm"), "no answer in time");
@@ -51,7 +51,7 @@ async fn a_log_that_breaks_off_is_told_as_far_as_it_came() {
     let text: String = (0..200).map(|n| format!("line {n}\n")).collect();
     fake.log("llm", WELL, "main", false, text);
     fake.set_mode_of(&format!("{WELL}/log"), Mode::Stall);
-    let seen = connected(&fake.url).await.look(&wanted(&[WELL]), Instant::now() + SHORT).await;
+    let seen = connected(&fake.url).await.snapshot(&wanted(&[WELL]), Instant::now() + SHORT).await;
     let log = log(&seen.logs, WELL);
     assert!(log.text.contains(" line 50\n") && !log.text.contains(" line 199\n"), "{}", log.text);
     assert_eq!(why(&seen, WELL), "no answer in time");
@@ -90,7 +90,7 @@ async fn a_cluster_that_forbids_everything_says_so_and_no_more() {
 
 #[tokio::test]
 async fn a_cluster_that_is_away_or_knows_us_no_more_is_one_sentence() {
-    let away = connected("http://127.0.0.1:1").await.look(&wanted(&[WELL]), Instant::now() + SOON).await;
+    let away = connected("http://127.0.0.1:1").await.snapshot(&wanted(&[WELL]), Instant::now() + SOON).await;
     let refused = "the API server cannot be reached: Connection refused (http://127.0.0.1:1)";
     assert!(why(&away, "the cluster").starts_with(refused), "{away:#?}");
     assert!(away.missing.len() <= 2, "{:#?}", away.missing);
@@ -113,13 +113,13 @@ async fn answers_that_are_rubbish_errors_or_endless_cost_only_themselves() {
         for part in ["/events", "/apis", "/nodes/", "/version"] {
             fake.set_mode_of(part, mode);
         }
-        let seen = client.look(&wanted(&[WELL]), Instant::now() + SOON).await;
+        let seen = client.snapshot(&wanted(&[WELL]), Instant::now() + SOON).await;
         assert_eq!((seen.pods.len(), seen.logs.len(), &seen.version), (2, 2, &None), "{mode:?}: {:#?}", seen.missing);
         for what in ["events of namespace llm", "node gpu-1", "the list of APIs", "ReplicaSet/", "version"] {
             assert!(why(&seen, what).starts_with(sentence), "{mode:?}, {what}: {}", why(&seen, what));
         }
         fake.set_mode(mode);
-        let nothing = client.look(&wanted(&[WELL]), Instant::now() + SOON).await;
+        let nothing = client.snapshot(&wanted(&[WELL]), Instant::now() + SOON).await;
         assert!(nothing.pods.is_empty());
         assert!(why(&nothing, "pods of namespace llm").starts_with(sentence), "{mode:?}: {:#?}", nothing.missing);
     }
@@ -287,6 +287,6 @@ async fn a_kubeconfig_that_cannot_be_used_is_named_with_what_is_wrong() {
 async fn a_cluster_is_asked_with_the_credentials_of_the_kubeconfig_over_tls() {
     // Nobody answers TLS there, so a client was made with the one provider and got as far as the connection.
     let client = connected("https://127.0.0.1:1").await;
-    let seen = client.look(&wanted(&[WELL]), Instant::now() + SOON).await;
+    let seen = client.snapshot(&wanted(&[WELL]), Instant::now() + SOON).await;
     assert!(why(&seen, "the cluster").contains("Connection refused"), "{seen:#?}");
 }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use llm_diagnose::alert::Alert;
 use llm_diagnose::chart::{alt, svg};
 use llm_diagnose::diagnose::{Baseline, Diagnosis, Frame, diagnose, picture};
-use llm_diagnose::facts::{Rule, Windows, look};
+use llm_diagnose::facts::{Rule, Windows, collect_facts};
 use llm_diagnose::kubernetes::{self, ClusterEvent, ClusterNode, Container, Ended, Object, Pod};
 use llm_diagnose::logs::{Log, LogReader, Patterns};
-use llm_diagnose::redact::Redacted;
+use llm_diagnose::redact::RedactionCount;
 use llm_diagnose::render::{Phrases, ReportPageContext, diagnosis_message, report_page, ticket, tickets_for};
 use llm_diagnose::report::{
     DiagnosisParameters, HappenedKind, Report, ReportIncident, ReportPart, ReportSubject, SourceFindings, Stage,
@@ -42,7 +42,7 @@ impl Full {
             after: None,
         };
         let until = Instant::now() + DEADLINE;
-        let mut facts = look(library, shared(), &request, Some(&diagnosis), &windows, until).await;
+        let mut facts = collect_facts(library, shared(), &request, Some(&diagnosis), &windows, until).await;
         facts.rules = vec![Rule {
             name: "LLMHighTTFT".to_owned(),
             query: format!("llm:ttft_p99 > 2 # {odd}"),
@@ -91,7 +91,7 @@ impl Full {
         report.logs.iter_mut().for_each(|log| log.file = format!("logs/001-{odd}.log"));
         report.complete = false;
         report.parts = parts(odd);
-        report.redacted = vec![Redacted { place: format!("raw/{odd}.json"), rule: "hf-token".to_owned(), count: 3 }];
+        report.redacted = vec![RedactionCount { place: format!("raw/{odd}.json"), rule: "hf-token".to_owned(), count: 3 }];
         Self { report, pictures: chart.iter().map(|chart| (alt(chart), svg(chart))).collect() }
     }
 

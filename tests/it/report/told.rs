@@ -269,7 +269,7 @@ fn versions_gpus_and_arguments_come_from_logs_where_nobody_else_tells() {
     assert_eq!(told.hardware.gpus[0].source, "log, at least one for each pod that names it");
 
     // What the engine itself says now is not what a log said at some start.
-    let answer = endpoint::EngineReport {
+    let answer = endpoint::EndpointInfo {
         versions: vec![("vllm".into(), "0.33.0".into())],
         arguments: vec!["--max-num-seqs".into(), "16".into()],
         settings: [("dtype".to_owned(), "auto".to_owned())].into(),

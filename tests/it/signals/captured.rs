@@ -95,7 +95,7 @@ fn read(namespace: &'static str) -> (llm_diagnose::diagnose::ObserveResult, i64)
 fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
     let (seen, when) = read("healthy");
     assert_eq!(version(&seen, "vllm").as_deref(), Some("0.32"));
-    assert_eq!(seen.seen.pool, ["vllm-0"]);
+    assert_eq!(seen.observations.pool, ["vllm-0"]);
     // 121 requests of 15,390 prompt and 7,331 generated tokens in a minute.
     let expected = [
         ("ttft_p50", 0.014_18),
@@ -179,8 +179,8 @@ fn a_list_of_signals_is_read_for_a_scope_without_a_playbook() {
     let seen = run(ask);
     assert_values(&seen, &[("kv_cache_capacity_tokens", 32_768.0), ("prompt_tokens_mean", 15_390.0 / 121.0)]);
     assert_no_data(&seen, &["running_plateau"]);
-    assert_eq!(seen.seen.signals.len(), 3, "what was not asked for, and what the catalog lacks, is left out");
-    assert_eq!((seen.seen.pool.as_slice(), seen.degraded), (&["vllm-0".to_owned()][..], false));
+    assert_eq!(seen.observations.signals.len(), 3, "what was not asked for, and what the catalog lacks, is left out");
+    assert_eq!((seen.observations.pool.as_slice(), seen.degraded), (&["vllm-0".to_owned()][..], false));
 }
 
 #[test]
@@ -250,6 +250,6 @@ fn a_0_14_page_is_recognised_and_what_it_lacks_is_no_data() {
         ],
     );
     assert_no_data(&seen, &["requests_deferred", "admission_rejection_rate", "spec_acceptance_ratio"]);
-    let deferred = &seen.seen.signals["requests_deferred"];
+    let deferred = &seen.observations.signals["requests_deferred"];
     assert_eq!(deferred.enable.as_deref(), Some("vLLM 0.20 or newer; older ones count deferred requests as waiting"));
 }

@@ -100,7 +100,7 @@ fn read(case: usize, namespace: &str) -> llm_diagnose::diagnose::ObserveResult {
 fn a_healthy_minute_of_a_frontend_tells_each_signal_or_says_that_it_cannot() {
     let seen = read(HEALTHY, "frontend");
     assert_eq!(version(&seen, "dynamo").as_deref(), Some("1.5"));
-    assert_eq!(seen.seen.pool, ["frontend-0"]);
+    assert_eq!(seen.observations.pool, ["frontend-0"]);
     // 428 requests begun, 429 ended, in 1,388 s; 0.326 s of them in the frontend.
     let overhead = (0.325_021 + 0.001_276) / 428.0;
     let expected = [
@@ -154,7 +154,7 @@ fn a_healthy_minute_of_a_frontend_tells_each_signal_or_says_that_it_cannot() {
 #[test]
 fn the_engines_inside_the_workers_are_the_pool_and_not_the_shells_around_them() {
     let seen = read(WHOLE, "whole");
-    assert_eq!(seen.seen.pool, ["worker-0", "worker-1"]);
+    assert_eq!(seen.observations.pool, ["worker-0", "worker-1"]);
     // Of the engines: no requests waiting and 55, 2 % of the cache and all of it.
     assert_values(&seen, &[("requests_queued", 55.0), ("kv_cache_usage", 0.996_09), ("replicas_serving", 2.0)]);
     assert_values(&seen, &[("gateway_request_rate", 428.0 / 60.0), ("gateway_ttft_p99", 0.218_79)]);
@@ -198,7 +198,7 @@ fn a_model_without_workers_is_gone_although_nothing_is_zero() {
 #[test]
 fn the_shell_of_a_worker_stands_in_where_its_engine_exports_nothing() {
     let seen = read(WORKERS, "shells");
-    assert_eq!(seen.seen.pool, ["worker-0", "worker-1"]);
+    assert_eq!(seen.observations.pool, ["worker-0", "worker-1"]);
     let expected = [
         ("request_rate", (218.0 + 161.0) / 60.0),
         ("request_imbalance", 1.0),

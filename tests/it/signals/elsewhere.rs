@@ -112,7 +112,7 @@ fn a_copy_beside_the_original_is_not_counted_twice_and_alone_it_serves() {
 #[test]
 fn a_router_that_repeats_the_engines_names_is_no_replica() {
     let seen = read("routed");
-    assert_eq!(seen.seen.pool, ["vllm-0"]);
+    assert_eq!(seen.observations.pool, ["vllm-0"]);
     assert_like_healthy(&seen);
 }
 
@@ -120,7 +120,7 @@ fn a_router_that_repeats_the_engines_names_is_no_replica() {
 fn a_sites_own_labels_find_the_pool_that_the_shipped_ones_miss() {
     let labels = [("namespace", "own-labels"), ("model", "tiny-llama")];
     let shipped = observed(&labels, slot(SLOT) + 60);
-    assert_eq!(shipped.seen.pool, Vec::<String>::new());
+    assert_eq!(shipped.observations.pool, Vec::<String>::new());
     let mut library = with_everything();
     let scope = BTreeMap::from([("model".to_owned(), vec!["served".to_owned()])]);
     let own = OwnLabels { replica: vec!["served".to_owned()], scope };
@@ -128,7 +128,7 @@ fn a_sites_own_labels_find_the_pool_that_the_shipped_ones_miss() {
     let mut request = request(EVERYTHING, &labels, slot(SLOT) + 60);
     request.window = WINDOW;
     let seen = run(observe(&library, shared(), &request));
-    assert_eq!((seen.seen.pool.as_slice(), &seen.found.notes), (&["tiny-llama".to_owned()][..], &Vec::new()));
+    assert_eq!((seen.observations.pool.as_slice(), &seen.detection.notes), (&["tiny-llama".to_owned()][..], &Vec::new()));
     assert_values(&seen, &[("request_rate", 121.0 / 60.0), ("replicas_serving", 1.0)]);
 }
 

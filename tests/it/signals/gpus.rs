@@ -261,7 +261,7 @@ fn the_oldest_exporter_tells_what_it_reads() {
 #[test]
 fn the_workers_of_a_multi_node_set_belong_to_their_leader_and_what_is_of_others_does_not_count() {
     let seen = read(SET, "set");
-    assert_eq!(seen.seen.pool, ["qwen-0"]);
+    assert_eq!(seen.observations.pool, ["qwen-0"]);
     assert_values(
         &seen,
         &[

@@ -168,7 +168,7 @@ fn read(case: usize, labels: &[(&str, &str)]) -> llm_diagnose::diagnose::Observe
 fn a_healthy_minute_of_litellm_tells_each_signal_or_says_that_it_cannot() {
     let seen = read(STEADY, &[("namespace", "steady")]);
     assert_eq!(version(&seen, "litellm").as_deref(), Some("1.95"));
-    assert_eq!(seen.seen.pool, ["litellm-0"]);
+    assert_eq!(seen.observations.pool, ["litellm-0"]);
     // 64 streamed requests of 1,607 prompt and 3,784 generated tokens; 14.003 s in all, 12.172 s in the backend.
     let expected = [
         ("ttft_p99", 0.048_22),
@@ -299,11 +299,11 @@ fn where_no_backend_was_left_for_any_request_it_is_not_known_whether_one_refuses
 #[test]
 fn engines_tell_what_users_feel_and_the_proxy_before_them_only_its_own() {
     let seen = read(BEHIND, &[("namespace", "behind")]);
-    assert_eq!(seen.seen.pool, ["vllm-0"]);
+    assert_eq!(seen.observations.pool, ["vllm-0"]);
     assert_values(&seen, &[("ttft_p99", 0.067_9), ("request_rate", 121.0 / 60.0), ("replicas_serving", 1.0)]);
     // It lives in a namespace of its own.
     assert_values(&seen, &[("gateway_ttft_p99", 0.048_22), ("gateway_request_rate", 64.0 / 60.0)]);
-    assert_eq!(seen.found.notes, Vec::<String>::new());
+    assert_eq!(seen.detection.notes, Vec::<String>::new());
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn read(case: usize, namespace: &str) -> llm_diagnose::diagnose::ObserveResult {
 fn two_pickers_that_emit_every_name_twice_count_once() {
     let seen = read(NEWEST, "newest");
     assert_eq!(version(&seen, "llm-d").as_deref(), Some("0.9"));
-    assert_eq!(seen.seen.pool, ["epp-0", "epp-1"]);
+    assert_eq!(seen.observations.pool, ["epp-0", "epp-1"]);
     // Two pickers with 120 requests each, before one pool of four endpoints.
     let expected = [
         ("ttft_p99", 0.495),

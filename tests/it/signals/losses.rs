@@ -294,7 +294,7 @@ fn a_replica_that_ended_is_told_from_one_whose_host_is_gone_and_from_one_that_no
 #[test]
 fn without_an_orchestrator_the_end_of_a_replica_is_told_by_its_host() {
     let root = |namespace: &str| {
-        let seen = read(namespace).seen;
+        let seen = read(namespace).observations;
         judge(library(), "replica-down", &seen).unwrap().chains.first().and_then(|chain| chain.last().cloned())
     };
     assert_eq!(root("host-lives").as_deref(), Some("ended-alone"));

@@ -216,7 +216,7 @@ fn read(namespace: &'static str) -> ObserveResult {
 fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
     let seen = read("sg-healthy");
     assert_eq!(version(&seen, "sglang").as_deref(), Some("0.5.22"));
-    assert_eq!((seen.seen.pool.as_slice(), &seen.problems), (&["sglang-0".to_owned()][..], &Vec::new()));
+    assert_eq!((seen.observations.pool.as_slice(), &seen.problems), (&["sglang-0".to_owned()][..], &Vec::new()));
     // 174 requests of 14,570 prompt tokens, 182 of them cached, and 5,958 generated ones; the first of each is not decoded.
     let (queue, prefill) = (0.110_156_448 - 0.040_408_687, 2.583_225_982 - 0.729_458_027);
     let (first, whole) = (5.018_490 - 1.184_676, 44.355_246 - 11.253_407);
@@ -321,7 +321,7 @@ fn names_with_an_underscore_give_the_values_of_names_with_a_colon() {
 #[test]
 fn two_replicas_on_one_ray_node_are_two_and_name_their_pod() {
     let seen = read("sg-ray");
-    assert_eq!((seen.seen.pool.as_slice(), &seen.problems), (&["sglang-0".to_owned()][..], &Vec::new()));
+    assert_eq!((seen.observations.pool.as_slice(), &seen.problems), (&["sglang-0".to_owned()][..], &Vec::new()));
     assert_values(
         &seen,
         &[
@@ -396,13 +396,13 @@ fn nan_and_infinity_are_no_data_and_the_rest_still_counts() {
 #[test]
 fn a_native_histogram_is_named_with_the_way_to_have_its_buckets() {
     let seen = read("sg-native");
-    let ttft = &seen.seen.signals["ttft_p99"];
+    let ttft = &seen.observations.signals["ttft_p99"];
     assert_eq!(ttft.value, None);
     let why = "`sglang:time_to_first_token_seconds` is a native histogram here, and only classic ones are read";
     assert_eq!(ttft.why.as_deref(), Some(why));
     assert!(ttft.enable.as_deref().unwrap().starts_with("`always_scrape_classic_histograms: true`"), "{ttft:?}");
     // Of others nothing is known but that they are not there.
-    assert_eq!(seen.seen.signals["itl_p99"].why.as_deref(), Some("no series"));
+    assert_eq!(seen.observations.signals["itl_p99"].why.as_deref(), Some("no series"));
 }
 
 #[test]
@@ -447,14 +447,14 @@ fn a_frozen_scheduler_is_seen_by_the_requests_that_wait_for_it() {
 #[test]
 fn a_model_that_no_series_has_is_no_data_with_its_reason() {
     let seen = observed(&[("namespace", "sg-healthy"), ("model", "other")], slot(SLOT) + 60);
-    assert_eq!(seen.found.notes, ["no sglang series of the last hour has model_name=`other`"]);
+    assert_eq!(seen.detection.notes, ["no sglang series of the last hour has model_name=`other`"]);
     assert_no_data(&seen, &["ttft_p99", "requests_running", "error_ratio", "replicas_serving"]);
 }
 
 #[test]
 fn an_old_server_beside_a_new_one_is_counted_by_what_it_has() {
     let seen = read("sg-mixed");
-    assert_eq!(seen.seen.pool, ["sglang-0", "sglang-old"]);
+    assert_eq!(seen.observations.pool, ["sglang-0", "sglang-old"]);
     assert_values(
         &seen,
         &[

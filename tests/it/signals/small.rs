@@ -107,7 +107,7 @@ fn tgi_tells_each_signal_or_says_that_it_cannot() {
     assert_values(&seen, &expected);
     assert_complete("tgi", &expected, &["down_on_live_host"]);
     assert_eq!(seen.problems, Vec::<String>::new());
-    let ttft = seen.seen.signals["ttft_p99"].why.as_deref();
+    let ttft = seen.observations.signals["ttft_p99"].why.as_deref();
     assert!(ttft.is_some_and(|why| why.starts_with("tgi cannot tell: TGI does not time the first token")), "{ttft:?}");
 }
 
@@ -372,7 +372,7 @@ fn a_summarys_quantiles_serve_where_there_is_no_histogram_and_a_ratio_stays_one(
     let seen = observed(&[("namespace", "generic-summary")], slot(SLOT) + 60);
     assert_values(&seen, &[("ttft_p99", 2.0), ("ttft_p50", 0.2), ("kv_cache_usage", 0.4)]);
     // It has none of the other series, and is found all the same.
-    assert_eq!((seen.seen.pool.len(), value(&seen, "replicas_serving")), (1, Some(1.0)));
+    assert_eq!((seen.observations.pool.len(), value(&seen, "replicas_serving")), (1, Some(1.0)));
     assert_values(&seen, &[("replicas_down", 0.0)]);
     assert_no_data(&seen, &["itl_p99", "error_ratio", "gpu_utilization"]);
 }

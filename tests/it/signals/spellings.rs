@@ -87,13 +87,13 @@ fn names_with_an_underscore_give_the_values_of_names_with_a_colon() {
     for signal in told_by("vllm").into_iter().filter(|signal| *signal != "replica_age_min") {
         assert_eq!(value(&underscore, signal), value(&colon, signal), "{signal}");
     }
-    assert!(underscore.seen.signals["kv_cache_usage"].query.as_deref().unwrap().contains("vllm_kv_cache_usage_perc"));
+    assert!(underscore.observations.signals["kv_cache_usage"].query.as_deref().unwrap().contains("vllm_kv_cache_usage_perc"));
 }
 
 #[test]
 fn pods_with_either_spelling_are_one_pool() {
     let seen = read(BOTH, &[("namespace", "both")]);
-    assert_eq!(seen.seen.pool, ["vllm-0", "vllm-1"]);
+    assert_eq!(seen.observations.pool, ["vllm-0", "vllm-1"]);
     assert_values(
         &seen,
         &[
@@ -154,7 +154,7 @@ fn two_models_in_one_namespace_are_kept_apart() {
     let tiny = read(MODELS, &[("namespace", "models"), ("model_name", "tiny-llama")]);
     let other = read(MODELS, &[("namespace", "models"), ("model", "other")]);
     assert_eq!(
-        (tiny.seen.pool.as_slice(), other.seen.pool.as_slice()),
+        (tiny.observations.pool.as_slice(), other.observations.pool.as_slice()),
         (&["tiny-0".to_owned()][..], &["other-0".to_owned()][..])
     );
     // The cache's configuration has no label `model_name`: it is found by the server that it is of.
@@ -167,9 +167,9 @@ fn two_models_in_one_namespace_are_kept_apart() {
 fn a_hostile_model_name_finds_its_own_pod_and_no_other() {
     let seen = read(MODELS, &[("namespace", "models"), ("model_name", HOSTILE)]);
     assert_eq!(seen.problems, Vec::<String>::new());
-    assert_eq!(seen.seen.pool, ["hostile-0"]);
+    assert_eq!(seen.observations.pool, ["hostile-0"]);
     assert_values(&seen, &[("replicas_serving", 1.0), ("request_rate", 0.0), ("kv_cache_capacity_tokens", 32_768.0)]);
-    for observation in seen.seen.signals.values() {
+    for observation in seen.observations.signals.values() {
         assert!(observation.replicas.iter().all(|r| r.name == "hostile-0"), "{observation:?}");
     }
 }
@@ -179,8 +179,8 @@ fn a_hostile_value_that_no_series_has_widens_nothing() {
     let evil = ".*\"} or {namespace=~\".+";
     let seen = read(MODELS, &[("namespace", evil)]);
     assert_eq!(seen.problems, Vec::<String>::new());
-    assert_eq!(seen.seen.pool, Vec::<String>::new());
-    assert_eq!(seen.found.notes, [format!("no vllm series of the last hour has namespace=`{evil}`")]);
+    assert_eq!(seen.observations.pool, Vec::<String>::new());
+    assert_eq!(seen.detection.notes, [format!("no vllm series of the last hour has namespace=`{evil}`")]);
     let told: Vec<_> = told_by("vllm").into_iter().filter(|signal| value(&seen, signal).is_some()).collect();
     assert_eq!(told, Vec::<&str>::new());
 }
@@ -191,5 +191,5 @@ fn a_cluster_that_no_series_carries_is_dropped_with_a_note() {
     let seen = read(MODELS, &labels);
     assert_values(&seen, &[("request_rate", 121.0 / 60.0)]);
     let note = "the vllm series carry no label for the alert's cluster `eu-1`: it was not used to narrow the pool";
-    assert_eq!(seen.found.notes, [note]);
+    assert_eq!(seen.detection.notes, [note]);
 }

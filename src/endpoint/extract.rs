@@ -20,7 +20,7 @@ const SECRET: [&str; 8] = ["key", "apikey", "token", "secret", "password", "pass
 
 /// The information of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct EngineReport {
+pub struct EndpointInfo {
     /// Product and version; sorted, without duplicates.
     pub versions: Vec<(String, String)>,
     /// Names of the served models.
@@ -34,8 +34,8 @@ pub struct EngineReport {
 }
 
 /// Extracts the information of one answer; empty if the engine's file lacks the path or the answer's shape differs.
-pub fn read(library: &Library, answer: &EndpointAnswer) -> EngineReport {
-    let mut told = EngineReport::default();
+pub fn read(library: &Library, answer: &EndpointAnswer) -> EndpointInfo {
+    let mut told = EndpointInfo::default();
     let AnswerBody::Json(value) = &answer.said else { return told };
     let Some(engine) = library.engines.get(&answer.engine) else { return told };
     for endpoint in engine.endpoints.iter().filter(|endpoint| endpoint.is_at(&answer.path)) {
@@ -62,7 +62,7 @@ pub fn read(library: &Library, answer: &EndpointAnswer) -> EngineReport {
     told
 }
 
-impl EngineReport {
+impl EndpointInfo {
     /// Adds the information of another answer; the first value of a setting wins.
     pub fn add(&mut self, other: Self) {
         self.versions.extend(other.versions);

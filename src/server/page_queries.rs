@@ -14,7 +14,7 @@ use crate::chart;
 use crate::clock;
 use crate::diagnose::{Frame, picture};
 use crate::facts;
-use crate::health::{Health, HealthQuery, HealthSource, look};
+use crate::health::{Health, HealthQuery, HealthSource, evaluate_fleet};
 use crate::loops::SHARED_STEP;
 use crate::prom::choose;
 use crate::redact::Redactor;
@@ -95,7 +95,7 @@ pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<fa
         let (diagnosis, windows) = (subject.diagnosis.as_ref(), subject.windows());
         let until = Instant::now() + NUMBERS_WITHIN;
         // The future of all these queries is too large for a thread's stack.
-        let looked = Box::pin(facts::look(&service.library, prometheus, &subject.request, diagnosis, &windows, until));
+        let looked = Box::pin(facts::collect_facts(&service.library, prometheus, &subject.request, diagnosis, &windows, until));
         // A single slow query must not delay the page.
         let seen = tokio::time::timeout_at(until.into(), looked).await.ok()?;
         Some(Arc::new(seen))
@@ -112,7 +112,7 @@ pub(super) async fn health(shared: &Shared, scope: BTreeMap<String, String>) -> 
         let at = clock::floor(clock::now(), SHARED_STEP);
         let what = HealthQuery { scope: scope.clone(), at, window: config.window, deadline: config.deadline };
         let sources: Vec<HealthSource<'_>> = shared.service.prometheus.iter().map(|(p, labels)| (p, labels)).collect();
-        let health = look(&shared.service.library, &sources, &what).await;
+        let health = evaluate_fleet(&shared.service.library, &sources, &what).await;
         let redactor = shared.pages.redactor.another(&shared.service.library.redaction, false);
         redactor.learn_from(&health);
         redactor.cleaned("health", &health).map(Arc::new).map_err(|error| error.to_string())

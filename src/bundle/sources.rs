@@ -50,10 +50,10 @@ impl SourceRegistry {
         Self {
             library,
             words,
-            prometheus: prometheus.into_iter().map(|(one, labels)| (one.apart(), labels)).collect(),
-            reader: reader.apart(),
+            prometheus: prometheus.into_iter().map(|(one, labels)| (one.with_own_slots(), labels)).collect(),
+            reader: reader.with_own_slots(),
             targets: exporters.given().collect(),
-            logs: logs.apart(),
+            logs: logs.with_own_slots(),
             diagnosing: diagnosing.clone(),
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn assemble(
     screening: Option<Screening>,
     took: Duration,
 ) -> Diagnosis {
-    let ObserveResult { found, members, seen, mut problems, degraded, queries, direct, logs, elsewhere, .. } = observed;
+    let ObserveResult { detection: found, members, observations: seen, mut problems, degraded, queries, direct, logs, elsewhere, .. } = observed;
     let judged = judged.unwrap_or_else(|| {
         if screening.is_none() && !request.playbook.is_empty() {
             problems.push(format!("there is no playbook `{}`", request.playbook));
@@ -46,7 +46,7 @@ pub(super) fn assemble(
     let entry = library.playbooks.get(&request.playbook);
     let about = |cause| {
         let (nodes, runs_on) = (members.nodes(), members.run_on(request));
-        FixContext { request, cause, symptom: &judged.evidence, seen: &seen, found: &found, nodes, runs_on }
+        FixContext { request, cause, symptom: &judged.evidence, observations: &seen, detection: &found, nodes, runs_on }
     };
     let fix = causes.first().map(|cause| fixes(library, &nodes, &about(cause))).unwrap_or_default();
     let mut diagnosis = Diagnosis {

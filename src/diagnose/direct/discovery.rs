@@ -16,7 +16,7 @@ use crate::signal::Engine;
 ///
 /// # Errors
 /// If Prometheus cannot be queried, or does not return its targets.
-pub async fn learn(
+pub async fn discover_exporters(
     library: &Library,
     prometheus: &Prometheus,
     at: Timestamp,

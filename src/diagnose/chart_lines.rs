@@ -76,10 +76,10 @@ pub async fn picture(
     };
     let compared: Vec<PlannedQuery> =
         asks.list.iter().filter(|ask| shown.iter().any(|e| e.signal == ask.signal && e.past)).cloned().collect();
-    let now = seen(library, prometheus, &asks.members, &asks.list, range, deadline);
+    let now = query_observations(library, prometheus, &asks.members, &asks.list, range, deadline);
     let past = async {
         let (_, range) = earlier?;
-        Some(seen(library, prometheus, &asks.members, &compared, range, deadline).await)
+        Some(query_observations(library, prometheus, &asks.members, &compared, range, deadline).await)
     };
     let (now, past) = join(now, past).await;
     let past = earlier.map(|(by, _)| by).zip(past);
@@ -190,14 +190,14 @@ async fn asks(
     let (list, pool): (Vec<PlannedQuery>, Vec<PlannedQuery>) =
         plan.asks.into_iter().partition(|ask| !ask.signal.is_empty());
     let pool: Vec<PlannedQuery> =
-        pool.into_iter().filter(|ask| matches!(ask.side, QueryPurpose::Replicas | QueryPurpose::Nodes)).collect();
+        pool.into_iter().filter(|ask| matches!(ask.purpose, QueryPurpose::Replicas | QueryPurpose::Nodes)).collect();
     let all: Vec<usize> = (0..pool.len()).collect();
-    let answers = batch::ask(prometheus, &pool, &all, deadline).await;
+    let answers = batch::query_pack(prometheus, &pool, &all, deadline).await;
     Some(Asks { list, members: Members::of(library, &pool, &answers) })
 }
 
 /// Queries the observations at each step of a range; steps without an answer are empty.
-async fn seen(
+async fn query_observations(
     library: &Library,
     prometheus: &Prometheus,
     members: &Members,
@@ -340,18 +340,18 @@ fn series(
 }
 
 /// Returns the strictest of a condition's thresholds, in the signal's unit.
-fn limit(when: &Condition, e: &EvidenceResult) -> Option<(f64, chart::AxisSide)> {
+fn limit(when: &Condition, e: &EvidenceResult) -> Option<(f64, chart::ThresholdSide)> {
     let comparisons = when.comparisons();
     let above = |op: Op| matches!(op, Op::Above | Op::AtLeast);
-    let bad = if above(comparisons.first()?.op) { chart::AxisSide::Above } else { chart::AxisSide::Below };
-    let same = comparisons.iter().filter(|c| above(c.op) == (bad == chart::AxisSide::Above));
+    let bad = if above(comparisons.first()?.op) { chart::ThresholdSide::Above } else { chart::ThresholdSide::Below };
+    let same = comparisons.iter().filter(|c| above(c.op) == (bad == chart::ThresholdSide::Above));
     let values = same.filter_map(|c| match c.to {
         Reference::Number(n) => Some(n),
         Reference::Baseline(times) | Reference::Peers(times) => Some(times * e.baseline?),
     });
     let strictest = match bad {
-        chart::AxisSide::Above => values.reduce(f64::max),
-        chart::AxisSide::Below => values.reduce(f64::min),
+        chart::ThresholdSide::Above => values.reduce(f64::max),
+        chart::ThresholdSide::Below => values.reduce(f64::min),
     };
     strictest.map(|value| (value, bad))
 }

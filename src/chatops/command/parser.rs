@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn silences_are_listed_ended_and_made() {
         let meant = |text: &str| match parse(text).unwrap().command {
-            ChatCommand::Silence(silence) => silence.meant(),
+            ChatCommand::Silence(silence) => silence.operation(),
             other => panic!("{other:?}"),
         };
         assert_eq!(meant("silence"), Ok(SilenceOperation::List));

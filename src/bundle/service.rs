@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, error, info, info_span, warn};
 
-use super::shelf::{AT_ONCE, BundleDirectory, Name};
+use super::directory::{AT_ONCE, BundleDirectory, Name};
 use super::{BundleError, BundleProgress, Config, Links, Options, SourceRegistry, Subject, make};
 use crate::clock;
 use crate::notify::Notifier;
@@ -89,11 +89,11 @@ pub struct BundleServiceParts {
     /// Renders the incident's message.
     pub notifier: Arc<Notifier>,
     /// The data sources.
-    pub reach: SourceRegistry,
+    pub sources: SourceRegistry,
     /// The limits.
     pub config: Config,
     /// The bundle directory.
-    pub shelf: BundleDirectory,
+    pub directory: BundleDirectory,
     /// Creates download links.
     pub links: Links,
     /// Joined at shutdown.
@@ -125,7 +125,7 @@ impl BundleService {
     }
 
     /// Returns the longest time that a caller waits for a bundle, including those queued before it.
-    pub fn patience(&self) -> Duration {
+    pub fn max_wait(&self) -> Duration {
         let turns = AHEAD.div_ceil(AT_ONCE);
         (self.config.deadline + BESIDE).saturating_mul(u32::try_from(turns).unwrap_or(u32::MAX))
     }
@@ -134,7 +134,7 @@ impl BundleService {
     ///
     /// # Errors
     /// If too many bundles are in progress.
-    pub fn ask(self: &Arc<Self>, incident: &str) -> Result<Job, NoBundle> {
+    pub fn get_or_start(self: &Arc<Self>, incident: &str) -> Result<Job, NoBundle> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(job) = running.get(incident) {
             return Ok(job.clone());
@@ -149,17 +149,17 @@ impl BundleService {
         let (tell, ended) = watch::channel(None);
         let job = Job { progress: BundleProgress::default(), ended };
         running.insert(incident.to_owned(), job.clone());
-        let entry = Entry { workshop: Arc::clone(self), incident: incident.to_owned() };
+        let entry = Entry { service: Arc::clone(self), incident: incident.to_owned() };
         let began = Instant::now();
         let (progress, span) = (job.progress.clone(), info_span!("bundle", incident.id = incident));
         self.tasks.spawn(
             async move {
-                let this = &entry.workshop;
+                let this = &entry.service;
                 let made = tokio::select! {
-                    made = Box::pin(this.turn(&entry.incident, &progress)) => made,
+                    made = Box::pin(this.build_bundle(&entry.incident, &progress)) => made,
                     () = this.stop.cancelled() => Err(BundleError::Stopped.into()),
                 };
-                this.told(&made, began.elapsed());
+                this.record_result(&made, began.elapsed());
                 // From here on a request starts a new bundle.
                 drop(entry);
                 let _ = tell.send(Some(made.map(Arc::new).map_err(Arc::new)));
@@ -170,7 +170,7 @@ impl BundleService {
     }
 
     /// Logs and counts the result.
-    fn told(&self, made: &Result<Bundle, NoBundle>, took: Duration) {
+    fn record_result(&self, made: &Result<Bundle, NoBundle>, took: Duration) {
         let metrics = &self.notifier.metrics;
         match made {
             Ok(Bundle { bytes, report, .. }) => {
@@ -186,25 +186,25 @@ impl BundleService {
         }
     }
 
-    async fn turn(&self, id: &str, progress: &BundleProgress) -> Result<Bundle, NoBundle> {
+    async fn build_bundle(&self, id: &str, progress: &BundleProgress) -> Result<Bundle, NoBundle> {
         let _slot = self.slots.acquire().await.map_err(|_| BundleError::Stopped)?;
         let incident = self.store.incident(id).await?.ok_or(NoBundle::Gone)?;
         let events = self.store.events(id, EVENTS).await?;
         let now = clock::now();
-        let remembered = match self.reach.prometheus(&incident.alerts) {
+        let remembered = match self.sources.prometheus(&incident.alerts) {
             Some(prometheus) => self.store.exporters(&prometheus.url).await?,
             None => Vec::new(),
         };
-        let sources = self.reach.sources(&incident.alerts, remembered, Vec::new());
+        let sources = self.sources.sources(&incident.alerts, remembered, Vec::new());
         let headline = self.notifier.message(&incident).headline;
-        let diagnosing = self.reach.diagnosing();
+        let diagnosing = self.sources.diagnosing();
         let subject = Subject::of_incident(incident, headline, &events, diagnosing, self.config.margin, now);
-        let draft = self.shelf.begin(id, now)?;
+        let draft = self.directory.begin(id, now)?;
         let options = Options { file_bytes: draft.most, ..Options::of(&self.config) };
         let made = make(&sources, &subject, &options, draft.part(), progress).await.map_err(|e| draft.explain(e))?;
-        let path = draft.keep(true)?;
+        let path = draft.publish(true)?;
         self.tidy();
-        Ok(Bundle { name: self.shelf.named(id, now), path, bytes: made.bytes, report: *made.report })
+        Ok(Bundle { name: self.directory.new_name(id, now), path, bytes: made.bytes, report: *made.report })
     }
 
     /// Removes old bundles at an interval until stopped.
@@ -220,34 +220,34 @@ impl BundleService {
 
     /// Removes the oldest bundles because the store's disk is full; returns true if any was removed.
     pub fn give_way(&self) -> bool {
-        match self.shelf.give_way() {
+        match self.directory.give_way() {
             Ok(0) => false,
             Ok(removed) => {
                 warn!(removed, "the disk is full: removed the oldest bundles, so that alerts can be stored");
                 true
             }
             Err(error) => {
-                error!(%error, dir = %self.shelf.dir().display(), "the disk is full, and bundles cannot be removed");
+                error!(%error, dir = %self.directory.dir().display(), "the disk is full, and bundles cannot be removed");
                 false
             }
         }
     }
 
     fn tidy(&self) {
-        if let Err(error) = self.shelf.tidy(clock::now()) {
-            error!(%error, dir = %self.shelf.dir().display(), "cannot remove old bundles");
+        if let Err(error) = self.directory.tidy(clock::now()) {
+            error!(%error, dir = %self.directory.dir().display(), "cannot remove old bundles");
         }
     }
 }
 
 /// An incident's entry among the bundles in progress; removed on drop.
 struct Entry {
-    workshop: Arc<BundleService>,
+    service: Arc<BundleService>,
     incident: String,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.workshop.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.incident);
+        self.service.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.incident);
     }
 }

@@ -110,12 +110,12 @@ impl BundleDirectory {
     }
 
     /// Returns how long bundles are retained.
-    pub fn keep(&self) -> Duration {
+    pub fn retention(&self) -> Duration {
         self.keep
     }
 
     /// Returns the name of a bundle that starts now.
-    pub fn named(&self, of: &str, now: Timestamp) -> Name {
+    pub fn new_name(&self, of: &str, now: Timestamp) -> Name {
         Name { of: of.to_owned(), at: clock::floor(now, Duration::from_secs(1)) }
     }
 
@@ -202,7 +202,7 @@ impl BundleDirectory {
         let failed = |error| BundleError::Disk(self.dir.display().to_string(), error);
         self.tidy(now).map_err(failed)?;
         let room = room(&self.dir, self.min_free_bytes)? / AT_ONCE as u64;
-        Draft::new(self.path(&self.named(of, now)), room.min(self.keep_bytes), self.min_free_bytes)
+        Draft::new(self.path(&self.new_name(of, now)), room.min(self.keep_bytes), self.min_free_bytes)
     }
 }
 
@@ -228,12 +228,12 @@ fn no_room(dir: &Path, free: u64, min_free_bytes: u64) -> BundleError {
         "there is no room for a bundle in {}: {} are free, and {} must stay free (`bundle.min_free_bytes`); remove \
          something there, or set `bundle.dir` to a larger disk",
         dir.display(),
-        shown(free),
-        shown(min_free_bytes),
+        format_bytes(free),
+        format_bytes(min_free_bytes),
     ))
 }
 
-fn shown(bytes: u64) -> String {
+fn format_bytes(bytes: u64) -> String {
     format_value(bytes as f64, Unit::Bytes)
 }
 
@@ -277,7 +277,7 @@ impl Draft {
     ///
     /// # Errors
     /// If that fails, or the name is taken.
-    pub fn keep(self, replace: bool) -> Result<PathBuf, BundleError> {
+    pub fn publish(self, replace: bool) -> Result<PathBuf, BundleError> {
         let path = self.path.clone();
         // A hard link refuses an existing name atomically; a file system without them needs the check.
         let done = match replace {
@@ -309,7 +309,7 @@ impl Draft {
             ErrorKind::FileTooLarge => BundleError::NoRoom(format!(
                 "the bundle would be larger than {}, which is all that it may take in {} (`bundle.keep_bytes`, \
                  `bundle.min_free_bytes`): lower `bundle.series_bytes` or `bundle.log_bytes`, or ask for less time",
-                shown(self.most),
+                format_bytes(self.most),
                 dir.display(),
             )),
             _ => error,

@@ -264,7 +264,7 @@ fn message(row: &AnyRow) -> Result<PendingItem, StoreError> {
         tries: u32::try_from(tries).unwrap_or(u32::MAX),
         called: CalledPeople::read(Some(row.try_get("called")?)),
         escalation: row.try_get("escalation")?,
-        told: row.try_get("told")?,
+        thread_state: row.try_get("told")?,
         began: row.try_get::<Option<i64>, _>("began_ms")?.map(from_unix_ms),
     };
     let turn = match row.try_get::<i64, _>("turn")? {

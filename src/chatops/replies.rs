@@ -3,12 +3,12 @@
 use tracing::warn;
 
 use super::Desk;
-use crate::notify::DeliveryAnswer;
+use crate::notify::AnswerTarget;
 use crate::render::{self, Line, MessagePart, SlackMessage, Tone};
 use crate::slack::{Destination, SlackError, SlackRequest};
 
 /// Sends a sentence that only the requesting user sees.
-pub(super) async fn tell(desk: &Desk, inbound: &SlackRequest, line: Line) {
+pub(super) async fn send_ephemeral_line(desk: &Desk, inbound: &SlackRequest, line: Line) {
     send(desk, inbound, &render::slack_line(&line)).await;
 }
 
@@ -18,8 +18,8 @@ pub(super) async fn tell_more(desk: &Desk, inbound: &SlackRequest, tone: Tone, l
 }
 
 /// Sends the phrase with this key to the requesting user only.
-pub(super) async fn say(desk: &Desk, inbound: &SlackRequest, key: &str) {
-    tell(desk, inbound, desk.words.line(key, &[])).await;
+pub(super) async fn send_ephemeral_phrase(desk: &Desk, inbound: &SlackRequest, key: &str) {
+    send_ephemeral_line(desk, inbound, desk.words.line(key, &[])).await;
 }
 
 /// Builds a message from a headline, which also appears in the notification, and the parts below it.
@@ -31,14 +31,14 @@ async fn send(desk: &Desk, inbound: &SlackRequest, body: &SlackMessage) {
     let place = &inbound.place;
     let user = inbound.who.user.as_str();
     if let Some(url) = &place.response_url {
-        match desk.notifier.answer(&desk.slack, DeliveryAnswer::Respond(url, false), body).await {
+        match desk.notifier.answer(&desk.slack, AnswerTarget::Respond(url, false), body).await {
             Ok(_) => return,
             Err(error) => warn!(%error, "cannot answer at a response_url: trying an ephemeral message"),
         }
     }
     let how = match place.channel.as_str() {
-        "" => DeliveryAnswer::Post(Destination::channel(user)),
-        channel => DeliveryAnswer::Ephemeral(Destination { channel, thread: place.thread.as_deref() }, user),
+        "" => AnswerTarget::Post(Destination::channel(user)),
+        channel => AnswerTarget::Ephemeral(Destination { channel, thread: place.thread.as_deref() }, user),
     };
     if let Err(error) = desk.notifier.answer(&desk.slack, how, body).await {
         warn!(%error, user, "cannot answer");
@@ -60,9 +60,9 @@ pub(super) async fn into_thread(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ThreadPostOutcome {
     /// The post is queued in the store for delivery.
-    Waits,
+    Queued,
     /// The message was posted where the request was made.
-    Stands,
+    Posted,
 }
 
 /// Like [`into_thread`]; for a queued post, the audit entry `escalation` later gets the result of its delivery.
@@ -76,7 +76,7 @@ pub(super) async fn put_into_thread(
     match desk.store.queue_answer(incident, body, escalation, desk.store.now()).await {
         Ok(true) => {
             desk.deliveries.notify_one();
-            return Ok(ThreadPostOutcome::Waits);
+            return Ok(ThreadPostOutcome::Queued);
         }
         Ok(false) => {}
         Err(error) => warn!(%error, incident.id = incident, "cannot keep what the thread is to be told"),
@@ -84,5 +84,5 @@ pub(super) async fn put_into_thread(
     let place = &asked.place;
     let channel = if place.channel.is_empty() { desk.config.channel.as_str() } else { place.channel.as_str() };
     let to = Destination { channel, thread: place.thread.as_deref().or(place.message.as_deref()) };
-    desk.notifier.answer(&desk.slack, DeliveryAnswer::Post(to), body).await.map(|_| ThreadPostOutcome::Stands)
+    desk.notifier.answer(&desk.slack, AnswerTarget::Post(to), body).await.map(|_| ThreadPostOutcome::Posted)
 }

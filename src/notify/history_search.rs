@@ -90,7 +90,7 @@ impl Notifier {
     }
 
     /// Searches again for duplicates of a message: keeps the known one and removes the others.
-    pub(super) async fn look(&self, look: &DuplicateCheck) -> Result<(), StoreError> {
+    pub(super) async fn check_duplicates(&self, look: &DuplicateCheck) -> Result<(), StoreError> {
         let Some(slack) = &self.slack else { return self.store.looked(look, None).await };
         let now = self.store.now();
         let (channel, found) = match self.marked(slack, look).await {
@@ -142,10 +142,10 @@ impl Notifier {
         let at = clock::parse_time(&found.ts).map_or(look.since, |at| at.max(look.since));
         let called = CalledPeople::read(found.mark.called.as_deref());
         let mention = found.mark.mention.then_some(Mention { since: at, called });
-        let said = MessageEffects { mention, told: found.mark.told.clone() };
+        let said = MessageEffects { mention, thread_state: found.mark.told.clone() };
         Ok(self.store.found_message(&look.subject, &look.channel, &posted, &said, now).await?
             || self.store.found_digest(&look.subject, &posted, said.mention.as_ref(), now).await?
-            || self.store.found_post(&look.subject, &found.ts, said.told.as_deref()).await?)
+            || self.store.found_post(&look.subject, &found.ts, said.thread_state.as_deref()).await?)
     }
 
     async fn remove(&self, slack: &Slack, look: &DuplicateCheck, channel: &str, extra: &MarkedMessage) {

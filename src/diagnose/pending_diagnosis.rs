@@ -11,7 +11,7 @@ use super::logs::LogSources;
 use super::observe::{ObserveResult, RESERVE};
 use super::plan::{needs, pool_first};
 use super::screen::{self, Screened, Screening};
-use super::{Diagnosis, Judged, Request, SymptomVerdict, affected_replicas, blame, data_span, judge, onset, rule};
+use super::{Diagnosis, Judged, Request, SymptomVerdict, affected_replicas, assemble, data_span, judge, onset, rule};
 use crate::playbook::Library;
 use crate::prom::Prometheus;
 
@@ -110,13 +110,13 @@ pub async fn begin<'a>(
 impl PendingDiagnosis<'_> {
     /// Judges the observations, and queries the replicas that met evidence is about.
     async fn judge(&mut self) {
-        self.judged = judge(self.library, &self.request.playbook, &self.observed.seen);
+        self.judged = judge(self.library, &self.request.playbook, &self.observed.observations);
         let Some(judged) = &self.judged else { return };
         let deadline = self.started + self.request.deadline.saturating_sub(RESERVE).max(RESERVE);
         let who =
-            affected_replicas::ask(self.library, self.prometheus, &self.request, &mut self.observed, judged, deadline);
+            affected_replicas::query_replicas(self.library, self.prometheus, &self.request, &mut self.observed, judged, deadline);
         if Box::pin(who).instrument(debug_span!("who")).await {
-            self.judged = judge(self.library, &self.request.playbook, &self.observed.seen);
+            self.judged = judge(self.library, &self.request.playbook, &self.observed.observations);
         }
     }
 
@@ -127,7 +127,7 @@ impl PendingDiagnosis<'_> {
     /// Reads the logs and judges again; a second time only if some logs could not be read.
     async fn read_logs(&mut self, deadline: Instant) {
         let Some(logs) = self.beside.logs.filter(|_| self.judged.is_some() && !self.has_logs) else { return };
-        let look = logs.look(self.library, &self.request, self.judged.as_ref(), &mut self.observed, deadline);
+        let look = logs.fetch_logs(self.library, &self.request, self.judged.as_ref(), &mut self.observed, deadline);
         if Box::pin(look).instrument(debug_span!("logs")).await {
             self.judge().await;
             self.has_logs = self.observed.logs.as_ref().is_some_and(|read| read.missing.is_empty());
@@ -143,10 +143,10 @@ impl PendingDiagnosis<'_> {
         let cache = self.observed.cache.clone();
         let (screened, seen) = Box::pin(screen::screen(library, prometheus, &request, exporters, cache)).await;
         let mut cache = seen.cache.clone();
-        if !seen.degraded && seen.found.is_of_another_job(library, &self.asked.scope) {
+        if !seen.degraded && seen.detection.is_of_another_job(library, &self.asked.scope) {
             // The alert is about another program: other symptoms here are not related to it.
             self.asked.screen = false;
-            self.observed.found.unknown = seen.found.unknown;
+            self.observed.detection.unknown = seen.detection.unknown;
         } else {
             let own = self.judged.as_ref().map(|judged| screen::clarity(library, &self.request.playbook, judged));
             let request = screen::with_time_left(&self.asked, self.started, 1);
@@ -185,12 +185,12 @@ impl PendingDiagnosis<'_> {
         let (observed, judged) = (self.observed.clone(), Some(judged.clone()));
         let said = !observed.degraded;
         let screening = self.screening();
-        said.then(|| blame::assemble(self.library, &self.request, observed, judged, screening, self.started.elapsed()))
+        said.then(|| assemble::assemble(self.library, &self.request, observed, judged, screening, self.started.elapsed()))
     }
 
     fn screening(&self) -> Option<Screening> {
         let screened = self.screened.as_ref()?;
-        Some(screened.told(self.library, &self.asked, self.own, &self.request.playbook, self.judged.as_ref()))
+        Some(screened.report(self.library, &self.asked, self.own, &self.request.playbook, self.judged.as_ref()))
     }
 
     /// Reads the logs, queries the onsets and the other symptoms, and assembles the diagnosis.
@@ -215,7 +215,7 @@ impl PendingDiagnosis<'_> {
         };
         let (traced, glanced) = join(trace, glance).await;
         if traced {
-            self.judged = judge(library, &request.playbook, &self.observed.seen);
+            self.judged = judge(library, &request.playbook, &self.observed.observations);
         }
         if let Some((screened, seen)) = glanced {
             self.observed.queries += seen.cache.queries.saturating_sub(self.observed.cache.queries);
@@ -227,6 +227,6 @@ impl PendingDiagnosis<'_> {
             self.observed.elsewhere = data;
         }
         let screening = self.screening();
-        blame::assemble(library, &self.request, self.observed, self.judged, screening, started.elapsed())
+        assemble::assemble(library, &self.request, self.observed, self.judged, screening, started.elapsed())
     }
 }

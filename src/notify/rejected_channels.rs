@@ -104,7 +104,7 @@ impl Notifier {
         if calls.is_empty() || closed == fallback {
             return Ok(());
         }
-        let Some(called) = self.store.called(&incident.id, fallback).await? else { return Ok(()) };
+        let Some(called) = self.store.mentioned_people(&incident.id, fallback).await? else { return Ok(()) };
         calls.retain(|id| !called.includes(id));
         let mention = Mention { since: incident.critical_at.unwrap_or(now), called: called.and(&calls) };
         self.call_in_thread(&incident.id, fallback, &calls, &mention).await
