@@ -21,6 +21,7 @@ mod serve;
 mod silence;
 mod target;
 
+use crate::clip::clip;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -102,19 +103,11 @@ fn told(error: &anyhow::Error) -> String {
     let (mut whole, mut shown) = (String::new(), Vec::new());
     for cause in error.chain().map(ToString::to_string) {
         if !whole.contains(&cause) {
-            shown.push(cut(&cause, CAUSE_CHARS));
+            shown.push(clip(&cause, CAUSE_CHARS));
             whole.push_str(&cause);
         }
     }
     shown.join(": ")
-}
-
-/// Truncates a text.
-fn cut(text: &str, chars: usize) -> String {
-    match text.char_indices().nth(chars) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 fn counted(n: usize, what: &str) -> String {

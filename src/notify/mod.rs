@@ -126,7 +126,7 @@ impl Notifier {
             truncated: incident.truncated,
             resolved_at: incident.resolved_at,
             started_at: incident.started_at,
-            reason: &incident.reason,
+            reason: Some(&incident.reason),
             because: incident.because.as_deref(),
             refired: incident.refired,
             page: (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id)),

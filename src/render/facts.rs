@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Line, Phrases, TextSpan};
 use crate::alert::{Alert, Labels, active};
+use crate::clip::clip;
 use crate::clock;
 use crate::diagnose::{
     BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, SymptomVerdict, ValueSource, Verdict,
@@ -278,14 +279,6 @@ pub(super) fn hits(cause: &CauseFound, words: &Phrases) -> Option<Line> {
 /// Renders a line as a list item.
 pub(super) fn bullet(line: Line) -> Line {
     Line::default().plain("• ").then(line)
-}
-
-/// Truncates a text to `most` characters.
-pub(super) fn clip(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => text.to_owned(),
-        Some((at, _)) => format!("{}…", &text[..at]),
-    }
 }
 
 /// Joins the parts of a headline that are not empty.

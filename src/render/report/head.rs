@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use std::time::Duration;
 
 use super::{ReportPageContext, view};
+use crate::clip::clip;
 use crate::clock;
 use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, Judgement, Outcome};
 use crate::render::page::html::{StateStyle, clock as clock_of, fold, line, link, moment, pill, sureness};
@@ -205,7 +206,7 @@ fn logged(report: &Report, words: &Phrases) -> Markup {
         @if let Some((log, found)) = first {
             p {
                 (link(&words.text("report-log-first", &[]), "#logs")) " " b { (found.title) } " "
-                small { code { (facts::clip(&log.name, 120)) } @if let Some(at) = &found.first { " " (at) } }
+                small { code { (clip(&log.name, 120)) } @if let Some(at) = &found.first { " " (at) } }
             }
         }
     }
