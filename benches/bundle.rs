@@ -19,6 +19,7 @@ use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::bundle::{self, BundleProgress, Config, Options, Sources, Subject};
 use llm_diagnose::diagnose::{self, Diagnosis};
 use llm_diagnose::exporter::ExporterReader;
+use llm_diagnose::incident::{AdmitReason, ChangeReason};
 use llm_diagnose::prom::{self, Prometheus};
 use llm_diagnose::render::Phrases;
 use llm_diagnose::slack::{Destination, Slack};
@@ -121,7 +122,7 @@ fn subject(diagnosis: Option<Diagnosis>) -> Subject {
         open: true,
         playbook: Some("high-ttft".into()),
         because: None,
-        reason: "new".into(),
+        reason: ChangeReason::Notification(AdmitReason::First),
         started_at: since,
         opened_at: since,
         resolved_at: None,

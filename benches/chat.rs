@@ -11,6 +11,7 @@ use futures::stream::iter;
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::clock;
 use llm_diagnose::diagnose::{Baseline, Diagnosis, Request, Scope, diagnose};
+use llm_diagnose::incident::{AdmitReason, ChangeReason};
 use llm_diagnose::playbook;
 use llm_diagnose::prom;
 use llm_diagnose::render::{self, IncidentView, Phrases};
@@ -76,7 +77,7 @@ async fn rendering(prometheus: &Prometheus) {
         alerts: &alerts,
         diagnosis: Some(&diagnosis),
         because: Some("alert name"),
-        reason: "first",
+        reason: Some(&ChangeReason::Notification(AdmitReason::First)),
         interactive: true,
         ..IncidentView::default()
     };

@@ -8,7 +8,7 @@ mod harness;
 
 use std::time::{Duration, Instant};
 
-use llm_diagnose::chart::{self, ThresholdSide, Band, Chart, ChartMark, ChartSeries, ChartThreshold, Panel, Role};
+use llm_diagnose::chart::{self, Band, Chart, ChartMark, ChartSeries, ChartThreshold, Panel, Role, ThresholdSide};
 use llm_diagnose::clock;
 use llm_diagnose::diagnose::{Baseline, Request, Scope, detection, plan, queries, read_detection};
 use llm_diagnose::playbook;

@@ -15,6 +15,7 @@ pub mod chart;
 pub mod chatops;
 pub mod check;
 pub mod cli;
+pub mod clip;
 pub mod clock;
 pub mod config;
 pub mod diagnose;

@@ -113,7 +113,11 @@ pub async fn guard(name: &'static str, metrics: &Metrics, work: impl Future<Outp
     let end = AssertUnwindSafe(work).catch_unwind().await;
     if let Err(panic) = &end {
         metrics.panic(name);
-        error!(name, error = panic_message(&**panic), "a piece of work panicked: it is taken up again when its lease ends");
+        error!(
+            name,
+            error = panic_message(&**panic),
+            "a piece of work panicked: it is taken up again when its lease ends"
+        );
     }
     end.is_ok()
 }

@@ -6,6 +6,7 @@ use futures::future::join;
 
 use super::{BundleProgress, Options, Sources, Subject};
 use crate::chart::Chart;
+use crate::clip::clip;
 use crate::diagnose::{Frame, NoCluster, picture, targets};
 use crate::endpoint;
 use crate::exporter::ExporterTarget;
@@ -56,21 +57,13 @@ impl<'a> PartInProgress<'a> {
                 None => reasons.push((why, vec![what])),
             }
         }
-        let one = |(why, whats): &(&str, Vec<&str>)| format!("{}: {why}", clipped(&whats.join(", ")));
+        let one = |(why, whats): &(&str, Vec<&str>)| format!("{}: {why}", clip(&whats.join(", "), WHAT_CHARS));
         let mut told: Vec<String> = reasons.iter().take(TOLD).map(one).collect();
         if reasons.len() > TOLD {
             told.push(format!("and {} more reasons", reasons.len() - TOLD));
         }
         let note = [note].into_iter().filter(|note| !note.is_empty()).chain(told).collect::<Vec<_>>().join("; ");
         self.progress.end(self.name, self.began, stage, note, bytes);
-    }
-}
-
-/// Truncates a list that may be long.
-fn clipped(what: &str) -> String {
-    match what.char_indices().nth(WHAT_CHARS) {
-        Some((end, _)) => format!("{}…", &what[..end]),
-        None => what.to_owned(),
     }
 }
 

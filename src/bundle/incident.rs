@@ -47,7 +47,7 @@ pub fn incident_json(subject: &Subject) -> Option<Value> {
         open: incident.open,
         playbook: incident.playbook.as_deref(),
         because: incident.because.as_deref(),
-        reason: &incident.reason,
+        reason: incident.reason.as_str(),
         started_at: incident.started_at,
         opened_at: incident.opened_at,
         resolved_at: incident.resolved_at,

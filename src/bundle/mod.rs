@@ -5,6 +5,7 @@
 
 mod archive;
 mod config;
+pub mod directory;
 mod files;
 mod gather;
 mod incident;
@@ -13,11 +14,10 @@ mod make;
 pub mod open;
 mod progress;
 mod queries;
-mod sources;
 pub mod series;
-pub mod directory;
-mod subject;
 mod service;
+mod sources;
+mod subject;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,15 +32,15 @@ use crate::render::Phrases;
 use crate::report::{self, DiagnosisParameters, Report, ReportSubject, TimelineEvent, Window};
 use crate::store::Incident;
 pub use config::Config;
+pub use directory::{BundleDirectory, Draft, Name, StoredBundle};
 pub use files::clean;
 pub use incident::incident_json;
 pub use link::{Links, Refused, own_key};
 pub use make::make;
 pub use progress::{Board, BundleProgress};
-pub use sources::{Configured, SourceRegistry};
-pub use directory::{BundleDirectory, Draft, Name, StoredBundle};
-pub use subject::around;
 pub use service::{Bundle, BundleService, BundleServiceParts, Job, NoBundle, TIDY};
+pub use sources::{Configured, SourceRegistry};
+pub use subject::around;
 
 /// The data sources of a bundle; a source that is `None` is skipped.
 #[derive(Debug, Clone)]

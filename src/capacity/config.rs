@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::clip::clip;
 use crate::playbook::Problem;
 
 /// An error in a configuration or a deployment, with a remedy.
@@ -118,9 +119,5 @@ impl Config {
 }
 
 fn shown(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(40) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text,
-    }
+    clip(&value.to_string(), 40)
 }

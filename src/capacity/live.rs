@@ -27,7 +27,8 @@ pub fn compare(report: Option<CapacityReport>, scope: &Scope, observed: &Observe
         assumed: Vec::new(),
         warnings: Vec::new(),
     });
-    let value = |signal: &str| observed.observations.signals.get(signal).and_then(|o| o.value).filter(|v| v.is_finite());
+    let value =
+        |signal: &str| observed.observations.signals.get(signal).and_then(|o| o.value).filter(|v| v.is_finite());
     let positive = |signal: &str| value(signal).filter(|v| *v > 0.0);
     let capacity = positive(CAPACITY);
     let by_replica: BTreeMap<String, f64> = observed

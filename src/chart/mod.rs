@@ -16,6 +16,7 @@ mod tests;
 
 use jiff::Timestamp;
 
+use crate::clip::clip;
 use crate::signal::Unit;
 
 pub use png::png;
@@ -126,9 +127,5 @@ pub fn alt(chart: &Chart) -> String {
     let head = [format!("{}.", chart.title), format!("{}.", chart.subtitle)];
     let panels = chart.panels.iter().map(|panel| panel.says.clone());
     let all: Vec<String> = head.into_iter().chain(marks).chain(panels).collect();
-    let text = font::clean(&all.join(" "));
-    match text.char_indices().nth(ALT_CHARS - 1) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    clip(&font::clean(&all.join(" ")), ALT_CHARS - 1)
 }

@@ -6,7 +6,7 @@ use super::axis::{self, Axis, HUGE};
 use super::label::{self, ChartLabels};
 use super::layout::tags;
 use super::scene::{Area, DrawnShape, Ink};
-use super::{ThresholdSide, Chart, ChartMark, ChartSeries, Panel, Role, font};
+use super::{Chart, ChartMark, ChartSeries, Panel, Role, ThresholdSide, font};
 use crate::signal::format_value;
 
 const TITLE: f32 = 12.5;

@@ -41,7 +41,8 @@ fn typical(panels: usize) -> Chart {
             lines.push(series("vllm-llama-8b-6f9c-1", Role::Outlier, step(0.5, 9.0)));
         }
         let mut panel = panel("inter-token latency p99", Unit::Seconds, lines);
-        panel.threshold = Some(ChartThreshold { value: 1.5, bad: ThresholdSide::Above, label: "limit 1.5 s".to_owned() });
+        panel.threshold =
+            Some(ChartThreshold { value: 1.5, bad: ThresholdSide::Above, label: "limit 1.5 s".to_owned() });
         let points = (0..60).map(|i| (at(i), 0.3, 0.6)).collect();
         panel.band = Some(Band { label: "yesterday".to_owned(), points });
         panel

@@ -8,7 +8,7 @@ use tracing::{error, info, warn};
 
 use super::authority::{Denial, Power, authorise};
 use super::forms::{self, ModalMetadata};
-use super::replies::{send_ephemeral_phrase, send_ephemeral_line};
+use super::replies::{send_ephemeral_line, send_ephemeral_phrase};
 use super::{Desk, digest, escalate, feedback, silence_form, silences, verify};
 use crate::clock;
 use crate::render::{Act, Line, MENU};
@@ -191,7 +191,8 @@ pub(super) struct Attempt {
 impl Attempt {
     /// Writes the audit entry. `None` if that fails: the act is not carried out, and the user is told.
     pub(super) async fn begin(desk: &Desk, inbound: &SlackRequest, what: &str, incident: Option<&str>) -> Option<Self> {
-        let entry = AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
+        let entry =
+            AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
         let written = desk.store.audit(&entry).await.map(|()| true);
         Self::written(desk, inbound, entry, written, "").await
     }

@@ -168,7 +168,8 @@ mod tests {
             }
         }
         let who = SlackActor { user: "U1".into(), team: "T2".into(), is_bot: false };
-        let answer = authorise(&who, &facts(|_, _| {}), &RequestPlace::default(), Power::Look, &powers(&[], &["U1"], &[]));
+        let answer =
+            authorise(&who, &facts(|_, _| {}), &RequestPlace::default(), Power::Look, &powers(&[], &["U1"], &[]));
         assert_eq!(answer, Err(Denial::Stranger), "Slack says that it was done from another workspace");
     }
 

@@ -6,7 +6,7 @@ use tracing::error;
 
 use super::Desk;
 use super::commands::incident_line;
-use super::replies::{send_ephemeral_phrase, send_ephemeral_line, tell_more};
+use super::replies::{send_ephemeral_line, send_ephemeral_phrase, tell_more};
 use crate::render::{Act, Button, ButtonLook, Line, MessagePart, Tone};
 use crate::slack::SlackRequest;
 use crate::store::{AuditResult, DigestContent, Incident};

@@ -7,7 +7,7 @@ use tracing::error;
 use super::Desk;
 use super::acts::{Attempt, failed, over};
 use super::commands::short;
-use super::replies::{ThreadPostOutcome, message, put_into_thread, send_ephemeral_phrase, send_ephemeral_line};
+use super::replies::{ThreadPostOutcome, message, put_into_thread, send_ephemeral_line, send_ephemeral_phrase};
 use crate::render::{Act, Line, MessagePart, TextSpan, Tone};
 use crate::slack::{SlackRequest, is_person};
 use crate::store::{AuditEntry, AuditResult, Incident};

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::clip::clip_utf16;
 use crate::diagnose::Diagnosis;
 use crate::render::{self, Line, MessagePart, Phrases};
 use crate::slack::SlackRequest;
@@ -92,20 +93,10 @@ pub(super) fn option(label: &str, value: &str) -> Value {
     json!({ "text": plain(label, OPTION_CHARS), "value": value })
 }
 
-/// Truncates text to `most` UTF-16 units, as Slack counts; control and direction characters become spaces.
+/// Truncates text to `most` UTF-16 units; control and direction characters become spaces.
 pub(super) fn cut(text: &str, most: usize) -> String {
     let clean = |c: char| if render::is_unseen(c) { ' ' } else { c };
-    let text: String = text.chars().map(clean).collect();
-    if text.encode_utf16().count() <= most {
-        return text;
-    }
-    let mut left = most.saturating_sub(1);
-    let kept = text.chars().take_while(|c| {
-        let fits = c.len_utf16() <= left;
-        left = left.saturating_sub(c.len_utf16());
-        fits
-    });
-    kept.chain(['…']).collect()
+    clip_utf16(&text.chars().map(clean).collect::<String>(), most)
 }
 
 /// Builds one page of all evidence; the submit button opens the next page.

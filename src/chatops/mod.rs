@@ -13,9 +13,9 @@ mod feedback;
 mod forms;
 mod people;
 mod recent;
+mod replies;
 mod silence_form;
 mod silences;
-mod replies;
 mod targets;
 mod verify;
 

@@ -6,7 +6,7 @@ use super::Desk;
 use super::acts::{Attempt, failed, find, permit};
 use super::authority::Power;
 use super::forms::cut;
-use super::replies::{into_thread, message, send_ephemeral_phrase, send_ephemeral_line, tell_more};
+use super::replies::{into_thread, message, send_ephemeral_line, send_ephemeral_phrase, tell_more};
 use crate::alertmanager::{self, CreatedSilence, Silence, SilenceError, SilenceMatcher, SilenceParameters};
 use crate::clock;
 use crate::render::{self, Act, Button, ButtonLook, Line, MessagePart, PhraseArgument, TextSpan, Tone};

@@ -159,10 +159,6 @@ fn playbooks(desk: &Desk, typed: &str) -> Vec<Choice> {
     choices.take(CHOICES).collect()
 }
 
-fn clip(text: &str, most: usize) -> String {
-    text.chars().take(most).collect()
-}
-
 /// Shortens a long name in the middle: names differ at their ends as much as at their beginnings.
 fn middle(name: &str) -> String {
     let n = name.chars().count();
@@ -171,7 +167,7 @@ fn middle(name: &str) -> String {
     }
     let half = LABEL_CHARS / 2;
     let end: String = name.chars().skip(n - half).collect();
-    format!("{}…{end}", clip(name, LABEL_CHARS - half - 1))
+    format!("{}…{end}", name.chars().take(LABEL_CHARS - half - 1).collect::<String>())
 }
 
 /// Handles the submitted form: returns its errors, or runs it as a command typed where the form was opened.
@@ -221,7 +217,7 @@ fn line(desk: &Desk, values: &BTreeMap<String, String>) -> Result<String, BTreeM
         match parse(&alone) {
             Ok(_) => words.push(option),
             Err(CommandError::Wrong { why, .. }) => {
-                _ = errors.insert(id.to_owned(), clip(&commands::misuse(desk, &why).text(), VALUE_CHARS))
+                _ = errors.insert(id.to_owned(), cut(&commands::misuse(desk, &why).text(), VALUE_CHARS))
             }
             Err(_) => _ = errors.insert(id.to_owned(), desk.words.text("command-too-long", &[])),
         }

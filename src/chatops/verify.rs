@@ -126,7 +126,11 @@ async fn plan(desk: &Desk, incident: &Incident, check: &Check) {
 }
 
 /// Queries the signal now, with the history that the condition may need.
-async fn query_condition(desk: &Desk, incident: &Incident, check: &Check) -> Result<(EvidenceResult, Vec<String>), String> {
+async fn query_condition(
+    desk: &Desk,
+    incident: &Incident,
+    check: &Check,
+) -> Result<(EvidenceResult, Vec<String>), String> {
     let when: Condition = check.when.parse()?;
     let prometheus = choose(&desk.prometheus, &incident.alerts).ok_or("no Prometheus is configured")?;
     let request = desk.diagnosing.request("", &incident.alerts, incident.started_at, clock::now());
@@ -264,7 +268,8 @@ impl Desk {
 
     /// Writes the verification to the audit log, with an empty user; the incident's message shows it.
     async fn note_verified(&self, incident: &Incident, check: &Check, verdict: &(EvidenceResult, Vec<String>)) {
-        let begun = AuditEntry::new_attempt("", &check.channel, Act::Verify.as_str(), Some(&incident.id), self.store.now());
+        let begun =
+            AuditEntry::new_attempt("", &check.channel, Act::Verify.as_str(), Some(&incident.id), self.store.now());
         let entry = AuditEntry {
             target: format!("{} {}", check.signal, check.when),
             result: AuditResult::Done,

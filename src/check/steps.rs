@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdicts::{TestFile, healthy, observations};
-use crate::diagnose::{Observations, Outcome, SymptomVerdict, inverted_symptom_check, holds, judge, invert_check};
+use crate::diagnose::{Observations, Outcome, SymptomVerdict, holds, invert_check, inverted_symptom_check, judge};
 use crate::playbook::{Evidence, Library, NoVerify, Problem, Step, Verify, parse};
 use crate::signal::VersionReq;
 
@@ -138,7 +138,9 @@ fn seen_by<'a>(library: &Library, told: &OwnedStep<'a>) -> Option<&'a str> {
         None => false,
     };
     let mut checks = told.found_by.iter().filter(|e| e.required).flat_map(Evidence::checks);
-    checks.find(|(signal, when)| invert_check(library, signal, when).is_some() && tells(signal)).map(|(signal, _)| signal)
+    checks
+        .find(|(signal, when)| invert_check(library, signal, when).is_some() && tells(signal))
+        .map(|(signal, _)| signal)
 }
 
 /// Reports flags that the stated versions do not have yet, or no longer have.

@@ -1,17 +1,17 @@
 //! The commands, arguments and options.
 
-mod sources;
 mod bundle;
 mod capacity;
+mod sources;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(super) use sources::BesideArgs;
 pub(super) use bundle::{BundleArgs, BundleSpan};
 pub(super) use capacity::{CapacityArgs, Format};
+pub(super) use sources::BesideArgs;
 
 use super::open::OpenArgs;
 use super::past::{IncidentsArgs, StateArgs};

@@ -1,7 +1,7 @@
 //! `doctor`: checks that everything the service needs works, and says how to fix it.
 
-mod slo;
 mod slack;
+mod slo;
 mod sources;
 
 use std::net::ToSocketAddrs;
@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::args::{DoctorArgs, HealthOutput};
 use super::past::visit;
-use super::{counted, serve, format_error};
+use super::{counted, format_error, serve};
 use secrecy::ExposeSecret;
 
 use crate::config::{Config, secret};
@@ -244,7 +244,9 @@ fn webhook(findings: &mut Findings, config: &Config) {
     let loopback = is_loopback(&config.listen);
     let todo = "set `webhook.bearer_token_file` to a file with a token";
     match Credentials::new(&config.webhook) {
-        Err(error) => findings.say("webhook", Level::Fail, format_error(&error), "make the file readable and not empty"),
+        Err(error) => {
+            findings.say("webhook", Level::Fail, format_error(&error), "make the file readable and not empty")
+        }
         Ok(credentials) if !credentials.are_set() && !loopback => {
             let found = format!("{} takes calls from everywhere without credentials", config.listen);
             findings.say("webhook", Level::Warn, found, todo);

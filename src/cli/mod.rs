@@ -21,6 +21,7 @@ mod serve;
 mod silence;
 mod target;
 
+use crate::clip::clip;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -102,19 +103,11 @@ fn format_error(error: &anyhow::Error) -> String {
     let (mut whole, mut shown) = (String::new(), Vec::new());
     for cause in error.chain().map(ToString::to_string) {
         if !whole.contains(&cause) {
-            shown.push(cut(&cause, CAUSE_CHARS));
+            shown.push(clip(&cause, CAUSE_CHARS));
             whole.push_str(&cause);
         }
     }
     shown.join(": ")
-}
-
-/// Truncates a text.
-fn cut(text: &str, chars: usize) -> String {
-    match text.char_indices().nth(chars) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 fn counted(n: usize, what: &str) -> String {
@@ -130,8 +123,9 @@ mod tests {
 
     #[test]
     fn an_error_says_each_cause_once_and_cuts_what_a_parser_repeats() {
-        let said =
-            |json: &str| format_error(&AlertGroup::from_file(json.as_bytes()).context("a.json holds no alert").unwrap_err());
+        let said = |json: &str| {
+            format_error(&AlertGroup::from_file(json.as_bytes()).context("a.json holds no alert").unwrap_err())
+        };
         let unreadable = said("nonsense");
         assert_eq!(unreadable.matches("expected ident").count(), 1, "{unreadable}");
         let long = said(&format!("{{\"status\": \"{}\"}}", "x".repeat(100_000)));

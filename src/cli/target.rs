@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use crate::alert::Labels;
 use crate::config::Config;
 use crate::diagnose::{
-    self, DataSpan, FleetPool, PoolMatch, Scope, data_elsewhere, detection, find_pools, known_names, last_day, typed_label,
+    self, DataSpan, FleetPool, PoolMatch, Scope, data_elsewhere, detection, find_pools, known_names, last_day,
+    typed_label,
 };
 use crate::health::{DIMENSIONS, HealthSource, places};
 use crate::playbook::{Library, nearest};

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 
+use super::baseline_windows::MARGIN;
 use super::batch::{ask_range, pack};
 use super::observation::{Observation, Observations, median};
-use super::baseline_windows::MARGIN;
-use super::plan::{Needs, PlannedQuery, QueryPurpose, filled, pruned, engines_reporting};
+use super::plan::{Needs, PlannedQuery, QueryPurpose, engines_reporting, filled, pruned};
 use super::scope::DetectionResult;
 use super::{Baseline, Request};
 use crate::clock;

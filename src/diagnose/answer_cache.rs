@@ -9,7 +9,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::against::Hours;
-use super::batch::{QueryAnswer, query_all, pack};
+use super::batch::{QueryAnswer, pack, query_all};
 use super::plan::PlannedQuery;
 use super::scope::DetectionResult;
 use crate::prom::{Formula, PartAnswer, PromError, Prometheus, QueryPart};

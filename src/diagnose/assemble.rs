@@ -28,7 +28,18 @@ pub(super) fn assemble(
     screening: Option<Screening>,
     took: Duration,
 ) -> Diagnosis {
-    let ObserveResult { detection: found, members, observations: seen, mut problems, degraded, queries, direct, logs, elsewhere, .. } = observed;
+    let ObserveResult {
+        detection: found,
+        members,
+        observations: seen,
+        mut problems,
+        degraded,
+        queries,
+        direct,
+        logs,
+        elsewhere,
+        ..
+    } = observed;
     let judged = judged.unwrap_or_else(|| {
         if screening.is_none() && !request.playbook.is_empty() {
             problems.push(format!("there is no playbook `{}`", request.playbook));

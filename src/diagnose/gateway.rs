@@ -89,7 +89,9 @@ impl Gateway<'_> {
             says(&of.model, row, &|model| pool.has_model(model))
                 || says(&of.address, row, &|address| pool.has_address(address, beside))
         };
-        let ours = |row: &Labels| !engine.dimension_value("namespace", row).is_some_and(|namespace| pool.is_anothers(namespace));
+        let ours = |row: &Labels| {
+            !engine.dimension_value("namespace", row).is_some_and(|namespace| pool.is_anothers(namespace))
+        };
         let every = || own.iter().copied().chain(self.behind.iter().map(|(_, row)| *row));
         let naming = own.iter().copied().filter(|row| named(row));
         let serving = self.behind.iter().filter(|(of, row)| named(row) || serves(of, row)).map(|(_, row)| *row);

@@ -10,11 +10,11 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::baseline_windows::MARGIN;
 use super::gather::merge;
 use super::log_cache::{LogCacheKey, LogFindingsCache};
 use super::observation::{Observation, Replica, ValueSource, reduce};
 use super::observe::ObserveResult;
-use super::baseline_windows::MARGIN;
 use super::plan::needs;
 use super::{Judged, Outcome, Request};
 use crate::alert::{Alert, Labels, active, common_labels};
@@ -168,20 +168,20 @@ pub struct LogFindings {
 ///
 /// Statistics are of the last `window` before `at`, like the values of Prometheus.
 pub fn log_findings(library: &Library, logs: &[Log], since: Timestamp, at: Timestamp, window: Duration) -> LogFindings {
-    let mut told = LogFindings::default();
+    let mut findings = LogFindings::default();
     let until = clock::after(at, SKEW);
     let patterns = Patterns::new(library.logs.values());
     let reader = || LogReader::new(&patterns);
     for log in logs.iter().take(LOGS_MOST) {
         let report = reader().within(since, until).text(&log.text);
         let replica = replica(log);
-        log_findings.errors(library, &replica, &report);
+        findings.errors(library, &replica, &report);
         // A container that has ended has no current values.
         if !log.previous && report.engine.is_some() {
             let lately = reader().within(clock::before(at, window), until).text(&log.text);
             for numbers in lately.statistics.iter().chain(&lately.startup) {
                 if library.signals.contains_key(&numbers.name) {
-                    let of = log_findings.values.entry(numbers.name.clone()).or_default();
+                    let of = findings.values.entry(numbers.name.clone()).or_default();
                     of.insert(replica.clone(), numbers.median);
                 }
             }
@@ -194,11 +194,11 @@ pub fn log_findings(library: &Library, logs: &[Log], since: Timestamp, at: Times
             action: found.action.clone(),
         });
         let LogAnalysis { engine, lines, from, to, .. } = report;
-        log_findings.read.push(LogRead { name: log.name(), engine, lines, from, to, root });
-        log_findings.replicas.insert(replica);
+        findings.read.push(LogRead { name: log.name(), engine, lines, from, to, root });
+        findings.replicas.insert(replica);
     }
-    log_findings.read.sort_by_key(|read| read.root.is_none());
-    log_findings
+    findings.read.sort_by_key(|read| read.root.is_none());
+    findings
 }
 
 /// Returns the replica of a log; else the file's name without its extension.
@@ -312,8 +312,8 @@ impl LogSources {
         let namespace = request.scope.dimensions.get("namespace").cloned();
         let mut whose = LogCacheKey { namespace, pods: pods.clone(), since, window: request.window };
         whose.pods.sort();
-        if let Some(told) = self.kept.get(&whose, request.at) {
-            log_findings.fill(library, request, Vec::new(), observed);
+        if let Some(findings) = self.kept.get(&whose, request.at) {
+            findings.fill(library, request, Vec::new(), observed);
             return true;
         }
         let deadline = deadline.min(Instant::now() + PATIENCE);
@@ -321,12 +321,12 @@ impl LogSources {
         if logs.is_empty() && missing.is_empty() {
             return false;
         }
-        let told = log_findings(library, &logs, since, request.at, request.window);
+        let findings = log_findings(library, &logs, since, request.at, request.window);
         // Logs that could not be read are tried again at the next diagnosis.
         if missing.is_empty() {
-            self.kept.put(whose, request.at, &log_findings);
+            self.kept.put(whose, request.at, &findings);
         }
-        log_findings.fill(library, request, missing, observed);
+        findings.fill(library, request, missing, observed);
         true
     }
 

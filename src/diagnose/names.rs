@@ -54,7 +54,8 @@ impl PoolNames {
         let pod = POD_LABELS.iter().find_map(|label| row.get(*label).filter(|value| !value.is_empty()));
         self.pods.extend(pod.map(|pod| (pod.clone(), namespace.cloned())));
         self.services.extend(row.get(SERVICE).map(|service| (service.clone(), namespace.cloned())));
-        self.narrowed_by_job |= scope.dimensions.get("job").is_some_and(|job| Some(job) == engine.dimension_value("job", row));
+        self.narrowed_by_job |=
+            scope.dimensions.get("job").is_some_and(|job| Some(job) == engine.dimension_value("job", row));
     }
 
     pub(super) fn has_model(&self, model: &str) -> bool {

@@ -7,14 +7,14 @@ use futures::future::{join, join3};
 use jiff::Timestamp;
 
 use super::answer_cache::AnswerCache;
-use super::batch::{QueryAnswer, query_all, pack};
+use super::baseline_windows::{Past, ladder};
+use super::batch::{QueryAnswer, pack, query_all};
 use super::data_span::{self, DataSpan};
 use super::detection::{detection, presence, was_present};
 use super::direct::DirectRead;
 use super::gather::{Members, gather};
 use super::logs::LogsRead;
 use super::observation::{Observation, Observations};
-use super::baseline_windows::{Past, ladder};
 use super::plan::{Needs, Plan, PlannedQuery, QueryPurpose, needs, plan_for};
 use super::scope::{DetectionResult, read_detection};
 use super::{Request, against, recorded};

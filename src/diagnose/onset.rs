@@ -110,7 +110,8 @@ fn asks(library: &Library, request: &Request, found: &DetectionResult, wanted: &
     let mut asks = plan_for(library, request, found, &needs).asks;
     asks.retain(|ask| !ask.signal.is_empty() && matches!(ask.purpose, QueryPurpose::Replicas | QueryPurpose::Pool));
     let told: Vec<(String, QueryPurpose)> = asks.iter().map(|ask| (ask.signal.clone(), ask.purpose)).collect();
-    for ask in asks.iter_mut().filter(|ask| ask.purpose == QueryPurpose::Replicas && !needs[ask.signal.as_str()].replicas)
+    for ask in
+        asks.iter_mut().filter(|ask| ask.purpose == QueryPurpose::Replicas && !needs[ask.signal.as_str()].replicas)
     {
         // Values of several engines are combined by replica, and rows of other pools are excluded by it.
         let alone = told.iter().filter(|(signal, _)| *signal == ask.signal).count() == 1;

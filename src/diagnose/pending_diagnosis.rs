@@ -113,8 +113,14 @@ impl PendingDiagnosis<'_> {
         self.judged = judge(self.library, &self.request.playbook, &self.observed.observations);
         let Some(judged) = &self.judged else { return };
         let deadline = self.started + self.request.deadline.saturating_sub(RESERVE).max(RESERVE);
-        let who =
-            affected_replicas::query_replicas(self.library, self.prometheus, &self.request, &mut self.observed, judged, deadline);
+        let who = affected_replicas::query_replicas(
+            self.library,
+            self.prometheus,
+            &self.request,
+            &mut self.observed,
+            judged,
+            deadline,
+        );
         if Box::pin(who).instrument(debug_span!("who")).await {
             self.judged = judge(self.library, &self.request.playbook, &self.observed.observations);
         }
@@ -185,7 +191,9 @@ impl PendingDiagnosis<'_> {
         let (observed, judged) = (self.observed.clone(), Some(judged.clone()));
         let said = !observed.degraded;
         let screening = self.screening();
-        said.then(|| assemble::assemble(self.library, &self.request, observed, judged, screening, self.started.elapsed()))
+        said.then(|| {
+            assemble::assemble(self.library, &self.request, observed, judged, screening, self.started.elapsed())
+        })
     }
 
     fn screening(&self) -> Option<Screening> {

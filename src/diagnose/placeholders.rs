@@ -22,7 +22,11 @@ const KEDA: &str = "keda-hpa-";
 /// Returns the known values of the placeholders in a node's steps. A replica is inserted only if the node's own
 /// checks name it: another link's may be the healthy ones. Values that a shell reads as more than one word are left
 /// out: labels are untrusted, and steps are there to be copied.
-pub(super) fn placeholder_values(library: &Library, about: &FixContext<'_>, node: &str) -> BTreeMap<&'static str, String> {
+pub(super) fn placeholder_values(
+    library: &Library,
+    about: &FixContext<'_>,
+    node: &str,
+) -> BTreeMap<&'static str, String> {
     let FixContext { request, observations: seen, detection: found, nodes, runs_on, .. } = about;
     let own = about.checks_of(node);
     // A gateway's own replicas are not the engines behind it.
@@ -198,7 +202,8 @@ mod tests {
         let (seen, nodes, request) = (Observations::default(), BTreeMap::new(), request(&[]));
         let mut of = |signal: &str| {
             diagnosis.causes[0].evidence = vec![check(signal)];
-            placeholder_values(&library, &about(&diagnosis, &request, &seen, &found, &nodes), "bad-replica").remove("<address>")
+            placeholder_values(&library, &about(&diagnosis, &request, &seen, &found, &nodes), "bad-replica")
+                .remove("<address>")
         };
         assert_eq!(of("gateway_connection_error_ratio"), None);
         assert_eq!(of("itl_p50").as_deref(), Some("10.0.0.9:4000"));

@@ -164,10 +164,9 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &DetectionRe
             }
         }
         if !asked {
-            let (reason, enable) = why
-                .into_iter()
-                .next()
-                .unwrap_or_else(|| no_engine_reason(library, definition.of.first().copied().unwrap_or(EngineKind::Serving)));
+            let (reason, enable) = why.into_iter().next().unwrap_or_else(|| {
+                no_engine_reason(library, definition.of.first().copied().unwrap_or(EngineKind::Serving))
+            });
             plan.unavailable.insert(signal.to_owned(), (reason, enable));
         }
     }
@@ -307,7 +306,13 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
         let by: &[String] = if pool && !derived { &[] } else { &engine.replica };
         let query = filled(query, engine, seen, window, by);
         let query = reduced(fleet, &query).filter(|_| pool && derived).unwrap_or(query);
-        plan.asks.push(PlannedQuery { signal: signal.to_owned(), engine: engine.engine.clone(), purpose: side, query, at });
+        plan.asks.push(PlannedQuery {
+            signal: signal.to_owned(),
+            engine: engine.engine.clone(),
+            purpose: side,
+            query,
+            at,
+        });
     };
     let now = window.unwrap_or(request.window);
     // Rows of shared exporters are assigned to a pool by their replicas.

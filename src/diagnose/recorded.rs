@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::Request;
-use super::batch::{query_all, pack};
+use super::batch::{pack, query_all};
 use super::onset;
 use super::plan::{PlannedQuery, QueryPurpose};
 use super::scope::{DetectionResult, EngineSeen};
@@ -112,8 +112,9 @@ pub(super) async fn find_recorded(
     let asks = scopes.iter().flat_map(|(engine, scope)| {
         let signal = |by_replica| if by_replica && !sampled.is_empty() { SAMPLE } else { "[a-z0-9_]+" };
         let window = format!("max({RECORDED_WINDOW}{{engine=\"{}\"}})", engine.engine);
-        let there =
-            looked_at.iter().map(|(by_replica, ago)| presence_query(engine, scope, signal(*by_replica), *by_replica, *ago));
+        let there = looked_at
+            .iter()
+            .map(|(by_replica, ago)| presence_query(engine, scope, signal(*by_replica), *by_replica, *ago));
         there.chain([window]).map(|query| ask(engine, query)).collect::<Vec<_>>()
     });
     let asks: Vec<PlannedQuery> = asks.collect();

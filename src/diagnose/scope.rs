@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::Request;
+use super::baseline_windows::{Past, ladder};
 use super::detection::names_behind;
 use super::gateway;
 use super::names::{PoolNames, SERVICE, host};
-use super::baseline_windows::{Past, ladder};
 use super::recorded::RecordedSeries;
 use super::unknown_labels::{UnknownLabelValue, unknown};
 use crate::alert::{Alert, Labels, active, common_labels};
@@ -323,7 +323,9 @@ impl<'a> EngineRows<'a> {
     fn backends(&self, matchers: &[Matcher], pool: &PoolNames) -> BTreeSet<String> {
         let rows = self.behind.iter().filter(|(_, row)| fits(matchers, row));
         let told = rows.flat_map(|(of, row)| of.address.iter().filter_map(|label| Some((row.get(label)?, *row))));
-        let ours = |(address, row): &(&String, &Labels)| pool.has_address(address, self.engine.dimension_value("namespace", row));
+        let ours = |(address, row): &(&String, &Labels)| {
+            pool.has_address(address, self.engine.dimension_value("namespace", row))
+        };
         // A bare pod name, as llm-d's picker writes it, is no address for a request, nor is a scheme other than HTTP.
         let speaks_http = |address: &str| match address.split_once("://") {
             Some((scheme, _)) => matches!(scheme, "http" | "https"),

@@ -125,7 +125,15 @@ pub(super) mod tests {
         nodes: &'a BTreeMap<String, String>,
     ) -> FixContext<'a> {
         let symptom = &diagnosis.symptom.evidence;
-        FixContext { request, cause: &diagnosis.causes[0], symptom, observations: seen, detection: found, nodes, runs_on: Some(RunsOn::Pods) }
+        FixContext {
+            request,
+            cause: &diagnosis.causes[0],
+            symptom,
+            observations: seen,
+            detection: found,
+            nodes,
+            runs_on: Some(RunsOn::Pods),
+        }
     }
 
     pub(in crate::diagnose) fn request(dimensions: &[(&str, &str)]) -> Request {

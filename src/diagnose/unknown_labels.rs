@@ -13,6 +13,7 @@ use super::fleet::FleetPool;
 use super::scope::{DIMENSIONS, REPLICA_LABELS};
 use super::visible_pools::pools;
 use crate::alert::Labels;
+use crate::clip::clip;
 use crate::playbook::{Library, nearest, suggestion};
 use crate::signal::Engine;
 
@@ -54,7 +55,7 @@ pub fn typed_label(target: &str) -> Result<Option<(&'static str, &str)>, String>
         None => {
             let known = DIMENSIONS.iter().flat_map(|(_, names)| names.iter().copied());
             let hint = suggestion(label, known).unwrap_or_else(|| "expected cluster, namespace or model".to_owned());
-            Err(format!("label `{}` does not select a pool: {hint}", shortened(label)))
+            Err(format!("label `{}` does not select a pool: {hint}", clip(label, VALUE_CHARS)))
         }
     }
 }
@@ -77,9 +78,9 @@ impl UnknownLabelValue {
         let known: Vec<&str> = nearest(value, known);
         Self {
             dimension: dimension.to_owned(),
-            value: shortened(value),
+            value: clip(value, VALUE_CHARS),
             more: known.len().saturating_sub(FEW),
-            nearest: known.into_iter().take(FEW).map(shortened).collect(),
+            nearest: known.into_iter().take(FEW).map(|value| clip(value, VALUE_CHARS)).collect(),
         }
     }
 }
@@ -90,14 +91,6 @@ impl fmt::Display for UnknownLabelValue {
         let near = self.nearest.iter().map(|value| quoted(value)).collect::<Vec<_>>().join(", ");
         write!(f, "no {} {}; there is {near}", self.dimension, quoted(&self.value))?;
         if self.more > 0 { write!(f, " and {} more", self.more) } else { Ok(()) }
-    }
-}
-
-/// Truncates an untrusted value to a readable length.
-fn shortened(value: &str) -> String {
-    match value.char_indices().nth(VALUE_CHARS) {
-        None => value.to_owned(),
-        Some((at, _)) => format!("{}…", &value[..at]),
     }
 }
 

@@ -62,5 +62,7 @@ fn telling<'a>(engine: &Engine, rows: &'a [Labels]) -> Vec<&'a Labels> {
 /// Returns the pool of a row, dimension to value. A job is no pool: one pool may be scraped by several.
 fn pool_of(engine: &Engine, row: &Labels) -> BTreeMap<String, String> {
     let dimensions = engine.scope.keys().filter(|dimension| *dimension != "job");
-    dimensions.filter_map(|dimension| Some((dimension.clone(), engine.dimension_value(dimension, row)?.clone()))).collect()
+    dimensions
+        .filter_map(|dimension| Some((dimension.clone(), engine.dimension_value(dimension, row)?.clone())))
+        .collect()
 }

@@ -53,8 +53,11 @@ pub(super) fn litellm(library: &Library, code: &str) -> Result<String, String> {
     let rows = library.tables.code(number);
     if rows.is_empty() {
         let mut known: Vec<String> = library.tables.litellm_codes.rows.iter().map(|r| r.code.to_string()).collect();
-        match_log_line.dedup();
-        return Err(format_error(format!("the table has no status {number}"), Some(format!("known are {}", known.join(", ")))));
+        known.dedup();
+        return Err(format_error(
+            format!("the table has no status {number}"),
+            Some(format!("known are {}", known.join(", "))),
+        ));
     }
     let mut out = format!("{number} at LiteLLM is one of {}; the class in the error body tells which.\n", rows.len());
     for CodeRow { class, engine, situation, means, action, playbook, source, .. } in rows {
@@ -76,7 +79,7 @@ pub(super) fn log(library: &Library, text: &str) -> Result<String, String> {
         let hint = suggestion(text, patterns.map(String::as_str));
         return Err(format_error(message, Some(hint.unwrap_or_else(|| "give the whole line, in quotes".to_owned()))));
     }
-    let told = found.into_iter().map(|known| match match_log_line {
+    let told = found.into_iter().map(|known| match known {
         LogLineMatch::Finding(file, finding) => self::finding(library, file, finding),
         LogLineMatch::Numbers(file, numbers) => self::numbers(library, file, numbers, text),
     });

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 use promql_parser::parser::{Expr, parse, token};
 
-use super::query_window;
 use super::collect::FactQueryContext;
+use super::query_window;
 
 /// The histogram behind a quantile.
 #[derive(Debug, PartialEq)]

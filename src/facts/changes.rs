@@ -49,7 +49,8 @@ impl Followed<'_> {
 pub(super) async fn follow<'a>(asking: FactQueryContext<'_>, pool: &Pool<'a>) -> Followed<'a> {
     let range = range(asking);
     let newest = |engine: &Engine| {
-        let each: Vec<String> = engine.detection_series().map(|metric| format!("timestamp({metric}{{$scope}})")).collect();
+        let each: Vec<String> =
+            engine.detection_series().map(|metric| format!("timestamp({metric}{{$scope}})")).collect();
         format!("max by ($by) ({})", each.join(" or "))
     };
     let served = pool.engines().filter(|(engine, _)| engine.kind.is_pool());

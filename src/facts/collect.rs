@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use super::{FAILED, PrometheusFacts, Windows, query_window, changes, info, lengths, measured, rules, targets};
+use super::{FAILED, PrometheusFacts, Windows, changes, info, lengths, measured, query_window, rules, targets};
 use crate::diagnose::{Diagnosis, Pool, Request};
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
@@ -68,7 +68,10 @@ pub async fn collect_facts(
 }
 
 /// Collects the facts whose queries need the detected pool.
-async fn of_pool<'a>(asking: FactQueryContext<'a>, diagnosis: Option<&Diagnosis>) -> (Option<Pool<'a>>, PrometheusFacts) {
+async fn of_pool<'a>(
+    asking: FactQueryContext<'a>,
+    diagnosis: Option<&Diagnosis>,
+) -> (Option<Pool<'a>>, PrometheusFacts) {
     let mut seen = PrometheusFacts::default();
     let pool = match Pool::find(asking.library, asking.prometheus, asking.request, asking.deadline).await {
         Ok(pool) => pool,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::query_window;
 use super::collect::{FactQueryContext, why};
+use super::query_window;
 use crate::clock;
 use crate::diagnose::{EngineSeen, Pool, QueryAnswer};
 use crate::prom::Row;

@@ -45,6 +45,19 @@ pub enum AdmitReason {
 }
 
 impl AdmitReason {
+    /// All reasons.
+    pub const ALL: [Self; 9] = [
+        Self::First,
+        Self::NewAlerts,
+        Self::FewerAlerts,
+        Self::StillFiring,
+        Self::Resolved,
+        Self::Refired,
+        Self::Duplicate,
+        Self::Late,
+        Self::ResolvedUnseen,
+    ];
+
     /// Returns the name in metric labels and in the store.
     pub fn as_str(self) -> &'static str {
         match self {

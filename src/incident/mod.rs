@@ -1,6 +1,7 @@
 //! An incident: one source's alert group from firing to resolved. No IO; [`crate::store`] stores it.
 
 mod admit;
+mod change;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::alert::AlertStatus;
 
 pub use admit::{Admission, AdmissionRules, AdmitReason, admit};
+pub use change::ChangeReason;
 
 /// The state of an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -184,14 +184,10 @@ fn resources(resources: ResourceRequirements) -> BTreeMap<String, String> {
     quantities.chain(claims).take(ENTRIES).collect()
 }
 
-/// Truncates a text to `TEXT_BYTES`.
+/// Truncates a text to [`TEXT_BYTES`].
 pub(super) fn cut(text: &str) -> String {
-    let mut end = text.len().min(TEXT_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    match end == text.len() {
-        true => text.to_owned(),
-        false => format!("{}…", &text[..end]),
+    match text.floor_char_boundary(TEXT_BYTES) {
+        end if end == text.len() => text.to_owned(),
+        end => format!("{}…", &text[..end]),
     }
 }

@@ -294,7 +294,8 @@ impl<'a> LogReader<'a> {
         let told = |wanted: bool| -> Vec<LogValueSummary> {
             let of_engine =
                 self.numbers.iter().filter(|((of, startup, _), _)| Some(*of) == engine && *startup == wanted);
-            let mut numbers: Vec<LogValueSummary> = of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
+            let mut numbers: Vec<LogValueSummary> =
+                of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
             // Ordered as in the data, and within a line as the engine writes them.
             let file = self.patterns.files.iter().find(|file| Some(file.logs.as_str()) == engine);
             let listed = file.into_iter().flat_map(|file| if wanted { &file.startup } else { &file.statistics });

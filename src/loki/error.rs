@@ -1,7 +1,7 @@
 //! Errors of queries to Loki, with advice.
 
 use crate::logs::Log;
-use crate::redact::{innermost, connection_error};
+use crate::redact::{connection_error, innermost};
 
 /// Maximum number of characters of an error text that are kept.
 const SAID_CHARS: usize = 300;

@@ -11,7 +11,7 @@ use tracing::{Instrument, error, info, info_span, warn};
 use super::{ms, pause};
 use crate::clock;
 use crate::diagnose::{Diagnosis, Exporters, ExtraSources, Scope, Verdict, begin, impact, moment};
-use crate::incident::{AdmitReason, Impact};
+use crate::incident::{AdmitReason, ChangeReason, Impact};
 use crate::prom::{Prometheus, choose};
 use crate::service::Service;
 use crate::store::{Due, Incident, StoreError};
@@ -92,7 +92,7 @@ async fn process(service: &Service, id: &str, tries: u32) {
         Some(d) if d.degraded => Some(clock::after(now, RETRY.saturating_mul(1 << tries.min(5)).min(LONGEST_RETRY))),
         Some(_) => Some(clock::after(now, service.config.diagnose.refresh)),
     };
-    let recovering = incident.reason == AdmitReason::FewerAlerts.as_str();
+    let recovering = incident.reason == ChangeReason::Notification(AdmitReason::FewerAlerts);
     let keep = diagnosis.filter(|new| incident.diagnosis.as_ref().is_none_or(|old| old.gives_way_to(new, recovering)));
     let before = shown.as_ref().or(incident.diagnosis.as_ref());
     let says_more = keep.as_ref().is_some_and(|new| differs(before, new));

@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tracing::{error, info, warn};
 
-use super::rejected_channels::pause_refused;
 use super::history_search::SearchOutcome;
+use super::rejected_channels::pause_refused;
 use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, calling, pause};
 use crate::clock;
 use crate::diagnose::Scope;

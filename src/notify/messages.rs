@@ -69,7 +69,8 @@ impl Notifier {
         let done = if first { "posted" } else { "updated" };
         self.metrics.delivery("slack", done, Some(took));
         info!(incident.id = delivery.incident, channel = posted.channel, "{done} the incident's message");
-        let said = MessageEffects { mention: (first && !calls.is_empty()).then(|| mention.clone()), thread_state: told };
+        let said =
+            MessageEffects { mention: (first && !calls.is_empty()).then(|| mention.clone()), thread_state: told };
         let place = (posted.channel, posted.ts);
         self.store.delivered(delivery, Some(&place), incident.revision, &said, now).await?;
         if !first {

@@ -6,13 +6,13 @@
 mod answers;
 mod digests;
 mod escalation;
+mod history_search;
 mod messages;
 mod pager;
 mod posts;
 mod queue;
 mod rates;
 mod rejected_channels;
-mod history_search;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ use crate::slack::{self, Destination, MessageMark, Posted, Slack, SlackError};
 use crate::store::{CalledPeople, Incident, PendingWork, Store};
 use crate::telemetry::Metrics;
 pub use answers::{ANSWER_WITHIN, AnswerTarget};
+pub(crate) use history_search::LONGEST_LOOK;
+use history_search::Seeker;
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
 pub use queue::Taken;
 use rates::{Lane, Rates};
 pub use rejected_channels::{LONGEST_REFUSED, todo};
-pub(crate) use history_search::LONGEST_LOOK;
-use history_search::Seeker;
 
 /// Tries before a message is given up: about two hours with the pauses.
 const MOST_TRIES: u32 = 130;
@@ -126,7 +126,7 @@ impl Notifier {
             truncated: incident.truncated,
             resolved_at: incident.resolved_at,
             started_at: incident.started_at,
-            reason: &incident.reason,
+            reason: Some(&incident.reason),
             because: incident.because.as_deref(),
             refired: incident.refired,
             page: (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id)),

@@ -5,8 +5,8 @@ use std::time::Instant;
 use jiff::Timestamp;
 use tracing::{debug, warn};
 
-use super::rejected_channels::pause_refused;
 use super::history_search::SearchOutcome;
+use super::rejected_channels::pause_refused;
 use super::{Lane, MOST_PICTURE_TRIES, MOST_POST_TRIES, MOST_REPOSTS, Notifier, To, pause};
 use crate::chart;
 use crate::clock;

@@ -255,14 +255,14 @@ pub fn match_log_line<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &s
         found.extend(best);
         found.extend(told.map(|n| (n.mark.len(), LogLineMatch::Numbers(file, n))));
     }
-    let own = |known: &LogLineMatch<'_>| match_log_line.file().known_by.iter().any(|text| line.contains(text.as_str()));
+    let own = |known: &LogLineMatch<'_>| known.file().known_by.iter().any(|text| line.contains(text.as_str()));
     let most = found.iter().map(|(length, _)| *length).max();
     found.retain(|(length, known)| Some(*length) == most || matches!(known, LogLineMatch::Numbers(..)));
     // Engines share texts such as "CUDA out of memory"; text that identifies an engine decides.
-    if found.iter().any(|(_, known)| own(match_log_line)) {
-        found.retain(|(_, known)| own(match_log_line));
+    if found.iter().any(|(_, known)| own(known)) {
+        found.retain(|(_, known)| own(known));
     }
-    found.into_iter().map(|(_, known)| match_log_line).collect()
+    found.into_iter().map(|(_, known)| known).collect()
 }
 
 impl<'a> LogLineMatch<'a> {

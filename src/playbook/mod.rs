@@ -27,8 +27,8 @@ pub use health::{HealthHeading, QuickCheck, QuickLook};
 pub use library::{Children, Library, Node, NodeKind};
 pub use load::{CATALOG, Problem, REDACTION, SourceFile, load, nearest, parse, phrases, shipped, suggestion};
 pub use logs::{
-    LogExample, LogFact, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, LogTells, LogValue, MemoryLine, match_log_line,
-    matched as pattern_matched,
+    LogExample, LogFact, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, LogTells, LogValue, MemoryLine,
+    match_log_line, matched as pattern_matched,
 };
 pub use promise::{LatencyObjective, PoolObjectives, Promise, Slo};
 pub use redaction::{NameKind, Redaction, RedactionRule};

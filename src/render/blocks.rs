@@ -9,6 +9,7 @@
 //! Source of the limits: docs.slack.dev, Block Kit reference; the sum over all blocks is undocumented
 //! (slackapi/bolt-js#2509 saw `msg_blocks_too_long` at about 13,200 characters).
 
+use crate::clip::{utf16_start, utf16_units};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -130,7 +131,7 @@ pub fn slack_blocks(parts: &[MessagePart]) -> Vec<Value> {
         if text.is_empty() || full {
             continue;
         }
-        total += units(&text);
+        total += utf16_units(&text);
         if total > TOTAL_CHARS || blocks.len() >= BLOCKS {
             blocks.push(context("…"));
             full = true;
@@ -147,13 +148,13 @@ pub fn slack_blocks(parts: &[MessagePart]) -> Vec<Value> {
 
 /// Returns the characters of a part's buttons and pictures, which are never left out.
 fn always(part: &MessagePart) -> usize {
-    let label = |b: &Button| units(&b.label).min(LABEL_CHARS) * 3;
-    let question = |b: &Button| b.confirm.as_deref().map_or(0, units).min(QUESTION_CHARS);
-    let of = |b: &Button| label(b) + units(&b.value).min(VALUE_CHARS) + question(b);
+    let label = |b: &Button| utf16_units(&b.label).min(LABEL_CHARS) * 3;
+    let question = |b: &Button| b.confirm.as_deref().map_or(0, utf16_units).min(QUESTION_CHARS);
+    let of = |b: &Button| label(b) + utf16_units(&b.value).min(VALUE_CHARS) + question(b);
     match part {
         MessagePart::Buttons(buttons) => buttons.iter().map(of).sum(),
         MessagePart::Beside(_, button) => of(button),
-        MessagePart::Picture { alt, .. } => units(alt).min(ALT_CHARS),
+        MessagePart::Picture { alt, .. } => utf16_units(alt).min(ALT_CHARS),
         MessagePart::Paragraph(_) | MessagePart::Section(..) | MessagePart::Steps(..) | MessagePart::Note(_) => 0,
     }
 }
@@ -207,7 +208,7 @@ fn listed(title: &str, lines: &[Line], prefix: impl Fn(usize) -> String) -> Stri
     let mut out = format!("*{}*", escape_markup(&clip(title, TITLE_CHARS)));
     for (i, line) in lines.iter().enumerate() {
         let next = format!("\n{}{}", prefix(i), mrkdwn(line));
-        if units(&out) + units(&next) > SECTION_CHARS - 40 {
+        if utf16_units(&out) + utf16_units(&next) > SECTION_CHARS - 40 {
             out.push_str(&format!("\n… +{}", lines.len() - i));
             break;
         }
@@ -233,7 +234,7 @@ fn mrkdwn(line: &Line) -> String {
             TextSpan::User(id) | TextSpan::Group(id) => escape_markup(id),
         })
         .collect();
-    if units(&text) > SECTION_CHARS { clip_line(line) } else { text }
+    if utf16_units(&text) > SECTION_CHARS { clip_line(line) } else { text }
 }
 
 /// Truncates a line that is too long, as plain text: cutting its markup could leave it unclosed.
@@ -248,7 +249,7 @@ fn is_id(id: &str) -> bool {
 
 fn linkable(url: &str) -> bool {
     (url.starts_with("https://") || url.starts_with("http://"))
-        && units(url) < 2_000
+        && utf16_units(url) < 2_000
         && !url.contains(['<', '>', '|', ' ', '"'])
         && !url.chars().any(char::is_control)
 }
@@ -307,27 +308,15 @@ fn visible(text: &str) -> String {
     text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }
 
-fn units(text: &str) -> usize {
-    text.encode_utf16().count()
-}
-
+/// Truncates text to `most` UTF-16 units, and never inside an entity such as `&amp;`.
 fn clip(text: &str, most: usize) -> String {
-    if units(text) <= most {
+    if utf16_units(text) <= most {
         return text.to_owned();
     }
-    let mut left = most.saturating_sub(1);
-    let kept: String = text
-        .chars()
-        .take_while(|c| {
-            let fits = c.len_utf16() <= left;
-            left = left.saturating_sub(c.len_utf16());
-            fits
-        })
-        .collect();
-    // Never end inside an entity such as `&amp;`.
+    let kept = utf16_start(text, most.saturating_sub(1));
     let kept = match kept.rfind('&') {
         Some(at) if !kept[at..].contains(';') => &kept[..at],
-        _ => &kept,
+        _ => kept,
     };
     format!("{kept}…")
 }
@@ -360,7 +349,7 @@ mod tests {
         assert!(blocks.len() <= 50);
         let total: usize = blocks.iter().filter_map(|b| b["text"]["text"].as_str()).map(units).sum();
         assert!(total <= 12_000, "{total}");
-        assert!(blocks.iter().filter_map(|b| b["text"]["text"].as_str()).all(|t| units(t) <= 3_000));
+        assert!(blocks.iter().filter_map(|b| b["text"]["text"].as_str()).all(|t| utf16_units(t) <= 3_000));
     }
 
     #[test]
@@ -384,7 +373,7 @@ mod tests {
         ];
         let blocks = slack_blocks(&parts);
         let text = blocks[0]["text"]["text"].as_str().unwrap();
-        assert!(text.contains("still there") && units(text) <= 3_000, "{text}");
+        assert!(text.contains("still there") && utf16_units(text) <= 3_000, "{text}");
         let button = &blocks[1]["elements"][0];
         let shown = format!("{}{}", button["text"], button["confirm"]);
         assert!(!shown.contains('\u{202e}') && !shown.contains('\n') && shown.len() < 1_000, "{shown}");
@@ -394,6 +383,6 @@ mod tests {
     fn one_endless_label_is_cut_and_cut_between_entities() {
         let out = slack(&message(vec![MessagePart::Paragraph(Line::default().plain("&".repeat(5_000)))]));
         let text = out.blocks[1]["text"]["text"].as_str().unwrap();
-        assert!(units(text) <= 3_000 && text.ends_with("&amp;…"), "{}", &text[text.len() - 20..]);
+        assert!(utf16_units(text) <= 3_000 && text.ends_with("&amp;…"), "{}", &text[text.len() - 20..]);
     }
 }

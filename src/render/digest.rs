@@ -1,12 +1,13 @@
 //! The digest of an alert storm: one message for many incidents, one line per cause and pool.
 
+use crate::clip::clip;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::buttons::button;
-use super::facts::{clip, join_non_empty};
+use super::facts::join_non_empty;
 use super::message::{affected_pool, is_critical, is_warning, symptom_or_alert_name};
 use super::{Act, IncidentView, Line, Message, MessagePart, Phrases, TextSpan, Tone};
 

@@ -1,7 +1,7 @@
 //! All checks of a diagnosis, shown by "Show evidence".
 
 use super::facts::{bullet, confidence, fact, verdict};
-use super::full_diagnosis::{fixes, foot, not_this, unchecked, diagnosis_notes};
+use super::full_diagnosis::{diagnosis_notes, fixes, foot, not_this, unchecked};
 use super::{Line, MessagePart, Phrases, compared};
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, checked_queries};
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::{Line, Phrases, TextSpan};
 use crate::alert::{Alert, Labels, active};
+use crate::clip::clip;
 use crate::clock;
 use crate::diagnose::{
     BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, SymptomVerdict, ValueSource, Verdict,
 };
-use crate::report::{QuantileBucket, Distribution, Measured, bucket, changed, moved};
+use crate::report::{Distribution, Measured, QuantileBucket, bucket, changed, moved};
 use crate::signal::{Unit, format_value};
 
 /// Maximum number of items in a list before "and N more".
@@ -208,10 +209,12 @@ pub(super) fn chain_summary(diagnosis: &Diagnosis, words: &Phrases) -> String {
         }
         (None, SymptomVerdict::NoData) if diagnosis.scope.data.is_some() => words.text("why-no-data-then", &[]),
         (None, SymptomVerdict::NoData) if diagnosis.scope.unknown.is_some() => words.text("why-nowhere", &[]),
-        (None, SymptomVerdict::NoData) => match unchecked_reason(diagnosis).map(|why| why.split(": ").next().unwrap_or(why)) {
-            Some(why) => clip(why, 80),
-            None => words.text("why-no-data", &[]),
-        },
+        (None, SymptomVerdict::NoData) => {
+            match unchecked_reason(diagnosis).map(|why| why.split(": ").next().unwrap_or(why)) {
+                Some(why) => clip(why, 80),
+                None => words.text("why-no-data", &[]),
+            }
+        }
     }
 }
 
@@ -278,14 +281,6 @@ pub(super) fn affected_replicas_line(cause: &CauseFound, words: &Phrases) -> Opt
 /// Renders a line as a list item.
 pub(super) fn bullet(line: Line) -> Line {
     Line::default().plain("• ").then(line)
-}
-
-/// Truncates a text to `most` characters.
-pub(super) fn clip(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => text.to_owned(),
-        Some((at, _)) => format!("{}…", &text[..at]),
-    }
 }
 
 /// Joins the parts of a headline that are not empty.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::facts::{
-    FEW, bullet, chain_summary, confidence, fact, facts, few, affected_replicas_line, is_said, join_limited, join_non_empty, misfit,
-    no_data, pool_name, radius, verdict,
+    FEW, affected_replicas_line, bullet, chain_summary, confidence, fact, facts, few, is_said, join_limited,
+    join_non_empty, misfit, no_data, pool_name, radius, verdict,
 };
 use super::links::graph;
 use super::{Line, Message, MessagePart, Phrases, TextSpan, Tone, compared, direct, latency, logs, screened};

@@ -148,8 +148,9 @@ fn log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: &mut
         let named = ["logs-column-lowest", "logs-column-middle", "logs-column-highest", "logs-column-last"].map(column);
         let [lowest, middle, highest, last] = named;
         let head = [String::new(), lowest, middle, highest, last];
-        let row =
-            |n: &LogValueSummary| [n.title.clone(), shown(n.min, n), shown(n.median, n), shown(n.max, n), shown(n.last, n)];
+        let row = |n: &LogValueSummary| {
+            [n.title.clone(), shown(n.min, n), shown(n.median, n), shown(n.max, n), shown(n.last, n)]
+        };
         let rows = std::iter::once(head).chain(report.statistics.iter().map(row));
         parts.push(MessagePart::Section(title("logs-statistics"), table(rows)));
     }

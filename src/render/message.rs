@@ -5,20 +5,21 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::facts::{
-    FEW, bullet, chain_summary, clip, confidence, facts, affected_replicas_line, join_limited, join_non_empty, misfit, no_data,
-    pool_name, radius,
+    FEW, affected_replicas_line, bullet, chain_summary, confidence, facts, join_limited, join_non_empty, misfit,
+    no_data, pool_name, radius,
 };
-use super::full_diagnosis::{other_causes, no_root_cause, step, unknown, diagnosis_notes};
+use super::full_diagnosis::{diagnosis_notes, no_root_cause, other_causes, step, unknown};
 use super::{
     IncidentView, Line, Message, MessagePart, PhraseArgument, Phrases, TextSpan, Tone, buttons, compared, latency,
     links, notes, screened,
 };
 use crate::alert::{Alert, AlertStatus, Labels, active, common_labels};
+use crate::clip::clip;
 use crate::clock;
 use crate::diagnose::{
     CauseFound, Diagnosis, EvidenceResult, Fix, NOTICED_LATE, Outcome, Scope, SymptomFound, SymptomVerdict,
 };
-use crate::incident::Impact;
+use crate::incident::{AdmitReason, ChangeReason, Impact};
 use crate::playbook::Promise;
 use crate::signal::{Term, Unit, format_value};
 
@@ -378,18 +379,22 @@ fn foot(view: &IncidentView<'_>, words: &Phrases) -> Line {
     line
 }
 
-/// Returns the text for the reason of an update.
-fn reason(reason: &str, words: &Phrases) -> String {
+/// Returns the text for the reason of the last change.
+fn reason(reason: Option<&ChangeReason>, words: &Phrases) -> String {
+    let Some(reason) = reason else { return String::new() };
     let key = match reason {
-        "first" => "reason-first",
-        "new_alerts" => "reason-new-alerts",
-        "fewer_alerts" => "reason-fewer-alerts",
-        "still_firing" => "reason-still-firing",
-        "resolved" => "reason-resolved",
-        "refired" => "reason-refired",
-        "unreadable" => "reason-unreadable",
-        "told_whole" => "reason-told-whole",
-        other => return other.replace('_', " "),
+        ChangeReason::Notification(AdmitReason::First) => "reason-first",
+        ChangeReason::Notification(AdmitReason::NewAlerts) => "reason-new-alerts",
+        ChangeReason::Notification(AdmitReason::FewerAlerts) => "reason-fewer-alerts",
+        ChangeReason::Notification(AdmitReason::StillFiring) => "reason-still-firing",
+        ChangeReason::Notification(AdmitReason::Resolved) => "reason-resolved",
+        ChangeReason::Notification(AdmitReason::Refired) => "reason-refired",
+        ChangeReason::Stale => "reason-stale",
+        ChangeReason::Unreadable => "reason-unreadable",
+        ChangeReason::ReadableAgain => "reason-readable-again",
+        // These change nothing that a message shows, and the words of another version are its own.
+        ChangeReason::Notification(AdmitReason::Duplicate | AdmitReason::Late | AdmitReason::ResolvedUnseen)
+        | ChangeReason::Other(_) => return reason.as_str().replace('_', " "),
     };
     words.text(key, &[])
 }

@@ -22,6 +22,7 @@ mod markdown;
 mod message;
 mod notes;
 mod page;
+mod phrases;
 mod readme;
 mod report;
 mod screened;
@@ -29,7 +30,6 @@ mod short;
 mod text;
 mod thread;
 mod view;
-mod phrases;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,8 @@ pub use page::{
     IncidentFilter, IncidentList, IncidentRow, health_page, incidents_page, playbook_page, playbooks_page, policy,
     problem_page, tagged,
 };
+pub(crate) use phrases::{ENGLISH, own_phrases};
+pub use phrases::{PhraseArgument, Phrases};
 pub use readme::readme;
 pub use report::{ReportPageContext, report_page};
 pub use short::short;
@@ -59,8 +61,6 @@ pub(crate) use text::clean;
 pub use text::{Commands, terminal, terminal_with};
 pub use thread::{ThreadState, changes};
 pub use view::{IncidentView, Note, Picture};
-pub(crate) use phrases::{ENGLISH, own_phrases};
-pub use phrases::{PhraseArgument, Phrases};
 
 /// The severity of a message, shown as a colour and a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! User actions on an incident, as its message shows them.
 
-use super::facts::clip;
 use super::{Act, IncidentView, Line, Note, Phrases, TextSpan};
+use crate::clip::clip;
 use crate::diagnose::Fix;
 
 /// Maximum number of notes shown.

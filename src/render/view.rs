@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Act;
 use crate::alert::Alert;
 use crate::diagnose::Diagnosis;
-use crate::incident::Impact;
+use crate::incident::{ChangeReason, Impact};
 
 /// All data that the message of an incident shows.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,8 +21,8 @@ pub struct IncidentView<'a> {
     pub resolved_at: Option<Timestamp>,
     /// Start time of the first alert.
     pub started_at: Timestamp,
-    /// The reason of the last update, as stored: `new_alerts`, `still_firing`.
-    pub reason: &'a str,
+    /// The reason of the last change; `None` for a message that is about no stored incident.
+    pub reason: Option<&'a ChangeReason>,
     /// The reason why the playbook was selected; `None` if none matched.
     pub because: Option<&'a str>,
     /// Number of re-fires.

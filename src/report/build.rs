@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     AnalyzedLog, DiagnosisParameters, HappenedKind, Report, ReportIncident, SCHEMA, SourceFindings, TimelineEvent,
-    Window, answers, timeline,
+    Window, answers, story,
 };
 use crate::alert::Alert;
 use crate::diagnose::{Diagnosis, Fix};

@@ -72,7 +72,7 @@ fn summary(shared: &Shared, incident: &Incident) -> serde_json::Value {
         "open": incident.open,
         "group_key": incident.group_key,
         "playbook": incident.playbook,
-        "reason": incident.reason,
+        "reason": incident.reason.as_str(),
         "headline": shared.service.notifier.message(incident).headline,
         "symptom": incident.diagnosis.as_ref().map(|d| d.symptom.verdict),
         "root": root.map(|c| &c.id),

@@ -95,7 +95,8 @@ pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<fa
         let (diagnosis, windows) = (subject.diagnosis.as_ref(), subject.windows());
         let until = Instant::now() + NUMBERS_WITHIN;
         // The future of all these queries is too large for a thread's stack.
-        let looked = Box::pin(facts::collect_facts(&service.library, prometheus, &subject.request, diagnosis, &windows, until));
+        let looked =
+            Box::pin(facts::collect_facts(&service.library, prometheus, &subject.request, diagnosis, &windows, until));
         // A single slow query must not delay the page.
         let seen = tokio::time::timeout_at(until.into(), looked).await.ok()?;
         Some(Arc::new(seen))

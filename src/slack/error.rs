@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use slack_morphism::errors::SlackClientError;
 
-use crate::redact::{innermost, connection_error};
+use crate::redact::{connection_error, innermost};
 
 /// The longest accepted wait: Slack asks for up to a minute, a proxy may ask for any time.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);

@@ -15,7 +15,7 @@ use super::{Store, StoreError};
 use crate::alert::{Alert, AlertStatus};
 use crate::clock::{before, from_unix_ms, unix_ms};
 use crate::diagnose::Diagnosis;
-use crate::incident::{Acknowledged, Impact};
+use crate::incident::{Acknowledged, ChangeReason, Impact};
 use crate::render::Note;
 
 impl Incident {
@@ -45,8 +45,8 @@ pub struct Incident {
     pub playbook: Option<String>,
     /// The reason for that playbook or for the screening; `None` if nothing is diagnosed.
     pub because: Option<String>,
-    /// The last [`AdmitReason`](crate::incident::AdmitReason), as text.
-    pub reason: String,
+    /// The reason of the last change.
+    pub reason: ChangeReason,
     /// The start of the first alert.
     pub started_at: Timestamp,
     /// The time of the first notification.
@@ -325,13 +325,14 @@ impl Store {
     pub async fn resolve_stale(&self, before: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
         let mut tx = self.begin().await?;
         let resolved: Vec<String> = sqlx::query_scalar(self.engine.sql(
-            "UPDATE incidents SET state = 'resolved', reason = 'stale', resolved_ms = $2, revision = revision + 1,
+            "UPDATE incidents SET state = 'resolved', reason = $3, resolved_ms = $2, revision = revision + 1,
                diagnose_due_ms = NULL WHERE id IN
-               (SELECT id FROM incidents WHERE state = 'open' AND notified_ms < $1 LIMIT $3 /*postgres FOR UPDATE SKIP LOCKED*/)
+               (SELECT id FROM incidents WHERE state = 'open' AND notified_ms < $1 LIMIT $4 /*postgres FOR UPDATE SKIP LOCKED*/)
              RETURNING id",
         ))
         .bind(unix_ms(before))
         .bind(unix_ms(now))
+        .bind(ChangeReason::Stale.as_str())
         .bind(STALE_AT_ONCE)
         .fetch_all(&mut *tx)
         .await?;
@@ -416,7 +417,7 @@ pub(super) fn read(row: &AnyRow, unreadable: &Unreadable) -> Result<Incident, St
         open: row.try_get::<&str, _>("state")? == "open",
         playbook: row.try_get::<Option<String>, _>("playbook")?.filter(|id| !id.is_empty()),
         because: row.try_get("because")?,
-        reason: row.try_get("reason")?,
+        reason: ChangeReason::from_name(row.try_get("reason")?),
         started_at: from_unix_ms(row.try_get("started_ms")?),
         opened_at: from_unix_ms(row.try_get("opened_ms")?),
         resolved_at: row.try_get::<Option<i64>, _>("resolved_ms")?.map(from_unix_ms),

@@ -100,7 +100,8 @@ impl Store {
             .map(|row| {
                 let called: Option<&str> = row.try_get("called")?;
                 let called = called.map(|ids| CalledPeople::read(Some(ids)));
-                let place = DigestedDelivery { channel: row.try_get("channel")?, called, thread_state: row.try_get("told")? };
+                let place =
+                    DigestedDelivery { channel: row.try_get("channel")?, called, thread_state: row.try_get("told")? };
                 Ok((row.try_get("incident_id")?, place))
             })
             .collect()

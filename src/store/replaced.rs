@@ -11,6 +11,7 @@ use super::connections::StoreConnection;
 use super::deliveries::outdate;
 use super::duplicates::look_again;
 use crate::alert::{Alert, AlertGroup, AlertStatus};
+use crate::incident::{AdmitReason, ChangeReason};
 
 /// Ends all open incidents of the group that cannot be read, because the new incident `id` replaces them; they would
 /// block every notification for ever.
@@ -21,13 +22,14 @@ pub(super) async fn replace_unreadable(
     now_ms: i64,
 ) -> Result<(), StoreError> {
     let replaced: Vec<String> = sqlx::query_scalar(
-        "UPDATE incidents SET state = 'resolved', reason = 'unreadable', notified_ms = $3, resolved_ms = $3, truncated = 0,
+        "UPDATE incidents SET state = 'resolved', reason = $4, notified_ms = $3, resolved_ms = $3, truncated = 0,
            critical = 0, revision = revision + 1, diagnose_due_ms = NULL
          WHERE group_key = $1 AND COALESCE(source, $2) = $2 AND state <> 'resolved' RETURNING id",
     )
     .bind(&group.group_key)
     .bind(group.source())
     .bind(now_ms)
+    .bind(ChangeReason::Unreadable.as_str())
     .fetch_all(&mut *db)
     .await?;
     for old in &replaced {
@@ -46,7 +48,10 @@ pub(super) async fn replace_unreadable(
 /// while the incident that stood for it has the source of its first alert.
 pub(super) async fn end_too_large(db: &mut StoreConnection, group: &AlertGroup, now_ms: i64) -> Result<(), StoreError> {
     let fires = group.alerts.iter().any(|alert| alert.status == AlertStatus::Firing) || group.truncated_alerts > 0;
-    let reason = if fires { "told_whole" } else { "resolved" };
+    let reason = match fires {
+        true => ChangeReason::ReadableAgain,
+        false => ChangeReason::Notification(AdmitReason::Resolved),
+    };
     for key in group.too_large_keys() {
         let rows = sqlx::query(
             "SELECT i.id, a.alert FROM incidents i JOIN alerts a ON a.incident_id = i.id
@@ -59,26 +64,26 @@ pub(super) async fn end_too_large(db: &mut StoreConnection, group: &AlertGroup, 
         let of_group = rows.iter().filter(|row| alert(row).is_some_and(|alert| of_group(&alert)));
         let ids = of_group.map(|row| row.try_get("id")).collect::<Result<BTreeSet<String>, sqlx::Error>>()?;
         for id in ids {
-            end_one(db, &id, reason, now_ms).await?;
+            end_one(db, &id, &reason, now_ms).await?;
         }
     }
     Ok(())
 }
 
-async fn end_one(db: &mut StoreConnection, id: &str, reason: &str, now_ms: i64) -> Result<(), StoreError> {
+async fn end_one(db: &mut StoreConnection, id: &str, reason: &ChangeReason, now_ms: i64) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE incidents SET state = 'resolved', reason = $2, notified_ms = $3, resolved_ms = $3, revision = revision + 1,
            diagnose_due_ms = NULL WHERE id = $1",
     )
     .bind(id)
-    .bind(reason)
+    .bind(reason.as_str())
     .bind(now_ms)
     .execute(&mut *db)
     .await?;
     end_alerts(db, id).await?;
     outdate(db, id).await?;
     look_again(db, id, now_ms).await?;
-    event(db, id, now_ms, "notified", reason).await
+    event(db, id, now_ms, "notified", reason.as_str()).await
 }
 
 async fn end_alerts(db: &mut StoreConnection, incident: &str) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use llm_diagnose::endpoint::{AnswerBody, EndpointAnswer, EndpointInfo, TARGETS_MOST, request_endpoints, read};
+use llm_diagnose::endpoint::{AnswerBody, EndpointAnswer, EndpointInfo, TARGETS_MOST, read, request_endpoints};
 use llm_diagnose::exporter::{Allowed, ExporterReader, ExporterTarget};
 use llm_diagnose::signal::endpoint::shown;
 use llm_diagnose_lab::sources::{FakeEngine, Manner, Request};

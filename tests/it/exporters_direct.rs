@@ -10,7 +10,7 @@ use axum::Router;
 use axum::routing::get;
 use llm_diagnose::diagnose::{
     Baseline, Diagnosis, DirectReadReason, Exporters, ExtraSources, Request, Scope, SymptomVerdict, ValueSource,
-    diagnose_with, observe_with_exporters, observe,
+    diagnose_with, observe, observe_with_exporters,
 };
 use llm_diagnose::exporter::{Allowed, ExporterReader, ExporterTarget};
 use llm_diagnose_lab::sim::{Fleet, FleetSpec, live};
@@ -261,7 +261,8 @@ async fn ranks_of_sglang_that_repeat_each_other_count_once_and_no_retraction_is_
     for (before, after, expected) in cases {
         let url = showing(twice(before), twice(after)).await;
         let known = exporters(vec![target("sglang", &url, "sglang-0")]);
-        let read = observe_with_exporters(library(), &client("http://127.0.0.1:1"), &request("high-ttft"), Some(&known)).await;
+        let read =
+            observe_with_exporters(library(), &client("http://127.0.0.1:1"), &request("high-ttft"), Some(&known)).await;
         for (signal, expected) in expected {
             let value = read.observations.signals[*signal].value;
             assert!(value.is_some_and(|v| (v - expected).abs() < 1e-6), "{signal}: {value:?}, expected {expected}");
@@ -339,7 +340,9 @@ async fn the_direct_form_of_a_signal_says_what_its_query_says() {
 
 /// The signals that pages tell while Prometheus is away.
 async fn read(playbook: &str, targets: Vec<ExporterTarget>) -> impl Fn(&str) -> Option<f64> {
-    let seen = observe_with_exporters(library(), &client(NOWHERE), &request(playbook), Some(&exporters(targets))).await.observations;
+    let seen = observe_with_exporters(library(), &client(NOWHERE), &request(playbook), Some(&exporters(targets)))
+        .await
+        .observations;
     move |signal| seen.signals.get(signal).and_then(|o| o.value)
 }
 

@@ -399,7 +399,7 @@ fn a_log_of_signs_alone_is_a_warning_that_names_the_most_frequent_one() {
     let other = "litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached for requests\n";
     let report = LogReader::new(&Patterns::new(library().logs.values())).text(&format!("{other}{sign}{sign}"));
     let told = NamedLogAnalysis { name: "x".to_owned(), pod: None, container: None, cut: false, report };
-    let message = render::logs(&[log_findings], &[], &Phrases::english());
+    let message = render::logs(&[told], &[], &Phrases::english());
     assert_eq!(message.tone, Tone::Warning);
     assert!(message.headline.contains("a backend does not answer in time"), "{}", message.headline);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use llm_diagnose::chart::{ThresholdSide, Chart, Panel, Role, png};
+use llm_diagnose::chart::{Chart, Panel, Role, ThresholdSide, png};
 use llm_diagnose::diagnose::{Baseline, Diagnosis, Frame, diagnose, picture};
 use llm_diagnose::prom::Prometheus;
 use llm_diagnose::render::Phrases;

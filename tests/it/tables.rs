@@ -5,7 +5,7 @@ use std::fs;
 
 use llm_diagnose::check::lint;
 use llm_diagnose::explain::explain;
-use llm_diagnose::playbook::{Direction, LogLineMatch, XidCounts, match_log_line, load};
+use llm_diagnose::playbook::{Direction, LogLineMatch, XidCounts, load, match_log_line};
 
 use crate::harness::library;
 
@@ -55,7 +55,7 @@ fn every_exporter_counts_the_xids_that_the_table_calls_critical_or_the_workloads
 
 /// Engine and direction of what is known of a line.
 fn told(line: &str) -> Vec<(&'static str, Option<Direction>)> {
-    let of = |known: LogLineMatch<'static>| match match_log_line {
+    let of = |known: LogLineMatch<'static>| match known {
         LogLineMatch::Finding(file, finding) => (file.logs.as_str(), finding.direction),
         LogLineMatch::Numbers(file, numbers) => (file.logs.as_str(), numbers.direction),
     };

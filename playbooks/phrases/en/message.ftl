@@ -164,8 +164,9 @@ reason-fewer-alerts = fewer alerts
 reason-still-firing = still firing
 reason-resolved = resolved
 reason-refired = fires again
+reason-stale = no word from Alertmanager for long
 reason-unreadable = its record could not be read: a new incident took its place
-reason-told-whole = the group can be read again: it has an incident of its own
+reason-readable-again = the group can be read again: it has an incident of its own
 since-reason = { $id } · alert since { $since } · { $reason }
 refired = re-fired { $n ->
     [one] once

@@ -17,7 +17,8 @@ use crate::diagnose::{
     find_pools, moment, observe_signals, typed_label,
 };
 use crate::health::{
-    DIMENSIONS, HealthQuery, HealthSource, HealthState, SignalAvailability, Triage, coverage, evaluate_fleet, places, triage,
+    DIMENSIONS, HealthQuery, HealthSource, HealthState, SignalAvailability, Triage, coverage, evaluate_fleet, places,
+    triage,
 };
 use crate::playbook::{nearest, suggestion};
 use crate::prom::{Prometheus, choose};
@@ -79,7 +80,12 @@ impl MatchedTarget {
 }
 
 /// Finds the targets that match a typed name; the error is the answer that none matches.
-async fn find_targets(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Result<Vec<MatchedTarget>, Message> {
+async fn find_targets(
+    desk: &Desk,
+    reply: &Reply<'_>,
+    typed: &str,
+    at: Timestamp,
+) -> Result<Vec<MatchedTarget>, Message> {
     let words = &desk.words;
     let KnownPools { places, problems } =
         known_pools(desk, &clients(desk, reply), at, LISTING.min(desk.diagnosing.deadline)).await;
@@ -188,7 +194,9 @@ pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, what: &Diagnose) {
         let hint = suggestion(id, desk.library.playbooks.keys().map(String::as_str)).unwrap_or_default();
         let pieces = [("id", Line::default().code(id).into()), ("hint", Line::of(&hint).into())];
         let message = sentence(Tone::Unknown, words.line("playbook-unknown", &pieces));
-        return reply.send_message(&with(message, MessagePart::Buttons(vec![command_button(0, "playbooks", "playbooks")]))).await;
+        return reply
+            .send_message(&with(message, MessagePart::Buttons(vec![command_button(0, "playbooks", "playbooks")])))
+            .await;
     }
     let Some(typed) = what.target.as_deref() else {
         // Diagnosing all pools as one is allowed only with an explicit playbook.

@@ -34,7 +34,8 @@ pub(super) async fn find(desk: &Desk, reply: &Reply<'_>, of: &OfIncident) -> Res
             [one] => Some(one.clone()),
             [] => None,
             several => {
-                let buttons = several.iter().take(4).enumerate().map(|(i, id)| command_button(i, id, &format!("status {id}")));
+                let buttons =
+                    several.iter().take(4).enumerate().map(|(i, id)| command_button(i, id, &format!("status {id}")));
                 let line = words.line("incident-several", &[("id", Line::default().code(named.as_str()).into())]);
                 return Err(with(sentence(Tone::Unknown, line), MessagePart::Buttons(buttons.collect())));
             }
@@ -54,7 +55,10 @@ pub(super) async fn find(desk: &Desk, reply: &Reply<'_>, of: &OfIncident) -> Res
             Some(named) => words.line("incident-unknown", &[("id", Line::default().code(named.as_str()).into())]),
             None => words.line("incidents-none", &[]),
         };
-        with(sentence(Tone::Unknown, line), MessagePart::Buttons(vec![command_button(0, "incidents today", "incidents today")]))
+        with(
+            sentence(Tone::Unknown, line),
+            MessagePart::Buttons(vec![command_button(0, "incidents today", "incidents today")]),
+        )
     })
 }
 

@@ -188,7 +188,10 @@ pub(super) fn help(desk: &Desk, command: Option<&str>) -> Message {
         MessagePart::Paragraph(words.line("help-threads", &[("why", why.into()), ("bundle", bundle.into())])),
     );
     let examples = ["health", "incidents", "help diagnose"];
-    with(message, MessagePart::Buttons(examples.iter().enumerate().map(|(i, line)| command_button(i, line, line)).collect()))
+    with(
+        message,
+        MessagePart::Buttons(examples.iter().enumerate().map(|(i, line)| command_button(i, line, line)).collect()),
+    )
 }
 
 /// Returns the playbooks whose id or title contains the text.

@@ -81,7 +81,7 @@ fn headline(incident: &Incident, bench: &BundleContext<'_>) -> String {
         truncated: incident.truncated,
         resolved_at: incident.resolved_at,
         started_at: incident.started_at,
-        reason: &incident.reason,
+        reason: Some(&incident.reason),
         because: incident.because.as_deref(),
         refired: incident.refired,
         diagnosis: incident.diagnosis.as_ref(),

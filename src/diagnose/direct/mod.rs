@@ -19,7 +19,7 @@ use super::detection::names_behind;
 use super::gather::{merge, name};
 use super::observation::{ValueSource, reduce};
 use super::observe::{ObserveResult, RESERVE, observe_needs};
-use super::plan::{Needs, needs, engines_reporting, tier};
+use super::plan::{Needs, engines_reporting, needs, tier};
 use super::scope::{DetectionResult, read_detection};
 use crate::alert::Labels;
 use crate::exporter::{ExporterError, ExporterReader, ExporterTarget, Sample, TARGETS_MOST};
@@ -168,8 +168,9 @@ fn forms(library: &Library) -> impl Iterator<Item = (&Engine, Vec<&str>)> {
 
 /// Returns the engines without a value for any needed signal; if Prometheus was unavailable, those with a missing one.
 fn blind(library: &Library, needs: &Needs<'_>, observed: &ObserveResult) -> Blind {
-    let untold =
-        |signal: &str| observed.observations.signals.get(signal).is_none_or(|o| o.value.is_none() && o.replicas.is_empty());
+    let untold = |signal: &str| {
+        observed.observations.signals.get(signal).is_none_or(|o| o.value.is_none() && o.replicas.is_empty())
+    };
     forms(library)
         .filter(|(_, names)| {
             let mut needed = names.iter().filter(|name| needs.contains_key(**name)).peekable();

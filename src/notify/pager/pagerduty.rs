@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::client::{Call, PagerUpdate};
 use super::{Pager, PagerOn};
+use crate::clip::clip;
 use crate::render::{Line, Message, MessagePart, Tone};
 use crate::store::Incident;
 
@@ -89,7 +90,7 @@ fn trigger(routing_key: &str, key: &str, incident: &Incident, message: &Message,
         "dedup_key": key,
         "client": "llm-diagnose",
         "payload": {
-            "summary": clip(&message.headline, SUMMARY_CHARS),
+            "summary": clip(&message.headline, SUMMARY_CHARS - 1),
             "source": source.filter(|s| !s.is_empty()).unwrap_or_else(|| "llm-diagnose".to_owned()),
             "severity": severity,
             "timestamp": incident.started_at.to_string(),
@@ -116,14 +117,7 @@ fn details(message: &Message) -> Value {
             }
             MessagePart::Note(_) | MessagePart::Buttons(_) | MessagePart::Picture { .. } => continue,
         };
-        out.insert(title.trim_end_matches(". ").to_owned(), clip(&text, DETAIL_CHARS).into());
+        out.insert(title.trim_end_matches(". ").to_owned(), clip(&text, DETAIL_CHARS - 1).into());
     }
     Value::Object(out)
-}
-
-fn clip(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most.saturating_sub(1)) {
-        Some((at, _)) if text.chars().count() > most => format!("{}…", &text[..at]),
-        _ => text.to_owned(),
-    }
 }

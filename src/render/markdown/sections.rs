@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::evidence::checked_parts;
-use super::super::facts::{alerted, confidence, facts, affected_replicas_line, misfit};
+use super::super::facts::{affected_replicas_line, alerted, confidence, facts, misfit};
 use super::super::full_diagnosis::{fixes, no_root_cause};
 use super::super::logs::unknown as logs_unknown;
 use super::super::{Phrases, latency};

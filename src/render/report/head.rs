@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use std::time::Duration;
 
 use super::{ReportPageContext, view};
+use crate::clip::clip;
 use crate::clock;
 use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, Judgement, Outcome};
 use crate::render::page::html::{StateStyle, clock as clock_of, fold, line, link, moment, pill, sureness};
@@ -72,8 +73,10 @@ fn lead(report: &Report, words: &Phrases) -> Markup {
     let cost =
         report.incident.as_ref().and_then(|incident| incident.impact).and_then(|i| message::meanwhile(&i, words));
     let flaps = message::flapping(&view, words);
-    let latency =
-        report.diagnosis.as_ref().and_then(|diagnosis| latency::parts_with_share(diagnosis, view.resolved_at.is_some(), words));
+    let latency = report
+        .diagnosis
+        .as_ref()
+        .and_then(|diagnosis| latency::parts_with_share(diagnosis, view.resolved_at.is_some(), words));
     html! { (line(&said)) @for more in latency.iter().chain(&cost).chain(&flaps) { " " (line(more)) } }
 }
 
@@ -205,7 +208,7 @@ fn logged(report: &Report, words: &Phrases) -> Markup {
         @if let Some((log, found)) = first {
             p {
                 (link(&words.text("report-log-first", &[]), "#logs")) " " b { (found.title) } " "
-                small { code { (facts::clip(&log.name, 120)) } @if let Some(at) = &found.first { " " (at) } }
+                small { code { (clip(&log.name, 120)) } @if let Some(at) = &found.first { " " (at) } }
             }
         }
     }

@@ -6,11 +6,12 @@ use maud::{Markup, html};
 
 use super::ReportPageContext;
 use crate::alert::{Alert, AlertStatus};
+use crate::clip::clip;
 use crate::diagnose::Diagnosis;
 use crate::logs::LogMatch;
 use crate::playbook::LogRank;
 use crate::render::page::html::{StateStyle, fold, line, link, moment, pill, table};
-use crate::render::{Line, Phrases, facts, logs::unknown as unknown_errors};
+use crate::render::{Line, Phrases, logs::unknown as unknown_errors};
 use crate::report::{AnalyzedLog, HappenedKind, ReplicaInfo, Report, ReportPart, Stage, TimelineEvent};
 use crate::signal::{Unit, format_value};
 
@@ -201,7 +202,7 @@ pub(super) fn alerts(report: &Report, words: &Phrases) -> Option<Markup> {
         html! {
             @for (i, alert) in report.alerts.iter().take(ALERTS).enumerate() {
                 @let title = html! {
-                    (facts::clip(alert.name(), 120))
+                    (clip(alert.name(), 120))
                     @if alert.status == AlertStatus::Firing { (pill(StateStyle::Bad, &say("report-fires"))) } @else { (pill(StateStyle::Good, &say("report-ended"))) }
                 };
                 (fold(&format!("alert/{i}"), &title, i == 0, &one_alert(alert, words)))
@@ -219,11 +220,11 @@ fn one_alert(alert: &Alert, words: &Phrases) -> Markup {
             dd { (moment(alert.starts_at)) @if ended { " – " (moment(alert.ends_at)) } }
             @for (name, value) in &alert.annotations {
                 dt { (name) }
-                @let shown = facts::clip(value, 1_000);
+                @let shown = clip(value, 1_000);
                 dd { @if value.contains('`') { (line(&Line::of(&shown))) } @else { (link(&shown, value)) } }
             }
         }
-        p { @for (name, value) in &alert.labels { code { (facts::clip(name, 80)) "=" (facts::clip(value, 300)) } " " } }
+        p { @for (name, value) in &alert.labels { code { (clip(name, 80)) "=" (clip(value, 300)) } " " } }
     }
 }
 

@@ -13,6 +13,7 @@ use llm_diagnose::bundle::{BuiltBundle, BundleProgress, Config, Options, Sources
 use llm_diagnose::clock;
 use llm_diagnose::diagnose;
 use llm_diagnose::exporter::{Allowed, ExporterReader, ExporterTarget};
+use llm_diagnose::incident::{AdmitReason, ChangeReason};
 use llm_diagnose::kubernetes::{self, Kubernetes};
 use llm_diagnose::loki::{self, Loki};
 use llm_diagnose::render::Phrases;
@@ -165,7 +166,7 @@ pub(super) fn subject(alerts: Vec<Alert>) -> Subject {
         open: true,
         playbook: Some("high-ttft".to_owned()),
         because: None,
-        reason: "first".to_owned(),
+        reason: ChangeReason::Notification(AdmitReason::First),
         started_at: ago(30),
         opened_at: ago(20),
         resolved_at: None,

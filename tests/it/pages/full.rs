@@ -91,7 +91,8 @@ impl Full {
         report.logs.iter_mut().for_each(|log| log.file = format!("logs/001-{odd}.log"));
         report.complete = false;
         report.parts = parts(odd);
-        report.redacted = vec![RedactionCount { place: format!("raw/{odd}.json"), rule: "hf-token".to_owned(), count: 3 }];
+        report.redacted =
+            vec![RedactionCount { place: format!("raw/{odd}.json"), rule: "hf-token".to_owned(), count: 3 }];
         Self { report, pictures: chart.iter().map(|chart| (alt(chart), svg(chart))).collect() }
     }
 

@@ -80,7 +80,8 @@ fn an_engine_that_hangs_is_seen_beside_its_busy_sibling_and_not_beside_one_with_
 fn clients_that_wait_for_an_engine_that_hung_while_idle_are_counted_by_their_connections() {
     let of = |namespace| observed(&[("namespace", namespace)], slot(RANKS) + 60);
     assert_values(&of("idle-hung"), &[("stalled_requests", 76.0 - 36.0), ("requests_running", 0.0)]);
-    assert_values(&of("idle"), &[("stalled_requests", 0.0)]);
+    // It made tokens in the hour before, and makes none now.
+    assert_values(&of("idle"), &[("stalled_requests", 0.0), ("throughput_kept", 0.0)]);
     assert_values(&of("idle-kept-alive"), &[("stalled_requests", 0.0)]);
 }
 
@@ -149,8 +150,10 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         ("replica_age_min", when as f64 - STARTED),
         ("frontend_cpu", 3.23 / 60.0),
     ];
-    // Nothing ran twice at once, no adapters, no draft model, no connector, no images, no NaN counting, one rank, none down.
+    // Nothing ran twice at once, no adapters, no draft model, no connector, no images, no NaN counting, one rank, none down,
+    // and no hour before.
     let silent = [
+        "throughput_kept",
         "running_plateau",
         "lora_adapters_waiting",
         "corrupted_rate",

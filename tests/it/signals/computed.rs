@@ -20,7 +20,8 @@ pub(super) async fn assert_as_prometheus_does(
 ) {
     let deadline = std::time::Instant::now() + DEADLINE;
     let pool = Pool::find(library, prometheus, request, deadline).await.unwrap();
-    let asks: Vec<_> = plan(library, request, &seen.detection).asks.into_iter().map(|ask| (ask.query, ask.at)).collect();
+    let asks: Vec<_> =
+        plan(library, request, &seen.detection).asks.into_iter().map(|ask| (ask.query, ask.at)).collect();
     let computed = pool.query(prometheus, asks.clone(), deadline).await;
     for ((query, when), computed) in asks.iter().zip(computed) {
         let told = prometheus.query(query, *when, deadline).await.unwrap();
@@ -78,7 +79,8 @@ fn odd_histograms_have_the_quantiles_that_prometheus_finds_in_them() {
         let mut request = request(EVERYTHING, &[("namespace", "odd")], END);
         (request.window, request.since) = (Duration::from_secs(300), Some(at(END)));
         let seen = llm_diagnose::diagnose::observe(&library, &prometheus, &request).await;
-        let replicas: Vec<&str> = seen.observations.signals["ttft_p99"].replicas.iter().map(|r| r.name.as_str()).collect();
+        let replicas: Vec<&str> =
+            seen.observations.signals["ttft_p99"].replicas.iter().map(|r| r.name.as_str()).collect();
         assert_eq!(replicas, ["all-above", "even", "falling", "other-bounds"]);
         assert_as_prometheus_does(&library, &prometheus, &request, &seen).await;
     });

@@ -128,7 +128,10 @@ fn a_sites_own_labels_find_the_pool_that_the_shipped_ones_miss() {
     let mut request = request(EVERYTHING, &labels, slot(SLOT) + 60);
     request.window = WINDOW;
     let seen = run(observe(&library, shared(), &request));
-    assert_eq!((seen.observations.pool.as_slice(), &seen.detection.notes), (&["tiny-llama".to_owned()][..], &Vec::new()));
+    assert_eq!(
+        (seen.observations.pool.as_slice(), &seen.detection.notes),
+        (&["tiny-llama".to_owned()][..], &Vec::new())
+    );
     assert_values(&seen, &[("request_rate", 121.0 / 60.0), ("replicas_serving", 1.0)]);
 }
 

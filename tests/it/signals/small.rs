@@ -105,7 +105,7 @@ fn tgi_tells_each_signal_or_says_that_it_cannot() {
         ("replicas_idle", 0.0),
     ];
     assert_values(&seen, &expected);
-    assert_complete("tgi", &expected, &["down_on_live_host"]);
+    assert_complete("tgi", &expected, &["throughput_kept", "down_on_live_host"]);
     assert_eq!(seen.problems, Vec::<String>::new());
     let ttft = seen.observations.signals["ttft_p99"].why.as_deref();
     assert!(ttft.is_some_and(|why| why.starts_with("tgi cannot tell: TGI does not time the first token")), "{ttft:?}");
@@ -187,7 +187,7 @@ fn trtllm_tells_each_signal_or_says_that_it_cannot() {
         ("replicas_idle", 0.0),
     ];
     assert_values(&seen, &expected);
-    assert_complete("trtllm", &expected, &["down_on_live_host"]);
+    assert_complete("trtllm", &expected, &["throughput_kept", "down_on_live_host"]);
     assert_eq!(seen.problems, Vec::<String>::new());
 }
 
@@ -298,8 +298,8 @@ fn llamacpp_tells_slots_and_tokens_and_that_it_times_nothing() {
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
     ];
-    // Newer builds lost them.
-    let silent = ["kv_cache_usage", "kv_cache_peak", "down_on_live_host"];
+    // Newer builds lost the cache's; there is no hour before.
+    let silent = ["throughput_kept", "kv_cache_usage", "kv_cache_peak", "down_on_live_host"];
     assert_values(&seen, &expected);
     assert_no_data(&seen, &silent);
     assert_complete("llamacpp", &expected, &silent);
@@ -362,7 +362,7 @@ fn a_self_made_exporter_is_read_and_its_percent_become_ratios() {
         ("gpu_utilization_peak", 0.88),
     ];
     assert_values(&seen, &expected);
-    assert_complete("generic", &expected, &["down_on_live_host"]);
+    assert_complete("generic", &expected, &["throughput_kept", "down_on_live_host"]);
     assert_complete("generic-gpu", &expected, &[]);
     assert_eq!(seen.problems, Vec::<String>::new());
 }

@@ -87,7 +87,13 @@ fn names_with_an_underscore_give_the_values_of_names_with_a_colon() {
     for signal in told_by("vllm").into_iter().filter(|signal| *signal != "replica_age_min") {
         assert_eq!(value(&underscore, signal), value(&colon, signal), "{signal}");
     }
-    assert!(underscore.observations.signals["kv_cache_usage"].query.as_deref().unwrap().contains("vllm_kv_cache_usage_perc"));
+    assert!(
+        underscore.observations.signals["kv_cache_usage"]
+            .query
+            .as_deref()
+            .unwrap()
+            .contains("vllm_kv_cache_usage_perc")
+    );
 }
 
 #[test]

@@ -1,0 +1,53 @@
+//! The reason of an incident's last change, as the store keeps it and messages show it.
+
+use super::AdmitReason;
+
+/// The reason of an incident's last change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangeReason {
+    /// A notification of Alertmanager.
+    Notification(AdmitReason),
+    /// Alertmanager has sent nothing for longer than `incident.stale_after`.
+    Stale,
+    /// Its row in the store could not be read; a new incident took its place.
+    Unreadable,
+    /// It stood for a notification that was too large; the group was read in full and has an incident of its own.
+    ReadableAgain,
+    /// A reason that another version of the program stored, in its words.
+    Other(String),
+}
+
+impl ChangeReason {
+    /// Returns the name in the store and in the API.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Notification(reason) => reason.as_str(),
+            Self::Stale => "stale",
+            Self::Unreadable => "unreadable",
+            Self::ReadableAgain => "told_whole",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// Reads the name that the store keeps.
+    pub fn from_name(name: &str) -> Self {
+        let others = [Self::Stale, Self::Unreadable, Self::ReadableAgain];
+        let known = AdmitReason::ALL.map(Self::Notification).into_iter().chain(others);
+        known.into_iter().find(|reason| reason.as_str() == name).unwrap_or_else(|| Self::Other(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_read_as_it_was_stored_also_one_of_another_version() {
+        for name in ["first", "fewer_alerts", "resolved_unseen", "stale", "unreadable", "told_whole"] {
+            let reason = ChangeReason::from_name(name);
+            assert!(!matches!(reason, ChangeReason::Other(_)), "{name}");
+            assert_eq!(reason.as_str(), name);
+        }
+        assert_eq!(ChangeReason::from_name("merged"), ChangeReason::Other("merged".to_owned()));
+    }
+}
