@@ -201,9 +201,9 @@ async fn sent(path: &Path) {
     // Port 1 has nobody: no metric is asked for here.
     let prometheus = "http://127.0.0.1:1";
     let service = serve(prometheus, &slack, "", "", ("SLACK_APP_TOKEN", "xapp-lab")).await;
-    let shelf = service.directory().join("state/bundles");
-    std::fs::create_dir_all(&shelf).unwrap();
-    for path in [path, &shelf.join(LARGE)] {
+    let directory = service.directory().join("state/bundles");
+    std::fs::create_dir_all(&directory).unwrap();
+    for path in [path, &directory.join(LARGE)] {
         std::fs::File::create(path).unwrap().set_len(LARGE_BYTES).unwrap();
     }
     let before = harness::memory_mb(&service, "VmHWM");

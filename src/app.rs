@@ -109,15 +109,15 @@ pub async fn run(
     let closing = CancellationToken::new();
     let tasks = TaskTracker::new();
     let supervisor = Supervisor::new(Arc::clone(&service.metrics), supervise::Timing::default(), closing.clone());
-    let workshop = Arc::new(workshop(&service, Arc::clone(&words), tasks.clone(), closing.clone())?);
-    // A weak reference, because the workshop itself holds the store.
-    let gives_way = Arc::downgrade(&workshop);
-    store.when_full(move || gives_way.upgrade().is_some_and(|workshop| workshop.give_way()));
+    let bundles = Arc::new(bundle_service(&service, Arc::clone(&words), tasks.clone(), closing.clone())?);
+    // A weak reference, because the service of bundles itself holds the store.
+    let gives_way = Arc::downgrade(&bundles);
+    store.when_full(move || gives_way.upgrade().is_some_and(|bundles| bundles.give_way()));
     let desk = match slack.clone() {
-        Some(slack) => Some(Arc::new(desk(&service, slack, words, Arc::clone(&workshop), tasks.clone())?)),
+        Some(slack) => Some(Arc::new(desk(&service, slack, words, Arc::clone(&bundles), tasks.clone())?)),
         None => None,
     };
-    let work = LoopParts { service: &service, workshop: &workshop, desk: desk.as_ref(), inbox: groups };
+    let work = LoopParts { service: &service, bundles: &bundles, desk: desk.as_ref(), inbox: groups };
     let admitting = loops::start(&supervisor, &tasks, &halt, work);
     let (door, socket) = inward(inlet, desk, &service, &closing, &tasks, &supervisor);
 
@@ -132,7 +132,7 @@ pub async fn run(
         slack,
         door,
         socket,
-        bundles: workshop,
+        bundles,
         pages,
     });
     let mut serving = tokio::spawn(listen(listener, app, limits, metrics, closing.clone()));
@@ -186,7 +186,7 @@ fn desk(
     service: &Arc<Service>,
     slack: Slack,
     words: Arc<Phrases>,
-    workshop: Arc<BundleService>,
+    bundles: Arc<BundleService>,
     tasks: TaskTracker,
 ) -> anyhow::Result<Desk> {
     let config = &service.config;
@@ -206,7 +206,7 @@ fn desk(
         metrics: Arc::clone(&service.metrics),
         wake: Arc::clone(&service.diagnoses),
         deliveries: Arc::clone(&service.deliveries),
-        bundles: workshop,
+        bundles,
         tasks,
         seen: RequestDedup::default(),
         people: People::new(&config.slack),
@@ -217,8 +217,8 @@ fn desk(
     })
 }
 
-/// Builds the workshop that creates bundles, from the parts of the service.
-fn workshop(
+/// Builds the service that creates bundles, from the parts of the service.
+fn bundle_service(
     service: &Service,
     words: Arc<Phrases>,
     tasks: TaskTracker,
@@ -228,7 +228,7 @@ fn workshop(
     let configured = Configured { exporters: &config.exporters, diagnosing: &config.diagnose };
     let (prometheus, reader) = (service.prometheus.clone(), service.reader.clone());
     let logs = service.logs.clone();
-    let reach = SourceRegistry::new(Arc::clone(&service.library), words, prometheus, reader, logs, configured);
+    let sources = SourceRegistry::new(Arc::clone(&service.library), words, prometheus, reader, logs, configured);
     if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
         warn!("download links open at the replica that signed them alone: give all of them one `bundle.link_key_file`");
     }
@@ -240,7 +240,7 @@ fn workshop(
     Ok(BundleService::new(bundle::BundleServiceParts {
         store: service.store.clone(),
         notifier: Arc::clone(&service.notifier),
-        sources: reach,
+        sources,
         config: config.bundle.clone(),
         directory: BundleDirectory::open(&config.bundle, &config.state_dir)
             .context("cannot keep bundles (`bundle.dir`)")?,

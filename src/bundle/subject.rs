@@ -8,7 +8,7 @@ use super::Subject;
 use crate::clock;
 use crate::diagnose::{self, Scope};
 use crate::facts::Windows;
-use crate::report::{Logged, Window, story};
+use crate::report::{Logged, Window, incident_timeline};
 use crate::store::{Incident, IncidentEvent};
 
 impl Subject {
@@ -33,7 +33,7 @@ impl Subject {
             request: diagnosing.request(playbook, &incident.alerts, incident.started_at, at),
             diagnosis: incident.diagnosis.clone(),
             window: around(incident.started_at, end, margin, now),
-            happened: story(&incident.alerts, incident.diagnosis.as_ref(), &logged, &incident.notes),
+            happened: incident_timeline(&incident.alerts, incident.diagnosis.as_ref(), &logged, &incident.notes),
             alerts: incident.alerts.clone(),
             payload: None,
             incident: Some(incident),

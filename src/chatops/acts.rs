@@ -153,8 +153,8 @@ async fn write_refusal(desk: &Desk, inbound: &SlackRequest, what: &str, incident
     info!(user = inbound.who.user, what, why = refusal.as_str(), "refused somebody");
     desk.metrics.act(what, AuditResult::Refused.as_str());
     let incident = incident.and_then(plausible);
-    let begun = AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
-    let entry = AuditEntry { result: AuditResult::Refused, detail: refusal.as_str().to_owned(), ..begun };
+    let attempt = AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
+    let entry = AuditEntry { result: AuditResult::Refused, detail: refusal.as_str().to_owned(), ..attempt };
     if let Err(error) = desk.store.audit(&entry).await {
         error!(%error, "cannot write a refusal into the audit log");
     }

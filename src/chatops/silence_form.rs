@@ -72,7 +72,7 @@ pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, incident: &In
     open(desk, inbound, Act::Silence.as_str(), &view).await;
 }
 
-/// Handles the submitted form of [`ask`].
+/// Handles the submitted form of [`open_form`].
 pub(super) fn submit(
     desk: &Arc<Desk>,
     inbound: SlackRequest,

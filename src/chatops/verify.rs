@@ -268,13 +268,13 @@ impl Desk {
 
     /// Writes the verification to the audit log, with an empty user; the incident's message shows it.
     async fn note_verified(&self, incident: &Incident, check: &Check, verdict: &(EvidenceResult, Vec<String>)) {
-        let begun =
+        let attempt =
             AuditEntry::new_attempt("", &check.channel, Act::Verify.as_str(), Some(&incident.id), self.store.now());
         let entry = AuditEntry {
             target: format!("{} {}", check.signal, check.when),
             result: AuditResult::Done,
             detail: verdict_line(self, verdict).text(),
-            ..begun
+            ..attempt
         };
         let written = match self.store.audit(&entry).await {
             Ok(()) => self.store.touch(&incident.id).await,

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(super) use bundle::{BundleArgs, BundleSpan};
 pub(super) use capacity::{CapacityArgs, Format};
-pub(super) use sources::BesideArgs;
+pub(super) use sources::SourceArgs;
 
 use super::open::OpenArgs;
 use super::past::{IncidentsArgs, StateArgs};
@@ -164,7 +164,7 @@ pub struct DiagnoseArgs {
     pub fresh: bool,
     /// Sources beside Prometheus.
     #[command(flatten)]
-    pub beside: BesideArgs,
+    pub sources: SourceArgs,
     /// The time limit for Prometheus' answers [default: the configuration's, else 10s].
     #[arg(long, value_name = "DURATION", value_parser = window)]
     pub deadline: Option<Duration>,

@@ -21,7 +21,7 @@ const NO_PROMETHEUS: u8 = 3;
 
 pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let mut config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
-    args.beside.put_into(&mut config);
+    args.sources.put_into(&mut config);
     let mut library = match library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) {
         Ok(library) => library,
         Err(code) => return Ok(code),
@@ -54,7 +54,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
         );
     }
     let exporters = Some(&exporters).filter(|_| ask::is_now(&request));
-    let logs = runtime.block_on(ask::logs(&config, &args.beside.logs))?;
+    let logs = runtime.block_on(ask::logs(&config, &args.sources.logs))?;
     let beside = ExtraSources { exporters, logs: Some(&logs) };
     let source = (&prometheus, &chosen.labels);
     let named = args.what.target.as_deref();

@@ -1,4 +1,4 @@
-//! picture: the signals that decided, as lines over the time around the onset.
+//! The lines of the picture: the signals that decided, over the time around the onset.
 //!
 //! The queries are the diagnosis' own, sent as range queries with the same window and read the same way, so that the
 //! last point of a line is the number in the message.

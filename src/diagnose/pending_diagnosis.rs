@@ -72,7 +72,7 @@ pub async fn begin<'a>(
     let started = Instant::now();
     let library = library.for_pool(&request.scope.dimensions);
     let (asked, queries) = rule::with_playbook(library, prometheus, request, started).await;
-    let mut begun = PendingDiagnosis {
+    let mut pending = PendingDiagnosis {
         library,
         prometheus,
         request: asked.clone(),
@@ -85,26 +85,26 @@ pub async fn begin<'a>(
         has_logs: false,
         started,
     };
-    if library.playbooks.contains_key(&begun.asked.playbook) {
-        let request = screen::with_time_left(&begun.asked, started, 1);
+    if library.playbooks.contains_key(&pending.asked.playbook) {
+        let request = screen::with_time_left(&pending.asked, started, 1);
         let needs = pool_first(needs(library, &request.playbook));
         let look = direct::look_for(library, prometheus, &request, &needs, beside.exporters, AnswerCache::default());
-        begun.observed = Box::pin(look).instrument(debug_span!("observe")).await;
-        begun.observed.queries += queries;
-        begun.judge().await;
-        begun.own = begun.judged.as_ref().map(|judged| judged.symptom);
+        pending.observed = Box::pin(look).instrument(debug_span!("observe")).await;
+        pending.observed.queries += queries;
+        pending.judge().await;
+        pending.own = pending.judged.as_ref().map(|judged| judged.symptom);
     }
-    if !begun.asked.screen || begun.observed.degraded || begun.explains() {
-        return begun;
+    if !pending.asked.screen || pending.observed.degraded || pending.explains() {
+        return pending;
     }
-    if begun.own == Some(SymptomVerdict::Confirmed) {
+    if pending.own == Some(SymptomVerdict::Confirmed) {
         // Half of the time is left for the screening.
-        begun.read_logs(started + begun.asked.deadline / 2).await;
-        if begun.explains() {
-            return begun;
+        pending.read_logs(started + pending.asked.deadline / 2).await;
+        if pending.explains() {
+            return pending;
         }
     }
-    Box::pin(begun.screened()).instrument(debug_span!("screen")).await
+    Box::pin(pending.screened()).instrument(debug_span!("screen")).await
 }
 
 impl PendingDiagnosis<'_> {

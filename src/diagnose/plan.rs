@@ -228,9 +228,9 @@ fn native_question(library: &Library, request: &Request, found: &DetectionResult
 
 /// Returns the engines that may report a signal, those with precedence first.
 pub(super) fn engines_reporting<'a>(library: &'a Library, signal: &str) -> Vec<&'a Engine> {
-    let mut tellers: Vec<&Engine> = library.engines.values().filter(|e| e.signals.contains_key(signal)).collect();
-    tellers.sort_by_key(|engine| tier(library, signal, engine));
-    tellers
+    let mut engines: Vec<&Engine> = library.engines.values().filter(|e| e.signals.contains_key(signal)).collect();
+    engines.sort_by_key(|engine| tier(library, signal, engine));
+    engines
 }
 
 /// Returns the precedence of an engine for a signal, 0 first; only answers of the first tier with data count.
@@ -292,13 +292,13 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
     let Source { engine, seen, query, window, labels, alone, past, before, recorded } = from;
     let reads_histogram = histograms(query).next().is_some();
     let derived = fleet != PoolAggregation::Query || labels;
-    let mut ask = |side: QueryPurpose, at: Timestamp, window: Duration| {
-        let pool = matches!(side, QueryPurpose::Pool | QueryPurpose::PastPool | QueryPurpose::BeforePool);
-        if let Some(query) = recorded.query(engine, signal, side, window).filter(|_| !labels) {
+    let mut ask = |purpose: QueryPurpose, at: Timestamp, window: Duration| {
+        let pool = matches!(purpose, QueryPurpose::Pool | QueryPurpose::PastPool | QueryPurpose::BeforePool);
+        if let Some(query) = recorded.query(engine, signal, purpose, window).filter(|_| !labels) {
             return plan.asks.push(PlannedQuery {
                 signal: signal.to_owned(),
                 engine: engine.engine.clone(),
-                purpose: side,
+                purpose,
                 query,
                 at,
             });
@@ -306,13 +306,7 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
         let by: &[String] = if pool && !derived { &[] } else { &engine.replica };
         let query = filled(query, engine, seen, window, by);
         let query = reduced(fleet, &query).filter(|_| pool && derived).unwrap_or(query);
-        plan.asks.push(PlannedQuery {
-            signal: signal.to_owned(),
-            engine: engine.engine.clone(),
-            purpose: side,
-            query,
-            at,
-        });
+        plan.asks.push(PlannedQuery { signal: signal.to_owned(), engine: engine.engine.clone(), purpose, query, at });
     };
     let now = window.unwrap_or(request.window);
     // Rows of shared exporters are assigned to a pool by their replicas.
@@ -325,14 +319,14 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
         ask(QueryPurpose::Pool, request.at, now);
     }
     if let Some(past) = past.filter(|_| need.baseline) {
-        let side = if derived && !summed { QueryPurpose::PastReplicas } else { QueryPurpose::PastPool };
-        ask(side, past.at, window.unwrap_or(past.window));
+        let purpose = if derived && !summed { QueryPurpose::PastReplicas } else { QueryPurpose::PastPool };
+        ask(purpose, past.at, window.unwrap_or(past.window));
     }
     // Histograms are costly; their quantiles vary less than counts.
     let before = before.filter(|_| need.baseline && !reads_histogram);
     if let Some(before) = before {
-        let side = if derived && !summed { QueryPurpose::BeforeReplicas } else { QueryPurpose::BeforePool };
-        ask(side, before.at, window.unwrap_or(before.window));
+        let purpose = if derived && !summed { QueryPurpose::BeforeReplicas } else { QueryPurpose::BeforePool };
+        ask(purpose, before.at, window.unwrap_or(before.window));
     }
 }
 

@@ -53,14 +53,20 @@ impl RecordedSeries {
     }
 
     /// Returns the query that replaces a signal's own; `None` if the own one is needed.
-    pub(super) fn query(&self, engine: &Engine, signal: &str, side: QueryPurpose, window: Duration) -> Option<String> {
+    pub(super) fn query(
+        &self,
+        engine: &Engine,
+        signal: &str,
+        purpose: QueryPurpose,
+        window: Duration,
+    ) -> Option<String> {
         let entry = engine.signals.get(signal)?;
         // Up or down is a state of this moment: a minute-old value would deny the outage that was just reported.
         if !entry.query.as_deref()?.contains("$window") {
             return None;
         }
         let has_own_window = entry.window.is_some();
-        let (by_replica, of_past) = match side {
+        let (by_replica, of_past) = match purpose {
             QueryPurpose::Pool => (false, false),
             QueryPurpose::Replicas => (true, false),
             QueryPurpose::PastPool => (false, true),

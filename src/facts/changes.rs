@@ -203,7 +203,7 @@ fn restarts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<(Timestamp, String)
     let begin = followed.range.from;
     let mut counted: Vec<(Timestamp, String)> = Vec::new();
     for (engine, series) in of(followed, Change::Restarts) {
-        for one in own_series(pool, engine, series) {
+        for one in pool_series(pool, engine, series) {
             let Some(pod) = one.labels.get("pod") else { continue };
             for (at, before, after) in steps(one) {
                 // A crash loop may restart several times between two samples.
@@ -239,7 +239,7 @@ fn of<'f>(followed: &'f Followed<'_>, wanted: Change) -> impl Iterator<Item = (&
 }
 
 /// Returns the series whose labels name the pool.
-fn own_series<'s>(pool: &Pool<'_>, engine: &Engine, series: &'s [Series]) -> Vec<&'s Series> {
+fn pool_series<'s>(pool: &Pool<'_>, engine: &Engine, series: &'s [Series]) -> Vec<&'s Series> {
     match pool.own(engine, series, |one| &one.labels) {
         (RowOwnership::Known, own) => own,
         (RowOwnership::Open, _) => Vec::new(),
@@ -270,7 +270,7 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
     };
     let mut scaled = Vec::new();
     for (engine, series) in of(followed, Change::Wanted) {
-        for one in own_series(pool, engine, series) {
+        for one in pool_series(pool, engine, series) {
             let Some(who) = workload(&one.labels) else { continue };
             for (at, before, after) in steps(one) {
                 let what = ReplicaEventKind::Told(format!("{who}: replicas wanted {before} ─▶ {after}"));
@@ -279,7 +279,7 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
         }
     }
     for (engine, series) in of(followed, Change::Autoscaled) {
-        for one in own_series(pool, engine, series) {
+        for one in pool_series(pool, engine, series) {
             let Some(name) = one.labels.get("horizontalpodautoscaler") else { continue };
             for (at, before, after) in steps(one).filter(|(at, ..)| !told(*at, &scaled)) {
                 let what = ReplicaEventKind::Told(format!("autoscaler {name}: replicas wanted {before} ─▶ {after}"));
@@ -290,7 +290,7 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
     // Scaling and a new image change the specification too.
     let others: Vec<ReplicaEvent> = scaled.iter().chain(&events).cloned().collect();
     for (engine, series) in of(followed, Change::Specification) {
-        for one in own_series(pool, engine, series) {
+        for one in pool_series(pool, engine, series) {
             let Some(who) = workload(&one.labels) else { continue };
             for (at, before, after) in steps(one).filter(|(at, ..)| !told(*at, &others)) {
                 let what = ReplicaEventKind::Told(format!(
@@ -308,7 +308,7 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
 fn images(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
     let mut first: BTreeMap<(String, String), (Timestamp, Labels)> = BTreeMap::new();
     for (engine, series) in of(followed, Change::Images) {
-        for one in own_series(pool, engine, series) {
+        for one in pool_series(pool, engine, series) {
             let label = |name: &str| one.labels.get(name).cloned().unwrap_or_default();
             let at = one.samples.first().and_then(|(at, _)| Timestamp::from_millisecond(*at).ok());
             let Some(at) = at else { continue };

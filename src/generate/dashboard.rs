@@ -44,7 +44,7 @@ pub fn dashboard(library: &Library, runbook_base: &str) -> Value {
             .signals
             .iter()
             .filter(|(_, signal)| row.map_or(signal.by_replica, |row| signal.row == Some(row)))
-            .filter(|(name, _)| tellers(library, name).next().is_some())
+            .filter(|(name, _)| engines_reporting(library, name).next().is_some())
             .collect();
         shown.sort_by_key(|(name, _)| position(library, name));
         let each = if row.is_some() { AlertScope::Pool } else { AlertScope::Replica };
@@ -91,7 +91,7 @@ pub fn dashboard(library: &Library, runbook_base: &str) -> Value {
     })
 }
 
-fn tellers<'a>(library: &'a Library, signal: &'a str) -> impl Iterator<Item = &'a Engine> {
+fn engines_reporting<'a>(library: &'a Library, signal: &'a str) -> impl Iterator<Item = &'a Engine> {
     library.engines.values().filter(move |engine| tells(engine, signal))
 }
 
@@ -187,11 +187,11 @@ fn panel(library: &Library, recorded: RecordingRule<'_>, signal: &Signal, at: Va
 fn expression(library: &Library, recorded: RecordingRule<'_>) -> String {
     let labels = recorded.labels(library);
     // Series of exporters and gateways carry their own name as `engine`, which is not selected.
-    let served = tellers(library, recorded.signal).any(|engine| engine.kind == EngineKind::Serving);
+    let served = engines_reporting(library, recorded.signal).any(|engine| engine.kind == EngineKind::Serving);
     let variables = VARIABLES.iter().map(|(variable, _)| *variable);
     let own = variables.clone().filter(|v| labels.iter().any(|label| label == v)).filter(|v| *v != "engine" || served);
     let series = format!("{}{}", recorded.name(), matchers(own));
-    if tellers(library, recorded.signal).all(|engine| engine.kind == EngineKind::Platform) {
+    if engines_reporting(library, recorded.signal).all(|engine| engine.kind == EngineKind::Platform) {
         // The orchestrator reports on every namespace; only those that served within the last day count.
         let pools = format!("last_over_time({POOLS}{}[1d])", matchers(variables));
         return format!("{series} and on (cluster, namespace) {pools}");
@@ -210,7 +210,9 @@ fn expression(library: &Library, recorded: RecordingRule<'_>) -> String {
 /// Returns the labels that may name a replica, in the engines' order of preference.
 fn named_by(library: &Library, recorded: RecordingRule<'_>) -> Vec<String> {
     let place = |label: &String| {
-        tellers(library, recorded.signal).filter_map(|engine| engine.replica.iter().position(|l| l == label)).max()
+        engines_reporting(library, recorded.signal)
+            .filter_map(|engine| engine.replica.iter().position(|l| l == label))
+            .max()
     };
     let mut labels = recorded.labels(library);
     labels.retain(|label| place(label).is_some());

@@ -136,9 +136,9 @@ async fn diagnose(service: &Service, incident: &Incident, playbook: &str) -> (Di
     let logs = service.logs.of(&incident.alerts);
     // Exporters' pages have only current values.
     let beside = ExtraSources { exporters: Some(&exporters).filter(|_| ended.is_none()), logs: Some(&logs) };
-    let begun = begin(&service.library, prometheus, &request, beside).await;
-    let first = if incident.open && incident.diagnosis.is_none() { begun.so_far() } else { None };
-    let (shown, diagnosis) = tokio::join!(show(service, incident, first), begun.finish());
+    let pending = begin(&service.library, prometheus, &request, beside).await;
+    let first = if incident.open && incident.diagnosis.is_none() { pending.so_far() } else { None };
+    let (shown, diagnosis) = tokio::join!(show(service, incident, first), pending.finish());
     let cause = diagnosis.root().map_or("none", |cause| cause.id.as_str());
     let entered = Some(diagnosis.symptom.playbook.as_str()).filter(|id| !id.is_empty()).unwrap_or("none");
     service.metrics.diagnosis(

@@ -40,7 +40,7 @@ pub struct LoopParts<'a> {
     /// The parts that the loops share.
     pub service: &'a Arc<Service>,
     /// Builds and keeps bundles.
-    pub workshop: &'a Arc<BundleService>,
+    pub bundles: &'a Arc<BundleService>,
     /// Answers people in Slack.
     pub desk: Option<&'a Arc<Desk>>,
     /// The queue of received alert groups. It outlives a panic of the admit loop.
@@ -57,9 +57,9 @@ pub fn start(
 ) -> JoinHandle<()> {
     const OFTEN: Duration = Duration::from_secs(5);
     const SOMETIMES: Duration = Duration::from_secs(60);
-    let LoopParts { service, workshop, desk, inbox } = work;
-    let workshop = Arc::clone(workshop);
-    tasks.spawn(supervisor.keep("tidy", TIDY, move || Arc::clone(&workshop).tidy_loop()));
+    let LoopParts { service, bundles, desk, inbox } = work;
+    let bundles = Arc::clone(bundles);
+    tasks.spawn(supervisor.keep("tidy", TIDY, move || Arc::clone(&bundles).tidy_loop()));
     if let Some(desk) = desk {
         let (desk, halt) = (Arc::clone(desk), halt.clone());
         let followups = move || Arc::clone(&desk).followups_loop(halt.clone());

@@ -181,7 +181,7 @@ impl Notifier {
     async fn may_post_digest(&self, slack: &Slack, digest: &Digest, since: Timestamp) -> Result<bool, StoreError> {
         let (subject, channel) = (digest.id.clone(), digest.channel.clone());
         let look = DuplicateCheck { subject, channel, thread: None, since, looks: 0 };
-        match self.seek(slack, &look).await? {
+        match self.search_history(slack, &look).await? {
             SearchOutcome::Missing => Ok(true),
             SearchOutcome::Stands => Ok(false),
             SearchOutcome::Later(due, why) => {

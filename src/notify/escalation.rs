@@ -32,8 +32,8 @@ impl Notifier {
         result: Result<(), &str>,
     ) -> Result<bool, StoreError> {
         let now = self.store.now();
-        let begun = AuditEntry::new_attempt("", "", Act::Escalate.as_str(), Some(incident), now);
-        let begun = self.store.audit_entry(escalation).await?.unwrap_or(begun);
+        let attempt = AuditEntry::new_attempt("", "", Act::Escalate.as_str(), Some(incident), now);
+        let attempt = self.store.audit_entry(escalation).await?.unwrap_or(attempt);
         let said = match (callee, result) {
             (Callee::Pager(pager), Ok(())) => Some(self.words.text("escalation-called", &[("pager", pager.into())])),
             (Callee::Pager(pager), Err(error)) => {
@@ -52,8 +52,8 @@ impl Notifier {
             (Callee::Pager(target) | Callee::Person(target), Err(error)) => (target, error),
         };
         let result = if result.is_ok() { AuditResult::Done } else { AuditResult::Failed };
-        let who = [("who", TextSpan::User(begun.who.clone()).into())];
-        let entry = AuditEntry { target: target.to_owned(), result, detail: detail.to_owned(), ..begun };
+        let who = [("who", TextSpan::User(attempt.who.clone()).into())];
+        let entry = AuditEntry { target: target.to_owned(), result, detail: detail.to_owned(), ..attempt };
         let post = said.map(|headline| {
             let parts = vec![MessagePart::Note(self.words.line("escalation-asked", &who))];
             Message { tone: Tone::Unknown, headline, parts }

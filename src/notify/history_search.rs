@@ -37,13 +37,13 @@ type SearchKey = (String, Option<String>, i64);
 
 /// The cached results of searches.
 #[derive(Debug)]
-pub(super) struct Seeker {
+pub(super) struct HistorySearch {
     me: OnceCell<String>,
     channels: Cache<String, String>,
     found: Cache<SearchKey, Arc<Vec<MarkedMessage>>>,
 }
 
-impl Default for Seeker {
+impl Default for HistorySearch {
     fn default() -> Self {
         Self {
             me: OnceCell::new(),
@@ -65,7 +65,11 @@ pub(super) enum SearchOutcome {
 
 impl Notifier {
     /// Searches for a message whose result was lost; if it is found, the store adopts it.
-    pub(super) async fn seek(&self, slack: &Slack, look: &DuplicateCheck) -> Result<SearchOutcome, StoreError> {
+    pub(super) async fn search_history(
+        &self,
+        slack: &Slack,
+        look: &DuplicateCheck,
+    ) -> Result<SearchOutcome, StoreError> {
         let now = self.store.now();
         self.store.look_later(look, clock::after(now, LOOKS[0])).await?;
         match self.marked(slack, look).await {
@@ -171,14 +175,14 @@ impl Notifier {
             let place = (channel.clone(), look.thread.clone(), since);
             let ask = async {
                 let me =
-                    self.seeker.me.get_or_try_init(|| async { slack.identity().await.map(|me| me.user_id) }).await?;
+                    self.history.me.get_or_try_init(|| async { slack.identity().await.map(|me| me.user_id) }).await?;
                 self.rates
                     .enter(&Lane::Look)
                     .map_err(|open| SlackError::RateLimited(open.saturating_duration_since(Instant::now())))?;
                 let since = Timestamp::from_second(since).unwrap_or(Timestamp::UNIX_EPOCH);
                 slack.marked(&channel, look.thread.as_deref(), since, me).await.map(Arc::new)
             };
-            let found = self.seeker.found.try_get_with(place, ask).await;
+            let found = self.history.found.try_get_with(place, ask).await;
             let found = found.map_err(|error: Arc<SlackError>| (*error).clone())?;
             Ok((channel, found.to_vec()))
         };
@@ -201,7 +205,7 @@ impl Notifier {
             let unknown = SlackError::Refused { code: "channel_not_found".to_owned(), detail: String::new() };
             slack.channel(channel).await?.map(|found| found.id).ok_or(unknown)
         };
-        self.seeker
+        self.history
             .channels
             .try_get_with(channel.to_owned(), ask)
             .await

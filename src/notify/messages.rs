@@ -122,7 +122,7 @@ impl Notifier {
             since,
             looks: 0,
         };
-        match self.seek(slack, &look).await? {
+        match self.search_history(slack, &look).await? {
             SearchOutcome::Missing => Ok(true),
             SearchOutcome::Stands => Ok(false),
             SearchOutcome::Later(due, why) => {

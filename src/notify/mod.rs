@@ -29,8 +29,8 @@ use crate::slack::{self, Destination, MessageMark, Posted, Slack, SlackError};
 use crate::store::{CalledPeople, Incident, PendingWork, Store};
 use crate::telemetry::Metrics;
 pub use answers::{ANSWER_WITHIN, AnswerTarget};
+use history_search::HistorySearch;
 pub(crate) use history_search::LONGEST_LOOK;
-use history_search::Seeker;
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
 pub use queue::Taken;
 use rates::{Lane, Rates};
@@ -54,7 +54,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub struct Notifier {
     parts: NotifierParts,
     rates: Rates,
-    seeker: Seeker,
+    history: HistorySearch,
     can_silence: bool,
 }
 
@@ -99,7 +99,7 @@ impl Notifier {
     /// Creates a notifier.
     pub fn new(mut parts: NotifierParts) -> Self {
         parts.public_url.truncate(parts.public_url.trim_end_matches('/').len());
-        Self { rates: Rates::new(&parts.config), seeker: Seeker::default(), can_silence: true, parts }
+        Self { rates: Rates::new(&parts.config), history: HistorySearch::default(), can_silence: true, parts }
     }
 
     /// Removes the silence button from messages, because no Alertmanager is configured.

@@ -132,7 +132,7 @@ impl Notifier {
     async fn may_post(&self, slack: &Slack, post: &Post, since: Timestamp) -> Result<bool, StoreError> {
         let (channel, ts) = post.thread.clone();
         let look = DuplicateCheck { subject: post.id.clone(), channel, thread: Some(ts), since, looks: 0 };
-        match self.seek(slack, &look).await? {
+        match self.search_history(slack, &look).await? {
             SearchOutcome::Missing => Ok(true),
             SearchOutcome::Stands => {
                 self.post_ended(post, Ok(())).await?;

@@ -195,7 +195,7 @@ pub(super) fn not_this(cause: &RuledOut, words: &Phrases) -> Line {
     }
 }
 
-/// Returns the causes ruled out, without those that [`nothing`] names as nearest.
+/// Returns the causes ruled out, without those that [`no_root_cause`] names as nearest.
 fn not_nearest(diagnosis: &Diagnosis) -> Vec<&RuledOut> {
     let near = match (diagnosis.root(), diagnosis.symptom.verdict) {
         (None, SymptomVerdict::Confirmed) => diagnosis.nearest.as_slice(),

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     AnalyzedLog, DiagnosisParameters, HappenedKind, Report, ReportIncident, SCHEMA, SourceFindings, TimelineEvent,
-    Window, answers, story,
+    Window, answers, incident_timeline,
 };
 use crate::alert::Alert;
 use crate::diagnose::{Diagnosis, Fix};
@@ -76,7 +76,7 @@ fn with_steps_once(mut diagnosis: Diagnosis) -> Diagnosis {
 /// Lists all events, oldest first; events with the same time and text are listed once.
 fn timeline(about: &ReportSubject<'_>, seen: &SourceFindings) -> Vec<TimelineEvent> {
     // Covers pools without a stored incident, and diagnoses made just now.
-    let mut timeline = story(about.alerts, about.diagnosis, &[], &[]);
+    let mut timeline = incident_timeline(about.alerts, about.diagnosis, &[], &[]);
     timeline.extend(seen.facts.iter().flat_map(|facts| facts.happened.iter().cloned()));
     if let Some(kubernetes) = &seen.kubernetes {
         let told = kubernetes.events.iter().filter(|event| event.warning).filter_map(|event| {

@@ -21,7 +21,7 @@ use crate::{endpoint, facts, kubernetes, logs};
 pub use answers::{changed, failed, moved};
 pub use bucket::{QuantileBucket, bucket};
 pub use build::{ReportSubject, build};
-pub use timeline::{Logged, story};
+pub use timeline::{Logged, incident_timeline};
 
 /// The version of `summary.json`; an incompatible change gets a new name.
 pub const SCHEMA: &str = "llm-diagnose/report/v1";

@@ -25,7 +25,7 @@ pub struct Logged<'a> {
 }
 
 /// Builds the timeline of alerts, onsets, our messages and users' actions, oldest first.
-pub fn story(
+pub fn incident_timeline(
     alerts: &[Alert],
     diagnosis: Option<&Diagnosis>,
     logged: &[Logged<'_>],
@@ -157,7 +157,7 @@ mod tests {
         ];
         let note = |act, detail: &str| Note { who: "U1".into(), at: at(11), act, detail: detail.into() };
         let notes = [note(Act::Wrong, "it was the **router**"), note(Act::Evidence, "")];
-        let told: Vec<String> = story(&[], None, &logged, &notes).into_iter().map(|h| h.what).collect();
+        let told: Vec<String> = incident_timeline(&[], None, &logged, &notes).into_iter().map(|h| h.what).collect();
         assert_eq!(
             told,
             [

@@ -80,9 +80,9 @@ pub(super) async fn download(
         let text = "There is no such bundle: they are called llm-diagnose-<incident>-<time>.zip.\n";
         return plain(StatusCode::NOT_FOUND, text.to_owned());
     };
-    let shelf = &shared.bundles.directory;
+    let directory = &shared.bundles.directory;
     let opened = async {
-        let file = tokio::fs::File::open(shelf.path(&name)).await?;
+        let file = tokio::fs::File::open(directory.path(&name)).await?;
         let length = file.metadata().await?.len();
         Ok::<_, std::io::Error>((file, length))
     };
@@ -116,7 +116,7 @@ pub(super) async fn download(
                 "The bundle {name} is not here. Bundles are kept for {} and while all together are small enough; and \
                  with several replicas of llm-diagnose one stands on the disk of the replica that made it. Have it made \
                  again: `/llm-diagnose bundle {}`.\n",
-                clock::human_duration(shelf.retention()),
+                clock::human_duration(directory.retention()),
                 name.of
             );
             plain(StatusCode::GONE, text)
@@ -134,9 +134,9 @@ pub(super) async fn download(
 
 /// Writes the download to the audit log, because a bundle contains logs.
 async fn written_down(shared: &Shared, name: &Name, who: &str, from: SocketAddr) -> Result<(), StoreError> {
-    let begun = AuditEntry::new_attempt(who, "http", "download", Some(&name.of), shared.service.store.now());
+    let attempt = AuditEntry::new_attempt(who, "http", "download", Some(&name.of), shared.service.store.now());
     let detail = format!("from {}", from.ip().to_canonical());
-    let entry = AuditEntry { target: name.to_string(), result: AuditResult::Done, detail, ..begun };
+    let entry = AuditEntry { target: name.to_string(), result: AuditResult::Done, detail, ..attempt };
     shared.service.store.audit(&entry).await?;
     shared.service.metrics.download("done");
     tracing::info!(user = who, bundle = %name, "somebody downloads a bundle");

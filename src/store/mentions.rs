@@ -86,7 +86,7 @@ impl Store {
     /// Returns the deliveries of the incidents that a digest covers, by incident id.
     ///
     /// # Errors
-    /// See [`Self::called`].
+    /// See [`Self::mentioned_people`].
     pub async fn digest_places(&self, digest: &str) -> Result<BTreeMap<String, DigestedDelivery>, StoreError> {
         let rows = sqlx::query(
             "SELECT d.incident_id, d.channel, d.told,
@@ -110,7 +110,7 @@ impl Store {
     /// Stores a call in this channel.
     ///
     /// # Errors
-    /// See [`Self::called`].
+    /// See [`Self::mentioned_people`].
     pub async fn mentioned(&self, incident: &str, channel: &str, mention: &Mention) -> Result<(), StoreError> {
         sqlx::query(
             "UPDATE deliveries SET mentioned_ms = $3, mentioned = $4

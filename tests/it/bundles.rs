@@ -36,8 +36,8 @@ use tokio_util::task::TaskTracker;
 use crate::harness::{client, library};
 use crate::running::{group, tls};
 
-/// A workshop whose bundles stand in `dir`, for a desk that a test puts together.
-pub(crate) fn workshop(dir: &Path, notifier: &Arc<Notifier>) -> Arc<BundleService> {
+/// A service whose bundles stand in `dir`, for a desk that a test puts together.
+pub(crate) fn bundle_service(dir: &Path, notifier: &Arc<Notifier>) -> Arc<BundleService> {
     workshop_with(dir, notifier, Config::default())
 }
 
@@ -47,7 +47,7 @@ fn workshop_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> Arc<Bu
     Arc::new(BundleService::new(BundleServiceParts {
         store: notifier.store.clone(),
         notifier: Arc::clone(notifier),
-        sources: reach(notifier),
+        sources: registry(notifier),
         directory: BundleDirectory::open(&config, dir).unwrap(),
         config,
         links: Links::new(&[7; 32], "", Duration::from_secs(60)).unwrap(),
@@ -56,7 +56,7 @@ fn workshop_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> Arc<Bu
     }))
 }
 
-fn reach(notifier: &Notifier) -> SourceRegistry {
+fn registry(notifier: &Notifier) -> SourceRegistry {
     let configured = Configured {
         exporters: &exporter::Config { learn: false, ..exporter::Config::default() },
         diagnosing: &diagnose::Config::default(),
@@ -152,17 +152,17 @@ fn mode(path: &Path) -> u32 {
 #[tokio::test]
 async fn who_asks_for_what_is_being_made_joins_and_gets_the_same_file() {
     let kept = Kept::new().await;
-    let workshop = workshop(kept.state.path(), &kept.notifier);
-    let [one, other] = [workshop.get_or_start(&kept.incident).unwrap(), workshop.get_or_start(&kept.incident).unwrap()];
+    let service = bundle_service(kept.state.path(), &kept.notifier);
+    let [one, other] = [service.get_or_start(&kept.incident).unwrap(), service.get_or_start(&kept.incident).unwrap()];
     let (one, other) = tokio::join!(one.done(), other.done());
     let (one, other) = (one.unwrap(), other.unwrap());
     assert!(Arc::ptr_eq(&one, &other));
     assert_eq!(kept.bundles(), [one.name.to_string()]);
-    assert_eq!((mode(workshop.directory.dir()), mode(&one.path)), (0o700, 0o600));
+    assert_eq!((mode(service.directory.dir()), mode(&one.path)), (0o700, 0o600));
     let bytes = std::fs::read(&one.path).unwrap();
     assert_eq!(bytes.len() as u64, one.bytes);
     assert_eq!(summary(&bytes)["incident"]["id"], kept.incident.as_str());
-    let gone = workshop.get_or_start("01NONE").unwrap().done().await.unwrap_err();
+    let gone = service.get_or_start("01NONE").unwrap().done().await.unwrap_err();
     assert!(matches!(*gone, NoBundle::Gone), "{gone}");
     assert_eq!(kept.bundles().len(), 1, "what failed leaves nothing");
 }
@@ -170,28 +170,28 @@ async fn who_asks_for_what_is_being_made_joins_and_gets_the_same_file() {
 #[tokio::test]
 async fn too_many_at_once_are_refused_and_a_stop_leaves_no_file() {
     let kept = Kept::new().await;
-    let workshop = workshop(kept.state.path(), &kept.notifier);
+    let service = bundle_service(kept.state.path(), &kept.notifier);
     let mut jobs = Vec::new();
     let refused = loop {
         let id = incident(&kept.store, &format!("LLMHighTTFT{}", jobs.len())).await;
         // No task runs before all are asked for: this one does not wait in between.
         jobs.push(id);
         if jobs.len() == 12 {
-            break jobs.iter().map(|id| workshop.get_or_start(id)).collect::<Vec<_>>();
+            break jobs.iter().map(|id| service.get_or_start(id)).collect::<Vec<_>>();
         }
     };
     let (taken, busy): (Vec<_>, Vec<_>) = refused.into_iter().partition(Result::is_ok);
     assert_eq!((taken.len(), busy.len()), (8, 4));
     assert!(busy.into_iter().all(|busy| matches!(busy, Err(NoBundle::Busy))));
-    workshop.stop.cancel();
+    service.stop.cancel();
     for job in taken {
         let ended = job.unwrap().done().await.unwrap_err();
         assert!(matches!(*ended, NoBundle::Bundle(BundleError::Stopped)), "{ended}");
     }
-    workshop.tasks.close();
-    workshop.tasks.wait().await;
+    service.tasks.close();
+    service.tasks.wait().await;
     assert_eq!(kept.bundles(), Vec::<String>::new());
-    assert!(workshop.get_or_start(&jobs[0]).is_err());
+    assert!(service.get_or_start(&jobs[0]).is_err());
 }
 
 #[tokio::test]
@@ -222,7 +222,7 @@ async fn a_full_disk_is_said_with_what_is_free_and_what_to_do_and_keeps_no_file(
 
 async fn write(kept: &Kept, draft: &Draft, file_bytes: u64) -> String {
     let options = Options { file_bytes, ..Options::of(&Config::default()) };
-    let sources = reach(&kept.notifier).sources(&[], Vec::new(), Vec::new());
+    let sources = registry(&kept.notifier).sources(&[], Vec::new(), Vec::new());
     let made = make(&sources, &kept.subject().await, &options, draft.part(), &BundleProgress::default()).await;
     draft.explain(made.unwrap_err()).to_string()
 }
@@ -232,19 +232,19 @@ fn old_bundles_go_first_and_what_a_crash_left_is_removed() {
     let state = tempfile::tempdir().unwrap();
     let dir = state.path().join("bundles");
     let config = Config { keep: Duration::from_secs(3_600), keep_bytes: 250, min_free_bytes: 0, ..Config::default() };
-    let shelf = BundleDirectory::open(&config, state.path()).unwrap();
+    let directory = BundleDirectory::open(&config, state.path()).unwrap();
     let now: Timestamp = "2026-11-20T12:00:00Z".parse().unwrap();
     let put = |of: &str, ago: u64, bytes: usize| {
         let name = Name { of: of.to_owned(), at: clock::before(now, Duration::from_secs(ago)) };
-        std::fs::write(shelf.path(&name), vec![0; bytes]).unwrap();
+        std::fs::write(directory.path(&name), vec![0; bytes]).unwrap();
     };
     for (of, ago, bytes) in [("A", 3_700, 10), ("B", 3_000, 100), ("C", 2_000, 100), ("D", 1_000, 100)] {
         put(of, ago, bytes);
     }
     std::fs::write(dir.join("notes.txt"), "somebody's own").unwrap();
-    let names = || shelf.list(None).unwrap().into_iter().map(|kept| kept.name.of).collect::<Vec<_>>();
+    let names = || directory.list(None).unwrap().into_iter().map(|kept| kept.name.of).collect::<Vec<_>>();
     assert_eq!(names(), ["A", "B", "C", "D"]);
-    let draft = shelf.begin("E", now).unwrap();
+    let draft = directory.begin("E", now).unwrap();
     assert_eq!(names(), ["C", "D"], "A is too old; with B all together are too large");
     // Another start finds one that is being written, and one that nobody writes any more.
     let left = dir.join("llm-diagnose-F-20261120T110000Z.zip.part");
@@ -254,7 +254,7 @@ fn old_bundles_go_first_and_what_a_crash_left_is_removed() {
     std::fs::write(draft.part(), "whole").unwrap();
     let path = draft.publish(true).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"whole");
-    assert_eq!(shelf.list(Some("E")).unwrap().len(), 1);
+    assert_eq!(directory.list(Some("E")).unwrap().len(), 1);
     assert!(dir.join("notes.txt").exists(), "what is not ours stays");
     let taken = Draft::new(path.clone(), 1, 0).unwrap().publish(false);
     assert!(taken.is_err_and(|error| error.to_string().contains("llm-diagnose-E")));

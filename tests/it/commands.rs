@@ -92,7 +92,7 @@ impl Office {
             metrics,
             wake: Arc::default(),
             deliveries: Arc::default(),
-            bundles: crate::bundles::workshop(state.path(), &notifier),
+            bundles: crate::bundles::bundle_service(state.path(), &notifier),
             tasks: TaskTracker::new(),
             seen: RequestDedup::default(),
             examination: Default::default(),

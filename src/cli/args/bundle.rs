@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{BesideArgs, label, window};
+use super::{SourceArgs, label, window};
 use crate::chatops::command::When;
 use crate::clock::TimeArgument;
 
@@ -42,7 +42,7 @@ pub struct BundleArgs {
     pub window: Option<BundleSpan>,
     /// Sources beside Prometheus.
     #[command(flatten)]
-    pub beside: BesideArgs,
+    pub sources: SourceArgs,
     /// The receiver of a ticket, whatever the cause: vllm, sglang, nvidia, cloud, platform, or your own; repeat for
     /// more.
     #[arg(long = "ticket", value_name = "RECEIVER")]

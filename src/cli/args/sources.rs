@@ -9,7 +9,7 @@ use crate::loki;
 
 /// Logs and a cluster, in addition to the configured sources.
 #[derive(Debug, Clone, Default, Args)]
-pub struct BesideArgs {
+pub struct SourceArgs {
     /// A log as evidence, best named after its pod (`llama-0.log`), or a directory of logs; repeat for more.
     #[arg(long, value_name = "PATH")]
     pub logs: Vec<PathBuf>,
@@ -21,7 +21,7 @@ pub struct BesideArgs {
     pub loki: Option<String>,
 }
 
-impl BesideArgs {
+impl SourceArgs {
     /// Overrides the configured sources by the arguments.
     pub fn put_into(&self, config: &mut Config) {
         if let Some(context) = &self.kubernetes {

@@ -42,7 +42,7 @@ pub(super) fn run(args: &BundleArgs) -> anyhow::Result<ExitCode> {
     if let Some(dir) = &args.state_dir {
         config.state_dir.clone_from(dir);
     }
-    args.beside.put_into(&mut config);
+    args.sources.put_into(&mut config);
     let mut library = match library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) {
         Ok(library) => library,
         Err(code) => return Ok(code),
@@ -76,13 +76,13 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
         ExporterReader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
     let bench = BundleContext { args, config, library: Arc::new(library), words, reader };
     let passed = args.alert.as_deref().map(ask::read_whole).transpose()?;
-    let reach = bench.reach().await?;
-    let (subject, remembered) = match subject::find_stored_incident(&bench, &reach).await? {
+    let registry = bench.registry().await?;
+    let (subject, remembered) = match subject::find_stored_incident(&bench, &registry).await? {
         Ok(kept) => kept,
         Err(why) => (subject::of_pool(&bench, passed, &why).await?, Vec::new()),
     };
     let subject = Subject { window: bench.window(&subject)?, ..subject };
-    let sources = reach.sources(&subject.alerts, remembered, args.beside.logs.clone());
+    let sources = registry.sources(&subject.alerts, remembered, args.sources.logs.clone());
     let asked = match &sources.prometheus {
         Some(prometheus) => prometheus.ping(clock::now(), PING).await.map_err(|error| (prometheus, error)),
         None => Ok(()),
@@ -108,7 +108,7 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
 }
 
 impl BundleContext<'_> {
-    async fn reach(&self) -> anyhow::Result<SourceRegistry> {
+    async fn registry(&self) -> anyhow::Result<SourceRegistry> {
         let Config { exporters, diagnose: diagnosing, .. } = &self.config;
         let given = match &self.args.prometheus {
             Some(_) => vec![ask::prometheus(&self.config, self.args.prometheus.as_deref(), None)],

@@ -25,7 +25,7 @@ const POOL: &str = "for a pool pass --playbook, --label or --alert, or its name"
 /// Returns the named incident with its stored exporters; else the reason why the subject must be a pool.
 pub(super) async fn find_stored_incident(
     bench: &BundleContext<'_>,
-    reach: &SourceRegistry,
+    registry: &SourceRegistry,
 ) -> anyhow::Result<Result<(Subject, Vec<ExporterTarget>), String>> {
     let args = bench.args;
     if args.alert.is_some() || args.playbook.is_some() || !args.labels.is_empty() || args.when.at.is_some() {
@@ -42,14 +42,14 @@ pub(super) async fn find_stored_incident(
             };
         }
     };
-    let found = find(bench, reach, &store).await;
+    let found = find(bench, registry, &store).await;
     store.close().await;
     found
 }
 
 async fn find(
     bench: &BundleContext<'_>,
-    reach: &SourceRegistry,
+    registry: &SourceRegistry,
     store: &Store,
 ) -> anyhow::Result<Result<(Subject, Vec<ExporterTarget>), String>> {
     let ids = match &bench.args.what {
@@ -64,7 +64,7 @@ async fn find(
     };
     let Some(incident) = incident else { bail!("there is no such incident: `incidents all` lists them; {POOL}") };
     let events = store.events(&incident.id, EVENTS).await?;
-    let remembered = match reach.prometheus(&incident.alerts) {
+    let remembered = match registry.prometheus(&incident.alerts) {
         Some(prometheus) => store.exporters(&prometheus.url).await?,
         None => Vec::new(),
     };
@@ -116,7 +116,7 @@ pub(super) async fn of_pool(
     // Exporters' pages show only the current state.
     let exporters = Some(&exporters).filter(|_| ask::is_now(&request));
     // The bundle reports a log that cannot be read.
-    let (files, _) = crate::logs::files::read(&args.beside.logs, config.bundle.log_bytes);
+    let (files, _) = crate::logs::files::read(&args.sources.logs, config.bundle.log_bytes);
     let logs = LogSources { files, ..ask::logs(config, &[]).await? };
     let beside = ExtraSources { exporters, logs: Some(&logs) };
     let source = (&prometheus, &chosen.labels);

@@ -29,7 +29,7 @@ pub async fn discover_exporters(
 /// Returns the targets of a request's pool whose engines are wanted; a GPU exporter serves every pool of its node.
 ///
 /// # Errors
-/// As [`learn`].
+/// As [`discover_exporters`].
 pub async fn targets(
     library: &Library,
     prometheus: &Prometheus,

@@ -107,7 +107,7 @@ pub async fn observe_with_exporters(
     look_for(library, prometheus, request, &needs(library, &request.playbook), exporters, AnswerCache::default()).await
 }
 
-/// Runs [`look`] for these needs, without what is cached; the request's playbook is ignored.
+/// Runs [`observe_with_exporters`] for these needs, without what is cached; the request's playbook is ignored.
 pub(super) async fn look_for(
     library: &Library,
     prometheus: &Prometheus,
@@ -246,7 +246,7 @@ async fn visit<'a>(
     let outcome = twice(reader, &target, wanted, deadline).await;
     let anew = outcome.as_ref().is_ok_and(MetricsPages::anew);
     let mut visit = PageRead { target, engine, outcome, anew };
-    if visit.outcome.is_ok() && visit.telltales().next().is_none() {
+    if visit.outcome.is_ok() && visit.detection_samples().next().is_none() {
         let why = format!("there is no series `{}`, so it is no {}", engine.detect, engine.engine);
         visit.outcome = Err(ExporterError::NotMetrics(why));
     }
@@ -287,7 +287,8 @@ fn fill(
     let other = |v: &PageRead<'_>| {
         let seen = found.engines.iter().find(|seen| seen.engine == v.engine.engine);
         seen.is_some_and(|seen| {
-            v.telltales().next().is_some() && v.telltales().all(|s| contradicts(&seen.matchers, &s.labels))
+            v.detection_samples().next().is_some()
+                && v.detection_samples().all(|s| contradicts(&seen.matchers, &s.labels))
         })
     };
     let serving: Vec<&PageRead<'_>> =
@@ -379,7 +380,7 @@ fn detected(library: &Library, request: &Request, visits: &[PageRead<'_>]) -> De
             let versions = visit.engine.versions.iter().map(|probe| probe.metric.clone());
             let probes: BTreeSet<String> = versions.chain(behind(visit.engine)).collect();
             let probing = pages.latest().iter().filter(move |s| probes.contains(&s.name));
-            visit.telltales().chain(probing).map(|Sample { name, labels, .. }| {
+            visit.detection_samples().chain(probing).map(|Sample { name, labels, .. }| {
                 let mut labels = labels.clone();
                 labels.insert("__name__".to_owned(), name.clone());
                 labels

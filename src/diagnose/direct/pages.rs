@@ -52,7 +52,7 @@ pub(super) struct PageRead<'a> {
 
 impl PageRead<'_> {
     /// Returns the samples of its detection series.
-    pub(super) fn telltales(&self) -> impl Iterator<Item = &Sample> {
+    pub(super) fn detection_samples(&self) -> impl Iterator<Item = &Sample> {
         let names: BTreeSet<String> = self.engine.detected_by().into_iter().collect();
         let samples = self.outcome.as_ref().map_or(&[][..], MetricsPages::latest);
         samples.iter().filter(move |s| names.contains(&s.name))
@@ -102,7 +102,7 @@ impl Reading<'_> {
             DirectOperation::Increase => self.increases(form, &mut values),
             DirectOperation::Quantile => self.quantiles(form, &mut values),
             DirectOperation::Serving => {
-                let answered = self.visits.iter().filter(|v| v.telltales().any(|s| self.mine(&s.labels)));
+                let answered = self.visits.iter().filter(|v| v.detection_samples().any(|s| self.mine(&s.labels)));
                 values.rows = answered.filter_map(|v| Some((name(self.engine, &v.target.labels)?, 1.0))).collect();
             }
             DirectOperation::Down => self.down(&mut values),
@@ -130,7 +130,7 @@ impl Reading<'_> {
 
     /// Returns the successful visits of exporters in the scope.
     fn pages(&self) -> impl Iterator<Item = (&PageRead<'_>, &MetricsPages)> {
-        let own = |v: &PageRead<'_>| !self.engine.kind.is_pool() || v.telltales().any(|s| self.mine(&s.labels));
+        let own = |v: &PageRead<'_>| !self.engine.kind.is_pool() || v.detection_samples().any(|s| self.mine(&s.labels));
         self.visits.iter().copied().filter(move |v| own(v)).filter_map(|v| Some((v, v.outcome.as_ref().ok()?)))
     }
 
@@ -286,7 +286,7 @@ impl Reading<'_> {
         let answered = self.pages().next().is_some();
         for visit in &self.visits {
             let gone = match &visit.outcome {
-                Ok(_) if visit.telltales().any(|s| self.mine(&s.labels)) => 0.0,
+                Ok(_) if visit.detection_samples().any(|s| self.mine(&s.labels)) => 0.0,
                 Err(error) if error.is_gone() && self.known(&visit.target) => match error {
                     ExporterError::Unreachable(_) if !answered => continue,
                     _ => 1.0,

@@ -51,8 +51,8 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn new(key: String, said: String, body: String, headers: Vec<(&'static str, String)>) -> Self {
-        Self { key, summary: said, body, headers }
+    pub(super) fn new(key: String, summary: String, body: String, headers: Vec<(&'static str, String)>) -> Self {
+        Self { key, summary, body, headers }
     }
 }
 

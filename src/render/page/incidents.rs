@@ -42,7 +42,7 @@ impl IncidentFilter {
         [&self.q, &self.cause, &self.label].iter().any(|text| !text.trim().is_empty())
     }
 
-    /// Returns true if an incident matches the filters of [`Self::reads`].
+    /// Returns true if an incident matches the filters of [`Self::needs_content`].
     pub fn matches(&self, view: &IncidentView<'_>, headline: &str) -> bool {
         let holds = |text: &str, part: &str| text.to_lowercase().contains(&part.trim().to_lowercase());
         let labels = || view.alerts.iter().map(|alert| &alert.labels).chain(view.diagnosis.map(|d| &d.scope.labels));

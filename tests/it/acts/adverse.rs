@@ -214,7 +214,7 @@ async fn what_people_write_about_a_cause_stays_text_in_the_message_and_on_the_pa
     let slack = Slack::new(&bench.slack.base_url, &bench.slack.token).unwrap();
     let body = llm_diagnose::render::slack(&message);
     slack.post(Destination::channel(CHANNEL), &body, &MessageMark::new("x")).await.unwrap();
-    let notes = report::story(&incident.alerts, None, &[], &incident.notes);
+    let notes = report::incident_timeline(&incident.alerts, None, &[], &incident.notes);
     let about = report::ReportSubject {
         headline: &message.headline,
         incident: None,

@@ -96,7 +96,7 @@ impl Bench {
             metrics: Arc::clone(&metrics),
             wake: Arc::default(),
             deliveries: Arc::default(),
-            bundles: crate::bundles::workshop(state.path(), &notifier),
+            bundles: crate::bundles::bundle_service(state.path(), &notifier),
             tasks: TaskTracker::new(),
             seen: RequestDedup::default(),
             examination: Default::default(),

@@ -196,14 +196,14 @@ async fn a_transaction_that_the_database_ended_by_itself_leaves_nothing_behind()
 #[test]
 fn only_bundles_on_the_disk_of_the_store_give_way_and_the_oldest_first() {
     let state = tempfile::tempdir().unwrap();
-    let shelf = BundleDirectory::open(&bundle::Config::default(), state.path()).unwrap();
+    let directory = BundleDirectory::open(&bundle::Config::default(), state.path()).unwrap();
     let large = |second: u32| {
-        let path = shelf.dir().join(format!("llm-diagnose-X-20261120T03000{second}Z.zip"));
+        let path = directory.dir().join(format!("llm-diagnose-X-20261120T03000{second}Z.zip"));
         // Its size counts, and no zero needs room.
         fs::File::create(path).unwrap().set_len(20 << 20).unwrap();
     };
     (1..=3).for_each(large);
-    assert_eq!(shelf.give_way().unwrap(), 2, "40 MiB are enough for now");
-    assert_eq!(shelf.list(None).unwrap()[0].name.to_string(), "llm-diagnose-X-20261120T030003Z.zip");
-    assert_eq!((shelf.give_way().unwrap(), shelf.give_way().unwrap()), (1, 0));
+    assert_eq!(directory.give_way().unwrap(), 2, "40 MiB are enough for now");
+    assert_eq!(directory.list(None).unwrap()[0].name.to_string(), "llm-diagnose-X-20261120T030003Z.zip");
+    assert_eq!((directory.give_way().unwrap(), directory.give_way().unwrap()), (1, 0));
 }
