@@ -189,7 +189,7 @@ struct Case {
     name: String,
     seen: Observations,
     /// True if the symptom's own check can be inverted.
-    eased: bool,
+    invertible: bool,
     /// The index of its file's healthy fleet.
     fleet: usize,
 }
@@ -217,11 +217,11 @@ pub fn verifies(library: &Library) -> Vec<Problem> {
             if judged.symptom != SymptomVerdict::Confirmed {
                 continue;
             }
-            let eased = inverted_symptom_check(library, &judged.evidence).is_some();
+            let invertible = inverted_symptom_check(library, &judged.evidence).is_some();
             let chain = judged.chains.into_iter().next().unwrap_or_default();
             for id in chain.into_iter().chain([test.playbook.clone()]).collect::<BTreeSet<_>>() {
                 let name = format!("{}: {}", test.playbook, case.name);
-                let case = Case { name, seen: seen.clone(), eased, fleet: fleets.len() };
+                let case = Case { name, seen: seen.clone(), invertible, fleet: fleets.len() };
                 found.entry((id, own)).or_default().push(case);
             }
         }
@@ -254,7 +254,7 @@ fn cannot_tell(
         (Some(_), Some(_)) => Some("a step with a `verify` needs no `no_verify`".to_owned()),
         (None, None) => Some("a step has a `verify`, or `no_verify` says why none is possible".to_owned()),
         (None, Some(NoVerify::Symptom)) => {
-            let none = !cases.iter().chain(shipped).any(|case| case.eased);
+            let none = !cases.iter().chain(shipped).any(|case| case.invertible);
             none.then(|| {
                 format!("in no case in which `{id}` is found the symptom has a check that can be turned round")
             })

@@ -13,13 +13,12 @@ use std::time::{Duration, Instant};
 use anstyle::{AnsiColor, Style};
 use anyhow::Context;
 use jiff::Timestamp;
+use secrecy::ExposeSecret;
 use serde::Serialize;
 
 use super::args::{DoctorArgs, HealthOutput};
 use super::past::visit;
 use super::{counted, format_error, serve};
-use secrecy::ExposeSecret;
-
 use crate::config::{Config, secret};
 use crate::diagnose::newest;
 use crate::health::{Coverage, SignalAvailability, coverage};

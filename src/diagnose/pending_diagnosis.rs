@@ -198,7 +198,7 @@ impl PendingDiagnosis<'_> {
 
     fn screening(&self) -> Option<Screening> {
         let screened = self.screened.as_ref()?;
-        Some(screened.report(self.library, &self.asked, self.own, &self.request.playbook, self.judged.as_ref()))
+        Some(screened.screening(self.library, &self.asked, self.own, &self.request.playbook, self.judged.as_ref()))
     }
 
     /// Reads the logs, queries the onsets and the other symptoms, and assembles the diagnosis.

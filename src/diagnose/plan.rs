@@ -44,7 +44,7 @@ pub struct PlannedQuery {
     pub signal: String,
     /// The engine that answers.
     pub engine: String,
-    /// The purpose of the answer.
+    /// The purpose of the query.
     pub purpose: QueryPurpose,
     /// The PromQL.
     pub query: String,

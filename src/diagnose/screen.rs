@@ -63,8 +63,8 @@ pub(super) struct Screened {
 }
 
 impl Screened {
-    /// Builds the report; `own` is the verdict on the request's own playbook.
-    pub(super) fn report(
+    /// Builds the screening of a diagnosis; `own` is the verdict on the request's own playbook.
+    pub(super) fn screening(
         &self,
         library: &Library,
         request: &Request,

@@ -9,11 +9,11 @@
 //! Source of the limits: docs.slack.dev, Block Kit reference; the sum over all blocks is undocumented
 //! (slackapi/bolt-js#2509 saw `msg_blocks_too_long` at about 13,200 characters).
 
-use crate::clip::{utf16_start, utf16_units};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Button, ButtonLook, Line, Message, MessagePart, TextSpan, Tone, is_unseen, time_of_day};
+use crate::clip::{utf16_start, utf16_units};
 
 /// Maximum characters of a section; Slack allows 3,000.
 const SECTION_CHARS: usize = 2_900;

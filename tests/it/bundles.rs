@@ -38,10 +38,10 @@ use crate::running::{group, tls};
 
 /// A service whose bundles stand in `dir`, for a desk that a test puts together.
 pub(crate) fn bundle_service(dir: &Path, notifier: &Arc<Notifier>) -> Arc<BundleService> {
-    workshop_with(dir, notifier, Config::default())
+    bundle_service_with(dir, notifier, Config::default())
 }
 
-fn workshop_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> Arc<BundleService> {
+fn bundle_service_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> Arc<BundleService> {
     // Whatever machine this runs on.
     let config = Config { min_free_bytes: config.min_free_bytes.min(1 << 62), ..config };
     Arc::new(BundleService::new(BundleServiceParts {
@@ -198,8 +198,8 @@ async fn too_many_at_once_are_refused_and_a_stop_leaves_no_file() {
 async fn a_full_disk_is_said_with_what_is_free_and_what_to_do_and_keeps_no_file() {
     let kept = Kept::new().await;
     let full = Config { min_free_bytes: u64::MAX / 2, ..Config::default() };
-    let shop = workshop_with(kept.state.path(), &kept.notifier, full);
-    let error = shop.get_or_start(&kept.incident).unwrap().done().await.unwrap_err().to_string();
+    let service = bundle_service_with(kept.state.path(), &kept.notifier, full);
+    let error = service.get_or_start(&kept.incident).unwrap().done().await.unwrap_err().to_string();
     for part in ["there is no room for a bundle in ", " are free, and ", "bundle.min_free_bytes", "bundle.dir"] {
         assert!(error.contains(part), "{part}: {error}");
     }
