@@ -21,13 +21,14 @@ mod serve;
 mod silence;
 mod target;
 
-use crate::clip::clip;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 pub use args::Cli;
 use args::Command;
+
+use crate::clip::clip;
 
 /// Exit status of wrong usage.
 const USAGE: u8 = 2;

@@ -1,6 +1,5 @@
 //! The digest of an alert storm: one message for many incidents, one line per cause and pool.
 
-use crate::clip::clip;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -10,6 +9,7 @@ use super::buttons::button;
 use super::facts::join_non_empty;
 use super::message::{affected_pool, is_critical, is_warning, symptom_or_alert_name};
 use super::{Act, IncidentView, Line, Message, MessagePart, Phrases, TextSpan, Tone};
+use crate::clip::clip;
 
 /// Maximum number of lines before "and N more".
 const LINES: usize = 15;

@@ -6,7 +6,7 @@ mod thread;
 use jiff::Timestamp;
 use llm_diagnose::alert::{Alert, Labels};
 use llm_diagnose::diagnose::{Diagnosis, Outcome, SymptomVerdict};
-use llm_diagnose::incident::Impact;
+use llm_diagnose::incident::{AdmitReason, ChangeReason, Impact};
 use llm_diagnose::render::{
     Act, Commands, IncidentView, Line, Message, MessagePart, Note, Phrases, TextSpan, Tone, diagnosis_message,
     evidence_parts, incident_message, slack, slack_blocks, step_id, terminal, terminal_with,
@@ -52,7 +52,7 @@ fn view<'a>(alerts: &'a [Alert], diagnosis: Option<&'a Diagnosis>) -> IncidentVi
         id: "01JCV7Y3E8",
         alerts,
         started_at: at - jiff::SignedDuration::from_mins(5),
-        reason: "new_alerts",
+        reason: Some(&ChangeReason::Notification(AdmitReason::NewAlerts)),
         because: Some("alertname"),
         page: Some("https://triage.example/incidents/01JCV7Y3E8".to_owned()),
         prometheus: Some("https://prometheus.example/"),
