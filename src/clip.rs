@@ -1,10 +1,10 @@
 //! Shortens texts to a limit, with `…` where something is left out.
 
-/// Truncates a text to `most` characters, followed by `…` if something is left out.
+/// Truncates a text to `most` characters, the `…` included.
 pub fn clip(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
+        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
     }
 }
 
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_text_within_the_limit_stays_and_a_longer_one_says_that_it_is_cut() {
-        assert_eq!([clip("", 0), clip("añb", 3), clip("añb", 2)], ["", "añb", "añ…"]);
+        assert_eq!([clip("", 0), clip("añb", 3), clip("añb", 2)], ["", "añb", "a…"]);
         assert_eq!([clip_utf16("abc", 3), clip_utf16("abcd", 3), clip_utf16("abcd", 0)], ["abc", "ab…", "…"]);
     }
 

@@ -25,14 +25,12 @@ pub mod exporter;
 pub mod facts;
 pub mod generate;
 pub mod health;
-
 pub mod incident;
 pub mod kubernetes;
 pub mod logs;
 pub mod loki;
 pub mod loops;
 pub mod notify;
-
 pub mod playbook;
 pub mod prom;
 pub mod readiness;

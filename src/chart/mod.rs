@@ -127,5 +127,5 @@ pub fn alt(chart: &Chart) -> String {
     let head = [format!("{}.", chart.title), format!("{}.", chart.subtitle)];
     let panels = chart.panels.iter().map(|panel| panel.says.clone());
     let all: Vec<String> = head.into_iter().chain(marks).chain(panels).collect();
-    clip(&font::clean(&all.join(" ")), ALT_CHARS - 1)
+    clip(&font::clean(&all.join(" ")), ALT_CHARS)
 }

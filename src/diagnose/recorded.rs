@@ -27,7 +27,8 @@ const FRESH: Duration = Duration::from_secs(150);
 /// Maximum window of a past: the mean of quantiles over a longer one is not that past's quantile.
 const LONGEST_PAST: Duration = Duration::from_secs(600);
 
-/// The signal that stands for all that are recorded by replica: each of them has as many series as there are replicas.
+/// The signal that stands for all that are recorded by replica: each of them has as many series as there are replicas,
+/// and the rules of one file record all of an engine's or none.
 const SAMPLE: &str = "requests_running";
 
 /// The recorded series that may be used, by engine and name.
@@ -114,9 +115,9 @@ pub(super) async fn find_recorded(
     let looked_at = moments.iter().map(|at| (false, at)).chain(moments.iter().take(2).map(|at| (true, at)));
     let looked_at: Vec<(bool, Duration)> =
         looked_at.map(|(by_replica, at)| (by_replica, clock::between(*at, request.at))).collect();
-    let sampled = sampled(library, &found.names);
     let asks = scopes.iter().flat_map(|(engine, scope)| {
-        let signal = |by_replica| if by_replica && !sampled.is_empty() { SAMPLE } else { "[a-z0-9_]+" };
+        let has_sample = !replica_names(library, engine, &found.names).is_empty();
+        let signal = |by_replica| if by_replica && has_sample { SAMPLE } else { "[a-z0-9_]+" };
         let window = format!("max({RECORDED_WINDOW}{{engine=\"{}\"}})", engine.engine);
         let there = looked_at
             .iter()
@@ -137,8 +138,9 @@ pub(super) async fn find_recorded(
             continue;
         }
         let there: Vec<_> = there.iter().map(|rows| by_name(rows)).collect();
-        let replicas = named_as(by_name(replicas), &sampled);
-        let replicas_before = named_as(by_name(replicas_before), &sampled);
+        let names = replica_names(library, engine, &found.names);
+        let replicas = expand(by_name(replicas), &names);
+        let replicas_before = expand(by_name(replicas_before), &names);
         // The rules of replicas are in the group of the pool's: if those are not fresh, neither are these.
         if there[0].is_empty() {
             continue;
@@ -173,18 +175,19 @@ fn by_name(rows: &[Row]) -> BTreeMap<&str, Vec<&Labels>> {
     by_name
 }
 
-/// Returns the recorded series of replicas that Prometheus has; empty if its metrics are not known, or if the sample is
-/// not among them.
-fn sampled(library: &Library, names: &MetricNames) -> Vec<String> {
+/// Returns the recorded series of an engine's replicas that Prometheus has; empty if its metrics are not known, or if
+/// the sample is not among them.
+fn replica_names(library: &Library, engine: &Engine, names: &MetricNames) -> Vec<String> {
     let sample = recorded_name(SAMPLE, true);
-    let by_replica = library.signals.iter().filter(|(_, signal)| signal.by_replica);
+    let has_query = |signal: &str| engine.signals.get(signal).is_some_and(|entry| entry.query.is_some());
+    let by_replica = library.signals.iter().filter(|(name, signal)| signal.by_replica && has_query(name));
     let recorded = by_replica.map(|(signal, _)| recorded_name(signal, true)).filter(|name| names.has(name));
     let recorded: Vec<String> = recorded.collect();
     if recorded.contains(&sample) { recorded } else { Vec::new() }
 }
 
-/// Returns the pools of the sample under each of the names that it stands for.
-fn named_as<'a>(sample: BTreeMap<&'a str, Vec<&'a Labels>>, names: &'a [String]) -> BTreeMap<&'a str, Vec<&'a Labels>> {
+/// Returns the pools of the sample under each of the names that it stands for; without names, the series as they are.
+fn expand<'a>(sample: BTreeMap<&'a str, Vec<&'a Labels>>, names: &'a [String]) -> BTreeMap<&'a str, Vec<&'a Labels>> {
     if names.is_empty() {
         return sample;
     }

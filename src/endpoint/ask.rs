@@ -193,11 +193,7 @@ impl ReplicaRequests<'_> {
                 AnswerBody::Nothing(format!("answered with {length} bytes that are no text"))
             }
             Err(_) => {
-                let mut end = text.len().min(TEXT_BYTES);
-                while !text.is_char_boundary(end) {
-                    end -= 1;
-                }
-                text.truncate(end);
+                text.truncate(text.floor_char_boundary(TEXT_BYTES));
                 text.shrink_to_fit();
                 AnswerBody::Text(text)
             }

@@ -361,8 +361,8 @@ mod tests {
         let library = load(None).unwrap();
         let joined = |first: &str, second: &str| {
             let mut alert = library.playbooks["low-throughput"].alerts[0].clone();
-            // The second is no alternative of several checks.
-            alert.when = vec![alert.when[1].clone(); 2];
+            let check = alert.when[1].clone();
+            alert.when = vec![check.clone(), check];
             alert.when[0].signal = Some(first.to_owned());
             alert.when[1].signal = Some(second.to_owned());
             let expr = expression(&library, &alert, &|recorded| recorded.name()).unwrap();

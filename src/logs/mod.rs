@@ -223,12 +223,8 @@ impl<'a> LogReader<'a> {
     /// Reads the next line.
     pub fn line(&mut self, line: &str) {
         self.lines += 1;
-        let mut end = line.len().min(LINE_BYTES);
-        while !line.is_char_boundary(end) {
-            end -= 1;
-        }
         // Windows editors may write a byte order mark at the start of a file.
-        let line = line[..end].trim_start_matches('\u{feff}');
+        let line = line[..line.floor_char_boundary(LINE_BYTES)].trim_start_matches('\u{feff}');
         // ANSI colour codes would split words.
         let plain = line.contains('\u{1b}').then(|| anstream::adapter::strip_str(line).to_string());
         let line = plain.as_deref().unwrap_or(line);

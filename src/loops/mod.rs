@@ -1,8 +1,8 @@
 //! The loops of the service, each supervised: **admit**, **diagnose** and **deliver** carry an alert group from the
 //! webhook to its messages; the others are upkeep.
 //!
-//! Each loop processes the work that the store lists as due; a wake-up is only a hint. Interrupted work is due again
-//! after a restart.
+//! Diagnose and deliver take the work that the store lists as due; a wake-up is only a hint. Interrupted work is due
+//! again after a restart.
 
 mod admit;
 mod deliver;

@@ -71,7 +71,7 @@ impl SlackMessage {
 
 /// Renders a message for Slack.
 pub fn slack(message: &Message) -> SlackMessage {
-    let text = clip(&escape_markup(&message.headline), HEADLINE_CHARS);
+    let text = clip_markup(&escape_markup(&message.headline), HEADLINE_CHARS);
     below(format!("*{text}*"), text, message.tone, &message.parts)
 }
 
@@ -123,7 +123,7 @@ pub fn slack_blocks(parts: &[MessagePart]) -> Vec<Value> {
                 continue;
             }
             MessagePart::Picture { file, alt } => {
-                let alt = clip(&visible(alt), ALT_CHARS);
+                let alt = clip_markup(&visible(alt), ALT_CHARS);
                 blocks.push(json!({ "type": "image", "slack_file": { "id": file }, "alt_text": alt }));
                 continue;
             }
@@ -174,12 +174,12 @@ fn beside(text: &str, beside: &Button) -> Value {
 }
 
 fn plain(text: &str, most: usize) -> Value {
-    json!({ "type": "plain_text", "text": clip(&visible(text), most), "emoji": false })
+    json!({ "type": "plain_text", "text": clip_markup(&visible(text), most), "emoji": false })
 }
 
 fn button(button: &Button) -> Value {
     let mut value = json!({
-        "type": "button", "action_id": button.action, "value": clip(&button.value, VALUE_CHARS), "text": plain(&button.label, LABEL_CHARS),
+        "type": "button", "action_id": button.action, "value": clip_markup(&button.value, VALUE_CHARS), "text": plain(&button.label, LABEL_CHARS),
     });
     match button.look {
         ButtonLook::Plain | ButtonLook::InMenu => {}
@@ -205,7 +205,7 @@ fn context(text: &str) -> Value {
 
 /// Renders a title with as many whole lines as fit, and the number of lines left out.
 fn listed(title: &str, lines: &[Line], prefix: impl Fn(usize) -> String) -> String {
-    let mut out = format!("*{}*", escape_markup(&clip(title, TITLE_CHARS)));
+    let mut out = format!("*{}*", escape_markup(&clip_markup(title, TITLE_CHARS)));
     for (i, line) in lines.iter().enumerate() {
         let next = format!("\n{}{}", prefix(i), mrkdwn(line));
         if utf16_units(&out) + utf16_units(&next) > SECTION_CHARS - 40 {
@@ -239,7 +239,7 @@ fn mrkdwn(line: &Line) -> String {
 
 /// Truncates a line that is too long, as plain text: cutting its markup could leave it unclosed.
 fn clip_line(line: &Line) -> String {
-    escape_markup(&clip(&line.text(), SECTION_CHARS / 6))
+    escape_markup(&clip_markup(&line.text(), SECTION_CHARS / 6))
 }
 
 /// Returns true if a text has the form of a Slack id: letters and digits.
@@ -309,7 +309,7 @@ fn visible(text: &str) -> String {
 }
 
 /// Truncates text to `most` UTF-16 units, and never inside an entity such as `&amp;`.
-fn clip(text: &str, most: usize) -> String {
+fn clip_markup(text: &str, most: usize) -> String {
     if utf16_units(text) <= most {
         return text.to_owned();
     }
@@ -347,7 +347,7 @@ mod tests {
         let out = slack(&message(parts));
         let blocks = &out.blocks;
         assert!(blocks.len() <= 50);
-        let total: usize = blocks.iter().filter_map(|b| b["text"]["text"].as_str()).map(units).sum();
+        let total: usize = blocks.iter().filter_map(|b| b["text"]["text"].as_str()).map(utf16_units).sum();
         assert!(total <= 12_000, "{total}");
         assert!(blocks.iter().filter_map(|b| b["text"]["text"].as_str()).all(|t| utf16_units(t) <= 3_000));
     }

@@ -2,6 +2,7 @@
 //! read says so and blames nobody.
 
 mod odd;
+mod refused;
 
 use std::future::Future;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

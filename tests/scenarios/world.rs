@@ -303,8 +303,7 @@ pub(crate) fn histories(library: &Library, situations: &[Situation], directory: 
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                loop {
-                    let Some(&slot) = slots.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                while let Some(&slot) = slots.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut file = std::io::BufWriter::new(fs::File::create(path(slot)).unwrap());
                     for situation in situations.iter().filter(|s| s.slot == slot) {
                         let (asked, spellings) = (asked.clone(), spellings.clone());

@@ -241,8 +241,13 @@ impl Reading<'_> {
     }
 
     fn increases(&self, form: &Direct, out: &mut Values) {
+        let counters: Vec<Selector> = form.of.iter().filter_map(|text| Selector::parse(text).ok()).collect();
+        let is_counted = |pages: &MetricsPages| {
+            pages.latest().iter().any(|sample| counters.iter().any(|counter| counter.names(&sample.name)))
+        };
         let mut replicas: BTreeMap<String, Share> = BTreeMap::new();
-        for (visit, pages) in self.pages() {
+        // A page without the counter does not say 0: nobody counts there.
+        for (visit, pages) in self.pages().filter(|(_, pages)| is_counted(pages)) {
             for (labels, grown) in self.grown((visit, pages), form, &form.over, out) {
                 let Some(name) = name(self.engine, &labels) else { continue };
                 replicas.entry(name).or_default().over += grown.max(0.0);

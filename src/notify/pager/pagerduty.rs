@@ -90,7 +90,7 @@ fn trigger(routing_key: &str, key: &str, incident: &Incident, message: &Message,
         "dedup_key": key,
         "client": "llm-diagnose",
         "payload": {
-            "summary": clip(&message.headline, SUMMARY_CHARS - 1),
+            "summary": clip(&message.headline, SUMMARY_CHARS),
             "source": source.filter(|s| !s.is_empty()).unwrap_or_else(|| "llm-diagnose".to_owned()),
             "severity": severity,
             "timestamp": incident.started_at.to_string(),
@@ -117,7 +117,7 @@ fn details(message: &Message) -> Value {
             }
             MessagePart::Note(_) | MessagePart::Buttons(_) | MessagePart::Picture { .. } => continue,
         };
-        out.insert(title.trim_end_matches(". ").to_owned(), clip(&text, DETAIL_CHARS - 1).into());
+        out.insert(title.trim_end_matches(". ").to_owned(), clip(&text, DETAIL_CHARS).into());
     }
     Value::Object(out)
 }

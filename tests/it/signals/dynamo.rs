@@ -126,6 +126,8 @@ fn a_healthy_minute_of_a_frontend_tells_each_signal_or_says_that_it_cannot() {
         ("replicas_serving", 1.0),
         ("gateway_request_rate", 428.0 / 60.0),
         ("gateway_inflight", 15.5),
+        // By Little's law of those that came: 428 in a minute.
+        ("gateway_residence_time", 15.5 * 60.0 / 428.0),
         ("gateway_queued", 0.0),
         ("gateway_ttft_p99", 0.218_79),
         ("gateway_ttft_mean", 53.670_878 / 428.0),
@@ -177,7 +179,9 @@ fn overload_lost_workers_and_time_outs_are_told_apart() {
     );
     // Round-robin: no router, so no backends are named.
     assert_no_data(&seen, &["gateway_backends_ready", "gateway_scorer_errors", "gateway_models_gone"]);
-    assert_values(&seen, &[("error_ratio", 0.25), ("client_error_ratio", 0.05)]);
+    assert_values(&seen, &[("error_ratio", 0.25), ("client_error_ratio", 0.05), ("gateway_inflight", 4.0)]);
+    // One stream that stays open would decide.
+    assert_no_data(&seen, &["gateway_residence_time"]);
 }
 
 #[test]

@@ -212,9 +212,14 @@ fn a_healthy_minute_of_litellm_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_nameless_ratio", 0.0),
         ("gateway_backends_ready", 1.0),
     ];
-    // No admission control.
-    // Neither admission control nor metrics of its stores are on.
-    let silent = ["requests_queued", "gateway_queued", "gateway_overload_ratio", "gateway_store_failure_ratio"];
+    // Neither admission control nor metrics of its stores are on, and nobody is in flight.
+    let silent = [
+        "requests_queued",
+        "gateway_queued",
+        "gateway_overload_ratio",
+        "gateway_store_failure_ratio",
+        "gateway_residence_time",
+    ];
     assert_table(&seen, "litellm", &expected, &silent);
 }
 
@@ -282,6 +287,7 @@ fn limits_keys_and_unknown_models_are_told_apart_by_class_and_refused_scrapes_do
             ("gateway_backends_ready", 1.0),
             // The scrape is one of the 14.
             ("gateway_inflight", 13.0),
+            ("gateway_residence_time", 13.0 * 60.0 / 100.0),
             ("gateway_queued", 4.0),
             ("requests_queued", 4.0),
             ("gateway_overload_ratio", 25.0 / 125.0),

@@ -118,6 +118,8 @@ fn two_pickers_that_emit_every_name_twice_count_once() {
         ("replicas_serving", 2.0),
         ("gateway_request_rate", 4.0),
         ("gateway_inflight", 14.0),
+        // Each picker has seven, which is too few for one alone.
+        ("gateway_residence_time", 14.0 / 4.0),
         ("gateway_queued", 10.0),
         ("gateway_ttft_p99", 0.495),
         ("gateway_ttft_mean", 0.25),
@@ -157,6 +159,6 @@ fn the_two_older_eras_tell_the_same_under_their_names() {
             ("gateway_inflight", 7.0),
         ];
         assert_values(&seen, &expected);
-        assert_no_data(&seen, &["ttft_p99", "gateway_queued", "gateway_scorer_errors"]);
+        assert_no_data(&seen, &["ttft_p99", "gateway_queued", "gateway_scorer_errors", "gateway_residence_time"]);
     }
 }

@@ -44,7 +44,7 @@ fn dies(minute: i64) -> Option<f64> {
 }
 
 pub(super) fn history() -> String {
-    let mut lines = [machines(), idle(), cluster(), gpus(), uneven(), roles()].concat();
+    let mut lines = [machines(), idle(), cluster(), gpus(), uneven(), roles(), offered()].concat();
     // The import takes no sample that is much older than the last one.
     lines.sort();
     lines.into_iter().map(|(_, line)| line).collect()
@@ -277,6 +277,44 @@ fn roles() -> Vec<(i64, String)> {
     .concat()
 }
 
+/// Four servers to which more comes than is answered: with what the HTTP layer counts, without it, without it and with a
+/// queue limit, and with requests of which the HTTP layer's `/v1` is the smaller part.
+fn offered() -> Vec<(i64, String)> {
+    let target = |pod: &str| format!("job=\"engine\",instance=\"offered-{pod}\",namespace=\"offered\",pod=\"{pod}\"");
+    // First tokens, and by how many more run and wait, each minute.
+    let engine = |pod: &str, rank: u32, tokens: f64, running: f64, waiting: f64| {
+        let of = format!("{},model_name=\"m\",engine=\"{rank}\"", target(pod));
+        [
+            series("vllm:time_to_first_token_seconds_count", &of, per_minute(tokens)),
+            series("vllm:num_requests_running", &of, per_minute(running)),
+            series("vllm:num_requests_waiting", &of, per_minute(waiting)),
+        ]
+        .concat()
+    };
+    let answered = |pod: &str, handler: &str, status: &str, requests: f64| {
+        let of = format!("{},handler=\"{handler}\",method=\"POST\",status=\"{status}\"", target(pod));
+        series("http_requests_total", &of, per_minute(requests))
+    };
+    let refusing = format!("{},model_name=\"m\"", target("limited"));
+    [
+        ["http", "plain", "limited", "invoked"].map(|pod| series("up", &target(pod), always(1.0))).concat(),
+        engine("http", 0, 20.0, 6.0, 3.0),
+        engine("http", 1, 20.0, 6.0, 0.0),
+        answered("http", "/v1/chat/completions", "2xx", 90.0),
+        answered("http", "/v1/completions", "5xx", 30.0),
+        answered("http", "/v1/chat/completions", "4xx", 600.0),
+        answered("http", "/v1/models", "2xx", 300.0),
+        answered("http", "/health", "2xx", 600.0),
+        engine("plain", 0, 60.0, 0.0, 6.0),
+        engine("limited", 0, 60.0, 0.0, 0.0),
+        series("vllm:admission_rejections_total", &refusing, per_minute(30.0)),
+        engine("invoked", 0, 60.0, 0.0, 0.0),
+        answered("invoked", "/v1/chat/completions", "2xx", 6.0),
+        answered("invoked", "/invocations", "2xx", 54.0),
+    ]
+    .concat()
+}
+
 fn read(namespace: &str) -> ObserveResult {
     observed(&[("namespace", namespace)], slot(SLOT) + 60 * MINUTES)
 }
@@ -379,4 +417,18 @@ fn what_a_queue_limit_refuses_is_offered_and_does_not_arrive() {
     let expected = [("request_rate", 1.0), ("admission_rejection_rate", 0.5), ("offered_request_rate", 1.5)];
     assert_values(&read("refusing"), &expected);
     assert_values(&read("refusing"), &[("admission_rejection_ratio", 0.5 / 1.5)]);
+}
+
+#[test]
+fn what_is_offered_to_each_server_is_what_its_http_layer_counts_or_its_engine_whichever_is_more() {
+    let seen = read("offered");
+    // 120 ends and 15 more inside, of two ranks; first tokens and the growth of the queue; 30 refused beside 60; 60 first
+    // tokens, of which the HTTP layer's `/v1` knows a tenth.
+    let expected = [("http", 135.0 / 60.0), ("plain", 66.0 / 60.0), ("limited", 90.0 / 60.0), ("invoked", 1.0)];
+    let told = replicas(&seen, "offered_request_rate");
+    assert_eq!(told.len(), expected.len(), "{told:?}");
+    for (pod, expected) in expected {
+        assert!((told[pod] - expected).abs() <= 0.02 * expected, "{pod}: {told:?}, expected {expected}");
+    }
+    assert_values(&seen, &[("offered_request_rate", 351.0 / 60.0), ("request_rate", 229.0 / 60.0)]);
 }
