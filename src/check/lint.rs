@@ -9,9 +9,13 @@ use crate::playbook::{
 };
 use crate::signal::{Catalog, Direct, EngineKind, Unit, VersionReq};
 
+/// The word that marks what is still to be filled in, in a value or in a comment.
+const TODO: &str = "TODO";
+
 /// Returns all problems, in the order of the files.
 pub fn lint(library: &Library) -> Vec<Problem> {
     let mut problems = Vec::new();
+    unfinished(library, &mut problems);
     signals(library, &mut problems);
     endpoints::endpoints(library, &mut problems);
     health(library, &mut problems);
@@ -62,6 +66,16 @@ pub fn lint(library: &Library) -> Vec<Problem> {
     }
     problems.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     problems
+}
+
+/// Reports what a skeleton leaves to a person.
+fn unfinished(library: &Library, problems: &mut Vec<Problem>) {
+    let marked = |line: &str| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == TODO);
+    for file in library.files.values() {
+        for (at, _) in file.text.lines().enumerate().filter(|(_, line)| marked(line)) {
+            problems.push(Problem::on_line("files/todo", file, at + 1, "still to be filled in".into(), None));
+        }
+    }
 }
 
 fn signals(library: &Library, problems: &mut Vec<Problem>) {

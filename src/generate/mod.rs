@@ -1,10 +1,11 @@
 //! Files generated from the same data as the diagnosis: Prometheus rules, a Grafana dashboard, runbook and table
-//! pages, and the schema for editors.
+//! pages, and the schema for editors; skeletons of new data.
 
 mod dashboard;
 mod recording;
 mod rules;
 mod runbook;
+pub mod skeleton;
 mod table;
 mod yaml;
 

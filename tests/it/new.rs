@@ -1,11 +1,14 @@
-//! What a user adds in a directory of the user's own: a signal, one more query of a shipped engine.
+//! What a user adds in a directory of the user's own: skeletons, a signal, one more query of a shipped engine.
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Output};
 
-use llm_diagnose::check::lint;
+use llm_diagnose::check::{lint, run, verifies};
 use llm_diagnose::playbook::{Library, load};
 use tempfile::TempDir;
+
+use crate::running::BINARY;
 
 const CATALOG: &str = "schema: 1
 signals:
@@ -36,6 +39,14 @@ fn loaded(directory: &Path) -> Library {
 fn problems(directory: &Path) -> Vec<String> {
     let own = directory.display().to_string();
     lint(&loaded(directory)).iter().map(|problem| problem.to_string().replace(&own, "own")).collect()
+}
+
+fn new(directory: &Path, arguments: &[&str]) -> Output {
+    Command::new(BINARY).arg("new").args(arguments).arg("--into").arg(directory).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 #[test]
@@ -78,4 +89,99 @@ fn what_is_wrong_in_own_signals_is_shown_in_the_users_files() {
     let misspelt = directory(&[("signals/vllm.yaml", &QUERY.replace("signals:", "signal:"))]);
     let found = load(Some(misspelt.path())).unwrap_err();
     assert!(found[0].hint.as_deref() == Some("did you mean `signals`?"), "{found:?}");
+}
+
+#[test]
+fn a_fresh_skeleton_says_what_is_to_be_filled_in_and_passes_its_test() {
+    let own = tempfile::tempdir().unwrap();
+    let dir = own.path().join("playbooks");
+    let query = "sum by ($by) (rate(vllm:page_faults_total{$scope}[$window]))";
+    let skeletons: [(&[&str], &[&str]); 5] = [
+        (&["playbook", "chat-slow"], &["chat-slow.yaml", "chat-slow.test.yaml"]),
+        (&["playbook", "disk-busy", "--kind", "mechanism"], &["disk-busy.yaml", "disk-busy.test.yaml"]),
+        (&["cause", "swap-full"], &["causes/swap-full.yaml"]),
+        (
+            &["signal", "page_faults", "--engine", "vllm", "--query", query],
+            &["signals/catalog.yaml", "signals/vllm.yaml"],
+        ),
+        (
+            &[
+                "signal",
+                "page_misses",
+                "--engine",
+                "vllm",
+                "--query",
+                query,
+                "--unit",
+                "per_second",
+                "--title",
+                "it's: #1",
+            ],
+            &["signals/catalog.yaml", "signals/vllm.yaml"],
+        ),
+    ];
+    for (arguments, files) in skeletons {
+        let output = new(&dir, arguments);
+        assert!(output.status.success(), "{}", said(&output));
+        for file in files {
+            let path = dir.join(file);
+            assert!(path.is_file() && said(&output).contains(&path.display().to_string()), "{}", said(&output));
+        }
+        assert!(said(&output).contains(&format!("llm-diagnose check {}", dir.display())), "{}", said(&output));
+    }
+    let before = texts(&dir);
+    for (arguments, _) in skeletons {
+        let output = new(&dir, arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    }
+    assert_eq!(texts(&dir), before);
+
+    let library = loaded(&dir);
+    assert_eq!(library.signals["page_misses"].title, "it's: #1");
+    assert_eq!(library.engines["vllm"].signals["page_faults"].query.as_deref(), Some(query));
+    let found = lint(&library);
+    let (open, others): (Vec<_>, Vec<_>) = found.iter().partition(|problem| problem.rule == "files/todo");
+    assert!(open.iter().all(|problem| problem.message == "still to be filled in"), "{open:?}");
+    let others: Vec<_> = others.iter().map(|problem| problem.rule).collect();
+    assert_eq!((open.len() > 20, others), (true, vec!["cause/unused"]));
+    let cases = run(&library).unwrap();
+    let failed: Vec<_> = cases.iter().flat_map(|case| &case.failures).collect();
+    assert!(failed.is_empty() && cases.iter().filter(|case| case.playbook == "chat-slow").count() == 4, "{failed:?}");
+    assert_eq!(verifies(&library), []);
+
+    // Filled in, and the cause listed, nothing is left to say.
+    for (path, text) in before {
+        let text = text.replace("TODO ", "").replace("TODO", "example.org");
+        fs::write(path, text.replace("- cause: traffic-surge\n", "- cause: traffic-surge\n  - cause: swap-full\n"))
+            .unwrap();
+    }
+    assert_eq!(problems(&dir), Vec::<String>::new());
+}
+
+/// The files of a directory of playbooks, with their text.
+fn texts(directory: &Path) -> Vec<(std::path::PathBuf, String)> {
+    let folders = [directory.to_owned(), directory.join("causes"), directory.join("signals")];
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
+    files.filter(|path| path.is_file()).map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
+#[test]
+fn what_cannot_be_added_is_refused_with_the_reason() {
+    let own = directory(&[]);
+    let cases: [(&[&str], &str); 8] = [
+        (&["playbook", "Chat Slow"], "`Chat Slow` is no id: expected lower-case words joined by `-`"),
+        (&["playbook", "high-ttft"], "`high-ttft` is taken"),
+        (&["playbook", "health"], "`health` is taken"),
+        (&["cause", "slot-limit"], "`slot-limit` is taken"),
+        (&["playbook", "chat-slow", "--kind", "leaf"], "expected `symptom` or `mechanism`"),
+        (&["signal", "page-faults", "--engine", "vllm", "--query", "x"], "joined by `_`"),
+        (&["signal", "page_faults", "--engine", "vlm", "--query", "x"], "did you mean `vllm`?"),
+        (&["signal", "kv_cache_usage", "--engine", "vllm", "--query", "x"], "`vllm` tells `kv_cache_usage` already"),
+    ];
+    for (arguments, expected) in cases {
+        let output = new(own.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(said(&output).contains(expected), "{arguments:?}: {}", said(&output));
+    }
+    assert_eq!(fs::read_dir(own.path().join("signals")).unwrap().count(), 0);
 }
