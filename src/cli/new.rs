@@ -87,7 +87,7 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         let path = write(dir, &file)?;
         anstream::println!("{} {}", if file.grown { "added to" } else { "wrote" }, path.display());
     }
-    anstream::println!("\nFill in what `check` lists, then:");
+    anstream::println!("\nNext, until `check` lists nothing that is still to be filled in:");
     for command in [format!("llm-diagnose check {shown}"), format!("llm-diagnose test {shown}"), look] {
         anstream::println!("  {command}");
     }

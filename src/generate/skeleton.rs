@@ -51,7 +51,8 @@ pub fn playbook(library: &Library, id: &str, kind: PlaybookKind) -> Result<Vec<N
         PlaybookKind::Mechanism => ("mechanism", "", "KV cache is exhausted"),
     };
     let text = format!(
-        r#"{HEAD}playbook: {id}
+        r#"# CONTRIBUTING.md says what makes it good.
+playbook: {id}
 schema: 1
 kind: {kind}
 title: "TODO a clause that can stand in a chain: {title}"
@@ -108,7 +109,7 @@ pub fn cause(library: &Library, id: &str) -> Result<Vec<NewFile>, String> {
     let path = format!("causes/{id}.yaml");
     free(library, id, &path)?;
     let text = format!(
-        r#"{HEAD}# List it as `- cause: {id}` in the playbooks that it explains, with a case in the test of each.
+        r#"# List it as `- cause: {id}` in the playbooks that it explains, with a case in the test of each.
 cause: {id}
 schema: 1
 title: "TODO a clause that can stand in a chain: prompts became longer"
@@ -157,9 +158,10 @@ pub fn signal(library: &Library, new: NewSignal<'_>) -> Result<Vec<NewFile>, Str
     Ok(files)
 }
 
-const HEAD: &str =
-    "# TODO marks what is to be filled in; `llm-diagnose check` lists it. CONTRIBUTING.md says what makes it good.\n";
+/// The keys that open a block of signals.
+const OPENS: [&str; 2] = ["signals:", "signals: {}"];
 
+/// The end of a playbook and of a cause.
 const END: &str = "lasting:
   - do: TODO what keeps it from coming back
     no_verify: prevents
@@ -204,10 +206,10 @@ fn with_entry(library: &Library, path: &str, start: &str, id: &str, entry: &str)
     Ok(NewFile { path: path.to_owned(), text, grown: own.is_some() })
 }
 
-/// Inserts an entry at the end of the block `signals:`, with the indentation of its neighbours.
+/// Inserts an entry at the end of the block `signals:`, which may be `{}`, with the indentation of its neighbours.
 fn inserted(text: &str, id: &str, entry: &str) -> Result<String, String> {
     let lines: Vec<&str> = text.lines().collect();
-    let opens = |line: &&str| line.split(" #").next().is_some_and(|line| line.trim_end() == "signals:");
+    let opens = |line: &&str| line.split(" #").next().is_some_and(|key| OPENS.contains(&key.trim_end()));
     let begin = lines.iter().position(opens).ok_or("has no block `signals:` to put it under")? + 1;
     let inside = |line: &&&str| line.is_empty() || line.starts_with([' ', '#']);
     let block: Vec<&str> = lines.iter().skip(begin).take_while(inside).copied().collect();
@@ -221,7 +223,9 @@ fn inserted(text: &str, id: &str, entry: &str) -> Result<String, String> {
     let end = begin + block.iter().rposition(|line| told(&line)).map_or(0, |last| last + 1);
     let entry: String = entry.lines().map(|line| format!("{pad}{line}\n")).collect();
     let joined = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
-    Ok(format!("{}{entry}{}", joined(&lines[..end]), joined(&lines[end..])))
+    let key = lines[begin - 1].replacen(" {}", "", 1);
+    let (before, block, after) = (&lines[..begin - 1], &lines[begin..end], &lines[end..]);
+    Ok(format!("{}{key}\n{}{entry}{}", joined(before), joined(block), joined(after)))
 }
 
 /// Checks that an id of a playbook or a cause is free.
@@ -262,6 +266,7 @@ mod tests {
         let entry = "b:\n  query: 'x'\n";
         let grown = |text: &str| inserted(text, "b", entry).unwrap();
         assert_eq!(grown("signals:\n"), "signals:\n  b:\n    query: 'x'\n");
+        assert_eq!(grown("signals: {}\ninfo: []"), "signals:\n  b:\n    query: 'x'\ninfo: []\n");
         assert_eq!(
             grown("signals: # ours\n    a:\n        query: y\n\n# what restarts\nchanges:\n  x: y\n"),
             "signals: # ours\n    a:\n        query: y\n    b:\n      query: 'x'\n\n# what restarts\nchanges:\n  x: y\n"
