@@ -7,7 +7,7 @@ use crate::playbook::{
     CATALOG, CauseEntry, Condition, Evidence, Library, Playbook, PlaybookKind, Problem, QuickCheck, REST, Reference,
     SourceFile, Step, Verify, parse, shipped, suggestion,
 };
-use crate::signal::{Catalog, Direct, EngineKind, Unit, VersionReq};
+use crate::signal::{Catalog, Direct, EngineKind, Signal, Unit, VersionReq};
 
 /// The word that marks what is still to be filled in, in a value or in a comment.
 const TODO: &str = "TODO";
@@ -120,7 +120,9 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
         // A user's own file may cover only the signals that it was written for, and a user's own signal only the
         // engines that the user has: an engine without an entry cannot tell it.
         let complete = ours.contains_key(&path);
-        for (name, _) in library.signals.iter().filter(|(_, s)| complete && s.of.contains(&engine.kind)) {
+        // A burn rate is made of what the engine tells of another signal.
+        let asked = |signal: &Signal| complete && signal.burn.is_none() && signal.of.contains(&engine.kind);
+        for (name, _) in library.signals.iter().filter(|(_, signal)| asked(signal)) {
             if is_ours(name) && !engine.signals.contains_key(name) {
                 let hint = "write its `query`, or `unsupported:` with the reason".to_owned();
                 say("signal/unanswered", "signals", format!("{} does not answer `{name}`", engine.engine), Some(hint));

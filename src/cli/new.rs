@@ -5,10 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 
+use super::backup::quoted;
 use super::library;
 use crate::generate::skeleton::{self, NewFile, NewSignal};
 use crate::playbook::PlaybookKind;
@@ -38,14 +39,14 @@ enum NewCommand {
         /// The engine whose metrics tell it.
         #[arg(long, value_name = "ENGINE")]
         engine: String,
-        /// PromQL with `$scope` for the pool's matchers, `$window` for the rate window, `$by` for a replica's labels.
-        #[arg(long, value_name = "PROMQL")]
+        /// PromQL with `$scope` (last in its braces) for the pool's matchers, `$window` for the rate window, `$by` for a replica's labels.
+        #[arg(long, value_name = "PROMQL", value_parser = not_blank)]
         query: String,
-        /// The unit of its value.
+        /// The unit of its value, such as `seconds`.
         #[arg(long, value_name = "UNIT", value_parser = word::<Unit>)]
         unit: Option<Unit>,
         /// A few words that stand in a sentence.
-        #[arg(long, value_name = "TEXT")]
+        #[arg(long, value_name = "TEXT", value_parser = not_blank)]
         title: Option<String>,
     },
     /// A leaf that several playbooks share.
@@ -69,26 +70,32 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
-    let shown = dir.display();
+    let shown = quoted(dir)?;
     let (files, look) = match &args.what {
         NewCommand::Playbook { id, kind } => {
-            (skeleton::playbook(&library, id, *kind), format!("llm-diagnose explain {id} --playbooks {shown}"))
+            (skeleton::playbook(&library, id, *kind), Some(format!("llm-diagnose explain {id} --playbooks {shown}")))
         }
-        NewCommand::Cause { id } => {
-            (skeleton::cause(&library, id), format!("llm-diagnose explain {id} --playbooks {shown}"))
-        }
+        // `explain` knows a cause by the playbooks that list it.
+        NewCommand::Cause { id } => (skeleton::cause(&library, id), None),
         NewCommand::Signal { id, engine, query, unit, title } => {
             let new = NewSignal { id, engine, query, unit: *unit, title: title.as_deref() };
             let look = format!("llm-diagnose explain --queries {id} --playbooks {shown}");
-            (skeleton::signal(&library, new), look)
+            (skeleton::signal(&library, new), Some(look))
         }
     };
-    for file in files.map_err(|error| anyhow!(error))? {
-        let path = write(dir, &file)?;
+    let files = files.map_err(|error| anyhow!(error))?;
+    // Before the first is written: half of a skeleton helps nobody.
+    let mut fresh = files.iter().filter(|file| !file.grown).map(|file| dir.join(&file.path));
+    if let Some(path) = fresh.find(|path| path.exists()) {
+        bail!("{} exists: nothing was written", path.display());
+    }
+    for file in &files {
+        let path = write(dir, file)?;
         anstream::println!("{} {}", if file.grown { "added to" } else { "wrote" }, path.display());
     }
-    anstream::println!("\nNext, until `check` lists nothing that is still to be filled in:");
-    for command in [format!("llm-diagnose check {shown}"), format!("llm-diagnose test {shown}"), look] {
+    anstream::println!("\nNext, fill in each TODO; `check` lists those that are left:");
+    let commands = [format!("llm-diagnose check {shown}"), format!("llm-diagnose test {shown}")];
+    for command in commands.into_iter().chain(look) {
         anstream::println!("  {command}");
     }
     // Only the project's own data has generated files beside it.
@@ -114,4 +121,12 @@ fn write(dir: &Path, file: &NewFile) -> anyhow::Result<PathBuf> {
 /// Parses one of the words of the data.
 fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
+}
+
+/// Parses a text with something to read in it.
+fn not_blank(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("it is empty".to_owned()),
+        text => Ok(text.to_owned()),
+    }
 }

@@ -51,7 +51,7 @@ pub fn playbook(library: &Library, id: &str, kind: PlaybookKind) -> Result<Vec<N
         PlaybookKind::Mechanism => ("mechanism", "", "KV cache is exhausted"),
     };
     let text = format!(
-        r#"# CONTRIBUTING.md says what makes it good.
+        r#"# What makes a playbook good is said in the CONTRIBUTING.md of llm-diagnose.
 playbook: {id}
 schema: 1
 kind: {kind}
@@ -154,7 +154,7 @@ pub fn signal(library: &Library, new: NewSignal<'_>) -> Result<Vec<NewFile>, Str
         return Err(format!("`{engine}` tells `{id}` already: to replace its query, write it into `{path}` yourself"));
     }
     let start = format!("# Joins the shipped file of this name.\nengine: {}\nschema: 1\nsignals:\n", engine.engine);
-    files.push(with_entry(library, &path, &start, id, &format!("{id}:\n  query: {}\n", single_quoted(query)))?);
+    files.push(with_entry(library, &path, &start, id, &format!("{id}:\n  query: {}\n", value(query)))?);
     Ok(files)
 }
 
@@ -243,6 +243,9 @@ fn free(library: &Library, id: &str, path: &str) -> Result<(), String> {
 
 /// Checks that an id is lower-case words of letters and digits, joined by `joint`.
 fn words(id: &str, joint: char) -> Result<(), String> {
+    if id == "null" {
+        return Err("`null` is no id: YAML reads it as no value".to_owned());
+    }
     let word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     match id.starts_with(|c: char| c.is_ascii_lowercase()) && id.split(joint).all(word) {
         true => Ok(()),
@@ -250,11 +253,14 @@ fn words(id: &str, joint: char) -> Result<(), String> {
     }
 }
 
-/// Writes PromQL as YAML on one line: line breaks between its parts are spaces.
-fn single_quoted(query: &str) -> String {
-    let line: Vec<&str> =
-        query.split(|c: char| c.is_control()).map(str::trim).filter(|part| !part.is_empty()).collect();
-    format!("'{}'", line.join(" ").replace('\'', "''"))
+/// Writes PromQL as a value of `query:`: a line in quotes, several as a block, because a comment ends with its line.
+fn value(query: &str) -> String {
+    let printable = |line: &str| line.replace(char::is_control, " ").trim_end().to_owned();
+    let lines: Vec<String> = query.trim().lines().map(printable).filter(|line| !line.is_empty()).collect();
+    match lines.as_slice() {
+        [line] => format!("'{}'", line.replace('\'', "''")),
+        lines => lines.iter().fold("|".to_owned(), |block, line| format!("{block}\n    {line}")),
+    }
 }
 
 #[cfg(test)]
@@ -286,7 +292,8 @@ mod tests {
     }
 
     #[test]
-    fn a_query_stays_one_line_of_yaml() {
-        assert_eq!(single_quoted("max(\n  x{a='b'}\n)"), "'max( x{a=''b''} )'");
+    fn a_query_of_several_lines_is_a_block_in_which_none_stands_before_the_first() {
+        assert_eq!(value("x{a='b'}\n"), "'x{a=''b''}'");
+        assert_eq!(value("  max( # a: 'b'\r\n\n\tx{a=\"b\"}\n)"), "|\n    max( # a: 'b'\n     x{a=\"b\"}\n    )");
     }
 }

@@ -86,9 +86,22 @@ fn what_is_wrong_in_own_signals_is_shown_in_the_users_files() {
     let own = directory(&[("signals/catalog.yaml", CATALOG), ("signals/vllm.yaml", &broken)]);
     let found = problems(own.path());
     assert!(found.len() == 1 && found[0].starts_with("own/signals/vllm.yaml:4: signal `page_faults`"), "{found:?}");
+    let before = QUERY.replace("{$scope}", "{$scope, mode=\"a\"}");
+    let own = directory(&[("signals/catalog.yaml", CATALOG), ("signals/vllm.yaml", &before)]);
+    let found = problems(own.path());
+    assert!(found.len() == 1 && found[0].ends_with("write `$scope` last in its braces: it may be empty"), "{found:?}");
     let misspelt = directory(&[("signals/vllm.yaml", &QUERY.replace("signals:", "signal:"))]);
     let found = load(Some(misspelt.path())).unwrap_err();
     assert!(found[0].hint.as_deref() == Some("did you mean `signals`?"), "{found:?}");
+}
+
+#[test]
+fn an_engine_is_asked_for_each_shipped_signal_and_not_for_the_burn_rates_made_of_them() {
+    let mut library = load(None).unwrap();
+    library.engines.get_mut("vllm").unwrap().signals.retain(|name, _| !name.starts_with("client_error_"));
+    let found: Vec<_> = lint(&library).into_iter().filter(|problem| problem.rule == "signal/unanswered").collect();
+    let found: Vec<_> = found.iter().map(|problem| problem.message.as_str()).collect();
+    assert_eq!(found, ["vllm does not answer `client_error_ratio`"]);
 }
 
 #[test]
@@ -166,15 +179,47 @@ fn texts(directory: &Path) -> Vec<(std::path::PathBuf, String)> {
 }
 
 #[test]
+fn a_query_and_a_title_are_read_back_as_they_were_given() {
+    let own = directory(&[]);
+    let directory = own.path().join("my playbooks");
+    let title = "it's \"new\": {a} # b\n\\";
+    let query = "sum by ($by) ( # it's: \"why\"\n  rate(vllm:page_faults_total{a=\"b # c\", $scope}[$window])\n)";
+    for id in ["page_faults", "page_misses"] {
+        let output = new(&directory, &["signal", id, "--engine", "vllm", "--query", query, "--title", title]);
+        assert!(output.status.success(), "{}", said(&output));
+        let next = format!("llm-diagnose check '{}'\n", directory.display());
+        assert!(said(&output).contains(&next), "{}", said(&output));
+    }
+    let library = loaded(&directory);
+    for id in ["page_faults", "page_misses"] {
+        assert_eq!(library.signals[id].title, title);
+        assert_eq!(library.engines["vllm"].signals[id].query.as_deref().map(str::trim_end), Some(query));
+    }
+    assert!(lint(&library).iter().all(|problem| problem.rule == "files/todo"), "{:?}", problems(&directory));
+}
+
+#[test]
+fn a_skeleton_is_written_whole_or_not_at_all() {
+    let own = directory(&[("chat-slow.test.yaml", "playbook: chat-slow\ncases: []\n")]);
+    let output = new(own.path(), &["playbook", "chat-slow"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("chat-slow.test.yaml exists: nothing was written"), "{}", said(&output));
+    assert!(!own.path().join("chat-slow.yaml").exists());
+}
+
+#[test]
 fn what_cannot_be_added_is_refused_with_the_reason() {
     let own = directory(&[]);
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["playbook", "Chat Slow"], "`Chat Slow` is no id: expected lower-case words joined by `-`"),
+        (&["playbook", "../outside"], "`../outside` is no id"),
+        (&["cause", "null"], "`null` is no id: YAML reads it as no value"),
         (&["playbook", "high-ttft"], "`high-ttft` is taken"),
         (&["playbook", "health"], "`health` is taken"),
         (&["cause", "slot-limit"], "`slot-limit` is taken"),
         (&["playbook", "chat-slow", "--kind", "leaf"], "expected `symptom` or `mechanism`"),
         (&["signal", "page-faults", "--engine", "vllm", "--query", "x"], "joined by `_`"),
+        (&["signal", "page_faults", "--engine", "vllm", "--query", " "], "it is empty"),
         (&["signal", "page_faults", "--engine", "vlm", "--query", "x"], "did you mean `vllm`?"),
         (&["signal", "kv_cache_usage", "--engine", "vllm", "--query", "x"], "`vllm` tells `kv_cache_usage` already"),
     ];

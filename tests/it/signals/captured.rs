@@ -148,7 +148,6 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         ("replicas_idle", 0.0),
         ("replica_age_min", when as f64 - STARTED),
         ("frontend_cpu", 3.23 / 60.0),
-        ("resident_memory", 1.099_9e9),
     ];
     // Nothing ran twice at once, no adapters, no draft model, no connector, no images, no NaN counting, one rank, none down.
     let silent = [
