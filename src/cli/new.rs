@@ -93,7 +93,7 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         let path = write(dir, file)?;
         anstream::println!("{} {}", if file.grown { "added to" } else { "wrote" }, path.display());
     }
-    anstream::println!("\nNext, fill in each TODO; `check` lists those that are left:");
+    anstream::println!("\nNext; `check` lists each TODO that is left:");
     let commands = [format!("llm-diagnose check {shown}"), format!("llm-diagnose test {shown}")];
     for command in commands.into_iter().chain(look) {
         anstream::println!("  {command}");

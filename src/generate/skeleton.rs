@@ -215,12 +215,12 @@ fn inserted(text: &str, id: &str, entry: &str) -> Result<String, String> {
     let block: Vec<&str> = lines.iter().skip(begin).take_while(inside).copied().collect();
     let indent = |line: &str| line.len() - line.trim_start().len();
     let told = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-    let pad = " ".repeat(block.iter().copied().find(|line| told(&line)).map_or(2, indent));
+    let pad = " ".repeat(block.iter().copied().find(told).map_or(2, indent));
     if block.iter().any(|line| line.starts_with(&format!("{pad}{id}:"))) {
         return Err(format!("has an entry `{id}`: change it there"));
     }
     // What stands between the last entry and the next key belongs to that key.
-    let end = begin + block.iter().rposition(|line| told(&line)).map_or(0, |last| last + 1);
+    let end = begin + block.iter().rposition(told).map_or(0, |last| last + 1);
     let entry: String = entry.lines().map(|line| format!("{pad}{line}\n")).collect();
     let joined = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
     let key = lines[begin - 1].replacen(" {}", "", 1);

@@ -196,6 +196,11 @@ fn a_query_and_a_title_are_read_back_as_they_were_given() {
         assert_eq!(library.engines["vllm"].signals[id].query.as_deref().map(str::trim_end), Some(query));
     }
     assert!(lint(&library).iter().all(|problem| problem.rule == "files/todo"), "{:?}", problems(&directory));
+    let mut explain = Command::new(BINARY);
+    let output = explain.args(["explain", "--queries", "page_faults", "--playbooks"]).arg(&directory).output().unwrap();
+    let shown = said(&output);
+    let line = "sum by () ( rate(vllm:page_faults_total{a=\"b # c\", }[300s]) )";
+    assert_eq!(shown.lines().collect::<Vec<_>>(), ["# it's \"new\": {a} # b \\ (vllm)", line], "{shown}");
 }
 
 #[test]
