@@ -22,6 +22,8 @@ use crate::stack::{self, Alertmanager, Prometheus, Service};
 const WINDOW: &str = "30s";
 /// How long an alert's condition must hold: longer than a rollout, so that it is no lost replica.
 const FOR: &str = "10s";
+/// What is normal: the past that the fleet has is short.
+const BASELINE: &str = "30m";
 /// What the baselines look back on.
 const PAST_SECONDS: f64 = 3_600.0;
 /// Before that the fleet served unseen, so that no replica looks freshly started.
@@ -192,6 +194,10 @@ async fn generate_rules(binary: &Path, directory: &Path) -> anyhow::Result<PathB
         .with_context(|| format!("cannot run {}", binary.display()))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "`llm-diagnose generate rules` failed ({}): {complaint}", output.status);
+    // Alerts on a burn rate are kept for minutes, so that they do not come and go. Nobody waits for that either.
+    let rules = std::fs::read_to_string(&generated).context("cannot read the generated rules")?;
+    let lines: Vec<&str> = rules.lines().filter(|line| !line.trim_start().starts_with("keep_firing_for:")).collect();
+    std::fs::write(&generated, lines.join("\n")).context("cannot write the demo's rules")?;
     Ok(generated)
 }
 
@@ -203,7 +209,7 @@ async fn start_service(binary: &Path, token: &Path, prometheus: &str, colours: b
         "webhook": { "bearer_token_file": token },
         "prometheus": [{ "url": prometheus, "concurrency": 8 }],
         "console": true,
-        "diagnose": { "window": WINDOW, "baseline": "1d", "deadline": "10s", "refresh": "10s" },
+        "diagnose": { "window": WINDOW, "baseline": BASELINE, "deadline": "10s", "refresh": "10s" },
         "incident": { "duplicate_within": "2s", "reopen_within": "2m" },
     });
     let builder = Service::builder(binary).args(["serve", "--config", "$CONFIG"]).config(&config.to_string());
