@@ -8,14 +8,16 @@ use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
 use super::narrator::Narrator;
 use super::options::Options;
+use super::pictures;
 use crate::sim::{Fault, Fleet, FleetSpec, History, live};
+use crate::slack::{self, FakeSlack};
 use crate::stack::{self, Alertmanager, Prometheus, Service};
 
 /// The rules' and the diagnoses' window: short, so that nobody waits for a demo, and still thirty scrapes.
@@ -41,6 +43,8 @@ pub(super) struct Site {
     /// The product.
     pub(super) service: Service,
     alertmanager: Alertmanager,
+    /// Where the service posts, if pictures are wanted.
+    pub(super) slack: Option<FakeSlack>,
     /// What the story's figures are read from.
     pub(super) prometheus: Prometheus,
     /// Where faults are injected: `http://127.0.0.1:PORT`.
@@ -81,7 +85,12 @@ impl Site {
         let token_file = directory.join("webhook-token");
         let token = token()?;
         std::fs::write(&token_file, &token).context("cannot write the webhook's token")?;
-        let service = start_service(binary, &token_file, &prometheus.url, narrator.colours).await?;
+        let slack = match options.pictures {
+            Some(_) => Some(FakeSlack::start(slack::Options::default()).await?),
+            None => None,
+        };
+        let config = config(&token_file, &prometheus.url, &format!("http://{alerts_to}"));
+        let service = start_service(binary, config, slack.as_ref(), narrator.colours).await?;
         tasks.spawn(narrator.relay(service.directory().join("stdout.log")));
         drop(reserved);
         let alertmanager = Alertmanager::builder()
@@ -99,6 +108,7 @@ impl Site {
         let site = Self {
             service,
             alertmanager,
+            slack,
             prometheus,
             fleet_url: format!("http://{address}"),
             http: stack::http()?,
@@ -201,20 +211,34 @@ async fn generate_rules(binary: &Path, directory: &Path) -> anyhow::Result<PathB
     Ok(generated)
 }
 
-async fn start_service(binary: &Path, token: &Path, prometheus: &str, colours: bool) -> anyhow::Result<Service> {
-    let config = json!({
+/// The service's configuration, without Slack.
+fn config(token: &Path, prometheus: &str, alertmanager: &str) -> Value {
+    json!({
         "listen": "127.0.0.1:$PORT",
         "state_dir": "$DIR",
         "public_url": "http://127.0.0.1:$PORT",
         "webhook": { "bearer_token_file": token },
         "prometheus": [{ "url": prometheus, "concurrency": 8 }],
+        "alertmanagers": [{ "url": alertmanager }],
         "console": true,
         "diagnose": { "window": WINDOW, "baseline": BASELINE, "deadline": "10s", "refresh": "10s" },
         "incident": { "duplicate_within": "2s", "reopen_within": "2m" },
-    });
-    let builder = Service::builder(binary).args(["serve", "--config", "$CONFIG"]).config(&config.to_string());
+    })
+}
+
+async fn start_service(
+    binary: &Path,
+    mut config: Value,
+    slack: Option<&FakeSlack>,
+    colours: bool,
+) -> anyhow::Result<Service> {
+    let mut builder = Service::builder(binary).args(["serve", "--config", "$CONFIG"]);
+    if let Some(slack) = slack {
+        config["slack"] = json!({ "api_url": slack.base_url, "channel": pictures::CHANNEL, "escalate": "S0ONCALL" });
+        builder = builder.env("SLACK_BOT_TOKEN", &slack.token).env("SLACK_APP_TOKEN", "xapp-lab");
+    }
     let builder = if colours { builder.env("CLICOLOR_FORCE", "1") } else { builder.env("NO_COLOR", "1") };
-    builder.start().await
+    builder.config(&config.to_string()).start().await
 }
 
 /// A secret that nobody can guess.
