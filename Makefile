@@ -6,7 +6,7 @@ TEST_THREADS ?= 4
 BIN := target/debug/llm-diagnose
 TESTBED_CAPTURES := target/testbed/captures
 
-.PHONY: help demo test lint scenarios bench generate packages build dashboard-check upgrade-check captures testbed
+.PHONY: help demo pictures test lint scenarios bench generate packages build dashboard-check upgrade-check captures testbed
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 20
@@ -19,6 +19,11 @@ build: ## Both programs: the product and what the demo runs it against
 
 demo: packages build ## A simulated fleet breaks and is diagnosed; FAULT=traffic-surge picks another fault
 	@FAULT=$(FAULT) target/debug/demo
+
+pictures: packages build ## What README.md shows, drawn anew: the demo's Slack message and the incident's page
+	@# Slack's window is drawn with Lato.
+	@sh tests/lab/scripts/ensure-packages.sh fonts-lato
+	target/debug/demo slot-limit --pictures docs/images
 
 test: packages lint dashboard-check ## Everything that must hold
 	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --no-fail-fast

@@ -4,14 +4,18 @@ use std::collections::BTreeSet;
 
 use super::{endpoints, facts, logs, promql, redaction, steps, tables, tickets};
 use crate::playbook::{
-    CauseEntry, Condition, Evidence, Library, Playbook, PlaybookKind, Problem, QuickCheck, REST, Reference, SourceFile,
-    Step, Verify, shipped, suggestion,
+    CATALOG, CauseEntry, Condition, Evidence, Library, Playbook, PlaybookKind, Problem, QuickCheck, REST, Reference,
+    SourceFile, Step, Verify, parse, shipped, suggestion,
 };
-use crate::signal::{Direct, EngineKind, Unit, VersionReq};
+use crate::signal::{Catalog, Direct, EngineKind, Signal, Unit, VersionReq};
+
+/// The word that marks what is still to be filled in, in a value or in a comment.
+const TODO: &str = "TODO";
 
 /// Returns all problems, in the order of the files.
 pub fn lint(library: &Library) -> Vec<Problem> {
     let mut problems = Vec::new();
+    unfinished(library, &mut problems);
     signals(library, &mut problems);
     endpoints::endpoints(library, &mut problems);
     health(library, &mut problems);
@@ -56,19 +60,35 @@ pub fn lint(library: &Library) -> Vec<Problem> {
         lint.steps(cause.now.iter().chain(&cause.lasting));
         let used = library.playbooks.values().flat_map(|p| &p.causes).any(|e| e.target() == cause.cause);
         if !used {
-            lint.say("cause/unused", "cause", "no playbook has this cause".into(), None);
+            let hint = format!("write `- cause: {}` under `causes:` of a playbook that it explains", cause.cause);
+            lint.say("cause/unused", "cause", "no playbook has this cause".into(), Some(hint));
         }
     }
     problems.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     problems
 }
 
+/// Reports what a skeleton leaves to a person.
+fn unfinished(library: &Library, problems: &mut Vec<Problem>) {
+    let marked = |line: &str| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == TODO);
+    for file in library.files.values() {
+        for (at, _) in file.text.lines().enumerate().filter(|(_, line)| marked(line)) {
+            problems.push(Problem::on_line("files/todo", file, at + 1, "still to be filled in".into(), None));
+        }
+    }
+}
+
 fn signals(library: &Library, problems: &mut Vec<Problem>) {
     let names: Vec<&str> = library.signals.keys().map(String::as_str).collect();
     let ours = shipped();
+    let our_signals = ours.get(CATALOG).and_then(|file| parse::<Catalog>(file).ok()).map(|catalog| catalog.signals);
+    let is_ours = |name: &str| our_signals.as_ref().is_some_and(|signals| signals.contains_key(name));
     for engine in library.engines.values() {
-        let Some(file) = library.files.get(&format!("signals/{}.yaml", engine.engine)) else { continue };
-        let mut say = |rule, needle: &str, message, hint| problems.push(Problem::at(rule, file, needle, message, hint));
+        let path = format!("signals/{}.yaml", engine.engine);
+        let mut say = |rule, needle: &str, message, hint| {
+            let file = library.file_naming(&path, needle);
+            problems.extend(file.map(|file| Problem::at(rule, file, needle, message, hint)));
+        };
         for (name, entry) in &engine.signals {
             if !library.signals.contains_key(name) {
                 let hint = suggestion(name, names.iter().copied());
@@ -97,10 +117,13 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
                 say("signal/version", &probe.metric, error, None);
             }
         }
-        // A user's own file may cover only the signals that it was written for.
-        let complete = ours.contains_key(&format!("signals/{}.yaml", engine.engine));
-        for (name, _) in library.signals.iter().filter(|(_, s)| complete && s.of.contains(&engine.kind)) {
-            if !engine.signals.contains_key(name) {
+        // A user's own file may cover only the signals that it was written for, and a user's own signal only the
+        // engines that the user has: an engine without an entry cannot tell it.
+        let complete = ours.contains_key(&path);
+        // A burn rate is made of what the engine tells of another signal.
+        let asked = |signal: &Signal| complete && signal.burn.is_none() && signal.of.contains(&engine.kind);
+        for (name, _) in library.signals.iter().filter(|(_, signal)| asked(signal)) {
+            if is_ours(name) && !engine.signals.contains_key(name) {
                 let hint = "write its `query`, or `unsupported:` with the reason".to_owned();
                 say("signal/unanswered", "signals", format!("{} does not answer `{name}`", engine.engine), Some(hint));
             }
@@ -116,8 +139,8 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
             say("signal/pool", "signals", "a serving engine must tell `replicas_serving`".into(), None);
         }
     }
-    let Some(file) = library.files.get("signals/catalog.yaml") else { return };
     for name in names {
+        let Some(file) = library.file_naming(CATALOG, name) else { continue };
         let definition = library.signals.get(name);
         let burn = definition.and_then(|signal| signal.burn.as_ref());
         let parts = burn.into_iter().flat_map(|burn| std::iter::once(&burn.of).chain(&burn.mean));
@@ -145,7 +168,8 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
                 true => format!("no finding in `logs/` says `tells: {name}`"),
                 false => format!("no engine tells signal `{name}`, not even as unsupported"),
             };
-            problems.push(Problem::at("signal/untold", file, name, message, None));
+            let hint = (!log).then(|| "write its `query` into `signals/<engine>.yaml` beside the catalog".to_owned());
+            problems.push(Problem::at("signal/untold", file, name, message, hint));
         }
     }
 }

@@ -19,7 +19,11 @@ pub(super) fn problem(engine: &Engine, query: &str) -> Option<(&'static str, Str
             return Some(("signal/placeholder", format!("unknown placeholder `{placeholder}`"), Some(hint)));
         }
         match parse(&text) {
-            Err(error) => return Some(("signal/promql", format!("the query does not parse: {error}"), None)),
+            Err(error) => {
+                let hint =
+                    query.contains("$scope,").then(|| "write `$scope` last in its braces: it may be empty".to_owned());
+                return Some(("signal/promql", format!("the query does not parse: {error}"), hint));
+            }
             // A rule always groups; then `on ($by)` stays within the pool.
             Ok(expr) if !by.is_empty() && any(&expr, &mixes_pools) => {
                 return Some((

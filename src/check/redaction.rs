@@ -13,7 +13,7 @@ const END: char = '⟧';
 
 pub(super) fn redaction(library: &Library, problems: &mut Vec<Problem>) {
     let data = &library.redaction;
-    let own = library.files.get(&format!("{REDACTION}+own"));
+    let own = library.joined(REDACTION);
     let Some(shipped) = library.files.get(REDACTION) else { return };
     let file = |id: &str| own.filter(|own| own.text.contains(&format!("id: {id}\n"))).unwrap_or(shipped);
     let all = match Redactor::new(data, false) {

@@ -44,6 +44,8 @@ pub enum Command {
     Check(DataArgs),
     /// Run the verdict tests that stand beside the playbooks.
     Test(DataArgs),
+    /// Write the skeleton of a signal, a cause or a playbook, to be filled in.
+    New(super::new::NewArgs),
     /// Generate files from the playbooks: Prometheus rules, dashboard, runbook pages, schemas.
     Generate(GenerateArgs),
     /// Explain a term.

@@ -89,7 +89,7 @@ fn without_password(url: &str) -> Option<String> {
 }
 
 /// Quotes a path for a shell.
-fn quoted(path: &Path) -> anyhow::Result<String> {
+pub(super) fn quoted(path: &Path) -> anyhow::Result<String> {
     let path = path.to_string_lossy();
     Ok(shlex::try_quote(&path).context("the path cannot be written in a shell")?.into_owned())
 }

@@ -15,6 +15,7 @@ mod feedback;
 mod generate;
 pub(crate) mod health;
 mod logs;
+mod new;
 mod open;
 mod past;
 mod serve;
@@ -68,6 +69,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(args),
         Command::Check(args) => check::check(args),
         Command::Test(args) => check::test(args),
+        Command::New(args) => new::run(&args),
         Command::Generate(args) => generate::run(args),
         Command::Explain(args) => explain::run(&args),
         Command::Logs(args) => logs::run(&args),

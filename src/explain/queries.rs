@@ -43,7 +43,24 @@ pub fn queries_of(diagnosis: &Diagnosis) -> String {
 /// Formats a query on one line, with its title as a PromQL comment above it.
 fn one(title: &str, query: &str) -> String {
     let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    format!("# {}\n{}\n", line(title), line(query))
+    // On one line a comment would hide what follows it.
+    let code: Vec<&str> = query.lines().map(without_comment).collect();
+    format!("# {}\n{}\n", line(title), line(&code.join(" ")))
+}
+
+/// Returns what stands before a comment in a line of PromQL.
+fn without_comment(line: &str) -> &str {
+    let (mut quote, mut escaped) = (None, false);
+    for (at, c) in line.char_indices() {
+        match quote {
+            None if c == '#' => return &line[..at],
+            None if matches!(c, '"' | '\'' | '`') => quote = Some(c),
+            Some(open) if c == open && !escaped => quote = None,
+            _ => {}
+        }
+        escaped = c == '\\' && !escaped && quote != Some('`');
+    }
+    line
 }
 
 /// Collects the signals of a tree, each once, in the tree's order.

@@ -1,10 +1,11 @@
 //! Files generated from the same data as the diagnosis: Prometheus rules, a Grafana dashboard, runbook and table
-//! pages, and the schema for editors.
+//! pages, and the schema for editors; skeletons of new data.
 
 mod dashboard;
 mod recording;
 mod rules;
 mod runbook;
+pub mod skeleton;
 mod table;
 mod yaml;
 
@@ -16,7 +17,7 @@ pub use table::tables;
 use crate::playbook::{
     Cause, CodeRow, EngineFlag, FlagRow, Playbook, QuickLook, Redaction, ReportSignals, Table, Ticket, XidRow,
 };
-use crate::signal::{Catalog, Engine};
+use crate::signal::{Catalog, Engine, EngineSignals};
 
 /// Returns the JSON schemas of the data files, for editors: one document with a definition for each kind of file.
 pub fn schema() -> serde_json::Value {
@@ -27,6 +28,7 @@ pub fn schema() -> serde_json::Value {
             schemars::schema_for!(Playbook),
             schemars::schema_for!(Cause),
             schemars::schema_for!(Engine),
+            schemars::schema_for!(EngineSignals),
             schemars::schema_for!(Catalog),
             schemars::schema_for!(QuickLook),
             schemars::schema_for!(Ticket),

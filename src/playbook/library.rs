@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::{
     Cause, CauseEntry, Evidence, LogFile, Playbook, PlaybookKind, PoolObjectives, QuickLook, Redaction, ReportSignals,
-    Slo, SourceFile, Step, Tables, Ticket,
+    Slo, SourceFile, Step, Tables, Ticket, load::JOINED,
 };
 use crate::signal::{Engine, OwnLabels, Signal};
 
@@ -80,6 +80,17 @@ pub struct Node<'a> {
 }
 
 impl Library {
+    /// Returns the user's file that joins the shipped one at `path`.
+    pub fn joined(&self, path: &str) -> Option<&SourceFile> {
+        self.files.get(&format!("{path}{JOINED}"))
+    }
+
+    /// Returns the file at `path`, or the one that joins it if that names `word`.
+    pub fn file_naming(&self, path: &str, word: &str) -> Option<&SourceFile> {
+        let joined = self.joined(path).filter(|file| file.line_with(word).is_some());
+        joined.or_else(|| self.files.get(path))
+    }
+
     /// Returns all ids of the data, which are ordinary words, not names of the site.
     pub fn ids(&self) -> impl Iterator<Item = &String> {
         let leaves =

@@ -5,11 +5,12 @@ use std::fmt;
 use std::path::Path;
 
 use rust_embed::RustEmbed;
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use unicode_width::UnicodeWidthStr;
 
 use super::{Cause, Library, LogFile, Playbook, QuickLook, Redaction, ReportSignals, SCHEMA, Table, Ticket};
-use crate::signal::{Catalog, Engine};
+use crate::signal::{Catalog, Engine, EngineSignals};
 
 /// The shipped data: inside the binary in release builds, read from disk in debug builds.
 #[derive(RustEmbed)]
@@ -21,6 +22,9 @@ pub const CATALOG: &str = "signals/catalog.yaml";
 
 /// The path of the redaction rules, as in [`Library::files`].
 pub const REDACTION: &str = "redaction.yaml";
+
+/// The suffix of the path of a user's file that joins the shipped one, in [`Library::files`].
+pub(super) const JOINED: &str = "+own";
 
 /// Maximum characters of a line in an excerpt.
 const EXCERPT_CHARS: usize = 120;
@@ -47,13 +51,18 @@ impl SourceFile {
 
     /// Returns the 1-based number of the first line that contains `needle` as a whole word; 1 if none does.
     pub fn line_of(&self, needle: &str) -> usize {
+        self.line_with(needle).unwrap_or(1)
+    }
+
+    /// As [`Self::line_of`]; `None` if no line does.
+    pub(super) fn line_with(&self, needle: &str) -> Option<usize> {
         let whole = |line: &str| {
             line.match_indices(needle).any(|(at, _)| {
                 let edge = |c: Option<char>| c.is_none_or(|c| !(c.is_alphanumeric() || c == '_' || c == '-'));
                 edge(line[..at].chars().next_back()) && edge(line[at + needle.len()..].chars().next())
             })
         };
-        self.text.lines().position(whole).map_or(1, |i| i + 1)
+        self.text.lines().position(whole).map(|i| i + 1)
     }
 }
 
@@ -193,7 +202,8 @@ fn misspelt_key(message: &str) -> Option<String> {
     suggestion(wrong, known.split([',', ' ', '`']).filter(|word| !word.is_empty()))
 }
 
-/// Loads the shipped data with the files of `dir` over it: a file with the same path replaces, another one adds.
+/// Loads the shipped data with the files of `dir` over it: a file with the same path replaces, another one adds. What
+/// has only signals for the catalog or for a shipped engine, or only redaction rules, joins the shipped file.
 ///
 /// # Errors
 /// Every file that cannot be read or parsed. Cross references are checked by [`crate::check`].
@@ -202,14 +212,13 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
     let mut problems = Vec::new();
     if let Some(dir) = dir {
         match read_dir(dir) {
-            Ok(mut own) => {
-                // A site's signals and redaction rules are merged with the shipped ones: adding a line needs no copy.
-                for joined in [CATALOG, REDACTION] {
-                    if let Some(file) = own.remove(joined) {
-                        files.insert(format!("{joined}+own"), file);
-                    }
+            Ok(own) => {
+                for (name, file) in own {
+                    // Adding a line needs no copy, which would grow old.
+                    let joins = [CATALOG, REDACTION].contains(&name.as_str())
+                        || (files.contains_key(&name) && has_only_signals(&name, &file));
+                    files.insert(if joins { format!("{name}{JOINED}") } else { name }, file);
                 }
-                files.extend(own);
             }
             Err(error) => problems.push(Problem {
                 rule: "files/unreadable",
@@ -233,11 +242,22 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
     if problems.is_empty() { Ok(library) } else { Err(problems) }
 }
 
+/// Returns true for a file of `signals/` that does not say what its engine is.
+fn has_only_signals(name: &str, file: &SourceFile) -> bool {
+    #[derive(Deserialize)]
+    struct Described {
+        kind: Option<IgnoredAny>,
+        detect: Option<IgnoredAny>,
+    }
+    let described = |Described { kind, detect }: Described| kind.is_some() || detect.is_some();
+    name.starts_with("signals/") && parse::<Described>(file).is_ok_and(|file| !described(file))
+}
+
 fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<Problem>> {
     if name.ends_with(".test.yaml") {
         return Ok(());
     }
-    let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches("+own").trim_end_matches(".yaml");
+    let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(JOINED).trim_end_matches(".yaml");
     let same = |key: &str, id: &str, schema: u32| {
         if schema != SCHEMA {
             let message = format!("`schema: {schema}` is not known to this version, which reads {SCHEMA}");
@@ -254,6 +274,13 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
             let catalog: Catalog = parse(file)?;
             same("catalog", "catalog", catalog.schema)?;
             library.signals.extend(catalog.signals);
+        }
+        ["signals", engine] if engine.ends_with(JOINED) => {
+            let more: EngineSignals = parse(file)?;
+            same("engine", &more.engine, more.schema)?;
+            if let Some(engine) = library.engines.get_mut(&more.engine) {
+                engine.signals.extend(more.signals);
+            }
         }
         ["signals", _] => {
             let engine: Engine = parse(file)?;

@@ -159,6 +159,18 @@ pub struct Engine {
     pub changes: BTreeMap<Change, String>,
 }
 
+/// Further signals of an engine that has a file: a user's `signals/<engine>.yaml` without `kind` and `detect`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EngineSignals {
+    /// Same as the file name.
+    pub engine: String,
+    /// The format's version: 1.
+    pub schema: u32,
+    /// Signal name to its definition for this engine; it replaces one of the same name.
+    pub signals: BTreeMap<String, SignalQuery>,
+}
+
 /// Labels of a site's own that come before an engine's: the key `engines:` of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -21,7 +21,8 @@ pub use burn::{Buckets, Burn, BurnParts, Term};
 pub use direct::{CompanionCondition, Direct, DirectOperation, Selector};
 pub use endpoint::{AnswerPointers, Endpoint};
 pub use engine::{
-    Backends, Engine, EngineKind, EngineVersion, GpuVendor, OwnLabels, SignalQuery, VersionProbe, VersionReq,
+    Backends, Engine, EngineKind, EngineSignals, EngineVersion, GpuVendor, OwnLabels, SignalQuery, VersionProbe,
+    VersionReq,
 };
 pub use facts::{Change, Fact, Info, Length};
 pub use format::{format_part, format_value};

@@ -19,6 +19,8 @@ use crate::harness::library;
 
 /// A map that is read in one sitting.
 const ARCHITECTURE_LINES: usize = 176;
+/// A page with two of them opens at once.
+const PICTURE_BYTES: usize = 300_000;
 /// Pages whose relative links must lead somewhere.
 const PAGES: [&str; 10] = [
     "README.md",
@@ -158,6 +160,18 @@ fn what_the_readme_tells_to_write_works() {
     let own: Vec<_> = cases.iter().filter(|case| case.playbook == "chat-slow").collect();
     assert_eq!(own.len(), 3);
     assert!(own.iter().all(|case| case.failures.is_empty()), "{own:?}");
+}
+
+#[test]
+fn the_readme_begins_with_small_pictures() {
+    let readme = read("README.md");
+    let (first, _) = readme.split_once("\n## ").unwrap();
+    let pictures: Vec<_> = links(first).into_iter().filter(|link| link.ends_with(".png")).collect();
+    assert_eq!(pictures, ["docs/images/slack-message.png", "docs/images/incident.png"]);
+    for picture in pictures {
+        let bytes = fs::read(root().join(&picture)).unwrap();
+        assert!(bytes.starts_with(b"\x89PNG") && bytes.len() < PICTURE_BYTES, "{picture}: {} bytes", bytes.len());
+    }
 }
 
 #[test]

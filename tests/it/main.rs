@@ -33,6 +33,7 @@ mod late;
 mod logs;
 mod loki;
 mod mixed_fleet;
+mod new;
 mod night;
 mod nowhere;
 mod outages;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prometheus, Alertmanager, PostgreSQL, Chromium and Python's venv for the demo and the tests: installs Debian's packages
-# where they are missing.
+# where they are missing, and those that its arguments name.
 # Silent when all is there.
 set -eu
 
@@ -28,6 +28,9 @@ have chromium || packages="$packages chromium"
 if have python3 && ! python3 -c 'import ensurepip' 2>/dev/null; then
     packages="$packages python3-venv"
 fi
+for package; do
+    dpkg -s "$package" >/dev/null 2>&1 || packages="$packages $package"
+done
 [ -n "$packages" ] || exit 0
 packages=${packages# }
 

@@ -2,7 +2,7 @@
 //!
 //! A simulated fleet is scraped by a real Prometheus, whose alerts go through a real Alertmanager to the product's own
 //! binary; its messages are shown between the story's lines. Nothing is staged: the rules are the generated ones, the
-//! verdict is read from the service's API. Not here: Slack, which needs a workspace.
+//! verdict is read from the service's API. Slack needs a workspace, so only [`Options::pictures`] has one, the fake.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -16,6 +16,7 @@ mod figures;
 mod incidents;
 mod narrator;
 mod options;
+mod pictures;
 mod scenario;
 mod site;
 mod story;

@@ -19,6 +19,8 @@ pub struct Options {
     pub replicas: usize,
     /// Whether everything stays up after the story.
     pub keep: bool,
+    /// A directory for pictures of the incident's message and page, with which the story ends; none takes none.
+    pub pictures: Option<PathBuf>,
     /// The product's binary.
     pub binary: PathBuf,
     /// Whether somebody asked for the help text only.
@@ -37,12 +39,13 @@ impl Options {
         let variable = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let mut fault = variable("FAULT");
         let mut keep = variable("KEEP").is_some_and(|value| !matches!(value.trim(), "0" | "no" | "false"));
-        let (mut replicas, mut help) = (REPLICAS, false);
+        let (mut replicas, mut pictures, mut help) = (REPLICAS, None, false);
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--keep" => keep = true,
                 "--help" | "-h" => help = true,
                 "--fault" => fault = Some(arguments.next().context("--fault needs a name")?),
+                "--pictures" => pictures = Some(arguments.next().context("--pictures needs a directory")?.into()),
                 "--replicas" => {
                     let number = arguments.next().context("--replicas needs a number")?;
                     replicas = number.parse().with_context(|| format!("--replicas {number}: expected a number"))?;
@@ -55,7 +58,7 @@ impl Options {
         let fault = fault.unwrap_or_else(|| "longer-prompts".to_owned());
         let scenario = Scenario::read(fault.trim(), replicas).map_err(|error| error.context(faults()))?;
         let binary = variable("LLM_DIAGNOSE").map(PathBuf::from).map_or_else(beside, Ok)?;
-        Ok(Self { scenario, replicas, keep, binary, help })
+        Ok(Self { scenario, replicas, keep, pictures, binary, help })
     }
 }
 
@@ -69,9 +72,10 @@ fn beside() -> anyhow::Result<PathBuf> {
 pub fn help() -> String {
     format!(
         "A fault from its injection to the resolved incident, on a simulated fleet with real Prometheus and Alertmanager.\n\n\
-         demo [FAULT] [--keep] [--replicas N]\n\n\
+         demo [FAULT] [--keep] [--replicas N] [--pictures DIR]\n\n\
          FAULT, also as a variable: name, or name:key=value,key=value as in longer-prompts:factor=3\n\
          --keep, or KEEP=1: stay up afterwards until Ctrl-C\n\
+         --pictures: post to a fake Slack too, and draw its message and page into DIR instead of a repair\n\
          LLM_DIAGNOSE: the binary, else the one beside this program\n\n{}\n\n\
          Exit status: 0 the cause was found in time and the incident resolved, 1 not, 2 wrong use, 130 interrupted.",
         faults()

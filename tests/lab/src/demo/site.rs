@@ -8,20 +8,24 @@ use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
 use super::narrator::Narrator;
 use super::options::Options;
+use super::pictures;
 use crate::sim::{Fault, Fleet, FleetSpec, History, live};
+use crate::slack::{self, FakeSlack};
 use crate::stack::{self, Alertmanager, Prometheus, Service};
 
 /// The rules' and the diagnoses' window: short, so that nobody waits for a demo, and still thirty scrapes.
 const WINDOW: &str = "30s";
 /// How long an alert's condition must hold: longer than a rollout, so that it is no lost replica.
 const FOR: &str = "10s";
+/// What is normal: the past that the fleet has is short.
+const BASELINE: &str = "30m";
 /// What the baselines look back on.
 const PAST_SECONDS: f64 = 3_600.0;
 /// Before that the fleet served unseen, so that no replica looks freshly started.
@@ -39,6 +43,8 @@ pub(super) struct Site {
     /// The product.
     pub(super) service: Service,
     alertmanager: Alertmanager,
+    /// Where the service posts, if pictures are wanted.
+    pub(super) slack: Option<FakeSlack>,
     /// What the story's figures are read from.
     pub(super) prometheus: Prometheus,
     /// Where faults are injected: `http://127.0.0.1:PORT`.
@@ -79,7 +85,12 @@ impl Site {
         let token_file = directory.join("webhook-token");
         let token = token()?;
         std::fs::write(&token_file, &token).context("cannot write the webhook's token")?;
-        let service = start_service(binary, &token_file, &prometheus.url, narrator.colours).await?;
+        let slack = match options.pictures {
+            Some(_) => Some(FakeSlack::start(slack::Options::default()).await?),
+            None => None,
+        };
+        let config = config(&token_file, &prometheus.url, &format!("http://{alerts_to}"));
+        let service = start_service(binary, config, slack.as_ref(), narrator.colours).await?;
         tasks.spawn(narrator.relay(service.directory().join("stdout.log")));
         drop(reserved);
         let alertmanager = Alertmanager::builder()
@@ -97,6 +108,7 @@ impl Site {
         let site = Self {
             service,
             alertmanager,
+            slack,
             prometheus,
             fleet_url: format!("http://{address}"),
             http: stack::http()?,
@@ -192,23 +204,41 @@ async fn generate_rules(binary: &Path, directory: &Path) -> anyhow::Result<PathB
         .with_context(|| format!("cannot run {}", binary.display()))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "`llm-diagnose generate rules` failed ({}): {complaint}", output.status);
+    // Alerts on a burn rate are kept for minutes, so that they do not come and go. Nobody waits for that either.
+    let rules = std::fs::read_to_string(&generated).context("cannot read the generated rules")?;
+    let lines: Vec<&str> = rules.lines().filter(|line| !line.trim_start().starts_with("keep_firing_for:")).collect();
+    std::fs::write(&generated, lines.join("\n")).context("cannot write the demo's rules")?;
     Ok(generated)
 }
 
-async fn start_service(binary: &Path, token: &Path, prometheus: &str, colours: bool) -> anyhow::Result<Service> {
-    let config = json!({
+/// The service's configuration, without Slack.
+fn config(token: &Path, prometheus: &str, alertmanager: &str) -> Value {
+    json!({
         "listen": "127.0.0.1:$PORT",
         "state_dir": "$DIR",
         "public_url": "http://127.0.0.1:$PORT",
         "webhook": { "bearer_token_file": token },
         "prometheus": [{ "url": prometheus, "concurrency": 8 }],
+        "alertmanagers": [{ "url": alertmanager }],
         "console": true,
-        "diagnose": { "window": WINDOW, "baseline": "1d", "deadline": "10s", "refresh": "10s" },
+        "diagnose": { "window": WINDOW, "baseline": BASELINE, "deadline": "10s", "refresh": "10s" },
         "incident": { "duplicate_within": "2s", "reopen_within": "2m" },
-    });
-    let builder = Service::builder(binary).args(["serve", "--config", "$CONFIG"]).config(&config.to_string());
+    })
+}
+
+async fn start_service(
+    binary: &Path,
+    mut config: Value,
+    slack: Option<&FakeSlack>,
+    colours: bool,
+) -> anyhow::Result<Service> {
+    let mut builder = Service::builder(binary).args(["serve", "--config", "$CONFIG"]);
+    if let Some(slack) = slack {
+        config["slack"] = json!({ "api_url": slack.base_url, "channel": pictures::CHANNEL, "escalate": "S0ONCALL" });
+        builder = builder.env("SLACK_BOT_TOKEN", &slack.token).env("SLACK_APP_TOKEN", "xapp-lab");
+    }
     let builder = if colours { builder.env("CLICOLOR_FORCE", "1") } else { builder.env("NO_COLOR", "1") };
-    builder.start().await
+    builder.config(&config.to_string()).start().await
 }
 
 /// A secret that nobody can guess.

@@ -1,6 +1,7 @@
 //! The phases: healthy, broken, diagnosed, repaired, resolved; and what to make of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -9,6 +10,7 @@ use super::figures::{Figures, firing};
 use super::incidents::{Incident, Incidents};
 use super::narrator::Narrator;
 use super::options::Options;
+use super::pictures;
 use super::scenario::Expected;
 use super::site::Site;
 
@@ -80,6 +82,9 @@ pub(super) async fn tell(options: &Options, site: &mut Site, narrator: &Narrator
         story.site.inject(*fault).await?;
     }
     story.suffer(Instant::now()).await?;
+    if let Some(into) = &options.pictures {
+        return story.draw(into).await;
+    }
     story.site.clear().await?;
     narrator.good("repaired: the fault is gone; the alerts end when their window has seen enough of that");
     story.recover(Instant::now()).await?;
@@ -138,6 +143,16 @@ impl Story<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Takes the pictures of what was found; false if it was not the cause.
+    async fn draw(&self, into: &Path) -> anyhow::Result<bool> {
+        let slack = self.site.slack.as_ref().context("pictures need the fake Slack")?;
+        let open = self.incidents.list().await?.into_iter().find(|incident| incident.open);
+        let (Some(incident), true) = (open, self.is_right) else { return Ok(false) };
+        pictures::take(slack, &format!("{}/incidents/{}", self.site.service.url, incident.id), into).await?;
+        self.narrator.good(&format!("the message and the page are drawn into {}", into.display()));
+        Ok(true)
     }
 
     /// From the repair until no incident is open.

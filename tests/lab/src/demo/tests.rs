@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::Options;
@@ -31,6 +32,9 @@ fn an_argument_wins_over_the_variable_and_an_unknown_fault_gets_the_list() {
     let error = format!("{:#}", read(&[], Some("longer-prompt")).unwrap_err());
     assert!(Fault::ALL.iter().all(|fault| error.contains(fault.name())), "{error}");
     assert!(read(&["--replicas", "2"], None).is_err() && read(&["--fast"], None).is_err());
+    assert!(read(&["--pictures"], None).is_err());
+    let options = read(&["slot-limit", "--pictures", "docs/images"], None).unwrap();
+    assert_eq!(options.pictures.as_deref(), Some(Path::new("docs/images")));
 }
 
 #[test]

@@ -49,6 +49,7 @@ mod tests_modals;
 mod tests_socket;
 mod transcript;
 mod views;
+mod window;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,6 +169,13 @@ impl FakeSlack {
     /// A channel as a person reads it, without ids and times: stable enough for inline snapshots.
     pub fn transcript(&self, channel: &str) -> String {
         transcript::transcript(&self.hub.lock(), channel)
+    }
+
+    /// A message as a page that looks like Slack's window, with `time` beside its author; none if there is no such
+    /// message.
+    pub fn html(&self, channel: &str, ts: &str, time: &str) -> Option<String> {
+        let state = self.hub.lock();
+        state.messages(channel).find(|message| message.ts == ts).map(|message| window::page(&state, message, time))
     }
 
     fn summary(&self) -> String {

@@ -1,0 +1,132 @@
+//! `new`: writes the skeleton of a signal, a cause or a playbook.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow, bail};
+use clap::{Args, Subcommand};
+use serde::de::DeserializeOwned;
+
+use super::backup::quoted;
+use super::library;
+use crate::generate::skeleton::{self, NewFile, NewSignal};
+use crate::playbook::PlaybookKind;
+use crate::signal::Unit;
+
+/// The arguments of `new`.
+#[derive(Debug, Args)]
+#[command(after_help = "What is to be filled in is marked with TODO; `llm-diagnose check DIR` lists it.\n\
+Examples:\n  llm-diagnose new playbook chat-slow --into DIR\n  \
+llm-diagnose new signal kv_offload_rate --engine vllm --query 'sum by ($by) (rate(vllm:kv_offload_total{$scope}[$window]))' --into DIR")]
+pub struct NewArgs {
+    /// The skeleton.
+    #[command(subcommand)]
+    what: NewCommand,
+    /// A directory of playbooks: your own, or that of a checkout; created if it does not exist.
+    #[arg(long, global = true, value_name = "DIR", default_value = "playbooks")]
+    into: PathBuf,
+}
+
+/// The skeletons.
+#[derive(Debug, Subcommand)]
+enum NewCommand {
+    /// A signal with the query of one engine; for a known signal the query alone.
+    Signal {
+        /// The name: lower-case words joined by `_`.
+        id: String,
+        /// The engine whose metrics tell it.
+        #[arg(long, value_name = "ENGINE")]
+        engine: String,
+        /// PromQL with `$scope` (last in its braces) for the pool's matchers, `$window` for the rate window, `$by` for a replica's labels.
+        #[arg(long, value_name = "PROMQL", value_parser = not_blank)]
+        query: String,
+        /// The unit of its value, such as `seconds`.
+        #[arg(long, value_name = "UNIT", value_parser = word::<Unit>)]
+        unit: Option<Unit>,
+        /// A few words that stand in a sentence.
+        #[arg(long, value_name = "TEXT", value_parser = not_blank)]
+        title: Option<String>,
+    },
+    /// A leaf that several playbooks share.
+    Cause {
+        /// The id: lower-case words joined by `-`.
+        id: String,
+    },
+    /// A playbook and its verdict test.
+    Playbook {
+        /// The id: lower-case words joined by `-`.
+        id: String,
+        /// `symptom` is what users feel, `mechanism` a link between symptoms and leaves.
+        #[arg(long, value_name = "symptom|mechanism", value_parser = word::<PlaybookKind>, default_value = "symptom")]
+        kind: PlaybookKind,
+    },
+}
+
+pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
+    let dir = args.into.as_path();
+    let library = match library(dir.exists().then_some(dir)) {
+        Ok(library) => library,
+        Err(code) => return Ok(code),
+    };
+    let shown = quoted(dir)?;
+    let (files, look) = match &args.what {
+        NewCommand::Playbook { id, kind } => {
+            (skeleton::playbook(&library, id, *kind), Some(format!("llm-diagnose explain {id} --playbooks {shown}")))
+        }
+        // `explain` knows a cause by the playbooks that list it.
+        NewCommand::Cause { id } => (skeleton::cause(&library, id), None),
+        NewCommand::Signal { id, engine, query, unit, title } => {
+            let new = NewSignal { id, engine, query, unit: *unit, title: title.as_deref() };
+            let look = format!("llm-diagnose explain --queries {id} --playbooks {shown}");
+            (skeleton::signal(&library, new), Some(look))
+        }
+    };
+    let files = files.map_err(|error| anyhow!(error))?;
+    // Before the first is written: half of a skeleton helps nobody.
+    let mut fresh = files.iter().filter(|file| !file.grown).map(|file| dir.join(&file.path));
+    if let Some(path) = fresh.find(|path| path.exists()) {
+        bail!("{} exists: nothing was written", path.display());
+    }
+    for file in &files {
+        let path = write(dir, file)?;
+        anstream::println!("{} {}", if file.grown { "added to" } else { "wrote" }, path.display());
+    }
+    anstream::println!("\nNext; `check` lists each TODO that is left:");
+    let commands = [format!("llm-diagnose check {shown}"), format!("llm-diagnose test {shown}")];
+    for command in commands.into_iter().chain(look) {
+        anstream::println!("  {command}");
+    }
+    // Only the project's own data has generated files beside it.
+    if dir.join("schema.json").exists() {
+        anstream::println!("  make generate");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file; a fresh one never replaces another. Returns its path.
+fn write(dir: &Path, file: &NewFile) -> anyhow::Result<PathBuf> {
+    let path = dir.join(&file.path);
+    let failed = || format!("cannot write {}", path.display());
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).with_context(failed)?;
+    }
+    let mut options = fs::OpenOptions::new();
+    let options = options.write(true).truncate(file.grown).create_new(!file.grown);
+    options.open(&path).and_then(|mut open| open.write_all(file.text.as_bytes())).with_context(failed)?;
+    Ok(path)
+}
+
+/// Parses one of the words of the data.
+fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+}
+
+/// Parses a text with something to read in it.
+fn not_blank(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("it is empty".to_owned()),
+        text => Ok(text.to_owned()),
+    }
+}
