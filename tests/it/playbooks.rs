@@ -335,7 +335,7 @@ fn what_shows_that_a_step_worked_does_not_hold_while_the_fault_is_there_and_hold
 
 /// How many flags and variables of engines texts name, and those that the table does not have for the engine.
 fn flags_without_a_row<'a>(texts: &[(Option<&'a str>, &'a str)]) -> (usize, Vec<(&'a str, &'a str)>) {
-    const TOOLS: [&str; 14] = [
+    const TOOLS: [&str; 15] = [
         "kubectl",
         "amd-smi",
         "nvidia-smi",
@@ -348,6 +348,7 @@ fn flags_without_a_row<'a>(texts: &[(Option<&'a str>, &'a str)]) -> (usize, Vec<
         "openssl",
         "etcdctl",
         "sacct",
+        "sbatch",
         "journalctl",
         "systemctl",
     ];
