@@ -1,5 +1,8 @@
 //! Shortens texts to a limit, with `…` where something is left out.
 
+/// Maximum characters of one cause in an error: parsers repeat their input.
+const CAUSE_CHARS: usize = 1_000;
+
 /// Truncates a text to `most` characters, the `…` included.
 pub fn clip(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
@@ -31,9 +34,24 @@ pub fn utf16_units(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
+/// Formats an error with its causes; a cause that is already in the text is not repeated.
+pub fn format_error(error: &anyhow::Error) -> String {
+    let (mut whole, mut shown) = (String::new(), Vec::new());
+    for cause in error.chain().map(ToString::to_string) {
+        if !whole.contains(&cause) {
+            shown.push(clip(&cause, CAUSE_CHARS));
+            whole.push_str(&cause);
+        }
+    }
+    shown.join(": ")
+}
+
 #[cfg(test)]
 mod tests {
+    use anyhow::Context;
+
     use super::*;
+    use crate::alert::AlertGroup;
 
     #[test]
     fn a_text_within_the_limit_stays_and_a_longer_one_says_that_it_is_cut() {
@@ -46,5 +64,16 @@ mod tests {
         let faces = "😀".repeat(50);
         assert_eq!(clip_utf16(&faces, 75), format!("{}…", "😀".repeat(37)));
         assert_eq!(utf16_units(&clip_utf16(&faces, 75)), 75);
+    }
+
+    #[test]
+    fn an_error_says_each_cause_once_and_cuts_what_a_parser_repeats() {
+        let said = |json: &str| {
+            format_error(&AlertGroup::from_file(json.as_bytes()).context("a.json holds no alert").unwrap_err())
+        };
+        let unreadable = said("nonsense");
+        assert_eq!(unreadable.matches("expected ident").count(), 1, "{unreadable}");
+        let long = said(&format!("{{\"status\": \"{}\"}}", "x".repeat(100_000)));
+        assert!(long.starts_with("a.json holds no alert: ") && long.chars().count() < 1_100, "{}", long.len());
     }
 }

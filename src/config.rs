@@ -1,6 +1,7 @@
 //! The configuration file: combines the configuration of all components; every key has a default.
 
 mod secrets;
+mod state;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,11 +14,11 @@ use serde::Deserialize;
 
 use crate::clock::duration;
 use crate::playbook::{Library, Slo, SourceFile, parse};
+use crate::server::config::{PagesConfig, ServerLimits};
 use crate::signal::OwnLabels;
-use crate::{
-    alertmanager, bundle, diagnose, exporter, kubernetes, loki, notify, prom, redact, render, server, slack, store,
-};
+use crate::{alertmanager, bundle, diagnose, exporter, kubernetes, loki, notify, prom, redact, render, slack, store};
 pub use secrets::{SlackInlet, bot_token, inlet};
+pub use state::{state_directory, visit_store};
 
 /// The configuration of `serve`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -34,9 +35,9 @@ pub struct Config {
     /// Authentication and limits of the webhook.
     pub webhook: Webhook,
     /// Connection limits of the HTTP server.
-    pub http: server::ServerLimits,
+    pub http: ServerLimits,
     /// Authentication of the pages.
-    pub pages: server::Config,
+    pub pages: PagesConfig,
     /// Prometheus servers that provide the evidence; the first whose labels match the alerts is used.
     pub prometheus: Vec<prom::Config>,
     /// Exporters that are read directly when Prometheus has no data.
@@ -83,8 +84,8 @@ impl Default for Config {
             database: store::Config::default(),
             public_url: String::new(),
             webhook: Webhook::default(),
-            http: server::ServerLimits::default(),
-            pages: server::Config::default(),
+            http: ServerLimits::default(),
+            pages: PagesConfig::default(),
             prometheus: vec![prom::Config::default()],
             exporters: exporter::Config::default(),
             kubernetes: kubernetes::Config::default(),

@@ -3,7 +3,8 @@
 //! Computed as in vLLM: blocks are shared by all layers; sliding-window and recurrent layers form groups of their
 //! own, each as large as the smallest group. Source: https://docs.vllm.ai/en/latest/design/hybrid_kv_cache_manager/
 
-use super::model::{Attention, LayerKind, ModelSpec};
+use super::layers::{Attention, LayerKind};
+use super::model::ModelSpec;
 use super::precision::KvDtype;
 
 /// Tokens per block, unless recurrent layers need larger blocks.

@@ -4,8 +4,10 @@
 //! The types here are the documented output of `capacity --output json`.
 
 mod config;
+mod deployment;
 mod gpu;
 mod kv;
+mod layers;
 mod live;
 mod model;
 mod phrases;
@@ -20,12 +22,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use config::CapacityError;
+pub use deployment::PlannedDeployment;
 pub use gpu::{GpuMemory, parse_bytes, parse_tokens};
 pub use kv::Cache;
+pub use layers::{Attention, LayerKind, Parts, RecurrentState};
 pub use live::{SIGNALS, compare};
-pub use model::{Attention, LayerKind, ModelSpec, Parts, RecurrentState};
+pub use model::ModelSpec;
 pub(crate) use phrases::{AS_GIVEN, grouped, size};
-pub use plan::{PlannedDeployment, plan};
+pub use plan::plan;
 pub use precision::{KvDtype, Precision};
 
 /// The version of the JSON output; an incompatible change gets a new name.

@@ -1,7 +1,7 @@
 //! The sentences in a capacity report.
 
+use super::deployment::PlannedDeployment;
 use super::model::ModelSpec;
-use super::plan::PlannedDeployment;
 use super::{Fit, Live};
 use crate::signal::{Unit, format_value};
 

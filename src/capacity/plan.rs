@@ -1,11 +1,13 @@
 //! Computation of the report from a model and a deployment.
 
 use super::config::{Result, refuse};
+use super::deployment::PlannedDeployment;
 use super::gpu::GpuMemory;
 use super::kv::Cache;
-use super::model::{Attention, ModelSpec};
+use super::layers::Attention;
+use super::model::ModelSpec;
 use super::phrases;
-use super::precision::{KvDtype, Precision};
+use super::precision::Precision;
 use super::{
     CapacityReport, Concurrency, Deployed, Fit, KvReport, LayerCounts, ModelReport, ParameterReport, SCHEMA, Share,
     WeightsReport,
@@ -28,37 +30,6 @@ const MOST_TENSOR: u64 = 64;
 /// Context lengths that are shown beside the longest.
 const CONTEXTS: [u64; 4] = [2_048, 8_192, 32_768, 131_072];
 const PRECISIONS: [&str; 3] = ["bf16", "fp8", "int4"];
-
-/// The deployment of a model.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlannedDeployment {
-    /// The GPU; `None` to describe only the model.
-    pub gpu: Option<GpuMemory>,
-    /// The fraction of its memory that the engine may use, 0..1.
-    pub utilization: f64,
-    /// Number of GPUs that share each layer.
-    pub tensor: u64,
-    /// Number of pipeline stages among which the layers are divided.
-    pub pipeline: u64,
-    /// The KV cache's type; `None` for the model's.
-    pub kv_dtype: Option<KvDtype>,
-    /// The precision of the weights; `None` for the checkpoint's.
-    pub precision: Option<Precision>,
-    /// The size of all weights in bytes; `None` to compute it.
-    pub weights_bytes: Option<u64>,
-    /// Activations, CUDA graphs and runtime of one GPU in bytes; `None` to estimate them.
-    pub reserve_bytes: Option<u64>,
-    /// True without CUDA graphs.
-    pub eager: bool,
-    /// Maximum length of a request; `None` for the model's.
-    pub longest: Option<u64>,
-    /// Maximum tokens per step; `None` for vLLM's default for the GPU.
-    pub batched_tokens: Option<u64>,
-    /// Maximum requests per step; `None` for vLLM's default for the GPU.
-    pub sequences: Option<u64>,
-    /// Additional context lengths to show.
-    pub contexts: Vec<u64>,
-}
 
 /// Computes the report.
 ///
@@ -206,7 +177,7 @@ fn by_precision(model: &ModelSpec) -> std::collections::BTreeMap<String, u64> {
 }
 
 fn described(model: &ModelSpec, longest: u64) -> ModelReport {
-    use super::model::LayerKind;
+    use super::layers::LayerKind;
     ModelReport {
         architecture: model.title.clone(),
         layers: LayerCounts {

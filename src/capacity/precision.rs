@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::config::{Config, Result, refuse};
-use super::model::Parts;
+use super::layers::Parts;
 
 /// The type of the KV cache, and of weights that are not quantized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,7 +1,7 @@
 //! The state of Mamba and linear attention layers.
 
 use super::config::{Config, Result};
-use super::model::{MOST_HEAD_WIDTH as MOST, MOST_HEADS, MOST_WIDTH, RecurrentState};
+use super::layers::{MOST_HEAD_WIDTH as MOST, MOST_HEADS, MOST_WIDTH, RecurrentState};
 
 /// Returns the state and parameters of one recurrent layer; `None` if the configuration does not contain its shape.
 pub(super) fn state(config: &Config, hidden: u64) -> Result<Option<RecurrentState>> {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::config::{Config, Result, refuse};
-use super::model::{Attention, LayerKind, MOST_HEAD_WIDTH, MOST_LAYERS, MOST_WIDTH, Parts, RecurrentState};
+use super::layers::{Attention, LayerKind, MOST_HEAD_WIDTH, MOST_LAYERS, MOST_WIDTH, Parts, RecurrentState};
 
 const MOST_EXPERTS: u64 = 1 << 14;
 const MOST_SHARED: u64 = 1 << 8;

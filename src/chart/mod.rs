@@ -11,6 +11,7 @@ mod plot;
 mod png;
 mod scene;
 mod svg;
+mod tags;
 #[cfg(test)]
 mod tests;
 

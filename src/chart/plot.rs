@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::axis::{self, Axis, HUGE};
 use super::label::{self, ChartLabels};
-use super::layout::tags;
 use super::scene::{Area, DrawnShape, Ink};
+use super::tags::tags;
 use super::{Chart, ChartMark, ChartSeries, Panel, Role, ThresholdSide, font};
 use crate::signal::format_value;
 

@@ -1,92 +1,22 @@
-//! The commands, arguments and options.
+//! The arguments and options of the commands.
 
 mod bundle;
 mod capacity;
 mod sources;
+mod state;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 pub(super) use bundle::{BundleArgs, BundleSpan};
 pub(super) use capacity::{CapacityArgs, Format};
 pub(super) use sources::SourceArgs;
+pub(super) use state::StateArgs;
 
-use super::open::OpenArgs;
-use super::past::{IncidentsArgs, StateArgs};
-use crate::chatops::command::{self, about};
+use crate::chatops::command;
 use crate::diagnose::Baseline;
-
-/// Diagnoses alerts of LLM serving fleets: alert in, cause chain with evidence and fix steps out.
-#[derive(Debug, Parser)]
-#[command(version, about, propagate_version = true, max_term_width = 100)]
-pub struct Cli {
-    /// The command.
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-/// The commands.
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Run the service: Alertmanager's webhook in, diagnoses out, kept up to date.
-    Serve(ServeArgs),
-    /// Print what is wrong, why, and what to do.
-    #[command(about = about("diagnose"))]
-    Diagnose(DiagnoseArgs),
-    /// Print the state of every pool.
-    #[command(about = about("health"))]
-    Health(HealthArgs),
-    /// Check what the service needs: configuration, Prometheus, Slack, store, playbooks.
-    Doctor(DoctorArgs),
-    /// Lint playbooks, signals and phrases.
-    Check(DataArgs),
-    /// Run the verdict tests that stand beside the playbooks.
-    Test(DataArgs),
-    /// Write the skeleton of a signal, a cause or a playbook, to be filled in.
-    New(super::new::NewArgs),
-    /// Generate files from the playbooks: Prometheus rules, dashboard, runbook pages, schemas.
-    Generate(GenerateArgs),
-    /// Explain a term.
-    #[command(about = about("explain"))]
-    Explain(ExplainArgs),
-    /// Read an engine's log: the root error, its consequences, harmless lines, and the numbers in it.
-    Logs(LogsArgs),
-    /// Compute from a model's config.json what fits on GPUs, and compare it with the running pool.
-    Capacity(Box<CapacityArgs>),
-    /// List incidents.
-    #[command(about = about("incidents"))]
-    Incidents(IncidentsArgs),
-    /// Pack everything about an incident or a pool into one file.
-    #[command(about = about("bundle"))]
-    Bundle(BundleCommand),
-    /// List the playbooks.
-    #[command(about = about("playbooks"))]
-    Playbooks {
-        /// A directory of playbooks on top of the shipped ones.
-        #[arg(long, value_name = "DIR")]
-        playbooks: Option<PathBuf>,
-    },
-    /// Print the accuracy of the diagnoses.
-    #[command(about = about("accuracy"))]
-    Accuracy(StateArgs),
-    /// Print a script that completes commands, options and playbooks, for the shell to source.
-    Completions {
-        /// The shell.
-        shell: clap_complete::Shell,
-    },
-    /// List, create and end silences through Alertmanager.
-    Silence(super::silence::SilenceArgs),
-    /// Print the audit log: user, action, time, target, result.
-    Audit(super::audit::AuditArgs),
-    /// Print users' feedback on the named causes, and export verdict tests.
-    Feedback(super::feedback::FeedbackArgs),
-    /// Copy the service's store into a file; the service may run meanwhile.
-    Backup(super::backup::BackupArgs),
-    /// Replace the service's store by a backup; the old store is kept; the service must not run.
-    Restore(super::backup::BackupArgs),
-}
 
 /// The arguments of `serve`; every flag overrides the file.
 #[derive(Debug, Args)]
@@ -109,25 +39,6 @@ pub struct ServeArgs {
     /// A directory of playbooks on top of the shipped ones.
     #[arg(long, value_name = "DIR")]
     pub playbooks: Option<PathBuf>,
-}
-
-/// The arguments of `bundle`: create a bundle, or open one.
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub struct BundleCommand {
-    /// The subcommand.
-    #[command(subcommand)]
-    pub open: Option<BundleOpen>,
-    /// The arguments for creating a bundle.
-    #[command(flatten)]
-    pub make: BundleArgs,
-}
-
-/// The subcommands for an existing bundle.
-#[derive(Debug, Subcommand)]
-pub enum BundleOpen {
-    /// Load a bundle's series into a Prometheus on this machine, and repeat its diagnosis.
-    Open(OpenArgs),
 }
 
 /// The arguments of `diagnose`.
@@ -433,15 +344,5 @@ fn baseline(text: &str) -> Result<Baseline, String> {
     match text {
         "none" => Ok(Baseline::Off),
         text => window(text).map(Baseline::Earlier),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        super::Cli::command().debug_assert();
     }
 }

@@ -7,9 +7,10 @@ use anyhow::{Context, bail};
 use clap::Args;
 use url::Url;
 
-use super::past::{StateArgs, block_on};
-use super::serve;
+use super::args::StateArgs;
+use super::store::block_on;
 use crate::clock;
+use crate::config::state_directory;
 use crate::store::{self, STORE_FILE};
 
 /// Sources of the password for PostgreSQL's tools: <https://www.postgresql.org/docs/current/libpq-pgpass.html>.
@@ -37,7 +38,7 @@ pub(super) fn backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
             "the store is a PostgreSQL, whose own tool backs it up:\n  pg_dump --format=custom --file={file} --dbname={database}\n{PASSWORD}"
         );
     }
-    let from = serve::state_directory(&config).join(STORE_FILE);
+    let from = state_directory(&config).join(STORE_FILE);
     if !from.exists() {
         bail!("there is no store at {}: pass --config as `serve` has it", from.display());
     }
@@ -55,7 +56,7 @@ pub(super) fn restore(args: &BackupArgs) -> anyhow::Result<ExitCode> {
             "the store is a PostgreSQL: stop every replica, then let its own tool restore it:\n  pg_restore --clean --if-exists --single-transaction --dbname={database} {file}\n{PASSWORD}"
         );
     }
-    let directory = serve::state_directory(&config);
+    let directory = state_directory(&config);
     let suffix = format!("replaced-{}", clock::now().strftime("%Y%m%dT%H%M%SZ"));
     let replaced = block_on(async { Ok(store::restore(&args.file, &directory, &suffix).await?) })
         .with_context(|| format!("cannot restore {} into {}", args.file.display(), directory.display()))?;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 
 use super::args::ExplainArgs;
-use super::past::{block_on, open};
+use super::store::{block_on, open};
 use super::{USAGE, library};
 use crate::explain::{explain, queries_about, queries_of};
 use crate::playbook::Library;

@@ -8,10 +8,9 @@ use anyhow::Context;
 use clap::Args;
 
 use super::args::HealthOutput;
-use super::past::visit;
 use super::{counted, library};
 use crate::check::verdict_test;
-use crate::config::Config;
+use crate::config::{Config, visit_store};
 use crate::render::clean;
 use crate::store::{Feedback, Incident, StoreAccess};
 
@@ -39,7 +38,7 @@ pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let (all, judged) = runtime.block_on(async {
-        let store = visit(&config, StoreAccess::Look).await?;
+        let store = visit_store(&config, StoreAccess::Look).await?;
         let all = store.feedback().await?;
         // The last feedback on an incident counts.
         let last: BTreeMap<&str, &Feedback> = all.iter().map(|said| (said.incident.as_str(), said)).collect();

@@ -7,9 +7,10 @@ mod backup;
 mod bundle;
 mod capacity;
 mod check;
+mod command;
 mod completions;
 mod diagnose;
-pub(crate) mod doctor;
+mod doctor;
 mod explain;
 mod feedback;
 mod generate;
@@ -20,21 +21,20 @@ mod open;
 mod past;
 mod serve;
 mod silence;
+mod store;
 mod target;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-pub use args::Cli;
-use args::Command;
+pub use command::Cli;
+use command::{BundleOpen, Command};
 
-use crate::clip::clip;
+use crate::clip::format_error;
 
 /// Exit status of wrong usage.
 const USAGE: u8 = 2;
-/// Maximum characters of one cause in an error: parsers repeat their input.
-const CAUSE_CHARS: usize = 1_000;
 /// Exit status of `health` for wrong usage: to a monitoring system 2 means critical.
 const UNKNOWN: u8 = 3;
 
@@ -76,7 +76,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Capacity(args) => capacity::run(&args),
         Command::Incidents(args) => past::incidents(&args),
         Command::Bundle(args) => match &args.open {
-            Some(args::BundleOpen::Open(open)) => open::run(open),
+            Some(BundleOpen::Open(open)) => open::run(open),
             None => bundle::run(&args.make),
         },
         Command::Playbooks { playbooks } => past::playbooks(playbooks.as_deref()),
@@ -101,37 +101,6 @@ fn library(dir: Option<&std::path::Path>) -> Result<crate::playbook::Library, Ex
     })
 }
 
-/// Formats an error with its causes; a cause that is already in the text is not repeated.
-fn format_error(error: &anyhow::Error) -> String {
-    let (mut whole, mut shown) = (String::new(), Vec::new());
-    for cause in error.chain().map(ToString::to_string) {
-        if !whole.contains(&cause) {
-            shown.push(clip(&cause, CAUSE_CHARS));
-            whole.push_str(&cause);
-        }
-    }
-    shown.join(": ")
-}
-
 fn counted(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
-}
-
-#[cfg(test)]
-mod tests {
-    use anyhow::Context;
-
-    use super::*;
-    use crate::alert::AlertGroup;
-
-    #[test]
-    fn an_error_says_each_cause_once_and_cuts_what_a_parser_repeats() {
-        let said = |json: &str| {
-            format_error(&AlertGroup::from_file(json.as_bytes()).context("a.json holds no alert").unwrap_err())
-        };
-        let unreadable = said("nonsense");
-        assert_eq!(unreadable.matches("expected ident").count(), 1, "{unreadable}");
-        let long = said(&format!("{{\"status\": \"{}\"}}", "x".repeat(100_000)));
-        assert!(long.starts_with("a.json holds no alert: ") && long.chars().count() < 1_100, "{}", long.len());
-    }
 }

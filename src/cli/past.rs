@@ -1,37 +1,26 @@
 //! `incidents`, `accuracy` and `playbooks`: print data of the store and the library, without other sources.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
-use secrecy::ExposeSecret;
 
-use super::{library, serve};
+use super::args::StateArgs;
+use super::library;
+use super::store::{block_on, open};
 use crate::alert::{active, common_labels};
 use crate::chatops::command::{self, Which};
 use crate::chatops::{listed, measured};
 use crate::clock;
-use crate::config::{Config, secret};
 use crate::playbook::PlaybookKind;
 use crate::render::clean;
-use crate::store::{Incident, STORE_FILE, Store, StoreAccess};
+use crate::store::Incident;
 
 /// Maximum number of listed incidents.
 const LISTED: u32 = 100;
 /// One day.
 const TODAY: std::time::Duration = std::time::Duration::from_secs(86_400);
-
-/// The location of the service's store.
-#[derive(Debug, Args)]
-pub struct StateArgs {
-    /// The service's configuration, for its state directory.
-    #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
-    pub config: Option<PathBuf>,
-    /// The directory of the database [default: the configuration's, as `serve` has it].
-    #[arg(long, value_name = "DIR", env = "LLM_DIAGNOSE_STATE_DIR")]
-    pub state_dir: Option<PathBuf>,
-}
 
 /// The arguments of `incidents`.
 #[derive(Debug, Args)]
@@ -42,41 +31,6 @@ pub struct IncidentsArgs {
     /// The store.
     #[command(flatten)]
     pub state: StateArgs,
-}
-
-impl StateArgs {
-    /// Loads the configuration, with the given directory.
-    pub(super) fn config(&self) -> anyhow::Result<Config> {
-        let mut config = self.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
-        if let Some(dir) = &self.state_dir {
-            config.state_dir.clone_from(dir);
-        }
-        Ok(config)
-    }
-}
-
-/// Opens the store while the service may be running.
-pub(super) async fn open(args: &StateArgs) -> anyhow::Result<Store> {
-    visit(&args.config()?, StoreAccess::Look).await
-}
-
-/// Opens the service's store; it must exist, because a new one would be an empty answer.
-pub(super) async fn visit(config: &Config, visit: StoreAccess) -> anyhow::Result<Store> {
-    if let Some(file) = &config.database.url_file {
-        let url = secret(file)?;
-        return Store::visit_postgres(url.expose_secret(), visit)
-            .await
-            .with_context(|| format!("cannot use the database that {} names (`database.url_file`)", file.display()));
-    }
-    let database = serve::state_directory(config).join(STORE_FILE);
-    if !database.exists() {
-        bail!("there is no store at {}: pass --config as `serve` has it", database.display());
-    }
-    Store::visit(&database, visit).await.with_context(|| format!("cannot use the store at {}", database.display()))
-}
-
-pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?.block_on(work)
 }
 
 pub(super) fn incidents(args: &IncidentsArgs) -> anyhow::Result<ExitCode> {

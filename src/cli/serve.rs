@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::ServeArgs;
 use super::library;
-use crate::config::{Config, LogFormat};
+use crate::config::{Config, LogFormat, state_directory};
 use crate::{app, prom, telemetry};
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
@@ -53,16 +53,4 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         app::run(settings, library, listener, stop).await
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns the state directory: the configured one, else systemd's, else the one in the user's home.
-pub(super) fn state_directory(settings: &Config) -> std::path::PathBuf {
-    if !settings.state_dir.as_os_str().is_empty() {
-        return settings.state_dir.clone();
-    }
-    let env = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(std::path::PathBuf::from);
-    env("STATE_DIRECTORY")
-        .or_else(|| env("XDG_STATE_HOME").map(|d| d.join("llm-diagnose")))
-        .or_else(|| env("HOME").map(|d| d.join(".local/state/llm-diagnose")))
-        .unwrap_or_else(|| "llm-diagnose-state".into())
 }

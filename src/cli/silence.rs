@@ -9,10 +9,9 @@ use clap::{Args, Subcommand};
 
 use super::args::{HealthOutput, window};
 use super::audit::acting;
-use super::past::visit;
 use crate::alertmanager::{self, Alertmanager, SilenceError, SilenceParameters};
 use crate::clock;
-use crate::config::Config;
+use crate::config::{Config, visit_store};
 use crate::render::clean;
 use crate::store::{AuditEntry, AuditResult, Store, StoreAccess};
 
@@ -71,11 +70,11 @@ pub(super) fn run(args: SilenceArgs) -> anyhow::Result<ExitCode> {
         match args.what {
             SilenceCommand::List { output } => list(&all, output).await,
             SilenceCommand::Expire { id } => {
-                let store = visit(&config, StoreAccess::Write).await?;
+                let store = visit_store(&config, StoreAccess::Write).await?;
                 expire(&store, &all, &id).await
             }
             SilenceCommand::Create { incident, duration, labels, comment } => {
-                let store = visit(&config, StoreAccess::Write).await?;
+                let store = visit_store(&config, StoreAccess::Write).await?;
                 let who = acting();
                 let wish = SilenceParameters { who: who.clone(), comment, duration };
                 create(&store, &all, &incident, &labels, &wish).await

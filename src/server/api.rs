@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
 
-use super::Shared;
 use super::pages::{redactor_of, uncleaned};
+use super::state::Shared;
 use crate::clock;
 use crate::health::DIMENSIONS;
 use crate::store::{Incident, StoreError};

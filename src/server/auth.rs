@@ -12,8 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::{Choice, ConstantTimeEq};
 
-use super::config::Config;
-use super::{Shared, pages};
+use super::config::PagesConfig;
+use super::pages;
+use super::state::Shared;
 use crate::config::{SourceConfig, Webhook, secret};
 use crate::exporter::Allowed;
 
@@ -111,7 +112,7 @@ impl Access {
     ///
     /// # Errors
     /// When a secret's file cannot be read or is empty, or the header's name is invalid.
-    pub fn new(config: &Config, webhook: &Webhook, listen: SocketAddr, public_url: &str) -> anyhow::Result<Self> {
+    pub fn new(config: &PagesConfig, webhook: &Webhook, listen: SocketAddr, public_url: &str) -> anyhow::Result<Self> {
         let mut accepted = Vec::new();
         if let Some(path) = &config.bearer_token_file {
             accepted.push(bearer(&secret(path)?));
@@ -233,10 +234,10 @@ mod tests {
 
     #[test]
     fn a_proxys_word_counts_only_from_its_own_address_and_only_once() {
-        let config = Config {
+        let config = PagesConfig {
             proxy_header: Some("X-Forwarded-User".into()),
             proxy_from: vec![Allowed::try_from("10.0.0.7".to_owned()).unwrap()],
-            ..Config::default()
+            ..PagesConfig::default()
         };
         let access = Access::new(&config, &Webhook::default(), HERE.parse().unwrap(), "").unwrap();
         let may = |from: &str, told: &[&str]| {
@@ -252,10 +253,10 @@ mod tests {
 
     #[test]
     fn the_audit_log_learns_whom_a_page_was_shown() {
-        let config = Config {
+        let config = PagesConfig {
             proxy_header: Some("X-Forwarded-User".into()),
             proxy_from: vec![Allowed::try_from("10.0.0.7".to_owned()).unwrap()],
-            ..Config::default()
+            ..PagesConfig::default()
         };
         let mut access = Access::new(&config, &Webhook::default(), HERE.parse().unwrap(), "").unwrap();
         access.accepted = vec![basic("ops", &"secret".into()), bearer(&"token".into())];
@@ -275,7 +276,8 @@ mod tests {
     #[test]
     fn without_anything_configured_pages_are_open_on_loopback_alone() {
         let may = |listen: &str| {
-            let access = Access::new(&Config::default(), &Webhook::default(), listen.parse().unwrap(), "").unwrap();
+            let access =
+                Access::new(&PagesConfig::default(), &Webhook::default(), listen.parse().unwrap(), "").unwrap();
             (access.is_open_for(Some("localhost")), access.is_possible())
         };
         assert_eq!([may(HERE), may("0.0.0.0:9095")], [(true, true), (false, false)]);
@@ -284,7 +286,7 @@ mod tests {
     #[test]
     fn a_page_elsewhere_whose_name_leads_here_is_not_let_in() {
         let public = "https://triage.example.org/llm";
-        let access = Access::new(&Config::default(), &Webhook::default(), HERE.parse().unwrap(), public).unwrap();
+        let access = Access::new(&PagesConfig::default(), &Webhook::default(), HERE.parse().unwrap(), public).unwrap();
         for (host, may) in [
             ("localhost:9095", true),
             ("LOCALHOST.", true),

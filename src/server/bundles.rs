@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::io::ReaderStream;
 
-use super::Shared;
 use super::auth::{self, Visitor};
+use super::state::Shared;
 use crate::bundle::{Name, Refused};
 use crate::clock;
 use crate::store::{AuditEntry, AuditResult, StoreError};

@@ -61,7 +61,7 @@ impl ServerLimits {
 /// The credentials for the pages and their JSON.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct PagesConfig {
     /// A file with a bearer token, for programs.
     pub bearer_token_file: Option<PathBuf>,
     /// Basic authentication, for browsers: the user.
@@ -74,7 +74,7 @@ pub struct Config {
     pub proxy_from: Vec<Allowed>,
 }
 
-impl Config {
+impl PagesConfig {
     /// Checks the values.
     ///
     /// # Errors

@@ -4,15 +4,14 @@ mod api;
 mod auth;
 mod body;
 mod bundles;
-mod config;
+pub mod config;
 mod connection;
 mod listen;
 mod page_queries;
 mod pages;
 mod slack;
+mod state;
 mod webhook;
-
-use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
@@ -20,46 +19,16 @@ use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
-use tokio::sync::mpsc;
 
-use crate::bundle::BundleService;
-use crate::loops::Received;
 use crate::readiness;
-use crate::service::Service;
-use crate::slack::{Slack, SocketState};
 use crate::store::Store;
 use crate::supervise::Supervisor;
 pub use auth::{Access, Credentials};
 pub use body::Budget;
-pub use config::{Config, ServerLimits};
 pub use listen::listen;
 pub use page_queries::Pages;
 pub use slack::Door;
-
-/// The state that all handlers share.
-#[derive(Clone)]
-pub struct Shared {
-    /// The parts that the loops share.
-    pub service: Arc<Service>,
-    /// The queue of received groups to the store.
-    pub inbox: mpsc::Sender<Received>,
-    /// The memory budget for webhook bodies.
-    pub budget: Budget,
-    /// The liveness of the loops.
-    pub supervisor: Supervisor,
-    /// The credentials of the webhook.
-    pub credentials: Arc<Credentials>,
-    /// The Slack client for the readiness check.
-    pub slack: Option<Slack>,
-    /// The endpoint for Slack's requests; `None` with another transport.
-    pub door: Option<Door>,
-    /// The state of Socket Mode; `None` with another transport.
-    pub socket: Option<SocketState>,
-    /// The stored bundles, and the builds of new ones.
-    pub bundles: Arc<BundleService>,
-    /// The access to the pages, and their caches.
-    pub pages: Arc<Pages>,
-}
+pub use state::Shared;
 
 /// Builds the router of all routes.
 pub fn router(shared: Shared) -> Router {

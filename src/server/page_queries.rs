@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use moka::future::Cache;
 
-use super::Shared;
 use super::auth::Access;
+use super::state::Shared;
 use crate::bundle::Subject;
 use crate::chart;
 use crate::clock;

@@ -8,7 +8,8 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
 
-use super::{Shared, page_queries};
+use super::page_queries;
+use super::state::Shared;
 use crate::bundle::{BundleError, StoredBundle, Subject, clean};
 use crate::clock;
 use crate::redact::Redactor;

@@ -16,7 +16,7 @@ use axum::routing::post;
 use serde_json::Value;
 use tracing::{debug, warn};
 
-use super::Shared;
+use super::state::Shared;
 use crate::chatops::Desk;
 use crate::clock;
 use crate::slack::{Ack, Payload, Signing, payload};

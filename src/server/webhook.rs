@@ -11,9 +11,9 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tracing::warn;
 
-use super::Shared;
 use super::auth::Sender;
 use super::body::BodyError;
+use super::state::Shared;
 use crate::alert::AlertGroup;
 use crate::config::is_source;
 use crate::incident::AdmitReason;
