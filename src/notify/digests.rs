@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tracing::{error, info, warn};
 
 use super::history_search::SearchOutcome;
-use super::rejected_channels::pause_refused;
+use super::refused_channels::pause_refused;
 use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, calling, pause};
 use crate::clock;
 use crate::diagnose::Scope;
@@ -142,7 +142,7 @@ impl Notifier {
             if before.as_ref().is_none_or(|called| whom.iter().any(|id| !called.includes(id))) {
                 let called = before.clone().unwrap_or_default().and(&whom);
                 let mention = Mention { since: incident.critical_at.unwrap_or(now), called };
-                self.store.mentioned(&incident.id, channel, &mention).await?;
+                self.store.record_mention(&incident.id, channel, &mention).await?;
             }
         }
         // Mentions come first: a failure below must not prevent them.
@@ -183,7 +183,7 @@ impl Notifier {
         let look = DuplicateCheck { subject, channel, thread: None, since, looks: 0 };
         match self.search_history(slack, &look).await? {
             SearchOutcome::Missing => Ok(true),
-            SearchOutcome::Stands => Ok(false),
+            SearchOutcome::Found => Ok(false),
             SearchOutcome::Later(due, why) => {
                 self.metrics.delivery("digest", "retried", None);
                 self.store.digest_postponed(digest, due, PostponeReason::Unknown, &why).await?;

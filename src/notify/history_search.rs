@@ -37,13 +37,13 @@ type SearchKey = (String, Option<String>, i64);
 
 /// The cached results of searches.
 #[derive(Debug)]
-pub(super) struct HistorySearch {
+pub(super) struct HistoryCache {
     me: OnceCell<String>,
     channels: Cache<String, String>,
     found: Cache<SearchKey, Arc<Vec<MarkedMessage>>>,
 }
 
-impl Default for HistorySearch {
+impl Default for HistoryCache {
     fn default() -> Self {
         Self {
             me: OnceCell::new(),
@@ -56,7 +56,7 @@ impl Default for HistorySearch {
 /// The result of a search before posting again.
 pub(super) enum SearchOutcome {
     /// The message exists; the store is updated.
-    Stands,
+    Found,
     /// The message does not exist, or the history is not readable: post it.
     Missing,
     /// Slack does not answer now: try again at this time, with the reason.
@@ -78,7 +78,7 @@ impl Notifier {
                     self.adopt(look, &channel, &found, now).await?;
                     self.metrics.delivery("look", "found", None);
                     info!(subject = look.subject, channel, "the message stands already: its answer was lost");
-                    Ok(SearchOutcome::Stands)
+                    Ok(SearchOutcome::Found)
                 }
                 None => Ok(SearchOutcome::Missing),
             },
@@ -94,7 +94,7 @@ impl Notifier {
     }
 
     /// Searches again for duplicates of a message: keeps the known one and removes the others.
-    pub(super) async fn check_duplicates(&self, look: &DuplicateCheck) -> Result<(), StoreError> {
+    pub(super) async fn remove_duplicates(&self, look: &DuplicateCheck) -> Result<(), StoreError> {
         let Some(slack) = &self.slack else { return self.store.looked(look, None).await };
         let now = self.store.now();
         let (channel, found) = match self.marked(slack, look).await {
@@ -174,15 +174,18 @@ impl Notifier {
             let since = clock::before(look.since, SKEW).as_second().div_euclid(STEP) * STEP;
             let place = (channel.clone(), look.thread.clone(), since);
             let ask = async {
-                let me =
-                    self.history.me.get_or_try_init(|| async { slack.identity().await.map(|me| me.user_id) }).await?;
+                let me = self
+                    .history_cache
+                    .me
+                    .get_or_try_init(|| async { slack.identity().await.map(|me| me.user_id) })
+                    .await?;
                 self.rates
                     .enter(&Lane::Look)
                     .map_err(|open| SlackError::RateLimited(open.saturating_duration_since(Instant::now())))?;
                 let since = Timestamp::from_second(since).unwrap_or(Timestamp::UNIX_EPOCH);
                 slack.marked(&channel, look.thread.as_deref(), since, me).await.map(Arc::new)
             };
-            let found = self.history.found.try_get_with(place, ask).await;
+            let found = self.history_cache.found.try_get_with(place, ask).await;
             let found = found.map_err(|error: Arc<SlackError>| (*error).clone())?;
             Ok((channel, found.to_vec()))
         };
@@ -205,7 +208,7 @@ impl Notifier {
             let unknown = SlackError::Refused { code: "channel_not_found".to_owned(), detail: String::new() };
             slack.channel(channel).await?.map(|found| found.id).ok_or(unknown)
         };
-        self.history
+        self.history_cache
             .channels
             .try_get_with(channel.to_owned(), ask)
             .await

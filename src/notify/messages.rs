@@ -109,7 +109,7 @@ impl Notifier {
         for whom in calls {
             self.store.queue_mention(incident, channel, [whom, ""], self.store.now()).await?;
         }
-        if calls.is_empty() { Ok(()) } else { self.store.mentioned(incident, channel, mention).await }
+        if calls.is_empty() { Ok(()) } else { self.store.record_mention(incident, channel, mention).await }
     }
 
     /// Returns true if a message whose first post has an unknown result is to be posted again: only if it does not
@@ -124,7 +124,7 @@ impl Notifier {
         };
         match self.search_history(slack, &look).await? {
             SearchOutcome::Missing => Ok(true),
-            SearchOutcome::Stands => Ok(false),
+            SearchOutcome::Found => Ok(false),
             SearchOutcome::Later(due, why) => {
                 self.metrics.delivery("slack", "retried", None);
                 self.store.postpone(delivery, due, PostponeReason::Unknown, &why).await?;

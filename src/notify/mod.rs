@@ -12,7 +12,7 @@ mod pager;
 mod posts;
 mod queue;
 mod rates;
-mod rejected_channels;
+mod refused_channels;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ use crate::slack::{self, Destination, MessageMark, Posted, Slack, SlackError};
 use crate::store::{CalledPeople, Incident, PendingWork, Store};
 use crate::telemetry::Metrics;
 pub use answers::{ANSWER_WITHIN, AnswerTarget};
-use history_search::HistorySearch;
+use history_search::HistoryCache;
 pub(crate) use history_search::LONGEST_LOOK;
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
 pub use queue::Taken;
 use rates::{Lane, Rates};
-pub use rejected_channels::{LONGEST_REFUSED, todo};
+pub use refused_channels::{LONGEST_REFUSED, todo};
 
 /// Tries before a message is given up: about two hours with the pauses.
 const MOST_TRIES: u32 = 130;
@@ -54,7 +54,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub struct Notifier {
     parts: NotifierParts,
     rates: Rates,
-    history: HistorySearch,
+    history_cache: HistoryCache,
     can_silence: bool,
 }
 
@@ -99,7 +99,7 @@ impl Notifier {
     /// Creates a notifier.
     pub fn new(mut parts: NotifierParts) -> Self {
         parts.public_url.truncate(parts.public_url.trim_end_matches('/').len());
-        Self { rates: Rates::new(&parts.config), history: HistorySearch::default(), can_silence: true, parts }
+        Self { rates: Rates::new(&parts.config), history_cache: HistoryCache::default(), can_silence: true, parts }
     }
 
     /// Removes the silence button from messages, because no Alertmanager is configured.
@@ -173,7 +173,7 @@ impl Notifier {
             PendingWork::Message(delivery) => (delivery.sink.as_str(), self.deliver_message(delivery).await),
             PendingWork::Digest(digest) => ("digest", self.deliver_digest(digest).await),
             PendingWork::Post(post) => ("thread", self.deliver_post(post).await),
-            PendingWork::Look(look) => ("look", self.check_duplicates(look).await),
+            PendingWork::Look(look) => ("look", self.remove_duplicates(look).await),
         };
         let Err(error) = done else { return };
         self.metrics.delivery(sink, "store_error", None);

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use tracing::{debug, warn};
 
 use super::history_search::SearchOutcome;
-use super::rejected_channels::pause_refused;
+use super::refused_channels::pause_refused;
 use super::{Lane, MOST_PICTURE_TRIES, MOST_POST_TRIES, MOST_REPOSTS, Notifier, To, pause};
 use crate::chart;
 use crate::clock;
@@ -134,7 +134,7 @@ impl Notifier {
         let look = DuplicateCheck { subject: post.id.clone(), channel, thread: Some(ts), since, looks: 0 };
         match self.search_history(slack, &look).await? {
             SearchOutcome::Missing => Ok(true),
-            SearchOutcome::Stands => {
+            SearchOutcome::Found => {
                 self.post_ended(post, Ok(())).await?;
                 // Changes since then were not queued, because this post was still pending.
                 if post.kind == PostKind::Change {

@@ -1,4 +1,4 @@
-//! Channels that reject messages: deliveries stay due, the default channel stands in, and users are notified.
+//! Channels that refuse messages: deliveries stay due, the default channel stands in, and users are notified.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,24 +18,24 @@ use crate::store::{Delivery, Incident, Mention, PostponeReason, Refusal, StoreEr
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause: an invitation for which Slack sends no event takes effect within this time.
 pub const LONGEST_REFUSED: Duration = Duration::from_secs(300);
-/// The interval between two checks of rejecting channels.
+/// The interval between two checks of refused channels.
 const LOOK: Duration = Duration::from_secs(60);
-/// The age after which a rejection is dropped if nothing waits for it and only a new message could disprove it.
+/// The age after which a refusal is dropped if nothing waits for it and only a new message could disprove it.
 const FORGET: Duration = Duration::from_secs(86_400);
 /// Maximum number of users who are notified.
 const TOLD: usize = 10;
 /// The timeout for notifying them.
 const TELL: Duration = Duration::from_secs(20);
-/// The rejections that end according to the channel's own description.
+/// The refusals that end according to the channel's own description.
 const MEMBERSHIP: [&str; 3] = ["not_in_channel", "channel_not_found", "is_archived"];
 
-/// Returns the pause after a number of consecutive rejections.
+/// Returns the pause after a number of consecutive refusals.
 pub(super) fn pause_refused(tries: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(1 << tries.min(16)).min(LONGEST_REFUSED)
 }
 
 impl Notifier {
-    /// Handles a rejected incident message: it stays due while the incident is open.
+    /// Handles a refused incident message: it stays due while the incident is open.
     pub(super) async fn message_refused(
         &self,
         slack: &Slack,
@@ -72,7 +72,7 @@ impl Notifier {
         self.store.postpone(delivery, due, PostponeReason::Failed, &note).await
     }
 
-    /// Delivers an incident to the default channel too, if its own channel rejects messages.
+    /// Delivers an incident to the default channel too, if its own channel refuses messages.
     pub(super) async fn stand_in(
         &self,
         incident: &str,
@@ -104,13 +104,13 @@ impl Notifier {
         if calls.is_empty() || closed == fallback {
             return Ok(());
         }
-        let Some(called) = self.store.mentioned_people(&incident.id, fallback).await? else { return Ok(()) };
+        let Some(called) = self.store.called_people(&incident.id, fallback).await? else { return Ok(()) };
         calls.retain(|id| !called.includes(id));
         let mention = Mention { since: incident.critical_at.unwrap_or(now), called: called.and(&calls) };
         self.call_in_thread(&incident.id, fallback, &calls, &mention).await
     }
 
-    /// Records for all replicas that a channel rejects messages, and notifies users once.
+    /// Records for all replicas that a channel refuses messages, and notifies users once.
     pub(super) async fn channel_refused(
         &self,
         slack: &Slack,
@@ -146,7 +146,7 @@ impl Notifier {
         Ok(())
     }
 
-    /// Builds the message about a rejecting channel.
+    /// Builds the message about a refused channel.
     fn refusal_message(&self, channel: &str, code: &str) -> SlackMessage {
         let fallback = &self.config.channel;
         let pieces = [("channel", Line::default().code(channel).into()), ("code", Line::default().code(code).into())];
@@ -199,7 +199,7 @@ impl Notifier {
         }
     }
 
-    /// Checks the rejecting channels whose last check is at least `since` ago; deliveries to a channel that accepts
+    /// Checks the refused channels whose last check is at least `since` ago; deliveries to a channel that accepts
     /// messages again are due at once.
     pub async fn look_at_channels(&self, since: Duration) {
         let Some(slack) = &self.slack else { return };
@@ -240,7 +240,7 @@ fn is_about_token(code: &str) -> bool {
     SlackError::Refused { code: code.to_owned(), detail: String::new() }.is_about_token()
 }
 
-/// Returns the manual fix for a rejection, for logs and readiness.
+/// Returns the manual fix for a refusal, for logs and readiness.
 pub fn todo(code: &str) -> &'static str {
     match code {
         "not_in_channel" | "channel_not_found" => {
