@@ -36,7 +36,7 @@ use tokio_util::task::TaskTracker;
 use crate::harness::{client, library};
 use crate::running::{group, tls};
 
-/// A service whose bundles stand in `dir`, for a desk that a test puts together.
+/// A bundle service with its files in `dir`, for a test's own desk.
 pub(crate) fn bundle_service(dir: &Path, notifier: &Arc<Notifier>) -> Arc<BundleService> {
     bundle_service_with(dir, notifier, Config::default())
 }
@@ -47,7 +47,7 @@ fn bundle_service_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> 
     Arc::new(BundleService::new(BundleServiceParts {
         store: notifier.store.clone(),
         notifier: Arc::clone(notifier),
-        sources: registry(notifier),
+        registry: registry(notifier),
         directory: BundleDirectory::open(&config, dir).unwrap(),
         config,
         links: Links::new(&[7; 32], "", Duration::from_secs(60)).unwrap(),
