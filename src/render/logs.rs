@@ -41,7 +41,7 @@ pub fn logs(logs: &[NamedLogAnalysis], known: &[&str], words: &Phrases) -> Messa
             words.line("logs-several", &[("n", logs.len().into()), ("rooted", rooted.into())]),
         ));
     }
-    logs.iter().for_each(|log| log_parts(log, several, words, &mut parts));
+    logs.iter().for_each(|log| add_log_parts(log, several, words, &mut parts));
     if logs.iter().all(|log| log.report.engine.is_none()) {
         parts.push(MessagePart::Note(words.line("logs-learn", &[("engines", known.join(", ").into())])));
     }
@@ -90,7 +90,7 @@ pub(super) fn unknown(unknown: &UnclassifiedErrors, words: &Phrases) -> Vec<Line
     lines
 }
 
-fn log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: &mut Vec<MessagePart>) {
+fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: &mut Vec<MessagePart>) {
     let report = &log.report;
     let title = |key: &str| match several {
         true => format!("{} · {}", log.name, words.text(key, &[])),

@@ -115,7 +115,7 @@ impl Open {
     fn make_room(&mut self) {
         if self.by_task.len() >= self.limits.connections {
             self.cut_one();
-            if let Some(times) = self.full.count_if_due() {
+            if let Some(times) = self.full.record() {
                 warn!(
                     connections = self.limits.connections,
                     times,
@@ -137,7 +137,7 @@ impl Open {
         for (id, why) in overdue {
             self.close_connection(id, why);
             if why == "body_late"
-                && let Some(times) = self.late.count_if_due()
+                && let Some(times) = self.late.record()
             {
                 warn!(times, "a request's body took longer than `http.body_timeout`: closed it; alerts may be missing");
             }
@@ -178,7 +178,7 @@ impl AcceptBackoff {
         }
         self.pause = (self.pause * 2).clamp(PAUSES[0], PAUSES[1]);
         self.until = Some(Instant::now() + self.pause);
-        if let Some(times) = self.log.count_if_due() {
+        if let Some(times) = self.log.record() {
             error!(%error, times, "cannot accept connections: alerts may not reach us");
         }
     }
@@ -198,7 +198,8 @@ struct Seldom {
 }
 
 impl Seldom {
-    fn count_if_due(&mut self) -> Option<u64> {
+    /// Counts an occurrence; returns the number since the last log message if another one is due.
+    fn record(&mut self) -> Option<u64> {
         self.times += 1;
         if self.last.is_some_and(|last| last.elapsed() < LOG_EVERY) {
             return None;

@@ -35,7 +35,7 @@ const FEW: usize = 4;
 const OFFERED: usize = 4;
 
 /// The pools in Prometheus, with the errors of the servers that did not answer.
-pub(in crate::chatops) struct KnownPools {
+pub(in crate::chatops) struct PoolList {
     /// The index of the Prometheus, and the pool.
     pub(in crate::chatops) places: Vec<(usize, FleetPool)>,
     /// The errors, as sentences.
@@ -43,15 +43,15 @@ pub(in crate::chatops) struct KnownPools {
 }
 
 /// Lists the pools of every Prometheus.
-pub(in crate::chatops) async fn known_pools(
+pub(in crate::chatops) async fn list_pools(
     desk: &Desk,
     clients: &[Prometheus],
     at: Timestamp,
     within: Duration,
-) -> KnownPools {
+) -> PoolList {
     let until = Instant::now() + within;
     let asked = clients.iter().map(|prometheus| places(&desk.library, prometheus, at, until));
-    let mut known = KnownPools { places: Vec::new(), problems: Vec::new() };
+    let mut known = PoolList { places: Vec::new(), problems: Vec::new() };
     for (i, (answer, prometheus)) in join_all(asked).await.into_iter().zip(clients).enumerate() {
         match answer {
             Ok(places) => known.places.extend(places.into_iter().map(|place| (i, place))),
@@ -87,8 +87,8 @@ async fn find_targets(
     at: Timestamp,
 ) -> Result<Vec<MatchedTarget>, Message> {
     let words = &desk.words;
-    let KnownPools { places, problems } =
-        known_pools(desk, &clients(desk, reply), at, LISTING.min(desk.diagnosing.deadline)).await;
+    let PoolList { places, problems } =
+        list_pools(desk, &clients(desk, reply), at, LISTING.min(desk.diagnosing.deadline)).await;
     let all: Vec<FleetPool> = places.iter().map(|(_, place)| place.clone()).collect();
     let fitting = find_pools(&all, typed);
     if fitting.is_empty() {
@@ -97,7 +97,7 @@ async fn find_targets(
             Err(why) => return Err(sentence(Tone::Unknown, Line::of(&why))),
         };
         if all.is_empty() && problems.is_empty() {
-            return Err(no_pools_message(desk, reply, at).await);
+            return Err(build_no_pools_message(desk, reply, at).await);
         }
         let names: Vec<String> = all.iter().map(FleetPool::name).filter(|name| !name.is_empty()).collect();
         let names = nearest(typed, names.iter().map(String::as_str));
@@ -124,7 +124,7 @@ async fn find_targets(
 }
 
 /// Builds the message that there are no pools, with the period that has data and, for a past moment, the pools of now.
-async fn no_pools_message(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
+async fn build_no_pools_message(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
     let words = &desk.words;
     let within = LISTING.min(desk.diagnosing.deadline);
     let (watched, every) = (clients(desk, reply), Scope::default());
@@ -133,7 +133,7 @@ async fn no_pools_message(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Mess
         MessagePart::Note(words.line("targets-data", &[("from", shown(from).into()), ("to", shown(to).into())]))
     });
     let now = clock::now();
-    let places = if at < now { known_pools(desk, &watched, now, within).await.places } else { Vec::new() };
+    let places = if at < now { list_pools(desk, &watched, now, within).await.places } else { Vec::new() };
     let names: Vec<String> = places.iter().map(|(_, place)| place.name()).collect();
     let mut message = match names.len() {
         0 => sentence(Tone::Unknown, words.line("targets-none", &[])),
@@ -346,7 +346,7 @@ pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
         health.state = HealthState::worst(health.pools.iter().map(|pool| pool.state)).unwrap_or(HealthState::Unknown);
     }
     if what.at.is_some() && health.pools.is_empty() && health.problems.is_empty() {
-        return reply.send_message(&no_pools_message(desk, reply, at).await).await;
+        return reply.send_message(&build_no_pools_message(desk, reply, at).await).await;
     }
     let asked_at = what.at.map(|_| at);
     let message = health::message(desk, &health, asked_at);
