@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
 use crate::alertmanager::Alertmanager;
-use crate::bundle::{self, BundleDirectory, BundleService, Configured, Links, SourceRegistry};
+use crate::bundle::{self, BundleDirectory, BundleService, Links, SourceRegistry, SourceSettings};
 use crate::chatops::{Desk, People, RequestDedup};
 use crate::cli::doctor;
 use crate::config::{Config, SlackInlet, bot_token, inlet, secret};
@@ -225,7 +225,7 @@ fn bundle_service(
     stop: CancellationToken,
 ) -> anyhow::Result<BundleService> {
     let config = &service.config;
-    let configured = Configured { exporters: &config.exporters, diagnosing: &config.diagnose };
+    let configured = SourceSettings { exporters: &config.exporters, diagnosing: &config.diagnose };
     let (prometheus, reader) = (service.prometheus.clone(), service.reader.clone());
     let logs = service.logs.clone();
     let registry = SourceRegistry::new(Arc::clone(&service.library), words, prometheus, reader, logs, configured);

@@ -38,7 +38,7 @@ pub use incident::incident_json;
 pub use link::{Links, Refused, own_key};
 pub use make::make;
 pub use progress::{Board, BundleProgress};
-pub use registry::{Configured, SourceRegistry};
+pub use registry::{SourceRegistry, SourceSettings};
 pub use service::{Bundle, BundleService, BundleServiceParts, Job, NoBundle, TIDY};
 pub use subject::around;
 

@@ -108,7 +108,7 @@ impl Desk {
             self.metrics.inbound("joined", "done");
             let desk = Arc::clone(self);
             self.tasks.spawn(async move {
-                desk.notifier.look_at_channels(Duration::ZERO).await;
+                desk.notifier.check_refused_channels(Duration::ZERO).await;
                 desk.deliveries.notify_one();
             });
             return Ack::Received;

@@ -35,7 +35,7 @@ const VALUE_CHARS: usize = 150;
 /// Slack's limit for the options of a menu.
 const CHOICES: usize = 100;
 /// Timeout for the list of pools, within Slack's limit of 3 seconds.
-const LISTING: Duration = Duration::from_millis(1_800);
+const LIST_WITHIN: Duration = Duration::from_millis(1_800);
 
 /// The place of a form's answer, kept in its private metadata because a modal has no channel.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -131,7 +131,7 @@ pub(super) async fn suggest(desk: &Desk, action: &str, typed: &str) -> Vec<Choic
 async fn targets(desk: &Desk, typed: &str) -> Vec<Choice> {
     let clients: Vec<Prometheus> = desk.prometheus.iter().map(|(prometheus, _)| prometheus.clone()).collect();
     let PoolList { places, .. } =
-        list_pools(desk, &clients, clock::floor(clock::now(), Duration::from_secs(5)), LISTING).await;
+        list_pools(desk, &clients, clock::floor(clock::now(), Duration::from_secs(5)), LIST_WITHIN).await;
     let places: Vec<FleetPool> = places.into_iter().map(|(_, place)| place).collect();
     let found = match typed.trim() {
         "" => (0..places.len()).map(|place| PoolMatch { place, pod: None }).collect(),

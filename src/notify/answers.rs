@@ -115,7 +115,7 @@ impl Notifier {
             tokio::time::sleep(wait).await;
             if let AnswerTarget::Post(to) = target
                 && error.is_unknown()
-                && let Some(posted) = self.said_already(slack, to, &mark, began).await
+                && let Some(posted) = self.find_answer(slack, to, &mark, began).await
             {
                 return Ok(Some(posted));
             }
@@ -134,21 +134,21 @@ impl Notifier {
     }
 
     /// Finds the answer in Slack's history after the result of its post was lost.
-    async fn said_already(
+    async fn find_answer(
         &self,
         slack: &Slack,
         to: Destination<'_>,
         mark: &MessageMark,
         since: jiff::Timestamp,
     ) -> Option<Posted> {
-        let look = DuplicateCheck {
+        let check = DuplicateCheck {
             subject: mark.id.clone(),
             channel: to.channel.to_owned(),
             thread: to.thread.map(str::to_owned),
             since,
             looks: 0,
         };
-        let (channel, found) = self.marked(slack, &look).await.ok()?;
+        let (channel, found) = self.find_marked_messages(slack, &check).await.ok()?;
         let found = found.into_iter().find(|found| found.mark.id == mark.id)?;
         Some(Posted { channel, ts: found.ts })
     }

@@ -15,8 +15,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::bundle::{
-    self, BundleDirectory, BundleError, BundleProgress, BundleService, BundleServiceParts, Config, Configured, Draft,
-    Links, Name, NoBundle, Options, SourceRegistry, Subject, make,
+    self, BundleDirectory, BundleError, BundleProgress, BundleService, BundleServiceParts, Config, Draft, Links, Name,
+    NoBundle, Options, SourceRegistry, SourceSettings, Subject, make,
 };
 use llm_diagnose::clock;
 use llm_diagnose::diagnose::LogSources;
@@ -57,7 +57,7 @@ fn bundle_service_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> 
 }
 
 fn registry(notifier: &Notifier) -> SourceRegistry {
-    let configured = Configured {
+    let configured = SourceSettings {
         exporters: &exporter::Config { learn: false, ..exporter::Config::default() },
         diagnosing: &diagnose::Config::default(),
     };
