@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
 use crate::alertmanager::Alertmanager;
-use crate::bundle::{self, BundleDirectory, BundleService, Configured, Links, SourceRegistry};
+use crate::bundle::{self, BundleDirectory, BundleService, Links, SourceRegistry, SourceSettings};
 use crate::chatops::{Desk, People, RequestDedup};
 use crate::config::{Config, SlackInlet, bot_token, inlet, secret};
 use crate::diagnose::LogSources;
@@ -110,7 +110,7 @@ pub async fn run(
     let tasks = TaskTracker::new();
     let supervisor = Supervisor::new(Arc::clone(&service.metrics), supervise::Timing::default(), closing.clone());
     let bundles = Arc::new(bundle_service(&service, Arc::clone(&words), tasks.clone(), closing.clone())?);
-    // A weak reference, because the service of bundles itself holds the store.
+    // Weak, because the bundle service itself holds the store.
     let gives_way = Arc::downgrade(&bundles);
     store.when_full(move || gives_way.upgrade().is_some_and(|bundles| bundles.give_way()));
     let desk = match slack.clone() {
@@ -217,7 +217,7 @@ fn desk(
     })
 }
 
-/// Builds the service that creates bundles, from the parts of the service.
+/// Builds the bundle service from the components of the main service.
 fn bundle_service(
     service: &Service,
     words: Arc<Phrases>,
@@ -225,10 +225,10 @@ fn bundle_service(
     stop: CancellationToken,
 ) -> anyhow::Result<BundleService> {
     let config = &service.config;
-    let configured = Configured { exporters: &config.exporters, diagnosing: &config.diagnose };
+    let configured = SourceSettings { exporters: &config.exporters, diagnosing: &config.diagnose };
     let (prometheus, reader) = (service.prometheus.clone(), service.reader.clone());
     let logs = service.logs.clone();
-    let sources = SourceRegistry::new(Arc::clone(&service.library), words, prometheus, reader, logs, configured);
+    let registry = SourceRegistry::new(Arc::clone(&service.library), words, prometheus, reader, logs, configured);
     if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
         warn!("download links open at the replica that signed them alone: give all of them one `bundle.link_key_file`");
     }
@@ -240,7 +240,7 @@ fn bundle_service(
     Ok(BundleService::new(bundle::BundleServiceParts {
         store: service.store.clone(),
         notifier: Arc::clone(&service.notifier),
-        sources,
+        registry,
         config: config.bundle.clone(),
         directory: BundleDirectory::open(&config.bundle, &config.state_dir)
             .context("cannot keep bundles (`bundle.dir`)")?,

@@ -1,6 +1,6 @@
 //! Errors of calls to Alertmanager.
 
-use crate::redact::connection_error;
+use crate::redact::unreachable_reason;
 
 /// The reason why a call to Alertmanager failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +41,6 @@ impl AlertmanagerError {
         if error.is_timeout() {
             return Self::Late;
         }
-        Self::Unreachable(connection_error(&error))
+        Self::Unreachable(unreachable_reason(&error))
     }
 }

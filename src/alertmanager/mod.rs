@@ -4,7 +4,7 @@
 
 mod config;
 mod error;
-mod peers;
+mod silences;
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::alert::Labels;
 pub use config::Config;
 pub use error::AlertmanagerError;
-pub use peers::{
+pub use silences::{
     ALERTNAME, CreatedSilence, LONGEST, SilenceError, SilenceParameters, common, create, expire, list, preselected,
     shared,
 };

@@ -14,9 +14,9 @@ mod make;
 pub mod open;
 mod progress;
 mod queries;
+mod registry;
 pub mod series;
 mod service;
-mod sources;
 mod subject;
 
 use std::path::PathBuf;
@@ -38,8 +38,8 @@ pub use incident::incident_json;
 pub use link::{Links, Refused, own_key};
 pub use make::make;
 pub use progress::{Board, BundleProgress};
+pub use registry::{SourceRegistry, SourceSettings};
 pub use service::{Bundle, BundleService, BundleServiceParts, Job, NoBundle, TIDY};
-pub use sources::{Configured, SourceRegistry};
 pub use subject::around;
 
 /// The data sources of a bundle; a source that is `None` is skipped.

@@ -88,8 +88,8 @@ pub struct BundleServiceParts {
     pub store: Store,
     /// Renders the incident's message.
     pub notifier: Arc<Notifier>,
-    /// The data sources.
-    pub sources: SourceRegistry,
+    /// All configured data sources.
+    pub registry: SourceRegistry,
     /// The limits.
     pub config: Config,
     /// The bundle directory.
@@ -191,13 +191,13 @@ impl BundleService {
         let incident = self.store.incident(id).await?.ok_or(NoBundle::Gone)?;
         let events = self.store.events(id, EVENTS).await?;
         let now = clock::now();
-        let remembered = match self.sources.prometheus(&incident.alerts) {
+        let remembered = match self.registry.prometheus(&incident.alerts) {
             Some(prometheus) => self.store.exporters(&prometheus.url).await?,
             None => Vec::new(),
         };
-        let sources = self.sources.sources(&incident.alerts, remembered, Vec::new());
+        let sources = self.registry.sources(&incident.alerts, remembered, Vec::new());
         let headline = self.notifier.message(&incident).headline;
-        let diagnosing = self.sources.diagnosing();
+        let diagnosing = self.registry.diagnosing();
         let subject = Subject::of_incident(incident, headline, &events, diagnosing, self.config.margin, now);
         let draft = self.directory.begin(id, now)?;
         let options = Options { file_bytes: draft.most, ..Options::of(&self.config) };
@@ -227,7 +227,8 @@ impl BundleService {
                 true
             }
             Err(error) => {
-                error!(%error, dir = %self.directory.dir().display(), "the disk is full, and bundles cannot be removed");
+                let dir = self.directory.dir().display();
+                error!(%error, %dir, "the disk is full, and bundles cannot be removed");
                 false
             }
         }

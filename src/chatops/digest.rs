@@ -6,7 +6,7 @@ use tracing::error;
 
 use super::Desk;
 use super::commands::incident_line;
-use super::replies::{send_ephemeral_line, send_ephemeral_phrase, tell_more};
+use super::replies::{send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
 use crate::render::{Act, Button, ButtonLook, Line, MessagePart, Tone};
 use crate::slack::SlackRequest;
 use crate::store::{AuditResult, DigestContent, Incident};
@@ -61,5 +61,5 @@ pub(super) async fn list(desk: &Desk, inbound: &SlackRequest, id: &str, from: &s
         parts.push(MessagePart::Note(Line::default().link(words.text("listed-page", &[]), page)));
     }
     desk.metrics.act(Act::Digest.as_str(), AuditResult::Done.as_str());
-    tell_more(desk, inbound, if open > 0 { Tone::Warning } else { Tone::Good }, headline, parts).await;
+    send_ephemeral_message(desk, inbound, if open > 0 { Tone::Warning } else { Tone::Good }, headline, parts).await;
 }

@@ -108,23 +108,23 @@ impl Desk {
             self.metrics.inbound("joined", "done");
             let desk = Arc::clone(self);
             self.tasks.spawn(async move {
-                desk.notifier.look_at_channels(Duration::ZERO).await;
+                desk.notifier.check_refused_channels(Duration::ZERO).await;
                 desk.deliveries.notify_one();
             });
             return Ack::Received;
         }
-        let turn = match &inbound.what {
+        let decision = match &inbound.what {
             // The user already has the form open, so no rate limit applies.
             SlackAction::Submit { .. } | SlackAction::Suggest { .. } | SlackAction::Joined => RateDecision::Now,
             SlackAction::Command { .. } | SlackAction::Mention { .. } | SlackAction::Press { .. } => {
                 self.people.check_rate_limit(&inbound).await
             }
         };
-        if turn != RateDecision::Now {
+        if decision != RateDecision::Now {
             self.metrics.inbound(kind(&inbound.what), "limited");
             warn!(kind = kind(&inbound.what), user = inbound.who.user, "somebody asks too often");
         }
-        if turn == RateDecision::Silence {
+        if decision == RateDecision::Silence {
             return Ack::Received;
         }
         let Ok(slot) = Arc::clone(&self.seen.slots).try_acquire_owned() else {
@@ -144,7 +144,7 @@ impl Desk {
         self.tasks.spawn(
             async move {
                 match &inbound.what {
-                    _ if turn == RateDecision::Tell => {
+                    _ if decision == RateDecision::Tell => {
                         replies::send_ephemeral_line(&desk, &inbound, desk.words.line("too-often", &[])).await
                     }
                     SlackAction::Command { text } | SlackAction::Mention { text } => {

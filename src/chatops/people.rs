@@ -12,17 +12,17 @@ use tracing::warn;
 use crate::slack::{self, Slack, SlackError, SlackRequest, User};
 
 /// The time to live of Slack's answers about users and groups.
-const BELIEVED: Duration = Duration::from_secs(300);
+const FRESH_FOR: Duration = Duration::from_secs(300);
 /// The time for which a stale answer is used while Slack does not answer.
-const STANDS_IN: Duration = Duration::from_secs(24 * 3_600);
+const STALE_FOR: Duration = Duration::from_secs(24 * 3_600);
 /// Maximum number of users and groups in a cache.
-const REMEMBERED: u64 = 10_000;
+const CACHE_ENTRIES: u64 = 10_000;
 /// The timeout of one API call: a modal must be opened within 3 seconds of the press.
-const ASKING: Duration = Duration::from_millis(1_000);
+const CALL_WITHIN: Duration = Duration::from_millis(1_000);
 /// The time before a rate-limited user gets another notice.
-const TOLD: Duration = Duration::from_secs(60);
+const NOTIFIED_FOR: Duration = Duration::from_secs(60);
 /// The number of rate limiters above which idle ones are removed.
-const RATES: usize = 10_000;
+const MOST_RATE_LIMITERS: usize = 10_000;
 
 /// The facts that authorisation needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,8 +52,8 @@ pub enum RateDecision {
 #[derive(Debug)]
 pub struct People {
     own_team: OnceCell<String>,
-    users: Remembered<User>,
-    groups: Remembered<BTreeSet<String>>,
+    users: FallbackCache<User>,
+    groups: FallbackCache<BTreeSet<String>>,
     by_user: DefaultKeyedRateLimiter<String>,
     by_channel: DefaultKeyedRateLimiter<String>,
     everybody: DefaultDirectRateLimiter,
@@ -67,12 +67,12 @@ impl People {
             config.commands_per_minute.map(|n| Quota::per_minute(NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN)));
         Self {
             own_team: OnceCell::new(),
-            users: Remembered::default(),
-            groups: Remembered::default(),
+            users: FallbackCache::default(),
+            groups: FallbackCache::default(),
             by_user: RateLimiter::keyed(user),
             by_channel: RateLimiter::keyed(channel),
             everybody: RateLimiter::direct(everybody),
-            notified_users: Cache::builder().max_capacity(REMEMBERED).time_to_live(TOLD).build(),
+            notified_users: Cache::builder().max_capacity(CACHE_ENTRIES).time_to_live(NOTIFIED_FOR).build(),
         }
     }
 
@@ -81,7 +81,7 @@ impl People {
     pub async fn check_rate_limit(&self, inbound: &SlackRequest) -> RateDecision {
         let user = format!("{}/{}", inbound.who.team, inbound.who.user);
         for rates in [&self.by_user, &self.by_channel] {
-            if rates.len() > RATES {
+            if rates.len() > MOST_RATE_LIMITERS {
                 rates.retain_recent();
             }
         }
@@ -101,7 +101,7 @@ impl People {
     /// Returns the facts for authorisation; queries Slack for those that are not cached.
     pub async fn facts(&self, slack: &Slack, inbound: &SlackRequest, config: &slack::Config) -> UserFacts {
         let own = self.own_team.get_or_try_init(|| async {
-            match tokio::time::timeout(ASKING, slack.identity()).await {
+            match tokio::time::timeout(CALL_WITHIN, slack.identity()).await {
                 Ok(answer) => answer.map(|identity| identity.team_id),
                 Err(_) => Err(SlackError::Late),
             }
@@ -130,26 +130,26 @@ impl People {
 
 /// A cache of fresh answers, with stale ones as fallback.
 #[derive(Debug)]
-struct Remembered<T: Clone + Send + Sync + 'static> {
+struct FallbackCache<T: Clone + Send + Sync + 'static> {
     fresh: Cache<String, T>,
     last: Cache<String, T>,
 }
 
-impl<T: Clone + Send + Sync + 'static> Default for Remembered<T> {
+impl<T: Clone + Send + Sync + 'static> Default for FallbackCache<T> {
     fn default() -> Self {
-        let kept = |time| Cache::builder().max_capacity(REMEMBERED).time_to_live(time).build();
-        Self { fresh: kept(BELIEVED), last: kept(STANDS_IN) }
+        let kept = |time| Cache::builder().max_capacity(CACHE_ENTRIES).time_to_live(time).build();
+        Self { fresh: kept(FRESH_FOR), last: kept(STALE_FOR) }
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> Remembered<T> {
+impl<T: Clone + Send + Sync + 'static> FallbackCache<T> {
     /// Returns the answer for `key`, fetched, cached or stale; `None` if there is none.
     async fn get<F>(&self, key: &str, ask: impl FnOnce() -> F) -> Option<T>
     where
         F: Future<Output = Result<T, SlackError>>,
     {
         let asked = self.fresh.try_get_with_by_ref(key, async {
-            match tokio::time::timeout(ASKING, ask()).await {
+            match tokio::time::timeout(CALL_WITHIN, ask()).await {
                 Ok(answer) => answer,
                 Err(_) => Err(SlackError::Late),
             }

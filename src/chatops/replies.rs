@@ -13,7 +13,13 @@ pub(super) async fn send_ephemeral_line(desk: &Desk, inbound: &SlackRequest, lin
 }
 
 /// Sends a message of several parts that only the requesting user sees.
-pub(super) async fn tell_more(desk: &Desk, inbound: &SlackRequest, tone: Tone, line: Line, parts: Vec<MessagePart>) {
+pub(super) async fn send_ephemeral_message(
+    desk: &Desk,
+    inbound: &SlackRequest,
+    tone: Tone,
+    line: Line,
+    parts: Vec<MessagePart>,
+) {
     send(desk, inbound, &message(tone, &line, parts)).await;
 }
 
@@ -36,11 +42,11 @@ async fn send(desk: &Desk, inbound: &SlackRequest, body: &SlackMessage) {
             Err(error) => warn!(%error, "cannot answer at a response_url: trying an ephemeral message"),
         }
     }
-    let how = match place.channel.as_str() {
+    let target = match place.channel.as_str() {
         "" => AnswerTarget::Post(Destination::channel(user)),
         channel => AnswerTarget::Ephemeral(Destination { channel, thread: place.thread.as_deref() }, user),
     };
-    if let Err(error) = desk.notifier.answer(&desk.slack, how, body).await {
+    if let Err(error) = desk.notifier.answer(&desk.slack, target, body).await {
         warn!(%error, user, "cannot answer");
     }
 }

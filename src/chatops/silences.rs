@@ -6,7 +6,7 @@ use super::Desk;
 use super::acts::{Attempt, failed, find, permit};
 use super::authority::Power;
 use super::forms::cut;
-use super::replies::{into_thread, message, send_ephemeral_line, send_ephemeral_phrase, tell_more};
+use super::replies::{into_thread, message, send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
 use crate::alertmanager::{self, CreatedSilence, Silence, SilenceError, SilenceMatcher, SilenceParameters};
 use crate::clock;
 use crate::render::{self, Act, Button, ButtonLook, Line, MessagePart, PhraseArgument, TextSpan, Tone};
@@ -206,7 +206,7 @@ async fn list(desk: &Desk, inbound: &SlackRequest) {
         _ => "silence-list-partly",
     };
     let headline = desk.words.line(key, &count);
-    tell_more(desk, inbound, Tone::Unknown, headline, parts).await;
+    send_ephemeral_message(desk, inbound, Tone::Unknown, headline, parts).await;
 }
 
 fn described(desk: &Desk, silence: &Silence) -> Line {

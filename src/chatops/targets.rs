@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use super::authority::Power;
 use super::command::{CommandError, parse};
-use super::commands::{ASK, KnownPools, Reply, known_pools, matching};
+use super::commands::{ASK, PoolList, Reply, list_pools, matching};
 use super::forms::cut;
 use super::{Desk, acts, commands};
 use crate::clock;
@@ -35,7 +35,7 @@ const VALUE_CHARS: usize = 150;
 /// Slack's limit for the options of a menu.
 const CHOICES: usize = 100;
 /// Timeout for the list of pools, within Slack's limit of 3 seconds.
-const LISTING: Duration = Duration::from_millis(1_800);
+const LIST_WITHIN: Duration = Duration::from_millis(1_800);
 
 /// The place of a form's answer, kept in its private metadata because a modal has no channel.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -130,8 +130,8 @@ pub(super) async fn suggest(desk: &Desk, action: &str, typed: &str) -> Vec<Choic
 /// Returns the pools and pods of all Prometheus servers that match the typed text; all pools if it is empty.
 async fn targets(desk: &Desk, typed: &str) -> Vec<Choice> {
     let clients: Vec<Prometheus> = desk.prometheus.iter().map(|(prometheus, _)| prometheus.clone()).collect();
-    let KnownPools { places, .. } =
-        known_pools(desk, &clients, clock::floor(clock::now(), Duration::from_secs(5)), LISTING).await;
+    let PoolList { places, .. } =
+        list_pools(desk, &clients, clock::floor(clock::now(), Duration::from_secs(5)), LIST_WITHIN).await;
     let places: Vec<FleetPool> = places.into_iter().map(|(_, place)| place).collect();
     let found = match typed.trim() {
         "" => (0..places.len()).map(|place| PoolMatch { place, pod: None }).collect(),

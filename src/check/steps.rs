@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdicts::{TestFile, healthy, observations};
-use crate::diagnose::{Observations, Outcome, SymptomVerdict, holds, invert_check, inverted_symptom_check, judge};
+use crate::diagnose::{Observations, Outcome, SymptomVerdict, holds, invert_condition, inverted_symptom_check, judge};
 use crate::playbook::{Evidence, Library, NoVerify, Problem, Step, Verify, parse};
 use crate::signal::VersionReq;
 
@@ -139,7 +139,7 @@ fn seen_by<'a>(library: &Library, told: &OwnedStep<'a>) -> Option<&'a str> {
     };
     let mut checks = told.found_by.iter().filter(|e| e.required).flat_map(Evidence::checks);
     checks
-        .find(|(signal, when)| invert_check(library, signal, when).is_some() && tells(signal))
+        .find(|(signal, when)| invert_condition(library, signal, when).is_some() && tells(signal))
         .map(|(signal, _)| signal)
 }
 

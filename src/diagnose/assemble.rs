@@ -29,9 +29,9 @@ pub(super) fn assemble(
     took: Duration,
 ) -> Diagnosis {
     let ObserveResult {
-        detection: found,
+        detection,
         members,
-        observations: seen,
+        observations,
         mut problems,
         degraded,
         queries,
@@ -52,12 +52,20 @@ pub(super) fn assemble(
     });
     let nodes: BTreeMap<&str, Node<'_>> =
         library.reachable(&request.playbook).into_iter().map(|node| (node.id, node)).collect();
-    let serving = found.pool(library).next().map(|(_, seen)| seen);
-    let causes = roots(library, &nodes, &judged, &seen);
+    let serving = detection.pool(library).next().map(|(_, seen)| seen);
+    let causes = roots(library, &nodes, &judged, &observations);
     let entry = library.playbooks.get(&request.playbook);
     let about = |cause| {
         let (nodes, runs_on) = (members.nodes(), members.run_on(request));
-        FixContext { request, cause, symptom: &judged.evidence, observations: &seen, detection: &found, nodes, runs_on }
+        FixContext {
+            request,
+            cause,
+            symptom: &judged.evidence,
+            observations: &observations,
+            detection: &detection,
+            nodes,
+            runs_on,
+        }
     };
     let fix = causes.first().map(|cause| fixes(library, &nodes, &about(cause))).unwrap_or_default();
     let mut diagnosis = Diagnosis {
@@ -68,28 +76,28 @@ pub(super) fn assemble(
             labels: request.scope.dimensions.clone(),
             matchers: serving.map(|seen| matchers(&seen.matchers)).unwrap_or_default(),
             named: request.scope.replicas.iter().cloned().collect(),
-            notes: found.notes.clone(),
+            notes: detection.notes.clone(),
             // A value with data at another time is not unknown.
-            unknown: found.unknown.clone().filter(|_| elsewhere.is_none()),
+            unknown: detection.unknown.clone().filter(|_| elsewhere.is_none()),
             data: elsewhere,
         },
-        engines: found
+        engines: detection
             .engines
             .iter()
             .map(|e| EngineFound { engine: e.engine.clone(), at_least: e.version.as_ref().map(ToString::to_string) })
             .collect(),
-        compared_with: Some(ComparedWith::of(found.past, seen.pool.len())),
-        replicas: radius(std::iter::once(judged.evidence.as_slice()), &seen),
+        compared_with: Some(ComparedWith::of(detection.past, observations.pool.len())),
+        replicas: radius(std::iter::once(judged.evidence.as_slice()), &observations),
         parts: match judged.symptom {
-            SymptomVerdict::Confirmed => parts(library, &request.playbook, &seen),
+            SymptomVerdict::Confirmed => parts(library, &request.playbook, &observations),
             SymptomVerdict::Absent | SymptomVerdict::NoData => None,
         },
         timeline: timeline(causes.first(), &request.playbook, &judged),
         unknown: 1.0,
         nearest: Vec::new(),
         ruled_out: ruled_out(library, request, &judged),
-        unchecked: unchecked(library, &judged, &seen),
-        not_looked_at: not_looked_at(library, &nodes, &judged, &seen),
+        unchecked: unchecked(library, &judged, &observations),
+        not_looked_at: not_looked_at(library, &nodes, &judged, &observations),
         symptom: SymptomFound {
             playbook: request.playbook.clone(),
             title: match (entry, judged.symptom) {

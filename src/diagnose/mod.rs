@@ -84,7 +84,7 @@ pub use probability::{FEATURES, PRIOR, features};
 pub use scope::{DetectionResult, EngineSeen, Scope, orchestrated, read_detection};
 pub use screen::Screening;
 pub use signals::{observe_signals, verify, verify_all};
-pub(crate) use steps::{invert_check, inverted_symptom_check};
+pub(crate) use steps::{invert_condition, inverted_symptom_check};
 pub use times::times;
 pub use unknown_labels::{UnknownLabelValue, known_names, known_values, typed_label};
 pub use visible_pools::{gateway_pools, pools};

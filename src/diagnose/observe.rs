@@ -126,48 +126,51 @@ async fn detect(
     let beginnings: Vec<PlannedQuery> =
         rungs.iter().chain(&before).map(|past| was_there(library, request, past)).collect();
     cache.queries += 1 + pack(&beginnings).len();
-    let detection = detection(library);
+    let detection_query = detection(library);
     let present = query_all(prometheus, &beginnings, deadline);
     let earliest = rungs.iter().chain(&before).map(Past::begins).fold(request.at, Timestamp::min);
     let patience = Instant::now() + deadline.saturating_duration_since(Instant::now()) / NAMES_WAIT;
     let names = prometheus.metric_names(clock::before(earliest, LONGEST_WINDOW), request.at, patience);
-    let (detected, present, names) = join3(prometheus.query(&detection, request.at, deadline), present, names).await;
+    let (detected, present, names) =
+        join3(prometheus.query(&detection_query, request.at, deadline), present, names).await;
     // A list that lacks a metric of the detection's rows is incomplete and is not used.
     let names = if detected.as_ref().is_ok_and(|rows| names.have_all(rows)) { names } else { MetricNames::default() };
-    let found = match detected {
+    let detection = match detected {
         Ok(rows) => {
             let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
-            let found = read_detection(library, &request.scope, &rows);
-            if found.no_label_fits {
-                let narrow = data_span::narrow(library, prometheus, request, &rows, found, deadline);
+            let detection = read_detection(library, &request.scope, &rows);
+            if detection.no_label_fits {
+                let narrow = data_span::narrow(library, prometheus, request, &rows, detection, deadline);
                 let (narrowed, questions) = Box::pin(narrow).await;
                 cache.queries += questions;
                 narrowed
             } else {
-                Ok(found)
+                Ok(detection)
             }
         }
         Err(error) => Err(error),
     };
-    match found {
-        Ok(mut found) => {
-            let covered = |rows: &QueryAnswer| rows.as_ref().is_ok_and(|rows| was_present(library, &found, rows));
+    match detection {
+        Ok(mut detection) => {
+            let covered = |rows: &QueryAnswer| rows.as_ref().is_ok_and(|rows| was_present(library, &detection, rows));
             let covered: Vec<bool> = present.iter().map(covered).collect();
             let (of_rungs, of_before) = covered.split_at(rungs.len());
             let past = rungs.iter().zip(of_rungs).find(|(_, covered)| **covered).map(|(past, _)| *past);
             let earlier = before.into_iter().zip(of_before).filter(|(_, covered)| **covered).map(|(past, _)| past);
-            found.past_before = past.and_then(|past| earlier.into_iter().find(|before| Some(*before) == past.before()));
-            found.past = past;
-            found.names = names;
+            detection.past_before =
+                past.and_then(|past| earlier.into_iter().find(|before| Some(*before) == past.before()));
+            detection.past = past;
+            detection.names = names;
             if let Some(error) = present.iter().find_map(|rows| rows.as_ref().err()) {
                 observed.degraded |= error.is_unavailable();
                 observed.problems.push(format!("whether there is a past could not be asked: {error}"));
             }
-            let (recorded, questions) = recorded::find_recorded(library, prometheus, request, &found, deadline).await;
+            let (recorded, questions) =
+                recorded::find_recorded(library, prometheus, request, &detection, deadline).await;
             cache.queries += questions;
-            found.recorded = recorded;
-            cache.detection = Some(found.clone());
-            observed.detection = found;
+            detection.recorded = recorded;
+            cache.detection = Some(detection.clone());
+            observed.detection = detection;
         }
         Err(error) => {
             observed.degraded = error.is_unavailable();

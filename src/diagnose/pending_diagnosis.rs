@@ -88,8 +88,15 @@ pub async fn begin<'a>(
     if library.playbooks.contains_key(&pending.asked.playbook) {
         let request = screen::with_time_left(&pending.asked, started, 1);
         let needs = pool_first(needs(library, &request.playbook));
-        let look = direct::look_for(library, prometheus, &request, &needs, beside.exporters, AnswerCache::default());
-        pending.observed = Box::pin(look).instrument(debug_span!("observe")).await;
+        let observation = direct::observe_needs_with_exporters(
+            library,
+            prometheus,
+            &request,
+            &needs,
+            beside.exporters,
+            AnswerCache::default(),
+        );
+        pending.observed = Box::pin(observation).instrument(debug_span!("observe")).await;
         pending.observed.queries += queries;
         pending.judge().await;
         pending.own = pending.judged.as_ref().map(|judged| judged.symptom);
@@ -113,7 +120,7 @@ impl PendingDiagnosis<'_> {
         self.judged = judge(self.library, &self.request.playbook, &self.observed.observations);
         let Some(judged) = &self.judged else { return };
         let deadline = self.started + self.request.deadline.saturating_sub(RESERVE).max(RESERVE);
-        let who = affected_replicas::query_replicas(
+        let replica_query = affected_replicas::query_replicas(
             self.library,
             self.prometheus,
             &self.request,
@@ -121,7 +128,7 @@ impl PendingDiagnosis<'_> {
             judged,
             deadline,
         );
-        if Box::pin(who).instrument(debug_span!("who")).await {
+        if Box::pin(replica_query).instrument(debug_span!("who")).await {
             self.judged = judge(self.library, &self.request.playbook, &self.observed.observations);
         }
     }
@@ -133,8 +140,8 @@ impl PendingDiagnosis<'_> {
     /// Reads the logs and judges again; a second time only if some logs could not be read.
     async fn read_logs(&mut self, deadline: Instant) {
         let Some(logs) = self.beside.logs.filter(|_| self.judged.is_some() && !self.has_logs) else { return };
-        let look = logs.fetch_logs(self.library, &self.request, self.judged.as_ref(), &mut self.observed, deadline);
-        if Box::pin(look).instrument(debug_span!("logs")).await {
+        let fetch = logs.fetch_logs(self.library, &self.request, self.judged.as_ref(), &mut self.observed, deadline);
+        if Box::pin(fetch).instrument(debug_span!("logs")).await {
             self.judge().await;
             self.has_logs = self.observed.logs.as_ref().is_some_and(|read| read.missing.is_empty());
         }

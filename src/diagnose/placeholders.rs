@@ -27,13 +27,13 @@ pub(super) fn placeholder_values(
     about: &FixContext<'_>,
     node: &str,
 ) -> BTreeMap<&'static str, String> {
-    let FixContext { request, observations: seen, detection: found, nodes, runs_on, .. } = about;
+    let FixContext { request, observations, detection, nodes, runs_on, .. } = about;
     let own = about.checks_of(node);
     // A gateway's own replicas are not the engines behind it.
     let of_gateways = |signal: &str| library.signals.get(signal).is_some_and(Signal::is_of_gateways);
-    let only_gateways = found.pool(library).any(|(engine, _)| engine.kind == EngineKind::Gateway);
+    let only_gateways = detection.pool(library).any(|(engine, _)| engine.kind == EngineKind::Gateway);
     let of_engines = own.iter().filter(|e| !only_gateways && !of_gateways(&e.signal)).cloned();
-    let named = affected(&of_engines.collect::<Vec<_>>(), seen);
+    let named = affected(&of_engines.collect::<Vec<_>>(), observations);
     let replica = only(named.iter().map(String::as_str));
     let in_pods = *runs_on == Some(RunsOn::Pods);
     let pod = replica.filter(|name| in_pods && is_pod(name));
@@ -43,9 +43,9 @@ pub(super) fn placeholder_values(
     let machine = outside.map(host).filter(|host| is_name(host));
     let dimension = |name: &str| request.scope.dimensions.get(name).cloned();
     // A URL may hold a password.
-    let api_base = only(found.backends.iter().map(String::as_str)).filter(|url| !url.contains('@'));
+    let api_base = only(detection.backends.iter().map(String::as_str)).filter(|url| !url.contains('@'));
     let backend = at.map(|name| format!("http://{name}")).or_else(|| Some(base(api_base?)));
-    let gateways = || gateways(library, seen);
+    let gateways = || gateways(library, observations);
     let autoscaler =
         only(own.iter().filter(|e| e.signal == AUTOSCALERS).flat_map(|e| &e.replicas).map(|r| r.name.as_str()));
     let all: [(&'static str, Option<String>); 14] = [
@@ -53,9 +53,9 @@ pub(super) fn placeholder_values(
         ("<node>", pod.and_then(|pod| nodes.get(pod)).cloned().or(machine.map(str::to_owned))),
         ("<namespace>", dimension("namespace")),
         ("<model>", dimension("model")),
-        ("<deployment>", deployment(seen.pool.iter().map(String::as_str)).map(str::to_owned)),
-        ("<replicas>", replicas_before(seen).map(|n| n.to_string())),
-        ("<service>", only(found.services.iter().map(String::as_str)).map(str::to_owned)),
+        ("<deployment>", deployment(observations.pool.iter().map(String::as_str)).map(str::to_owned)),
+        ("<replicas>", replicas_before(observations).map(|n| n.to_string())),
+        ("<service>", only(detection.services.iter().map(String::as_str)).map(str::to_owned)),
         ("<api_base>", api_base.map(str::to_owned)),
         ("<address>", backend.as_deref().and_then(address)),
         ("<backend>", backend),
@@ -68,8 +68,9 @@ pub(super) fn placeholder_values(
 }
 
 /// Returns the replicas of the gateways that report on the pool.
-fn gateways<'a>(library: &'a Library, seen: &'a Observations) -> impl Iterator<Item = &'a str> {
-    let told = seen.signals.iter().filter(|(name, _)| library.signals.get(*name).is_some_and(Signal::is_of_gateways));
+fn gateways<'a>(library: &'a Library, observations: &'a Observations) -> impl Iterator<Item = &'a str> {
+    let told =
+        observations.signals.iter().filter(|(name, _)| library.signals.get(*name).is_some_and(Signal::is_of_gateways));
     told.flat_map(|(_, o)| &o.replicas).map(|r| r.name.as_str()).filter(|name| !name.is_empty())
 }
 
@@ -151,8 +152,8 @@ fn deployment_of(pod: &str) -> Option<&str> {
 }
 
 /// Returns the number of replicas that were wanted in the past, if that was more than now.
-fn replicas_before(seen: &Observations) -> Option<u64> {
-    let wanted = seen.signals.get(WANTED)?;
+fn replicas_before(observations: &Observations) -> Option<u64> {
+    let wanted = observations.signals.get(WANTED)?;
     let (now, before) = (wanted.value?, wanted.baseline?);
     (before.fract() == 0.0 && before > now && before < 1e6).then_some(before as u64)
 }
@@ -198,19 +199,19 @@ mod tests {
     fn a_gateway_is_not_what_is_behind_it_and_a_machine_is_no_pod() {
         let mut diagnosis = bad_replica();
         let check = |signal: &str| EvidenceResult { signal: signal.to_owned(), ..names(&["10.0.0.9:4000"]) };
-        let (library, found) = (load(None).unwrap(), DetectionResult::default());
-        let (seen, nodes, request) = (Observations::default(), BTreeMap::new(), request(&[]));
+        let (library, detection) = (load(None).unwrap(), DetectionResult::default());
+        let (observations, nodes, request) = (Observations::default(), BTreeMap::new(), request(&[]));
         let mut of = |signal: &str| {
             diagnosis.causes[0].evidence = vec![check(signal)];
-            placeholder_values(&library, &about(&diagnosis, &request, &seen, &found, &nodes), "bad-replica")
+            placeholder_values(&library, &about(&diagnosis, &request, &observations, &detection, &nodes), "bad-replica")
                 .remove("<address>")
         };
         assert_eq!(of("gateway_connection_error_ratio"), None);
         assert_eq!(of("itl_p50").as_deref(), Some("10.0.0.9:4000"));
         let machine = [("<node>", "gpu-03".to_owned())];
-        assert_eq!(told(&["gpu-03"], &seen, &found, RunsOn::Hosts), machine);
-        assert_eq!(told(&["gpu-03"], &seen, &found, None::<RunsOn>), machine, "an exporter's name for it");
-        assert_eq!(told(&["vllm-7f9c4d6b8-x2x9p"], &seen, &found, None::<RunsOn>), []);
+        assert_eq!(told(&["gpu-03"], &observations, &detection, RunsOn::Hosts), machine);
+        assert_eq!(told(&["gpu-03"], &observations, &detection, None::<RunsOn>), machine, "an exporter's name for it");
+        assert_eq!(told(&["vllm-7f9c4d6b8-x2x9p"], &observations, &detection, None::<RunsOn>), []);
     }
 
     #[test]
@@ -221,12 +222,16 @@ mod tests {
     #[test]
     fn steps_name_the_pod_its_node_and_what_the_alert_names_but_nothing_hostile() {
         let diagnosis = bad_replica();
-        let (library, found) = (load(None).unwrap(), DetectionResult::default());
+        let (library, detection) = (load(None).unwrap(), DetectionResult::default());
         let nodes = [("vllm-llama-8b-1".to_owned(), "gpu-node-0".to_owned())].into();
         let wanted = Observation { value: Some(2.0), baseline: Some(4.0), ..Observation::default() };
-        let seen = Observations { signals: [(WANTED.to_owned(), wanted)].into(), ..Observations::default() };
+        let observations = Observations { signals: [(WANTED.to_owned(), wanted)].into(), ..Observations::default() };
         let request = request(&[("namespace", "prod"), ("model", "$(reboot)")]);
-        let known = placeholder_values(&library, &about(&diagnosis, &request, &seen, &found, &nodes), "bad-replica");
+        let known = placeholder_values(
+            &library,
+            &about(&diagnosis, &request, &observations, &detection, &nodes),
+            "bad-replica",
+        );
         let told: Vec<_> = known.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let expected =
             [("<namespace>", "prod"), ("<node>", "gpu-node-0"), ("<pod>", "vllm-llama-8b-1"), ("<replicas>", "4")];
@@ -245,9 +250,9 @@ mod tests {
     fn of_several_affected_replicas_none_is_put_into_a_command() {
         let mut diagnosis = bad_replica();
         diagnosis.causes[0].evidence = vec![names(&["vllm-0", "vllm-1"])];
-        let (library, found) = (load(None).unwrap(), DetectionResult::default());
-        let (seen, nodes, request) = (Observations::default(), BTreeMap::new(), request(&[]));
-        let about = about(&diagnosis, &request, &seen, &found, &nodes);
+        let (library, detection) = (load(None).unwrap(), DetectionResult::default());
+        let (observations, nodes, request) = (Observations::default(), BTreeMap::new(), request(&[]));
+        let about = about(&diagnosis, &request, &observations, &detection, &nodes);
         assert_eq!(placeholder_values(&library, &about, "bad-replica"), BTreeMap::new());
     }
 
@@ -269,10 +274,12 @@ mod tests {
         cause.replicas.affected = vec!["vllm-busy".to_owned()];
         let mut request = request(&[]);
         request.scope.replicas.insert("vllm-busy".to_owned());
-        let (library, found) = (load(None).unwrap(), DetectionResult::default());
-        let (seen, nodes) = (Observations::default(), BTreeMap::new());
+        let (library, detection) = (load(None).unwrap(), DetectionResult::default());
+        let (observations, nodes) = (Observations::default(), BTreeMap::new());
         let pod = |diagnosis: &Diagnosis, node: &str| {
-            placeholder_values(&library, &about(diagnosis, &request, &seen, &found, &nodes), node).get("<pod>").cloned()
+            placeholder_values(&library, &about(diagnosis, &request, &observations, &detection, &nodes), node)
+                .get("<pod>")
+                .cloned()
         };
         assert_eq!(pod(&diagnosis, "idle-replica"), None);
         assert_eq!(pod(&diagnosis, "slot-limit").as_deref(), Some("vllm-busy"));
@@ -283,14 +290,15 @@ mod tests {
     /// Returns the placeholders' values for a cause whose own checks name these replicas, in this pool.
     fn told(
         named: &[&str],
-        seen: &Observations,
-        found: &DetectionResult,
+        observations: &Observations,
+        detection: &DetectionResult,
         runs_on: impl Into<Option<RunsOn>>,
     ) -> Vec<(&'static str, String)> {
         let mut diagnosis = bad_replica();
         diagnosis.causes[0].evidence = vec![names(named)];
         let (library, nodes, request) = (load(None).unwrap(), BTreeMap::new(), request(&[]));
-        let about = FixContext { runs_on: runs_on.into(), ..about(&diagnosis, &request, seen, found, &nodes) };
+        let about =
+            FixContext { runs_on: runs_on.into(), ..about(&diagnosis, &request, observations, detection, &nodes) };
         placeholder_values(&library, &about, "bad-replica").into_iter().collect()
     }
 
@@ -300,8 +308,8 @@ mod tests {
 
     #[test]
     fn a_replica_that_is_known_by_its_address_gives_the_address_and_the_machine() {
-        let seen = Observations::default();
-        let of = |name: &str, runs_on| told(&[name], &seen, &DetectionResult::default(), runs_on);
+        let observations = Observations::default();
+        let of = |name: &str, runs_on| told(&[name], &observations, &DetectionResult::default(), runs_on);
         let at = |name: &str| [("<address>", name.to_owned()), ("<backend>", format!("http://{name}"))];
         let machine = ("<node>", "gpu-03".to_owned());
         let expected: Vec<_> = at("gpu-03:8000").into_iter().chain([machine]).collect();
@@ -313,8 +321,8 @@ mod tests {
 
     #[test]
     fn the_only_backend_that_a_gateway_names_is_put_in_and_of_several_none() {
-        let seen = Observations::default();
-        let of = |urls: &[&str]| told(&[], &seen, &backends(urls), RunsOn::Pods);
+        let observations = Observations::default();
+        let of = |urls: &[&str]| told(&[], &observations, &backends(urls), RunsOn::Pods);
         let expected = [
             ("<address>", "vllm.prod:8000".to_owned()),
             ("<api_base>", "http://vllm.prod:8000/v1".to_owned()),
@@ -333,12 +341,12 @@ mod tests {
 
     #[test]
     fn the_gateways_deployment_is_known_by_its_pods_and_its_host_by_its_address() {
-        let seen = |names: &[&str]| {
+        let observations = |names: &[&str]| {
             let replicas = names.iter().map(|&name| Replica { name: name.to_owned(), value: 1.0 }).collect();
             let o = Observation { replicas, ..Observation::default() };
             Observations { signals: [("gateway_busy".to_owned(), o)].into(), ..Observations::default() }
         };
-        let of = |names: &[&str]| told(&[], &seen(names), &DetectionResult::default(), RunsOn::Pods);
+        let of = |names: &[&str]| told(&[], &observations(names), &DetectionResult::default(), RunsOn::Pods);
         assert_eq!(of(&["litellm-7f9c4d6b8-x2x9p", "litellm-7f9c4d6b8-aaaaa"]), [("<gateway>", "litellm".to_owned())]);
         assert_eq!(of(&["10.0.0.9:29000"]), [("<router>", "10.0.0.9".to_owned())]);
         assert_eq!(of(&["litellm-7f9c4d6b8-x2x9p", "router-7f9c4d6b8-aaaaa"]), []);
@@ -350,15 +358,19 @@ mod tests {
             services: of.iter().map(|&s| s.to_owned()).collect(),
             ..DetectionResult::default()
         };
-        let seen = Observations::default();
-        assert_eq!(told(&[], &seen, &services(&["vllm"]), RunsOn::Pods), [("<service>", "vllm".to_owned())]);
-        assert_eq!(told(&[], &seen, &services(&["a", "b"]), RunsOn::Pods), []);
+        let observations = Observations::default();
+        assert_eq!(told(&[], &observations, &services(&["vllm"]), RunsOn::Pods), [("<service>", "vllm".to_owned())]);
+        assert_eq!(told(&[], &observations, &services(&["a", "b"]), RunsOn::Pods), []);
         let mut diagnosis = bad_replica();
         diagnosis.causes[0].evidence =
             vec![EvidenceResult { signal: AUTOSCALERS.to_owned(), ..names(&["keda-hpa-vllm"]) }];
-        let (library, found, nodes, request) =
+        let (library, detection, nodes, request) =
             (load(None).unwrap(), DetectionResult::default(), BTreeMap::new(), request(&[]));
-        let known = placeholder_values(&library, &about(&diagnosis, &request, &seen, &found, &nodes), "bad-replica");
+        let known = placeholder_values(
+            &library,
+            &about(&diagnosis, &request, &observations, &detection, &nodes),
+            "bad-replica",
+        );
         let told = |name: &str| known.get(name).map(String::as_str);
         assert_eq!((told("<hpa>"), told("<scaledobject>")), (Some("keda-hpa-vllm"), Some("vllm")));
     }

@@ -252,7 +252,7 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Dete
 struct EngineRows<'a> {
     engine: &'a Engine,
     /// Rows of the series that show it, each with the prefix of its name.
-    detected: Vec<(Option<String>, &'a Labels)>,
+    detection_rows: Vec<(Option<String>, &'a Labels)>,
     /// Rows of the series that name the engines behind it.
     behind: Vec<(&'a Backends, &'a Labels)>,
     /// Rows of the series that reveal its version, newest first.
@@ -265,13 +265,13 @@ impl<'a> EngineRows<'a> {
         let called = |name: String| rows.iter().filter(move |row| row.get("__name__") == Some(&name));
         let ours: Vec<Matcher> = engine.own_series().collect();
         let spelt = |metric: &str| engine.spellings(metric).into_iter();
-        let detected: Vec<(Option<String>, &Labels)> = engine
+        let detection_rows: Vec<(Option<String>, &Labels)> = engine
             .detection_series()
             .flat_map(spelt)
             .flat_map(|(prefix, name)| called(name).map(move |row| (prefix.clone(), row)))
             .filter(|(_, row)| fits(&ours, row))
             .collect();
-        if detected.is_empty() {
+        if detection_rows.is_empty() {
             return None;
         }
         let behind =
@@ -279,11 +279,11 @@ impl<'a> EngineRows<'a> {
         let behind = behind.flat_map(|(of, name)| called(name).map(move |row| (of, row))).collect();
         let of_probe = |metric: &str| spelt(metric).flat_map(|(_, name)| called(name)).collect();
         let probes = engine.versions.iter().map(|v| (v.at_least.as_str(), of_probe(&v.metric))).collect();
-        Some(Self { engine, detected, behind, probes })
+        Some(Self { engine, detection_rows, behind, probes })
     }
 
     fn rows(&self) -> impl Iterator<Item = &'a Labels> {
-        self.detected.iter().map(|(_, row)| *row)
+        self.detection_rows.iter().map(|(_, row)| *row)
     }
 
     fn serves(&self) -> bool {
@@ -336,7 +336,7 @@ impl<'a> EngineRows<'a> {
 
     fn seen(&self, matchers: Vec<Matcher>) -> EngineSeen {
         let engine = self.engine;
-        let own = self.detected.iter().filter(|(_, row)| fits(&matchers, row));
+        let own = self.detection_rows.iter().filter(|(_, row)| fits(&matchers, row));
         let mut prefixes: BTreeSet<String> = own.filter_map(|(prefix, _)| prefix.clone()).collect();
         // A sum over a series and its copy would count twice.
         if prefixes.iter().any(|prefix| engine.prefixes.contains(prefix)) {

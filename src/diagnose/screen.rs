@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answer_cache::AnswerCache;
-use super::direct::{Exporters, look_for};
+use super::direct::{Exporters, observe_needs_with_exporters};
 use super::judge::symptom;
 use super::observe::ObserveResult;
 use super::onset::tells_of_change;
@@ -121,7 +121,8 @@ pub(super) async fn screen(
     for (signal, when) in entries.iter().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks) {
         asked.entry(signal).or_default().add(SignalNeed::of(when));
     }
-    let observed = look_for(library, prometheus, request, &pool_first(asked), exporters, cache).await;
+    let observed =
+        observe_needs_with_exporters(library, prometheus, request, &pool_first(asked), exporters, cache).await;
     let mut screened = Screened::default();
     for playbook in entries.into_iter().filter(|_| observed.detection.unknown.is_none()) {
         let (evidence, symptom) = symptom(library, &playbook.symptom, &observed.observations);
@@ -216,7 +217,8 @@ pub(super) async fn enter(
     for (signal, need) in others.iter().flat_map(|id| needs(library, id)) {
         asked.entry(signal).or_default().add(need);
     }
-    let observed = look_for(library, prometheus, request, &pool_first(asked), exporters, cache).await;
+    let observed =
+        observe_needs_with_exporters(library, prometheus, request, &pool_first(asked), exporters, cache).await;
     let judged = others.into_iter().filter_map(|id| {
         let judged = judge(library, id, &observed.observations)?;
         Some((clarity(library, id, &judged), id.clone(), judged))

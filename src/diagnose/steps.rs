@@ -36,8 +36,8 @@ pub(super) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
         Some(Ok(req)) => about.detection.engines.iter().any(|e| req.allows(&e.engine, e.version.as_ref())),
     };
     let on = |step: &Step| step.runs_on.is_none_or(|on| about.runs_on.is_none_or(|known| known == on));
-    let seen = about.detection.engines.iter().filter_map(|seen| library.engines.get(&seen.engine)?.gpu);
-    let vendors: BTreeSet<GpuVendor> = seen.collect();
+    let vendors = about.detection.engines.iter().filter_map(|seen| library.engines.get(&seen.engine)?.gpu);
+    let vendors: BTreeSet<GpuVendor> = vendors.collect();
     let gpu = |step: &Step| step.gpu.is_none_or(|gpu| vendors.is_empty() || vendors.contains(&gpu));
     let applies = |step: &Step| there(step) && on(step) && gpu(step);
     let mut out = Fixes::default();
@@ -74,12 +74,12 @@ fn shows(library: &Library, step: &Step, about: &FixContext<'_>) -> Option<FixCh
     }
 }
 
-fn check(library: &Library, verify: &Verify, seen: &Observations) -> FixCheck {
+fn check(library: &Library, verify: &Verify, observations: &Observations) -> FixCheck {
     FixCheck {
         signal: verify.signal.clone(),
         title: library.signals.get(&verify.signal).map_or_else(|| verify.signal.clone(), |s| s.title.clone()),
         when: verify.when.to_string(),
-        query: seen.signals.get(&verify.signal).and_then(|o| o.query.clone()),
+        query: observations.signals.get(&verify.signal).and_then(|o| o.query.clone()),
     }
 }
 
@@ -87,13 +87,13 @@ fn check(library: &Library, verify: &Verify, seen: &Observations) -> FixCheck {
 pub(crate) fn inverted_symptom_check(library: &Library, symptom: &[EvidenceResult]) -> Option<FixCheck> {
     let worse = |e: &&EvidenceResult| e.outcome == Outcome::Met;
     symptom.iter().filter(worse).find_map(|e| {
-        let when = invert_check(library, &e.signal, &e.when.parse().ok()?)?.to_string();
+        let when = invert_condition(library, &e.signal, &e.when.parse().ok()?)?.to_string();
         Some(FixCheck { signal: e.signal.clone(), title: e.title.clone(), when, query: e.query.clone() })
     })
 }
 
-/// Returns the inverse of a check that points in the harmful direction; `None` for any other check.
-pub(crate) fn invert_check(library: &Library, signal: &str, when: &Condition) -> Option<Comparison> {
+/// Returns the inverse of a condition that points in the harmful direction; `None` for any other condition.
+pub(crate) fn invert_condition(library: &Library, signal: &str, when: &Condition) -> Option<Comparison> {
     let Comparison { op, to } = when.single()?;
     let hurts = match library.signals.get(signal)?.bad {
         WorseDirection::High => matches!(op, Op::Above | Op::AtLeast),
@@ -120,8 +120,8 @@ pub(super) mod tests {
     pub(in crate::diagnose) fn about<'a>(
         diagnosis: &'a Diagnosis,
         request: &'a Request,
-        seen: &'a Observations,
-        found: &'a DetectionResult,
+        observations: &'a Observations,
+        detection: &'a DetectionResult,
         nodes: &'a BTreeMap<String, String>,
     ) -> FixContext<'a> {
         let symptom = &diagnosis.symptom.evidence;
@@ -129,8 +129,8 @@ pub(super) mod tests {
             request,
             cause: &diagnosis.causes[0],
             symptom,
-            observations: seen,
-            detection: found,
+            observations,
+            detection,
             nodes,
             runs_on: Some(RunsOn::Pods),
         }
@@ -160,7 +160,7 @@ pub(super) mod tests {
     fn what_holds_before_anything_was_done_shows_nothing_and_the_symptoms_own_check_does() {
         let library = crate::playbook::load(None).unwrap();
         let diagnosis = bad_replica();
-        let (found, nodes, request) = (DetectionResult::default(), BTreeMap::new(), request(&[]));
+        let (detection, nodes, request) = (DetectionResult::default(), BTreeMap::new(), request(&[]));
         let check =
             |signal: &str, when: &str, or| Verify { signal: signal.to_owned(), when: when.parse().unwrap(), or };
         let verify = Some(check("waiting_per_replica", "< 0.25", vec![]));
@@ -177,8 +177,8 @@ pub(super) mod tests {
             let told = |value| Observation { value, answered: true, ..Observation::default() };
             let signals = [("waiting_per_replica", waiting), ("preemption_rate", Some(0.5))];
             let signals = signals.map(|(name, value)| (name.to_owned(), told(value))).into();
-            let seen = Observations { signals, ..Observations::default() };
-            let check = shows(&library, step, &about(&diagnosis, &request, &seen, &found, &nodes));
+            let observations = Observations { signals, ..Observations::default() };
+            let check = shows(&library, step, &about(&diagnosis, &request, &observations, &detection, &nodes));
             check.map(|check| format!("{} {}", check.signal, check.when))
         };
         assert_eq!(shown(Some(3.0), &step).as_deref(), Some("waiting_per_replica < 0.25"));
@@ -203,10 +203,10 @@ pub(super) mod tests {
         diagnosis.causes[0].chain = ["replica-down", "ended-alone"].map(str::to_owned).to_vec();
         let reachable: BTreeMap<&str, Node<'_>> =
             library.reachable("replica-down").into_iter().map(|node| (node.id, node)).collect();
-        let (found, seen, places, request) =
+        let (detection, observations, places, request) =
             (DetectionResult::default(), Observations::default(), BTreeMap::new(), request(&[("namespace", "prod")]));
         let now = |runs_on| {
-            let about = FixContext { runs_on, ..about(&diagnosis, &request, &seen, &found, &places) };
+            let about = FixContext { runs_on, ..about(&diagnosis, &request, &observations, &detection, &places) };
             let now = fixes(&library, &reachable, &about).now;
             now.into_iter().filter(|fix| fix.cause == "ended-alone").map(|fix| fix.action).collect::<Vec<_>>()
         };
@@ -225,7 +225,7 @@ pub(super) mod tests {
         diagnosis.causes[0].chain = ["gpu-throttled", "power-limited"].map(str::to_owned).to_vec();
         let reachable: BTreeMap<&str, Node<'_>> =
             library.reachable("gpu-throttled").into_iter().map(|node| (node.id, node)).collect();
-        let (seen, places, request) = (Observations::default(), BTreeMap::new(), request(&[]));
+        let (observations, places, request) = (Observations::default(), BTreeMap::new(), request(&[]));
         let tools = |exporters: &[&str]| {
             let exporter = |engine: &&str| EngineSeen {
                 engine: (*engine).to_owned(),
@@ -233,9 +233,9 @@ pub(super) mod tests {
                 prefixes: Vec::new(),
                 matchers: Vec::new(),
             };
-            let found =
+            let detection =
                 DetectionResult { engines: exporters.iter().map(exporter).collect(), ..DetectionResult::default() };
-            let fixes = fixes(&library, &reachable, &about(&diagnosis, &request, &seen, &found, &places));
+            let fixes = fixes(&library, &reachable, &about(&diagnosis, &request, &observations, &detection, &places));
             ["amd-smi", "nvidia-smi"].map(|tool| fixes.now.iter().any(|fix| fix.action.contains(tool)))
         };
         assert_eq!(tools(&["rocm"]), [true, false]);

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use promql_parser::parser::{Expr, parse, token};
 
 use super::collect::FactQueryContext;
-use super::query_window;
+use super::end_and_length;
 
 /// The histogram behind a quantile.
 #[derive(Debug, PartialEq)]
@@ -19,14 +19,17 @@ struct Histogram {
 
 /// Returns the finite upper bounds behind the quantiles of `queries`, ascending and in the quantile's unit. Omits
 /// queries that are not a quantile of one histogram, and those that Prometheus did not answer.
-pub(super) async fn bounds(asking: FactQueryContext<'_>, queries: &BTreeMap<&str, &str>) -> BTreeMap<String, Vec<f64>> {
+pub(super) async fn bounds(
+    context: FactQueryContext<'_>,
+    queries: &BTreeMap<&str, &str>,
+) -> BTreeMap<String, Vec<f64>> {
     let of: BTreeMap<&str, Histogram> =
         queries.iter().filter_map(|(name, query)| Some((*name, histogram(&parse(query).ok()?)?))).collect();
     // Quantiles of the same histogram share one query.
     let distinct: BTreeSet<&str> = of.values().map(|histogram| histogram.query.as_str()).collect();
-    let (at, _) = query_window(asking.windows.during);
+    let (at, _) = end_and_length(context.windows.during);
     let ask = async |query: &str| {
-        let rows = asking.prometheus.query(&format!("group by (le) ({query})"), at, asking.deadline).await.ok()?;
+        let rows = context.prometheus.query(&format!("group by (le) ({query})"), at, context.deadline).await.ok()?;
         let mut all: Vec<f64> = rows.iter().filter_map(|row| row.labels.get("le")?.parse().ok()).collect();
         all.retain(|bound: &f64| bound.is_finite());
         all.sort_by(f64::total_cmp);

@@ -46,8 +46,8 @@ impl Followed<'_> {
 }
 
 /// Queries the replicas' presence and all `changes` of the engines and exporters, one query each.
-pub(super) async fn follow<'a>(asking: FactQueryContext<'_>, pool: &Pool<'a>) -> Followed<'a> {
-    let range = range(asking);
+pub(super) async fn follow<'a>(context: FactQueryContext<'_>, pool: &Pool<'a>) -> Followed<'a> {
+    let range = range(context);
     let newest = |engine: &Engine| {
         let each: Vec<String> =
             engine.detection_series().map(|metric| format!("timestamp({metric}{{$scope}})")).collect();
@@ -61,7 +61,7 @@ pub(super) async fn follow<'a>(asking: FactQueryContext<'_>, pool: &Pool<'a>) ->
         .flat_map(|(engine, seen)| engine.changes.iter().map(move |(change, query)| (engine, seen, *change, query)))
         .map(|(engine, seen, change, query)| (engine, change, pool.bound(engine, seen, query)))
         .collect();
-    let query = |query| asking.prometheus.query_range(query, range, asking.deadline);
+    let query = |query| context.prometheus.query_range(query, range, context.deadline);
     let (present, changed) = tokio::join!(
         join_all(presence.iter().map(|(_, text)| query(text))),
         join_all(changes.iter().map(|(.., text)| query(text))),
@@ -94,8 +94,8 @@ fn named(change: Change) -> &'static str {
     }
 }
 
-fn range(asking: FactQueryContext<'_>) -> Range {
-    let whole = asking.windows.whole();
+fn range(context: FactQueryContext<'_>) -> Range {
+    let whole = context.windows.whole();
     let length = clock::between(whole.from, whole.to).as_secs();
     let finest = length.div_ceil(POINTS);
     let step = STEPS.into_iter().find(|step| *step >= finest).unwrap_or(finest);
@@ -114,7 +114,7 @@ struct Life {
 
 /// Adds the events and the replicas' states to the result.
 pub(super) fn read(
-    asking: FactQueryContext<'_>,
+    context: FactQueryContext<'_>,
     pool: &Pool<'_>,
     followed: Followed<'_>,
     told: &InfoResults<'_>,
@@ -140,7 +140,7 @@ pub(super) fn read(
         who: who.clone(),
     }));
     events.extend(rollouts(pool, &followed));
-    let whole = asking.windows.whole();
+    let whole = context.windows.whole();
     events.retain(|event| event.at >= whole.from && event.at <= whole.to);
     let (happened, left_out) = sentences(events);
     if left_out > 0 {

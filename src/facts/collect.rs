@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use super::{FAILED, PrometheusFacts, Windows, changes, info, lengths, measured, query_window, rules, targets};
+use super::{FAILED, PrometheusFacts, Windows, changes, end_and_length, info, lengths, measured, rules, targets};
 use crate::diagnose::{Diagnosis, Pool, Request};
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
@@ -31,16 +31,16 @@ pub async fn collect_facts(
     windows: &Windows,
     deadline: Instant,
 ) -> PrometheusFacts {
-    let (at, window) = query_window(windows.during);
+    let (at, window) = end_and_length(windows.during);
     let request = Request { at, window, ..request.clone() };
-    let asking = FactQueryContext { library, prometheus, request: &request, windows, deadline };
+    let context = FactQueryContext { library, prometheus, request: &request, windows, deadline };
     // Boxed, because the futures are large.
     let (numbers, server, rules, targets, (pool, told)) = tokio::join!(
-        Box::pin(measured::measured(asking)),
+        Box::pin(measured::measured(context)),
         prometheus.build_info(deadline),
         prometheus.alerting_rules(deadline),
         prometheus.targets(deadline),
-        Box::pin(of_pool(asking, diagnosis)),
+        Box::pin(of_pool(context, diagnosis)),
     );
     let mut seen = told;
     (seen.measured, seen.load) = (numbers.metrics, numbers.load);
@@ -69,11 +69,11 @@ pub async fn collect_facts(
 
 /// Collects the facts whose queries need the detected pool.
 async fn of_pool<'a>(
-    asking: FactQueryContext<'a>,
+    context: FactQueryContext<'a>,
     diagnosis: Option<&Diagnosis>,
 ) -> (Option<Pool<'a>>, PrometheusFacts) {
     let mut seen = PrometheusFacts::default();
-    let pool = match Pool::find(asking.library, asking.prometheus, asking.request, asking.deadline).await {
+    let pool = match Pool::find(context.library, context.prometheus, context.request, context.deadline).await {
         Ok(pool) => pool,
         Err(error) => {
             let what = "hardware, versions, replicas, prompt lengths and what changed";
@@ -82,17 +82,17 @@ async fn of_pool<'a>(
         }
     };
     if pool.serving().next().is_none() {
-        let (why, enable) = crate::diagnose::no_engine_reason(asking.library, crate::signal::EngineKind::Serving);
+        let (why, enable) = crate::diagnose::no_engine_reason(context.library, crate::signal::EngineKind::Serving);
         seen.missing.push(("the engine".to_owned(), sentence(&why, enable.as_deref())));
     }
     let named = diagnosis.map(|d| d.replicas.affected.clone()).unwrap_or_default();
     let pool = pool.with_pods(named.into_iter());
-    let (followed, lengths) = tokio::join!(changes::follow(asking, &pool), lengths::lengths(asking, &pool));
+    let (followed, lengths) = tokio::join!(changes::follow(context, &pool), lengths::lengths(context, &pool));
     // Pods that no longer exist also belong to the pool.
     let gone: BTreeSet<String> = followed.pods().collect();
     let pool = pool.with_pods(gone.into_iter());
-    let told = info::query_info(asking, &pool).await;
-    changes::read(asking, &pool, followed, &told, &mut seen);
+    let told = info::query_info(context, &pool).await;
+    changes::read(context, &pool, followed, &told, &mut seen);
     info::read(told, &mut seen);
     (seen.input, seen.output) = (lengths.input, lengths.output);
     seen.missing.extend(lengths.missing);

@@ -44,14 +44,14 @@ pub(super) struct InfoResults<'a> {
 }
 
 /// Runs every `info` query of the detected engines and exporters.
-pub(super) async fn query_info<'a>(asking: FactQueryContext<'_>, pool: &Pool<'a>) -> InfoResults<'a> {
+pub(super) async fn query_info<'a>(context: FactQueryContext<'_>, pool: &Pool<'a>) -> InfoResults<'a> {
     let infos: Vec<(&Engine, String, &Info)> = pool
         .engines()
         .flat_map(|(engine, seen)| engine.info.iter().map(move |info| (engine, seen, info)))
         .map(|(engine, seen, info)| (engine, pool.bound(engine, seen, &info.query), info))
         .collect();
-    let queries = infos.iter().map(|(_, query, _)| (query.clone(), asking.request.at)).collect();
-    let answers: Vec<QueryAnswer> = pool.query(asking.prometheus, queries, asking.deadline).await;
+    let queries = infos.iter().map(|(_, query, _)| (query.clone(), context.request.at)).collect();
+    let answers: Vec<QueryAnswer> = pool.query(context.prometheus, queries, context.deadline).await;
     let mut told = InfoResults { all: Vec::new(), missing: Vec::new() };
     for ((engine, _, info), answer) in infos.into_iter().zip(answers) {
         match answer {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::collect::{FactQueryContext, why};
-use super::query_window;
+use super::end_and_length;
 use crate::clock;
 use crate::diagnose::{EngineSeen, Pool, QueryAnswer};
 use crate::prom::Row;
@@ -34,14 +34,14 @@ struct Teller<'a> {
 }
 
 /// Queries the engines' histograms of lengths; a gateway's is used only if no serving engine has one.
-pub(super) async fn lengths(asking: FactQueryContext<'_>, pool: &Pool<'_>) -> Lengths {
-    let (at, window) = query_window(asking.windows.during);
-    let moments = [(at, window), (clock::before(at, DAY), window), query_window(asking.windows.before)];
+pub(super) async fn lengths(context: FactQueryContext<'_>, pool: &Pool<'_>) -> Lengths {
+    let (at, window) = end_and_length(context.windows.during);
+    let moments = [(at, window), (clock::before(at, DAY), window), end_and_length(context.windows.before)];
     let of = |(engine, seen)| of_engine(engine, seen);
     let mut tellers: Vec<Teller<'_>> = pool.engines().flat_map(of).collect();
     tellers.sort_by_key(|teller| (teller.engine.kind, teller.engine.stand_in));
     let queries = tellers.iter().flat_map(|teller| moments.iter().flat_map(|moment| queries(pool, teller, *moment)));
-    let answers = pool.query(asking.prometheus, queries.collect(), asking.deadline).await;
+    let answers = pool.query(context.prometheus, queries.collect(), context.deadline).await;
     let told: Vec<(&Teller<'_>, Result<Option<Distribution>, String>)> = tellers
         .iter()
         .zip(answers.chunks(2 * moments.len()))

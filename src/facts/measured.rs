@@ -6,7 +6,7 @@ use futures::future::{OptionFuture, join3};
 
 use super::bounds::bounds;
 use super::collect::{FactQueryContext, sentence};
-use super::{FAILED, Window, query_window};
+use super::{FAILED, Window, end_and_length};
 use crate::diagnose::{Observation, ObserveResult, observe_signals};
 use crate::playbook::Library;
 use crate::report::Measured;
@@ -20,15 +20,15 @@ pub(super) struct MeasuredFacts {
 }
 
 /// Queries every signal of `report.yaml` over each window.
-pub(super) async fn measured(asking: FactQueryContext<'_>) -> MeasuredFacts {
-    let FactQueryContext { library, windows, .. } = asking;
+pub(super) async fn measured(context: FactQueryContext<'_>) -> MeasuredFacts {
+    let FactQueryContext { library, windows, .. } = context;
     let names = library.report.all();
     // Boxed, because the future is large.
-    let over = |window: Window| Box::pin(over(asking, &names, window));
+    let over = |window: Window| Box::pin(over(context, &names, window));
     let after = OptionFuture::from(windows.after.map(over));
     let (before, during, after) = join3(over(windows.before), over(windows.during), after).await;
     let told = during.observations.signals.iter().filter_map(|(name, o)| Some((name.as_str(), o.query.as_deref()?)));
-    let bounds = bounds(asking, &told.collect()).await;
+    let bounds = bounds(context, &told.collect()).await;
     let seen = Observations { before, during, after, bounds };
     let read = |list: &[String]| list.iter().filter_map(|name| seen.read(library, name)).collect::<Vec<_>>();
     let (metrics, load) = (read(&library.report.metrics), read(&library.report.load));
@@ -36,9 +36,9 @@ pub(super) async fn measured(asking: FactQueryContext<'_>) -> MeasuredFacts {
     MeasuredFacts { metrics, load, missing }
 }
 
-async fn over(asking: FactQueryContext<'_>, names: &[&str], window: Window) -> ObserveResult {
-    let FactQueryContext { library, prometheus, request, deadline, .. } = asking;
-    let (at, length) = query_window(window);
+async fn over(context: FactQueryContext<'_>, names: &[&str], window: Window) -> ObserveResult {
+    let FactQueryContext { library, prometheus, request, deadline, .. } = context;
+    let (at, length) = end_and_length(window);
     let left = deadline.saturating_duration_since(std::time::Instant::now());
     let mut observed = observe_signals(library, prometheus, &request.scope, names, at, length, left).await;
     // If Prometheus answered nothing, the reason is its error and not a missing exporter.

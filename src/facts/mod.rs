@@ -47,7 +47,7 @@ impl Windows {
 }
 
 /// Returns a window's query parameters: its end, and its length of at least [`SHORTEST`].
-fn query_window(window: Window) -> (Timestamp, Duration) {
+fn end_and_length(window: Window) -> (Timestamp, Duration) {
     (window.to, clock::between(window.from, window.to).max(SHORTEST))
 }
 

@@ -56,11 +56,11 @@ impl Failure {
                 code => Self::Status(code, words(&status.message)),
             },
             kube::Error::Auth(error) => Self::Unauthorized(words(&error.to_string())),
-            other => Self::unreached(other, server),
+            other => Self::unreachable(other, server),
         }
     }
 
-    fn unreached(error: &(dyn std::error::Error + 'static), server: &str) -> Self {
+    fn unreachable(error: &(dyn std::error::Error + 'static), server: &str) -> Self {
         Self::Unreachable(format!("{} ({server})", words(&innermost(error))))
     }
 }
@@ -156,7 +156,7 @@ impl ApiSession<'_> {
                 match body.read(&mut piece).await {
                     Ok(0) => return Ok(()),
                     Ok(n) => take(&piece[..n])?,
-                    Err(error) => return Err(Failure::unreached(&error, self.server)),
+                    Err(error) => return Err(Failure::unreachable(&error, self.server)),
                 }
             }
         };

@@ -1,7 +1,7 @@
 //! Errors of queries to Loki, with advice.
 
 use crate::logs::Log;
-use crate::redact::{connection_error, innermost};
+use crate::redact::{innermost, unreachable_reason};
 
 /// Maximum number of characters of an error text that are kept.
 const SAID_CHARS: usize = 300;
@@ -91,7 +91,7 @@ impl LokiError {
         }
         match error.is_body() || error.is_decode() {
             true => Self::NotLoki(format!("it breaks off: {}", innermost(&error.without_url()))),
-            false => Self::Unreachable(connection_error(&error)),
+            false => Self::Unreachable(unreachable_reason(&error)),
         }
     }
 

@@ -14,7 +14,7 @@ use super::diagnose::LONGEST_RETRY;
 use crate::chatops::LONGEST_FOLLOWUP;
 use crate::clock;
 use crate::config::Config;
-use crate::notify::{LONGEST_LOOK, LONGEST_REFUSED};
+use crate::notify::{LAST_SEARCH_DELAY, LONGEST_REFUSED};
 use crate::service::Service;
 use crate::store::{LongestWaits, Store, StoreError};
 
@@ -115,7 +115,7 @@ fn longest(config: &Config) -> LongestWaits {
         diagnosis: diagnosis.saturating_add(minute),
         delivery: config.diagnose.grace.max(DELIVERY_LEASE).max(LONGEST_REFUSED).saturating_add(minute),
         followup: LONGEST_FOLLOWUP.saturating_add(minute),
-        look: LONGEST_LOOK.saturating_add(minute),
+        look: LAST_SEARCH_DELAY.saturating_add(minute),
     }
 }
 
@@ -180,9 +180,9 @@ mod tests {
             since: now,
             looks: 3,
         };
-        store.look_later(&look("last"), clock::after(now, LONGEST_LOOK)).await.unwrap();
+        store.look_later(&look("last"), clock::after(now, LAST_SEARCH_DELAY)).await.unwrap();
         assert_eq!(store.reschedule_far_future(&longest, now).await.unwrap(), 0);
-        store.look_later(&look("mistaken"), clock::after(now, 2 * LONGEST_LOOK)).await.unwrap();
+        store.look_later(&look("mistaken"), clock::after(now, 2 * LAST_SEARCH_DELAY)).await.unwrap();
         assert_eq!(store.reschedule_far_future(&longest, now).await.unwrap(), 1);
     }
 

@@ -16,7 +16,7 @@ const MOST_TRIES: u32 = 6;
 /// The deadline of an answer with all its tries.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(45);
 
-/// The way of sending an answer.
+/// The place of an answer, and the users who see it.
 #[derive(Debug, Clone, Copy)]
 pub enum AnswerTarget<'a> {
     /// A message that everybody in the channel sees.
@@ -48,10 +48,10 @@ impl Notifier {
     pub async fn answer(
         &self,
         slack: &Slack,
-        how: AnswerTarget<'_>,
+        target: AnswerTarget<'_>,
         message: &SlackMessage,
     ) -> Result<Option<Posted>, SlackError> {
-        let answered = self.answer_within(slack, how, message).await;
+        let answered = self.answer_within(slack, target, message).await;
         self.metrics.delivery("answer", if answered.is_ok() { "posted" } else { "failed" }, None);
         answered
     }
@@ -63,15 +63,15 @@ impl Notifier {
     pub async fn progress(
         &self,
         slack: &Slack,
-        how: AnswerTarget<'_>,
+        target: AnswerTarget<'_>,
         message: &SlackMessage,
     ) -> Result<Option<Posted>, SlackError> {
-        let lane = how.lane().map(|lane| if lane == Lane::Favoured { Lane::Ordinary } else { lane });
+        let lane = target.lane().map(|lane| if lane == Lane::Favoured { Lane::Ordinary } else { lane });
         if let Some(lane) = &lane {
             let limited = |open: Instant| SlackError::RateLimited(open.saturating_duration_since(Instant::now()));
             self.rates.enter(lane).map_err(limited)?;
         }
-        let told = send_answer(slack, how, message, &MessageMark::new(&Ulid::generate().to_string())).await;
+        let told = send_answer(slack, target, message, &MessageMark::new(&Ulid::generate().to_string())).await;
         if let (Err(SlackError::RateLimited(wait)), Some(lane)) = (&told, &lane) {
             self.rates.close(lane, *wait);
         }
@@ -81,7 +81,7 @@ impl Notifier {
     async fn answer_within(
         &self,
         slack: &Slack,
-        how: AnswerTarget<'_>,
+        target: AnswerTarget<'_>,
         message: &SlackMessage,
     ) -> Result<Option<Posted>, SlackError> {
         let until = Instant::now() + ANSWER_WITHIN;
@@ -89,10 +89,10 @@ impl Notifier {
         let mut tries = 0;
         loop {
             let answered = async {
-                if let Some(lane) = how.lane() {
+                if let Some(lane) = target.lane() {
                     self.wait_for_rate_limit(&lane, until).await?;
                 }
-                send_answer(slack, how, message, &mark).await
+                send_answer(slack, target, message, &mark).await
             };
             let error = match answered.await {
                 Ok(posted) => return Ok(posted),
@@ -100,7 +100,7 @@ impl Notifier {
             };
             let wait = match &error {
                 SlackError::RateLimited(wait) => {
-                    if let Some(lane) = how.lane() {
+                    if let Some(lane) = target.lane() {
                         self.rates.close(&lane, *wait);
                     }
                     *wait
@@ -113,9 +113,9 @@ impl Notifier {
             }
             warn!(%error, try = tries, "cannot answer in Slack: trying again");
             tokio::time::sleep(wait).await;
-            if let AnswerTarget::Post(to) = how
+            if let AnswerTarget::Post(to) = target
                 && error.is_unknown()
-                && let Some(posted) = self.said_already(slack, to, &mark, began).await
+                && let Some(posted) = self.find_answer(slack, to, &mark, began).await
             {
                 return Ok(Some(posted));
             }
@@ -134,21 +134,21 @@ impl Notifier {
     }
 
     /// Finds the answer in Slack's history after the result of its post was lost.
-    async fn said_already(
+    async fn find_answer(
         &self,
         slack: &Slack,
         to: Destination<'_>,
         mark: &MessageMark,
         since: jiff::Timestamp,
     ) -> Option<Posted> {
-        let look = DuplicateCheck {
+        let check = DuplicateCheck {
             subject: mark.id.clone(),
             channel: to.channel.to_owned(),
             thread: to.thread.map(str::to_owned),
             since,
             looks: 0,
         };
-        let (channel, found) = self.marked(slack, &look).await.ok()?;
+        let (channel, found) = self.find_marked_messages(slack, &check).await.ok()?;
         let found = found.into_iter().find(|found| found.mark.id == mark.id)?;
         Some(Posted { channel, ts: found.ts })
     }
@@ -156,11 +156,11 @@ impl Notifier {
 
 async fn send_answer(
     slack: &Slack,
-    how: AnswerTarget<'_>,
+    target: AnswerTarget<'_>,
     message: &SlackMessage,
     mark: &MessageMark,
 ) -> Result<Option<Posted>, SlackError> {
-    match how {
+    match target {
         AnswerTarget::Post(to) => slack.post(to, message, mark).await.map(Some),
         AnswerTarget::Edit(at) => slack.update(at, message).await.map(Some),
         AnswerTarget::Ephemeral(to, user) => slack.post_ephemeral(to, user, message).await.map(|()| None),

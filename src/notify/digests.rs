@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use tracing::{error, info, warn};
 
 use super::history_search::SearchOutcome;
-use super::rejected_channels::pause_refused;
-use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, calling, pause};
+use super::refused_channels::refusal_pause;
+use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark, pause};
 use crate::clock;
 use crate::diagnose::Scope;
 use crate::render::{self, DigestEntry, DigestView, Phrases, ThreadState};
@@ -98,7 +98,7 @@ impl Notifier {
             return Ok(());
         }
         let places = self.store.digest_places(&digest.id).await?;
-        let whom = |incident| self.whom_of_digest(incident, &places, digest);
+        let whom = |incident| self.people_to_mention_in_digest(incident, &places, digest);
         let calls = calls(incidents, &places, whom);
         let shown: BTreeSet<&str> = match first {
             true => calls.keys().copied().collect(),
@@ -112,7 +112,7 @@ impl Notifier {
             }
         };
         let shown: Vec<&str> = shown.into_iter().collect();
-        let mark = calling(&digest.id, &shown, &CalledPeople::default().and(&shown));
+        let mark = mention_mark(&digest.id, &shown, &CalledPeople::default().and(&shown));
         let to = To::of(&digest.channel, digest.posted.as_ref(), mark);
         let (answer, took) = self.send(slack, to, &message, &shown).await;
         let now = self.store.now();
@@ -142,7 +142,7 @@ impl Notifier {
             if before.as_ref().is_none_or(|called| whom.iter().any(|id| !called.includes(id))) {
                 let called = before.clone().unwrap_or_default().and(&whom);
                 let mention = Mention { since: incident.critical_at.unwrap_or(now), called };
-                self.store.mentioned(&incident.id, channel, &mention).await?;
+                self.store.record_mention(&incident.id, channel, &mention).await?;
             }
         }
         // Mentions come first: a failure below must not prevent them.
@@ -171,19 +171,19 @@ impl Notifier {
     }
 
     /// Returns the users and groups that an incident of a digest mentions in its routed channel.
-    fn whom_of_digest(&self, incident: &Incident, places: &Places, digest: &Digest) -> Vec<&str> {
+    fn people_to_mention_in_digest(&self, incident: &Incident, places: &Places, digest: &Digest) -> Vec<&str> {
         let channel = places.get(&incident.id).map_or(digest.channel.as_str(), |place| place.channel.as_str());
-        self.whom(incident, channel)
+        self.people_to_mention(incident, channel)
     }
 
     /// Returns true if a digest whose first post has an unknown result is to be posted again: only if it does not
     /// exist.
     async fn may_post_digest(&self, slack: &Slack, digest: &Digest, since: Timestamp) -> Result<bool, StoreError> {
         let (subject, channel) = (digest.id.clone(), digest.channel.clone());
-        let look = DuplicateCheck { subject, channel, thread: None, since, looks: 0 };
-        match self.search_history(slack, &look).await? {
+        let check = DuplicateCheck { subject, channel, thread: None, since, looks: 0 };
+        match self.search_history(slack, &check).await? {
             SearchOutcome::Missing => Ok(true),
-            SearchOutcome::Stands => Ok(false),
+            SearchOutcome::Found => Ok(false),
             SearchOutcome::Later(due, why) => {
                 self.metrics.delivery("digest", "retried", None);
                 self.store.digest_postponed(digest, due, PostponeReason::Unknown, &why).await?;
@@ -232,7 +232,7 @@ impl Notifier {
         }
         let refused = error.is_about_channel() || error.is_about_token();
         if refused {
-            self.channel_refused(slack, &digest.channel, error, now).await?;
+            self.report_refused_channel(slack, &digest.channel, error, now).await?;
         }
         let fallback = &self.config.channel;
         if error.is_about_channel() && digest.channel != *fallback && !fallback.is_empty() {
@@ -247,7 +247,7 @@ impl Notifier {
         if (error.is_retryable() || refused) && more {
             count(if refused { "refused" } else { "retried" });
             warn!(digest.id = digest.id, try = digest.tries + 1, reason = note, "cannot deliver a digest: trying again");
-            let pause = if refused { pause_refused(digest.tries) } else { pause(digest.tries) };
+            let pause = if refused { refusal_pause(digest.tries) } else { pause(digest.tries) };
             let held = PostponeReason::failed(digest.posted.is_none() && error.is_unknown());
             return self.store.digest_postponed(digest, clock::after(now, pause), held, &note).await;
         }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use tracing::{error, info, warn};
 
 use super::history_search::SearchOutcome;
-use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, calling, pause};
+use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark, pause};
 use crate::clock;
 use crate::render::{self, Commands, ThreadState};
 use crate::slack::{MessageMark, Slack, SlackError};
@@ -47,7 +47,7 @@ impl Notifier {
         {
             return Ok(());
         }
-        let whom = self.whom(incident, &delivery.channel);
+        let whom = self.people_to_mention(incident, &delivery.channel);
         let (called, calls): (Vec<&str>, Vec<&str>) = whom.into_iter().partition(|id| delivery.called.includes(id));
         let since = incident.critical_at.unwrap_or(self.store.now());
         let mention = Mention { since, called: delivery.called.and(&calls) };
@@ -55,14 +55,14 @@ impl Notifier {
         let shown = if first { &calls } else { &called };
         let knows = ThreadState::of(&self.view(incident));
         let told = serde_json::to_string(&knows).ok();
-        let mark = MessageMark { told: told.clone(), ..calling(&incident.id, &calls, &mention.called) };
+        let mark = MessageMark { told: told.clone(), ..mention_mark(&incident.id, &calls, &mention.called) };
         let to = To::of(&delivery.channel, delivery.posted.as_ref(), mark);
         let (answer, took) = self.send(slack, to, &self.message(incident), shown).await;
         let now = self.store.now();
         let posted = match answer {
             Ok(posted) => posted,
             Err(error) if error.is_about_channel() || error.is_about_token() => {
-                return self.message_refused(slack, delivery, incident, &error, now).await;
+                return self.handle_refused_message(slack, delivery, incident, &error, now).await;
             }
             Err(error) => return self.message_failed(delivery, incident, &error, took, now).await,
         };
@@ -109,22 +109,22 @@ impl Notifier {
         for whom in calls {
             self.store.queue_mention(incident, channel, [whom, ""], self.store.now()).await?;
         }
-        if calls.is_empty() { Ok(()) } else { self.store.mentioned(incident, channel, mention).await }
+        if calls.is_empty() { Ok(()) } else { self.store.record_mention(incident, channel, mention).await }
     }
 
     /// Returns true if a message whose first post has an unknown result is to be posted again: only if it does not
     /// exist.
     async fn may_post_message(&self, slack: &Slack, delivery: &Delivery, since: Timestamp) -> Result<bool, StoreError> {
-        let look = DuplicateCheck {
+        let check = DuplicateCheck {
             subject: delivery.incident.clone(),
             channel: delivery.channel.clone(),
             thread: None,
             since,
             looks: 0,
         };
-        match self.search_history(slack, &look).await? {
+        match self.search_history(slack, &check).await? {
             SearchOutcome::Missing => Ok(true),
-            SearchOutcome::Stands => Ok(false),
+            SearchOutcome::Found => Ok(false),
             SearchOutcome::Later(due, why) => {
                 self.metrics.delivery("slack", "retried", None);
                 self.store.postpone(delivery, due, PostponeReason::Unknown, &why).await?;

@@ -12,7 +12,7 @@ mod pager;
 mod posts;
 mod queue;
 mod rates;
-mod rejected_channels;
+mod refused_channels;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ use crate::slack::{self, Destination, MessageMark, Posted, Slack, SlackError};
 use crate::store::{CalledPeople, Incident, PendingWork, Store};
 use crate::telemetry::Metrics;
 pub use answers::{ANSWER_WITHIN, AnswerTarget};
-use history_search::HistorySearch;
-pub(crate) use history_search::LONGEST_LOOK;
+use history_search::HistoryCache;
+pub(crate) use history_search::LAST_SEARCH_DELAY;
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
 pub use queue::Taken;
 use rates::{Lane, Rates};
-pub use rejected_channels::{LONGEST_REFUSED, todo};
+pub use refused_channels::{LONGEST_REFUSED, todo};
 
 /// Tries before a message is given up: about two hours with the pauses.
 const MOST_TRIES: u32 = 130;
@@ -54,7 +54,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub struct Notifier {
     parts: NotifierParts,
     rates: Rates,
-    history: HistorySearch,
+    history_cache: HistoryCache,
     can_silence: bool,
 }
 
@@ -99,7 +99,7 @@ impl Notifier {
     /// Creates a notifier.
     pub fn new(mut parts: NotifierParts) -> Self {
         parts.public_url.truncate(parts.public_url.trim_end_matches('/').len());
-        Self { rates: Rates::new(&parts.config), history: HistorySearch::default(), can_silence: true, parts }
+        Self { rates: Rates::new(&parts.config), history_cache: HistoryCache::default(), can_silence: true, parts }
     }
 
     /// Removes the silence button from messages, because no Alertmanager is configured.
@@ -153,18 +153,18 @@ impl Notifier {
     /// Returns the users and groups to mention for an incident in this channel while it is critical: those of the
     /// routes of its critical alerts to this channel, without duplicates. If none of its alerts was ever routed to this
     /// channel, the channel stands in for another and gets the mentions of all routes of the critical alerts.
-    fn whom(&self, incident: &Incident, channel: &str) -> Vec<&str> {
-        let mut whom = Vec::new();
+    fn people_to_mention(&self, incident: &Incident, channel: &str) -> Vec<&str> {
+        let mut people = Vec::new();
         if !incident.open || !incident.critical {
-            return whom;
+            return people;
         }
         let goes_there = |alert: &Alert| self.config.channel_for(&alert.labels) == channel;
         let stands_in = !incident.alerts.iter().any(goes_there);
         let calls = |alert: &&Alert| alert.is_critical() && (stands_in || goes_there(alert));
         for alert in incident.firing().into_iter().filter(calls) {
-            whom.extend(self.config.mention_for(&alert.labels).filter(|id| !whom.contains(id)));
+            people.extend(self.config.mention_for(&alert.labels).filter(|id| !people.contains(id)));
         }
-        whom
+        people
     }
 
     /// Delivers one piece of work, or stores the time of the next try.
@@ -173,7 +173,7 @@ impl Notifier {
             PendingWork::Message(delivery) => (delivery.sink.as_str(), self.deliver_message(delivery).await),
             PendingWork::Digest(digest) => ("digest", self.deliver_digest(digest).await),
             PendingWork::Post(post) => ("thread", self.deliver_post(post).await),
-            PendingWork::Look(look) => ("look", self.check_duplicates(look).await),
+            PendingWork::Look(check) => ("look", self.remove_duplicates(check).await),
         };
         let Err(error) = done else { return };
         self.metrics.delivery(sink, "store_error", None);
@@ -230,7 +230,7 @@ impl<'a> To<'a> {
 }
 
 /// Builds the mark of a message that mentions `calls`; `called` also includes those mentioned before.
-fn calling(id: &str, calls: &[&str], called: &CalledPeople) -> MessageMark {
+fn mention_mark(id: &str, calls: &[&str], called: &CalledPeople) -> MessageMark {
     MessageMark { mention: !calls.is_empty(), called: Some(called.to_string()), ..MessageMark::new(id) }
 }
 

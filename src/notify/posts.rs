@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use tracing::{debug, warn};
 
 use super::history_search::SearchOutcome;
-use super::rejected_channels::pause_refused;
+use super::refused_channels::refusal_pause;
 use super::{Lane, MOST_PICTURE_TRIES, MOST_POST_TRIES, MOST_REPOSTS, Notifier, To, pause};
 use crate::chart;
 use crate::clock;
@@ -131,10 +131,10 @@ impl Notifier {
     /// Returns true if a post whose result is unknown is to be posted again: only if it does not exist.
     async fn may_post(&self, slack: &Slack, post: &Post, since: Timestamp) -> Result<bool, StoreError> {
         let (channel, ts) = post.thread.clone();
-        let look = DuplicateCheck { subject: post.id.clone(), channel, thread: Some(ts), since, looks: 0 };
-        match self.search_history(slack, &look).await? {
+        let check = DuplicateCheck { subject: post.id.clone(), channel, thread: Some(ts), since, looks: 0 };
+        match self.search_history(slack, &check).await? {
             SearchOutcome::Missing => Ok(true),
-            SearchOutcome::Stands => {
+            SearchOutcome::Found => {
                 self.post_ended(post, Ok(())).await?;
                 // Changes since then were not queued, because this post was still pending.
                 if post.kind == PostKind::Change {
@@ -170,10 +170,10 @@ impl Notifier {
         // Charts need a scope of their own, and nothing depends on them.
         let refused = error.is_about_channel() || (error.is_about_token() && !picture);
         if refused {
-            self.channel_refused(slack, &post.channel, error, now).await?;
+            self.report_refused_channel(slack, &post.channel, error, now).await?;
             self.stand_in(&post.incident, &post.channel, error, now).await?;
             if post.kind == PostKind::Mention {
-                let calls = self.whom(incident, &post.delivery).into_iter().filter(|id| *id == post.body);
+                let calls = self.people_to_mention(incident, &post.delivery).into_iter().filter(|id| *id == post.body);
                 self.call_instead(incident, &post.delivery, calls.collect(), now).await?;
             }
         }
@@ -185,7 +185,7 @@ impl Notifier {
         let lasting = incident.open && !picture && (refused || post.kind == PostKind::Mention);
         let again = post.tries + 1 < most || lasting;
         if (error.is_retryable() || refused || follows) && again {
-            let pause = if refused { pause_refused(post.tries) } else { pause(post.tries) };
+            let pause = if refused { refusal_pause(post.tries) } else { pause(post.tries) };
             let held = PostponeReason::failed(error.is_unknown());
             self.store.post_postponed(post, clock::after(now, pause), held, &note).await?;
             return Ok("retried");

@@ -1,6 +1,6 @@
 //! Errors of a query, distinguished as callers need it.
 
-use crate::redact::connection_error;
+use crate::redact::unreachable_reason;
 
 /// The reason why a query has no answer.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -61,7 +61,7 @@ impl PromError {
         if error.is_timeout() {
             return Self::Late;
         }
-        Self::Unreachable(connection_error(error))
+        Self::Unreachable(unreachable_reason(error))
     }
 
     pub(super) fn from_client(error: prometheus_http_query::Error) -> Self {

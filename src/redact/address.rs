@@ -22,7 +22,7 @@ pub fn address(url: &str) -> String {
 /// Returns the reason why an HTTP server could not be reached: the innermost error and the origin, "Connection refused
 /// (http://loki:3100)". Leaves out user, path and query of the URL, because some hold tokens, and the operating
 /// system's error number.
-pub fn connection_error(error: &reqwest::Error) -> String {
+pub fn unreachable_reason(error: &reqwest::Error) -> String {
     let place = error.url().map(|url| format!(" ({})", url.origin().ascii_serialization())).unwrap_or_default();
     // The error's own text holds the whole URL.
     let why = std::error::Error::source(error).map_or_else(|| "no answer".to_owned(), innermost);
@@ -51,6 +51,6 @@ mod tests {
         let answer = axum::http::Response::builder().status(500).url(url).body("").unwrap();
         let error = reqwest::Response::from(answer).error_for_status().unwrap_err();
         assert!(error.to_string().contains("TOKEN"), "{error}");
-        assert_eq!(connection_error(&error), "no answer (https://hooks.example)");
+        assert_eq!(unreachable_reason(&error), "no answer (https://hooks.example)");
     }
 }

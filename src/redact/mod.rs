@@ -23,7 +23,7 @@ use serde_json::Value;
 
 pub use crate::playbook::NameKind as Kind;
 use crate::playbook::Redaction;
-pub use address::{address, connection_error, innermost};
+pub use address::{address, innermost, unreachable_reason};
 use known::KnownSecrets;
 pub use lines::StreamRedactor;
 use names::Names;

@@ -210,7 +210,7 @@ pub(super) fn chain_summary(diagnosis: &Diagnosis, words: &Phrases) -> String {
         (None, SymptomVerdict::NoData) if diagnosis.scope.data.is_some() => words.text("why-no-data-then", &[]),
         (None, SymptomVerdict::NoData) if diagnosis.scope.unknown.is_some() => words.text("why-nowhere", &[]),
         (None, SymptomVerdict::NoData) => {
-            match unchecked_reason(diagnosis).map(|why| why.split(": ").next().unwrap_or(why)) {
+            match symptom_no_data_reason(diagnosis).map(|why| why.split(": ").next().unwrap_or(why)) {
                 Some(why) => clip(why, 80),
                 None => words.text("why-no-data", &[]),
             }
@@ -219,7 +219,7 @@ pub(super) fn chain_summary(diagnosis: &Diagnosis, words: &Phrases) -> String {
 }
 
 /// Returns the reason why the symptom could not be checked.
-pub(super) fn unchecked_reason(diagnosis: &Diagnosis) -> Option<&str> {
+pub(super) fn symptom_no_data_reason(diagnosis: &Diagnosis) -> Option<&str> {
     let mut whys = diagnosis.symptom.evidence.iter().filter_map(|e| e.why.as_deref());
     whys.next().or(diagnosis.problems.first().map(String::as_str)).filter(|why| !why.is_empty())
 }
@@ -227,7 +227,7 @@ pub(super) fn unchecked_reason(diagnosis: &Diagnosis) -> Option<&str> {
 /// Says that the symptom could not be checked, and why. The reason must not be repeated among the other problems.
 pub(super) fn no_data(diagnosis: &Diagnosis, words: &Phrases) -> Line {
     let facts = join_limited(&facts(&diagnosis.symptom.evidence, Outcome::NoData, words), FEW, ", ", words).into();
-    match unchecked_reason(diagnosis) {
+    match symptom_no_data_reason(diagnosis) {
         Some(why) => words.line("symptom-no-data-why", &[("facts", facts), ("why", Line::of(why).into())]),
         None => words.line("symptom-no-data", &[("facts", facts)]),
     }
@@ -236,7 +236,8 @@ pub(super) fn no_data(diagnosis: &Diagnosis, words: &Phrases) -> Line {
 /// Returns true if a problem is the reason that [`no_data`] shows.
 pub(super) fn is_said(diagnosis: &Diagnosis, problem: &str) -> bool {
     diagnosis.symptom.verdict == SymptomVerdict::NoData
-        && unchecked_reason(diagnosis).is_some_and(|why| problem == why || problem.starts_with(&format!("{why} (")))
+        && symptom_no_data_reason(diagnosis)
+            .is_some_and(|why| problem == why || problem.starts_with(&format!("{why} (")))
 }
 
 /// Names the replicas with the symptom: ` on 2 of 8 replicas: a, b`; empty if unknown.

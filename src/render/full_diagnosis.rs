@@ -72,7 +72,7 @@ fn chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<MessagePart> {
     let title = words.text("why", &[]);
     let Some(best) = diagnosis.root() else {
         let stands = diagnosis.symptom.verdict == SymptomVerdict::Confirmed;
-        return stands.then(|| MessagePart::Section(title, no_root_cause(diagnosis, words)));
+        return stands.then(|| MessagePart::Section(title, explain_no_root_cause(diagnosis, words)));
     };
     let mut lines: Vec<Line> =
         best.via.iter().map(|j| link(&j.title, verdict(j.verdict, words), &j.evidence, words)).collect();
@@ -93,7 +93,7 @@ fn chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<MessagePart> {
 }
 
 /// Explains why there is no root cause: no cause stands out, with the nearest ones, or there is no symptom to explain.
-pub(super) fn no_root_cause(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
+pub(super) fn explain_no_root_cause(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
     if diagnosis.symptom.verdict != SymptomVerdict::Confirmed {
         return vec![Line::default().plain(chain_summary(diagnosis, words))];
     }
@@ -195,7 +195,7 @@ pub(super) fn not_this(cause: &RuledOut, words: &Phrases) -> Line {
     }
 }
 
-/// Returns the causes ruled out, without those that [`no_root_cause`] names as nearest.
+/// Returns the causes ruled out, without those that [`explain_no_root_cause`] names as nearest.
 fn not_nearest(diagnosis: &Diagnosis) -> Vec<&RuledOut> {
     let near = match (diagnosis.root(), diagnosis.symptom.verdict) {
         (None, SymptomVerdict::Confirmed) => diagnosis.nearest.as_slice(),

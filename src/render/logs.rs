@@ -21,9 +21,9 @@ pub fn logs(logs: &[NamedLogAnalysis], known: &[&str], words: &Phrases) -> Messa
             let pieces = [("name", log.name.as_str().into()), ("root", root.into())];
             (Tone::Critical, words.text("logs-root-of", &pieces))
         }
-        (_, [log]) => alone(&log.report, words),
+        (_, [log]) => log_headline(&log.report, words),
         _ => {
-            let worst = logs.iter().map(|log| alone(&log.report, words).0).min_by_key(|tone| match tone {
+            let worst = logs.iter().map(|log| log_headline(&log.report, words).0).min_by_key(|tone| match tone {
                 Tone::Critical => 0,
                 Tone::Warning => 1,
                 Tone::Firing | Tone::Unknown => 2,
@@ -41,7 +41,7 @@ pub fn logs(logs: &[NamedLogAnalysis], known: &[&str], words: &Phrases) -> Messa
             words.line("logs-several", &[("n", logs.len().into()), ("rooted", rooted.into())]),
         ));
     }
-    logs.iter().for_each(|log| log_parts(log, several, words, &mut parts));
+    logs.iter().for_each(|log| add_log_parts(log, several, words, &mut parts));
     if logs.iter().all(|log| log.report.engine.is_none()) {
         parts.push(MessagePart::Note(words.line("logs-learn", &[("engines", known.join(", ").into())])));
     }
@@ -49,7 +49,7 @@ pub fn logs(logs: &[NamedLogAnalysis], known: &[&str], words: &Phrases) -> Messa
 }
 
 /// Returns the headline of one log.
-fn alone(report: &LogAnalysis, words: &Phrases) -> (Tone, String) {
+fn log_headline(report: &LogAnalysis, words: &Phrases) -> (Tone, String) {
     let secondary = report.findings.iter().any(|f| f.rank == LogRank::Secondary);
     let engine = || report.engine.clone().unwrap_or_default().into();
     let sign = report.findings.iter().filter(|f| f.rank == LogRank::Sign).max_by_key(|f| f.count);
@@ -90,7 +90,7 @@ pub(super) fn unknown(unknown: &UnclassifiedErrors, words: &Phrases) -> Vec<Line
     lines
 }
 
-fn log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: &mut Vec<MessagePart>) {
+fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: &mut Vec<MessagePart>) {
     let report = &log.report;
     let title = |key: &str| match several {
         true => format!("{} · {}", log.name, words.text(key, &[])),
@@ -111,7 +111,7 @@ fn log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: &mut
         about.push(words.line("logs-cut", &[]));
     }
     if several {
-        about.insert(0, Line::default().plain(alone(report, words).1));
+        about.insert(0, Line::default().plain(log_headline(report, words).1));
         parts.push(MessagePart::Section(log.name.clone(), about));
     } else {
         parts.extend(about.into_iter().map(MessagePart::Paragraph));

@@ -8,7 +8,7 @@ use super::facts::{
     FEW, affected_replicas_line, bullet, chain_summary, confidence, facts, join_limited, join_non_empty, misfit,
     no_data, pool_name, radius,
 };
-use super::full_diagnosis::{diagnosis_notes, no_root_cause, other_causes, step, unknown};
+use super::full_diagnosis::{diagnosis_notes, explain_no_root_cause, other_causes, step, unknown};
 use super::{
     IncidentView, Line, Message, MessagePart, PhraseArgument, Phrases, TextSpan, Tone, buttons, compared, latency,
     links, notes, screened,
@@ -156,15 +156,15 @@ pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Phrases) ->
     let told = match symptom.verdict {
         SymptomVerdict::Confirmed => {
             // The cause names the affected replicas more precisely.
-            let hits = diagnosis.root().and_then(|root| affected_replicas_line(&shortened(root), words));
-            let radius = if hits.is_some() { String::new() } else { radius(&diagnosis.replicas, words) };
+            let affected = diagnosis.root().and_then(|root| affected_replicas_line(&shortened(root), words));
+            let radius = if affected.is_some() { String::new() } else { radius(&diagnosis.replicas, words) };
             let facts = format!("{}{radius}", of(Outcome::Met)).into();
             let key = if resolved { "symptom-was" } else { "symptom-confirmed" };
             let impact = symptom.impact.trim();
             let impact = impact.split_once(". ").map_or(impact.to_owned(), |(first, _)| format!("{first}."));
             let line = words.line(key, &[("facts", facts), ("impact", impact.into())]);
             let line = symptom.promise.iter().fold(line, |line, told| line.plain(" ").then(promised(told, words)));
-            hits.into_iter().fold(line, |line, hits| line.plain(" ").then(hits))
+            affected.into_iter().fold(line, |line, affected| line.plain(" ").then(affected))
         }
         SymptomVerdict::Absent => words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())]),
         SymptomVerdict::NoData => no_data(diagnosis, words),
@@ -222,7 +222,7 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) ->
             parts.push(MessagePart::Section(words.text("why", &[]), lines));
         }
         None if diagnosis.symptom.verdict == SymptomVerdict::Confirmed => {
-            parts.push(MessagePart::Section(words.text("why", &[]), no_root_cause(diagnosis, words)));
+            parts.push(MessagePart::Section(words.text("why", &[]), explain_no_root_cause(diagnosis, words)));
         }
         None => {}
     }

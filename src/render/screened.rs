@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::facts::unchecked_reason;
+use super::facts::symptom_no_data_reason;
 use super::{Line, MessagePart, Phrases};
 use crate::diagnose::{DataSpan, Diagnosis, SymptomVerdict};
 
@@ -72,7 +72,7 @@ fn symptom_origin(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
         return None;
     }
     if symptom.verdict != SymptomVerdict::Confirmed {
-        let why = unchecked_reason(diagnosis).or(diagnosis.scope.notes.first().map(String::as_str));
+        let why = symptom_no_data_reason(diagnosis).or(diagnosis.scope.notes.first().map(String::as_str));
         let because = |key: &str| why.map(|why| words.line(key, &[("why", Line::of(why).into())]));
         return match screening.looked_at.len() {
             0 => because("screened-blind-why").or_else(|| Some(words.line("screened-blind", &[]))),

@@ -39,7 +39,13 @@ pub async fn listen(
     let limits = ServerLimits { connections: most_connections(limits.connections), ..limits };
     let shortest = limits.header_timeout.min(limits.body_timeout).min(limits.idle_timeout);
     let mut tick = tokio::time::interval((shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(1)));
-    let mut open = Open { by_task: HashMap::new(), limits, metrics, full: Seldom::default(), late: Seldom::default() };
+    let mut open = Open {
+        by_task: HashMap::new(),
+        limits,
+        metrics,
+        full_log: LogLimiter::default(),
+        late_log: LogLimiter::default(),
+    };
     let mut tasks = JoinSet::new();
     let mut trouble = AcceptBackoff::default();
     while !stop.is_cancelled() {
@@ -81,8 +87,8 @@ struct Open {
     by_task: HashMap<Id, Arc<HttpConnection>>,
     limits: ServerLimits,
     metrics: Arc<Metrics>,
-    full: Seldom,
-    late: Seldom,
+    full_log: LogLimiter,
+    late_log: LogLimiter,
 }
 
 impl Open {
@@ -115,7 +121,7 @@ impl Open {
     fn make_room(&mut self) {
         if self.by_task.len() >= self.limits.connections {
             self.cut_one();
-            if let Some(times) = self.full.count_if_due() {
+            if let Some(times) = self.full_log.record() {
                 warn!(
                     connections = self.limits.connections,
                     times,
@@ -137,7 +143,7 @@ impl Open {
         for (id, why) in overdue {
             self.close_connection(id, why);
             if why == "body_late"
-                && let Some(times) = self.late.count_if_due()
+                && let Some(times) = self.late_log.record()
             {
                 warn!(times, "a request's body took longer than `http.body_timeout`: closed it; alerts may be missing");
             }
@@ -158,7 +164,7 @@ impl Open {
 struct AcceptBackoff {
     pause: Duration,
     until: Option<Instant>,
-    log: Seldom,
+    log: LogLimiter,
 }
 
 impl AcceptBackoff {
@@ -178,7 +184,7 @@ impl AcceptBackoff {
         }
         self.pause = (self.pause * 2).clamp(PAUSES[0], PAUSES[1]);
         self.until = Some(Instant::now() + self.pause);
-        if let Some(times) = self.log.count_if_due() {
+        if let Some(times) = self.log.record() {
             error!(%error, times, "cannot accept connections: alerts may not reach us");
         }
     }
@@ -192,13 +198,14 @@ fn is_out_of_files(error: &io::Error) -> bool {
 
 /// Limits a log message to one per [`LOG_EVERY`], with the number of occurrences since the last one.
 #[derive(Default)]
-struct Seldom {
+struct LogLimiter {
     last: Option<Instant>,
     times: u64,
 }
 
-impl Seldom {
-    fn count_if_due(&mut self) -> Option<u64> {
+impl LogLimiter {
+    /// Counts an occurrence; returns the number since the last log message if another one is due.
+    fn record(&mut self) -> Option<u64> {
         self.times += 1;
         if self.last.is_some_and(|last| last.elapsed() < LOG_EVERY) {
             return None;

@@ -95,11 +95,11 @@ pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<fa
         let (diagnosis, windows) = (subject.diagnosis.as_ref(), subject.windows());
         let until = Instant::now() + NUMBERS_WITHIN;
         // The future of all these queries is too large for a thread's stack.
-        let looked =
+        let query =
             Box::pin(facts::collect_facts(&service.library, prometheus, &subject.request, diagnosis, &windows, until));
         // A single slow query must not delay the page.
-        let seen = tokio::time::timeout_at(until.into(), looked).await.ok()?;
-        Some(Arc::new(seen))
+        let facts = tokio::time::timeout_at(until.into(), query).await.ok()?;
+        Some(Arc::new(facts))
     };
     // The end of an incident changes its windows.
     let key = (incident.id.clone(), incident.resolved_at.is_some());

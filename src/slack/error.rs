@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use slack_morphism::errors::SlackClientError;
 
-use crate::redact::{connection_error, innermost};
+use crate::redact::{innermost, unreachable_reason};
 
 /// The longest accepted wait: Slack asks for up to a minute, a proxy may ask for any time.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
@@ -127,8 +127,8 @@ impl SlackError {
             SlackClientError::HttpError(e) => Self::Unreachable(format!("HTTP {}", e.status_code)),
             SlackClientError::HttpProtocolError(e) => match e.cause {
                 Some(cause) => match cause.downcast_ref::<reqwest::Error>() {
-                    Some(error) if error.is_connect() => Self::Unsent(connection_error(error)),
-                    Some(error) => Self::Unreachable(connection_error(error)),
+                    Some(error) if error.is_connect() => Self::Unsent(unreachable_reason(error)),
+                    Some(error) => Self::Unreachable(unreachable_reason(error)),
                     None => Self::Unreachable(innermost(cause.as_ref())),
                 },
                 None => Self::Unreachable("no connection".to_owned()),

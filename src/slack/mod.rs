@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slack_morphism::prelude::{SlackApiToken, SlackApiTokenValue, SlackClient};
 
-use crate::redact::connection_error;
+use crate::redact::unreachable_reason;
 use crate::render::SlackMessage;
 pub use config::{Config, Powers, Route, StormConfig, Transport, is_person};
 use connector::ReqwestConnector;
@@ -231,7 +231,7 @@ impl Slack {
             "attachments": message.attachments,
         });
         let sent = self.http.post(response_url).timeout(CALL).json(&body).send().await;
-        let sent = sent.map_err(|e| SlackError::Unreachable(connection_error(&e)))?;
+        let sent = sent.map_err(|e| SlackError::Unreachable(unreachable_reason(&e)))?;
         let status = sent.status();
         if status == reqwest::StatusCode::TOO_MANY_REQUESTS {
             return Err(SlackError::limited(connector::retry_after(&sent)));
@@ -320,7 +320,7 @@ impl Slack {
         // one.
         let sent = self.http.post(&announced.upload_url).header(reqwest::header::CONTENT_LENGTH, length);
         let sent = sent.timeout(CALL + Duration::from_secs(length / SLOWEST)).body(body).send().await;
-        let status = sent.map_err(|e| SlackError::Unreachable(connection_error(&e)))?.status();
+        let status = sent.map_err(|e| SlackError::Unreachable(unreachable_reason(&e)))?.status();
         if !status.is_success() {
             return Err(SlackError::Unreachable(format!("HTTP {} from the upload address", status.as_u16())));
         }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Identity, Slack, SlackError, User};
-use crate::redact::connection_error;
+use crate::redact::unreachable_reason;
 
 /// Channels per page of a list; Slack advises at most 200 and accepts 999.
 const PAGE: &str = "200";
@@ -116,7 +116,7 @@ impl Slack {
 
     /// Calls a method without arguments and returns the headers too, which slack-morphism leaves out.
     async fn with_headers(&self, method: &str) -> Result<(Value, reqwest::header::HeaderMap), SlackError> {
-        let unreachable = |error: reqwest::Error| SlackError::Unreachable(connection_error(&error));
+        let unreachable = |error: reqwest::Error| SlackError::Unreachable(unreachable_reason(&error));
         let url = format!("{}/{method}", self.api_url);
         let request = self.http.post(url).timeout(super::CALL).bearer_auth(&self.token.token_value.0).json(&json!({}));
         let answer = request.send().await.map_err(unreachable)?;

@@ -73,7 +73,7 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails; also in the methods below.
-    pub async fn mentioned_people(&self, incident: &str, channel: &str) -> Result<Option<CalledPeople>, StoreError> {
+    pub async fn called_people(&self, incident: &str, channel: &str) -> Result<Option<CalledPeople>, StoreError> {
         let row = sqlx::query(
             "SELECT CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN COALESCE(d.mentioned, '*') ELSE '' END AS called
              FROM deliveries d JOIN incidents i ON i.id = d.incident_id
@@ -86,7 +86,7 @@ impl Store {
     /// Returns the deliveries of the incidents that a digest covers, by incident id.
     ///
     /// # Errors
-    /// See [`Self::mentioned_people`].
+    /// See [`Self::called_people`].
     pub async fn digest_places(&self, digest: &str) -> Result<BTreeMap<String, DigestedDelivery>, StoreError> {
         let rows = sqlx::query(
             "SELECT d.incident_id, d.channel, d.told,
@@ -110,8 +110,8 @@ impl Store {
     /// Stores a call in this channel.
     ///
     /// # Errors
-    /// See [`Self::mentioned_people`].
-    pub async fn mentioned(&self, incident: &str, channel: &str, mention: &Mention) -> Result<(), StoreError> {
+    /// See [`Self::called_people`].
+    pub async fn record_mention(&self, incident: &str, channel: &str, mention: &Mention) -> Result<(), StoreError> {
         sqlx::query(
             "UPDATE deliveries SET mentioned_ms = $3, mentioned = $4
              WHERE incident_id = $1 AND sink = 'slack' AND channel = $2",

@@ -15,8 +15,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::bundle::{
-    self, BundleDirectory, BundleError, BundleProgress, BundleService, BundleServiceParts, Config, Configured, Draft,
-    Links, Name, NoBundle, Options, SourceRegistry, Subject, make,
+    self, BundleDirectory, BundleError, BundleProgress, BundleService, BundleServiceParts, Config, Draft, Links, Name,
+    NoBundle, Options, SourceRegistry, SourceSettings, Subject, make,
 };
 use llm_diagnose::clock;
 use llm_diagnose::diagnose::LogSources;
@@ -36,7 +36,7 @@ use tokio_util::task::TaskTracker;
 use crate::harness::{client, library};
 use crate::running::{group, tls};
 
-/// A service whose bundles stand in `dir`, for a desk that a test puts together.
+/// A bundle service with its files in `dir`, for a test's own desk.
 pub(crate) fn bundle_service(dir: &Path, notifier: &Arc<Notifier>) -> Arc<BundleService> {
     bundle_service_with(dir, notifier, Config::default())
 }
@@ -47,7 +47,7 @@ fn bundle_service_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> 
     Arc::new(BundleService::new(BundleServiceParts {
         store: notifier.store.clone(),
         notifier: Arc::clone(notifier),
-        sources: registry(notifier),
+        registry: registry(notifier),
         directory: BundleDirectory::open(&config, dir).unwrap(),
         config,
         links: Links::new(&[7; 32], "", Duration::from_secs(60)).unwrap(),
@@ -57,7 +57,7 @@ fn bundle_service_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> 
 }
 
 fn registry(notifier: &Notifier) -> SourceRegistry {
-    let configured = Configured {
+    let configured = SourceSettings {
         exporters: &exporter::Config { learn: false, ..exporter::Config::default() },
         diagnosing: &diagnose::Config::default(),
     };

@@ -40,7 +40,7 @@ fn wanted(pods: &[&str]) -> SnapshotRequest {
     }
 }
 
-async fn look(fake: &FakeKubernetes, wanted: &SnapshotRequest) -> ClusterSnapshot {
+async fn snapshot(fake: &FakeKubernetes, wanted: &SnapshotRequest) -> ClusterSnapshot {
     connected(&fake.url).await.snapshot(wanted, Instant::now() + SOON).await
 }
 
@@ -99,7 +99,7 @@ fn why<'a>(seen: &'a ClusterSnapshot, what: &str) -> &'a str {
 #[tokio::test]
 async fn a_sibling_that_died_of_memory_is_told_beside_the_pod_that_has_metrics() {
     let fake = fleet().await;
-    let seen = look(&fake, &wanted(&["llama-7d9c5b4f6-aaaaa"])).await;
+    let seen = snapshot(&fake, &wanted(&["llama-7d9c5b4f6-aaaaa"])).await;
     assert_eq!(seen.missing, []);
     assert_eq!(seen.version.as_deref(), Some("v1.34.2"));
     let names: Vec<_> = seen.pods.iter().map(|pod| pod.name.as_str()).collect();
@@ -134,7 +134,7 @@ async fn nodes_tell_their_hardware_and_their_trouble() {
     ] });
     sick["status"]["conditions"][1] = json!({ "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown" });
     fake.add(sick);
-    let seen = look(&fake, &wanted(&["llama-7d9c5b4f6-aaaaa"])).await;
+    let seen = snapshot(&fake, &wanted(&["llama-7d9c5b4f6-aaaaa"])).await;
     let [well, sick] = seen.nodes.as_slice() else { panic!("{:#?}", seen.nodes) };
     assert_eq!(well.labels["nvidia.com/gpu.product"], "NVIDIA-H100-80GB-HBM3");
     assert_eq!(well.labels["nvidia.com/cuda.driver-version.full"], "580.95.05");
@@ -153,7 +153,7 @@ async fn nodes_tell_their_hardware_and_their_trouble() {
 #[tokio::test]
 async fn events_are_those_of_the_pool_its_owners_and_nodes_since_then() {
     let fake = fleet().await;
-    let seen = look(&fake, &wanted(&["llama-7d9c5b4f6-aaaaa"])).await;
+    let seen = snapshot(&fake, &wanted(&["llama-7d9c5b4f6-aaaaa"])).await;
     let told: Vec<_> = seen.events.iter().map(|event| (event.about.as_str(), event.reason.as_str())).collect();
     assert_eq!(told, [("Node/gpu-2", "XidError"), ("Pod/llama-7d9c5b4f6-bbbbb", "BackOff")]);
     assert!(seen.events.iter().all(|event| event.warning && event.count == 3 && event.at.is_some()));
@@ -169,7 +169,7 @@ async fn owners_are_climbed_to_the_top_and_objects_are_read_in_the_version_that_
     fake.add(object("inference.networking.k8s.io/v1", "InferencePool", "llm", "llama-pool"));
     fake.add(object("autoscaling/v2", "HorizontalPodAutoscaler", "llm", "llama"));
     fake.add(object("gateway.networking.k8s.io/v1", "HTTPRoute", "elsewhere", "other"));
-    let seen = look(&fake, &wanted(&["llama-7d9c5b4f6-aaaaa"])).await;
+    let seen = snapshot(&fake, &wanted(&["llama-7d9c5b4f6-aaaaa"])).await;
     assert_eq!(seen.missing, []);
     assert_eq!(named(&seen, "llama-7d9c5b4f6-bbbbb").owner.as_deref(), Some("LLMInferenceService/llama"));
     let told: Vec<_> = seen.objects.iter().map(|object| (object.kind.as_str(), object.name.as_str())).collect();
@@ -199,7 +199,7 @@ async fn without_names_the_pods_that_run_engines_are_the_pool() {
     let fake = fleet().await;
     let script = "python -m sglang.launch_server --model-path /models/qwen";
     fake.add(pod("llm", "qwen-0", "registry.example.org/ml/base:7", &["-c", script], "gpu-1"));
-    let seen = look(&fake, &wanted(&[])).await;
+    let seen = snapshot(&fake, &wanted(&[])).await;
     let names: Vec<_> = seen.pods.iter().map(|pod| pod.name.as_str()).collect();
     assert_eq!(names, ["llama-7d9c5b4f6-aaaaa", "llama-7d9c5b4f6-bbbbb", "qwen-0"]);
 }
@@ -210,7 +210,7 @@ async fn without_a_namespace_pods_are_found_by_their_names_in_those_that_may_be_
     fake.add(pod("other", "llama-7d9c5b4f6-aaaaa", IMAGE, &[], "gpu-1"));
     let anywhere = SnapshotRequest { namespace: None, ..wanted(&["llama-7d9c5b4f6-aaaaa"]) };
     let places = |seen: &ClusterSnapshot| seen.pods.iter().map(|pod| pod.namespace.clone()).collect::<BTreeSet<_>>();
-    assert_eq!(places(&look(&fake, &anywhere).await), BTreeSet::from(["llm".to_owned(), "other".to_owned()]));
+    assert_eq!(places(&snapshot(&fake, &anywhere).await), BTreeSet::from(["llm".to_owned(), "other".to_owned()]));
     let only = Config { namespaces: vec!["llm".to_owned()], ..Config::default() };
     let limited = with(&fake.url, only).await.unwrap().unwrap();
     let seen = limited.snapshot(&anywhere, Instant::now() + SOON).await;
@@ -232,9 +232,9 @@ async fn a_pod_that_is_gone_is_told_with_its_events_and_whoever_followed_it() {
     let fake = fleet().await;
     let gone = "llama-5f6d8c9b7-zzzzz";
     fake.add(event("llm", "Pod", gone, "Evicted", "The node was low on memory", "2026-11-20T02:59:00Z"));
-    let seen = look(&fake, &wanted(&[gone])).await;
+    let seen = snapshot(&fake, &wanted(&[gone])).await;
     assert!(why(&seen, gone).starts_with("it is gone"), "{:#?}", seen.missing);
-    let owner = look(&fake, &wanted(&["llama"])).await;
+    let owner = snapshot(&fake, &wanted(&["llama"])).await;
     assert!(owner.missing.iter().all(|(what, _)| what != "pod llama"), "a Deployment's name: {:#?}", owner.missing);
     assert_eq!(seen.pods.len(), 2, "{:#?}", seen.pods);
     assert!(seen.events.iter().any(|event| event.about == format!("Pod/{gone}") && event.reason == "Evicted"));
@@ -247,7 +247,7 @@ async fn hundreds_of_pods_are_read_page_by_page() {
         fake.add(owned(pod("llm", &format!("llama-{n}"), IMAGE, &[], "gpu-1"), "apps/v1", "StatefulSet", "llama"));
     }
     fake.add(node("gpu-1"));
-    let seen = look(&fake, &SnapshotRequest { log_bytes: 0, ..wanted(&["llama-600"]) }).await;
+    let seen = snapshot(&fake, &SnapshotRequest { log_bytes: 0, ..wanted(&["llama-600"]) }).await;
     assert_eq!((seen.pods.len(), seen.pods[0].name.as_str()), (500, "llama-600"));
     assert_eq!(why(&seen, "pods"), "there are 620; the first 500 are told");
     let pages = fake.asked().into_iter().filter(|asked| asked.path.ends_with("/pods"));
@@ -262,7 +262,7 @@ async fn a_named_pod_behind_the_end_of_a_very_long_list_is_found() {
     }
     fake.add(pod("llm", "llama-0", IMAGE, &[], "gpu-1"));
     fake.add(node("gpu-1"));
-    let seen = look(&fake, &SnapshotRequest { log_bytes: 0, ..wanted(&["llama-0", "llama-9"]) }).await;
+    let seen = snapshot(&fake, &SnapshotRequest { log_bytes: 0, ..wanted(&["llama-0", "llama-9"]) }).await;
     let names: Vec<_> = seen.pods.iter().map(|pod| pod.name.as_str()).collect();
     assert_eq!(names, ["llama-0"]);
     assert_eq!(why(&seen, "pods of namespace llm"), "there are more than the 2000 that were read");
@@ -291,7 +291,7 @@ async fn a_secret_in_the_environment_is_a_reference_and_nothing_but_what_the_man
     fake.add(owned(deployment("llm", "llama"), "nvidia.com/v1beta1", "DynamoGraphDeployment", "llama"));
     fake.add(object("nvidia.com/v1beta1", "DynamoGraphDeployment", "llm", "llama"));
     fake.add(object("llm-d.ai/v1alpha2", "InferenceObjective", "llm", "llama"));
-    let seen = look(&fake, &wanted(&["llama-7d9c5b4f6-aaaaa"])).await;
+    let seen = snapshot(&fake, &wanted(&["llama-7d9c5b4f6-aaaaa"])).await;
     let env = &named(&seen, "llama-7d9c5b4f6-aaaaa").containers[0].env;
     let expected = BTreeMap::from([
         ("VLLM_LOGGING_LEVEL", "INFO"),
@@ -371,10 +371,10 @@ fn the_manifest_permits_what_is_asked_for_and_nothing_else() {
 async fn names_that_lead_elsewhere_are_refused_before_anything_is_sent() {
     let fake = fleet().await;
     let bad = ["../secrets/hf-token", "a?watch=true", "%2e%2e", "Llama", "ü", "a\nb", ""];
-    let seen = look(&fake, &wanted(&bad)).await;
+    let seen = snapshot(&fake, &wanted(&bad)).await;
     assert!(seen.pods.is_empty());
     assert_eq!(why(&seen, "pod ../secrets/hf-token"), "no pod can have this name");
     let elsewhere = SnapshotRequest { namespace: Some("llm/secrets".to_owned()), ..wanted(&["llama-0"]) };
-    assert_eq!(why(&look(&fake, &elsewhere).await, "llm/secrets"), "no namespace can have this name");
+    assert_eq!(why(&snapshot(&fake, &elsewhere).await, "llm/secrets"), "no namespace can have this name");
     assert!(fake.asked().iter().all(|asked| !asked.path.contains("secret")), "{:#?}", fake.asked());
 }

@@ -134,9 +134,9 @@ async fn a_message_lives_the_same_life_on_both() {
             assert!(!store.take(waiting, at(100), LEASE_MS).await.unwrap(), "{waiting:?}");
         }
         assert_eq!(store.place_of(&id).await.unwrap(), Some(there("7.7")));
-        let called = store.mentioned_people(&id, CHANNEL).await.unwrap().unwrap();
+        let called = store.called_people(&id, CHANNEL).await.unwrap().unwrap();
         assert!(called.includes("S0ONCALL") && !called.includes("S0OTHERS"));
-        assert_eq!(store.mentioned_people(&id, "#none").await.unwrap(), None);
+        assert_eq!(store.called_people(&id, "#none").await.unwrap(), None);
 
         let due = store.take_diagnoses(at(2), LEASE_MS, 5).await.unwrap();
         assert_eq!(due.iter().map(|due| (due.id.as_str(), due.tries)).collect::<Vec<_>>(), [(id.as_str(), 0)]);
@@ -276,15 +276,15 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
         assert_eq!(store.give_up_orphans(at(11)).await.unwrap(), 1);
 
         // A call for a person ends with its post.
-        let begun = AuditEntry::new_attempt("U0ANN", "C1", "escalate", Some(&lost), at(20));
-        store.audit(&begun).await.unwrap();
-        assert!(store.queue_answer(&lost, &slack(&note), &begun.id, at(20)).await.unwrap());
+        let attempt = AuditEntry::new_attempt("U0ANN", "C1", "escalate", Some(&lost), at(20));
+        store.audit(&attempt).await.unwrap();
+        assert!(store.queue_answer(&lost, &slack(&note), &attempt.id, at(20)).await.unwrap());
         assert_eq!(store.ended_calls(at(0)).await.unwrap(), []);
         store.give_up_orphans(at(21)).await.unwrap();
         let failed = Some("the incident has no message in Slack".to_owned());
-        let ended = EndedCall { incident: lost.clone(), line: begun.id.clone(), failed };
+        let ended = EndedCall { incident: lost.clone(), line: attempt.id.clone(), failed };
         assert_eq!(store.ended_calls(at(0)).await.unwrap(), [ended]);
-        store.audit(&AuditEntry { result: AuditResult::Failed, ..begun }).await.unwrap();
+        store.audit(&AuditEntry { result: AuditResult::Failed, ..attempt }).await.unwrap();
         assert_eq!(store.ended_calls(at(0)).await.unwrap(), []);
     }
 }
@@ -314,7 +314,7 @@ async fn a_digest_counts_and_ends_the_same_on_both() {
         );
         let called = CalledPeople::default().and(&["S0ONCALL"]);
         let mention = Mention { since: at(1), called: called.clone() };
-        store.mentioned(&ids[1], CHANNEL, &mention).await.unwrap();
+        store.record_mention(&ids[1], CHANNEL, &mention).await.unwrap();
         let places = store.digest_places(&digest.id).await.unwrap();
         let expected = [(&ids[1], Some(called)), (&ids[2], None)]
             .map(|(id, called)| (id.clone(), DigestedDelivery { channel: CHANNEL.into(), called, thread_state: None }));
@@ -353,10 +353,10 @@ async fn what_people_do_and_say_is_kept_the_same_on_both() {
     let both = Both::start();
     for store in both.stores("people").await {
         let (id, _) = admit(&store, "A", "firing", &CALM, 0).await;
-        let begun = AuditEntry::new_attempt("U0ANN", "C1", "acknowledge", Some(&id), at(1));
-        store.audit(&begun).await.unwrap();
+        let attempt = AuditEntry::new_attempt("U0ANN", "C1", "acknowledge", Some(&id), at(1));
+        store.audit(&attempt).await.unwrap();
         assert_eq!(store.notes(&id).await.unwrap(), []);
-        let done = AuditEntry { result: AuditResult::Done, detail: "ok".to_owned(), ..begun };
+        let done = AuditEntry { result: AuditResult::Done, detail: "ok".to_owned(), ..attempt };
         store.audit(&done).await.unwrap();
         store.audit(&AuditEntry::new_attempt("cli:x", "cli", "expire", None, at(2))).await.unwrap();
         let notes = store.notes(&id).await.unwrap();

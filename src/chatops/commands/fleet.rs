@@ -28,14 +28,14 @@ use crate::signal::{Unit, format_value};
 use crate::store::Incident;
 
 /// Timeout for the list of pools.
-const LISTING: Duration = Duration::from_secs(5);
+const LIST_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum number of missing signals that are listed.
 const FEW: usize = 4;
 /// Maximum number of targets with a button.
-const OFFERED: usize = 4;
+const MOST_BUTTONS: usize = 4;
 
 /// The pools in Prometheus, with the errors of the servers that did not answer.
-pub(in crate::chatops) struct KnownPools {
+pub(in crate::chatops) struct PoolList {
     /// The index of the Prometheus, and the pool.
     pub(in crate::chatops) places: Vec<(usize, FleetPool)>,
     /// The errors, as sentences.
@@ -43,22 +43,22 @@ pub(in crate::chatops) struct KnownPools {
 }
 
 /// Lists the pools of every Prometheus.
-pub(in crate::chatops) async fn known_pools(
+pub(in crate::chatops) async fn list_pools(
     desk: &Desk,
     clients: &[Prometheus],
     at: Timestamp,
     within: Duration,
-) -> KnownPools {
+) -> PoolList {
     let until = Instant::now() + within;
     let asked = clients.iter().map(|prometheus| places(&desk.library, prometheus, at, until));
-    let mut known = KnownPools { places: Vec::new(), problems: Vec::new() };
+    let mut list = PoolList { places: Vec::new(), problems: Vec::new() };
     for (i, (answer, prometheus)) in join_all(asked).await.into_iter().zip(clients).enumerate() {
         match answer {
-            Ok(places) => known.places.extend(places.into_iter().map(|place| (i, place))),
-            Err(error) => known.problems.push(format!("{}: {error}", prometheus.name)),
+            Ok(places) => list.places.extend(places.into_iter().map(|place| (i, place))),
+            Err(error) => list.problems.push(format!("{}: {error}", prometheus.name)),
         }
     }
-    known
+    list
 }
 
 /// Returns a client per Prometheus; its queries count towards the progress of this reply.
@@ -87,8 +87,8 @@ async fn find_targets(
     at: Timestamp,
 ) -> Result<Vec<MatchedTarget>, Message> {
     let words = &desk.words;
-    let KnownPools { places, problems } =
-        known_pools(desk, &clients(desk, reply), at, LISTING.min(desk.diagnosing.deadline)).await;
+    let PoolList { places, problems } =
+        list_pools(desk, &clients(desk, reply), at, LIST_WITHIN.min(desk.diagnosing.deadline)).await;
     let all: Vec<FleetPool> = places.iter().map(|(_, place)| place.clone()).collect();
     let fitting = find_pools(&all, typed);
     if fitting.is_empty() {
@@ -97,7 +97,7 @@ async fn find_targets(
             Err(why) => return Err(sentence(Tone::Unknown, Line::of(&why))),
         };
         if all.is_empty() && problems.is_empty() {
-            return Err(no_pools_message(desk, reply, at).await);
+            return Err(build_no_pools_message(desk, reply, at).await);
         }
         let names: Vec<String> = all.iter().map(FleetPool::name).filter(|name| !name.is_empty()).collect();
         let names = nearest(typed, names.iter().map(String::as_str));
@@ -111,9 +111,9 @@ async fn find_targets(
         };
         let mut message = sentence(Tone::Unknown, line);
         message.parts.extend(problems.into_iter().map(|problem| MessagePart::Note(Line::of(&problem))));
-        message
-            .parts
-            .push(MessagePart::Buttons(offered(desk, names.into_iter().map(str::to_owned), |name| name.to_owned())));
+        message.parts.push(MessagePart::Buttons(pool_buttons(desk, names.into_iter().map(str::to_owned), |name| {
+            name.to_owned()
+        })));
         return Err(message);
     }
     let found = fitting.into_iter().map(|PoolMatch { place, pod }| {
@@ -124,16 +124,16 @@ async fn find_targets(
 }
 
 /// Builds the message that there are no pools, with the period that has data and, for a past moment, the pools of now.
-async fn no_pools_message(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
+async fn build_no_pools_message(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
     let words = &desk.words;
-    let within = LISTING.min(desk.diagnosing.deadline);
+    let within = LIST_WITHIN.min(desk.diagnosing.deadline);
     let (watched, every) = (clients(desk, reply), Scope::default());
     let spans = watched.iter().map(|prometheus| data_elsewhere(&desk.library, prometheus, &every, at, within));
     let data = join_all(spans).await.into_iter().flatten().next().map(|DataSpan { from, to }| {
         MessagePart::Note(words.line("targets-data", &[("from", shown(from).into()), ("to", shown(to).into())]))
     });
     let now = clock::now();
-    let places = if at < now { known_pools(desk, &watched, now, within).await.places } else { Vec::new() };
+    let places = if at < now { list_pools(desk, &watched, now, within).await.places } else { Vec::new() };
     let names: Vec<String> = places.iter().map(|(_, place)| place.name()).collect();
     let mut message = match names.len() {
         0 => sentence(Tone::Unknown, words.line("targets-none", &[])),
@@ -142,17 +142,21 @@ async fn no_pools_message(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Mess
     message.parts.extend(data);
     match names.is_empty() {
         true => message,
-        false => with(message, MessagePart::Buttons(offered(desk, names.into_iter(), str::to_owned))),
+        false => with(message, MessagePart::Buttons(pool_buttons(desk, names.into_iter(), str::to_owned))),
     }
 }
 
 /// Builds buttons for names; if there are too many or none, one more opens the form.
-fn offered(desk: &Desk, names: impl Iterator<Item = String>, line: impl Fn(&str) -> String) -> Vec<render::Button> {
+fn pool_buttons(
+    desk: &Desk,
+    names: impl Iterator<Item = String>,
+    line: impl Fn(&str) -> String,
+) -> Vec<render::Button> {
     let mut names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
     names.sort();
     names.dedup();
-    let many = names.len() > OFFERED;
-    names.truncate(OFFERED);
+    let many = names.len() > MOST_BUTTONS;
+    names.truncate(MOST_BUTTONS);
     let mut buttons: Vec<render::Button> =
         names.iter().enumerate().map(|(i, name)| command_button(i, name, &line(name))).collect();
     if many || buttons.is_empty() {
@@ -173,7 +177,7 @@ fn only(
     }
     let pieces = [("target", Line::default().code(typed).into()), ("n", found.len().into())];
     let message = sentence(Tone::Unknown, desk.words.line("target-several", &pieces));
-    Err(with(message, MessagePart::Buttons(offered(desk, found.iter().map(MatchedTarget::name), line))))
+    Err(with(message, MessagePart::Buttons(pool_buttons(desk, found.iter().map(MatchedTarget::name), line))))
 }
 
 /// Quotes a name, so that it is one word of a line.
@@ -346,7 +350,7 @@ pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
         health.state = HealthState::worst(health.pools.iter().map(|pool| pool.state)).unwrap_or(HealthState::Unknown);
     }
     if what.at.is_some() && health.pools.is_empty() && health.problems.is_empty() {
-        return reply.send_message(&no_pools_message(desk, reply, at).await).await;
+        return reply.send_message(&build_no_pools_message(desk, reply, at).await).await;
     }
     let asked_at = what.at.map(|_| at);
     let message = health::message(desk, &health, asked_at);

@@ -16,7 +16,7 @@ use crate::render::{Act, Button, ButtonLook, Line, Message, MessagePart, Tone};
 use crate::slack::{SlackAction, SlackRequest};
 
 pub(super) use bundle::press as press_bundle;
-pub(super) use fleet::{KnownPools, known_pools};
+pub(super) use fleet::{PoolList, list_pools};
 pub(super) use incidents::line as incident_line;
 pub(crate) use incidents::{listed, named_id, short};
 pub(super) use knowledge::matching;

@@ -96,7 +96,7 @@ impl<'a> Reply<'a> {
     async fn send(&self, message: &SlackMessage) -> Result<(), SlackError> {
         self.done.cancel();
         let standing = self.standing.lock().await;
-        let answer = |how| self.desk.notifier.answer(&self.desk.slack, how, message);
+        let answer = |target| self.desk.notifier.answer(&self.desk.slack, target, message);
         if self.is_open {
             if let Some(standing) = &*standing
                 && answer(AnswerTarget::Edit(standing)).await.is_ok()
@@ -117,11 +117,11 @@ impl<'a> Reply<'a> {
                 answered => return answered.map(drop),
             }
         }
-        let how = match self.here {
+        let target = match self.here {
             true => AnswerTarget::Post(self.destination()),
             false => AnswerTarget::Ephemeral(self.destination(), self.user),
         };
-        answer(how).await.map(drop)
+        answer(target).await.map(drop)
     }
 
     /// Queues the answer for the incident's thread when Slack does not accept it now. Returns true if it was queued.
@@ -164,13 +164,13 @@ impl<'a> Reply<'a> {
     async fn update_progress(&self, asked: &str) {
         let mut standing = self.standing.lock().await;
         let Some(message) = self.so_far(asked).filter(|_| !self.done.is_cancelled()) else { return };
-        let how = match (&self.place.response_url, self.is_open, &*standing) {
+        let target = match (&self.place.response_url, self.is_open, &*standing) {
             (Some(url), false, _) => AnswerTarget::Respond(url, false),
             (None, false, _) => return,
             (_, true, Some(posted)) => AnswerTarget::Edit(posted),
             (_, true, None) => AnswerTarget::Post(self.destination()),
         };
-        let told = self.desk.notifier.progress(&self.desk.slack, how, &message).await;
+        let told = self.desk.notifier.progress(&self.desk.slack, target, &message).await;
         let told = told.map(|posted| *standing = posted.or(standing.take()));
         if let Err(error) = told {
             warn!(%error, "cannot tell the progress in Slack");

@@ -15,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::args::{BundleArgs, BundleSpan};
 use super::{ask, library};
 use crate::bundle::{
-    self, BuiltBundle, BundleProgress, Configured, Draft, Name, Options, SourceRegistry, Sources, Subject, around,
+    self, BuiltBundle, BundleProgress, Draft, Name, Options, SourceRegistry, SourceSettings, Sources, Subject, around,
     directory,
 };
 use crate::clock;
@@ -116,7 +116,7 @@ impl BundleContext<'_> {
         };
         let prometheus = given.iter().map(|given| Ok((Prometheus::new(given)?, given.labels.clone())));
         let prometheus = prometheus.collect::<anyhow::Result<Vec<_>>>()?;
-        let configured = Configured { exporters, diagnosing };
+        let configured = SourceSettings { exporters, diagnosing };
         let logs = ask::logs(&self.config, &[]).await?;
         let (library, words) = (Arc::clone(&self.library), Arc::clone(&self.words));
         Ok(SourceRegistry::new(library, words, prometheus, self.reader.clone(), logs, configured))

@@ -104,11 +104,19 @@ pub async fn observe_with_exporters(
     request: &Request,
     exporters: Option<&Exporters>,
 ) -> ObserveResult {
-    look_for(library, prometheus, request, &needs(library, &request.playbook), exporters, AnswerCache::default()).await
+    observe_needs_with_exporters(
+        library,
+        prometheus,
+        request,
+        &needs(library, &request.playbook),
+        exporters,
+        AnswerCache::default(),
+    )
+    .await
 }
 
 /// Runs [`observe_with_exporters`] for these needs, without what is cached; the request's playbook is ignored.
-pub(super) async fn look_for(
+pub(super) async fn observe_needs_with_exporters(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,

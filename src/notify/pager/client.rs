@@ -9,7 +9,7 @@ use reqwest::header::RETRY_AFTER;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{Pager, PagerKind, pagerduty, webhook};
-use crate::redact::connection_error;
+use crate::redact::unreachable_reason;
 use crate::render::Message;
 use crate::store::Incident;
 
@@ -122,7 +122,7 @@ impl PagerClient {
             request = request.header(*name, value);
         }
         let unreachable = |e: reqwest::Error| PagerError {
-            what: format!("cannot be reached: {}", connection_error(&e)),
+            what: format!("cannot be reached: {}", unreachable_reason(&e)),
             retry: true,
             after: None,
         };

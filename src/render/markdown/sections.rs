@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::evidence::checked_parts;
 use super::super::facts::{affected_replicas_line, alerted, confidence, facts, misfit};
-use super::super::full_diagnosis::{fixes, no_root_cause};
+use super::super::full_diagnosis::{explain_no_root_cause, fixes};
 use super::super::logs::unknown as logs_unknown;
 use super::super::{Phrases, latency};
 use super::{answers, code, fence, line, parts, plain, tables};
@@ -142,7 +142,7 @@ fn summary(report: &Report, words: &Phrases) -> String {
             let sure = confidence(root, words);
             let pieces = [("cause", root.title.as_str().into()), ("verdict", sure.into())];
             lines.push(line(&words.line("doc-cause", &pieces)));
-            lines.extend(affected_replicas_line(root, words).map(|hits| line(&hits)));
+            lines.extend(affected_replicas_line(root, words).map(|affected| line(&affected)));
             lines.push(plain(root.meaning.trim()));
             if let Some(whom) = &root.escalate {
                 lines.push(line(&words.line("doc-hand-to", &[("whom", whom.as_str().into())])));
@@ -161,7 +161,7 @@ fn summary(report: &Report, words: &Phrases) -> String {
 /// Renders the links from the symptom to the root cause, each with the checks that were met.
 fn chain(diagnosis: &Diagnosis, words: &Phrases) -> String {
     let Some(root) = diagnosis.root() else {
-        return no_root_cause(diagnosis, words).iter().map(|said| format!("{}\n\n", line(said))).collect();
+        return explain_no_root_cause(diagnosis, words).iter().map(|said| format!("{}\n\n", line(said))).collect();
     };
     let misfit = misfit(diagnosis, Duration::ZERO, words);
     let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| onset.at);

@@ -110,7 +110,10 @@ fn checks(name: &str, checks: &[&HealthCheck], words: &Phrases) -> Markup {
             vec![
                 html! { (check.title) },
                 html! {
-                    @if let Some(state) = check.state { span.mark.(state_style(state).class()) { span aria-hidden="true" { (state_style(state).sign()) " " } } }
+                    @if let Some(state) = check.state {
+                        @let style = state_style(state);
+                        span.mark.(style.class()) { span aria-hidden="true" { (style.sign()) " " } }
+                    }
                     @if let Some(value) = check.value { (format_value(value, check.unit)) }
                     @if let Some(state) = check.state { small { (words.text(state_key(state), &[])) } }
                 },

@@ -167,7 +167,7 @@ fn why(diagnosis: &Diagnosis, words: &Phrases) -> Markup {
             }
         };
     let Some(root) = diagnosis.root() else {
-        return html! { @for said in full_diagnosis::no_root_cause(diagnosis, words) { p { (line(&said)) } } };
+        return html! { @for said in full_diagnosis::explain_no_root_cause(diagnosis, words) { p { (line(&said)) } } };
     };
     let also = full_diagnosis::other_causes(diagnosis, words);
     let misfit = facts::misfit(diagnosis, Duration::ZERO, words);
@@ -190,7 +190,7 @@ fn why(diagnosis: &Diagnosis, words: &Phrases) -> Markup {
         ol.chain.apart[misfit.is_some()] { @for (_, drawn) in &boxes { (drawn) } }
         @if let Some(misfit) = &misfit { p.none { (line(misfit)) } }
         @if !root.meaning.trim().is_empty() { p.also { (line(&Line::of(root.meaning.trim()))) } }
-        @if let Some(hits) = facts::affected_replicas_line(root, words) { p { (line(&hits)) } }
+        @if let Some(affected) = facts::affected_replicas_line(root, words) { p { (line(&affected)) } }
         @if let Some(also) = also { p.dim { (line(&also)) } }
         @if let Some(whom) = &root.escalate { p { (words.text("report-escalate", &[("whom", whom.as_str().into())])) } }
     }

@@ -257,13 +257,13 @@ async fn on_postgresql_too_an_attempt_is_begun_once_and_again_after_it_failed() 
     let postgres = Postgres::start().unwrap();
     let store = Store::connect(&postgres.url()).await.unwrap();
     let at = |second: i64| jiff::Timestamp::from_second(1_700_000_000 + second).unwrap();
-    let begun = |who: &str, second| AuditEntry::new_attempt(who, "C1", "escalate", Some("01J"), at(second));
-    let first = begun("U1", 0);
+    let attempt = |who: &str, second| AuditEntry::new_attempt(who, "C1", "escalate", Some("01J"), at(second));
+    let first = attempt("U1", 0);
     assert!(store.audit_once(&first, at(-300)).await.unwrap());
-    assert!(!store.audit_once(&begun("U2", 1), at(-299)).await.unwrap());
+    assert!(!store.audit_once(&attempt("U2", 1), at(-299)).await.unwrap());
     let other = AuditEntry::new_attempt("U2", "C1", "escalate", Some("01K"), at(1));
     assert!(store.audit_once(&other, at(-299)).await.unwrap(), "another incident is another call");
     store.audit(&AuditEntry { result: AuditResult::Failed, ..first }).await.unwrap();
-    assert!(store.audit_once(&begun("U2", 2), at(-298)).await.unwrap());
-    assert!(store.audit_once(&begun("U2", 400), at(100)).await.unwrap());
+    assert!(store.audit_once(&attempt("U2", 2), at(-298)).await.unwrap());
+    assert!(store.audit_once(&attempt("U2", 400), at(100)).await.unwrap());
 }

@@ -17,10 +17,10 @@ const CALL: &str = "please look at this";
 async fn escalated() -> (Bench, String) {
     let bench = Bench::start(KEYS, &[], super::NOWHERE).await;
     let id = notified(&bench, "firing", 0).await;
-    let begun = AuditEntry::new_attempt("U0ANN", CHANNEL, "escalate", Some(&id), clock::now());
-    bench.store.audit(&begun).await.unwrap();
+    let attempt = AuditEntry::new_attempt("U0ANN", CHANNEL, "escalate", Some(&id), clock::now());
+    bench.store.audit(&attempt).await.unwrap();
     let call = slack(&Message { tone: Tone::Critical, headline: CALL.to_owned(), parts: Vec::new() });
-    assert!(bench.store.queue_answer(&id, &call, &begun.id, clock::now()).await.unwrap());
+    assert!(bench.store.queue_answer(&id, &call, &attempt.id, clock::now()).await.unwrap());
     assert_eq!(bench.desk.notifier.end_escalations(clock::now()).await.unwrap(), 0, "it waits");
     (bench, id)
 }

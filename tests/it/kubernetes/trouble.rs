@@ -7,7 +7,7 @@ use llm_diagnose::logs::Log;
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, Mode, deployment, node, object, pod};
 use serde_json::json;
 
-use super::{IMAGE, SOON, connected, fleet, look, named, wanted, why, with};
+use super::{IMAGE, SOON, connected, fleet, named, snapshot, wanted, why, with};
 use crate::harness::tls;
 
 /// Until a hanging server is given up.
@@ -64,7 +64,7 @@ async fn a_missing_permission_is_named_with_who_lacks_it_and_where_it_is_given()
     ["/events", "/nodes", "/log", "inferencepools", "replicasets"]
         .into_iter()
         .for_each(|part| fake.set_mode_of(part, Mode::Forbidden));
-    let seen = look(&fake, &wanted(&[WELL])).await;
+    let seen = snapshot(&fake, &wanted(&[WELL])).await;
     assert_eq!(seen.pods.len(), 2);
     let sentence = |what: &str| {
         let who = "`system:serviceaccount:monitoring:llm-diagnose`";
@@ -83,7 +83,7 @@ async fn a_missing_permission_is_named_with_who_lacks_it_and_where_it_is_given()
 async fn a_cluster_that_forbids_everything_says_so_and_no_more() {
     let fake = fleet().await;
     fake.set_mode(Mode::Forbidden);
-    let seen = look(&fake, &wanted(&[WELL])).await;
+    let seen = snapshot(&fake, &wanted(&[WELL])).await;
     assert!(seen.pods.is_empty() && seen.objects.is_empty());
     assert!(why(&seen, "pods of namespace llm").starts_with("may not list pods: give `system:serviceaccount:"));
 }
@@ -96,7 +96,7 @@ async fn a_cluster_that_is_away_or_knows_us_no_more_is_one_sentence() {
     assert!(away.missing.len() <= 2, "{:#?}", away.missing);
     let fake = fleet().await;
     fake.set_mode(Mode::Unauthorized);
-    let unknown = look(&fake, &wanted(&[WELL])).await;
+    let unknown = snapshot(&fake, &wanted(&[WELL])).await;
     assert!(why(&unknown, "the cluster").starts_with("the API server does not accept our credentials"), "{unknown:#?}");
     assert!(unknown.missing.len() <= 2, "{:#?}", unknown.missing);
 }
@@ -131,7 +131,7 @@ async fn one_pod_that_cannot_be_read_hides_no_other() {
     let mut odd = pod("llm", "odd-0", IMAGE, &[], "gpu-1");
     odd["spec"]["containers"] = json!("a hedgehog");
     fake.add(odd);
-    let seen = look(&fake, &wanted(&[WELL])).await;
+    let seen = snapshot(&fake, &wanted(&[WELL])).await;
     assert_eq!(seen.pods.len(), 2);
     assert_eq!(why(&seen, "pods of namespace llm"), "1 of them cannot be read");
 }
@@ -143,7 +143,7 @@ async fn names_in_answers_that_lead_elsewhere_are_not_followed() {
     odd["metadata"]["ownerReferences"] = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "../../secrets/x", "uid": "", "controller": true }]);
     odd["spec"]["containers"][0]["name"] = json!("main&follow=true");
     fake.add(odd);
-    let seen = look(&fake, &wanted(&[WELL])).await;
+    let seen = snapshot(&fake, &wanted(&[WELL])).await;
     assert_eq!(named(&seen, WELL).owner.as_deref(), Some("ReplicaSet/../../secrets/x"));
     let asked = fake.asked();
     assert!(
@@ -158,7 +158,7 @@ async fn an_object_larger_than_anybody_reads_is_left_out_and_told() {
     let mut large = deployment("llm", "llama");
     large["spec"]["template"] = json!("x".repeat(600 << 10));
     fake.add(large);
-    let seen = look(&fake, &wanted(&[WELL])).await;
+    let seen = snapshot(&fake, &wanted(&[WELL])).await;
     assert!(seen.objects.iter().all(|object| object.name != "llama"));
     assert!(why(&seen, "apps/v1/Deployment llama").ends_with("bytes, too many"));
 }
@@ -200,7 +200,7 @@ async fn long_logs_keep_their_end_within_the_bound_for_all_and_say_that_they_are
     fake.log("llm", WELL, "main", false, short);
     fake.log("llm", DYING, "main", true, long);
     let bytes = 400 << 10;
-    let seen = look(&fake, &SnapshotRequest { log_bytes: bytes, ..wanted(&[WELL]) }).await;
+    let seen = snapshot(&fake, &SnapshotRequest { log_bytes: bytes, ..wanted(&[WELL]) }).await;
     assert!(seen.logs.iter().map(|log| log.text.len() as u64).sum::<u64>() <= bytes);
     for (pod, end) in [(WELL, " short line 49999\n"), (DYING, " long line 1999\n")] {
         let log = log(&seen.logs, pod);
@@ -217,7 +217,7 @@ async fn a_log_whose_start_cannot_be_had_is_told_without_it() {
     let text: String = (0..50_000).map(|n| format!("line {n}\n")).collect();
     fake.log("llm", WELL, "main", false, text);
     fake.without_starts();
-    let seen = look(&fake, &SnapshotRequest { log_bytes: 200 << 10, ..wanted(&[WELL]) }).await;
+    let seen = snapshot(&fake, &SnapshotRequest { log_bytes: 200 << 10, ..wanted(&[WELL]) }).await;
     let told = log(&seen.logs, WELL);
     assert!(told.cut && told.text.ends_with(" line 49999\n") && !told.text.contains("left out"), "{}", told.text);
 }
@@ -226,10 +226,10 @@ async fn a_log_whose_start_cannot_be_had_is_told_without_it() {
 async fn bytes_that_are_no_text_do_no_harm_and_no_bytes_fetch_nothing() {
     let fake = fleet().await;
     fake.log("llm", WELL, "main", false, b"tokens \xff\xfe\x00 end\n".to_vec());
-    let seen = look(&fake, &wanted(&[WELL])).await;
+    let seen = snapshot(&fake, &wanted(&[WELL])).await;
     assert!(log(&seen.logs, WELL).text.ends_with("tokens \u{fffd}\u{fffd}\0 end\n"));
     let before = fake.asked().len();
-    let none = look(&fake, &SnapshotRequest { log_bytes: 0, ..wanted(&[WELL]) }).await;
+    let none = snapshot(&fake, &SnapshotRequest { log_bytes: 0, ..wanted(&[WELL]) }).await;
     assert!(none.logs.is_empty() && none.missing.is_empty(), "{none:#?}");
     assert!(fake.asked()[before..].iter().all(|asked| !asked.path.ends_with("/log")));
 }
@@ -241,14 +241,14 @@ async fn more_containers_than_bytes_leave_out_the_least_telling_and_one_reason_i
     for n in 0..40 {
         fake.add(super::labelled(pod("llm", &format!("llama-{n}"), IMAGE, &[], "gpu-1"), "llama"));
     }
-    let seen = look(&fake, &SnapshotRequest { log_bytes: 20 * (64 << 10), ..wanted(&["llama-0"]) }).await;
+    let seen = snapshot(&fake, &SnapshotRequest { log_bytes: 20 * (64 << 10), ..wanted(&["llama-0"]) }).await;
     assert_eq!(seen.pods.len(), 40);
     assert_eq!(why(&seen, "logs"), "20 of 40 are left out: all together may have 1310720 bytes");
     // The twenty have each a sentence of their own, as the server says it with their names.
     let said = seen.missing.iter().filter(|(_, why)| why.contains("is waiting to start")).count();
     assert_eq!(said, 20, "{:#?}", seen.missing);
     fake.set_mode_of("/log", Mode::Forbidden);
-    let seen = look(&fake, &wanted(&["llama-0"])).await;
+    let seen = snapshot(&fake, &wanted(&["llama-0"])).await;
     assert!(why(&seen, "logs of 40 containers, such as llama-0/main").starts_with("may not get pods/log"));
 }
 

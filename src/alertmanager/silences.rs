@@ -1,4 +1,4 @@
-//! Silences across several Alertmanagers: the one that has the alerts, and its peers as fallbacks.
+//! Silences across several Alertmanagers: created at the one that has the alerts; its peers are fallbacks.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

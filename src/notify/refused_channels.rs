@@ -1,4 +1,4 @@
-//! Channels that reject messages: deliveries stay due, the default channel stands in, and users are notified.
+//! Channels that refuse messages: deliveries stay due, the default channel stands in, and users are notified.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,25 +18,25 @@ use crate::store::{Delivery, Incident, Mention, PostponeReason, Refusal, StoreEr
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause: an invitation for which Slack sends no event takes effect within this time.
 pub const LONGEST_REFUSED: Duration = Duration::from_secs(300);
-/// The interval between two checks of rejecting channels.
-const LOOK: Duration = Duration::from_secs(60);
-/// The age after which a rejection is dropped if nothing waits for it and only a new message could disprove it.
-const FORGET: Duration = Duration::from_secs(86_400);
+/// The interval between two checks of refused channels.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+/// The age after which a refusal is dropped if nothing waits for it and only a new message could disprove it.
+const FORGET_AFTER: Duration = Duration::from_secs(86_400);
 /// Maximum number of users who are notified.
-const TOLD: usize = 10;
+const MOST_NOTIFIED: usize = 10;
 /// The timeout for notifying them.
-const TELL: Duration = Duration::from_secs(20);
-/// The rejections that end according to the channel's own description.
-const MEMBERSHIP: [&str; 3] = ["not_in_channel", "channel_not_found", "is_archived"];
+const NOTIFY_WITHIN: Duration = Duration::from_secs(20);
+/// The refusals that end according to the channel's own description.
+const MEMBERSHIP_CODES: [&str; 3] = ["not_in_channel", "channel_not_found", "is_archived"];
 
-/// Returns the pause after a number of consecutive rejections.
-pub(super) fn pause_refused(tries: u32) -> Duration {
+/// Returns the pause after a number of consecutive refusals.
+pub(super) fn refusal_pause(tries: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(1 << tries.min(16)).min(LONGEST_REFUSED)
 }
 
 impl Notifier {
-    /// Handles a rejected incident message: it stays due while the incident is open.
-    pub(super) async fn message_refused(
+    /// Handles a refused incident message: it stays due while the incident is open.
+    pub(super) async fn handle_refused_message(
         &self,
         slack: &Slack,
         delivery: &Delivery,
@@ -45,9 +45,10 @@ impl Notifier {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let note = error.to_string();
-        self.channel_refused(slack, &delivery.channel, error, now).await?;
+        self.report_refused_channel(slack, &delivery.channel, error, now).await?;
         self.stand_in(&incident.id, &delivery.channel, error, now).await?;
-        let calls = self.whom(incident, &delivery.channel).into_iter().filter(|id| !delivery.called.includes(id));
+        let calls =
+            self.people_to_mention(incident, &delivery.channel).into_iter().filter(|id| !delivery.called.includes(id));
         self.call_instead(incident, &delivery.channel, calls.collect(), now).await?;
         let elsewhere =
             self.store.place_of(&incident.id).await?.is_some_and(|place| Some(&place) != delivery.posted.as_ref());
@@ -68,11 +69,11 @@ impl Notifier {
             reason = note,
             "the channel does not take the message: trying again"
         );
-        let due = clock::after(now, pause_refused(delivery.tries));
+        let due = clock::after(now, refusal_pause(delivery.tries));
         self.store.postpone(delivery, due, PostponeReason::Failed, &note).await
     }
 
-    /// Delivers an incident to the default channel too, if its own channel rejects messages.
+    /// Delivers an incident to the default channel too, if its own channel refuses messages.
     pub(super) async fn stand_in(
         &self,
         incident: &str,
@@ -91,27 +92,27 @@ impl Notifier {
         Ok(())
     }
 
-    /// Mentions users in the default channel in place of the closed one, if the incident has a thread there; each once
+    /// Mentions users in the default channel in place of the refused one, if the incident has a thread there; each once
     /// since the incident became critical.
     pub(super) async fn call_instead(
         &self,
         incident: &Incident,
-        closed: &str,
+        refused: &str,
         mut calls: Vec<&str>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let fallback = &self.config.channel;
-        if calls.is_empty() || closed == fallback {
+        if calls.is_empty() || refused == fallback {
             return Ok(());
         }
-        let Some(called) = self.store.mentioned_people(&incident.id, fallback).await? else { return Ok(()) };
+        let Some(called) = self.store.called_people(&incident.id, fallback).await? else { return Ok(()) };
         calls.retain(|id| !called.includes(id));
         let mention = Mention { since: incident.critical_at.unwrap_or(now), called: called.and(&calls) };
         self.call_in_thread(&incident.id, fallback, &calls, &mention).await
     }
 
-    /// Records for all replicas that a channel rejects messages, and notifies users once.
-    pub(super) async fn channel_refused(
+    /// Records for all replicas that a channel refuses messages, and notifies users once.
+    pub(super) async fn report_refused_channel(
         &self,
         slack: &Slack,
         channel: &str,
@@ -128,16 +129,16 @@ impl Notifier {
             // A direct message needs the same token.
             return Ok(());
         }
-        let people = tokio::time::timeout(TELL, self.whom_to_tell(slack)).await.unwrap_or_default();
+        let people = tokio::time::timeout(NOTIFY_WITHIN, self.people_to_notify(slack)).await.unwrap_or_default();
         if people.is_empty() {
             error!(channel, "nobody can be told by a direct message: set `slack.act.users` or `slack.escalate`");
             return Ok(());
         }
         let message = self.refusal_message(channel, code);
         let mark = MessageMark::new(&format!("refusal {channel}"));
-        let told = people.iter().map(|user| slack.post(Destination::channel(user), &message, &mark));
-        let told = tokio::time::timeout(TELL, join_all(told)).await.unwrap_or_default();
-        let reached = told.iter().filter(|told| told.is_ok()).count();
+        let posts = people.iter().map(|user| slack.post(Destination::channel(user), &message, &mark));
+        let results = tokio::time::timeout(NOTIFY_WITHIN, join_all(posts)).await.unwrap_or_default();
+        let reached = results.iter().filter(|result| result.is_ok()).count();
         self.metrics.delivery("direct", if reached > 0 { "posted" } else { "failed" }, None);
         if reached == 0 {
             warn!(channel, people = people.len(), "no direct message about the channel went out");
@@ -146,7 +147,7 @@ impl Notifier {
         Ok(())
     }
 
-    /// Builds the message about a rejecting channel.
+    /// Builds the message about a refused channel.
     fn refusal_message(&self, channel: &str, code: &str) -> SlackMessage {
         let fallback = &self.config.channel;
         let pieces = [("channel", Line::default().code(channel).into()), ("code", Line::default().code(code).into())];
@@ -167,13 +168,13 @@ impl Notifier {
     }
 
     /// Returns the users of `slack.act` and `slack.escalate`, with the members of their groups.
-    async fn whom_to_tell(&self, slack: &Slack) -> BTreeSet<String> {
+    async fn people_to_notify(&self, slack: &Slack) -> BTreeSet<String> {
         let act = &self.config.act;
         let named = act.users.iter().chain(self.config.escalate.iter().filter(|id| is_person(id))).chain(&act.groups);
         let (groups, users): (Vec<&String>, Vec<&String>) = named.partition(|id| id.starts_with('S'));
         let mut people: BTreeSet<String> = users.into_iter().cloned().collect();
         for group in groups {
-            if people.len() >= TOLD {
+            if people.len() >= MOST_NOTIFIED {
                 break;
             }
             match slack.group_members(group).await {
@@ -181,27 +182,27 @@ impl Notifier {
                 Err(error) => warn!(group, %error, "cannot tell who is in a user group"),
             }
         }
-        people.into_iter().take(TOLD).collect()
+        people.into_iter().take(MOST_NOTIFIED).collect()
     }
 
     /// Periodically checks whether channels accept messages again, until stopped.
     pub async fn channels_loop(self: std::sync::Arc<Self>, stop: CancellationToken) {
-        let mut tick = tokio::time::interval(LOOK);
+        let mut tick = tokio::time::interval(CHECK_INTERVAL);
         loop {
             tokio::select! {
                 _ = tick.tick() => {}
                 () = stop.cancelled() => return,
             }
             tokio::select! {
-                () = self.look_at_channels(LONGEST_REFUSED) => {}
+                () = self.check_refused_channels(LONGEST_REFUSED) => {}
                 () = stop.cancelled() => return,
             }
         }
     }
 
-    /// Checks the rejecting channels whose last check is at least `since` ago; deliveries to a channel that accepts
+    /// Checks the refused channels whose last check is at least `since` ago; deliveries to a channel that accepts
     /// messages again are due at once.
-    pub async fn look_at_channels(&self, since: Duration) {
+    pub async fn check_refused_channels(&self, since: Duration) {
         let Some(slack) = &self.slack else { return };
         let now = self.store.now();
         let refusals = match self.store.refusals().await {
@@ -209,7 +210,7 @@ impl Notifier {
             Err(error) => return warn!(%error, "cannot read which channels do not take messages"),
         };
         for refusal in refusals.iter().filter(|refusal| clock::between(refusal.checked, now) >= since) {
-            let open = tokio::time::timeout(TELL, is_open(slack, refusal, now)).await.unwrap_or(false);
+            let open = tokio::time::timeout(NOTIFY_WITHIN, is_open(slack, refusal, now)).await.unwrap_or(false);
             let done = match open {
                 true => self.store.accepted(&refusal.channel, now).await.map(drop),
                 false => self.store.refused(&refusal.channel, &refusal.code, now).await,
@@ -225,7 +226,7 @@ impl Notifier {
 
 /// Returns true if a channel accepts messages, as far as Slack reports it without a post.
 async fn is_open(slack: &Slack, refusal: &Refusal, now: Timestamp) -> bool {
-    if MEMBERSHIP.contains(&refusal.code.as_str()) {
+    if MEMBERSHIP_CODES.contains(&refusal.code.as_str()) {
         let found = slack.channel(&refusal.channel).await;
         return matches!(found, Ok(Some(channel)) if channel.is_member && !channel.is_archived);
     }
@@ -233,14 +234,14 @@ async fn is_open(slack: &Slack, refusal: &Refusal, now: Timestamp) -> bool {
         let rights = slack.introduction().await.map(|introduction| introduction.scopes);
         return rights.is_ok_and(|scopes| scopes.is_none_or(|scopes| scopes.iter().any(|scope| scope == "chat:write")));
     }
-    refusal.waiting == 0 && clock::between(refusal.since, now) > FORGET
+    refusal.waiting == 0 && clock::between(refusal.since, now) > FORGET_AFTER
 }
 
 fn is_about_token(code: &str) -> bool {
     SlackError::Refused { code: code.to_owned(), detail: String::new() }.is_about_token()
 }
 
-/// Returns the manual fix for a rejection, for logs and readiness.
+/// Returns the manual fix for a refusal, for logs and readiness.
 pub fn todo(code: &str) -> &'static str {
     match code {
         "not_in_channel" | "channel_not_found" => {

@@ -15,7 +15,7 @@ use crate::{diagnose, exporter};
 
 /// The configuration of the sources.
 #[derive(Debug, Clone, Copy)]
-pub struct Configured<'a> {
+pub struct SourceSettings<'a> {
     /// The key `exporters:`.
     pub exporters: &'a exporter::Config,
     /// The key `diagnose:`.
@@ -44,9 +44,9 @@ impl SourceRegistry {
         prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
         reader: ExporterReader,
         logs: LogSources,
-        configured: Configured<'_>,
+        configured: SourceSettings<'_>,
     ) -> Self {
-        let Configured { exporters, diagnosing } = configured;
+        let SourceSettings { exporters, diagnosing } = configured;
         Self {
             library,
             words,
