@@ -1,13 +1,13 @@
 //! How a model is deployed.
 
-use super::gpu::GpuMemory;
+use super::gpu::GpuSpec;
 use super::precision::{KvDtype, Precision};
 
 /// The deployment of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedDeployment {
     /// The GPU; `None` to describe only the model.
-    pub gpu: Option<GpuMemory>,
+    pub gpu: Option<GpuSpec>,
     /// The fraction of its memory that the engine may use, 0..1.
     pub utilization: f64,
     /// Number of GPUs that share each layer.

@@ -47,16 +47,16 @@ const GIB: f64 = 1_073_741_824.0;
 /// The accepted range of memory in bytes.
 const BELIEVED: std::ops::RangeInclusive<f64> = 1e8..=1e14;
 
-/// A GPU's memory.
+/// A GPU, given by its name or by the size of its memory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct GpuMemory {
+pub struct GpuSpec {
     /// The name, if it was given by name.
     pub name: Option<String>,
     /// The total memory in bytes.
     pub bytes: u64,
 }
 
-impl std::str::FromStr for GpuMemory {
+impl std::str::FromStr for GpuSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use config::CapacityError;
 pub use deployment::PlannedDeployment;
-pub use gpu::{GpuMemory, parse_bytes, parse_tokens};
+pub use gpu::{GpuSpec, parse_bytes, parse_tokens};
 pub use kv::Cache;
 pub use layers::{Attention, LayerKind, Parts, RecurrentState};
 pub use live::{SIGNALS, compare};

@@ -2,7 +2,7 @@
 
 use super::config::{Result, refuse};
 use super::deployment::PlannedDeployment;
-use super::gpu::GpuMemory;
+use super::gpu::GpuSpec;
 use super::kv::Cache;
 use super::layers::Attention;
 use super::model::ModelSpec;
@@ -140,7 +140,7 @@ pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<Capacit
     Ok(report)
 }
 
-fn is_a100(gpu: &GpuMemory) -> bool {
+fn is_a100(gpu: &GpuSpec) -> bool {
     gpu.name.as_ref().is_some_and(|name| name.starts_with("A100"))
 }
 
@@ -205,7 +205,7 @@ const KV: &str = "kv_cache";
 fn memory(
     model: &ModelSpec,
     d: &PlannedDeployment,
-    gpu: &GpuMemory,
+    gpu: &GpuSpec,
     weights: u64,
     tensor: u64,
     batched: u64,

@@ -110,9 +110,9 @@ fn too_short(library: &Library, engine: &Engine, term: Term, scale: f64, rows: &
     for row in rows {
         let bound = row.labels.get("le").and_then(|le| le.parse::<f64>().ok()).filter(|le| le.is_finite());
         let Some(bound) = bound else { continue };
-        let told =
+        let label =
             |dimension: &&str| Some(((*dimension).to_owned(), engine.dimension_value(dimension, &row.labels)?.clone()));
-        let most = largest.entry(POOL.iter().filter_map(told).collect()).or_insert(bound);
+        let most = largest.entry(POOL.iter().filter_map(label).collect()).or_insert(bound);
         *most = most.max(bound);
     }
     let short = largest.into_iter().filter_map(|(pool, bound)| {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use llm_diagnose::capacity::{
-    Cache, CapacityReport, GpuMemory, KvDtype, ModelSpec, PlannedDeployment, SCHEMA, parse_bytes, parse_tokens, plan,
+    Cache, CapacityReport, GpuSpec, KvDtype, ModelSpec, PlannedDeployment, SCHEMA, parse_bytes, parse_tokens, plan,
 };
 use serde_json::{Value, json};
 
@@ -261,10 +261,10 @@ fn quantized_checkpoints_take_what_their_bits_say() {
 #[test]
 fn sizes_and_gpu_names_are_read_as_people_write_them() {
     for (text, gib) in [("80GiB", 80.0), ("24GB", 24e9 / GIB), ("h100", 79.1), ("a100-40gb", 39.4), ("4090", 23.5)] {
-        assert!(close(text.parse::<GpuMemory>().unwrap().bytes as f64 / GIB, gib, 0.001), "{text}");
+        assert!(close(text.parse::<GpuSpec>().unwrap().bytes as f64 / GIB, gib, 0.001), "{text}");
     }
-    assert!("H10O".parse::<GpuMemory>().unwrap_err().contains("did you mean `H100`?"));
-    assert!("80".parse::<GpuMemory>().unwrap_err().contains("such as 80GiB"));
+    assert!("H10O".parse::<GpuSpec>().unwrap_err().contains("did you mean `H100`?"));
+    assert!("80".parse::<GpuSpec>().unwrap_err().contains("such as 80GiB"));
     assert_eq!((parse_tokens("8K"), parse_tokens("8k"), parse_bytes("1GiB")), (Ok(8_192), Ok(8_000), Ok(1 << 30)));
     for wrong in ["0", "-1", "1.5", "many", "9999999999999"] {
         assert!(parse_tokens(wrong).is_err(), "{wrong}");

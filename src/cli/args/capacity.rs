@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use super::{label, window};
-use crate::capacity::{GpuMemory, KvDtype, Precision, parse_bytes, parse_tokens};
+use crate::capacity::{GpuSpec, KvDtype, Precision, parse_bytes, parse_tokens};
 use crate::clock;
 
 /// The arguments of `capacity`.
@@ -54,7 +54,7 @@ pub struct CapacityArgs {
 pub struct DeploymentArgs {
     /// The GPU by name (H100, A100-40, L40S, MI300X) or its memory (80GiB).
     #[arg(long, value_name = "NAME|SIZE")]
-    pub gpu: Option<GpuMemory>,
+    pub gpu: Option<GpuSpec>,
     /// The share of the GPU's memory that the engine may use; vLLM's default, 0.9 before its 0.20.
     #[arg(long, value_name = "RATIO", default_value_t = 0.92, value_parser = utilization)]
     pub gpu_memory_utilization: f64,
