@@ -5,7 +5,7 @@ use std::time::Duration;
 use tracing::error;
 
 use super::Desk;
-use super::acts::{Attempt, failed, over};
+use super::attempt::{Attempt, failed, over};
 use super::commands::short;
 use super::replies::{ThreadPostOutcome, message, put_into_thread, send_ephemeral_line, send_ephemeral_phrase};
 use crate::render::{Act, Line, MessagePart, TextSpan, Tone};

@@ -8,7 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::error;
 
 use super::Desk;
-use super::acts::{Attempt, open};
+use super::attempt::{Attempt, open};
 use super::forms::{self, ModalMetadata, OPTIONS, input, modal, option, text_box};
 use super::replies::send_ephemeral_phrase;
 use crate::playbook::Node;

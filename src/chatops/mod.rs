@@ -4,6 +4,7 @@
 //! member may read; [`authority`] decides who may act, and every act is written to the audit log.
 
 mod acts;
+mod attempt;
 mod authority;
 pub mod command;
 mod commands;
@@ -148,14 +149,14 @@ impl Desk {
                         replies::send_ephemeral_line(&desk, &inbound, desk.words.line("too-often", &[])).await
                     }
                     SlackAction::Command { text } | SlackAction::Mention { text } => {
-                        if acts::permit(&desk, &inbound, kind(&inbound.what), None, Power::Look).await {
+                        if attempt::permit(&desk, &inbound, kind(&inbound.what), None, Power::Look).await {
                             commands::run(&desk, &inbound, text).await;
                         }
                     }
                     SlackAction::Press { action, value } => {
                         if !targets::is_ours(action) {
                             acts::press(&desk, &inbound, action, value).await;
-                        } else if acts::permit(&desk, &inbound, kind(&inbound.what), None, Power::Look).await {
+                        } else if attempt::permit(&desk, &inbound, kind(&inbound.what), None, Power::Look).await {
                             targets::press(&desk, &inbound, action, value).await;
                         }
                     }
@@ -175,7 +176,7 @@ impl Desk {
             return Ack::Options(Vec::new());
         };
         let both =
-            futures::future::join(acts::decide(self, inbound, Power::Look), targets::suggest(self, action, typed));
+            futures::future::join(attempt::decide(self, inbound, Power::Look), targets::suggest(self, action, typed));
         let answer = tokio::time::timeout(OPTIONS, both).await;
         let (result, options) = match answer {
             Ok((Ok(()), options)) => ("done", options),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::acts::{open, over};
+use super::attempt::{open, over};
 use super::forms::{self, ModalMetadata, OPTION_CHARS, OPTIONS, input, modal, option, text_box};
 use super::{Desk, silences};
 use crate::alertmanager::{self, SilenceMatcher};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Desk;
-use super::acts::{Attempt, failed, find, permit};
+use super::attempt::{Attempt, failed, find, permit};
 use super::authority::Power;
 use super::forms::cut;
 use super::replies::{into_thread, message, send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};

@@ -13,7 +13,7 @@ use super::authority::Power;
 use super::command::{CommandError, parse};
 use super::commands::{ASK, PoolList, Reply, list_pools, matching};
 use super::forms::cut;
-use super::{Desk, acts, commands};
+use super::{Desk, attempt, commands};
 use crate::clock;
 use crate::diagnose::{FleetPool, PoolMatch, find_pools};
 use crate::prom::Prometheus;
@@ -181,7 +181,7 @@ pub(super) async fn submit(
     let TargetFormMetadata { channel, thread, response_url } = serde_json::from_str(about).unwrap_or_default();
     let place = Spot { channel, thread, response_url, ..Spot::default() };
     let asked = SlackRequest { place: place.clone(), ..inbound.clone() };
-    if let Err(refusal) = acts::permitted(desk, &asked, "submit", None, Power::Look).await {
+    if let Err(refusal) = attempt::permitted(desk, &asked, "submit", None, Power::Look).await {
         return refusal;
     }
     let line = match line(desk, values) {

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::Desk;
-use super::acts::{Attempt, failed, over};
+use super::attempt::{Attempt, failed, over};
 use super::replies::{into_thread, message, send_ephemeral_phrase};
 use crate::clock;
 use crate::diagnose::{self, EvidenceResult, Fix, Outcome};

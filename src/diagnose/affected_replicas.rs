@@ -1,13 +1,15 @@
-//! affected_replicas: the replicas behind evidence that is met, queried for such evidence only.
+//! The replicas behind evidence that is met, queried for such evidence only.
 //!
 //! A pool's largest, smallest or summed value decides if a check is met; its replicas matter only then.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::evidence::names_replicas;
 use super::gather::gather;
 use super::observe::ObserveResult;
 use super::plan::{Needs, QueryPurpose, SignalNeed, plan_for};
+use super::scope::workload_of;
 use super::{EvidenceResult, Judged, Observation, Observations, Outcome, Request, ValueSource};
 use crate::playbook::{Condition, Library};
 use crate::prom::Prometheus;
@@ -55,4 +57,19 @@ fn is_open(library: &Library, e: &EvidenceResult, seen: &Observations) -> bool {
     // Replicas of a mean are queried at once, those of a quantile only for comparisons.
     let by_pool = matches!(fleet, Some(PoolAggregation::Max | PoolAggregation::Min | PoolAggregation::Sum));
     e.outcome == Outcome::Met && by_pool && names && seen.signals.get(&e.signal).is_some_and(unasked)
+}
+
+/// Returns the replicas that the checks of a node name, worst first; empty if they are about the pool as a whole.
+pub(super) fn affected_replicas(evidence: &[EvidenceResult], seen: &Observations) -> Vec<String> {
+    let workloads: BTreeSet<&str> = seen.pool.iter().map(|replica| workload_of(replica)).collect();
+    // Evidence may also name Deployments and nodes, which are no replicas; a pod that never served is one.
+    let is_replica = |name: &str| {
+        seen.pool.is_empty()
+            || seen.pool.iter().any(|replica| replica == name)
+            || (workloads.contains(workload_of(name)) && !workloads.contains(name))
+    };
+    let met = evidence.iter().filter(|e| e.outcome == Outcome::Met);
+    let named = met.map(|e| e.replicas.iter().map(|r| r.name.clone()).filter(|name| is_replica(name)).collect());
+    // The check with the fewest replicas is the most specific one.
+    named.filter(|names: &Vec<String>| !names.is_empty()).min_by_key(Vec::len).unwrap_or_default()
 }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::affected_replicas::affected_replicas;
 use super::excluded::{nearest, not_looked_at, ruled_out, unchecked};
 use super::observe::ObserveResult;
 use super::parts::parts;
+use super::placeholders::FixContext;
 use super::plan::TRAFFIC;
 use super::probability;
-use super::scope::workload_of;
-use super::steps::{FixContext, fixes};
+use super::steps::fixes;
 use super::{
     BlastRadius, CauseFound, ComparedWith, Diagnosis, EngineFound, EvidenceResult, Judged, Judgement, Observations,
     Onset, Outcome, Request, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict, Verdict,
@@ -179,26 +180,11 @@ fn timeline(best: Option<&CauseFound>, entry: &str, judged: &Judged) -> Vec<Onse
 }
 
 fn radius<'a>(mut evidence: impl Iterator<Item = &'a [EvidenceResult]>, seen: &Observations) -> BlastRadius {
-    let named = |list: &'a [EvidenceResult]| Some(affected(list, seen)).filter(|names| !names.is_empty());
+    let named = |list: &'a [EvidenceResult]| Some(affected_replicas(list, seen)).filter(|names| !names.is_empty());
     let affected = evidence.find_map(named).unwrap_or_default();
     let (places, traffic) =
         if affected.len() <= NAMED { (places(&affected, seen), traffic(&affected, seen)) } else { Default::default() };
     BlastRadius { affected, total: seen.pool.len(), places, traffic }
-}
-
-/// Returns the replicas that the checks of a node name, worst first; empty if they are about the pool as a whole.
-pub(super) fn affected(evidence: &[EvidenceResult], seen: &Observations) -> Vec<String> {
-    let workloads: BTreeSet<&str> = seen.pool.iter().map(|replica| workload_of(replica)).collect();
-    // Evidence may also name Deployments and nodes, which are no replicas; a pod that never served is one.
-    let is_replica = |name: &str| {
-        seen.pool.is_empty()
-            || seen.pool.iter().any(|replica| replica == name)
-            || (workloads.contains(workload_of(name)) && !workloads.contains(name))
-    };
-    let met = evidence.iter().filter(|e| e.outcome == Outcome::Met);
-    let named = met.map(|e| e.replicas.iter().map(|r| r.name.clone()).filter(|name| is_replica(name)).collect());
-    // The check with the fewest replicas is the most specific one.
-    named.filter(|names: &Vec<String>| !names.is_empty()).min_by_key(Vec::len).unwrap_or_default()
 }
 
 /// Returns the nodes and GPUs of replicas.

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::Observations;
-use super::assemble::affected;
+use super::affected_replicas::affected_replicas;
 use super::names::host;
-use super::scope::workload_of;
-use super::steps::FixContext;
+use super::scope::{DetectionResult, workload_of};
+use super::{CauseFound, EvidenceResult, Observations, Request};
 use crate::playbook::{Library, RunsOn};
 use crate::signal::{EngineKind, Signal};
 
@@ -18,6 +17,21 @@ const AUTOSCALERS: &str = "autoscaler_at_max";
 /// The prefix that KEDA puts before a ScaledObject's name for its autoscaler.
 /// Source: <https://keda.sh/docs/latest/reference/scaledobject-spec/>
 const KEDA: &str = "keda-hpa-";
+
+/// The diagnosis that the steps are for.
+pub(super) struct FixContext<'a> {
+    pub(super) request: &'a Request,
+    /// The root cause with the best chain.
+    pub(super) cause: &'a CauseFound,
+    /// The checks of the symptom.
+    pub(super) symptom: &'a [EvidenceResult],
+    pub(super) observations: &'a Observations,
+    pub(super) detection: &'a DetectionResult,
+    /// The node of each pod.
+    pub(super) nodes: &'a BTreeMap<String, String>,
+    /// The platform that the replicas run on; `None` if unknown.
+    pub(super) runs_on: Option<RunsOn>,
+}
 
 /// Returns the known values of the placeholders in a node's steps. A replica is inserted only if the node's own
 /// checks name it: another link's may be the healthy ones. Values that a shell reads as more than one word are left
@@ -33,7 +47,7 @@ pub(super) fn placeholder_values(
     let of_gateways = |signal: &str| library.signals.get(signal).is_some_and(Signal::is_of_gateways);
     let only_gateways = detection.pool(library).any(|(engine, _)| engine.kind == EngineKind::Gateway);
     let of_engines = own.iter().filter(|e| !only_gateways && !of_gateways(&e.signal)).cloned();
-    let named = affected(&of_engines.collect::<Vec<_>>(), observations);
+    let named = affected_replicas(&of_engines.collect::<Vec<_>>(), observations);
     let replica = only(named.iter().map(String::as_str));
     let in_pods = *runs_on == Some(RunsOn::Pods);
     let pod = replica.filter(|name| in_pods && is_pod(name));

@@ -3,29 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::evidence::holds;
-use super::placeholders::{filled, placeholder_values};
-use super::scope::DetectionResult;
-use super::{CauseFound, EvidenceResult, Fix, FixCheck, Fixes, Observations, Outcome, Request};
-use crate::playbook::{Comparison, Condition, Library, NoVerify, Node, Op, RunsOn, Step, Verify};
+use super::placeholders::{FixContext, filled, placeholder_values};
+use super::{EvidenceResult, Fix, FixCheck, Fixes, Observations, Outcome};
+use crate::playbook::{Comparison, Condition, Library, NoVerify, Node, Op, Step, Verify};
 use crate::signal::{GpuVendor, VersionReq, WorseDirection};
 
 /// Maximum number of fix steps of a kind.
 const STEPS: usize = 6;
-
-/// The diagnosis that the steps are for.
-pub(super) struct FixContext<'a> {
-    pub(super) request: &'a Request,
-    /// The root cause with the best chain.
-    pub(super) cause: &'a CauseFound,
-    /// The checks of the symptom.
-    pub(super) symptom: &'a [EvidenceResult],
-    pub(super) observations: &'a Observations,
-    pub(super) detection: &'a DetectionResult,
-    /// The node of each pod.
-    pub(super) nodes: &'a BTreeMap<String, String>,
-    /// The platform that the replicas run on; `None` if unknown.
-    pub(super) runs_on: Option<RunsOn>,
-}
 
 /// Returns the steps of the chain, the root's first, that apply to the detected engines and versions, the platform
 /// and the GPU vendor.
@@ -113,8 +97,11 @@ impl FixContext<'_> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::Request;
+    use super::super::scope::DetectionResult;
     use super::*;
     use crate::diagnose::{Baseline, Diagnosis, EngineSeen, Observation, Scope};
+    use crate::playbook::RunsOn;
 
     /// Builds the input of the steps for the first cause of a diagnosis, in a pool of pods.
     pub(in crate::diagnose) fn about<'a>(

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 use promql_parser::parser::{Expr, parse, token};
 
-use super::collect::FactQueryContext;
+use super::context::FactQueryContext;
 use super::end_and_length;
 
 /// The histogram behind a quantile.

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 
 use super::PrometheusFacts;
-use super::collect::{FactQueryContext, why};
+use super::context::{FactQueryContext, why};
 use super::events::{ReplicaEvent, ReplicaEventKind, sentences};
 use super::info::InfoResults;
 use crate::alert::Labels;

@@ -3,21 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use super::{FAILED, PrometheusFacts, Windows, changes, end_and_length, info, lengths, measured, rules, targets};
+use super::context::{FactQueryContext, sentence, why};
+use super::{PrometheusFacts, Windows, changes, end_and_length, info, lengths, measured, rules, targets};
 use crate::diagnose::{Diagnosis, Pool, Request};
 use crate::playbook::Library;
-use crate::prom::{PromError, Prometheus};
+use crate::prom::Prometheus;
 use crate::report::Version;
-
-/// The parameters shared by all queries.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct FactQueryContext<'a> {
-    pub(super) library: &'a Library,
-    pub(super) prometheus: &'a Prometheus,
-    pub(super) request: &'a Request,
-    pub(super) windows: &'a Windows,
-    pub(super) deadline: Instant,
-}
 
 /// Collects facts about a pool beyond its diagnosis; includes the answers that arrive by `deadline`.
 ///
@@ -102,23 +93,4 @@ async fn of_pool<'a>(
         Some(Version { what: engine.engine.clone(), version: format!("{version} or newer"), source })
     }));
     (Some(pool), seen)
-}
-
-/// Describes an error with a remedy; an error that a retry might solve begins with [`FAILED`].
-pub(super) fn why(error: &PromError) -> String {
-    match error {
-        PromError::Lacking(_) => format!(
-            "{error}: the API of Prometheus has it, Thanos, Mimir and VictoriaMetrics only in part; name the Prometheus \
-             behind it under `prometheus:`"
-        ),
-        error => format!("{FAILED}{error}"),
-    }
-}
-
-/// Joins the reason why something is missing with the way to enable it.
-pub(super) fn sentence(why: &str, enable: Option<&str>) -> String {
-    match enable {
-        Some(enable) => format!("{why}; to have it: {enable}"),
-        None => why.to_owned(),
-    }
 }

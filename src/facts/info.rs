@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::PrometheusFacts;
-use super::collect::{FactQueryContext, sentence, why};
+use super::context::{FactQueryContext, sentence, why};
 use crate::alert::Labels;
 use crate::diagnose::{Pool, QueryAnswer, RowOwnership};
 use crate::prom::Row;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::collect::{FactQueryContext, why};
+use super::context::{FactQueryContext, why};
 use super::end_and_length;
 use crate::clock;
 use crate::diagnose::{EngineSeen, Pool, QueryAnswer};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::future::{OptionFuture, join3};
 
 use super::bounds::bounds;
-use super::collect::{FactQueryContext, sentence};
+use super::context::{FactQueryContext, sentence};
 use super::{FAILED, Window, end_and_length};
 use crate::diagnose::{Observation, ObserveResult, observe_signals};
 use crate::playbook::Library;

@@ -4,6 +4,7 @@
 mod bounds;
 mod changes;
 mod collect;
+mod context;
 mod events;
 mod info;
 mod lengths;

@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::{Desk, Reply, sentence, short};
 use crate::bundle::{Bundle, NoBundle};
-use crate::chatops::acts::{self, Attempt};
+use crate::chatops::attempt::{self, Attempt};
 use crate::chatops::authority::Power;
 use crate::clock;
 use crate::notify::ANSWER_WITHIN;
@@ -44,7 +44,7 @@ pub(super) async fn bundle(
     thread: Option<Destination<'_>>,
 ) {
     let what = Act::Bundle.as_str();
-    if !acts::permit(desk, inbound, what, Some(&incident.id), Power::Note).await {
+    if !attempt::permit(desk, inbound, what, Some(&incident.id), Power::Note).await {
         return;
     }
     let Some(attempt) = Attempt::begin(desk, inbound, what, Some(&incident.id)).await else { return };

@@ -3,6 +3,7 @@
 //! One delivery per incident and pager, processed like Slack's. PagerDuty is called when the verdict changes, a webhook
 //! for every revision. The user who escalates gets the result of the call.
 
+mod call;
 mod client;
 mod config;
 mod pagerduty;
@@ -12,8 +13,8 @@ use std::time::Duration;
 
 use tracing::{error, info, warn};
 
+use call::PagerUpdate;
 pub use client::PagerClient;
-use client::PagerUpdate;
 pub use config::{Pager, PagerKind, PagerOn};
 pub use webhook::schema;
 

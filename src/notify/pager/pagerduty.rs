@@ -9,7 +9,7 @@
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 
-use super::client::{Call, PagerUpdate};
+use super::call::{Call, PagerUpdate};
 use super::{Pager, PagerOn};
 use crate::clip::clip;
 use crate::render::{Line, Message, MessagePart, Tone};

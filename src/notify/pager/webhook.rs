@@ -11,7 +11,7 @@ use ring::hmac;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::client::{Call, PagerUpdate};
+use super::call::{Call, PagerUpdate};
 use crate::alert::Labels;
 use crate::alert::{active, common_labels};
 use crate::diagnose::Diagnosis;

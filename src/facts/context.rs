@@ -1,0 +1,37 @@
+//! What all queries for facts have in common.
+
+use std::time::Instant;
+
+use super::{FAILED, Windows};
+use crate::diagnose::Request;
+use crate::playbook::Library;
+use crate::prom::{PromError, Prometheus};
+
+/// The parameters shared by all queries.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FactQueryContext<'a> {
+    pub(super) library: &'a Library,
+    pub(super) prometheus: &'a Prometheus,
+    pub(super) request: &'a Request,
+    pub(super) windows: &'a Windows,
+    pub(super) deadline: Instant,
+}
+
+/// Describes an error with a remedy; an error that a retry might solve begins with [`FAILED`].
+pub(super) fn why(error: &PromError) -> String {
+    match error {
+        PromError::Lacking(_) => format!(
+            "{error}: the API of Prometheus has it, Thanos, Mimir and VictoriaMetrics only in part; name the Prometheus \
+             behind it under `prometheus:`"
+        ),
+        error => format!("{FAILED}{error}"),
+    }
+}
+
+/// Joins the reason why something is missing with the way to enable it.
+pub(super) fn sentence(why: &str, enable: Option<&str>) -> String {
+    match enable {
+        Some(enable) => format!("{why}; to have it: {enable}"),
+        None => why.to_owned(),
+    }
+}
