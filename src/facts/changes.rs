@@ -13,8 +13,8 @@ use super::info::InfoResults;
 use crate::alert::Labels;
 use crate::clock;
 use crate::diagnose::{Pool, RowOwnership};
+use crate::facts::ReplicaInfo;
 use crate::prom::{PromError, Range, Series};
-use crate::report::ReplicaInfo;
 use crate::signal::{Change, Engine, EngineKind};
 
 /// Maximum points of a series.

@@ -6,9 +6,9 @@ use std::time::Instant;
 use super::context::{FactQueryContext, sentence, why};
 use super::{PrometheusFacts, Windows, changes, end_and_length, info, lengths, measured, rules, targets};
 use crate::diagnose::{Diagnosis, Pool, Request};
+use crate::facts::Version;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
-use crate::report::Version;
 
 /// Collects facts about a pool beyond its diagnosis; includes the answers that arrive by `deadline`.
 ///

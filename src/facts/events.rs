@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::report::{HappenedKind, TimelineEvent};
+use crate::facts::{HappenedKind, TimelineEvent};
 
 /// Maximum sentences.
 const MOST: usize = 50;

@@ -6,8 +6,8 @@ use super::PrometheusFacts;
 use super::context::{FactQueryContext, sentence, why};
 use crate::alert::Labels;
 use crate::diagnose::{Pool, QueryAnswer, RowOwnership};
+use crate::facts::{GpuInfo, Version};
 use crate::prom::Row;
-use crate::report::{GpuInfo, Version};
 use crate::signal::{Engine, Fact, Info};
 
 /// Maximum rows shown of one metric.

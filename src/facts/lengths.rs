@@ -8,8 +8,8 @@ use super::context::{FactQueryContext, why};
 use super::end_and_length;
 use crate::clock;
 use crate::diagnose::{EngineSeen, Pool, QueryAnswer};
+use crate::facts::Distribution;
 use crate::prom::Row;
-use crate::report::Distribution;
 use crate::signal::{Engine, Length, prometheus_duration};
 
 /// Offset of the preferred baseline: the same time of day.

@@ -8,8 +8,8 @@ use super::bounds::bounds;
 use super::context::{FactQueryContext, sentence};
 use super::{FAILED, Window, end_and_length};
 use crate::diagnose::{Observation, ObserveResult, observe_signals};
+use crate::facts::Measured;
 use crate::playbook::Library;
-use crate::report::Measured;
 
 /// The measured numbers.
 #[derive(Debug, Default)]

@@ -2,6 +2,7 @@
 //! hardware, replicas with their nodes, and changes.
 
 mod bounds;
+mod bucket;
 mod changes;
 mod collect;
 mod context;
@@ -11,6 +12,7 @@ mod lengths;
 mod measured;
 mod rules;
 mod targets;
+mod types;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,8 +23,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::alert::Labels;
 use crate::clock;
-use crate::report::{Distribution, GpuInfo, Measured, ReplicaInfo, TimelineEvent, Version, Window};
+pub use bucket::{QuantileBucket, bucket};
 pub use collect::collect_facts;
+pub use types::{Distribution, GpuInfo, HappenedKind, Measured, ReplicaInfo, TimelineEvent, Version, Window};
 
 /// The shortest window for a rate: two scrapes of the slowest usual interval.
 const SHORTEST: Duration = Duration::from_secs(120);
