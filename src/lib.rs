@@ -24,6 +24,7 @@ pub mod endpoint;
 pub mod explain;
 pub mod exporter;
 pub mod facts;
+pub mod gap;
 pub mod generate;
 pub mod health;
 pub mod incident;

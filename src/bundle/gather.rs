@@ -11,9 +11,9 @@ use crate::diagnose::{Frame, NoCluster, picture, targets};
 use crate::endpoint;
 use crate::exporter::ExporterTarget;
 use crate::facts;
+use crate::gap::{Gap, GapReason};
 use crate::kubernetes::{self, SnapshotRequest};
 use crate::logs::{self, Log};
-use crate::prom;
 use crate::report::{Stage, Window};
 use crate::signal::Engine;
 
@@ -43,7 +43,7 @@ impl<'a> PartInProgress<'a> {
     }
 
     /// Ends the part as done, partial or failed, depending on what there is (`note`) and what is missing.
-    pub(super) fn over(self, note: String, missing: &[(String, String)], bytes: u64) {
+    pub(super) fn over(self, note: String, missing: &[Gap], bytes: u64) {
         self.progress.lacks(self.name, missing);
         let stage = match (missing.is_empty(), note.is_empty()) {
             (true, _) => Stage::Done,
@@ -51,8 +51,9 @@ impl<'a> PartInProgress<'a> {
             (false, true) => Stage::Failed,
         };
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-        for (what, why) in missing {
-            match reasons.iter_mut().find(|(known, _)| known == why) {
+        for Gap { what, reason } in missing {
+            let why = reason.as_str();
+            match reasons.iter_mut().find(|(known, _)| *known == why) {
                 Some((_, whats)) => whats.push(what),
                 None => reasons.push((why, vec![what])),
             }
@@ -116,7 +117,7 @@ pub(super) async fn endpoints(
         let half = until - until.saturating_duration_since(Instant::now()) / 2;
         match targets(&sources.library, prometheus, &subject.request, wanted, half).await {
             Ok(learnt) => known.extend(learnt),
-            Err(error) => missing.push(("addresses of the engines".to_owned(), prom::PromError::to_string(&error))),
+            Err(error) => missing.push(Gap::failed("addresses of the engines", error)),
         }
     }
     if known.is_empty() && missing.is_empty() {
@@ -128,7 +129,7 @@ pub(super) async fn endpoints(
     let answers = endpoint::request_endpoints(reader, &sources.library, &known, until).await;
     for answer in answers.iter().filter(|answer| answer.is_trouble()) {
         if let endpoint::AnswerBody::Nothing(why) = &answer.said {
-            missing.push((format!("{} of {}", answer.path, answer.target), why.clone()));
+            missing.push(Gap::new(format!("{} of {}", answer.path, answer.target), why.clone()));
         }
     }
     let said = answers.iter().filter(|answer| !matches!(answer.said, endpoint::AnswerBody::Nothing(_))).count();
@@ -152,7 +153,7 @@ pub(super) async fn cluster(
             None => part.skipped("not configured (`kubernetes:`)"),
             // A source that the user requires is reported as missing.
             Some(NoCluster { why, wanted: true }) => {
-                part.over(String::new(), &[("the cluster".to_owned(), why.clone())], 0);
+                part.over(String::new(), &[Gap::failed("the cluster", why)], 0);
             }
             Some(NoCluster { why, wanted: false }) => part.skipped(why),
         }
@@ -166,7 +167,8 @@ pub(super) async fn cluster(
     };
     let seen = kubernetes.snapshot(&wanted, until).await;
     // Metrics include replicas of the past; that their pods are gone is an answer, not an error.
-    let (gone, missing): (Vec<_>, Vec<_>) = seen.missing.iter().cloned().partition(|(_, why)| why == kubernetes::GONE);
+    let (gone, missing): (Vec<_>, Vec<_>) =
+        seen.missing.iter().cloned().partition(|gap| matches!(gap.reason, GapReason::Gone(_)));
     let note = match seen.pods.len() + seen.objects.len() + seen.events.len() {
         0 => String::new(),
         _ => {
@@ -185,7 +187,7 @@ pub(super) async fn logs(
     pods: &[String],
     bytes: u64,
     until: Instant,
-) -> (Vec<Log>, Vec<(String, String)>) {
+) -> (Vec<Log>, Vec<Gap>) {
     let from_files = async {
         if sources.files.is_empty() {
             return (Vec::new(), Vec::new());
@@ -194,8 +196,8 @@ pub(super) async fn logs(
         let reading = tokio::task::spawn_blocking(move || logs::files::read(&files, bytes));
         match tokio::time::timeout_at(until.into(), reading).await {
             Ok(Ok(read)) => read,
-            Ok(Err(_)) => (Vec::new(), vec![("log files".to_owned(), "the program stops".to_owned())]),
-            Err(_) => (Vec::new(), vec![("log files".to_owned(), "were not read in time".to_owned())]),
+            Ok(Err(_)) => (Vec::new(), vec![Gap::failed("log files", "the program stops")]),
+            Err(_) => (Vec::new(), vec![Gap::failed("log files", "were not read in time")]),
         }
     };
     let from_loki = async {
@@ -205,8 +207,8 @@ pub(super) async fn logs(
         match loki.logs(namespace, pods, from, to, bytes, until).await {
             Ok(logs) => (logs, Vec::new()),
             Err(error) => {
-                let why = vec![("Loki".to_owned(), error.to_string())];
-                (error.into_logs(), why)
+                let gap = Gap::failed("Loki", &error);
+                (error.into_logs(), vec![gap])
             }
         }
     };

@@ -15,6 +15,7 @@ use crate::chart::{self, Chart};
 use crate::clock;
 use crate::diagnose::{Diagnosis, Request, diagnose};
 use crate::endpoint::{self, AnswerBody, EndpointAnswer, EndpointInfo};
+use crate::gap::Gap;
 use crate::logs::{self, Log, LogReader, Patterns};
 use crate::playbook::{Library, Ticket};
 use crate::redact::{Kind, Redactor};
@@ -95,7 +96,7 @@ async fn write(
         0 => part.over(String::new(), &missing, 0),
         n => {
             let cut = seen.logs.iter().filter(|(log, _)| log.cut);
-            missing.extend(cut.map(|(log, _)| (log.name(), "a part was left out".to_owned())));
+            missing.extend(cut.map(|(log, _)| Gap::new(log.name(), "a part was left out")));
             part.over(format!("{n} logs"), &missing, bytes);
         }
     }
@@ -175,8 +176,7 @@ async fn diagnosed(sources: &Sources, subject: &Subject, until: Instant, progres
     let at = |diagnosis: &Diagnosis| format!("of {}", diagnosis.at.strftime("%Y-%m-%d %H:%M:%S UTC"));
     match (&subject.diagnosis, &sources.prometheus) {
         (Some(diagnosis), _) => {
-            let missing: Vec<_> =
-                diagnosis.problems.iter().map(|text| ("Prometheus".to_owned(), text.clone())).collect();
+            let missing: Vec<_> = diagnosis.problems.iter().map(|text| Gap::failed("Prometheus", text)).collect();
             part.over(at(diagnosis), &missing, 0);
         }
         (None, None) => part.skipped("no Prometheus is configured"),
@@ -187,8 +187,7 @@ async fn diagnosed(sources: &Sources, subject: &Subject, until: Instant, progres
             let deadline = subject.request.deadline.min(until.saturating_duration_since(Instant::now()));
             let request = Request { deadline, ..subject.request.clone() };
             let diagnosis = diagnose(&sources.library, prometheus, &request).await;
-            let missing: Vec<_> =
-                diagnosis.problems.iter().map(|text| ("Prometheus".to_owned(), text.clone())).collect();
+            let missing: Vec<_> = diagnosis.problems.iter().map(|text| Gap::failed("Prometheus", text)).collect();
             part.over(at(&diagnosis), &missing, 0);
             subject.diagnosis = Some(diagnosis);
         }

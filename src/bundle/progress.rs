@@ -6,6 +6,7 @@ use std::time::Instant;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use crate::gap::Gap;
 use crate::report::{ReportPart, Stage};
 
 /// All parts, in the order of the report.
@@ -74,8 +75,8 @@ impl BundleProgress {
     }
 
     /// Records what is missing from a part.
-    pub(super) fn lacks(&self, part: &'static str, missing: &[(String, String)]) {
-        let one = |(what, why): &(String, String)| MissingItem { part, what: what.clone(), why: why.clone() };
+    pub(super) fn lacks(&self, part: &'static str, missing: &[Gap]) {
+        let one = |gap: &Gap| MissingItem { part, what: gap.what.clone(), why: gap.reason.as_str().to_owned() };
         self.missing.lock().unwrap_or_else(PoisonError::into_inner).extend(missing.iter().map(one));
     }
 

@@ -169,8 +169,8 @@ async fn answer_about(
 pub(super) async fn logs(config: &Config, files: &[PathBuf]) -> anyhow::Result<LogSources> {
     let sources = LogSources::connect(&config.kubernetes, &config.loki).await.context("in `loki:`")?;
     let (files, unread) = crate::logs::files::read(files, LOG_BYTES);
-    if let Some((file, why)) = unread.first() {
-        bail!("cannot read the log {file}: {why}");
+    if let Some(gap) = unread.first() {
+        bail!("cannot read the log {}: {}", gap.what, gap.reason.as_str());
     }
     Ok(LogSources { files, ..sources })
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::args::{HealthOutput, LogsArgs};
 use super::{USAGE, library};
+use crate::gap::Gap;
 use crate::logs::{NamedLogAnalysis, Patterns, files, first, stream};
 use crate::playbook::{LogFile, suggestion};
 use crate::render::{self, Phrases, clean};
@@ -25,7 +26,7 @@ struct LogsOutput<'a> {
     first: Option<&'a str>,
     logs: &'a [NamedLogAnalysis],
     /// Files that could not be read, each with the reason.
-    missing: &'a [(String, String)],
+    missing: &'a [Gap],
 }
 
 pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
@@ -58,7 +59,7 @@ pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
         bar.finish_and_clear();
         match told {
             Ok(told) => logs.push(told),
-            Err(why) => missing.push((clean(&path.to_string_lossy()), why)),
+            Err(why) => missing.push(Gap::new(clean(&path.to_string_lossy()), why)),
         }
     }
     let first = first(&logs);
@@ -69,7 +70,7 @@ pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
             anstream::println!("{}", serde_json::to_string_pretty(&answer)?);
         }
         HealthOutput::Text => {
-            missing.iter().for_each(|(what, why)| anstream::eprintln!("error: {what} {why}"));
+            missing.iter().for_each(|gap| anstream::eprintln!("error: {} {}", gap.what, gap.reason.as_str()));
             if !logs.is_empty() {
                 anstream::print!("{}", render::terminal(&render::logs(&logs, &known, &Phrases::english())));
             }

@@ -19,6 +19,7 @@ use super::plan::needs;
 use super::{Judged, Outcome, Request};
 use crate::alert::{Alert, Labels, active, common_labels};
 use crate::clock;
+use crate::gap::Gap;
 use crate::kubernetes::{self, Kubernetes};
 use crate::logs::{Log, LogAnalysis, LogMatch, LogReader, Patterns};
 use crate::loki::{self, Loki, LokiError};
@@ -113,7 +114,7 @@ pub struct LogsRead {
     pub logs: Vec<LogRead>,
     /// Logs that could not be read: name and reason, a sentence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub missing: Vec<(String, String)>,
+    pub missing: Vec<Gap>,
 }
 
 /// A log that was read.
@@ -246,13 +247,7 @@ impl LogFindings {
     }
 
     /// Adds the values from logs where no other source has one.
-    pub(super) fn fill(
-        self,
-        library: &Library,
-        request: &Request,
-        missing: Vec<(String, String)>,
-        into: &mut ObserveResult,
-    ) {
+    pub(super) fn fill(self, library: &Library, request: &Request, missing: Vec<Gap>, into: &mut ObserveResult) {
         let needs = needs(library, &request.playbook);
         for (signal, counts) in self.counts.iter().filter(|(signal, _)| needs.contains_key(signal.as_str())) {
             let replicas: Vec<Replica> =
@@ -336,7 +331,7 @@ impl LogSources {
         pods: &[String],
         since: Timestamp,
         deadline: Instant,
-    ) -> (Vec<Log>, Vec<(String, String)>) {
+    ) -> (Vec<Log>, Vec<Gap>) {
         let namespace = request.scope.dimensions.get("namespace").map(String::as_str);
         let (mut logs, mut missing) = (self.files.clone(), Vec::new());
         if pods.is_empty() {
@@ -353,8 +348,8 @@ impl LogSources {
             match loki.logs(namespace, pods, since, request.at, BYTES, deadline).await {
                 Ok(logs) => (logs, None),
                 Err(error) => {
-                    let why = ("Loki".to_owned(), error.to_string());
-                    (error.into_logs(), Some(why))
+                    let gap = Gap::failed("Loki", &error);
+                    (error.into_logs(), Some(gap))
                 }
             }
         };

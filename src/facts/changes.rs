@@ -14,6 +14,7 @@ use crate::alert::Labels;
 use crate::clock;
 use crate::diagnose::{Pool, RowOwnership};
 use crate::facts::ReplicaInfo;
+use crate::gap::Gap;
 use crate::prom::{PromError, Range, Series};
 use crate::signal::{Change, Engine, EngineKind};
 
@@ -34,7 +35,7 @@ pub(super) struct Followed<'a> {
     /// The timestamp of each replica's newest sample.
     presence: Vec<(&'a Engine, Vec<Series>)>,
     changes: Vec<(&'a Engine, Change, Vec<Series>)>,
-    missing: Vec<(String, String)>,
+    missing: Vec<Gap>,
 }
 
 impl Followed<'_> {
@@ -70,7 +71,7 @@ pub(super) async fn follow<'a>(context: FactQueryContext<'_>, pool: &Pool<'a>) -
     let mut read = |what: String, answer: Result<Arc<Vec<Series>>, Arc<PromError>>| match answer {
         Ok(series) => Some(Arc::unwrap_or_clone(series)),
         Err(error) => {
-            missing.push((what, why(&error)));
+            missing.push(Gap::new(what, why(&error)));
             None
         }
     };
@@ -144,17 +145,18 @@ pub(super) fn read(
     events.retain(|event| event.at >= whole.from && event.at <= whole.to);
     let (happened, left_out) = sentences(events);
     if left_out > 0 {
-        seen.missing.push(("everything that changed".to_owned(), format!("{left_out} more changes are left out")));
+        seen.missing
+            .push(Gap::new("everything that changed".to_owned(), format!("{left_out} more changes are left out")));
     }
     seen.happened = happened;
     seen.missing.extend(followed.missing);
     seen.replicas = replicas(pool, &lives, &restarts, told);
     if followed.presence.is_empty() {
-        seen.missing.push(("the replicas".to_owned(), "no engine's series tell them".to_owned()));
+        seen.missing.push(Gap::new("the replicas".to_owned(), "no engine's series tell them".to_owned()));
     }
     if !seen.replicas.is_empty() && told.nodes().is_empty() && pool.nodes().is_empty() {
         let why = "no orchestrator's series tell where pods run; to have it: run kube-state-metrics and scrape it";
-        seen.missing.push(("the replicas' nodes".to_owned(), why.to_owned()));
+        seen.missing.push(Gap::new("the replicas' nodes".to_owned(), why.to_owned()));
     }
 }
 

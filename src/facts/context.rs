@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::{FAILED, Windows};
 use crate::diagnose::Request;
+use crate::gap::GapReason;
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
 
@@ -17,14 +18,14 @@ pub(super) struct FactQueryContext<'a> {
     pub(super) deadline: Instant,
 }
 
-/// Describes an error with a remedy; an error that a retry might solve begins with [`FAILED`].
-pub(super) fn why(error: &PromError) -> String {
+/// Returns the reason for an error, with a remedy.
+pub(super) fn why(error: &PromError) -> GapReason {
     match error {
-        PromError::Lacking(_) => format!(
+        PromError::Lacking(_) => GapReason::Absent(format!(
             "{error}: the API of Prometheus has it, Thanos, Mimir and VictoriaMetrics only in part; name the Prometheus \
              behind it under `prometheus:`"
-        ),
-        error => format!("{FAILED}{error}"),
+        )),
+        error => GapReason::Failed(format!("{FAILED}{error}")),
     }
 }
 

@@ -7,6 +7,7 @@ use super::context::{FactQueryContext, sentence, why};
 use crate::alert::Labels;
 use crate::diagnose::{Pool, QueryAnswer, RowOwnership};
 use crate::facts::{GpuInfo, Version};
+use crate::gap::Gap;
 use crate::prom::Row;
 use crate::signal::{Engine, Fact, Info};
 
@@ -40,7 +41,7 @@ struct InfoResult<'a> {
 /// The results of all info queries.
 pub(super) struct InfoResults<'a> {
     all: Vec<InfoResult<'a>>,
-    missing: Vec<(String, String)>,
+    missing: Vec<Gap>,
 }
 
 /// Runs every `info` query of the detected engines and exporters.
@@ -57,7 +58,7 @@ pub(super) async fn query_info<'a>(context: FactQueryContext<'_>, pool: &Pool<'a
         match answer {
             Ok(rows) if rows.is_empty() => {
                 if let Some(enable) = &info.enable {
-                    told.missing.push((tells(info), sentence("it has no series", Some(enable))));
+                    told.missing.push(Gap::new(tells(info), sentence("it has no series", Some(enable))));
                 }
             }
             Ok(rows) => {
@@ -65,7 +66,7 @@ pub(super) async fn query_info<'a>(context: FactQueryContext<'_>, pool: &Pool<'a
                 let rows = rows.into_iter().cloned().collect();
                 told.all.push(InfoResult { info, own, rows });
             }
-            Err(error) => told.missing.push((tells(info), why(&error))),
+            Err(error) => told.missing.push(Gap::new(tells(info), why(&error))),
         }
     }
     told
@@ -151,7 +152,8 @@ pub(super) fn read(told: InfoResults<'_>, seen: &mut PrometheusFacts) {
     seen.gpus = gpus(&told);
     if seen.gpus.is_empty() {
         let enable = "run dcgm-exporter on the GPU nodes and scrape it";
-        seen.missing.push(("the GPUs".to_owned(), sentence("no exporter tells them for this pool", Some(enable))));
+        seen.missing
+            .push(Gap::new("the GPUs".to_owned(), sentence("no exporter tells them for this pool", Some(enable))));
     }
     interconnect(&told, seen);
     seen.missing.extend(told.missing);

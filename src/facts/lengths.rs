@@ -9,6 +9,7 @@ use super::end_and_length;
 use crate::clock;
 use crate::diagnose::{EngineSeen, Pool, QueryAnswer};
 use crate::facts::Distribution;
+use crate::gap::{Gap, GapReason};
 use crate::prom::Row;
 use crate::signal::{Engine, Length, prometheus_duration};
 
@@ -22,7 +23,7 @@ const FEW: f64 = 1.0;
 pub(super) struct Lengths {
     pub(super) input: Option<Distribution>,
     pub(super) output: Option<Distribution>,
-    pub(super) missing: Vec<(String, String)>,
+    pub(super) missing: Vec<Gap>,
 }
 
 /// An engine's histogram of one length.
@@ -42,7 +43,7 @@ pub(super) async fn lengths(context: FactQueryContext<'_>, pool: &Pool<'_>) -> L
     tellers.sort_by_key(|teller| (teller.engine.kind, teller.engine.stand_in));
     let queries = tellers.iter().flat_map(|teller| moments.iter().flat_map(|moment| queries(pool, teller, *moment)));
     let answers = pool.query(context.prometheus, queries.collect(), context.deadline).await;
-    let told: Vec<(&Teller<'_>, Result<Option<Distribution>, String>)> = tellers
+    let told: Vec<(&Teller<'_>, Result<Option<Distribution>, GapReason>)> = tellers
         .iter()
         .zip(answers.chunks(2 * moments.len()))
         .map(|(teller, own)| (teller, read(teller, own)))
@@ -55,10 +56,10 @@ pub(super) async fn lengths(context: FactQueryContext<'_>, pool: &Pool<'_>) -> L
             let names: Vec<&str> = own().flat_map(|(teller, _)| teller.names).map(String::as_str).collect();
             let failed = own().find_map(|(_, answer)| answer.as_ref().err().cloned());
             let why = failed.unwrap_or_else(|| match names.as_slice() {
-                [] => "no engine of this pool has a histogram of it; a mean may stand among the numbers".to_owned(),
-                names => format!("no request ended in the window, or `{}` is not kept", names.join("`, `")),
+                [] => "no engine of this pool has a histogram of it; a mean may stand among the numbers".into(),
+                names => format!("no request ended in the window, or `{}` is not kept", names.join("`, `")).into(),
             });
-            missing.push((what.to_owned(), why));
+            missing.push(Gap::new(what.to_owned(), why));
         }
         first
     };
@@ -83,7 +84,7 @@ fn queries(pool: &Pool<'_>, teller: &Teller<'_>, (at, window): (Timestamp, Durat
 }
 
 /// Returns the window's distribution with the first baseline that has requests; `None` if nothing was counted.
-fn read(teller: &Teller<'_>, answers: &[QueryAnswer]) -> Result<Option<Distribution>, String> {
+fn read(teller: &Teller<'_>, answers: &[QueryAnswer]) -> Result<Option<Distribution>, GapReason> {
     let mut moments = answers.chunks(2).map(|both| match both {
         [Ok(buckets), Ok(sum)] => Ok(sum.first().and_then(|sum| summary(&cumulative(buckets), sum.value))),
         [Err(error), _] | [_, Err(error)] => Err(why(error)),

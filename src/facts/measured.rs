@@ -9,6 +9,7 @@ use super::context::{FactQueryContext, sentence};
 use super::{FAILED, Window, end_and_length};
 use crate::diagnose::{Observation, ObserveResult, observe_signals};
 use crate::facts::Measured;
+use crate::gap::{Gap, GapReason};
 use crate::playbook::Library;
 
 /// The measured numbers.
@@ -16,7 +17,7 @@ use crate::playbook::Library;
 pub(super) struct MeasuredFacts {
     pub(super) metrics: Vec<Measured>,
     pub(super) load: Vec<Measured>,
-    pub(super) missing: Vec<(String, String)>,
+    pub(super) missing: Vec<Gap>,
 }
 
 /// Queries every signal of `report.yaml` over each window.
@@ -32,7 +33,9 @@ pub(super) async fn measured(context: FactQueryContext<'_>) -> MeasuredFacts {
     let seen = Observations { before, during, after, bounds };
     let read = |list: &[String]| list.iter().filter_map(|name| seen.read(library, name)).collect::<Vec<_>>();
     let (metrics, load) = (read(&library.report.metrics), read(&library.report.load));
-    let missing = missing(metrics.iter().chain(&load));
+    let observed = [Some(&seen.before), Some(&seen.during), seen.after.as_ref()];
+    let failures: Vec<String> = observed.into_iter().flatten().filter_map(failure).collect();
+    let missing = missing(metrics.iter().chain(&load), &failures);
     MeasuredFacts { metrics, load, missing }
 }
 
@@ -42,11 +45,9 @@ async fn over(context: FactQueryContext<'_>, names: &[&str], window: Window) -> 
     let left = deadline.saturating_duration_since(std::time::Instant::now());
     let mut observed = observe_signals(library, prometheus, &request.scope, names, at, length, left).await;
     // If Prometheus answered nothing, the reason is its error and not a missing exporter.
-    if observed.detection.engines.is_empty()
-        && let Some(problem) = observed.problems.first()
-    {
+    if let Some(failure) = failure(&observed) {
         for o in observed.observations.signals.values_mut() {
-            (o.why, o.enable) = (Some(format!("{FAILED}{problem}")), None);
+            (o.why, o.enable) = (Some(failure.clone()), None);
         }
     }
     observed
@@ -88,15 +89,25 @@ impl Observations {
     }
 }
 
+/// Returns the reason why nothing was answered; `None` if something was.
+fn failure(observed: &ObserveResult) -> Option<String> {
+    let problem = observed.problems.first().filter(|_| observed.detection.engines.is_empty())?;
+    Some(format!("{FAILED}{problem}"))
+}
+
 fn reason(o: &Observation) -> String {
     sentence(o.why.as_deref().unwrap_or("no series"), o.enable.as_deref())
 }
 
-/// Returns the numbers without a value in any window, grouped by reason.
-fn missing<'a>(all: impl Iterator<Item = &'a Measured>) -> Vec<(String, String)> {
+/// Returns the numbers without a value in any window, grouped by reason; `failures` are the reasons of failed queries.
+fn missing<'a>(all: impl Iterator<Item = &'a Measured>, failures: &[String]) -> Vec<Gap> {
     let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for m in all.filter(|m| m.before.is_none() && m.during.is_none() && m.after.is_none()) {
         by_reason.entry(m.why.as_deref().unwrap_or_default()).or_default().push(&m.title);
     }
-    by_reason.into_iter().map(|(why, titles)| (titles.join(", "), why.to_owned())).collect()
+    let reason = |why: &str| match failures.iter().any(|failure| failure == why) {
+        true => GapReason::Failed(why.to_owned()),
+        false => why.into(),
+    };
+    by_reason.into_iter().map(|(why, titles)| Gap::new(titles.join(", "), reason(why))).collect()
 }

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::alert::Labels;
 use crate::clock;
+use crate::gap::{Gap, GapReason};
 pub use bucket::{QuantileBucket, bucket};
 pub use collect::collect_facts;
 pub use types::{Distribution, GpuInfo, HappenedKind, Measured, ReplicaInfo, TimelineEvent, Version, Window};
@@ -88,16 +89,16 @@ pub struct PrometheusFacts {
     /// The state of the pool's scrape targets.
     pub targets: Vec<ScrapedTarget>,
     /// Missing facts, each with the reason, as a sentence.
-    pub missing: Vec<(String, String)>,
+    pub missing: Vec<Gap>,
 }
 
-/// The prefix of a reason if a query failed; other reasons name what is not exported.
+/// The start of a reason if a query failed.
 const FAILED: &str = "Prometheus did not tell: ";
 
 impl PrometheusFacts {
     /// Returns the facts that are missing because of a failed query.
-    pub fn failed(&self) -> Vec<(String, String)> {
-        self.missing.iter().filter(|(_, why)| why.starts_with(FAILED)).cloned().collect()
+    pub fn failed(&self) -> Vec<Gap> {
+        self.missing.iter().filter(|gap| matches!(gap.reason, GapReason::Failed(_))).cloned().collect()
     }
 }
 

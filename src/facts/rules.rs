@@ -8,13 +8,14 @@ use promql_parser::util::{ExprVisitor, walk_expr};
 use super::Rule;
 use crate::alert::Labels;
 use crate::diagnose::{Pool, Request, Scope};
+use crate::gap::Gap;
 use crate::playbook::Library;
 use crate::prom::AlertingRule;
 
 /// Maximum rules.
 const MOST: usize = 50;
 
-type MissingFacts = Vec<(String, String)>;
+type MissingFacts = Vec<Gap>;
 
 /// Selects the rules whose alerts name the pool, that are generated from the playbooks, or that read the pool's
 /// metrics; firing rules come first.
@@ -28,7 +29,7 @@ pub(super) fn of_pool(
     if all.is_empty() {
         let why = "this server evaluates none; with VictoriaMetrics they stand in vmalert (`-vmalert.proxyURL`), \
                    with Thanos in its ruler";
-        missing.push(("the alerting rules".to_owned(), why.to_owned()));
+        missing.push(Gap::new("the alerting rules".to_owned(), why.to_owned()));
     }
     let ours: BTreeSet<&str> =
         library.playbooks.values().flat_map(|playbook| &playbook.alerts).map(|rule| rule.alert.as_str()).collect();
@@ -48,7 +49,7 @@ pub(super) fn of_pool(
     own.sort_by(|a, b| rank(&a.state).cmp(&rank(&b.state)).then_with(|| a.name.cmp(&b.name)));
     if own.len() > MOST {
         let why = format!("{} more rules are left out, none of which fires before these", own.len() - MOST);
-        missing.push(("all alerting rules".to_owned(), why));
+        missing.push(Gap::new("all alerting rules".to_owned(), why));
     }
     let shown = |rule: AlertingRule| Rule {
         name: rule.name,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::ScrapedTarget;
 use crate::diagnose::{Pool, RowOwnership};
+use crate::gap::Gap;
 use crate::prom::ActiveTarget;
 
 /// Maximum targets.
@@ -11,7 +12,7 @@ const MOST: usize = 200;
 /// Maximum characters of an error.
 const ERROR: usize = 300;
 
-type Missing = Vec<(String, String)>;
+type Missing = Vec<Gap>;
 
 /// Selects the pool's targets; those that are down come first.
 pub(super) fn of_pool(pool: &Pool<'_>, all: Vec<ActiveTarget>, mut missing: Missing) -> (Vec<ScrapedTarget>, Missing) {
@@ -23,10 +24,10 @@ pub(super) fn of_pool(pool: &Pool<'_>, all: Vec<ActiveTarget>, mut missing: Miss
     if own.is_empty() {
         let why = "none of the targets carries a label that names a replica: they may have been relabelled, or the \
                    series come from another Prometheus";
-        missing.push(("the pool's scrape targets".to_owned(), why.to_owned()));
+        missing.push(Gap::new("the pool's scrape targets".to_owned(), why.to_owned()));
     }
     if own.len() > MOST {
-        missing.push(("all scrape targets".to_owned(), format!("{} more are left out", own.len() - MOST)));
+        missing.push(Gap::new("all scrape targets".to_owned(), format!("{} more are left out", own.len() - MOST)));
     }
     let shown = |target: ActiveTarget| ScrapedTarget {
         place: place(&target.url),

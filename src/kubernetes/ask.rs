@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::kinds::{ResourceKind, Verb};
+use crate::gap::GapReason;
 use crate::redact::innermost;
 
 /// Timeout of one call; a server that hangs in one call may still answer others.
@@ -62,6 +63,12 @@ impl Failure {
 
     fn unreachable(error: &(dyn std::error::Error + 'static), server: &str) -> Self {
         Self::Unreachable(format!("{} ({server})", words(&innermost(error))))
+    }
+}
+
+impl From<&Failure> for GapReason {
+    fn from(failure: &Failure) -> Self {
+        Self::Failed(failure.to_string())
     }
 }
 

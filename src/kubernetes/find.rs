@@ -10,6 +10,7 @@ use super::ask::{ApiSession, Failure};
 use super::kinds::{POD, is_name};
 use super::pods::{self, Owner};
 use super::{Container, Pod, SnapshotGaps, SnapshotRequest};
+use crate::gap::GapReason;
 
 /// Pods of one page: about 2 MB.
 const PAGE: u32 = 100;
@@ -131,7 +132,7 @@ pub(super) async fn find(
         // Metrics of a Deployment carry its name instead of a pod's; the names of its pods begin with it.
         let owns = |name: &str| there.iter().any(|pod| pod.strip_prefix(name).is_some_and(|n| n.starts_with('-')));
         for gone in names.iter().filter(|name| !there.contains(*name) && !owns(name)) {
-            missing.note(format!("pod {gone}"), super::GONE);
+            missing.note(format!("pod {gone}"), GapReason::Gone(super::GONE.to_owned()));
         }
     }
     found.pods = select(seen, &names);

@@ -9,6 +9,7 @@ use kube::api::LogParams;
 use super::ask::{ApiQuery, ApiSession, Failure};
 use super::kinds::{LOG, is_name};
 use super::{Pod, SnapshotGaps, find};
+use crate::gap::GapReason;
 use crate::logs::{HEAD_BYTES, Log, joined};
 
 /// Minimum bytes of one log (if the budget has less, fewer logs are read), and maximum bytes.
@@ -54,14 +55,14 @@ pub(super) async fn read_logs(
     }
     let share = (bytes / wanted.len() as u64).min(MOST_BYTES);
     let answers = join_all(wanted.iter().map(|wanted| read_container_log(ask, wanted, since, share))).await;
-    let (mut logs, mut failed) = (Vec::new(), BTreeMap::<String, Vec<String>>::new());
+    let (mut logs, mut failed) = (Vec::new(), BTreeMap::<GapReason, Vec<String>>::new());
     for (log, failure) in answers {
         let name = log.name();
         if !log.text.is_empty() {
             logs.push(log);
         }
         if let Some(failure) = failure {
-            failed.entry(failure.to_string()).or_default().push(name);
+            failed.entry(GapReason::from(&failure)).or_default().push(name);
         }
     }
     // Hundreds of logs may fail for one reason.

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+use crate::gap::Gap;
 use crate::logs::Log;
 pub use config::Config;
 pub use connect::KubernetesError;
@@ -45,7 +46,7 @@ pub struct ClusterSnapshot {
     /// The containers' logs.
     pub logs: Vec<Log>,
     /// The parts that could not be read, each with a reason in a sentence.
-    pub missing: Vec<(String, String)>,
+    pub missing: Vec<Gap>,
 }
 
 /// A pod.

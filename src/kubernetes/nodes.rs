@@ -56,8 +56,8 @@ pub(super) async fn read_nodes(ask: ApiSession<'_>, pods: &[Pod], missing: &mut 
                 troubles: vec!["it is gone: the API does not know it any more".to_owned()],
                 ..ClusterNode::default()
             }),
-            Err(failure @ Failure::Forbidden { .. }) => missing.note("nodes", failure.to_string()),
-            Err(failure) => missing.note(format!("node {name}"), failure.to_string()),
+            Err(failure @ Failure::Forbidden { .. }) => missing.note("nodes", &failure),
+            Err(failure) => missing.note(format!("node {name}"), &failure),
         }
     }
     nodes

@@ -77,9 +77,9 @@ pub(super) async fn climb(
                 // The kind is not in `OBJECTS`, or the owner was deleted before its pods.
                 Ok(None) | Err(Failure::Absent) => {}
                 Err(failure @ Failure::Forbidden { .. }) => {
-                    missing.note(format!("{} of namespace {}", owner.kind, owner.namespace), failure.to_string());
+                    missing.note(format!("{} of namespace {}", owner.kind, owner.namespace), &failure);
                 }
-                Err(failure) => missing.note(owner.shown(), failure.to_string()),
+                Err(failure) => missing.note(owner.shown(), &failure),
             }
             level.extend(above.clone());
             owners.above.insert(owner, above);
@@ -106,7 +106,7 @@ pub(super) async fn list(ask: ApiSession<'_>, namespaces: &[String], missing: &m
         match versions {
             Ok(Some(version)) => kinds.push((kind, version)),
             Ok(None) => {}
-            Err(failure) => missing.note(kind.name(), failure.to_string()),
+            Err(failure) => missing.note(kind.name(), &failure),
         }
     }
     let asked =
@@ -142,7 +142,7 @@ async fn installed<'a>(
     let groups: APIGroupList = match ask.json("/apis", ApiQuery::List(&ListParams::default()), "get /apis").await {
         Ok(groups) => groups,
         Err(failure) => {
-            missing.note("the list of APIs", failure.to_string());
+            missing.note("the list of APIs", &failure);
             return found;
         }
     };

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::ask::{ApiQuery, ApiSession, Failure, Listed};
 use super::{ClusterSnapshot, Kubernetes, SnapshotRequest, events, find, logs, nodes, objects};
+use crate::gap::{Gap, GapReason};
 use crate::logs::Log;
 
 /// Maximum number of reported gaps; further ones are counted.
@@ -15,11 +16,11 @@ const TOLD: usize = 100;
 
 /// The gaps of a snapshot, each a name and a reason.
 #[derive(Debug, Default)]
-pub(super) struct SnapshotGaps(Vec<(String, String)>);
+pub(super) struct SnapshotGaps(Vec<Gap>);
 
 impl SnapshotGaps {
-    pub(super) fn note(&mut self, what: impl Into<String>, why: impl Into<String>) {
-        let entry = (what.into(), why.into());
+    pub(super) fn note(&mut self, what: impl Into<String>, reason: impl Into<GapReason>) {
+        let entry = Gap::new(what, reason);
         if !self.0.contains(&entry) {
             self.0.push(entry);
         }
@@ -28,7 +29,7 @@ impl SnapshotGaps {
     /// Notes the parts that a list lacks.
     pub(super) fn listed<T>(&mut self, what: &str, listed: &Listed<T>) {
         if let Some(failure) = &listed.failure {
-            self.note(what, failure.to_string());
+            self.note(what, failure);
         }
         if listed.odd > 0 {
             self.note(what, format!("{} of them cannot be read", listed.odd));
@@ -38,10 +39,10 @@ impl SnapshotGaps {
         }
     }
 
-    fn finish(mut self) -> Vec<(String, String)> {
+    fn finish(mut self) -> Vec<Gap> {
         if let Some(over) = self.0.len().checked_sub(TOLD).filter(|over| *over > 0) {
             self.0.truncate(TOLD);
-            self.0.push(("more".to_owned(), format!("{over} other things, for such reasons")));
+            self.0.push(Gap::new("more", format!("{over} other things, for such reasons")));
         }
         self.0
     }
@@ -82,8 +83,8 @@ impl Kubernetes {
         let mut seen = ClusterSnapshot::default();
         match version {
             Ok(said) => seen.version = Some(super::ask::words(&said.version)),
-            Err(failure) if found.dead => missing.note("the cluster", failure.to_string()),
-            Err(failure) => missing.note("the cluster's version", failure.to_string()),
+            Err(failure) if found.dead => missing.note("the cluster", &failure),
+            Err(failure) => missing.note("the cluster's version", &failure),
         }
         if found.dead {
             seen.missing = missing.finish();
@@ -110,7 +111,7 @@ impl Kubernetes {
         let of_pods = seen.pods.iter().map(|pod| &pod.name).chain(&wanted.pods).map(|name| format!("Pod/{name}"));
         let of_nodes = nodes.iter().map(|node| format!("Node/{}", node.name));
         let about = of_pods.chain(of_nodes).chain(owners.all().map(|owner| owner.shown())).collect();
-        missed.into_iter().flat_map(|missed| missed.0).for_each(|(what, why)| missing.note(what, why));
+        missed.into_iter().flat_map(|missed| missed.0).for_each(|gap| missing.note(gap.what, gap.reason));
         seen.events = events::of(events, &about, &mut missing);
         objects.extend(listed);
         seen.objects = objects::bounded(objects, &mut missing);
@@ -128,7 +129,7 @@ impl Kubernetes {
         since: Timestamp,
         bytes: u64,
         deadline: Instant,
-    ) -> (Vec<Log>, Vec<(String, String)>) {
+    ) -> (Vec<Log>, Vec<Gap>) {
         let ask = self.session(deadline);
         let mut missing = SnapshotGaps::default();
         let wanted =

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 
 use super::{Log, NamedLogAnalysis, Patterns, stream};
+use crate::gap::Gap;
 
 /// Maximum files read of one directory.
 const FILES_MOST: usize = 256;
@@ -33,7 +34,7 @@ const CHUNK: usize = 64 << 10;
 /// Reads these files, and the `.log`, `.txt` and `.gz` files of these directories, at most `bytes` in total.
 ///
 /// Returns the logs in the order of `paths`, those of a directory by name, and the unreadable paths with the reasons.
-pub fn read(paths: &[PathBuf], bytes: u64) -> (Vec<Log>, Vec<(String, String)>) {
+pub fn read(paths: &[PathBuf], bytes: u64) -> (Vec<Log>, Vec<Gap>) {
     let (found, mut missing) = find(paths);
     // Smaller files first, each with an equal share of the rest: what they leave unused goes to the larger ones.
     let mut turns: Vec<usize> = (0..found.len()).collect();
@@ -50,7 +51,7 @@ pub fn read(paths: &[PathBuf], bytes: u64) -> (Vec<Log>, Vec<(String, String)>) 
                 let (pod, container) = pod_and_container(path);
                 logs.push((i, Log { source: name(path), pod, container, previous: false, text, cut }));
             }
-            Err(why) => missing.push((shown(path), why)),
+            Err(why) => missing.push(Gap::new(shown(path), why)),
         }
     }
     logs.sort_by_key(|(i, _)| *i);
@@ -59,17 +60,15 @@ pub fn read(paths: &[PathBuf], bytes: u64) -> (Vec<Log>, Vec<(String, String)>) 
 
 /// A readable file.
 pub type FoundFile = (PathBuf, Metadata);
-/// An unreadable path, with the reason.
-pub type MissingFile = (String, String);
 
 /// Lists the readable files, those of a directory by name, and the unreadable paths with the reasons.
-pub fn find(paths: &[PathBuf]) -> (Vec<FoundFile>, Vec<MissingFile>) {
+pub fn find(paths: &[PathBuf]) -> (Vec<FoundFile>, Vec<Gap>) {
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for path in paths {
         match look(path) {
             Ok(meta) if meta.is_dir() => directory(path, &mut found, &mut missing),
             Ok(meta) => found.push((path.clone(), meta)),
-            Err(why) => missing.push((shown(path), why)),
+            Err(why) => missing.push(Gap::new(shown(path), why)),
         }
     }
     (found, missing)
@@ -117,10 +116,12 @@ fn look(path: &Path) -> Result<Metadata, String> {
     }
 }
 
-fn directory(path: &Path, found: &mut Vec<(PathBuf, Metadata)>, missing: &mut Vec<(String, String)>) {
+fn directory(path: &Path, found: &mut Vec<(PathBuf, Metadata)>, missing: &mut Vec<Gap>) {
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
-        Err(error) => return missing.push((shown(path), format!("is a directory that cannot be listed: {error}"))),
+        Err(error) => {
+            return missing.push(Gap::new(shown(path), format!("is a directory that cannot be listed: {error}")));
+        }
     };
     let is_log = |path: &PathBuf| {
         let ending = path.extension().map(|e| e.to_ascii_lowercase());
@@ -129,18 +130,18 @@ fn directory(path: &Path, found: &mut Vec<(PathBuf, Metadata)>, missing: &mut Ve
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_log).collect();
     files.sort();
     if files.is_empty() {
-        missing.push((shown(path), "has no file that ends in .log, .txt or .gz".to_owned()));
+        missing.push(Gap::new(shown(path), "has no file that ends in .log, .txt or .gz".to_owned()));
     }
     if files.len() > FILES_MOST {
         let why = format!("has {} logs, of which the first {FILES_MOST} by name were read", files.len());
-        missing.push((shown(path), why));
+        missing.push(Gap::new(shown(path), why));
         files.truncate(FILES_MOST);
     }
     for file in files {
         match look(&file) {
             Ok(meta) if meta.is_dir() => {}
             Ok(meta) => found.push((file, meta)),
-            Err(why) => missing.push((shown(&file), why)),
+            Err(why) => missing.push(Gap::new(shown(&file), why)),
         }
     }
 }

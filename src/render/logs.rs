@@ -193,9 +193,12 @@ pub(super) fn read(read: &LogsRead, words: &Phrases) -> Vec<Line> {
         let names: Vec<String> = read.logs.iter().map(|log| log.name.clone()).collect();
         lines.push(words.line("logs-say-nothing", &[("names", few(&names, words).into())]));
     }
-    if let Some((what, why)) = read.missing.first() {
-        let pieces =
-            [("what", what.as_str().into()), ("why", Line::of(why).into()), ("more", (read.missing.len() - 1).into())];
+    if let Some(gap) = read.missing.first() {
+        let pieces = [
+            ("what", gap.what.as_str().into()),
+            ("why", Line::of(gap.reason.as_str()).into()),
+            ("more", (read.missing.len() - 1).into()),
+        ];
         lines.push(words.line("logs-missing", &pieces));
     }
     lines

@@ -57,7 +57,7 @@ impl Kept {
     }
 
     fn why(&self) -> String {
-        self.written.left_out.iter().map(|(what, why)| format!("{what}: {why}\n")).collect()
+        self.written.left_out.iter().map(|gap| format!("{}: {}\n", gap.what, gap.reason.as_str())).collect()
     }
 }
 

@@ -230,8 +230,8 @@ fn without_a_gpu_exporter_the_orchestrator_counts_gpus_and_knows_the_machines() 
     let version = |what: &str| seen.versions.iter().find(|v| v.what == what).map(|v| v.version.as_str());
     assert_eq!(version("Kubernetes (kubelet)"), Some("v1.31.4"), "{:?}", seen.versions);
     assert_eq!(version("kube-state-metrics"), Some("2.13.0"), "{:?}", seen.versions);
-    let missing = seen.missing.iter().find(|(what, _)| what.contains("GPU utilisation")).unwrap();
-    assert!(missing.1.contains("run dcgm-exporter"), "{missing:?}");
+    let missing = seen.missing.iter().find(|gap| gap.what.contains("GPU utilisation")).unwrap();
+    assert!(missing.reason.as_str().contains("run dcgm-exporter"), "{missing:?}");
 }
 
 #[test]
@@ -310,13 +310,13 @@ fn whatever_prometheus_does_the_answer_comes_in_time_and_says_why() {
         let began = Instant::now();
         let seen = seen_of(&client(&url), "longer", &windows("longer", true), patience);
         assert!(began.elapsed() < patience + Duration::from_secs(2), "{why}: {:?}", began.elapsed());
-        let what: Vec<&str> = seen.missing.iter().map(|(what, _)| what.as_str()).collect();
+        let what: Vec<&str> = seen.missing.iter().map(|gap| gap.what.as_str()).collect();
         for part in ["the alerting rules", "the scrape targets", "the version of Prometheus"] {
             assert!(what.contains(&part), "{why}: {what:?}");
         }
         assert!(what.iter().any(|what| what.contains("hardware")), "{what:?}");
         assert!(what.iter().any(|what| what.contains("TTFT p95")), "{what:?}");
-        assert!(seen.missing.iter().all(|(_, told)| told.contains(why)), "{why}: {:?}", seen.missing);
+        assert!(seen.missing.iter().all(|gap| gap.reason.as_str().contains(why)), "{why}: {:?}", seen.missing);
         assert!(seen.measured.iter().all(|m| m.during.is_none()) && seen.replicas.is_empty(), "{why}");
     }
 }
@@ -381,9 +381,13 @@ fn rules_and_targets_of_the_pool_are_told_without_secrets_and_hostile_labels_do_
     assert_eq!(seen.info["vllm:cache_config_info"][0]["note"], HOSTILE);
     assert_eq!(seen.replicas.len(), 1, "{:?}", seen.replicas);
     assert!(serde_json::to_string(&seen).is_ok_and(|json| !json.contains("s3cr3t")));
-    let missing: Vec<&str> = seen.missing.iter().map(|(what, _)| what.as_str()).collect();
+    let missing: Vec<&str> = seen.missing.iter().map(|gap| gap.what.as_str()).collect();
     for what in ["the GPUs", "the replicas' nodes", "prompt tokens per request"] {
         assert!(missing.contains(&what), "{missing:?}");
     }
-    assert!(seen.missing.iter().all(|(what, why)| !what.is_empty() && !why.is_empty()), "{:?}", seen.missing);
+    assert!(
+        seen.missing.iter().all(|gap| !gap.what.is_empty() && !gap.reason.as_str().is_empty()),
+        "{:?}",
+        seen.missing
+    );
 }

@@ -90,8 +90,8 @@ fn named<'a>(seen: &'a ClusterSnapshot, name: &str) -> &'a Pod {
 }
 
 fn why<'a>(seen: &'a ClusterSnapshot, what: &str) -> &'a str {
-    let found = seen.missing.iter().find(|(about, _)| about.contains(what));
-    &found.unwrap_or_else(|| panic!("nothing about {what}: {:#?}", seen.missing)).1
+    let found = seen.missing.iter().find(|gap| gap.what.contains(what));
+    found.unwrap_or_else(|| panic!("nothing about {what}: {:#?}", seen.missing)).reason.as_str()
 }
 
 // ---- what is told
@@ -235,7 +235,7 @@ async fn a_pod_that_is_gone_is_told_with_its_events_and_whoever_followed_it() {
     let seen = snapshot(&fake, &wanted(&[gone])).await;
     assert!(why(&seen, gone).starts_with("it is gone"), "{:#?}", seen.missing);
     let owner = snapshot(&fake, &wanted(&["llama"])).await;
-    assert!(owner.missing.iter().all(|(what, _)| what != "pod llama"), "a Deployment's name: {:#?}", owner.missing);
+    assert!(owner.missing.iter().all(|gap| gap.what != "pod llama"), "a Deployment's name: {:#?}", owner.missing);
     assert_eq!(seen.pods.len(), 2, "{:#?}", seen.pods);
     assert!(seen.events.iter().any(|event| event.about == format!("Pod/{gone}") && event.reason == "Evicted"));
 }

@@ -255,7 +255,7 @@ fn what_is_no_ordinary_text_is_refused_with_a_word() {
     ] {
         let (logs, missing) = files::read(std::slice::from_ref(&given), 1 << 20);
         assert!(logs.is_empty(), "{logs:?}");
-        assert!(missing[0].1.contains(sentence), "{missing:?}");
+        assert!(missing[0].reason.as_str().contains(sentence), "{missing:?}");
     }
     // Bytes that are no UTF-8 do not make a log unreadable.
     std::fs::write(path("latin.log"), b"Gr\xfc\xdfe\n").unwrap();
@@ -273,5 +273,5 @@ fn a_packed_file_that_never_ends_is_given_up() {
     std::fs::write(&path, packed.finish().unwrap().repeat(65)).unwrap();
     let (logs, missing) = files::read(&[path], 1 << 20);
     assert_eq!(logs, []);
-    assert!(missing[0].1.starts_with("unpacks to more than 1 GiB"), "{missing:?}");
+    assert!(missing[0].reason.as_str().starts_with("unpacks to more than 1 GiB"), "{missing:?}");
 }

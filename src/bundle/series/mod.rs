@@ -20,6 +20,7 @@ use jiff::Timestamp;
 use crate::alert::Labels;
 use crate::clock;
 use crate::diagnose::{Request, detection, read_detection, times};
+use crate::gap::Gap;
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus, Stream};
 use crate::redact::Redactor;
@@ -62,7 +63,7 @@ pub struct Written {
     /// Bytes of text.
     pub bytes: u64,
     /// Left-out metrics or parts, each with the reason.
-    pub left_out: Vec<(String, String)>,
+    pub left_out: Vec<Gap>,
 }
 
 /// Writes the pool's series of the window, and of the times that the request's diagnosis reads, until the size limit
@@ -106,10 +107,10 @@ pub async fn write(
         (written.series, written.samples, written.bytes) = (series, samples, bytes);
         if unwritable > 0 {
             let why = "native histograms, or names that OpenMetrics text cannot hold".to_owned();
-            written.left_out.push((format!("{unwritable} series"), why));
+            written.left_out.push(Gap::new(format!("{unwritable} series"), why));
         }
         if let Some(SeriesEnd::Broken(error)) = end {
-            written.left_out.push(("the end of the file".to_owned(), format!("it could not be written: {error}")));
+            written.left_out.push(Gap::failed("the end of the file", format!("it could not be written: {error}")));
         }
     }
     written
@@ -385,12 +386,12 @@ fn merged(mut pieces: Vec<Piece>) -> Vec<Piece> {
 }
 
 /// Lists what was left out by reason, with long lists shortened.
-fn left_out_by_reason(left: BTreeMap<String, Vec<String>>) -> Vec<(String, String)> {
+fn left_out_by_reason(left: BTreeMap<String, Vec<String>>) -> Vec<Gap> {
     let listed = |names: Vec<String>| match names.len() {
         n if n > NAMED => format!("{} and {} more", names[..NAMED].join(", "), n - NAMED),
         _ => names.join(", "),
     };
-    left.into_iter().map(|(why, names)| (listed(names), why)).collect()
+    left.into_iter().map(|(why, names)| Gap::new(listed(names), why)).collect()
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -433,6 +434,6 @@ mod tests {
     fn what_was_left_out_is_told_by_reason_and_never_as_an_endless_list() {
         let names: Vec<String> = (0..20).map(|i| format!("m{i:02}")).collect();
         let told = left_out_by_reason([("late".to_owned(), names)].into());
-        assert!(told[0].0.ends_with("m11 and 8 more") && told[0].1 == "late", "{told:?}");
+        assert!(told[0].what.ends_with("m11 and 8 more") && told[0].reason.as_str() == "late", "{told:?}");
     }
 }

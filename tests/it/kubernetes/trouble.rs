@@ -75,7 +75,8 @@ async fn a_missing_permission_is_named_with_who_lacks_it_and_where_it_is_given()
     assert_eq!(why(&seen, "log of"), sentence("get pods/log"));
     assert_eq!(why(&seen, "inferencepools"), sentence("list inferencepools.inference.networking.k8s.io"));
     assert_eq!(why(&seen, "ReplicaSet of namespace llm"), sentence("get replicasets.apps"));
-    let of_nodes: Vec<_> = seen.missing.iter().filter(|(what, _)| what == "nodes").map(|(_, why)| why).collect();
+    let of_nodes: Vec<_> =
+        seen.missing.iter().filter(|gap| gap.what == "nodes").map(|gap| gap.reason.as_str()).collect();
     assert_eq!(of_nodes, [&sentence("get nodes")], "said once, not for each node");
 }
 
@@ -245,7 +246,7 @@ async fn more_containers_than_bytes_leave_out_the_least_telling_and_one_reason_i
     assert_eq!(seen.pods.len(), 40);
     assert_eq!(why(&seen, "logs"), "20 of 40 are left out: all together may have 1310720 bytes");
     // The twenty have each a sentence of their own, as the server says it with their names.
-    let said = seen.missing.iter().filter(|(_, why)| why.contains("is waiting to start")).count();
+    let said = seen.missing.iter().filter(|gap| gap.reason.as_str().contains("is waiting to start")).count();
     assert_eq!(said, 20, "{:#?}", seen.missing);
     fake.set_mode_of("/log", Mode::Forbidden);
     let seen = snapshot(&fake, &wanted(&["llama-0"])).await;
