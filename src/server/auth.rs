@@ -2,19 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderName, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::{Choice, ConstantTimeEq};
 
 use super::config::PagesConfig;
-use super::pages;
-use super::state::Shared;
 use crate::config::{SourceConfig, Webhook, secret};
 use crate::exporter::Allowed;
 
@@ -52,7 +46,7 @@ impl Credentials {
     }
 
     /// Returns the sender; `None` if access is denied.
-    fn allow(&self, headers: &HeaderMap) -> Option<Sender> {
+    pub(super) fn allow(&self, headers: &HeaderMap) -> Option<Sender> {
         // All values are compared, so that the time does not reveal which one was almost right.
         let known = self.any.as_ref().map(|expected| bool::from(same(headers, expected)));
         let mut sender = (known == Some(true) || !self.are_set()).then_some(Sender(None));
@@ -102,7 +96,7 @@ pub struct Access {
     proxy: Option<(HeaderName, Vec<Allowed>)>,
     /// Set if no credentials are required, because the server listens on loopback only and none are configured for the
     /// pages; it lists the accepted host names. The check prevents DNS rebinding by other web pages.
-    open: Option<Vec<String>>,
+    pub(super) open: Option<Vec<String>>,
 }
 
 impl Access {
@@ -137,7 +131,7 @@ impl Access {
     }
 
     /// Returns the visitor; `None` if access is denied.
-    fn allow(&self, headers: &HeaderMap, from: SocketAddr) -> Option<Visitor> {
+    pub(super) fn allow(&self, headers: &HeaderMap, from: SocketAddr) -> Option<Visitor> {
         // All values are compared, so that the time does not reveal which one was almost right.
         let known = self.accepted.iter().fold(Choice::from(0), |known, expected| known | same(headers, expected));
         if let Some(who) = self.vouched(headers, from) {
@@ -158,7 +152,7 @@ impl Access {
     }
 
     /// Returns true if requests for this host need no credentials.
-    fn is_open_for(&self, host: Option<&str>) -> bool {
+    pub(super) fn is_open_for(&self, host: Option<&str>) -> bool {
         let (Some(hosts), Some(host)) = (&self.open, host) else { return false };
         let host = host.trim_end_matches('.');
         let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -166,7 +160,7 @@ impl Access {
     }
 
     /// Returns the authentication challenge for browsers; `None` if they have no way to answer one.
-    fn challenge(&self) -> Option<&'static str> {
+    pub(super) fn challenge(&self) -> Option<&'static str> {
         let asks = |scheme: &str| self.accepted.iter().any(|secret| secret.expose_secret().starts_with(scheme));
         match () {
             () if asks("Basic ") => Some("Basic realm=\"llm-diagnose\", charset=\"UTF-8\""),
@@ -174,56 +168,6 @@ impl Access {
             () => None,
         }
     }
-}
-
-pub(super) async fn webhook(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
-    if let Some(sender) = shared.credentials.allow(request.headers()) {
-        request.extensions_mut().insert(sender);
-        return next.run(request).await;
-    }
-    shared.service.metrics.webhook("unauthorized");
-    tracing::warn!("refused a webhook call: wrong or missing credentials");
-    let challenge = [(header::WWW_AUTHENTICATE, "Basic realm=\"llm-diagnose\", charset=\"UTF-8\"")];
-    (StatusCode::UNAUTHORIZED, challenge, "wrong or missing credentials\n").into_response()
-}
-
-/// Returns the requested host without its port; `None` if there are several.
-fn host(request: &Request) -> Option<String> {
-    let mut told = request.headers().get_all(header::HOST).iter();
-    let authority = match (request.uri().authority(), told.next(), told.next()) {
-        (Some(authority), ..) => authority.clone(),
-        (None, Some(host), None) => Authority::try_from(host.as_bytes()).ok()?,
-        _ => return None,
-    };
-    Some(authority.host().to_owned())
-}
-
-/// Admits authorised visitors to the pages; all others get a page that says what is missing.
-pub(super) async fn pages(
-    State(shared): State<Shared>,
-    ConnectInfo(from): ConnectInfo<SocketAddr>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let access = &shared.pages.access;
-    let anybody = || access.is_open_for(host(&request).as_deref()).then(|| Visitor("page:anybody".to_owned()));
-    if let Some(visitor) = access.allow(request.headers(), from).or_else(anybody) {
-        request.extensions_mut().insert(visitor);
-        return next.run(request).await;
-    }
-    if access.open.is_some() {
-        return pages::problem(&shared, StatusCode::FORBIDDEN, "page-host", "page-host-why");
-    }
-    if !access.is_possible() {
-        return pages::problem(&shared, StatusCode::FORBIDDEN, "page-closed", "page-closed-why");
-    }
-    let mut refusal = pages::problem(&shared, StatusCode::UNAUTHORIZED, "page-refused", "page-refused-why");
-    // Without a challenge, only the proxy can authenticate the visitor.
-    match access.challenge().and_then(|challenge| challenge.parse().ok()) {
-        Some(challenge) => _ = refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge),
-        None => *refusal.status_mut() = StatusCode::FORBIDDEN,
-    }
-    refusal
 }
 
 #[cfg(test)]
@@ -281,31 +225,5 @@ mod tests {
             (access.is_open_for(Some("localhost")), access.is_possible())
         };
         assert_eq!([may(HERE), may("0.0.0.0:9095")], [(true, true), (false, false)]);
-    }
-
-    #[test]
-    fn a_page_elsewhere_whose_name_leads_here_is_not_let_in() {
-        let public = "https://triage.example.org/llm";
-        let access = Access::new(&PagesConfig::default(), &Webhook::default(), HERE.parse().unwrap(), public).unwrap();
-        for (host, may) in [
-            ("localhost:9095", true),
-            ("LOCALHOST.", true),
-            ("127.0.0.1:9095", true),
-            ("127.8.8.8", true),
-            ("[::1]:9095", true),
-            ("triage.example.org", true),
-            ("rebound.example.net:9095", false),
-            ("localhost.example.net", false),
-            ("127.0.0.1.example.net", false),
-            ("192.0.2.7", false),
-            ("", false),
-        ] {
-            let request = Request::builder().uri("/incidents").header("host", host);
-            let request = request.body(axum::body::Body::empty()).unwrap();
-            assert_eq!(access.is_open_for(super::host(&request).as_deref()), may, "{host}");
-        }
-        let twice = Request::builder().header("host", "localhost").header("host", "rebound.example.net");
-        assert_eq!(super::host(&twice.body(axum::body::Body::empty()).unwrap()), None);
-        assert!(!access.is_open_for(None), "whoever names no host is no browser of ours");
     }
 }

@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::io::ReaderStream;
 
-use super::auth::{self, Visitor};
+use super::auth::Visitor;
+use super::guard;
 use super::state::Shared;
 use crate::bundle::{Name, Refused};
 use crate::clock;
@@ -36,7 +37,7 @@ pub(super) async fn gate(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let Some(signature) = signed.signature else { return auth::pages(State(shared), from, request, next).await };
+    let Some(signature) = signed.signature else { return guard::pages(State(shared), from, request, next).await };
     let expires = signed.expires.unwrap_or_default();
     let checked = match Name::read(&name) {
         Some(name) => shared.bundles.links.check(&name, &expires, &signature, clock::now()),

@@ -6,9 +6,12 @@ mod body;
 mod bundles;
 pub mod config;
 mod connection;
+mod door;
+mod guard;
 mod listen;
 mod page_queries;
 mod pages;
+mod pages_state;
 mod slack;
 mod state;
 mod webhook;
@@ -25,9 +28,9 @@ use crate::store::Store;
 use crate::supervise::Supervisor;
 pub use auth::{Access, Credentials};
 pub use body::Budget;
+pub use door::Door;
 pub use listen::listen;
-pub use page_queries::Pages;
-pub use slack::Door;
+pub use pages_state::Pages;
 pub use state::Shared;
 
 /// Builds the router of all routes.
@@ -35,7 +38,7 @@ pub fn router(shared: Shared) -> Router {
     let webhook = Router::new()
         .route("/webhook/alertmanager", post(webhook::receive))
         .route("/webhook/alertmanager/{source}", post(webhook::receive))
-        .route_layer(middleware::from_fn_with_state(shared.clone(), auth::webhook));
+        .route_layer(middleware::from_fn_with_state(shared.clone(), guard::webhook));
     let pages = Router::new()
         .route("/", get(|| async { axum::response::Redirect::temporary("/incidents") }))
         .route("/incidents", get(pages::incidents))
@@ -48,7 +51,7 @@ pub fn router(shared: Shared) -> Router {
         .route("/api/v1/incidents", get(api::list))
         .route("/api/v1/incidents/{id}", get(api::get_incident))
         .route("/api/v1/incidents/{id}/bundles", get(bundles::list))
-        .route_layer(middleware::from_fn_with_state(shared.clone(), auth::pages))
+        .route_layer(middleware::from_fn_with_state(shared.clone(), guard::pages))
         .route_layer(middleware::from_fn(pages::guard));
     let bundles = Router::new()
         .route("/bundles/{name}", get(bundles::download))

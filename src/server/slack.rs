@@ -16,10 +16,10 @@ use axum::routing::post;
 use serde_json::Value;
 use tracing::{debug, warn};
 
+use super::door::Door;
 use super::state::Shared;
-use crate::chatops::Desk;
 use crate::clock;
-use crate::slack::{Ack, Payload, Signing, payload};
+use crate::slack::{Ack, Payload, payload};
 
 /// The largest body, in bytes: Slack's have a few kilobytes, those with a view's state some hundred.
 const LARGEST: usize = 1 << 20;
@@ -27,15 +27,6 @@ const LARGEST: usize = 1 << 20;
 const ANSWER: Duration = Duration::from_millis(2_500);
 /// The header that tells Slack not to retry, as the answer would be the same.
 const NO_RETRY: (&str, &str) = ("x-slack-no-retry", "1");
-
-/// The state of the Slack routes.
-#[derive(Debug, Clone)]
-pub struct Door {
-    /// The app's signing secret.
-    pub signing: Arc<Signing>,
-    /// The handler of requests.
-    pub desk: Arc<Desk>,
-}
 
 /// Builds the routes; without a door there are none, and Slack gets 404.
 pub(super) fn routes(door: Option<Door>) -> Router<Shared> {

@@ -6,8 +6,8 @@ use tokio::sync::mpsc;
 
 use super::auth::Credentials;
 use super::body::Budget;
-use super::page_queries::Pages;
-use super::slack::Door;
+use super::door::Door;
+use super::pages_state::Pages;
 use crate::bundle::BundleService;
 use crate::loops::Received;
 use crate::service::Service;

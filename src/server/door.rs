@@ -1,0 +1,15 @@
+//! The state of the Slack routes.
+
+use std::sync::Arc;
+
+use crate::chatops::Desk;
+use crate::slack::Signing;
+
+/// The state of the Slack routes.
+#[derive(Debug, Clone)]
+pub struct Door {
+    /// The app's signing secret.
+    pub signing: Arc<Signing>,
+    /// The handler of requests.
+    pub desk: Arc<Desk>,
+}

@@ -1,0 +1,99 @@
+//! Middleware: lets in only requests with the right credentials.
+
+use std::net::SocketAddr;
+
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::uri::Authority;
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::auth::Visitor;
+use super::pages;
+use super::state::Shared;
+
+pub(super) async fn webhook(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
+    if let Some(sender) = shared.credentials.allow(request.headers()) {
+        request.extensions_mut().insert(sender);
+        return next.run(request).await;
+    }
+    shared.service.metrics.webhook("unauthorized");
+    tracing::warn!("refused a webhook call: wrong or missing credentials");
+    let challenge = [(header::WWW_AUTHENTICATE, "Basic realm=\"llm-diagnose\", charset=\"UTF-8\"")];
+    (StatusCode::UNAUTHORIZED, challenge, "wrong or missing credentials\n").into_response()
+}
+
+/// Returns the requested host without its port; `None` if there are several.
+fn host(request: &Request) -> Option<String> {
+    let mut told = request.headers().get_all(header::HOST).iter();
+    let authority = match (request.uri().authority(), told.next(), told.next()) {
+        (Some(authority), ..) => authority.clone(),
+        (None, Some(host), None) => Authority::try_from(host.as_bytes()).ok()?,
+        _ => return None,
+    };
+    Some(authority.host().to_owned())
+}
+
+/// Admits authorised visitors to the pages; all others get a page that says what is missing.
+pub(super) async fn pages(
+    State(shared): State<Shared>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let access = &shared.pages.access;
+    let anybody = || access.is_open_for(host(&request).as_deref()).then(|| Visitor("page:anybody".to_owned()));
+    if let Some(visitor) = access.allow(request.headers(), from).or_else(anybody) {
+        request.extensions_mut().insert(visitor);
+        return next.run(request).await;
+    }
+    if access.open.is_some() {
+        return pages::problem(&shared, StatusCode::FORBIDDEN, "page-host", "page-host-why");
+    }
+    if !access.is_possible() {
+        return pages::problem(&shared, StatusCode::FORBIDDEN, "page-closed", "page-closed-why");
+    }
+    let mut refusal = pages::problem(&shared, StatusCode::UNAUTHORIZED, "page-refused", "page-refused-why");
+    // Without a challenge, only the proxy can authenticate the visitor.
+    match access.challenge().and_then(|challenge| challenge.parse().ok()) {
+        Some(challenge) => _ = refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge),
+        None => *refusal.status_mut() = StatusCode::FORBIDDEN,
+    }
+    refusal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Webhook;
+    use crate::server::auth::Access;
+    use crate::server::config::PagesConfig;
+
+    #[test]
+    fn a_page_elsewhere_whose_name_leads_here_is_not_let_in() {
+        let public = "https://triage.example.org/llm";
+        let access =
+            Access::new(&PagesConfig::default(), &Webhook::default(), "127.0.0.1:9095".parse().unwrap(), public)
+                .unwrap();
+        for (host, may) in [
+            ("localhost:9095", true),
+            ("LOCALHOST.", true),
+            ("127.0.0.1:9095", true),
+            ("127.8.8.8", true),
+            ("[::1]:9095", true),
+            ("triage.example.org", true),
+            ("rebound.example.net:9095", false),
+            ("localhost.example.net", false),
+            ("127.0.0.1.example.net", false),
+            ("192.0.2.7", false),
+            ("", false),
+        ] {
+            let request = Request::builder().uri("/incidents").header("host", host);
+            let request = request.body(axum::body::Body::empty()).unwrap();
+            assert_eq!(access.is_open_for(super::host(&request).as_deref()), may, "{host}");
+        }
+        let twice = Request::builder().header("host", "localhost").header("host", "rebound.example.net");
+        assert_eq!(super::host(&twice.body(axum::body::Body::empty()).unwrap()), None);
+        assert!(!access.is_open_for(None), "whoever names no host is no browser of ours");
+    }
+}
