@@ -225,10 +225,10 @@ fn bundle_service(
     stop: CancellationToken,
 ) -> anyhow::Result<BundleService> {
     let config = &service.config;
-    let configured = SourceSettings { exporters: &config.exporters, diagnosing: &config.diagnose };
+    let settings = SourceSettings { exporters: &config.exporters, diagnosing: &config.diagnose };
     let (prometheus, reader) = (service.prometheus.clone(), service.reader.clone());
     let logs = service.logs.clone();
-    let registry = SourceRegistry::new(Arc::clone(&service.library), words, prometheus, reader, logs, configured);
+    let registry = SourceRegistry::new(Arc::clone(&service.library), words, prometheus, reader, logs, settings);
     if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
         warn!("download links open at the replica that signed them alone: give all of them one `bundle.link_key_file`");
     }

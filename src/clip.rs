@@ -1,4 +1,4 @@
-//! Shortens texts to a limit, with `…` where something is left out.
+//! Shortens texts to a limit, with `…` where something is left out; formats errors within one, and counts.
 
 /// Maximum characters of one cause in an error: parsers repeat their input.
 const CAUSE_CHARS: usize = 1_000;
@@ -44,6 +44,11 @@ pub fn format_error(error: &anyhow::Error) -> String {
         }
     }
     shown.join(": ")
+}
+
+/// Formats a number of things: `1 problem`, `2 problems`.
+pub fn counted(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 #[cfg(test)]

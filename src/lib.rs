@@ -19,7 +19,7 @@ pub mod clip;
 pub mod clock;
 pub mod config;
 pub mod diagnose;
-pub mod doctor;
+mod doctor;
 pub mod endpoint;
 pub mod explain;
 pub mod exporter;

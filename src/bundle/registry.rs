@@ -44,9 +44,9 @@ impl SourceRegistry {
         prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
         reader: ExporterReader,
         logs: LogSources,
-        configured: SourceSettings<'_>,
+        settings: SourceSettings<'_>,
     ) -> Self {
-        let SourceSettings { exporters, diagnosing } = configured;
+        let SourceSettings { exporters, diagnosing } = settings;
         Self {
             library,
             words,

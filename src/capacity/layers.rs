@@ -1,4 +1,4 @@
-//! What the layers of a model consist of, and the bounds of their sizes.
+//! The parts of a model, its kinds of layers, and the bounds of their sizes.
 
 // Upper bounds above those of any real model, and low enough that no product overflows.
 pub(super) const MOST_LAYERS: u64 = 2_000;

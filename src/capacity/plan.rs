@@ -4,7 +4,7 @@ use super::config::{Result, refuse};
 use super::deployment::PlannedDeployment;
 use super::gpu::GpuSpec;
 use super::kv::Cache;
-use super::layers::Attention;
+use super::layers::{Attention, LayerKind};
 use super::model::ModelSpec;
 use super::phrases;
 use super::precision::Precision;
@@ -177,7 +177,6 @@ fn by_precision(model: &ModelSpec) -> std::collections::BTreeMap<String, u64> {
 }
 
 fn described(model: &ModelSpec, longest: u64) -> ModelReport {
-    use super::layers::LayerKind;
     ModelReport {
         architecture: model.title.clone(),
         layers: LayerCounts {

@@ -1,7 +1,7 @@
 //! The layout of a chart: title, numbered legend, and the grid of panels. Pure; shared by both renderers.
 
 use super::scene::{Area, DrawnShape, Ink, Scene};
-use super::tags::{TAG, tag};
+use super::tags::{TAG_RADIUS, draw_tag};
 use super::{Chart, ChartMark, Panel, axis, font, plot};
 
 /// Logical width; the PNG has twice as many pixels, so that it is sharp on a phone.
@@ -73,14 +73,14 @@ fn marks(chart: &Chart) -> Vec<(String, &ChartMark)> {
 fn legend(marks: &[(String, &ChartMark)], top: f32, inner: f32, shapes: &mut Vec<DrawnShape>) -> f32 {
     let (mut x, mut y) = (MARGIN, top);
     for (i, (number, mark)) in marks.iter().enumerate() {
-        let before = 2.0 * TAG + 5.0;
+        let before = 2.0 * TAG_RADIUS + 5.0;
         let text = font::clean(&format!("{} {}", axis::clock_time(mark.at), mark.label));
         let text = font::fit(&text, SMALL, false, inner - before);
         let w = before + font::width(&text, SMALL, false);
         if i == 0 || x + w > MARGIN + inner {
             (x, y) = (MARGIN, y + LINE + 2.0);
         }
-        tag(number, x + TAG, y - TAG + 1.0, shapes);
+        draw_tag(number, x + TAG_RADIUS, y - TAG_RADIUS + 1.0, shapes);
         shapes.push(DrawnShape::Text { x: x + before, y: y - 2.0, text, size: SMALL, bold: false, ink: Ink::Text });
         x += w + 14.0;
     }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::axis::{self, Axis, HUGE};
 use super::label::{self, ChartLabels};
 use super::scene::{Area, DrawnShape, Ink};
-use super::tags::tags;
+use super::tags::draw_tags;
 use super::{Chart, ChartMark, ChartSeries, Panel, Role, ThresholdSide, font};
 use crate::signal::format_value;
 
@@ -160,7 +160,7 @@ pub(super) fn panel(
     for name in names {
         put(&name, plot, &mut labels, |w| label::along(&name.line, plot, w, NAME), shapes);
     }
-    tags(marks, &xs, plot, shapes);
+    draw_tags(marks, &xs, plot, shapes);
 }
 
 fn write_heading(heading: PlotHeading, area: Area, shapes: &mut Vec<DrawnShape>) {

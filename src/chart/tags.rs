@@ -4,11 +4,11 @@ use super::scene::{Area, DrawnShape, Ink};
 use super::{ChartMark, font};
 
 /// The radius of a mark's number.
-pub(super) const TAG: f32 = 6.5;
+pub(super) const TAG_RADIUS: f32 = 6.5;
 
 /// Draws the numbers of the marks above a plot: over their lines, side by side where those are close.
-pub(super) fn tags(marks: &[(String, &ChartMark)], xs: &[f32], plot: Area, shapes: &mut Vec<DrawnShape>) {
-    const APART: f32 = 2.0 * TAG + 1.0;
+pub(super) fn draw_tags(marks: &[(String, &ChartMark)], xs: &[f32], plot: Area, shapes: &mut Vec<DrawnShape>) {
+    const APART: f32 = 2.0 * TAG_RADIUS + 1.0;
     let mut order: Vec<usize> = (0..marks.len().min(xs.len())).collect();
     order.sort_by(|a, b| xs[*a].total_cmp(&xs[*b]));
     // Pushed apart to the right and to the left; the middle of both keeps them centred over their lines.
@@ -23,13 +23,13 @@ pub(super) fn tags(marks: &[(String, &ChartMark)], xs: &[f32], plot: Area, shape
     for (k, i) in order.iter().enumerate() {
         let after = (order.len() - 1 - k) as f32;
         let x = f32::midpoint(right[k], left[k]).min(plot.right() - after * APART);
-        tag(&marks[*i].0, x, plot.y - TAG, shapes);
+        draw_tag(&marks[*i].0, x, plot.y - TAG_RADIUS, shapes);
     }
 }
 
 /// Draws the number of a mark.
-pub(super) fn tag(number: &str, x: f32, y: f32, shapes: &mut Vec<DrawnShape>) {
-    shapes.push(DrawnShape::Dot { x, y, r: TAG, ink: Ink::Mark });
+pub(super) fn draw_tag(number: &str, x: f32, y: f32, shapes: &mut Vec<DrawnShape>) {
+    shapes.push(DrawnShape::Dot { x, y, r: TAG_RADIUS, ink: Ink::Mark });
     let half = font::width(number, 9.5, true) / 2.0;
     let text = number.to_owned();
     shapes.push(DrawnShape::Text { x: x - half, y: y + 3.4, text, size: 9.5, bold: true, ink: Ink::Card });

@@ -1,11 +1,11 @@
-//! Buttons, forms and menus: authorise, write the audit log, then take effect.
+//! Buttons, forms and menus: each is dispatched to its act.
 
 use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::warn;
 
-use super::attempt::{Attempt, find, find_incident, open, over, permit, permitted};
+use super::attempt::{Attempt, find_incident, find_or_reply, open_modal, permit, permit_form, reply_incident_ended};
 use super::authority::Power;
 use super::forms::{self, ModalMetadata};
 use super::replies::send_ephemeral_phrase;
@@ -45,7 +45,7 @@ pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, action: &str, val
     if act == Act::Digest {
         return digest::list(desk, inbound, id, step).await;
     }
-    let Some(incident) = find(desk, inbound, act.as_str(), id).await else { return };
+    let Some(incident) = find_or_reply(desk, inbound, act.as_str(), id).await else { return };
     match act {
         Act::Acknowledge => acknowledge(desk, inbound, &incident).await,
         Act::Again => again(desk, inbound, &incident).await,
@@ -89,7 +89,7 @@ pub(super) async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, slot: Ow
             return refused("act-unknown");
         }
     };
-    if let Err(refusal) = permitted(desk, &inbound, what, Some(&about.incident), power).await {
+    if let Err(refusal) = permit_form(desk, &inbound, what, Some(&about.incident), power).await {
         return refusal;
     }
     let incident = match find_incident(desk, &about.incident).await {
@@ -108,22 +108,22 @@ pub(super) async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, slot: Ow
 
 async fn acknowledge(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     if !incident.open {
-        return over(desk, inbound, Act::Acknowledge).await;
+        return reply_incident_ended(desk, inbound, Act::Acknowledge).await;
     }
     let Some(attempt) = Attempt::begin(desk, inbound, Act::Acknowledge.as_str(), Some(&incident.id)).await else {
         return;
     };
     let changed = desk.store.acknowledge(&incident.id, &inbound.who.user, desk.store.now()).await;
-    attempt.ended(desk, inbound, changed, "acknowledged-already").await;
+    attempt.end_with(desk, inbound, changed, "acknowledged-already").await;
 }
 
 async fn again(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     if !incident.open {
-        return over(desk, inbound, Act::Again).await;
+        return reply_incident_ended(desk, inbound, Act::Again).await;
     }
     let Some(attempt) = Attempt::begin(desk, inbound, Act::Again.as_str(), Some(&incident.id)).await else { return };
     let changed = desk.store.diagnose_now(&incident.id, desk.store.now()).await;
-    if attempt.ended(desk, inbound, changed, "again-no-playbook").await {
+    if attempt.end_with(desk, inbound, changed, "again-no-playbook").await {
         desk.wake.notify_one();
         send_ephemeral_phrase(desk, inbound, "again-begun").await;
     }
@@ -135,7 +135,7 @@ async fn evidence(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
         return send_ephemeral_phrase(desk, inbound, "evidence-none").await;
     };
     let view = forms::evidence(diagnosis, &desk.words, &ModalMetadata::of(&incident.id, inbound));
-    if open(desk, inbound, Act::Evidence.as_str(), &view).await {
+    if open_modal(desk, inbound, Act::Evidence.as_str(), &view).await {
         desk.metrics.act(Act::Evidence.as_str(), AuditResult::Done.as_str());
     }
 }

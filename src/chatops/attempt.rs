@@ -1,4 +1,4 @@
-//! An attempt to act: authorised, written to the audit log, and then carried out.
+//! Acts: authorised, written to the audit log, then carried out; with the replies when that fails.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(super) async fn permit(
 }
 
 /// Like [`permit`], for a form: the returned view with the refusal replaces the form.
-pub(super) async fn permitted(
+pub(super) async fn permit_form(
     desk: &Desk,
     inbound: &SlackRequest,
     what: &str,
@@ -68,7 +68,7 @@ async fn write_refusal(desk: &Desk, inbound: &SlackRequest, what: &str, incident
 }
 
 /// Finds the incident of a button; tells the user when it no longer exists.
-pub(super) async fn find(desk: &Desk, inbound: &SlackRequest, what: &str, id: &str) -> Option<Incident> {
+pub(super) async fn find_or_reply(desk: &Desk, inbound: &SlackRequest, what: &str, id: &str) -> Option<Incident> {
     let key = match find_incident(desk, id).await {
         Ok(incident) => return Some(incident),
         Err(key) => key,
@@ -101,7 +101,7 @@ impl Attempt {
         let entry =
             AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
         let written = desk.store.audit(&entry).await.map(|()| true);
-        Self::written(desk, inbound, entry, written, "").await
+        Self::from_audit_result(desk, inbound, entry, written, "").await
     }
 
     /// Like [`Self::begin`], at most once within a time per incident: later and concurrent callers get the phrase
@@ -117,10 +117,10 @@ impl Attempt {
         let now = desk.store.now();
         let entry = AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, what, Some(incident), now);
         let written = desk.store.audit_once(&entry, clock::before(now, within)).await;
-        Self::written(desk, inbound, entry, written, already).await
+        Self::from_audit_result(desk, inbound, entry, written, already).await
     }
 
-    async fn written(
+    async fn from_audit_result(
         desk: &Desk,
         inbound: &SlackRequest,
         entry: AuditEntry,
@@ -174,7 +174,7 @@ impl Attempt {
     }
 
     /// Ends the act by the result of a store update; replies with the phrase `not` if nothing was changed.
-    pub(super) async fn ended(
+    pub(super) async fn end_with(
         self,
         desk: &Desk,
         inbound: &SlackRequest,
@@ -202,13 +202,13 @@ impl Attempt {
 }
 
 /// Replies that the incident has already ended.
-pub(super) async fn over(desk: &Desk, inbound: &SlackRequest, act: Act) {
+pub(super) async fn reply_incident_ended(desk: &Desk, inbound: &SlackRequest, act: Act) {
     desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
     send_ephemeral_phrase(desk, inbound, "act-over").await;
 }
 
 /// Opens a modal; tells the user if that fails, mostly because Slack's trigger has expired. Returns true if it is open.
-pub(super) async fn open(desk: &Desk, inbound: &SlackRequest, what: &str, view: &serde_json::Value) -> bool {
+pub(super) async fn open_modal(desk: &Desk, inbound: &SlackRequest, what: &str, view: &serde_json::Value) -> bool {
     let answer = match &inbound.place.trigger {
         Some(trigger) => desk.slack.open_view(trigger, view).await.map_err(|error| error.to_string()),
         None => Err("Slack gave no trigger".to_owned()),
@@ -223,6 +223,6 @@ pub(super) async fn open(desk: &Desk, inbound: &SlackRequest, what: &str, view: 
 }
 
 /// Replies with a phrase that quotes an error of another system.
-pub(super) async fn failed(desk: &Desk, inbound: &SlackRequest, key: &str, error: &str) {
+pub(super) async fn reply_with_error(desk: &Desk, inbound: &SlackRequest, key: &str, error: &str) {
     send_ephemeral_line(desk, inbound, desk.words.line(key, &[("error", Line::of(error).into())])).await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tracing::error;
 
 use super::Desk;
-use super::attempt::{Attempt, failed, over};
+use super::attempt::{Attempt, reply_incident_ended, reply_with_error};
 use super::commands::short;
 use super::replies::{ThreadPostOutcome, message, put_into_thread, send_ephemeral_line, send_ephemeral_phrase};
 use crate::render::{Act, Line, MessagePart, TextSpan, Tone};
@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(200);
 pub(super) async fn escalate(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     let what = Act::Escalate;
     if !incident.open {
-        return over(desk, inbound, what).await;
+        return reply_incident_ended(desk, inbound, what).await;
     }
     let Some(whom) = &desk.config.escalate else {
         desk.metrics.act(what.as_str(), AuditResult::Failed.as_str());
@@ -43,7 +43,7 @@ pub(super) async fn escalate(desk: &Desk, inbound: &SlackRequest, incident: &Inc
         }
         Err(error) => {
             attempt.end(desk, AuditResult::Failed, whom, &error).await;
-            failed(desk, inbound, "escalate-failed", &error).await;
+            reply_with_error(desk, inbound, "escalate-failed", &error).await;
         }
     }
 }
@@ -54,7 +54,7 @@ async fn page(desk: &Desk, inbound: &SlackRequest, incident: &Incident, pager: &
     if let Err(error) = desk.store.page(&incident.id, pager, attempt.id(), desk.store.now()).await {
         let error = error.to_string();
         attempt.end(desk, AuditResult::Failed, pager, &error).await;
-        return failed(desk, inbound, "escalate-failed", &error).await;
+        return reply_with_error(desk, inbound, "escalate-failed", &error).await;
     }
     desk.deliveries.notify_one();
     let [done, waits] =
@@ -67,7 +67,7 @@ async fn tell_end(desk: &Desk, inbound: &SlackRequest, escalation: &str, done: L
     let ended = tokio::time::timeout(ANSWER_WITHIN, ended(desk, escalation)).await;
     match ended.ok().flatten() {
         Some(AuditEntry { result: AuditResult::Done, .. }) => send_ephemeral_line(desk, inbound, done).await,
-        Some(entry) => failed(desk, inbound, "escalate-failed", &entry.detail).await,
+        Some(entry) => reply_with_error(desk, inbound, "escalate-failed", &entry.detail).await,
         None => send_ephemeral_line(desk, inbound, waits).await,
     }
 }

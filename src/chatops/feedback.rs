@@ -8,7 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::error;
 
 use super::Desk;
-use super::attempt::{Attempt, open};
+use super::attempt::{Attempt, open_modal};
 use super::forms::{self, ModalMetadata, OPTIONS, input, modal, option, text_box};
 use super::replies::send_ephemeral_phrase;
 use crate::playbook::Node;
@@ -59,7 +59,7 @@ pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, incident: &In
     ];
     let (title, send) = (words.text("wrong-title", &[]), words.text("form-send", &[]));
     let view = modal(words, &title, Some(&send), "wrong", &ModalMetadata::of(&incident.id, inbound), blocks);
-    open(desk, inbound, Act::Wrong.as_str(), &view).await;
+    open_modal(desk, inbound, Act::Wrong.as_str(), &view).await;
 }
 
 /// Handles the submitted form of [`open_form`].

@@ -20,7 +20,7 @@ const CACHE_ENTRIES: u64 = 10_000;
 /// The timeout of one API call: a modal must be opened within 3 seconds of the press.
 const CALL_WITHIN: Duration = Duration::from_millis(1_000);
 /// The time before a rate-limited user gets another notice.
-const NOTIFIED_FOR: Duration = Duration::from_secs(60);
+const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
 /// The number of rate limiters above which idle ones are removed.
 const MOST_RATE_LIMITERS: usize = 10_000;
 
@@ -72,7 +72,7 @@ impl People {
             by_user: RateLimiter::keyed(user),
             by_channel: RateLimiter::keyed(channel),
             everybody: RateLimiter::direct(everybody),
-            notified_users: Cache::builder().max_capacity(CACHE_ENTRIES).time_to_live(NOTIFIED_FOR).build(),
+            notified_users: Cache::builder().max_capacity(CACHE_ENTRIES).time_to_live(NOTICE_INTERVAL).build(),
         }
     }
 

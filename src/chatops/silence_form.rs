@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::attempt::{open, over};
+use super::attempt::{open_modal, reply_incident_ended};
 use super::forms::{self, ModalMetadata, OPTION_CHARS, OPTIONS, input, modal, option, text_box};
 use super::{Desk, silences};
 use crate::alertmanager::{self, SilenceMatcher};
@@ -26,7 +26,7 @@ const COMMENT_CHARS: usize = 1_000;
 pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
     let matchers = selectable(incident);
     if !incident.open || alertmanager::shared(&incident.alerts).is_empty() {
-        return over(desk, inbound, Act::Silence).await;
+        return reply_incident_ended(desk, inbound, Act::Silence).await;
     }
     let common = alertmanager::common(&incident.alerts);
     if matchers.is_empty() || alertmanager::chosen(&desk.alertmanagers, &common).is_empty() {
@@ -69,7 +69,7 @@ pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, incident: &In
     ]);
     let (title, send) = (words.text("silence-title", &[]), words.text("silence-send", &[]));
     let view = modal(words, &title, Some(&send), "silence", &ModalMetadata::of(&incident.id, inbound), blocks);
-    open(desk, inbound, Act::Silence.as_str(), &view).await;
+    open_modal(desk, inbound, Act::Silence.as_str(), &view).await;
 }
 
 /// Handles the submitted form of [`open_form`].

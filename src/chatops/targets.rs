@@ -181,7 +181,7 @@ pub(super) async fn submit(
     let TargetFormMetadata { channel, thread, response_url } = serde_json::from_str(about).unwrap_or_default();
     let place = Spot { channel, thread, response_url, ..Spot::default() };
     let asked = SlackRequest { place: place.clone(), ..inbound.clone() };
-    if let Err(refusal) = attempt::permitted(desk, &asked, "submit", None, Power::Look).await {
+    if let Err(refusal) = attempt::permit_form(desk, &asked, "submit", None, Power::Look).await {
         return refusal;
     }
     let line = match line(desk, values) {

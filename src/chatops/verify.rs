@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::Desk;
-use super::attempt::{Attempt, failed, over};
+use super::attempt::{Attempt, reply_incident_ended, reply_with_error};
 use super::replies::{into_thread, message, send_ephemeral_phrase};
 use crate::clock;
 use crate::diagnose::{self, EvidenceResult, Fix, Outcome};
@@ -64,7 +64,7 @@ async fn fix<'a>(desk: &Desk, inbound: &SlackRequest, act: Act, incident: &'a In
 /// Handles "Done": records the step in the audit log and the message; it can be verified from then on.
 pub(super) async fn done(desk: &Desk, inbound: &SlackRequest, incident: &Incident, step: &str) {
     if !incident.open {
-        return over(desk, inbound, Act::Done).await;
+        return reply_incident_ended(desk, inbound, Act::Done).await;
     }
     let Some(fix) = fix(desk, inbound, Act::Done, incident, step).await else { return };
     if render::is_done(fix, &incident.notes) {
@@ -98,7 +98,7 @@ pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, incident: &Incide
         Ok(verdict) => verdict,
         Err(why) => {
             attempt.end(desk, AuditResult::Failed, "", &why).await;
-            return failed(desk, inbound, "verify-failed", &why).await;
+            return reply_with_error(desk, inbound, "verify-failed", &why).await;
         }
     };
     let detail = verdict_line(desk, &verdict).text();

@@ -68,7 +68,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
     problems
 }
 
-/// Reports what a skeleton leaves to a person.
+/// Reports every line that is still marked with [`TODO`].
 fn unfinished(library: &Library, problems: &mut Vec<Problem>) {
     let marked = |line: &str| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == TODO);
     for file in library.files.values() {

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use super::args::DataArgs;
-use super::{counted, library};
+use super::library;
 use crate::check;
+use crate::clip::counted;
 
 /// Runs the lints; fails if there are findings.
 pub(super) fn check(args: DataArgs) -> anyhow::Result<ExitCode> {

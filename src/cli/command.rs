@@ -1,4 +1,4 @@
-//! The commands.
+//! The command line: every command with its arguments.
 
 use std::path::PathBuf;
 

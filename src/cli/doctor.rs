@@ -1,4 +1,4 @@
-//! `doctor`: prints whether everything the service needs works, and what to fix.
+//! `doctor`: prints the checks of everything that the service needs, and the signals that are there.
 
 use std::process::ExitCode;
 
@@ -35,7 +35,7 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     }
     let missing = findings.coverage.iter().flat_map(|c| &c.signals).any(|s| s.answer == SignalAvailability::Missing);
     let found = missing || findings.checks.iter().any(|f| f.level > Level::Ok);
-    Ok(match (findings.away, found) {
+    Ok(match (findings.prometheus_unavailable, found) {
         (true, _) => ExitCode::from(NO_PROMETHEUS),
         (false, true) => ExitCode::from(FINDINGS),
         (false, false) => ExitCode::SUCCESS,

@@ -8,8 +8,9 @@ use anyhow::Context;
 use clap::Args;
 
 use super::args::HealthOutput;
-use super::{counted, library};
+use super::library;
 use crate::check::verdict_test;
+use crate::clip::counted;
 use crate::config::{Config, visit_store};
 use crate::render::clean;
 use crate::store::{Feedback, Incident, StoreAccess};

@@ -31,7 +31,7 @@ use clap::Parser;
 pub use command::Cli;
 use command::{BundleOpen, Command};
 
-use crate::clip::format_error;
+use crate::clip::{counted, format_error};
 
 /// Exit status of wrong usage.
 const USAGE: u8 = 2;
@@ -99,8 +99,4 @@ fn library(dir: Option<&std::path::Path>) -> Result<crate::playbook::Library, Ex
         anstream::eprintln!("{} in the playbooks", counted(problems.len(), "problem"));
         ExitCode::from(USAGE)
     })
-}
-
-fn counted(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }

@@ -36,7 +36,7 @@ enum NewCommand {
     Signal {
         /// The name: lower-case words joined by `_`.
         id: String,
-        /// The engine whose metrics tell it.
+        /// The engine that exports it.
         #[arg(long, value_name = "ENGINE")]
         engine: String,
         /// PromQL with `$scope` (last in its braces) for the pool's matchers, `$window` for the rate window, `$by` for a replica's labels.
@@ -45,7 +45,7 @@ enum NewCommand {
         /// The unit of its value, such as `seconds`.
         #[arg(long, value_name = "UNIT", value_parser = word::<Unit>)]
         unit: Option<Unit>,
-        /// A few words that stand in a sentence.
+        /// The title: a few words that fit into a sentence.
         #[arg(long, value_name = "TEXT", value_parser = not_blank)]
         title: Option<String>,
     },
@@ -71,7 +71,7 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         Err(code) => return Ok(code),
     };
     let shown = quoted(dir)?;
-    let (files, look) = match &args.what {
+    let (files, explain) = match &args.what {
         NewCommand::Playbook { id, kind } => {
             (skeleton::playbook(&library, id, *kind), Some(format!("llm-diagnose explain {id} --playbooks {shown}")))
         }
@@ -79,12 +79,12 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         NewCommand::Cause { id } => (skeleton::cause(&library, id), None),
         NewCommand::Signal { id, engine, query, unit, title } => {
             let new = NewSignal { id, engine, query, unit: *unit, title: title.as_deref() };
-            let look = format!("llm-diagnose explain --queries {id} --playbooks {shown}");
-            (skeleton::signal(&library, new), Some(look))
+            let explain = format!("llm-diagnose explain --queries {id} --playbooks {shown}");
+            (skeleton::signal(&library, new), Some(explain))
         }
     };
     let files = files.map_err(|error| anyhow!(error))?;
-    // Before the first is written: half of a skeleton helps nobody.
+    // Checked before the first file is written, so that no half of a skeleton is left.
     let mut fresh = files.iter().filter(|file| !file.grown).map(|file| dir.join(&file.path));
     if let Some(path) = fresh.find(|path| path.exists()) {
         bail!("{} exists: nothing was written", path.display());
@@ -95,7 +95,7 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
     }
     anstream::println!("\nNext; `check` lists each TODO that is left:");
     let commands = [format!("llm-diagnose check {shown}"), format!("llm-diagnose test {shown}")];
-    for command in commands.into_iter().chain(look) {
+    for command in commands.into_iter().chain(explain) {
         anstream::println!("  {command}");
     }
     // Only the project's own data has generated files beside it.
@@ -105,16 +105,20 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a file; a fresh one never replaces another. Returns its path.
+/// Writes a file: a fresh one never replaces another, a grown one replaces the old text as a whole. Returns its path.
 fn write(dir: &Path, file: &NewFile) -> anyhow::Result<PathBuf> {
     let path = dir.join(&file.path);
     let failed = || format!("cannot write {}", path.display());
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).with_context(failed)?;
     }
-    let mut options = fs::OpenOptions::new();
-    let options = options.write(true).truncate(file.grown).create_new(!file.grown);
-    options.open(&path).and_then(|mut open| open.write_all(file.text.as_bytes())).with_context(failed)?;
+    if file.grown {
+        let part = path.with_extension("yaml.part");
+        fs::write(&part, &file.text).and_then(|()| fs::rename(&part, &path)).with_context(failed)?;
+    } else {
+        let fresh = fs::OpenOptions::new().write(true).create_new(true).open(&path);
+        fresh.and_then(|mut open| open.write_all(file.text.as_bytes())).with_context(failed)?;
+    }
     Ok(path)
 }
 

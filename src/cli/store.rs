@@ -1,4 +1,4 @@
-//! The service's store, for commands that read it.
+//! The service's store, for commands.
 
 use anyhow::Context;
 

@@ -20,10 +20,11 @@ pub fn state_directory(settings: &Config) -> PathBuf {
         .unwrap_or_else(|| "llm-diagnose-state".into())
 }
 
-/// Opens the service's store beside the service; it must exist, because a new one would be an empty answer.
+/// Opens the existing store of the service, which may be running meanwhile. Creates none, because a new store would be
+/// an empty answer.
 ///
 /// # Errors
-/// If there is no store, or it cannot be used.
+/// When there is no store, or it cannot be used.
 pub async fn visit_store(config: &Config, access: StoreAccess) -> anyhow::Result<Store> {
     if let Some(file) = &config.database.url_file {
         let url = secret(file)?;

@@ -88,7 +88,7 @@ pub async fn begin<'a>(
     if library.playbooks.contains_key(&pending.asked.playbook) {
         let request = screen::with_time_left(&pending.asked, started, 1);
         let needs = pool_first(needs(library, &request.playbook));
-        let observation = direct::observe_needs_with_exporters(
+        let observing = direct::observe_needs_with_exporters(
             library,
             prometheus,
             &request,
@@ -96,7 +96,7 @@ pub async fn begin<'a>(
             beside.exporters,
             AnswerCache::default(),
         );
-        pending.observed = Box::pin(observation).instrument(debug_span!("observe")).await;
+        pending.observed = Box::pin(observing).instrument(debug_span!("observe")).await;
         pending.observed.queries += queries;
         pending.judge().await;
         pending.own = pending.judged.as_ref().map(|judged| judged.symptom);

@@ -33,6 +33,14 @@ pub(super) struct FixContext<'a> {
     pub(super) runs_on: Option<RunsOn>,
 }
 
+impl FixContext<'_> {
+    /// Returns the checks of a node of the chain.
+    fn checks_of(&self, node: &str) -> &[EvidenceResult] {
+        let via = || self.cause.via.iter().find(|link| link.id == node).map(|link| link.evidence.as_slice());
+        if self.cause.id == node { &self.cause.evidence } else { via().unwrap_or(self.symptom) }
+    }
+}
+
 /// Returns the known values of the placeholders in a node's steps. A replica is inserted only if the node's own
 /// checks name it: another link's may be the healthy ones. Values that a shell reads as more than one word are left
 /// out: labels are untrusted, and steps are there to be copied.

@@ -87,20 +87,10 @@ pub(crate) fn invert_condition(library: &Library, signal: &str, when: &Condition
     hurts.then(|| Comparison { op: op.opposite(), to })
 }
 
-impl FixContext<'_> {
-    /// Returns the checks of a node of the chain.
-    pub(super) fn checks_of(&self, node: &str) -> &[EvidenceResult] {
-        let via = || self.cause.via.iter().find(|link| link.id == node).map(|link| link.evidence.as_slice());
-        if self.cause.id == node { &self.cause.evidence } else { via().unwrap_or(self.symptom) }
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::Request;
-    use super::super::scope::DetectionResult;
     use super::*;
-    use crate::diagnose::{Baseline, Diagnosis, EngineSeen, Observation, Scope};
+    use crate::diagnose::{Baseline, DetectionResult, Diagnosis, EngineSeen, Observation, Request, Scope};
     use crate::playbook::RunsOn;
 
     /// Builds the input of the steps for the first cause of a diagnosis, in a pool of pods.

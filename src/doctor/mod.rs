@@ -1,4 +1,4 @@
-//! Checks that everything the service needs works, and says how to fix it.
+//! The checks of everything that the service needs, each with its remedy.
 
 mod slack;
 mod slo;
@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
-use crate::clip::format_error;
+use crate::clip::{counted, format_error};
 use crate::config::{Config, secret, state_directory, visit_store};
 use crate::diagnose::newest;
 use crate::health::{Coverage, coverage};
@@ -36,28 +36,30 @@ const AGE_SECONDS: f64 = 75.0;
 
 /// The results of the checks.
 #[derive(Debug, Serialize)]
-pub struct Findings {
+pub(crate) struct Findings {
     schema: &'static str,
     /// Every check, in the order in which they ran.
-    pub checks: Vec<Finding>,
+    pub(crate) checks: Vec<Finding>,
     /// The signals that each Prometheus has, if they were asked for.
-    pub coverage: Vec<Coverage>,
+    pub(crate) coverage: Vec<Coverage>,
     /// True if a Prometheus could not be queried.
     #[serde(skip)]
-    pub away: bool,
+    pub(crate) prometheus_unavailable: bool,
 }
 
 impl Default for Findings {
     fn default() -> Self {
-        Self { schema: SCHEMA, checks: Vec::new(), coverage: Vec::new(), away: false }
+        Self { schema: SCHEMA, checks: Vec::new(), coverage: Vec::new(), prometheus_unavailable: false }
     }
 }
 
 impl Findings {
+    /// Adds a check that is passed.
     pub(crate) fn ok(&mut self, name: &str, found: String) {
         self.checks.push(Finding { name: name.to_owned(), level: Level::Ok, found, todo: None });
     }
 
+    /// Adds a check with its level and what to do.
     pub(crate) fn say(&mut self, name: &str, level: Level, found: String, todo: &str) {
         self.checks.push(Finding { name: name.to_owned(), level, found, todo: Some(todo.to_owned()) });
     }
@@ -113,8 +115,7 @@ fn playbooks(findings: &mut Findings, dir: Option<&Path>) -> Option<Library> {
     let place = dir.map_or_else(|| "check".to_owned(), |dir| format!("check {}", dir.display()));
     let first = |problems: &[Problem]| {
         let first = problems.first().map(|p| format!(": {}:{}: {}", p.file, p.line, p.message)).unwrap_or_default();
-        let plural = if problems.len() == 1 { "" } else { "s" };
-        format!("{} problem{plural}{first}", problems.len())
+        format!("{}{first}", counted(problems.len(), "problem"))
     };
     let todo = format!("run `llm-diagnose {place}`");
     let library = match load(dir) {
@@ -228,7 +229,7 @@ async fn prometheus(
     let client = match Prometheus::new(config) {
         Ok(client) => client,
         Err(error) => {
-            findings.away = true;
+            findings.prometheus_unavailable = true;
             return findings.say(&name, Level::Fail, error.to_string(), "correct its entry under `prometheus:`");
         }
     };
@@ -236,7 +237,7 @@ async fn prometheus(
     let theirs = match client.clock(CALL).await {
         Ok(seconds) => seconds,
         Err(error) => {
-            findings.away = true;
+            findings.prometheus_unavailable = true;
             let todo = "set `prometheus: [{ url: … }]` or --prometheus to an address that answers from here";
             let found = match &error {
                 // The error contains the address.
@@ -265,7 +266,7 @@ async fn prometheus(
     slo::check(findings, &name, &client, library, at, settings.window).await;
     if signals {
         let seen = coverage(library, &client, at, settings.window, settings.deadline).await;
-        findings.away |= seen.degraded;
+        findings.prometheus_unavailable |= seen.degraded;
         findings.coverage.push(seen);
     }
 }

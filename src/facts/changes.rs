@@ -6,14 +6,13 @@ use std::sync::Arc;
 use futures::future::join_all;
 use jiff::Timestamp;
 
-use super::PrometheusFacts;
 use super::context::{FactQueryContext, why};
 use super::events::{ReplicaEvent, ReplicaEventKind, sentences};
 use super::info::InfoResults;
+use super::{PrometheusFacts, ReplicaInfo};
 use crate::alert::Labels;
 use crate::clock;
 use crate::diagnose::{Pool, RowOwnership};
-use crate::facts::ReplicaInfo;
 use crate::gap::Gap;
 use crate::prom::{PromError, Range, Series};
 use crate::signal::{Change, Engine, EngineKind};

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::context::{FactQueryContext, sentence, why};
-use super::{PrometheusFacts, Windows, changes, end_and_length, info, lengths, measured, rules, targets};
+use super::{PrometheusFacts, Version, Windows, changes, end_and_length, info, lengths, measured, rules, targets};
 use crate::diagnose::{Diagnosis, Pool, Request};
-use crate::facts::Version;
 use crate::gap::Gap;
 use crate::playbook::Library;
 use crate::prom::Prometheus;

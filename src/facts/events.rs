@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::facts::{HappenedKind, TimelineEvent};
+use super::{HappenedKind, TimelineEvent};
 
 /// Maximum sentences.
 const MOST: usize = 50;

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::PrometheusFacts;
 use super::context::{FactQueryContext, sentence, why};
+use super::{GpuInfo, PrometheusFacts, Version};
 use crate::alert::Labels;
 use crate::diagnose::{Pool, QueryAnswer, RowOwnership};
-use crate::facts::{GpuInfo, Version};
 use crate::gap::Gap;
 use crate::prom::Row;
 use crate::signal::{Engine, Fact, Info};

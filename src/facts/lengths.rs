@@ -5,10 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::context::{FactQueryContext, why};
-use super::end_and_length;
+use super::{Distribution, end_and_length};
 use crate::clock;
 use crate::diagnose::{EngineSeen, Pool, QueryAnswer};
-use crate::facts::Distribution;
 use crate::gap::{Gap, GapReason};
 use crate::prom::Row;
 use crate::signal::{Engine, Length, prometheus_duration};

@@ -6,9 +6,8 @@ use futures::future::{OptionFuture, join3};
 
 use super::bounds::bounds;
 use super::context::{FactQueryContext, sentence};
-use super::{FAILED, Window, end_and_length};
+use super::{FAILED, Measured, Window, end_and_length};
 use crate::diagnose::{Observation, ObserveResult, observe_signals};
-use crate::facts::Measured;
 use crate::gap::{Gap, GapReason};
 use crate::playbook::Library;
 

@@ -1,4 +1,4 @@
-//! The values that facts consist of; reports show them as they are.
+//! The types that facts and reports share.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;

@@ -3,6 +3,21 @@
 use crate::playbook::{CATALOG, Library, PlaybookKind, SourceFile, shipped, suggestion};
 use crate::signal::{Engine, Unit};
 
+/// The line that opens the block of signals, with entries or empty.
+const OPENS: [&str; 2] = ["signals:", "signals: {}"];
+
+/// The end of a playbook and of a cause.
+const END: &str = "lasting:
+  - do: TODO what keeps it from coming back
+    no_verify: prevents
+    source: https://TODO
+escalate: TODO who takes over, with which values
+known_gaps:
+  - TODO what it gets wrong
+references:
+  - https://TODO
+";
+
 /// A file of a directory of playbooks, to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFile {
@@ -10,7 +25,7 @@ pub struct NewFile {
     pub path: String,
     /// The whole text.
     pub text: String,
-    /// True if the file exists and the text has only got an entry more.
+    /// True if the file exists already; its text is kept, with one entry more.
     pub grown: bool,
 }
 
@@ -157,21 +172,6 @@ pub fn signal(library: &Library, new: NewSignal<'_>) -> Result<Vec<NewFile>, Str
     files.push(with_entry(library, &path, &start, id, &format!("{id}:\n  query: {}\n", value(query)))?);
     Ok(files)
 }
-
-/// The keys that open a block of signals.
-const OPENS: [&str; 2] = ["signals:", "signals: {}"];
-
-/// The end of a playbook and of a cause.
-const END: &str = "lasting:
-  - do: TODO what keeps it from coming back
-    no_verify: prevents
-    source: https://TODO
-escalate: TODO who takes over, with which values
-known_gaps:
-  - TODO what it gets wrong
-references:
-  - https://TODO
-";
 
 /// Returns a signal's entry in the catalog, without indentation.
 fn definition(new: NewSignal<'_>, engine: &Engine) -> String {

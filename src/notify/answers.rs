@@ -71,11 +71,11 @@ impl Notifier {
             let limited = |open: Instant| SlackError::RateLimited(open.saturating_duration_since(Instant::now()));
             self.rates.enter(lane).map_err(limited)?;
         }
-        let told = send_answer(slack, target, message, &MessageMark::new(&Ulid::generate().to_string())).await;
-        if let (Err(SlackError::RateLimited(wait)), Some(lane)) = (&told, &lane) {
+        let sent = send_answer(slack, target, message, &MessageMark::new(&Ulid::generate().to_string())).await;
+        if let (Err(SlackError::RateLimited(wait)), Some(lane)) = (&sent, &lane) {
             self.rates.close(lane, *wait);
         }
-        told
+        sent
     }
 
     async fn answer_within(

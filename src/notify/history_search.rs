@@ -35,7 +35,7 @@ const CACHE_ENTRIES: u64 = 1_000;
 /// The key of a search: the channel's id, the thread and the start time.
 type SearchKey = (String, Option<String>, i64);
 
-/// The cached results of searches.
+/// Cached answers of Slack: our own user, the channels' ids, and the found messages.
 #[derive(Debug)]
 pub(super) struct HistoryCache {
     own_user: OnceCell<String>,
@@ -87,7 +87,11 @@ impl Notifier {
             }
             Err(error) => {
                 self.metrics.delivery("look", "refused", None);
-                warn!(subject = check.subject, reason = %error, "cannot see whether the message stands already: posting it");
+                warn!(
+                    subject = check.subject,
+                    reason = %error,
+                    "cannot see whether the message stands already: posting it"
+                );
                 Ok(SearchOutcome::Missing)
             }
         }
@@ -158,7 +162,13 @@ impl Notifier {
         match removed {
             Ok(()) => info!(subject = check.subject, channel, ts = extra.ts, "removed a message that stood twice"),
             Err(error) => {
-                warn!(subject = check.subject, channel, ts = extra.ts, %error, "cannot remove a message that stands twice");
+                warn!(
+                    subject = check.subject,
+                    channel,
+                    ts = extra.ts,
+                    %error,
+                    "cannot remove a message that stands twice"
+                );
             }
         }
     }

@@ -202,8 +202,8 @@ fn misspelt_key(message: &str) -> Option<String> {
     suggestion(wrong, known.split([',', ' ', '`']).filter(|word| !word.is_empty()))
 }
 
-/// Loads the shipped data with the files of `dir` over it: a file with the same path replaces, another one adds. What
-/// has only signals for the catalog or for a shipped engine, or only redaction rules, joins the shipped file.
+/// Loads the shipped data with the files of `dir` over it: a file with the same path replaces, another one adds. The
+/// catalog, the redaction rules, and files of engines that hold nothing but signals join the shipped file instead.
 ///
 /// # Errors
 /// Every file that cannot be read or parsed. Cross references are checked by [`crate::check`].
@@ -214,7 +214,8 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
         match read_dir(dir) {
             Ok(own) => {
                 for (name, file) in own {
-                    // Adding a line needs no copy, which would grow old.
+                    // Joined, so that a user who adds an entry needs no copy of the shipped file, which would become
+                    // outdated.
                     let joins = [CATALOG, REDACTION].contains(&name.as_str())
                         || (files.contains_key(&name) && has_only_signals(&name, &file));
                     files.insert(if joins { format!("{name}{JOINED}") } else { name }, file);
@@ -242,7 +243,7 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
     if problems.is_empty() { Ok(library) } else { Err(problems) }
 }
 
-/// Returns true for a file of `signals/` that does not say what its engine is.
+/// Returns true for a file of `signals/` without `kind` and `detect`: it adds signals to an engine.
 fn has_only_signals(name: &str, file: &SourceFile) -> bool {
     #[derive(Deserialize)]
     struct Described {

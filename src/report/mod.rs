@@ -16,13 +16,14 @@ use crate::diagnose::Diagnosis;
 use crate::incident::{Acknowledged, Impact};
 use crate::redact::RedactionCount;
 use crate::{endpoint, facts, kubernetes, logs};
-pub use answers::{changed, failed, moved};
-pub use build::{ReportSubject, build};
-pub use timeline::{Logged, incident_timeline};
 
+// Reports show facts as they are; a reader of a report needs one path only.
 pub use crate::facts::{
     Distribution, GpuInfo, HappenedKind, Measured, QuantileBucket, ReplicaInfo, TimelineEvent, Version, Window, bucket,
 };
+pub use answers::{changed, failed, moved};
+pub use build::{ReportSubject, build};
+pub use timeline::{Logged, incident_timeline};
 
 /// The version of `summary.json`; an incompatible change gets a new name.
 pub const SCHEMA: &str = "llm-diagnose/report/v1";

@@ -107,7 +107,7 @@ impl Store {
             .collect()
     }
 
-    /// Stores a call in this channel.
+    /// Stores whom an incident has mentioned in this channel, and since when.
     ///
     /// # Errors
     /// See [`Self::called_people`].

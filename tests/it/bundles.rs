@@ -57,20 +57,13 @@ fn bundle_service_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> 
 }
 
 fn registry(notifier: &Notifier) -> SourceRegistry {
-    let configured = SourceSettings {
+    let settings = SourceSettings {
         exporters: &exporter::Config { learn: false, ..exporter::Config::default() },
         diagnosing: &diagnose::Config::default(),
     };
     let (library, words) = (Arc::clone(&notifier.library), Arc::clone(&notifier.words));
     let logs = LogSources::default();
-    SourceRegistry::new(
-        library,
-        words,
-        notifier.prometheus.clone(),
-        ExporterReader::new(&[]).unwrap(),
-        logs,
-        configured,
-    )
+    SourceRegistry::new(library, words, notifier.prometheus.clone(), ExporterReader::new(&[]).unwrap(), logs, settings)
 }
 
 /// The `summary.json` of a bundle; fails for what is no whole zip.

@@ -170,9 +170,9 @@ impl<'a> Reply<'a> {
             (_, true, Some(posted)) => AnswerTarget::Edit(posted),
             (_, true, None) => AnswerTarget::Post(self.destination()),
         };
-        let told = self.desk.notifier.progress(&self.desk.slack, target, &message).await;
-        let told = told.map(|posted| *standing = posted.or(standing.take()));
-        if let Err(error) = told {
+        let sent = self.desk.notifier.progress(&self.desk.slack, target, &message).await;
+        let sent = sent.map(|posted| *standing = posted.or(standing.take()));
+        if let Err(error) = sent {
             warn!(%error, "cannot tell the progress in Slack");
         }
     }

@@ -1,4 +1,4 @@
-//! The arguments of commands that read the service's store.
+//! The arguments that locate the service's store.
 
 use std::path::PathBuf;
 

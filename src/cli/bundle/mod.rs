@@ -116,10 +116,10 @@ impl BundleContext<'_> {
         };
         let prometheus = given.iter().map(|given| Ok((Prometheus::new(given)?, given.labels.clone())));
         let prometheus = prometheus.collect::<anyhow::Result<Vec<_>>>()?;
-        let configured = SourceSettings { exporters, diagnosing };
+        let settings = SourceSettings { exporters, diagnosing };
         let logs = ask::logs(&self.config, &[]).await?;
         let (library, words) = (Arc::clone(&self.library), Arc::clone(&self.words));
-        Ok(SourceRegistry::new(library, words, prometheus, self.reader.clone(), logs, configured))
+        Ok(SourceRegistry::new(library, words, prometheus, self.reader.clone(), logs, settings))
     }
 
     fn exporters(&self) -> Exporters {

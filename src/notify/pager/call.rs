@@ -25,9 +25,3 @@ pub(super) struct Call {
     pub(super) body: String,
     pub(super) headers: Vec<(&'static str, String)>,
 }
-
-impl Call {
-    pub(super) fn new(key: String, summary: String, body: String, headers: Vec<(&'static str, String)>) -> Self {
-        Self { key, summary, body, headers }
-    }
-}

@@ -42,7 +42,8 @@ pub(super) fn call(routing_key: &str, config: &Pager, news: &PagerUpdate<'_>) ->
     let body = match (incident.open, own) {
         (false, true) if own_page.is_some() => {
             let body = json!({ "routing_key": routing_key, "event_action": "resolve", "dedup_key": key });
-            return Some(Call::new(key, RESOLVED.to_owned(), body.to_string(), Vec::new()));
+            let (summary, body) = (RESOLVED.to_owned(), body.to_string());
+            return Some(Call { key, summary, body, headers: Vec::new() });
         }
         (false, _) => return None,
         (true, false) if !config.takes(&incident.firing()) => return None,
@@ -50,7 +51,12 @@ pub(super) fn call(routing_key: &str, config: &Pager, news: &PagerUpdate<'_>) ->
     };
     let gist = gist(incident);
     let told = news.posted.is_some_and(|(before, said)| *before == key && *said == gist);
-    (!told || news.escalation.is_some()).then(|| Call::new(key, gist, body.to_string(), Vec::new()))
+    (!told || news.escalation.is_some()).then(|| Call {
+        key,
+        summary: gist,
+        body: body.to_string(),
+        headers: Vec::new(),
+    })
 }
 
 /// Summarises the changes that justify another event: the cause, a new firing, becoming critical.

@@ -131,7 +131,7 @@ pub(super) fn call(secret: &str, news: &PagerUpdate<'_>, now: Timestamp) -> Call
     let at = now.as_second().to_string();
     let signature = sign(secret, &id, &at, &body);
     let headers = vec![("webhook-id", id), ("webhook-timestamp", at), ("webhook-signature", signature)];
-    Call::new(incident.id.clone(), incident.revision.to_string(), body, headers)
+    Call { key: incident.id.clone(), summary: incident.revision.to_string(), body, headers }
 }
 
 /// Signs the body: `v1,…`. A secret that begins with `whsec_` is base64, any other is used as it is.

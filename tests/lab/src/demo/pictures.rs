@@ -11,11 +11,12 @@ use crate::slack::FakeSlack;
 
 /// Where the service posts.
 pub(super) const CHANNEL: &str = "#llm-alerts";
-/// How long after the cause its chart may take to stand in the thread.
+/// The time after the cause within which its chart is posted to the thread.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
+/// The timeout of one picture.
 const DRAWN_WITHIN: Duration = Duration::from_secs(60);
 
-/// What fits into a picture, in CSS pixels, and how many real ones each of them has.
+/// The size of a picture in CSS pixels, and the number of real pixels for each.
 struct Frame {
     file: &'static str,
     width: u32,
@@ -33,7 +34,7 @@ const PAGE: Frame = Frame { file: "incident.png", width: 1280, height: 1145, sca
 /// # Errors
 /// When the chart does not come, or Chromium does not draw.
 pub(super) async fn take(slack: &FakeSlack, page: &str, into: &Path) -> anyhow::Result<()> {
-    // The chart of what decided is posted last, once a cause is likely.
+    // The chart of the deciding signal is posted last, once a cause is likely.
     slack.wait_for(|state| state.files().iter().any(|file| file.channel.is_some()), SETTLED_WITHIN).await?;
     let ts = slack.messages(CHANNEL).first().map(|message| message.ts.clone()).context("Slack shows nothing")?;
     let html = slack.html(CHANNEL, &ts, &time_of_day()?).context("Slack has lost the message")?;
@@ -45,7 +46,7 @@ pub(super) async fn take(slack: &FakeSlack, page: &str, into: &Path) -> anyhow::
     draw(&PAGE, page, scratch.path(), into).await
 }
 
-/// Lets Chromium draw an address; a picture that was there before is replaced by a whole one only.
+/// Draws an address with Chromium; replaces an existing picture only after that has succeeded.
 async fn draw(frame: &Frame, url: &str, scratch: &Path, into: &Path) -> anyhow::Result<()> {
     let drawn = scratch.join(frame.file);
     let mut chromium = Command::new("chromium");

@@ -1,6 +1,6 @@
-//! A message as it looks in Slack's window: one HTML page without scripts and foreign files.
+//! A message as it looks in Slack's window: one HTML page without scripts and external files.
 //!
-//! It knows the blocks that the product posts; of another block its type is shown. All text is escaped.
+//! Shows the blocks that the product posts; of any other block, its type. All text is escaped.
 //! Source of the blocks: <https://docs.slack.dev/reference/block-kit/blocks>.
 
 use base64::Engine;
@@ -11,8 +11,8 @@ use super::blocks::mrkdwn::{Piece, pieces, readable};
 use super::state::{Message, State};
 
 const STYLE: &str = include_str!("window.css");
-/// The app's picture beside its name: a pulse.
-const FACE: &str = "<svg viewBox='0 0 36 36' width='36' height='36'><rect width='36' height='36' rx='8' fill='#1b3a57'/>\
+/// The app's icon beside its name: a pulse.
+const ICON: &str = "<svg viewBox='0 0 36 36' width='36' height='36'><rect width='36' height='36' rx='8' fill='#1b3a57'/>\
     <path d='M4 19h8l3-9 6 17 4-8h7' fill='none' stroke='#5fd0a5' stroke-width='2.6' stroke-linejoin='round' \
     stroke-linecap='round'/></svg>";
 /// The product puts it before a character that is no markup.
@@ -43,7 +43,7 @@ pub(super) fn page(state: &State, message: &Message, time: &str) -> String {
     let (channel, time) = (escape(channel), escape(time));
     format!(
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>#{channel}</title><style>{STYLE}</style>\
-         <header><i>#</i> {channel}</header><article>{FACE}<div><p><b>llm-diagnose</b> \
+         <header><i>#</i> {channel}</header><article>{ICON}<div><p><b>llm-diagnose</b> \
          <small class='app'>APP</small> <small>{time}</small></p>{body}</div></article>\
          <footer><p>Message #{channel}</p></footer></html>"
     )
@@ -69,7 +69,7 @@ fn block(state: &State, block: &Value) -> String {
     }
 }
 
-/// A button, or a menu, whose options are read when one points at it.
+/// A button, or a menu with its options as a tooltip.
 fn element(element: &Value) -> String {
     match text(&element["type"]) {
         "button" => format!("<button class='{}'>{}</button>", escape(text(&element["style"])), words(&element["text"])),
@@ -81,7 +81,7 @@ fn element(element: &Value) -> String {
     }
 }
 
-/// A picture that was uploaded; else the words that stand for it.
+/// An uploaded picture, or its alternative text.
 fn picture(state: &State, block: &Value) -> String {
     let (id, alt) = (text(&block["slack_file"]["id"]), escape(text(&block["alt_text"])));
     let file = state.files().iter().find(|file| file.id == id && file.name.ends_with(".png"));
@@ -189,7 +189,7 @@ mod tests {
     use super::super::tests::{Bot, CHANNEL};
     use super::*;
 
-    /// What a person reads: without tags, and characters instead of their names.
+    /// The visible text of a page: without tags, with entities decoded.
     fn read(html: &str) -> String {
         let (_, body) = html.split_once("</style>").unwrap();
         let parts = body.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text));
