@@ -1,4 +1,4 @@
-//! How a model is deployed.
+//! The deployment of a model.
 
 use super::gpu::GpuSpec;
 use super::precision::{KvDtype, Precision};

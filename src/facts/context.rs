@@ -1,4 +1,4 @@
-//! What all queries for facts have in common.
+//! The context that all queries for facts share, and the reasons of their gaps.
 
 use std::time::Instant;
 
