@@ -6,7 +6,8 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-/// Something that is missing, and why. In JSON a pair of texts: the thing, and the reason as a sentence.
+/// Something that is missing, and why. In JSON a pair of texts: the thing, and the reason as a sentence; read back, every
+/// reason is [`GapReason::Absent`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "(String, String)", from = "(String, String)")]
 pub struct Gap {
@@ -83,5 +84,20 @@ impl JsonSchema for Gap {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         <(String, String)>::json_schema(generator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_is_a_pair_of_texts_in_json_and_whether_it_failed_is_known_here_only() {
+        let gaps = [Gap::failed("the rules", "no answer"), Gap::new("pod a", GapReason::Gone("it is gone".to_owned()))];
+        let json = serde_json::to_string(&gaps).unwrap();
+        assert_eq!(json, r#"[["the rules","no answer"],["pod a","it is gone"]]"#);
+        let read: Vec<Gap> = serde_json::from_str(&json).unwrap();
+        assert_eq!(read, [Gap::new("the rules", "no answer"), Gap::new("pod a", "it is gone")]);
+        assert_ne!(read, gaps);
     }
 }
