@@ -12,6 +12,7 @@ use super::connections::StoreConnection;
 use super::deliveries::Sink;
 use super::digests::{self, Storm};
 use super::duplicates::look_again;
+use super::events::record_event;
 use super::replaced::{end_too_large, replace_unreadable};
 use super::unreadable::Unreadable;
 use super::{Store, StoreError, from_nanoseconds, nanoseconds};
@@ -159,9 +160,9 @@ async fn admit_one(
     if reason != AdmitReason::Late {
         end_too_large(db, group, now_ms).await?;
     }
-    event(db, &id, now_ms, "notified", reason.as_str()).await?;
+    record_event(db, &id, now_ms, "notified", reason.as_str()).await?;
     if let Some(digest) = &digest {
-        event(db, &id, now_ms, "digested", digest).await?;
+        record_event(db, &id, now_ms, "digested", digest).await?;
     }
     Ok(Admitted { incident: id, reason, digest })
 }
@@ -470,22 +471,5 @@ async fn write_alerts(db: &mut StoreConnection, id: &str, group: &AlertGroup) ->
         .execute(&mut *db)
         .await?;
     }
-    Ok(())
-}
-
-pub(super) async fn event(
-    db: &mut StoreConnection,
-    id: &str,
-    at_ms: i64,
-    what: &str,
-    detail: &str,
-) -> Result<(), StoreError> {
-    sqlx::query("INSERT INTO events (incident_id, at_ms, what, detail) VALUES ($1, $2, $3, $4)")
-        .bind(id)
-        .bind(at_ms)
-        .bind(what)
-        .bind(detail)
-        .execute(db)
-        .await?;
     Ok(())
 }

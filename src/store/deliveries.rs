@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use sqlx::Row;
 
-use super::admission::event;
 use super::connections::StoreConnection;
+use super::events::record_event;
 use super::mentions::{CalledPeople, Mention};
 use super::refusals::accepts;
 use super::{Store, StoreError};
@@ -138,7 +138,7 @@ impl Store {
             accepts(&mut tx, &delivery.channel, unix_ms(now)).await?;
         }
         let what = if delivery.posted.is_none() { "posted" } else { "updated" };
-        event(&mut tx, &delivery.incident, unix_ms(now), what, delivery.sink.as_str()).await?;
+        record_event(&mut tx, &delivery.incident, unix_ms(now), what, delivery.sink.as_str()).await?;
         tx.commit().await?;
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Store {
             > 0;
         if found {
             accepts(&mut tx, channel, unix_ms(now)).await?;
-            event(&mut tx, incident, unix_ms(now), "posted", Sink::Slack.as_str()).await?;
+            record_event(&mut tx, incident, unix_ms(now), "posted", Sink::Slack.as_str()).await?;
         }
         tx.commit().await?;
         Ok(found)
@@ -214,7 +214,7 @@ impl Store {
         .await?;
         let forgotten = done.rows_affected() > 0;
         if forgotten {
-            event(&mut tx, incident, unix_ms(now), "message gone", ts).await?;
+            record_event(&mut tx, incident, unix_ms(now), "message gone", ts).await?;
         }
         let stands: i64 =
             sqlx::query_scalar("SELECT COUNT(*) FROM deliveries WHERE incident_id = $1 AND posted_ts = $2")
@@ -358,7 +358,7 @@ impl Store {
         .bind(unix_ms(now))
         .execute(&mut *tx)
         .await?;
-        event(&mut tx, &delivery.incident, unix_ms(now), "delivery failed", note).await?;
+        record_event(&mut tx, &delivery.incident, unix_ms(now), "delivery failed", note).await?;
         tx.commit().await?;
         Ok(())
     }

@@ -11,6 +11,7 @@ use tracing::{error, info, warn};
 
 use super::connections::{ConnectionPool, Tx};
 use super::database::DatabaseEngine;
+use super::errors::{StoreFailure, is_login};
 use super::{Store, StoreError};
 
 /// Interval between two checks of the store, also without load.
@@ -19,42 +20,6 @@ const TRY: Duration = Duration::from_secs(5);
 const TRY_ANEW: &str = "BEGIN; DELETE FROM events WHERE incident_id = ''; COMMIT";
 /// Size of the test write after the disk was full: about the size of a group with many alerts.
 const NEEDED_BYTES: usize = 64 << 10;
-
-/// A failure of the store.
-#[derive(Debug, Clone)]
-pub struct StoreFailure {
-    /// The time of the first error.
-    pub since: Instant,
-    /// True if the last error was a full disk.
-    pub is_full: bool,
-    /// The last error.
-    pub error: String,
-}
-
-impl StoreFailure {
-    /// Adds an error to an earlier failure.
-    pub(super) fn after(before: Option<Self>, error: &Error) -> Self {
-        let since = before.map_or_else(Instant::now, |before| before.since);
-        Self { since, is_full: is_full(error) || is_server_full(error), error: error.to_string() }
-    }
-}
-
-/// Returns true if the database has no space to write. SQLite reports FULL for a full disk, and IOERR_WRITE for a quota
-/// or a limit on the file size (<https://www.sqlite.org/rescode.html>).
-pub(super) fn is_full(error: &Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    matches!(code.as_deref(), Some("13" | "778"))
-}
-
-/// Returns true if PostgreSQL's disk is full (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
-fn is_server_full(error: &Error) -> bool {
-    error.as_database_error().and_then(|error| error.code()).as_deref() == Some("53100")
-}
-
-/// Returns true if a single row caused the error: the database works, but the value in the row cannot be decoded.
-pub(super) fn is_about_a_row(error: &Error) -> bool {
-    matches!(error, Error::ColumnDecode { .. } | Error::Decode(_) | Error::AnyDriverError(_))
-}
 
 /// The time since which a restart may help against a failing PostgreSQL, and the reason.
 #[derive(Debug, Clone, Default)]
@@ -78,12 +43,6 @@ fn helps_because(anew: Result<(), Error>) -> Option<&'static str> {
         Err(error) if is_login(&error) => Some("a restart reads the address and its password again"),
         Err(_) => None,
     }
-}
-
-/// Returns true if PostgreSQL refuses the user or the password: class 28
-/// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
-fn is_login(error: &Error) -> bool {
-    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code.starts_with("28"))
 }
 
 /// Deletes data that is less important than alerts; returns true if that freed space.

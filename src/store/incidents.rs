@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
-use super::admission::event;
 use super::connections::StoreConnection;
 use super::deliveries::outdate;
 use super::duplicates::look_again;
+use super::events::record_event;
 use super::unreadable::Unreadable;
 use super::{Store, StoreError};
 use crate::alert::{Alert, AlertStatus};
@@ -215,7 +215,7 @@ impl Store {
             hasten(&mut tx, &incident.id, now).await?;
         }
         let root = diagnosis.and_then(Diagnosis::root).map_or("none", |cause| cause.id.as_str());
-        event(&mut tx, &incident.id, unix_ms(now), "diagnosed", root).await?;
+        record_event(&mut tx, &incident.id, unix_ms(now), "diagnosed", root).await?;
         tx.commit().await?;
         Ok(())
     }

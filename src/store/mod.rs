@@ -16,6 +16,8 @@ mod database;
 mod deliveries;
 mod digests;
 mod duplicates;
+mod errors;
+mod events;
 mod exporters;
 mod failures;
 mod feedback;
@@ -55,7 +57,7 @@ use database::{DatabaseEngine, SqliteAccess};
 pub use deliveries::{Delivery, MessageEffects, PostponeReason, Sink};
 pub use digests::{Digest, DigestContent, Storm};
 pub use duplicates::{DuplicateCheck, ValidMessages};
-pub use failures::StoreFailure;
+pub use errors::StoreFailure;
 use failures::{RestartHelps, WhenFull};
 pub use feedback::Feedback;
 pub use followups::Followup;
@@ -141,7 +143,7 @@ pub enum StoreError {
 impl StoreError {
     /// Returns true if there is no space to write; reads still work.
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::Database(error) if failures::is_full(error))
+        matches!(self, Self::Database(error) if errors::is_full(error))
     }
 }
 

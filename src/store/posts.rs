@@ -8,8 +8,8 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 use ulid::Generator;
 
-use super::admission::event;
 use super::connections::StoreConnection;
+use super::events::record_event;
 use super::{PostponeReason, Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 use crate::render::{Message, SlackMessage};
@@ -245,7 +245,7 @@ impl Store {
         let mut tx = self.begin().await?;
         fail(&mut tx, &post.id, note).await?;
         let detail = format!("{}: {note}", post.kind.as_str());
-        event(&mut tx, &post.incident, unix_ms(now), "post failed", &detail).await?;
+        record_event(&mut tx, &post.incident, unix_ms(now), "post failed", &detail).await?;
         tx.commit().await?;
         Ok(())
     }

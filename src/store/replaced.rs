@@ -6,10 +6,10 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::StoreError;
-use super::admission::event;
 use super::connections::StoreConnection;
 use super::deliveries::outdate;
 use super::duplicates::look_again;
+use super::events::record_event;
 use crate::alert::{Alert, AlertGroup, AlertStatus};
 use crate::incident::{AdmitReason, ChangeReason};
 
@@ -36,9 +36,9 @@ pub(super) async fn replace_unreadable(
         end_alerts(db, old).await?;
         outdate(db, old).await?;
         look_again(db, old, now_ms).await?;
-        event(db, old, now_ms, "set aside", &format!("its state cannot be read: incident {id} takes its place"))
+        record_event(db, old, now_ms, "set aside", &format!("its state cannot be read: incident {id} takes its place"))
             .await?;
-        event(db, id, now_ms, "replaces", old).await?;
+        record_event(db, id, now_ms, "replaces", old).await?;
     }
     Ok(())
 }
@@ -83,7 +83,7 @@ async fn end_one(db: &mut StoreConnection, id: &str, reason: &ChangeReason, now_
     end_alerts(db, id).await?;
     outdate(db, id).await?;
     look_again(db, id, now_ms).await?;
-    event(db, id, now_ms, "notified", reason.as_str()).await
+    record_event(db, id, now_ms, "notified", reason.as_str()).await
 }
 
 async fn end_alerts(db: &mut StoreConnection, incident: &str) -> Result<(), StoreError> {

@@ -13,9 +13,9 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 use tracing::error;
 
-use super::admission::event;
 use super::connections::StoreConnection;
-use super::{Incident, Store, StoreError, failures};
+use super::events::record_event;
+use super::{Incident, Store, StoreError, errors};
 use crate::clock;
 
 /// Maximum number of unreadable rows that are recorded.
@@ -101,7 +101,7 @@ impl StoreError {
     pub fn is_unreadable(&self) -> bool {
         match self {
             Self::Unreadable { .. } => true,
-            Self::Database(error) => failures::is_about_a_row(error),
+            Self::Database(error) => errors::is_about_a_row(error),
             _ => false,
         }
     }
@@ -149,7 +149,7 @@ impl Store {
         ] {
             sqlx::query(sql).bind(id).execute(&mut *tx).await?;
         }
-        event(&mut tx, id, clock::unix_ms(self.now()), "set aside", &why.to_string()).await?;
+        record_event(&mut tx, id, clock::unix_ms(self.now()), "set aside", &why.to_string()).await?;
         tx.commit().await?;
         Ok(())
     }
