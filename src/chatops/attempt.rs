@@ -78,6 +78,14 @@ pub(super) async fn find_or_reply(desk: &Desk, inbound: &SlackRequest, what: &st
     None
 }
 
+/// Begins an act on an incident: returns the incident if the user may act on it and it exists; otherwise replies.
+pub(super) async fn begin_act(desk: &Desk, inbound: &SlackRequest, act: Act, id: &str) -> Option<Incident> {
+    match permit(desk, inbound, act.as_str(), Some(id), Power::of(act)).await {
+        true => find_or_reply(desk, inbound, act.as_str(), id).await,
+        false => None,
+    }
+}
+
 /// Finds the incident with this id; the error is the key of the phrase with the reason.
 pub(super) async fn find_incident(desk: &Desk, id: &str) -> Result<Incident, &'static str> {
     let Some(id) = plausible(id) else { return Err("act-gone") };

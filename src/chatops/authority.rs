@@ -1,6 +1,7 @@
 //! Authorisation: decides who may do what. Pure; [`super::people`] collects the facts.
 
 use super::people::UserFacts;
+use crate::render::Act;
 use crate::slack::{Powers, RequestPlace, SlackActor};
 
 /// The power that a request needs.
@@ -12,6 +13,19 @@ pub enum Power {
     Note,
     /// Change something outside: create silences, call people.
     Act,
+}
+
+impl Power {
+    /// Returns the power that an act needs.
+    pub(super) fn of(act: Act) -> Self {
+        match act {
+            Act::Evidence | Act::Digest => Self::Look,
+            Act::Acknowledge | Act::Again | Act::Right | Act::Wrong | Act::Done | Act::Verify | Act::Bundle => {
+                Self::Note
+            }
+            Act::Silence | Act::Expire | Act::Escalate => Self::Act,
+        }
+    }
 }
 
 /// The reason for a refusal.

@@ -5,7 +5,9 @@ use std::cmp::Reverse;
 use tracing::error;
 
 use super::Desk;
-use super::commands::incident_line;
+use super::attempt::permit;
+use super::authority::Power;
+use super::incidents::line;
 use super::replies::{send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
 use crate::render::{Act, Button, ButtonLook, Line, MessagePart, Tone};
 use crate::slack::SlackRequest;
@@ -16,6 +18,9 @@ const PAGE: usize = 15;
 
 /// Lists the incidents of a digest, starting at index `from`.
 pub(super) async fn list(desk: &Desk, inbound: &SlackRequest, id: &str, from: &str) {
+    if !permit(desk, inbound, Act::Digest.as_str(), Some(id), Power::of(Act::Digest)).await {
+        return;
+    }
     let words = &desk.words;
     let DigestContent { mut incidents, unreadable, .. } = match desk.store.digest_incidents(id).await {
         Ok(spoken) => spoken,
@@ -43,7 +48,7 @@ pub(super) async fn list(desk: &Desk, inbound: &SlackRequest, id: &str, from: &s
         &[("n", all.into()), ("firing", open.into()), ("critical", critical.into()), ("resolved", (all - open).into())],
     );
     let shown = words.text("listed-shown", &[("from", (from + 1).into()), ("to", to.into()), ("n", all.into())]);
-    let lines = incidents[from..to].iter().map(|incident| incident_line(desk, incident)).collect();
+    let lines = incidents[from..to].iter().map(|incident| line(desk, incident)).collect();
     let mut parts = vec![MessagePart::Section(shown, lines)];
     if to < all {
         parts.push(MessagePart::Buttons(vec![Button {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tracing::error;
 
 use super::Desk;
-use super::attempt::{Attempt, reply_incident_ended, reply_with_error};
-use super::commands::short;
+use super::attempt::{Attempt, begin_act, reply_incident_ended, reply_with_error};
+use super::incidents::short;
 use super::replies::{ThreadPostOutcome, message, put_into_thread, send_ephemeral_line, send_ephemeral_phrase};
 use crate::render::{Act, Line, MessagePart, TextSpan, Tone};
 use crate::slack::{SlackRequest, is_person};
@@ -19,7 +19,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// The poll interval of that wait.
 const LOOK: Duration = Duration::from_millis(200);
 
-pub(super) async fn escalate(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
+pub(super) async fn escalate(desk: &Desk, inbound: &SlackRequest, id: &str) {
+    let Some(incident) = &begin_act(desk, inbound, Act::Escalate, id).await else { return };
     let what = Act::Escalate;
     if !incident.open {
         return reply_incident_ended(desk, inbound, what).await;

@@ -8,7 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::error;
 
 use super::Desk;
-use super::attempt::{Attempt, open_modal};
+use super::attempt::{Attempt, begin_act, open_modal};
 use super::forms::{self, ModalMetadata, OPTIONS, input, modal, option, text_box};
 use super::replies::send_ephemeral_phrase;
 use crate::playbook::Node;
@@ -22,7 +22,8 @@ const OTHER: &str = "other";
 const COMMENT_CHARS: usize = 1_000;
 
 /// Handles "Right": the named cause is correct.
-pub(super) async fn right(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
+pub(super) async fn right(desk: &Desk, inbound: &SlackRequest, id: &str) {
+    let Some(incident) = &begin_act(desk, inbound, Act::Right, id).await else { return };
     let Some(root) = incident.diagnosis.as_ref().and_then(|d| d.root()) else {
         desk.metrics.act(Act::Right.as_str(), AuditResult::Failed.as_str());
         return send_ephemeral_phrase(desk, inbound, "feedback-no-cause").await;
@@ -40,7 +41,8 @@ pub(super) async fn right(desk: &Desk, inbound: &SlackRequest, incident: &Incide
 }
 
 /// Handles "Wrong": opens the form that asks for the actual cause.
-pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
+pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str) {
+    let Some(incident) = &begin_act(desk, inbound, Act::Wrong, id).await else { return };
     let words = &desk.words;
     let mut options: Vec<Value> = causes(desk, incident)
         .into_iter()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::attempt::{open_modal, reply_incident_ended};
+use super::attempt::{begin_act, open_modal, reply_incident_ended};
 use super::forms::{self, ModalMetadata, OPTION_CHARS, OPTIONS, input, modal, option, text_box};
 use super::{Desk, silences};
 use crate::alertmanager::{self, SilenceMatcher};
@@ -23,7 +23,8 @@ const CUSTOM: &str = "custom";
 const COMMENT_CHARS: usize = 1_000;
 
 /// Opens the form: shows the matchers, asks for a duration and a comment.
-pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
+pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str) {
+    let Some(incident) = &begin_act(desk, inbound, Act::Silence, id).await else { return };
     let matchers = selectable(incident);
     if !incident.open || alertmanager::shared(&incident.alerts).is_empty() {
         return reply_incident_ended(desk, inbound, Act::Silence).await;

@@ -14,7 +14,7 @@ use crate::slack::SlackRequest;
 use crate::store::{AuditResult, Incident};
 
 /// The action of the button that expires a silence; its value is the silence's id.
-pub(super) const EXPIRE: &str = "expire";
+const EXPIRE: &str = Act::Expire.as_str();
 /// The prefix of the incident's id in a silence's comment.
 const ABOUT: &str = "llm-diagnose incident ";
 /// Silences in a list.
@@ -46,7 +46,7 @@ impl Desk {
     pub async fn silence(&self, inbound: &SlackRequest, request: SilenceRequest) {
         match request {
             SilenceRequest::List => list(self, inbound).await,
-            SilenceRequest::Expire { id } => press_expire(self, inbound, &id).await,
+            SilenceRequest::Expire { id } => expire(self, inbound, &id).await,
             SilenceRequest::Create { incident, duration } => {
                 let what = Act::Silence.as_str();
                 if !permit(self, inbound, what, Some(&incident), Power::Act).await {
@@ -137,7 +137,7 @@ fn expire_button(desk: &Desk, id: &str, action: &str) -> Button {
 }
 
 /// Expires a silence.
-pub(super) async fn press_expire(desk: &Desk, inbound: &SlackRequest, id: &str) {
+pub(super) async fn expire(desk: &Desk, inbound: &SlackRequest, id: &str) {
     if !permit(desk, inbound, EXPIRE, None, Power::Act).await {
         return;
     }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::Desk;
-use super::attempt::{Attempt, reply_incident_ended, reply_with_error};
+use super::attempt::{Attempt, begin_act, reply_incident_ended, reply_with_error};
 use super::replies::{into_thread, message, send_ephemeral_phrase};
 use crate::clock;
 use crate::diagnose::{self, EvidenceResult, Fix, Outcome};
@@ -62,7 +62,8 @@ async fn fix<'a>(desk: &Desk, inbound: &SlackRequest, act: Act, incident: &'a In
 }
 
 /// Handles "Done": records the step in the audit log and the message; it can be verified from then on.
-pub(super) async fn done(desk: &Desk, inbound: &SlackRequest, incident: &Incident, step: &str) {
+pub(super) async fn done(desk: &Desk, inbound: &SlackRequest, id: &str, step: &str) {
+    let Some(incident) = &begin_act(desk, inbound, Act::Done, id).await else { return };
     if !incident.open {
         return reply_incident_ended(desk, inbound, Act::Done).await;
     }
@@ -76,7 +77,8 @@ pub(super) async fn done(desk: &Desk, inbound: &SlackRequest, incident: &Inciden
 }
 
 /// Handles "Verify fix" for a step.
-pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, incident: &Incident, step: &str) {
+pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, id: &str, step: &str) {
+    let Some(incident) = &begin_act(desk, inbound, Act::Verify, id).await else { return };
     let Some(fix) = fix(desk, inbound, Act::Verify, incident, step).await else { return };
     let Some(verify) = &fix.verify else {
         desk.metrics.act(Act::Verify.as_str(), AuditResult::Failed.as_str());

@@ -304,7 +304,7 @@ impl Act {
     ];
 
     /// Returns the name used in buttons, the audit log and metrics.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Acknowledge => "acknowledge",
             Self::Again => "again",

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use super::{Desk, Reply, sentence, short};
 use crate::bundle::{Bundle, NoBundle};
+use crate::chatops::Desk;
 use crate::chatops::attempt::{self, Attempt};
 use crate::chatops::authority::Power;
+use crate::chatops::incidents::short;
+use crate::chatops::reply::Reply;
+use crate::chatops::wording::sentence;
 use crate::clock;
 use crate::notify::ANSWER_WITHIN;
 use crate::render::{self, Act, BundleLocation, Line, Message, Tone};
@@ -20,7 +23,8 @@ use crate::store::{AuditResult, Incident};
 pub(super) const UPLOAD: Duration = Duration::from_secs(120);
 
 /// Handles the button of an incident's message: the file goes to that message's thread.
-pub(in crate::chatops) async fn press(desk: &Desk, inbound: &SlackRequest, incident: &Incident) {
+pub(in crate::chatops) async fn press(desk: &Desk, inbound: &SlackRequest, id: &str) {
+    let Some(incident) = &attempt::begin_act(desk, inbound, Act::Bundle, id).await else { return };
     let standing = desk.store.place_of(&incident.id).await.unwrap_or_else(|error| {
         warn!(%error, incident.id = incident.id, "cannot read where the message stands");
         None

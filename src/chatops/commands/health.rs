@@ -2,13 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
-use super::fleet::quoted;
-use super::{command_button, sentence};
+use super::super::command::HealthOf;
+use super::target::{build_no_pools_message, clients, find_targets};
 use crate::chatops::Desk;
+use crate::chatops::reply::Reply;
+use crate::chatops::wording::{command_button, dated, quoted, sentence};
+use crate::clock;
 use crate::diagnose::FleetPool;
-use crate::health::{Health, HealthState, PoolHealth};
+use crate::health::{DIMENSIONS, Health, HealthQuery, HealthSource, HealthState, PoolHealth, evaluate_fleet};
 use crate::render::{self, Line, Message, MessagePart, Tone};
 use crate::signal::{Unit, format_value};
 
@@ -20,6 +25,38 @@ const FEW: usize = 4;
 const NUMBERS: usize = 10;
 /// Maximum number of pools with a button for their diagnosis.
 const OFFERED: usize = 4;
+
+/// Replies with the health of all pools, or of those that match a name.
+pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
+    let now = clock::now();
+    let at = what.at.map_or(now, |at| at.resolve(now));
+    let fitting = match &what.target {
+        Some(typed) => match find_targets(desk, reply, typed, at).await {
+            Ok(found) => Some(found),
+            Err(message) => return reply.send_message(&message).await,
+        },
+        None => None,
+    };
+    let mut scope = BTreeMap::new();
+    if let Some([only]) = fitting.as_deref() {
+        scope = only.place.dimensions.clone();
+        scope.retain(|dimension, _| DIMENSIONS.contains(&dimension.as_str()));
+    }
+    let look_at = HealthQuery { scope, at, window: desk.diagnosing.window, deadline: desk.diagnosing.deadline };
+    let watched = clients(desk, reply);
+    let sources: Vec<HealthSource<'_>> = watched.iter().zip(desk.prometheus.iter().map(|(_, labels)| labels)).collect();
+    let mut health = evaluate_fleet(&desk.library, &sources, &look_at).await;
+    if let Some(fitting) = fitting {
+        health.pools.retain(|pool| fitting.iter().any(|found| found.place.dimensions == pool.labels));
+        health.state = HealthState::worst(health.pools.iter().map(|pool| pool.state)).unwrap_or(HealthState::Unknown);
+    }
+    if what.at.is_some() && health.pools.is_empty() && health.problems.is_empty() {
+        return reply.send_message(&build_no_pools_message(desk, reply, at).await).await;
+    }
+    let asked_at = what.at.map(|_| at);
+    let message = message(desk, &health, asked_at);
+    reply.send_message(&dated(desk, message, asked_at)).await;
+}
 
 /// Renders the health of the fleet, now or at `at`: a section per pool with its failing checks, and buttons that
 /// diagnose the pools that are not healthy.

@@ -1,10 +1,10 @@
 //! Answers that need no Prometheus: explanations, the playbooks, the measured accuracy, the help.
 
 use super::super::command::{Topic, topics};
-use super::{command_button, sentence, with};
 use crate::chatops::Desk;
+use crate::chatops::wording::{command_button, sentence, with};
 use crate::explain;
-use crate::playbook::{Library, Playbook, PlaybookKind};
+use crate::playbook::{Playbook, PlaybookKind};
 use crate::render::{Line, Message, MessagePart, Tone};
 
 /// The accuracy as measured by `make scenarios`.
@@ -192,11 +192,4 @@ pub(super) fn help(desk: &Desk, command: Option<&str>) -> Message {
         message,
         MessagePart::Buttons(examples.iter().enumerate().map(|(i, line)| command_button(i, line, line)).collect()),
     )
-}
-
-/// Returns the playbooks whose id or title contains the text.
-pub(in crate::chatops) fn matching<'a>(library: &'a Library, typed: &str) -> Vec<&'a Playbook> {
-    let typed = typed.to_lowercase();
-    let fits = |p: &&Playbook| p.playbook.contains(&typed) || p.title.to_lowercase().contains(&typed);
-    library.playbooks.values().filter(fits).collect()
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::Desk;
-use super::sentence;
+use super::wording::sentence;
 use crate::bundle;
 use crate::notify::AnswerTarget;
 use crate::prom::{Prometheus, QueryProgress};
@@ -27,10 +27,10 @@ const PATIENCE: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_se
 const EVERY: Duration = Duration::from_secs(5);
 
 /// The destination of an answer, with its progress.
-pub(in crate::chatops) struct Reply<'a> {
+pub(super) struct Reply<'a> {
     desk: &'a Desk,
     /// The place of the request.
-    pub(in crate::chatops) place: &'a RequestPlace,
+    pub(super) place: &'a RequestPlace,
     user: &'a str,
     /// True if the request is public: a mention, or a button within a thread or direct message.
     is_open: bool,
@@ -50,7 +50,7 @@ pub(in crate::chatops) struct Reply<'a> {
 const REPEATED_CHARS: usize = 60;
 
 impl<'a> Reply<'a> {
-    pub(in crate::chatops) fn new(desk: &'a Desk, inbound: &'a SlackRequest) -> Self {
+    pub(super) fn new(desk: &'a Desk, inbound: &'a SlackRequest) -> Self {
         let SlackRequest { place, who, what, .. } = inbound;
         // Answers to a button go to the thread that holds it; posts to `response_url` appear outside threads.
         let within = place.thread.is_some() || place.channel.starts_with('D');
@@ -87,7 +87,7 @@ impl<'a> Reply<'a> {
     }
 
     /// Sends the answer; a failure is only logged, as no other channel to the user remains.
-    pub(in crate::chatops) async fn send_message(&self, message: &Message) {
+    pub(super) async fn send_message(&self, message: &Message) {
         if let Err(error) = self.send(&render::slack(message)).await {
             warn!(%error, channel = self.place.channel, "cannot answer in Slack");
         }

@@ -1,32 +1,28 @@
 //! The form that selects a target from the pools in Prometheus, with a time and a playbook.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
-use tracing::Instrument;
 
-use super::authority::Power;
+use super::Desk;
 use super::command::{CommandError, parse};
-use super::commands::{ASK, PoolList, Reply, list_pools, matching};
 use super::forms::cut;
-use super::{Desk, attempt, commands};
+use super::intent::{FormKind, PICK_TARGET};
+use super::pools::{PoolList, list_pools};
+use super::reply::Reply;
+use super::wording::misuse;
 use crate::clock;
 use crate::diagnose::{FleetPool, PoolMatch, find_pools};
+use crate::playbook::{Library, Playbook};
 use crate::prom::Prometheus;
 use crate::render::{Button, ButtonLook, Message, MessagePart, Tone};
-use crate::slack::{Ack, Choice, RequestPlace as Spot, SlackAction, SlackRequest};
+use crate::slack::{Choice, RequestPlace as Spot};
 
-/// The form's `callback_id`.
-pub(super) const FORM: &str = "diagnose";
 /// The menus' `action_id`s.
 const TARGET: &str = "target";
 const PLAYBOOK: &str = "playbook";
-/// The button that opens the form.
-const PICK: &str = "ask-pick";
 const AT: &str = "at";
 const LAST: &str = "last";
 /// Slack's limits for an option's label and value, in characters.
@@ -50,7 +46,7 @@ struct TargetFormMetadata {
 /// Builds the button that opens the form.
 pub(super) fn button(desk: &Desk) -> Button {
     Button {
-        action: PICK.to_owned(),
+        action: PICK_TARGET.to_owned(),
         label: desk.words.text("targets-pick", &[]),
         value: "pick".to_owned(),
         look: ButtonLook::Plain,
@@ -68,19 +64,6 @@ pub(super) async fn offer(desk: &Desk, reply: &Reply<'_>) {
         let parts = vec![MessagePart::Buttons(vec![button(desk)])];
         let headline = desk.words.text("target-missing", &[]);
         reply.send_message(&Message { tone: Tone::Unknown, headline, parts }).await;
-    }
-}
-
-/// Returns true if the action belongs to a button that runs a command or opens the form.
-pub(super) fn is_ours(action: &str) -> bool {
-    action.starts_with(ASK)
-}
-
-/// Handles such a button.
-pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, action: &str, value: &str) {
-    match action {
-        PICK => offer(desk, &Reply::new(desk, inbound)).await,
-        _ => commands::press(desk, inbound, value).await,
     }
 }
 
@@ -107,7 +90,7 @@ fn form(desk: &Desk, place: &Spot) -> Value {
         })
     };
     json!({
-        "type": "modal", "callback_id": FORM, "title": plain("form-title"), "submit": plain("form-submit"),
+        "type": "modal", "callback_id": FormKind::Target.as_str(), "title": plain("form-title"), "submit": plain("form-submit"),
         "close": plain("form-cancel"), "private_metadata": serde_json::to_string(&about).unwrap_or_default(),
         "blocks": [
             menu(TARGET, "form-target", "form-target-hint", false, 0),
@@ -170,39 +153,14 @@ fn middle(name: &str) -> String {
     format!("{}…{end}", name.chars().take(LABEL_CHARS - half - 1).collect::<String>())
 }
 
-/// Handles the submitted form: returns its errors, or runs it as a command typed where the form was opened.
-pub(super) async fn submit(
-    desk: &Arc<Desk>,
-    inbound: &SlackRequest,
-    about: &str,
-    values: &BTreeMap<String, String>,
-    slot: OwnedSemaphorePermit,
-) -> Ack {
+/// Returns the place where the form was opened, which is the place of the answer.
+pub(super) fn place(about: &str) -> Spot {
     let TargetFormMetadata { channel, thread, response_url } = serde_json::from_str(about).unwrap_or_default();
-    let place = Spot { channel, thread, response_url, ..Spot::default() };
-    let asked = SlackRequest { place: place.clone(), ..inbound.clone() };
-    if let Err(refusal) = attempt::permit_form(desk, &asked, "submit", None, Power::Look).await {
-        return refusal;
-    }
-    let line = match line(desk, values) {
-        Ok(line) => line,
-        Err(errors) => return Ack::Errors(errors),
-    };
-    let what = SlackAction::Command { text: line.clone() };
-    let inbound = SlackRequest { id: inbound.id.clone(), who: inbound.who.clone(), place, what };
-    let desk_of_task = Arc::clone(desk);
-    desk.tasks.spawn(
-        async move {
-            commands::run(&desk_of_task, &inbound, &line).await;
-            drop(slot);
-        }
-        .in_current_span(),
-    );
-    Ack::Received
+    Spot { channel, thread, response_url, ..Spot::default() }
 }
 
 /// Converts the form's fields to a command line; the error holds the messages by field.
-fn line(desk: &Desk, values: &BTreeMap<String, String>) -> Result<String, BTreeMap<String, String>> {
+pub(super) fn command_line(desk: &Desk, values: &BTreeMap<String, String>) -> Result<String, BTreeMap<String, String>> {
     let value = |id: &str| values.get(id).map(|value| value.trim()).filter(|value| !value.is_empty());
     let mut errors = BTreeMap::new();
     let mut words = vec!["diagnose".to_owned()];
@@ -217,7 +175,7 @@ fn line(desk: &Desk, values: &BTreeMap<String, String>) -> Result<String, BTreeM
         match parse(&alone) {
             Ok(_) => words.push(option),
             Err(CommandError::Wrong { why, .. }) => {
-                _ = errors.insert(id.to_owned(), cut(&commands::misuse(desk, &why).text(), VALUE_CHARS))
+                _ = errors.insert(id.to_owned(), cut(&misuse(desk, &why).text(), VALUE_CHARS))
             }
             Err(_) => _ = errors.insert(id.to_owned(), desk.words.text("command-too-long", &[])),
         }
@@ -226,4 +184,11 @@ fn line(desk: &Desk, values: &BTreeMap<String, String>) -> Result<String, BTreeM
         true => Ok(shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default()),
         false => Err(errors),
     }
+}
+
+/// Returns the playbooks whose id or title contains the text.
+fn matching<'a>(library: &'a Library, typed: &str) -> Vec<&'a Playbook> {
+    let typed = typed.to_lowercase();
+    let fits = |p: &&Playbook| p.playbook.contains(&typed) || p.title.to_lowercase().contains(&typed);
+    library.playbooks.values().filter(fits).collect()
 }
