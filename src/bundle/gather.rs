@@ -7,15 +7,15 @@ use futures::future::join;
 use super::{BundleProgress, Options, Sources, Subject};
 use crate::chart::Chart;
 use crate::clip::clip;
-use crate::diagnose::{Frame, NoCluster, picture, targets};
-use crate::endpoint;
+use crate::diagnose::{HistoryRequest, NoCluster, evidence_history, targets};
 use crate::exporter::ExporterTarget;
-use crate::facts;
 use crate::gap::{Gap, GapReason};
 use crate::kubernetes::{self, SnapshotRequest};
 use crate::logs::{self, Log};
+use crate::render::diagnosis_chart;
 use crate::report::{Stage, Window};
 use crate::signal::Engine;
+use crate::{endpoint, facts};
 
 /// The part of the deadline that is reserved for the report and for closing the file.
 const RESERVE: Duration = Duration::from_secs(3);
@@ -221,10 +221,11 @@ pub(super) async fn logs(
 /// Draws the chart of the deciding signal.
 pub(super) async fn drawn(sources: &Sources, subject: &Subject, until: Instant) -> Option<Chart> {
     let (prometheus, diagnosis) = (sources.prometheus.as_ref()?, subject.diagnosis.as_ref()?);
-    let frame = Frame {
+    let wanted = HistoryRequest {
         since: subject.request.since.unwrap_or(subject.request.at),
         baseline: subject.request.baseline,
         deadline: until.saturating_duration_since(Instant::now()).min(sources.diagnosing.deadline),
     };
-    picture(&sources.library, prometheus, diagnosis, &frame, &sources.words).await
+    let history = evidence_history(&sources.library, prometheus, diagnosis, &wanted).await?;
+    diagnosis_chart(&sources.library, diagnosis, &history, wanted.since, &sources.words)
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Subject;
 use crate::alert::Alert;
 use crate::diagnose::Diagnosis;
-use crate::render::Note;
+use crate::incident::Note;
 use crate::report::TimelineEvent;
 
 /// The document; readers may rely on the field names.

@@ -6,11 +6,10 @@ use super::gpu::GpuSpec;
 use super::kv::Cache;
 use super::layers::{Attention, LayerKind};
 use super::model::ModelSpec;
-use super::phrases;
 use super::precision::Precision;
 use super::{
     CapacityReport, Concurrency, Deployed, Fit, KvReport, LayerCounts, ModelReport, ParameterReport, SCHEMA, Share,
-    WeightsReport,
+    WeightsReport, phrases,
 };
 
 const GIB: u64 = 1 << 30;

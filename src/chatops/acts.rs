@@ -4,7 +4,7 @@ use super::Desk;
 use super::attempt::{Attempt, begin_act, open_modal, reply_incident_ended};
 use super::forms::{self, ModalMetadata};
 use super::replies::send_ephemeral_phrase;
-use crate::render::Act;
+use crate::incident::Act;
 use crate::slack::SlackRequest;
 use crate::store::AuditResult;
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tracing::{error, info, warn};
 
-use super::Desk;
 use super::authority::{Denial, Power, authorise};
-use super::forms;
 use super::replies::{send_ephemeral_line, send_ephemeral_phrase};
+use super::{Desk, forms};
 use crate::clock;
-use crate::render::{Act, Line};
+use crate::incident::Act;
+use crate::render::Line;
 use crate::slack::{Ack, SlackRequest};
 use crate::store::{AuditEntry, AuditResult, Incident, StoreError};
 

@@ -1,7 +1,7 @@
 //! Authorisation: decides who may do what. Pure; [`super::people`] collects the facts.
 
 use super::people::UserFacts;
-use crate::render::Act;
+use crate::incident::Act;
 use crate::slack::{Powers, RequestPlace, SlackActor};
 
 /// The power that a request needs.

@@ -9,7 +9,8 @@ use super::attempt::permit;
 use super::authority::Power;
 use super::incidents::line;
 use super::replies::{send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
-use crate::render::{Act, Button, ButtonLook, Line, MessagePart, Tone};
+use crate::incident::Act;
+use crate::render::{Button, ButtonLook, Line, MessagePart, Tone};
 use crate::slack::SlackRequest;
 use crate::store::{AuditResult, DigestContent, Incident};
 

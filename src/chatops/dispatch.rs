@@ -15,7 +15,7 @@ use super::people::RateDecision;
 use super::replies::{send_ephemeral_line, send_ephemeral_phrase};
 use super::reply::Reply;
 use super::{Desk, acts, commands, digest, escalate, feedback, silence_form, silences, target_form, verify};
-use crate::render::Act;
+use crate::incident::Act;
 use crate::slack::{Ack, SlackAction, SlackRequest};
 
 /// Timeout for the options of a menu, within Slack's limit of 3 seconds.

@@ -8,7 +8,8 @@ use super::Desk;
 use super::attempt::{Attempt, begin_act, reply_incident_ended, reply_with_error};
 use super::incidents::short;
 use super::replies::{ThreadPostOutcome, message, put_into_thread, send_ephemeral_line, send_ephemeral_phrase};
-use crate::render::{Act, Line, MessagePart, TextSpan, Tone};
+use crate::incident::Act;
+use crate::render::{Line, MessagePart, TextSpan, Tone};
 use crate::slack::{SlackRequest, is_person};
 use crate::store::{AuditEntry, AuditResult, Incident};
 

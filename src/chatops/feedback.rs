@@ -11,8 +11,8 @@ use super::Desk;
 use super::attempt::{Attempt, begin_act, open_modal};
 use super::forms::{self, ModalMetadata, OPTIONS, input, modal, option, text_box};
 use super::replies::send_ephemeral_phrase;
+use crate::incident::Act;
 use crate::playbook::Node;
-use crate::render::Act;
 use crate::slack::{Ack, SlackRequest};
 use crate::store::{AuditResult, Feedback, Incident};
 

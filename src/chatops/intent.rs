@@ -2,7 +2,8 @@
 //!
 //! Those texts are untrusted: anybody can send any `action_id`, value or form name.
 
-use crate::render::{Act, MENU};
+use crate::incident::Act;
+use crate::render::MENU;
 use crate::slack::SlackAction;
 
 /// The action prefix of buttons that run a command; the button's value is the command line.

@@ -11,7 +11,8 @@ use super::attempt::{begin_act, open_modal, reply_incident_ended};
 use super::forms::{self, ModalMetadata, OPTION_CHARS, OPTIONS, input, modal, option, text_box};
 use super::{Desk, silences};
 use crate::alertmanager::{self, SilenceMatcher};
-use crate::render::{self, Act, Line, MessagePart};
+use crate::incident::Act;
+use crate::render::{self, Line, MessagePart};
 use crate::slack::{Ack, SlackRequest};
 use crate::store::{AuditResult, Incident};
 

@@ -9,7 +9,8 @@ use super::forms::cut;
 use super::replies::{into_thread, message, send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
 use crate::alertmanager::{self, CreatedSilence, Silence, SilenceError, SilenceMatcher, SilenceParameters};
 use crate::clock;
-use crate::render::{self, Act, Button, ButtonLook, Line, MessagePart, PhraseArgument, TextSpan, Tone};
+use crate::incident::Act;
+use crate::render::{self, Button, ButtonLook, Line, MessagePart, PhraseArgument, TextSpan, Tone};
 use crate::slack::SlackRequest;
 use crate::store::{AuditResult, Incident};
 

@@ -13,9 +13,10 @@ use super::attempt::{Attempt, begin_act, reply_incident_ended, reply_with_error}
 use super::replies::{into_thread, message, send_ephemeral_phrase};
 use crate::clock;
 use crate::diagnose::{self, EvidenceResult, Fix, Outcome};
+use crate::incident::Act;
 use crate::playbook::Condition;
 use crate::prom::choose;
-use crate::render::{self, Act, Line, MessagePart, TextSpan, Tone};
+use crate::render::{self, Line, MessagePart, TextSpan, Tone};
 use crate::signal::format_value;
 use crate::slack::{RequestPlace, SlackActor, SlackError, SlackRequest};
 use crate::store::{AuditEntry, AuditResult, Followup, Incident, StoreError};

@@ -11,12 +11,11 @@ use serde_json::Value;
 use super::target;
 use crate::alert::{AlertGroup, AlertStatus, Labels, PayloadError};
 use crate::chatops::command::When;
-use crate::clock;
 use crate::config::Config;
 use crate::diagnose::{Baseline, ExtraSources, LogSources, Request, Scope, diagnose_with, moment};
 use crate::health::{HealthSource, Triage, triage};
 use crate::playbook::{Library, Problem, select, suggestion, without_expression};
-use crate::prom;
+use crate::{clock, prom};
 
 /// Maximum bytes of a file with an alert.
 const FILE_BYTES: u64 = 64 << 20;

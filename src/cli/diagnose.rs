@@ -9,12 +9,11 @@ use super::ask::{self, RequestArguments};
 use super::{health, library};
 use crate::config::Config;
 use crate::diagnose::{Exporters, ExtraSources};
-use crate::explain;
 use crate::exporter::ExporterReader;
 use crate::health::Triage;
 use crate::prom::Prometheus;
-use crate::redact;
 use crate::render::{self, Commands, Phrases};
+use crate::{explain, redact};
 
 /// Exit status when Prometheus could not be queried.
 const NO_PROMETHEUS: u8 = 3;

@@ -7,13 +7,12 @@ use anyhow::{Context, bail};
 
 use super::args::{HealthArgs, HealthOutput};
 use super::{UNKNOWN, library, target};
-use crate::clock;
 use crate::config::Config;
 use crate::diagnose::Scope;
 use crate::health::{DIMENSIONS, HealthQuery, HealthSource, evaluate_fleet};
 use crate::prom::{self, Prometheus};
-use crate::redact;
 use crate::render::{self, Phrases};
+use crate::{clock, redact};
 
 pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();

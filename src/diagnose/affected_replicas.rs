@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use super::evidence::names_replicas;
 use super::gather::gather;
-use super::observe::ObserveResult;
-use super::plan::{Needs, QueryPurpose, SignalNeed, plan_for};
+use super::observe_result::ObserveResult;
+use super::plan::{Needs, SignalNeed, plan_for};
+use super::planned_query::QueryPurpose;
 use super::scope::workload_of;
 use super::{EvidenceResult, Judged, Observation, Observations, Outcome, Request, ValueSource};
 use crate::playbook::{Condition, Library};

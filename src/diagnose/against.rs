@@ -11,11 +11,13 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 
+use super::answer_cache::Hours;
 use super::baseline_windows::MARGIN;
 use super::batch::{ask_range, pack};
+use super::detection_result::DetectionResult;
 use super::observation::{Observation, Observations, median};
-use super::plan::{Needs, PlannedQuery, QueryPurpose, engines_reporting, filled, pruned};
-use super::scope::DetectionResult;
+use super::plan::{Needs, engines_reporting, filled, pruned};
+use super::planned_query::{PlannedQuery, QueryPurpose};
 use super::{Baseline, Request};
 use crate::clock;
 use crate::playbook::Library;
@@ -89,9 +91,6 @@ fn range(request: &Request) -> Range {
     let step_seconds = i64::try_from(STEP.as_secs()).unwrap_or(i64::MAX);
     Range { from: clock::before(to, HOURS), to, step_seconds }
 }
-
-/// Signal to its values for the pool, by Unix milliseconds.
-pub(super) type Hours = BTreeMap<String, BTreeMap<i64, f64>>;
 
 /// Queries the hours before, in one batch, and returns the number of queries as well. `None` if one of them was not
 /// answered. A signal that several engines report has no values: each engine has its own line.

@@ -8,14 +8,16 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use super::against::Hours;
-use super::batch::{QueryAnswer, pack, query_all};
-use super::plan::PlannedQuery;
-use super::scope::DetectionResult;
+use super::batch::{QueryAnswer, finest, pack, query_all};
+use super::detection_result::DetectionResult;
+use super::planned_query::PlannedQuery;
 use crate::prom::{Formula, PartAnswer, PromError, Prometheus, QueryPart};
 
 /// The values of a part, or the reason why there are none.
 type Answered = Result<Arc<PartAnswer>, Arc<PromError>>;
+
+/// Signal to its values for the pool, by Unix milliseconds.
+pub(super) type Hours = BTreeMap<String, BTreeMap<i64, f64>>;
 
 /// The answers that a diagnosis already has.
 #[derive(Debug, Clone, Default)]
@@ -95,14 +97,4 @@ impl AnswerCache {
         }
         last
     }
-}
-
-/// Returns each part once, without those that another part contains.
-pub(super) fn finest(parts: Vec<(Timestamp, &QueryPart)>) -> Vec<(Timestamp, QueryPart)> {
-    let once: BTreeSet<(Timestamp, &QueryPart)> = parts.iter().copied().collect();
-    let in_another =
-        |at: Timestamp, part: &QueryPart| once.iter().any(|(t, other)| *t == at && part != *other && part.is_in(other));
-    let mut kept = BTreeSet::new();
-    let own = parts.iter().filter(|(at, part)| !in_another(*at, part) && kept.insert((*at, *part)));
-    own.map(|(at, part)| (*at, (*part).clone())).collect()
 }

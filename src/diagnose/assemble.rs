@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use super::affected_replicas::affected_replicas;
 use super::excluded::{nearest, not_looked_at, ruled_out, unchecked};
-use super::observe::ObserveResult;
+use super::observe_result::ObserveResult;
 use super::parts::parts;
 use super::placeholders::FixContext;
 use super::plan::TRAFFIC;
-use super::probability;
 use super::steps::fixes;
 use super::{
     BlastRadius, CauseFound, ComparedWith, Diagnosis, EngineFound, EvidenceResult, Judged, Judgement, Observations,
-    Onset, Outcome, Request, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict, Verdict,
+    Onset, Outcome, Request, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict, Verdict, probability,
 };
 use crate::playbook::{Library, Node};
 use crate::signal::matchers;

@@ -4,7 +4,7 @@
 //! repeated query by query, so that one bad query costs only itself. Queries on histograms are sent alone, after the
 //! others and a few at a time: a slow one costs only itself as well.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,9 +13,9 @@ use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
-use super::answer_cache::finest;
-use super::plan::{Plan, PlannedQuery};
-use crate::prom::{Formula, MetricNames, PromError, Prometheus, Range, Row, Series};
+use super::plan::Plan;
+use super::planned_query::PlannedQuery;
+use crate::prom::{Formula, MetricNames, PromError, Prometheus, QueryPart, Range, Row, Series};
 use crate::signal::histograms;
 
 /// The marker label; no exporter has it.
@@ -46,6 +46,16 @@ pub(super) fn pack(asks: &[PlannedQuery]) -> Vec<Vec<usize>> {
     }
     packs.extend((0..asks.len()).filter(|i| is_heavy(&asks[*i])).map(|i| vec![i]));
     packs
+}
+
+/// Returns each part once, without those that another part contains.
+pub(super) fn finest(parts: Vec<(Timestamp, &QueryPart)>) -> Vec<(Timestamp, QueryPart)> {
+    let once: BTreeSet<(Timestamp, &QueryPart)> = parts.iter().copied().collect();
+    let in_another =
+        |at: Timestamp, part: &QueryPart| once.iter().any(|(t, other)| *t == at && part != *other && part.is_in(other));
+    let mut kept = BTreeSet::new();
+    let own = parts.iter().filter(|(at, part)| !in_another(*at, part) && kept.insert((*at, *part)));
+    own.map(|(at, part)| (*at, (*part).clone())).collect()
 }
 
 /// Returns the queries that a plan sends if all its metrics exist, each with its evaluation time.

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::detection_result::DetectionResult;
 use super::names::SERVICE;
-use super::scope::{DetectionResult, fits};
+use super::scope::fits;
 use crate::playbook::Library;
 use crate::prom::Row;
 use crate::signal::{Backends, Engine, EngineKind, prometheus_duration};

@@ -2,15 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::scope::{Scope, workload_of};
+use super::scope::{Scope, pool_name, workload_of};
 use super::unknown_labels::typed_label;
 use super::visible_pools::pools;
 use crate::alert::Labels;
 use crate::playbook::Library;
 use crate::signal::{Engine, EngineKind};
-
-/// The dimensions in the name of a pool, in order.
-const NAMED: [&str; 3] = ["cluster", "namespace", "model"];
 
 /// A pool with the pods that serve it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,8 +61,10 @@ pub fn places(library: &Library, rows: &[Labels]) -> Vec<FleetPool> {
 impl FleetPool {
     /// Returns the name, `llm/llama-8b`; the cluster comes first if its series carry one.
     pub fn name(&self) -> String {
-        let parts: Vec<&str> = NAMED.iter().filter_map(|d| self.dimensions.get(*d)).map(String::as_str).collect();
-        if parts.is_empty() { self.pods.first().cloned().unwrap_or_default() } else { parts.join("/") }
+        match pool_name(&self.dimensions) {
+            name if name.is_empty() => self.pods.first().cloned().unwrap_or_default(),
+            name => name,
+        }
     }
 
     /// Returns the scope for a diagnosis.

@@ -171,7 +171,8 @@ mod tests {
 
     use super::*;
     use crate::diagnose::names::SERVICE;
-    use crate::diagnose::scope::{fits, read_detection};
+    use crate::diagnose::read_detection::read_detection;
+    use crate::diagnose::scope::fits;
     use crate::diagnose::{DetectionResult, gateway_pools, pools};
     use crate::playbook::{Library, load};
     use crate::signal::matchers;

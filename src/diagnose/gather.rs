@@ -5,16 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Request;
 use super::batch::QueryAnswer;
 use super::observation::{Observations, Replica, reduce};
-use super::plan::{HISTOGRAM, POD_AND_NODE, PlannedQuery, QueryPurpose, tier};
-use super::pool::RowOwnership;
-use super::scope::workload_of;
+use super::plan::{HISTOGRAM, POD_AND_NODE, tier};
+use super::planned_query::{PlannedQuery, QueryPurpose};
+use super::scope::{POD_LABELS, workload_of};
 use crate::alert::Labels;
 use crate::playbook::{Library, RunsOn};
 use crate::prom::Row;
 use crate::signal::{Engine, EngineKind, PoolAggregation, histograms};
 
-/// Labels that name a row's pod; the pod that an exporter reports on comes before the exporter's own `pod`.
-pub(super) const POD_LABELS: [&str; 4] = ["exported_pod", "pod", "kubernetes_pod", "pod_name"];
 /// Labels that name the node of a row without a pod.
 const NODE_LABELS: [&str; 5] = ["node", "Hostname", "hostname", "exported_node", "kubernetes_node"];
 /// Labels that name a GPU in the rows of its exporter.
@@ -23,6 +21,15 @@ const GPU_LABELS: [&str; 2] = ["UUID", "uuid"];
 /// Source: <https://prometheus.io/docs/prometheus/latest/configuration/configuration/#scrape_config>
 const CLASSIC: &str = "`always_scrape_classic_histograms: true` in the scrape configuration \
     (`scrape_classic_histograms` before Prometheus 3)";
+
+/// The certainty that rows belong to the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowOwnership {
+    /// They name its pods, nodes or workloads.
+    Known,
+    /// They name no owner.
+    Open,
+}
 
 /// The replicas of the pool, by the names that they have in different exporters.
 #[derive(Debug, Clone, Default)]

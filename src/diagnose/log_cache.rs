@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::logs::LogFindings;
+use super::log_findings::LogFindings;
 use crate::clock;
 
 /// Time to live of log findings: every second or third diagnosis of an incident fetches the logs again.

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::gather::POD_LABELS;
-use super::scope::{Scope, fits};
+use super::scope::{POD_LABELS, Scope, fits};
 use crate::alert::Labels;
 use crate::signal::{Engine, Matcher};
 

@@ -9,63 +9,25 @@ use jiff::Timestamp;
 use super::answer_cache::AnswerCache;
 use super::baseline_windows::{Past, ladder};
 use super::batch::{QueryAnswer, pack, query_all};
-use super::data_span::{self, DataSpan};
 use super::detection::{detection, presence, was_present};
-use super::direct::DirectRead;
 use super::gather::{Members, gather};
-use super::logs::LogsRead;
-use super::observation::{Observation, Observations};
-use super::plan::{Needs, Plan, PlannedQuery, QueryPurpose, needs, plan_for};
-use super::scope::{DetectionResult, read_detection};
+use super::narrow::narrow;
+use super::observation::Observation;
+use super::observe_result::{ObserveResult, RESERVE};
+use super::plan::{Needs, Plan, needs, plan_for};
+use super::planned_query::{PlannedQuery, QueryPurpose};
+use super::read_detection::read_detection;
 use super::{Request, against, recorded};
 use crate::alert::Labels;
 use crate::clock;
 use crate::playbook::Library;
 use crate::prom::{MetricNames, PromError, Prometheus};
 
-/// The part of the deadline that is left for judging and rendering.
-pub(super) const RESERVE: Duration = Duration::from_millis(200);
-
 /// The names only save work: a diagnosis waits at most for this part of its time for them.
 const NAMES_WAIT: u32 = 8;
 
 /// The longest range that a signal's query reads.
 const LONGEST_WINDOW: Duration = Duration::from_secs(86_400);
-
-/// The observations, and the errors on the way.
-#[derive(Debug, Clone, Default)]
-pub struct ObserveResult {
-    /// The detected engines.
-    pub detection: DetectionResult,
-    /// The signals' values.
-    pub observations: Observations,
-    /// Errors, in sentences.
-    pub problems: Vec<String>,
-    /// True if Prometheus was unavailable or timed out: worth repeating.
-    pub degraded: bool,
-    /// Number of queries sent.
-    pub queries: usize,
-    /// Values read directly from exporters.
-    pub direct: Option<DirectRead>,
-    /// The logs that were read.
-    pub logs: Option<LogsRead>,
-    /// The time span in which the pool has data, if it has none at the time of the evaluation.
-    pub elsewhere: Option<DataSpan>,
-    /// The replicas whose rows count.
-    pub(super) members: Members,
-    /// Answers that later queries of the same diagnosis reuse.
-    pub(super) cache: AnswerCache,
-}
-
-impl ObserveResult {
-    /// Adds the failures of another observation: its missing values make this one worth repeating.
-    pub(super) fn add_trouble(&mut self, other: &Self) {
-        self.degraded |= other.degraded;
-        let new = other.problems.iter().filter(|problem| !self.problems.contains(problem));
-        let new: Vec<String> = new.cloned().collect();
-        self.problems.extend(new);
-    }
-}
 
 /// Queries everything that the playbook may need; answers before the deadline count.
 pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Request) -> ObserveResult {
@@ -140,7 +102,7 @@ async fn detect(
             let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
             let detection = read_detection(library, &request.scope, &rows);
             if detection.no_label_fits {
-                let narrow = data_span::narrow(library, prometheus, request, &rows, detection, deadline);
+                let narrow = narrow(library, prometheus, request, &rows, detection, deadline);
                 let (narrowed, questions) = Box::pin(narrow).await;
                 cache.queries += questions;
                 narrowed

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::batch::{QueryAnswer, ask_range};
+use super::detection_result::DetectionResult;
 use super::evidence::check;
 use super::gather::gather;
-use super::observe::ObserveResult;
-use super::plan::{Needs, PlannedQuery, QueryPurpose, plan_for, pruned, reduced};
-use super::scope::DetectionResult;
+use super::observe_result::ObserveResult;
+use super::plan::{Needs, plan_for, pruned, reduced};
+use super::planned_query::{PlannedQuery, QueryPurpose};
 use super::{EvidenceResult, Judged, Observations, Outcome, Request, batch};
 use crate::clock;
 use crate::playbook::{Condition, Library, Op};

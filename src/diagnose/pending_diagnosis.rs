@@ -6,9 +6,10 @@ use futures::future::join;
 use tracing::{Instrument, debug_span};
 
 use super::answer_cache::AnswerCache;
-use super::direct::{self, DirectReadReason, Exporters};
-use super::logs::LogSources;
-use super::observe::{ObserveResult, RESERVE};
+use super::direct::{self, Exporters};
+use super::direct_read::DirectReadReason;
+use super::log_sources::LogSources;
+use super::observe_result::{ObserveResult, RESERVE};
 use super::plan::{needs, pool_first};
 use super::screen::{self, Screened, Screening};
 use super::{Diagnosis, Judged, Request, SymptomVerdict, affected_replicas, assemble, data_span, judge, onset, rule};
@@ -236,7 +237,7 @@ impl PendingDiagnosis<'_> {
             self.observed.queries += seen.cache.queries.saturating_sub(self.observed.cache.queries);
             self.screened = Some(screened);
         }
-        if data_span::is_blind(self.own, self.screened.as_ref(), &self.observed) {
+        if is_blind(self.own, self.screened.as_ref(), &self.observed) {
             let (data, queries) = data_span::data(library, prometheus, &request.scope, request.at, deadline).await;
             self.observed.queries += queries;
             self.observed.elsewhere = data;
@@ -244,4 +245,13 @@ impl PendingDiagnosis<'_> {
         let screening = self.screening();
         assemble::assemble(library, &self.request, self.observed, self.judged, screening, started.elapsed())
     }
+}
+
+/// Returns true if the alert's own symptom, else every symptom, could not be judged although Prometheus answered.
+fn is_blind(own: Option<SymptomVerdict>, screened: Option<&Screened>, observed: &ObserveResult) -> bool {
+    let blind = match own {
+        Some(own) => own == SymptomVerdict::NoData,
+        None => screened.is_some_and(|screened| screened.looked_at.is_empty()),
+    };
+    blind && !observed.degraded
 }

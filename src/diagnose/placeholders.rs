@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::affected_replicas::affected_replicas;
+use super::detection_result::DetectionResult;
 use super::names::host;
-use super::scope::{DetectionResult, workload_of};
+use super::scope::workload_of;
 use super::{CauseFound, EvidenceResult, Observations, Request};
 use crate::playbook::{Library, RunsOn};
 use crate::signal::{EngineKind, Signal};
@@ -184,7 +185,7 @@ fn replicas_before(observations: &Observations) -> Option<u64> {
 mod tests {
     use super::super::steps::tests::{about, bad_replica, request};
     use super::*;
-    use crate::diagnose::scope::DetectionResult;
+    use crate::diagnose::detection_result::DetectionResult;
     use crate::diagnose::{Diagnosis, EvidenceResult, Judgement, Observation, Outcome, Replica, ReplicaValue, Verdict};
     use crate::playbook::load;
 

@@ -7,62 +7,14 @@ use jiff::Timestamp;
 
 use super::Request;
 use super::baseline_windows::Past;
-use super::recorded::RecordedSeries;
-use super::scope::{DetectionResult, EngineSeen};
+use super::detection_result::{DetectionResult, EngineSeen};
+use super::planned_query::{PlannedQuery, QueryPurpose};
+use super::recorded_series::RecordedSeries;
 use crate::playbook::{Condition, Evidence, Library, Node, Verify};
-use crate::prom::QueryPart;
 use crate::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histograms, matchers};
-
-/// The purpose of a query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum QueryPurpose {
-    /// The replicas' values now.
-    Replicas,
-    /// The pool's value now.
-    Pool,
-    /// The replicas' values in the past, to be reduced to the pool's.
-    PastReplicas,
-    /// The pool's value in the past.
-    PastPool,
-    /// The replicas' values in the window before the past's, to be reduced to the pool's.
-    BeforeReplicas,
-    /// The pool's value in the window before the past's.
-    BeforePool,
-    /// The histograms that Prometheus stores as native ones.
-    Native,
-    /// The nodes of the pool's pods.
-    Nodes,
-}
 
 /// The signal for each replica's share of the traffic.
 pub(super) const TRAFFIC: &str = "request_rate";
-
-/// A query with its purpose.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlannedQuery {
-    /// The signal, or `""` for a query about the pool itself.
-    pub signal: String,
-    /// The engine that answers.
-    pub engine: String,
-    /// The purpose of the query.
-    pub purpose: QueryPurpose,
-    /// The PromQL.
-    pub query: String,
-    /// The evaluation time.
-    pub at: Timestamp,
-}
-
-impl PlannedQuery {
-    /// Returns true if it queries the pool's replicas.
-    pub(super) fn is_for_replicas(&self) -> bool {
-        self.signal.is_empty() && self.purpose == QueryPurpose::Replicas
-    }
-
-    /// Builds the query for a common part of several formulas.
-    pub(super) fn of_part(at: Timestamp, part: &QueryPart) -> Self {
-        Self { signal: String::new(), engine: String::new(), purpose: QueryPurpose::Pool, query: part.query(), at }
-    }
-}
 
 /// All queries of a diagnosis.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -9,10 +9,11 @@ use jiff::Timestamp;
 use super::answer_cache::AnswerCache;
 use super::batch::QueryAnswer;
 use super::detection::detection;
-use super::gather::{Members, name};
+use super::detection_result::{DetectionResult, EngineSeen};
+use super::gather::{Members, RowOwnership, name};
 use super::plan::{Needs, filled, plan_for};
-use super::plan::{PlannedQuery, QueryPurpose};
-use super::scope::{DetectionResult, EngineSeen, read_detection};
+use super::planned_query::{PlannedQuery, QueryPurpose};
+use super::read_detection::read_detection;
 use super::{Request, batch};
 use crate::alert::Labels;
 use crate::playbook::Library;
@@ -26,15 +27,6 @@ pub struct Pool<'a> {
     request: &'a Request,
     detection: DetectionResult,
     members: Members,
-}
-
-/// The certainty that rows belong to the pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RowOwnership {
-    /// They name its pods, nodes or workloads.
-    Known,
-    /// They name no owner.
-    Open,
 }
 
 impl<'a> Pool<'a> {

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::Request;
 use super::batch::{pack, query_all};
-use super::onset;
-use super::plan::{PlannedQuery, QueryPurpose};
-use super::scope::{DetectionResult, EngineSeen};
+use super::detection_result::{DetectionResult, EngineSeen};
+use super::planned_query::{PlannedQuery, QueryPurpose};
+use super::recorded_series::{PoolSeries, RecordedSeries};
+use super::{Request, onset};
 use crate::alert::Labels;
 use crate::clock;
 use crate::playbook::Library;
@@ -24,72 +24,9 @@ use crate::signal::{Engine, Matcher, RECORDED_POOL, RECORDED_WINDOW, matchers, p
 /// Maximum age of a recorded sample: rules are usually evaluated every minute, an older one is no longer recorded.
 const FRESH: Duration = Duration::from_secs(150);
 
-/// Maximum window of a past: the mean of quantiles over a longer one is not that past's quantile.
-const LONGEST_PAST: Duration = Duration::from_secs(600);
-
 /// The signal that stands for all that are recorded by replica: each of them has as many series as there are replicas,
 /// and the rules of one file record all of an engine's or none.
 const SAMPLE: &str = "requests_running";
-
-/// The recorded series that may be used, by engine and name.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct RecordedSeries {
-    /// The rate window of all of them.
-    window: Duration,
-    series: BTreeMap<(String, String), Series>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-struct Series {
-    matchers: Vec<Matcher>,
-    /// True if it was recorded at the time of the past as well.
-    has_past: bool,
-}
-
-impl RecordedSeries {
-    /// Returns true if a signal of the pool, or of its replicas, is recorded.
-    pub(super) fn has(&self, signal: &str) -> bool {
-        let names = [false, true].map(|by_replica| recorded_name(signal, by_replica));
-        self.series.keys().any(|(_, recorded)| names.contains(recorded))
-    }
-
-    /// Returns the query that replaces a signal's own; `None` if the own one is needed.
-    pub(super) fn query(
-        &self,
-        engine: &Engine,
-        signal: &str,
-        purpose: QueryPurpose,
-        window: Duration,
-    ) -> Option<String> {
-        let entry = engine.signals.get(signal)?;
-        // Up or down is a state of this moment: a minute-old value would deny the outage that was just reported.
-        if !entry.query.as_deref()?.contains("$window") {
-            return None;
-        }
-        let has_own_window = entry.window.is_some();
-        let (by_replica, of_past) = match purpose {
-            QueryPurpose::Pool => (false, false),
-            QueryPurpose::Replicas => (true, false),
-            QueryPurpose::PastPool => (false, true),
-            _ => return None,
-        };
-        let name = recorded_name(signal, by_replica);
-        let series = self.series.get(&(engine.engine.clone(), name.clone()))?;
-        let selector = format!("{name}{{{}}}", matchers(&series.matchers));
-        match (by_replica, of_past) {
-            // A quantile without requests is NaN, and one NaN would make the mean NaN.
-            (_, true) if series.has_past && window <= LONGEST_PAST && !has_own_window => {
-                let window = prometheus_duration(window);
-                Some(format!("avg(avg_over_time(({selector} > -Inf)[{window}:1m]))"))
-            }
-            (_, true) => None,
-            // Rates over another window are different numbers.
-            _ if window != self.window && !has_own_window => None,
-            (true, false) => Some(format!("max by ({}) ({selector})", engine.replica.join(", "))),
-            (false, false) => Some(format!("max({selector})")),
-        }
-    }
-}
 
 /// Finds the recorded series of the detected pool, and returns the number of queries as well; none if their window is
 /// not the request's.
@@ -160,7 +97,7 @@ pub(super) async fn find_recorded(
             let own = own.chain([("engine", engine.engine.as_str())]);
             let matchers = own.map(|(label, value)| Matcher::one(label, value)).collect();
             let has_past = there.len() > 2 && is_there(&there[2..]);
-            recorded.series.insert((engine.engine.clone(), (*name).to_owned()), Series { matchers, has_past });
+            recorded.series.insert((engine.engine.clone(), (*name).to_owned()), PoolSeries { matchers, has_past });
         }
     }
     (recorded, pack(&asks).len())

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::answer_cache::AnswerCache;
 use super::direct::{Exporters, observe_needs_with_exporters};
 use super::judge::symptom;
-use super::observe::ObserveResult;
+use super::observe_result::ObserveResult;
 use super::onset::tells_of_change;
 use super::plan::{Needs, SignalNeed, needs, pool_first};
 use super::{EvidenceResult, Judged, Outcome, Request, SymptomVerdict, Verdict, judge};

@@ -9,8 +9,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fleet::FleetPool;
-use super::scope::{DIMENSIONS, REPLICA_LABELS};
+use super::scope::{DIMENSIONS, REPLICA_LABELS, pool_name};
 use super::visible_pools::pools;
 use crate::alert::Labels;
 use crate::clip::clip;
@@ -104,10 +103,9 @@ pub(super) fn unknown(
     // A job label of the rule that fired is often another exporter's.
     let telling = scope.iter().filter(|(dimension, _)| *dimension != "job");
     unknown_value(library, telling, rows).or_else(|| {
-        let name =
-            |pool: &BTreeMap<String, String>| FleetPool { dimensions: pool.clone(), ..FleetPool::default() }.name();
-        let known: BTreeSet<String> = pools(library, rows).iter().map(name).filter(|name| !name.is_empty()).collect();
-        let asked = name(scope);
+        let names = pools(library, rows).iter().map(pool_name).collect::<BTreeSet<_>>();
+        let known: BTreeSet<String> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        let asked = pool_name(scope);
         let told = !asked.is_empty() && !known.is_empty();
         told.then(|| UnknownLabelValue::new("pool", &asked, known.iter().map(String::as_str)))
     })

@@ -1,5 +1,6 @@
 //! An incident: one source's alert group from firing to resolved. No IO; [`crate::store`] stores it.
 
+mod act;
 mod admit;
 mod change;
 
@@ -11,8 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::alert::AlertStatus;
 
+pub use act::{Act, Note};
 pub use admit::{Admission, AdmissionRules, AdmitReason, admit};
 pub use change::ChangeReason;
+
+/// The topic of a storm with several symptoms or pools.
+pub const VARIOUS: &str = "other";
 
 /// The state of an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 
 use super::Notifier;
 use crate::clock;
-use crate::render::{Act, Line, Message, MessagePart, TextSpan, Tone};
+use crate::incident::Act;
+use crate::render::{Line, Message, MessagePart, TextSpan, Tone};
 use crate::store::{AuditEntry, AuditResult, Post, PostKind, StoreError};
 
 /// The oldest escalation whose result is still looked up: posts are given up, found or retried within days.

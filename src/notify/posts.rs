@@ -8,13 +8,12 @@ use tracing::{debug, warn};
 use super::history_search::SearchOutcome;
 use super::refused_channels::refusal_pause;
 use super::{Lane, MOST_PICTURE_TRIES, MOST_POST_TRIES, MOST_REPOSTS, Notifier, To, pause};
-use crate::chart;
-use crate::clock;
-use crate::diagnose::{Frame, picture};
+use crate::diagnose::{HistoryRequest, evidence_history};
 use crate::prom::choose;
 use crate::render::{self, Message, SlackMessage, TextSpan, ThreadState};
 use crate::slack::{Destination, MessageMark, Slack, SlackError, marked_name};
 use crate::store::{DuplicateCheck, Incident, Post, PostKind, PostponeReason, StoreError};
+use crate::{chart, clock};
 
 /// The result of a post.
 enum PostOutcome {
@@ -118,8 +117,9 @@ impl Notifier {
         let diagnosis = incident.diagnosis.as_ref()?;
         let prometheus = choose(&self.prometheus, &incident.alerts)?;
         let (baseline, deadline) = (self.diagnosing.baseline, self.diagnosing.deadline);
-        let frame = Frame { since: incident.started_at, baseline, deadline };
-        let chart = picture(&self.library, prometheus, diagnosis, &frame, &self.words).await?;
+        let wanted = HistoryRequest { since: incident.started_at, baseline, deadline };
+        let history = evidence_history(&self.library, prometheus, diagnosis, &wanted).await?;
+        let chart = render::diagnosis_chart(&self.library, diagnosis, &history, wanted.since, &self.words)?;
         // Drawing takes about ten milliseconds of CPU time, so it must not block the runtime.
         let drawn = tokio::task::spawn_blocking(move || {
             (chart::png(&chart), format!("{} · {}", chart.title, chart.subtitle), chart::alt(&chart))

@@ -1,8 +1,9 @@
 //! The buttons of an incident's message.
 
 use super::notes::{is_done, step_id};
-use super::{Act, Button, ButtonLook, IncidentView, MessagePart, Phrases};
+use super::{Button, ButtonLook, IncidentView, MessagePart, Phrases};
 use crate::diagnose::Fix;
+use crate::incident::Act;
 
 /// Returns the buttons of an incident: urgent ones directly, the others in the menu.
 pub(super) fn of_incident(view: &IncidentView<'_>, words: &Phrases) -> MessagePart {

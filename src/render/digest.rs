@@ -8,13 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::buttons::button;
 use super::facts::join_non_empty;
 use super::message::{affected_pool, is_critical, is_warning, symptom_or_alert_name};
-use super::{Act, IncidentView, Line, Message, MessagePart, Phrases, TextSpan, Tone};
+use super::{IncidentView, Line, Message, MessagePart, Phrases, TextSpan, Tone};
 use crate::clip::clip;
+use crate::incident::{Act, VARIOUS};
 
 /// Maximum number of lines before "and N more".
 const LINES: usize = 15;
-/// The topic of a storm with several symptoms or pools.
-pub const VARIOUS: &str = "other";
 
 /// The data of a digest's message.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,6 +7,7 @@ mod blocks;
 mod bundle;
 mod buttons;
 mod capacity;
+mod chart;
 mod compared;
 mod coverage;
 mod digest;
@@ -37,13 +38,13 @@ use serde::{Deserialize, Serialize};
 pub use blocks::{MENU, SlackMessage, slack, slack_blocks, slack_line, slack_said};
 pub use bundle::{BundleLocation, bundle_message, bundle_progress};
 pub use capacity::capacity;
+pub use chart::diagnosis_chart;
 pub use coverage::coverage;
-pub use digest::{DigestEntry, DigestView, VARIOUS, digest_message};
+pub use digest::{DigestEntry, DigestView, digest_message};
 pub use evidence::evidence_parts;
 pub use full_diagnosis::diagnosis_message;
 pub use health::health;
-pub use links::graph;
-pub use links::links_of;
+pub use links::{graph, links_of};
 pub use logs::logs;
 pub use markdown::{report_markdown, ticket, tickets_for};
 pub use message::incident_message;
@@ -60,7 +61,7 @@ pub use short::short;
 pub(crate) use text::clean;
 pub use text::{Commands, terminal, terminal_with};
 pub use thread::{ThreadState, changes};
-pub use view::{IncidentView, Note, Picture};
+pub use view::{IncidentView, Picture};
 
 /// The severity of a message, shown as a colour and a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -254,78 +255,6 @@ pub struct Button {
     pub look: ButtonLook,
     /// The question of the confirmation dialog, if any.
     pub confirm: Option<String>,
-}
-
-/// The act of a button; `chatops` carries it out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Act {
-    /// Acknowledge the incident.
-    Acknowledge,
-    /// Run the diagnosis again now.
-    Again,
-    /// Show all checks to the user who clicked.
-    Evidence,
-    /// Confirm that the named cause was right.
-    Right,
-    /// Report that the cause was another one; opens a modal for it.
-    Wrong,
-    /// Silence in Alertmanager; shows the matchers first.
-    Silence,
-    /// Expire such a silence.
-    Expire,
-    /// Escalate: notify the next targets.
-    Escalate,
-    /// Mark a step as done. The value names it: `<incident>/<step>`.
-    Done,
-    /// Verify that a step worked. The value names it: `<incident>/<step>`.
-    Verify,
-    /// Show the incidents of a digest.
-    Digest,
-    /// Create a bundle of all data of the incident.
-    Bundle,
-}
-
-impl Act {
-    /// All acts.
-    pub const ALL: [Self; 12] = [
-        Self::Acknowledge,
-        Self::Again,
-        Self::Evidence,
-        Self::Right,
-        Self::Wrong,
-        Self::Silence,
-        Self::Expire,
-        Self::Escalate,
-        Self::Done,
-        Self::Verify,
-        Self::Digest,
-        Self::Bundle,
-    ];
-
-    /// Returns the name used in buttons, the audit log and metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Acknowledge => "acknowledge",
-            Self::Again => "again",
-            Self::Evidence => "evidence",
-            Self::Right => "right",
-            Self::Wrong => "wrong",
-            Self::Silence => "silence",
-            Self::Expire => "expire",
-            Self::Escalate => "escalate",
-            Self::Done => "done",
-            Self::Verify => "verify",
-            Self::Digest => "digest",
-            Self::Bundle => "bundle",
-        }
-    }
-
-    /// Returns the act of a button's id; `None` for an unknown id. The id `verify:1` is one of several of the same act.
-    pub fn of(id: &str) -> Option<Self> {
-        let id = id.split_once(':').map_or(id, |(act, _)| act);
-        Self::ALL.into_iter().find(|act| act.as_str() == id)
-    }
 }
 
 /// The style of a button.

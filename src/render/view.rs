@@ -3,10 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::Act;
 use crate::alert::Alert;
 use crate::diagnose::Diagnosis;
-use crate::incident::{ChangeReason, Impact};
+use crate::incident::{ChangeReason, Impact, Note};
 
 /// All data that the message of an incident shows.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,19 +52,6 @@ pub struct IncidentView<'a> {
     pub impact: Option<Impact>,
     /// The chart of the deciding signals.
     pub picture: Option<Picture>,
-}
-
-/// A user action on an incident.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
-    /// The chat id of the user; empty for an automatic action.
-    pub who: String,
-    /// Time of the action.
-    pub at: Timestamp,
-    /// The action.
-    pub act: Act,
-    /// Details: duration, cause or result; may be empty.
-    pub detail: String,
 }
 
 /// An uploaded picture.

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Answers, Arguments, DeploymentInfo, Expected, GpuInfo, Hardware, ModelInfo, Question, ReportSubject,
-    SourceFindings, Stage, Version, Workload,
+    Answers, Arguments, DeploymentInfo, Expected, Goal, GpuInfo, HappenedKind, Hardware, Measured, ModelInfo, Question,
+    ReportSubject, SourceFindings, Stage, TimelineEvent, Version, Workload,
 };
-use super::{Goal, HappenedKind, Measured, TimelineEvent};
 use crate::alert::{Alert, AlertStatus, active};
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome};
 use crate::kubernetes::{Container, Pod};

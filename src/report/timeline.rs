@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{HappenedKind, TimelineEvent};
 use crate::alert::{Alert, AlertStatus};
 use crate::diagnose::Diagnosis;
-use crate::render::{Act, Note};
+use crate::incident::{Act, Note};
 use crate::signal::format_value;
 
 /// Maximum entries; of a longer timeline, as of an incident that flaps for days, the middle is omitted.

@@ -16,12 +16,11 @@ mod slack;
 mod state;
 mod webhook;
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
-use axum::middleware;
 use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
+use axum::{Router, middleware};
 
 use crate::readiness;
 use crate::store::Store;

@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 use super::pages_state::Drawn;
 use super::state::Shared;
 use crate::bundle::Subject;
-use crate::chart;
-use crate::clock;
-use crate::diagnose::{Frame, picture};
-use crate::facts;
+use crate::diagnose::{HistoryRequest, evidence_history};
 use crate::health::{Health, HealthQuery, HealthSource, evaluate_fleet};
 use crate::loops::SHARED_STEP;
 use crate::prom::choose;
+use crate::render::diagnosis_chart;
 use crate::store::Incident;
+use crate::{chart, clock, facts};
 
 /// The timeout of a chart.
 const PICTURE_WITHIN: Duration = Duration::from_secs(2);
@@ -32,14 +31,15 @@ async fn draw(shared: &Shared, incident: &Incident) -> Drawn {
     let service = &shared.service;
     let diagnosis = incident.diagnosis.as_ref()?;
     let prometheus = choose(&service.prometheus, &incident.alerts)?;
-    let frame = Frame {
+    let wanted = HistoryRequest {
         since: incident.started_at,
         baseline: service.config.diagnose.baseline,
         deadline: PICTURE_WITHIN.min(service.config.diagnose.deadline),
     };
     let words = &service.notifier.words;
-    let chart = picture(&service.library, prometheus, diagnosis, &frame, words);
-    let chart = tokio::time::timeout(PICTURE_WITHIN, chart).await.ok().flatten()?;
+    let history = evidence_history(&service.library, prometheus, diagnosis, &wanted);
+    let history = tokio::time::timeout(PICTURE_WITHIN, history).await.ok().flatten()?;
+    let chart = diagnosis_chart(&service.library, diagnosis, &history, wanted.since, words)?;
     Some(Arc::new((chart::alt(&chart), chart::svg(&chart))))
 }
 

@@ -10,7 +10,8 @@ use super::incidents::bump;
 use super::posts::queue_message;
 use super::{PostKind, Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
-use crate::render::{Act, Message, Note};
+use crate::incident::{Act, Note};
+use crate::render::Message;
 
 /// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

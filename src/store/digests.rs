@@ -13,7 +13,7 @@ use super::mentions::Mention;
 use super::refusals::accepts;
 use super::{Incident, PostponeReason, Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
-use crate::render::VARIOUS;
+use crate::incident::VARIOUS;
 
 /// Maximum number of digests of a storm, without the one for all other topics.
 const TOPICS: i64 = 5;

@@ -15,8 +15,7 @@ use super::{Store, StoreError};
 use crate::alert::{Alert, AlertStatus};
 use crate::clock::{before, from_unix_ms, unix_ms};
 use crate::diagnose::Diagnosis;
-use crate::incident::{Acknowledged, ChangeReason, Impact};
-use crate::render::Note;
+use crate::incident::{Acknowledged, ChangeReason, Impact, Note};
 
 impl Incident {
     /// Returns the playbook that the diagnosis used, or else the one that the alerts select.

@@ -18,7 +18,6 @@ use llm_diagnose::bundle::{
     self, BundleDirectory, BundleError, BundleProgress, BundleService, BundleServiceParts, Config, Draft, Links, Name,
     NoBundle, Options, SourceRegistry, SourceSettings, Subject, make,
 };
-use llm_diagnose::clock;
 use llm_diagnose::diagnose::LogSources;
 use llm_diagnose::exporter::ExporterReader;
 use llm_diagnose::incident::AdmissionRules;
@@ -27,7 +26,7 @@ use llm_diagnose::redact::RedactionCount;
 use llm_diagnose::render::{self, BundleLocation, Phrases};
 use llm_diagnose::report::{self, Report, ReportPart, SourceFindings, Stage};
 use llm_diagnose::store::{AdmissionPlan, Store};
-use llm_diagnose::{diagnose, exporter, slack};
+use llm_diagnose::{clock, diagnose, exporter, slack};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;

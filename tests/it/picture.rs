@@ -4,22 +4,23 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use llm_diagnose::chart::{Chart, Panel, Role, ThresholdSide, png};
-use llm_diagnose::diagnose::{Baseline, Diagnosis, Frame, diagnose, picture};
+use llm_diagnose::diagnose::{Baseline, Diagnosis, HistoryRequest, diagnose, evidence_history};
 use llm_diagnose::prom::Prometheus;
-use llm_diagnose::render::Phrases;
+use llm_diagnose::render::{Phrases, diagnosis_chart};
 
 use crate::chains::{FAULT_SECONDS, asked, moment};
 use crate::harness::{at, client, library, run, shared};
 
-fn frame(name: &str, baseline: Baseline) -> Frame {
-    Frame { since: at(moment(name) - 30), baseline, deadline: Duration::from_secs(30) }
+async fn chart(prometheus: &Prometheus, diagnosis: &Diagnosis, name: &str, baseline: Baseline) -> Option<Chart> {
+    let wanted = HistoryRequest { since: at(moment(name) - 30), baseline, deadline: Duration::from_secs(30) };
+    let history = evidence_history(library(), prometheus, diagnosis, &wanted).await?;
+    diagnosis_chart(library(), diagnosis, &history, wanted.since, &Phrases::english())
 }
 
 fn drawn_by(prometheus: &Prometheus, name: &str, playbook: &str, baseline: Baseline) -> (Diagnosis, Option<Chart>) {
-    let words = Phrases::english();
     run(async {
         let diagnosis = diagnose(library(), shared(), &asked(name, playbook)).await;
-        let chart = picture(library(), prometheus, &diagnosis, &frame(name, baseline), &words).await;
+        let chart = chart(prometheus, &diagnosis, name, baseline).await;
         (diagnosis, chart)
     })
 }
@@ -118,7 +119,6 @@ fn who_nothing_is_wrong_with_and_what_nobody_can_tell_has_no_picture() {
     assert_eq!(drawn_by(&away, "longer-prompts", "high-ttft", baseline).1, None);
     let (mut diagnosis, _) = drawn_by(shared(), "longer-prompts", "high-ttft", baseline);
     diagnosis.at = at(moment("longer-prompts") + 400 * 86_400);
-    let words = Phrases::english();
-    let chart = run(picture(library(), shared(), &diagnosis, &frame("longer-prompts", baseline), &words));
+    let chart = run(chart(shared(), &diagnosis, "longer-prompts", baseline));
     assert_eq!(chart, None, "a year later nothing is kept of it");
 }

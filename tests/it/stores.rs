@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::diagnose::Diagnosis;
 use llm_diagnose::exporter::ExporterTarget;
-use llm_diagnose::incident::{AdmissionRules, AdmitReason, Impact};
-use llm_diagnose::render::{Act, Message, Tone, slack};
+use llm_diagnose::incident::{Act, AdmissionRules, AdmitReason, Impact};
+use llm_diagnose::render::{Message, Tone, slack};
 use llm_diagnose::store::{
     AdmissionPlan, AuditEntry, AuditResult, CalledPeople, Delivery, Digest, DigestedDelivery, EndedCall, Feedback,
     Mention, MessageEffects, PendingItem, PendingWork, Post, PostKind, PostponeReason, Sink, Store, StoreAccess,

@@ -6,10 +6,10 @@ mod thread;
 use jiff::Timestamp;
 use llm_diagnose::alert::{Alert, Labels};
 use llm_diagnose::diagnose::{Diagnosis, Outcome, SymptomVerdict};
-use llm_diagnose::incident::{AdmitReason, ChangeReason, Impact};
+use llm_diagnose::incident::{Act, AdmitReason, ChangeReason, Impact, Note};
 use llm_diagnose::render::{
-    Act, Commands, IncidentView, Line, Message, MessagePart, Note, Phrases, TextSpan, Tone, diagnosis_message,
-    evidence_parts, incident_message, slack, slack_blocks, step_id, terminal, terminal_with,
+    Commands, IncidentView, Line, Message, MessagePart, Phrases, TextSpan, Tone, diagnosis_message, evidence_parts,
+    incident_message, slack, slack_blocks, step_id, terminal, terminal_with,
 };
 use llm_diagnose::signal::Unit;
 use llm_diagnose_lab::slack::blocks::{Rule, Violation, validate};

@@ -2,14 +2,13 @@
 
 use super::super::command::CapacityOf;
 use super::target::{find_targets, only};
-use crate::capacity;
 use crate::chatops::Desk;
 use crate::chatops::reply::Reply;
 use crate::chatops::wording::{quoted, sentence};
-use crate::clock;
 use crate::diagnose::observe_signals;
 use crate::render::{Line, MessagePart, Tone};
 use crate::signal::{Unit, format_value};
+use crate::{capacity, clock};
 
 /// Compares the resources of a pool with their use.
 pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) {

@@ -5,11 +5,10 @@ use std::time::Duration;
 use futures::future::join_all;
 use jiff::Timestamp;
 
-use crate::chatops::Desk;
 use crate::chatops::pools::{PoolList, list_pools};
 use crate::chatops::reply::Reply;
-use crate::chatops::target_form;
 use crate::chatops::wording::{command_button, full_time, sentence, with};
+use crate::chatops::{Desk, target_form};
 use crate::clock;
 use crate::diagnose::{DataSpan, FleetPool, PoolMatch, Scope, data_elsewhere, find_pools, typed_label};
 use crate::playbook::nearest;

@@ -9,18 +9,19 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use futures::future::{Either, join_all, select};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::Request;
 use super::answer_cache::AnswerCache;
 use super::detection::names_behind;
+use super::detection_result::DetectionResult;
+use super::direct_read::{DirectRead, DirectReadReason, ExporterRemark};
 use super::gather::{merge, name};
 use super::observation::{ValueSource, reduce};
-use super::observe::{ObserveResult, RESERVE, observe_needs};
+use super::observe::observe_needs;
+use super::observe_result::{ObserveResult, RESERVE};
 use super::plan::{Needs, engines_reporting, needs, tier};
-use super::scope::{DetectionResult, read_detection};
+use super::read_detection::read_detection;
 use crate::alert::Labels;
 use crate::exporter::{ExporterError, ExporterReader, ExporterTarget, Sample, TARGETS_MOST};
 use crate::playbook::Library;
@@ -50,48 +51,6 @@ pub struct Exporters {
     pub learn: bool,
     /// True if they are read even where Prometheus has values, which are then replaced.
     pub fresh: bool,
-}
-
-/// The reason for reading exporters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DirectReadReason {
-    /// Prometheus was unavailable or timed out.
-    NoAnswer,
-    /// Some queries to Prometheus timed out.
-    InPart,
-    /// Prometheus answered, but has no current values.
-    NoValues,
-    /// The user asked for it.
-    Asked,
-}
-
-/// A remark on one exporter: the reason why it was not read, or an anomaly.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct ExporterRemark {
-    /// Its pod; else its host and port.
-    pub exporter: String,
-    /// A clause about it: `answered HTTP 404`.
-    pub what: String,
-}
-
-/// The result of reading exporters directly.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct DirectRead {
-    /// The reason for reading them.
-    pub because: DirectReadReason,
-    /// Number of serving engines that were read.
-    pub engines: usize,
-    /// Number of known serving engines.
-    pub engines_known: usize,
-    /// Number of GPU exporters that were read.
-    pub gpu_exporters: usize,
-    /// Number of known GPU exporters.
-    pub gpu_exporters_known: usize,
-    /// Number of exporters that were skipped, because there are too many.
-    pub left_out: usize,
-    /// Remarks, by exporter.
-    pub remarks: Vec<ExporterRemark>,
 }
 
 /// Names of engines whose signals Prometheus lacks.

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use crate::alert::Labels;
+use crate::diagnose::detection_result::EngineSeen;
 use crate::diagnose::gather::{Members, name};
 use crate::diagnose::observation::reduce;
-use crate::diagnose::scope::{EngineSeen, fits};
+use crate::diagnose::scope::fits;
 use crate::exporter::{ExporterError, ExporterTarget, Sample};
 use crate::signal::{Direct, DirectOperation, Engine, Matcher, PoolAggregation, Selector};
 

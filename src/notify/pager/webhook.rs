@@ -12,8 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::call::{Call, PagerUpdate};
-use crate::alert::Labels;
-use crate::alert::{active, common_labels};
+use crate::alert::{Labels, active, common_labels};
 use crate::diagnose::Diagnosis;
 use crate::render::Tone;
 

@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 
 use llm_diagnose::alert::Alert;
 use llm_diagnose::chart::{alt, svg};
-use llm_diagnose::diagnose::{Baseline, Diagnosis, Frame, diagnose, picture};
+use llm_diagnose::diagnose::{Baseline, Diagnosis, HistoryRequest, diagnose, evidence_history};
 use llm_diagnose::facts::{Rule, Windows, collect_facts};
 use llm_diagnose::kubernetes::{self, ClusterEvent, ClusterNode, Container, Ended, Object, Pod};
 use llm_diagnose::logs::{Log, LogReader, Patterns};
 use llm_diagnose::redact::RedactionCount;
-use llm_diagnose::render::{Phrases, ReportPageContext, diagnosis_message, report_page, ticket, tickets_for};
+use llm_diagnose::render::{
+    Phrases, ReportPageContext, diagnosis_chart, diagnosis_message, report_page, ticket, tickets_for,
+};
 use llm_diagnose::report::{
     DiagnosisParameters, HappenedKind, Report, ReportIncident, ReportPart, ReportSubject, SourceFindings, Stage,
     TimelineEvent, Window, build,
@@ -52,8 +54,9 @@ impl Full {
             error: Some(odd.to_owned()),
         }];
         let past = Baseline::Earlier(Duration::from_secs(86_400));
-        let frame = Frame { since: at(now - 30), baseline: past, deadline: DEADLINE };
-        let chart = picture(library, shared(), &diagnosis, &frame, &words).await;
+        let wanted = HistoryRequest { since: at(now - 30), baseline: past, deadline: DEADLINE };
+        let history = evidence_history(library, shared(), &diagnosis, &wanted).await;
+        let chart = history.and_then(|seen| diagnosis_chart(library, &diagnosis, &seen, wanted.since, &words));
         let pods: Vec<String> = facts.replicas.iter().map(|replica| replica.name.clone()).collect();
         let logs = vec![log(pods.first().map_or("llama-0", String::as_str), odd, broke)];
         let logs: Vec<_> = logs

@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use llm_diagnose::alert::AlertStatus;
 use llm_diagnose::diagnose::SymptomVerdict;
+use llm_diagnose::incident::VARIOUS;
 use llm_diagnose::render::{
-    DigestEntry, DigestView, IncidentView, MessagePart, Phrases, ThreadState, VARIOUS, changes, digest_message,
+    DigestEntry, DigestView, IncidentView, MessagePart, Phrases, ThreadState, changes, digest_message,
 };
 
 use super::{DIAGNOSES, blocks, diagnosis, late, read, view};

@@ -1,0 +1,42 @@
+//! A request for a diagnosis.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::scope::Scope;
+
+/// The reason that is reported where a comparison with the past has no data.
+pub const NO_PAST: &str = "there is no past to compare with";
+
+/// A request for a diagnosis: the pool, the time, and the past to compare with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// The playbook at the start of the chain; empty where the symptom has to be found out.
+    pub playbook: String,
+    /// True if the pool's other symptoms are screened where that playbook explains nothing.
+    pub screen: bool,
+    /// Names of alerts that carry neither a playbook nor an expression; Prometheus may know their rules.
+    pub rules: Vec<String>,
+    /// The pool.
+    pub scope: Scope,
+    /// The time of the evaluation.
+    pub at: Timestamp,
+    /// The start of the incident, if known: the time before it counts as normal.
+    pub since: Option<Timestamp>,
+    /// The rate window.
+    pub window: Duration,
+    /// The past to compare with.
+    pub baseline: Baseline,
+    /// The time limit for Prometheus' answers.
+    pub deadline: Duration,
+}
+
+/// The past that values are compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Baseline {
+    /// The same time so much earlier, else the time before the incident.
+    Earlier(Duration),
+    /// No comparison with the past.
+    Off,
+}
