@@ -1,7 +1,6 @@
 //! Stores the results of admission, many groups in one commit.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use sqlx::Row;
@@ -9,21 +8,17 @@ use sqlx::any::AnyRow;
 use ulid::Ulid;
 
 use super::connections::StoreConnection;
-use super::deliveries::Sink;
-use super::digests::{self, Storm};
+use super::destinations::{AdmissionPlan, Begin, mark_critical, send_to};
+use super::digests;
 use super::duplicates::look_again;
 use super::events::record_event;
 use super::replaced::{end_too_large, replace_unreadable};
 use super::unreadable::Unreadable;
 use super::{Store, StoreError, from_nanoseconds, nanoseconds};
-use crate::alert::{Alert, AlertGroup, AlertStatus};
+use crate::alert::{AlertGroup, AlertStatus};
 use crate::clock::{from_unix_ms, unix_ms};
 use crate::incident::{Admission, AdmissionRules, AdmitReason, IncidentState, KnownIncident, admit};
 
-/// Number of times that an incident becomes critical and somebody is called; from then on it counts as flapping.
-const CALLS: i64 = 2;
-/// The shortest time between two calls for an incident that flaps.
-const CALL_AGAIN_MS: i64 = 30 * 60 * 1_000;
 /// Maximum number of sources whose open incidents of one group key are searched.
 const SOURCES: i64 = 100;
 
@@ -36,26 +31,6 @@ pub struct Admitted {
     pub reason: AdmitReason,
     /// The digest that covers the incident, if it was opened during a storm.
     pub digest: Option<String>,
-}
-
-/// The data that admission stores in addition to the group.
-#[derive(Debug, Clone)]
-pub struct AdmissionPlan {
-    /// The playbook and the reason for its selection; `None` if none matches.
-    pub selection: Option<(String, String)>,
-    /// The destinations of messages: sink and channel.
-    pub sinks: Vec<(Sink, String)>,
-    /// Time that the first message waits for its diagnosis.
-    pub grace: Duration,
-    /// The conditions under which the incident joins a digest instead.
-    pub storm: Storm,
-}
-
-impl AdmissionPlan {
-    /// Returns the channels that may have digests.
-    fn channels(&self) -> impl Iterator<Item = &str> {
-        self.sinks.iter().filter(|(sink, _)| *sink == Sink::Slack).map(|(_, channel)| channel.as_str())
-    }
 }
 
 impl Store {
@@ -287,60 +262,6 @@ async fn open(
     Ok((id, digest))
 }
 
-/// The initial state of a delivery.
-#[derive(Clone, Copy)]
-struct Begin {
-    due_ms: i64,
-    /// True if the incident was over before it was seen; no message is sent then.
-    unseen: bool,
-}
-
-/// Adds the wanted sinks that the incident does not have yet. Returns the digest that it joined, if any.
-async fn send_to(
-    db: &mut StoreConnection,
-    id: &str,
-    wanted: &AdmissionPlan,
-    begin: Begin,
-    now_ms: i64,
-) -> Result<Option<String>, StoreError> {
-    let rows = sqlx::query("SELECT sink, channel FROM deliveries WHERE incident_id = $1");
-    let rows = rows.bind(id).fetch_all(&mut *db).await?;
-    let has = rows
-        .iter()
-        .map(|row| Ok((row.try_get("sink")?, row.try_get("channel")?)))
-        .collect::<Result<BTreeSet<(String, String)>, sqlx::Error>>()?;
-    let mut digest = None;
-    for (sink, channel) in &wanted.sinks {
-        if has.contains(&(sink.as_str().to_owned(), channel.clone())) {
-            continue;
-        }
-        let joined = match (sink, begin.unseen) {
-            (Sink::Slack, false) => digests::collapse(db, channel, &wanted.storm, now_ms).await?,
-            _ => None,
-        };
-        let state = match (begin.unseen, &joined) {
-            (true, _) => "suppressed",
-            (false, Some(_)) => "digested",
-            (false, None) => "pending",
-        };
-        sqlx::query(
-            "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, note, digest_id)
-             VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        )
-        .bind(id)
-        .bind(sink.as_str())
-        .bind(channel)
-        .bind(state)
-        .bind(begin.due_ms)
-        .bind(begin.unseen.then_some("it was over before we saw it fire"))
-        .bind(&joined)
-        .execute(&mut *db)
-        .await?;
-        digest = joined.or(digest);
-    }
-    Ok(digest)
-}
-
 async fn change(
     db: &mut StoreConnection,
     id: &str,
@@ -396,39 +317,6 @@ async fn change(
             .await?;
     }
     Ok(())
-}
-
-/// Stores whether something critical fires (after the end: whether something did), and the time from which calls are
-/// due: when the incident becomes critical and when it comes back, but at most every [`CALL_AGAIN_MS`] while it flaps.
-async fn mark_critical(
-    db: &mut StoreConnection,
-    id: &str,
-    group: &AlertGroup,
-    before: Option<&KnownIncident>,
-    now_ms: i64,
-) -> Result<(), StoreError> {
-    let Some(critical) = critical(group) else { return Ok(()) };
-    let was = before.is_some_and(|known| known.id == id && known.state == IncidentState::Open && known.critical);
-    // Replicas' clocks differ, so a later mark of the same incident is made larger than the one before.
-    let mark = sqlx::query(
-        "UPDATE incidents SET critical = $2, critical_turns = COALESCE(critical_turns, 0) + $3,
-           critical_ms = CASE WHEN $3 = 0 OR (critical_turns >= $5 AND critical_ms > $6 AND critical_ms <= $4) THEN critical_ms
-                              WHEN critical_ms >= $4 THEN critical_ms + 1 ELSE $4 END
-         WHERE id = $1",
-    );
-    let turn = i64::from(critical && !was);
-    let mark = mark.bind(id).bind(i64::from(critical)).bind(turn).bind(now_ms).bind(CALLS).bind(now_ms - CALL_AGAIN_MS);
-    mark.execute(db).await?;
-    Ok(())
-}
-
-/// Returns whether a critical alert fires; `None` if unknown: nothing fires any more, or an alert that was left out may
-/// be critical.
-fn critical(group: &AlertGroup) -> Option<bool> {
-    let mut firing = group.alerts.iter().filter(|a| a.status == AlertStatus::Firing).peekable();
-    firing.peek()?;
-    let critical = firing.any(Alert::is_critical);
-    (critical || group.truncated_alerts == 0).then_some(critical)
 }
 
 /// Updates the playbook, because new alerts may select a better one. An existing playbook is not replaced by an empty

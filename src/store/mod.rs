@@ -14,6 +14,7 @@ mod backup;
 mod connections;
 mod database;
 mod deliveries;
+mod destinations;
 mod digests;
 mod duplicates;
 mod errors;
@@ -49,12 +50,13 @@ use ulid::Ulid;
 
 use crate::clock;
 
-pub use admission::{AdmissionPlan, Admitted};
+pub use admission::Admitted;
 pub use audit::{AuditEntry, AuditResult, EndedCall};
 pub use backup::{FILE as STORE_FILE, backup, restore};
 use connections::{ConnectionPool, Tx};
 use database::{DatabaseEngine, SqliteAccess};
 pub use deliveries::{Delivery, MessageEffects, PostponeReason, Sink};
+pub use destinations::AdmissionPlan;
 pub use digests::{Digest, DigestContent, Storm};
 pub use duplicates::{DuplicateCheck, ValidMessages};
 pub use errors::StoreFailure;

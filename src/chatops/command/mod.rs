@@ -3,6 +3,7 @@
 
 mod help;
 mod parser;
+mod slack_text;
 
 use std::time::Duration;
 

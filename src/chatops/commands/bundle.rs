@@ -30,7 +30,13 @@ pub(in crate::chatops) async fn press(desk: &Desk, inbound: &SlackRequest, id: &
         warn!(%error, incident.id = incident.id, "cannot read where the message stands");
         None
     });
-    let thread = standing.as_ref().map(|(channel, ts)| Destination { channel, thread: Some(ts) });
+    // A message that was posted a moment ago may not be recorded yet; the pressed one is the same.
+    let pressed = inbound.place.thread.as_deref().or(inbound.place.message.as_deref());
+    let (channel, thread) = match &standing {
+        Some((channel, ts)) => (channel.as_str(), Some(ts.as_str())),
+        None => (inbound.place.channel.as_str(), pressed),
+    };
+    let thread = thread.map(|ts| Destination { channel, thread: Some(ts) });
     let reply = Reply::new(desk, inbound);
     let within = desk.bundles.max_wait() + UPLOAD + ANSWER_WITHIN;
     let work = tokio::time::timeout(within, Box::pin(bundle(desk, inbound, &reply, incident, thread)));
