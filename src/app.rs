@@ -12,9 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
-use crate::alertmanager::Alertmanager;
 use crate::bundle::{self, BundleDirectory, BundleService, Links, SourceRegistry, SourceSettings};
-use crate::chatops::{Desk, People, RequestDedup};
+use crate::chatops::Desk;
 use crate::config::{Config, SlackInlet, bot_token, inlet, secret};
 use crate::diagnose::LogSources;
 use crate::doctor;
@@ -86,7 +85,7 @@ pub async fn run(
         store: store.clone(),
         slack: slack.clone(),
         config: config.slack.clone(),
-        words: Arc::clone(&words),
+        words,
         metrics: Arc::clone(&metrics),
         public_url: config.public_url.clone(),
         dashboard_url: config.dashboard_url.clone(),
@@ -109,12 +108,17 @@ pub async fn run(
     let closing = CancellationToken::new();
     let tasks = TaskTracker::new();
     let supervisor = Supervisor::new(Arc::clone(&service.metrics), supervise::Timing::default(), closing.clone());
-    let bundles = Arc::new(bundle_service(&service, Arc::clone(&words), tasks.clone(), closing.clone())?);
+    let bundles = Arc::new(bundle_service(&service, tasks.clone(), closing.clone())?);
     // Weak, because the bundle service itself holds the store.
     let gives_way = Arc::downgrade(&bundles);
     store.when_full(move || gives_way.upgrade().is_some_and(|bundles| bundles.give_way()));
     let desk = match slack.clone() {
-        Some(slack) => Some(Arc::new(desk(&service, slack, words, Arc::clone(&bundles), tasks.clone())?)),
+        Some(slack) => {
+            let config = Arc::new(service.config.clone());
+            let examination = Examination::new(move || doctor::examine(Arc::clone(&config)));
+            let desk = Desk::new(Arc::clone(&service), slack, Arc::clone(&bundles), tasks.clone(), examination)?;
+            Some(Arc::new(desk))
+        }
         None => None,
     };
     let work = LoopParts { service: &service, bundles: &bundles, desk: desk.as_ref(), inbox: groups };
@@ -181,53 +185,12 @@ pub async fn run(
     Ok(())
 }
 
-/// Builds the desk that answers users in Slack, from the parts of the service.
-fn desk(
-    service: &Arc<Service>,
-    slack: Slack,
-    words: Arc<Phrases>,
-    bundles: Arc<BundleService>,
-    tasks: TaskTracker,
-) -> anyhow::Result<Desk> {
-    let config = &service.config;
-    Ok(Desk {
-        library: Arc::clone(&service.library),
-        store: service.store.clone(),
-        prometheus: service.prometheus.clone(),
-        reader: service.reader.clone(),
-        exporters: config.exporters.clone(),
-        logs: service.logs.clone(),
-        diagnosing: config.diagnose.clone(),
-        alertmanagers: config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<_, _>>()?,
-        slack,
-        config: config.slack.clone(),
-        notifier: Arc::clone(&service.notifier),
-        words,
-        metrics: Arc::clone(&service.metrics),
-        wake: Arc::clone(&service.diagnoses),
-        deliveries: Arc::clone(&service.deliveries),
-        bundles,
-        tasks,
-        seen: RequestDedup::default(),
-        people: People::new(&config.slack),
-        examination: {
-            let config = Arc::new(config.clone());
-            Examination::new(move || doctor::examine(Arc::clone(&config)))
-        },
-    })
-}
-
 /// Builds the bundle service from the components of the main service.
-fn bundle_service(
-    service: &Service,
-    words: Arc<Phrases>,
-    tasks: TaskTracker,
-    stop: CancellationToken,
-) -> anyhow::Result<BundleService> {
+fn bundle_service(service: &Service, tasks: TaskTracker, stop: CancellationToken) -> anyhow::Result<BundleService> {
     let config = &service.config;
     let settings = SourceSettings { exporters: &config.exporters, diagnosing: &config.diagnose };
     let (prometheus, reader) = (service.prometheus.clone(), service.reader.clone());
-    let logs = service.logs.clone();
+    let (logs, words) = (service.logs.clone(), Arc::clone(&service.words));
     let registry = SourceRegistry::new(Arc::clone(&service.library), words, prometheus, reader, logs, settings);
     if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
         warn!("download links open at the replica that signed them alone: give all of them one `bundle.link_key_file`");

@@ -40,9 +40,11 @@ pub mod redact;
 pub mod render;
 pub mod report;
 pub mod server;
-pub mod service;
+mod service;
 pub mod signal;
 pub mod slack;
 pub mod store;
 pub mod supervise;
 pub mod telemetry;
+
+pub use service::Service;

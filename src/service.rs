@@ -11,6 +11,7 @@ use crate::exporter::ExporterReader;
 use crate::notify::Notifier;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
+use crate::render::Phrases;
 use crate::store::Store;
 use crate::telemetry::Metrics;
 
@@ -31,6 +32,8 @@ pub struct Service {
     pub logs: LogSources,
     /// Delivers messages.
     pub notifier: Arc<Notifier>,
+    /// The phrases of all messages.
+    pub words: Arc<Phrases>,
     /// The service's own metrics.
     pub metrics: Arc<Metrics>,
     /// Wakes the diagnose loop when a diagnosis is due.
@@ -57,6 +60,7 @@ impl Service {
             prometheus,
             reader,
             logs: LogSources::default(),
+            words: Arc::clone(&notifier.words),
             notifier,
             metrics,
             diagnoses: Arc::new(Notify::new()),

@@ -30,7 +30,7 @@ pub(super) async fn again(desk: &Desk, inbound: &SlackRequest, id: &str) {
     let Some(attempt) = Attempt::begin(desk, inbound, Act::Again.as_str(), Some(&incident.id)).await else { return };
     let changed = desk.store.diagnose_now(&incident.id, desk.store.now()).await;
     if attempt.end_with(desk, inbound, changed, "again-no-playbook").await {
-        desk.wake.notify_one();
+        desk.diagnoses.notify_one();
         send_ephemeral_phrase(desk, inbound, "again-begun").await;
     }
 }

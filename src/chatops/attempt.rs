@@ -18,8 +18,8 @@ const ID_CHARS: usize = 40;
 
 /// Checks that the user has this power.
 pub(super) async fn decide(desk: &Desk, inbound: &SlackRequest, power: Power) -> Result<(), Denial> {
-    let facts = desk.people.facts(&desk.slack, inbound, &desk.config).await;
-    authorise(&inbound.who, &facts, &inbound.place, power, &desk.config.act)
+    let facts = desk.people.facts(&desk.slack, inbound, &desk.config.slack).await;
+    authorise(&inbound.who, &facts, &inbound.place, power, &desk.config.slack.act)
 }
 
 /// Returns a well-formed incident id; other text is neither looked up nor written to the audit log.

@@ -1,6 +1,6 @@
 //! The desk: everything that the handlers of requests share.
 
-use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
@@ -9,50 +9,21 @@ use super::people::People;
 use super::recent::RequestDedup;
 use crate::alertmanager::Alertmanager;
 use crate::bundle::BundleService;
-use crate::diagnose;
-use crate::exporter::{self, ExporterReader};
-use crate::notify::Notifier;
-use crate::playbook::Library;
 use crate::prom::{Prometheus, choose};
 use crate::readiness::Examination;
-use crate::render::Phrases;
-use crate::slack::{self, Slack};
-use crate::store::{Incident, Store};
-use crate::telemetry::Metrics;
+use crate::service::Service;
+use crate::slack::Slack;
+use crate::store::Incident;
 
-/// Everything that a handler may need.
+/// Everything that a handler may need; the parts of the service are fields of the desk too.
 #[derive(Debug)]
 pub struct Desk {
-    /// The playbooks and signals.
-    pub library: Arc<Library>,
-    /// The store.
-    pub store: Store,
-    /// The Prometheus servers, each with the alert labels that select it.
-    pub prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
-    /// Scrapes exporters for signals that Prometheus lacks.
-    pub reader: ExporterReader,
-    /// The configured exporters.
-    pub exporters: exporter::Config,
-    /// The sources of the replicas' logs.
-    pub logs: diagnose::LogSources,
-    /// Window, baseline and deadline of a diagnosis.
-    pub diagnosing: diagnose::Config,
+    /// The parts that the loops and the HTTP server use as well.
+    pub service: Arc<Service>,
     /// The Alertmanagers in which silences are created.
     pub alertmanagers: Vec<Alertmanager>,
     /// The Slack Web API client.
     pub slack: Slack,
-    /// Permissions, rate limits and channels.
-    pub config: slack::Config,
-    /// The delivery of incident messages.
-    pub notifier: Arc<Notifier>,
-    /// The phrases of all messages.
-    pub words: Arc<Phrases>,
-    /// The service's own metrics.
-    pub metrics: Arc<Metrics>,
-    /// Wakes the diagnose loop because a diagnosis is due.
-    pub wake: Arc<tokio::sync::Notify>,
-    /// Wakes the deliver loop because a message has changed.
-    pub deliveries: Arc<tokio::sync::Notify>,
     /// The builder of bundles.
     pub bundles: Arc<BundleService>,
     /// The running tasks; joined at shutdown.
@@ -65,7 +36,31 @@ pub struct Desk {
     pub examination: Examination,
 }
 
+impl Deref for Desk {
+    type Target = Service;
+
+    fn deref(&self) -> &Service {
+        &self.service
+    }
+}
+
 impl Desk {
+    /// Creates a desk; the configuration of the service names the Alertmanagers and the users' rights.
+    ///
+    /// # Errors
+    /// If an Alertmanager of the configuration cannot be used.
+    pub fn new(
+        service: Arc<Service>,
+        slack: Slack,
+        bundles: Arc<BundleService>,
+        tasks: TaskTracker,
+        examination: Examination,
+    ) -> anyhow::Result<Self> {
+        let alertmanagers = service.config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<_, _>>()?;
+        let people = People::new(&service.config.slack);
+        Ok(Self { service, alertmanagers, slack, bundles, tasks, seen: RequestDedup::default(), people, examination })
+    }
+
     /// Returns the Prometheus that an incident's diagnosis queries.
     pub(super) fn prometheus_of(&self, incident: &Incident) -> Option<&Prometheus> {
         choose(&self.prometheus, &incident.alerts)

@@ -26,7 +26,7 @@ pub(super) async fn escalate(desk: &Desk, inbound: &SlackRequest, id: &str) {
     if !incident.open {
         return reply_incident_ended(desk, inbound, what).await;
     }
-    let Some(whom) = &desk.config.escalate else {
+    let Some(whom) = &desk.config.slack.escalate else {
         desk.metrics.act(what.as_str(), AuditResult::Failed.as_str());
         return send_ephemeral_phrase(desk, inbound, "escalate-nobody").await;
     };

@@ -88,7 +88,7 @@ pub(super) async fn put_into_thread(
         Err(error) => warn!(%error, incident.id = incident, "cannot keep what the thread is to be told"),
     }
     let place = &asked.place;
-    let channel = if place.channel.is_empty() { desk.config.channel.as_str() } else { place.channel.as_str() };
+    let channel = if place.channel.is_empty() { desk.config.slack.channel.as_str() } else { place.channel.as_str() };
     let to = Destination { channel, thread: place.thread.as_deref().or(place.message.as_deref()) };
     desk.notifier.answer(&desk.slack, AnswerTarget::Post(to), body).await.map(|_| ThreadPostOutcome::Posted)
 }

@@ -136,7 +136,7 @@ async fn query_condition(
 ) -> Result<(EvidenceResult, Vec<String>), String> {
     let when: Condition = check.when.parse()?;
     let prometheus = choose(&desk.prometheus, &incident.alerts).ok_or("no Prometheus is configured")?;
-    let request = desk.diagnosing.request("", &incident.alerts, incident.started_at, clock::now());
+    let request = desk.config.diagnose.request("", &incident.alerts, incident.started_at, clock::now());
     Ok(diagnose::verify(&desk.library, prometheus, &request, &check.signal, &when).await)
 }
 

@@ -1,6 +1,5 @@
 //! `/llm-diagnose` as a person meets it: what is typed, and what then stands in Slack, on a real Prometheus.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,16 +8,15 @@ use axum::extract::State;
 use axum::routing::post;
 use jiff::Timestamp;
 use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::chatops::{Desk, People, RequestDedup};
+use llm_diagnose::chatops::Desk;
+use llm_diagnose::config::Config;
 use llm_diagnose::diagnose::Request;
-use llm_diagnose::exporter::{self, ExporterReader};
+use llm_diagnose::exporter;
 use llm_diagnose::incident::AdmissionRules;
-use llm_diagnose::notify::{Notifier, NotifierParts};
 use llm_diagnose::prom::Prometheus;
-use llm_diagnose::render::{Line, Phrases};
-use llm_diagnose::slack::{self, Ack, Choice, Destination, RequestPlace, Slack, SlackAction, SlackActor, SlackRequest};
-use llm_diagnose::store::{AdmissionPlan, Sink, Store};
-use llm_diagnose::telemetry::Metrics;
+use llm_diagnose::render::Line;
+use llm_diagnose::slack::{self, Ack, Choice, Destination, RequestPlace, SlackAction, SlackActor, SlackRequest};
+use llm_diagnose::store::{AdmissionPlan, Sink};
 use llm_diagnose::{clock, diagnose};
 use llm_diagnose_lab::slack::{Channel, FakeSlack, Message, Options, blocks};
 use llm_diagnose_lab::stack;
@@ -26,10 +24,9 @@ use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
-use tokio_util::task::TaskTracker;
 
 use crate::chains::{asked, moment};
-use crate::harness::{client, library, run, shared, tls};
+use crate::harness::{client, desk, library, run, shared, tls};
 use crate::running::{CHANNEL, SOON, group};
 
 /// The fake's first channel, and a direct message.
@@ -47,56 +44,28 @@ struct Office {
 
 impl Office {
     async fn open(prometheus: Prometheus) -> Self {
+        Self::open_with(prometheus, Duration::from_secs(20)).await
+    }
+
+    /// With this deadline of a diagnosis.
+    async fn open_with(prometheus: Prometheus, deadline: Duration) -> Self {
         tls();
         let options = Options::unlimited().channel(Channel::new(ALERTS, "alerts")).channel(Channel::new(DIRECT, "dm"));
         // What people did stands beside their names.
         let options = Options { allowed_mentions: vec!["@U0ANN".into()], ..options };
         let fake = FakeSlack::start(options).await.unwrap();
-        let client = Slack::new(&fake.base_url, &fake.token).unwrap();
         let state = tempfile::tempdir().unwrap();
-        let store = Store::open(&state.path().join("llm-diagnose.db")).await.unwrap();
-        let metrics = Arc::new(Metrics::default());
-        let config =
-            slack::Config { channel: CHANNEL.to_owned(), commands_per_minute: [1_000; 3], ..slack::Config::default() };
-        let words = Arc::new(Phrases::english());
-        let prometheus = vec![(prometheus, BTreeMap::new())];
-        let notifier = Arc::new(Notifier::new(NotifierParts {
-            store: store.clone(),
-            slack: Some(client.clone()),
-            config: config.clone(),
-            words: Arc::clone(&words),
-            metrics: Arc::clone(&metrics),
-            public_url: String::new(),
-            dashboard_url: String::new(),
-            prometheus: prometheus.clone(),
-            library: Arc::new(library().clone()),
-            diagnosing: diagnose::Config::default(),
-            pagers: Vec::new(),
-            interactive: true,
-        }));
-        let exporters = exporter::Config { learn: false, ..exporter::Config::default() };
-        let desk = Arc::new(Desk {
-            library: Arc::new(library().clone()),
-            store,
-            prometheus,
-            reader: ExporterReader::new(&exporters.allow).unwrap(),
-            exporters,
-            logs: Default::default(),
-            diagnosing: diagnose::Config { deadline: Duration::from_secs(20), ..diagnose::Config::default() },
-            alertmanagers: Vec::new(),
-            slack: client,
-            people: People::new(&config),
-            config,
-            notifier: Arc::clone(&notifier),
-            words,
-            metrics,
-            wake: Arc::default(),
-            deliveries: Arc::default(),
-            bundles: crate::bundles::bundle_service(state.path(), &notifier),
-            tasks: TaskTracker::new(),
-            seen: RequestDedup::default(),
-            examination: Default::default(),
-        });
+        let config = Config {
+            slack: slack::Config {
+                channel: CHANNEL.to_owned(),
+                commands_per_minute: [1_000; 3],
+                ..slack::Config::default()
+            },
+            exporters: exporter::Config { learn: false, ..exporter::Config::default() },
+            diagnose: diagnose::Config { deadline, ..diagnose::Config::default() },
+            ..Config::default()
+        };
+        let desk = desk(config, &fake, prometheus, state.path()).await;
         let (arrived, responses) = mpsc::unbounded_channel();
         let take = |State(arrived): State<mpsc::UnboundedSender<Value>>, Json(body): Json<Value>| async move {
             arrived.send(body).unwrap();
@@ -401,8 +370,7 @@ fn somebody_who_waits_sees_how_far_it_is_and_then_the_answer_in_its_place() {
         // Takes connections and never answers.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", silent.local_addr().unwrap());
-        let mut office = Office::open(client(&url)).await;
-        Arc::get_mut(&mut office.desk).unwrap().diagnosing.deadline = Duration::from_secs(3);
+        let mut office = Office::open_with(client(&url), Duration::from_secs(3)).await;
         let direct = RequestPlace { channel: DIRECT.to_owned(), ..RequestPlace::default() };
         let messages = office.mention(direct, "playbook high-ttft").await;
         assert_eq!(messages.len(), 1, "{messages:?}");

@@ -21,7 +21,7 @@ pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) 
     };
     let Some((prometheus, _)) = desk.prometheus.get(found.source) else { return };
     let scope = found.place.scope(None);
-    let (window, deadline) = (desk.diagnosing.window, desk.diagnosing.deadline);
+    let (window, deadline) = (desk.config.diagnose.window, desk.config.diagnose.deadline);
     let signals = &capacity::SIGNALS;
     let observed =
         observe_signals(&desk.library, &reply.watch(prometheus), &scope, signals, now, window, deadline).await;

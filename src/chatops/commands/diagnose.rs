@@ -73,9 +73,9 @@ async fn run_diagnosis(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Time
         scope: found.as_ref().map(|found| found.place.scope(found.pod.as_deref())).unwrap_or_default(),
         at,
         since: what.when.last.map(|last| clock::before(at, last)),
-        window: what.when.last.unwrap_or(desk.diagnosing.window),
-        baseline: desk.diagnosing.baseline,
-        deadline: desk.diagnosing.deadline,
+        window: what.when.last.unwrap_or(desk.config.diagnose.window),
+        baseline: desk.config.diagnose.baseline,
+        deadline: desk.config.diagnose.deadline,
     };
     let watched = reply.watch(prometheus);
     let exporters = exporters(desk, prometheus).await;
@@ -116,7 +116,7 @@ pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
         None => moment(incident.started_at, incident.resolved_at, now),
     });
     let at = over.unwrap_or(now);
-    let request = desk.diagnosing.request(playbook, &incident.alerts, incident.started_at, at);
+    let request = desk.config.diagnose.request(playbook, &incident.alerts, incident.started_at, at);
     let watched = reply.watch(prometheus);
     // Exporter pages hold current values only.
     let exporters = if incident.open { exporters(desk, prometheus).await } else { None };
@@ -127,8 +127,8 @@ pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
 
 /// Returns the configured exporters and those last discovered through this Prometheus.
 async fn exporters(desk: &Desk, prometheus: &Prometheus) -> Option<Exporters> {
-    let mut targets: Vec<_> = desk.exporters.given().collect();
-    if desk.exporters.learn {
+    let mut targets: Vec<_> = desk.config.exporters.given().collect();
+    if desk.config.exporters.learn {
         targets.extend(desk.store.exporters(&prometheus.url).await.unwrap_or_default());
     }
     Some(Exporters { reader: desk.reader.clone(), targets, learn: false, fresh: false })

@@ -41,10 +41,10 @@ fn wrong_line(words: &Phrases, finding: &Finding) -> Line {
 pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
     let words = &desk.words;
     let now = clock::now();
-    let (window, deadline) = (desk.diagnosing.window, desk.diagnosing.deadline);
+    let (window, deadline) = (desk.config.diagnose.window, desk.config.diagnose.deadline);
     let watched = clients(desk, reply);
     let asked: Vec<&Prometheus> = watched.iter().collect();
-    let checks = readiness::checks(&desk.store, &asked, Some(&desk.slack), &desk.config, None, &desk.logs);
+    let checks = readiness::checks(&desk.store, &asked, Some(&desk.slack), &desk.config.slack, None, &desk.logs);
     let seen = join_all(watched.iter().map(|p| coverage(&desk.library, p, now, window, deadline)));
     let (findings, checks, seen) = join3(desk.examination.findings(), checks, seen).await;
     let findings = merged(findings, checks);

@@ -40,7 +40,8 @@ pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
         scope = only.place.dimensions.clone();
         scope.retain(|dimension, _| DIMENSIONS.contains(&dimension.as_str()));
     }
-    let look_at = HealthQuery { scope, at, window: desk.diagnosing.window, deadline: desk.diagnosing.deadline };
+    let look_at =
+        HealthQuery { scope, at, window: desk.config.diagnose.window, deadline: desk.config.diagnose.deadline };
     let watched = clients(desk, reply);
     let sources: Vec<HealthSource<'_>> = watched.iter().zip(desk.prometheus.iter().map(|(_, labels)| labels)).collect();
     let mut health = evaluate_fleet(&desk.library, &sources, &look_at).await;

@@ -39,7 +39,7 @@ pub(super) async fn run(desk: &Desk, inbound: &SlackRequest, text: &str) {
     };
     let within = match asked {
         ChatCommand::Bundle(_) => desk.bundles.max_wait() + bundle::UPLOAD,
-        _ => desk.diagnosing.deadline.saturating_mul(PHASES) + Duration::from_secs(10),
+        _ => desk.config.diagnose.deadline.saturating_mul(PHASES) + Duration::from_secs(10),
     };
     // The answer itself may need several tries.
     let within = within + ANSWER_WITHIN;

@@ -47,7 +47,7 @@ pub(super) async fn find_targets(
 ) -> Result<Vec<MatchedTarget>, Message> {
     let words = &desk.words;
     let PoolList { places, problems } =
-        list_pools(desk, &clients(desk, reply), at, LIST_WITHIN.min(desk.diagnosing.deadline)).await;
+        list_pools(desk, &clients(desk, reply), at, LIST_WITHIN.min(desk.config.diagnose.deadline)).await;
     let all: Vec<FleetPool> = places.iter().map(|(_, place)| place.clone()).collect();
     let fitting = find_pools(&all, typed);
     if fitting.is_empty() {
@@ -85,7 +85,7 @@ pub(super) async fn find_targets(
 /// Builds the message that there are no pools, with the period that has data and, for a past moment, the pools of now.
 pub(super) async fn build_no_pools_message(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
     let words = &desk.words;
-    let within = LIST_WITHIN.min(desk.diagnosing.deadline);
+    let within = LIST_WITHIN.min(desk.config.diagnose.deadline);
     let (watched, every) = (clients(desk, reply), Scope::default());
     let spans = watched.iter().map(|prometheus| data_elsewhere(&desk.library, prometheus, &every, at, within));
     let data = join_all(spans).await.into_iter().flatten().next().map(|DataSpan { from, to }| {

@@ -1,25 +1,22 @@
 //! A desk in this process, between a fake Slack, a real Alertmanager and a real Prometheus.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::alertmanager::{self, Alertmanager};
-use llm_diagnose::chatops::{Desk, People, RequestDedup};
+use llm_diagnose::alertmanager;
+use llm_diagnose::chatops::Desk;
 use llm_diagnose::clock;
+use llm_diagnose::config::Config;
 use llm_diagnose::diagnose::Diagnosis;
-use llm_diagnose::exporter::ExporterReader;
 use llm_diagnose::incident::AdmissionRules;
-use llm_diagnose::notify::{Notifier, NotifierParts};
-use llm_diagnose::render::{Phrases, step_id};
-use llm_diagnose::slack::{self, Ack, RequestPlace, Slack, SlackAction, SlackActor, SlackRequest};
+use llm_diagnose::render::step_id;
+use llm_diagnose::slack::{self, Ack, RequestPlace, SlackAction, SlackActor, SlackRequest};
 use llm_diagnose::store::{AdmissionPlan, Store};
 use llm_diagnose::telemetry::Metrics;
 use llm_diagnose_lab::slack::{FakeSlack, Options};
-use tokio_util::task::TaskTracker;
 
-use crate::harness::{client, fixture, library};
+use crate::harness::{client, desk, fixture};
 use crate::running::{group, tls};
 
 pub(super) const CHANNEL: &str = "C0LLMALERTS";
@@ -53,60 +50,22 @@ impl Bench {
             Err(problem) => panic!("{problem}"),
         };
         let state = tempfile::tempdir().unwrap();
-        let store = Store::open(&state.path().join("db")).await.unwrap();
-        let client_of_slack = Slack::new(&slack.base_url, &slack.token).unwrap();
-        let (metrics, words) = (Arc::new(Metrics::default()), Arc::new(Phrases::english()));
-        let prometheus = vec![(client(prometheus), BTreeMap::new())];
-        let library = Arc::new(library().clone());
-        let notifier = Arc::new(Notifier::new(NotifierParts {
-            store: store.clone(),
-            slack: Some(client_of_slack.clone()),
-            config: config.clone(),
-            words: Arc::clone(&words),
-            metrics: Arc::clone(&metrics),
+        let alertmanager =
+            |url: &&str| alertmanager::Config { url: (*url).to_owned(), ..alertmanager::Config::default() };
+        let config = Config {
+            slack: config,
+            alertmanagers: alertmanagers.iter().map(alertmanager).collect(),
             public_url: public_url.to_owned(),
-            dashboard_url: String::new(),
-            prometheus: prometheus.clone(),
-            library: Arc::clone(&library),
-            diagnosing: Default::default(),
-            pagers: Vec::new(),
-            interactive: true,
-        }));
-        let alertmanagers = alertmanagers
-            .iter()
-            .map(|url| {
-                let config = alertmanager::Config { url: (*url).to_owned(), ..alertmanager::Config::default() };
-                Alertmanager::new(&config).unwrap()
-            })
-            .collect();
-        let desk = Arc::new(Desk {
-            library,
-            store: store.clone(),
-            prometheus,
-            reader: ExporterReader::new(&[]).unwrap(),
-            exporters: Default::default(),
-            logs: Default::default(),
-            diagnosing: Default::default(),
-            alertmanagers,
-            slack: client_of_slack,
-            people: People::new(&config),
-            config,
-            notifier: Arc::clone(&notifier),
-            words,
-            metrics: Arc::clone(&metrics),
-            wake: Arc::default(),
-            deliveries: Arc::default(),
-            bundles: crate::bundles::bundle_service(state.path(), &notifier),
-            tasks: TaskTracker::new(),
-            seen: RequestDedup::default(),
-            examination: Default::default(),
-        });
+            ..Config::default()
+        };
+        let desk = desk(config, &slack, client(prometheus), state.path()).await;
+        let (store, metrics) = (desk.store.clone(), Arc::clone(&desk.metrics));
         Self { desk, slack, store, metrics, state }
     }
 
     /// Changes the store behind its back.
     pub(super) async fn change(&self, sql: &'static str) {
-        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(self.state.path().join("db"));
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(self.state.path().join("llm-diagnose.db"));
         let mut beside = sqlx::ConnectOptions::connect(&options).await.unwrap();
         sqlx::Executor::execute(&mut beside, sql).await.unwrap();
     }

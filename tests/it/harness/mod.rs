@@ -3,6 +3,7 @@
 //!
 //! A case has a time slot and a namespace of its own in that Prometheus, so that cases can run at once and in any order.
 
+mod desk;
 mod past;
 mod planted;
 mod prometheus;
@@ -17,6 +18,7 @@ use llm_diagnose::diagnose::{Baseline, Diagnosis, EvidenceResult, Request, Scope
 use llm_diagnose::playbook::{self, Library};
 use tokio::runtime::Runtime;
 
+pub(crate) use desk::desk;
 pub(crate) use past::{Page, Stamp, pages};
 pub(crate) use planted::{INNOCENT, Planted, assert_clean, innocent, planted};
 pub(crate) use prometheus::{client, shared, simulated};

@@ -1,0 +1,47 @@
+//! The desk of Slack's users in this process, with its store in a directory.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use llm_diagnose::Service;
+use llm_diagnose::chatops::Desk;
+use llm_diagnose::config::Config;
+use llm_diagnose::exporter::ExporterReader;
+use llm_diagnose::notify::{Notifier, NotifierParts};
+use llm_diagnose::prom::Prometheus;
+use llm_diagnose::render::Phrases;
+use llm_diagnose::slack::Slack;
+use llm_diagnose::store::Store;
+use llm_diagnose::telemetry::Metrics;
+use llm_diagnose_lab::slack::FakeSlack;
+use tokio_util::task::TaskTracker;
+
+use super::library;
+
+/// A desk as the service makes it of this configuration.
+pub(crate) async fn desk(config: Config, slack: &FakeSlack, prometheus: Prometheus, state: &Path) -> Arc<Desk> {
+    let client = Slack::new(&slack.base_url, &slack.token).unwrap();
+    let store = Store::open(&state.join("llm-diagnose.db")).await.unwrap();
+    let metrics = Arc::new(Metrics::default());
+    let prometheus = vec![(prometheus, BTreeMap::new())];
+    let library = Arc::new(library().clone());
+    let notifier = Arc::new(Notifier::new(NotifierParts {
+        store: store.clone(),
+        slack: Some(client.clone()),
+        config: config.slack.clone(),
+        words: Arc::new(Phrases::english()),
+        metrics: Arc::clone(&metrics),
+        public_url: config.public_url.clone(),
+        dashboard_url: String::new(),
+        prometheus: prometheus.clone(),
+        library: Arc::clone(&library),
+        diagnosing: config.diagnose.clone(),
+        pagers: Vec::new(),
+        interactive: true,
+    }));
+    let reader = ExporterReader::new(&config.exporters.allow).unwrap();
+    let bundles = crate::bundles::bundle_service(state, &notifier);
+    let service = Arc::new(Service::new(config, library, store, prometheus, reader, notifier, metrics));
+    Arc::new(Desk::new(service, client, bundles, TaskTracker::new(), Default::default()).unwrap())
+}
