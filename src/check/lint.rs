@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{endpoints, facts, logs, promql, redaction, steps, tables, tickets};
 use crate::playbook::{
-    CATALOG, CauseEntry, Condition, Evidence, Library, Playbook, PlaybookKind, Problem, QuickCheck, REST, Reference,
-    SourceFile, Step, Verify, parse, shipped, suggestion,
+    CATALOG, CauseEntry, Condition, Evidence, HEALTHY_FLEET, Library, Playbook, PlaybookKind, Problem, QuickCheck,
+    REST, Reference, SourceFile, Step, Verify, parse, shipped, suggestion,
 };
 use crate::signal::{Catalog, Direct, EngineKind, Signal, Unit, VersionReq};
 
@@ -20,6 +20,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
     endpoints::endpoints(library, &mut problems);
     health(library, &mut problems);
     facts::facts(library, &mut problems);
+    healthy_fleet(library, &mut problems);
     tables::tables(library, &mut problems);
     logs::lint(library, &mut problems);
     tickets::tickets(library, &mut problems);
@@ -170,6 +171,18 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
             };
             let hint = (!log).then(|| "write its `query` into `signals/<engine>.yaml` beside the catalog".to_owned());
             problems.push(Problem::at("signal/untold", file, name, message, hint));
+        }
+    }
+}
+
+/// Checks that the healthy fleet has values of existing signals.
+fn healthy_fleet(library: &Library, problems: &mut Vec<Problem>) {
+    for signal in library.healthy_fleet.parts.values().flat_map(|part| part.keys()) {
+        let Some(file) = library.file_naming(HEALTHY_FLEET, signal) else { continue };
+        if !library.signals.contains_key(signal) {
+            let hint = suggestion(signal, library.signals.keys().map(String::as_str));
+            let message = format!("unknown signal `{signal}`");
+            problems.push(Problem::at("healthy-fleet/unknown-signal", file, signal, message, hint));
         }
     }
 }

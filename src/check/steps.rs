@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::verdicts::{TestFile, healthy, observations};
+use super::verdicts::{healthy, observations, read, test_files};
 use crate::diagnose::{Observations, Outcome, SymptomVerdict, holds, invert_condition, inverted_symptom_check, judge};
-use crate::playbook::{Evidence, Library, NoVerify, Problem, Step, Verify, parse};
+use crate::playbook::{Evidence, Library, NoVerify, Problem, Step, Verify};
 use crate::signal::VersionReq;
 
 /// HTTP methods that change something.
@@ -209,8 +209,7 @@ struct Fleet {
 pub fn verifies(library: &Library) -> Vec<Problem> {
     let mut fleets = Vec::new();
     let mut found: BTreeMap<(String, bool), Vec<Case>> = BTreeMap::new();
-    let files = library.files.iter().filter(|(name, _)| name.ends_with(".test.yaml") && !name.starts_with("signals/"));
-    for (own, test) in files.filter_map(|(_, file)| Some((file.own, parse::<TestFile>(file).ok()?))) {
+    for (own, test) in test_files(library).filter_map(|file| Some((file.own, read(library, file).ok()?))) {
         for case in &test.cases {
             let seen = observations(library, &test, case);
             let Some(judged) = judge(library, &test.playbook, &seen) else { continue };

@@ -16,7 +16,12 @@ use crate::playbook::{Library, Problem, SourceFile, parse, suggestion};
 pub(crate) struct TestFile {
     /// The playbook under test.
     pub playbook: String,
-    /// Healthy values, which are also the past; a signal that is not listed has no data.
+    /// Parts of `healthy-fleet.yaml` whose values the baseline has.
+    #[serde(default)]
+    pub healthy: Vec<String>,
+    /// Healthy values, which are also the past, beside or instead of those of `healthy`; a signal that stands in neither
+    /// has no data.
+    #[serde(default)]
     pub baseline: BTreeMap<String, Value>,
     /// The cases: one per cause, one healthy, one with missing data.
     pub cases: Vec<Case>,
@@ -101,17 +106,38 @@ pub struct CaseResult {
 pub fn run(library: &Library) -> Result<Vec<CaseResult>, Vec<Problem>> {
     let mut results = Vec::new();
     let mut broken = Vec::new();
-    for (name, file) in library.files.iter().filter(|(name, _)| name.ends_with(".test.yaml")) {
-        // Signal tests need a Prometheus; they are not verdict tests.
-        if name.starts_with("signals/") {
-            continue;
-        }
-        match parse::<TestFile>(file).and_then(|test| run_file(library, file, &test)) {
+    for file in test_files(library) {
+        match read(library, file).and_then(|test| run_file(library, file, &test)) {
             Ok(cases) => results.extend(cases),
             Err(problem) => broken.push(*problem),
         }
     }
     if broken.is_empty() { Ok(results) } else { Err(broken) }
+}
+
+/// Returns the files of verdict tests.
+pub(super) fn test_files(library: &Library) -> impl Iterator<Item = &SourceFile> {
+    // Signal tests need a Prometheus; they are not verdict tests.
+    let tests = library.files.iter().filter(|(name, _)| name.ends_with(".test.yaml") && !name.starts_with("signals/"));
+    tests.map(|(_, file)| file)
+}
+
+/// Reads a file of verdict tests, with the values of the healthy fleet in its baseline.
+pub(super) fn read(library: &Library, file: &SourceFile) -> Result<TestFile, Box<Problem>> {
+    let mut test: TestFile = parse(file)?;
+    let parts = &library.healthy_fleet.parts;
+    for part in &test.healthy {
+        let values = parts.get(part).ok_or_else(|| {
+            let known: Vec<&str> = parts.keys().map(String::as_str).collect();
+            let message = format!("the healthy fleet has no part `{part}`");
+            let hint = format!("expected one of {}", known.join(", "));
+            Box::new(Problem::at("test/unknown-part", file, part, message, Some(hint)))
+        })?;
+        for (signal, value) in values {
+            test.baseline.entry(signal.clone()).or_insert(Value::Number(*value));
+        }
+    }
+    Ok(test)
 }
 
 fn run_file(library: &Library, file: &SourceFile, test: &TestFile) -> Result<Vec<CaseResult>, Box<Problem>> {
@@ -247,9 +273,7 @@ mod tests {
     use crate::playbook::{Evidence, load};
 
     fn cases(library: &Library) -> Vec<(String, String, Observations)> {
-        let files =
-            library.files.iter().filter(|(name, _)| name.ends_with(".test.yaml") && !name.starts_with("signals/"));
-        let tests = files.filter_map(|(_, file)| parse::<TestFile>(file).ok());
+        let tests = test_files(library).filter_map(|file| read(library, file).ok());
         tests
             .flat_map(|test| {
                 let one = |case: &Case| (test.playbook.clone(), case.name.clone(), observations(library, &test, case));

@@ -15,7 +15,8 @@ pub use runbook::runbook;
 pub use table::tables;
 
 use crate::playbook::{
-    Cause, CodeRow, EngineFlag, FlagRow, Playbook, QuickLook, Redaction, ReportSignals, Table, Ticket, XidRow,
+    Cause, CodeRow, EngineFlag, FlagRow, HealthyFleet, Playbook, QuickLook, Redaction, ReportSignals, Table, Ticket,
+    XidRow,
 };
 use crate::signal::{Catalog, Engine, EngineSignals};
 
@@ -31,6 +32,7 @@ pub fn schema() -> serde_json::Value {
             schemars::schema_for!(EngineSignals),
             schemars::schema_for!(Catalog),
             schemars::schema_for!(QuickLook),
+            schemars::schema_for!(HealthyFleet),
             schemars::schema_for!(Ticket),
             schemars::schema_for!(ReportSignals),
             schemars::schema_for!(Redaction),

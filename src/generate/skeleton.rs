@@ -95,7 +95,7 @@ causes: # the most frequent first
     let test = format!(
         r#"# One case per cause, a healthy one that blames nobody, one that lacks data and claims nothing, and near misses.
 playbook: {id}
-baseline: {{ ttft_p99: 0.6, prompt_tokens_mean: 1800, request_rate: 12 }} # TODO a healthy pool's values, which are also the past
+healthy: [pool] # TODO the parts of healthy-fleet.yaml that it needs; what differs stands under `baseline:`
 cases:
   - name: a healthy pool blames nobody
     expect: {{ symptom: absent, chain: [] }}

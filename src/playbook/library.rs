@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use super::{
-    Cause, CauseEntry, Evidence, LogFile, Playbook, PlaybookKind, PoolObjectives, QuickLook, Redaction, ReportSignals,
-    Slo, SourceFile, Step, Tables, Ticket, load::JOINED,
+    Cause, CauseEntry, Evidence, HealthyFleet, LogFile, Playbook, PlaybookKind, PoolObjectives, QuickLook, Redaction,
+    ReportSignals, Slo, SourceFile, Step, Tables, Ticket, load::JOINED,
 };
 use crate::signal::{Engine, OwnLabels, Signal};
 
@@ -22,6 +22,8 @@ pub struct Library {
     pub causes: BTreeMap<String, Cause>,
     /// The signals of the `health` command.
     pub health: QuickLook,
+    /// The values from which verdict tests start.
+    pub healthy_fleet: HealthyFleet,
     /// The signals of a report.
     pub report: ReportSignals,
     /// Engine name to its log file.

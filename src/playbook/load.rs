@@ -9,7 +9,9 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use unicode_width::UnicodeWidthStr;
 
-use super::{Cause, Library, LogFile, Playbook, QuickLook, Redaction, ReportSignals, SCHEMA, Table, Ticket};
+use super::{
+    Cause, HealthyFleet, Library, LogFile, Playbook, QuickLook, Redaction, ReportSignals, SCHEMA, Table, Ticket,
+};
 use crate::signal::{Catalog, Engine, EngineSignals};
 
 /// The shipped data: inside the binary in release builds, read from disk in debug builds.
@@ -19,6 +21,9 @@ struct Shipped;
 
 /// The catalog's path, as in [`Library::files`].
 pub const CATALOG: &str = "signals/catalog.yaml";
+
+/// The path of the healthy fleet, as in [`Library::files`].
+pub const HEALTHY_FLEET: &str = "healthy-fleet.yaml";
 
 /// The path of the redaction rules, as in [`Library::files`].
 pub const REDACTION: &str = "redaction.yaml";
@@ -203,7 +208,8 @@ fn misspelt_key(message: &str) -> Option<String> {
 }
 
 /// Loads the shipped data with the files of `dir` over it: a file with the same path replaces, another one adds. The
-/// catalog, the redaction rules, and files of engines that hold nothing but signals join the shipped file instead.
+/// catalog, the healthy fleet, the redaction rules, and files of engines that hold nothing but signals join the shipped
+/// file instead.
 ///
 /// # Errors
 /// Every file that cannot be read or parsed. Cross references are checked by [`crate::check`].
@@ -216,7 +222,7 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
                 for (name, file) in own {
                     // Joined, so that a user who adds an entry needs no copy of the shipped file, which would become
                     // outdated.
-                    let joins = [CATALOG, REDACTION].contains(&name.as_str())
+                    let joins = [CATALOG, HEALTHY_FLEET, REDACTION].contains(&name.as_str())
                         || (files.contains_key(&name) && has_only_signals(&name, &file));
                     files.insert(if joins { format!("{name}{JOINED}") } else { name }, file);
                 }
@@ -292,6 +298,17 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
             let health: QuickLook = parse(file)?;
             same("health", "health", health.schema)?;
             library.health = health;
+        }
+        [name] if name.starts_with(HEALTHY_FLEET) => {
+            let fleet: HealthyFleet = parse(file)?;
+            same("healthy-fleet", "healthy-fleet", fleet.schema)?;
+            let taken = fleet.parts.keys().find(|part| library.healthy_fleet.parts.contains_key(*part));
+            if let Some(part) = taken {
+                let message = format!("the shipped healthy fleet has a part `{part}`");
+                let hint = "give it another name: the shipped verdict tests start from that one".to_owned();
+                return Err(Box::new(Problem::at("healthy-fleet/taken", file, part, message, Some(hint))));
+            }
+            library.healthy_fleet.parts.extend(fleet.parts);
         }
         ["report.yaml"] => {
             let report: ReportSignals = parse(file)?;

@@ -5,6 +5,7 @@
 
 mod condition;
 mod health;
+mod healthy_fleet;
 mod library;
 mod load;
 mod logs;
@@ -24,8 +25,11 @@ use crate::signal::GpuVendor;
 
 pub use condition::{Comparison, Condition, Op, Reference};
 pub use health::{HealthHeading, QuickCheck, QuickLook};
+pub use healthy_fleet::HealthyFleet;
 pub use library::{Children, Library, Node, NodeKind};
-pub use load::{CATALOG, Problem, REDACTION, SourceFile, load, nearest, parse, phrases, shipped, suggestion};
+pub use load::{
+    CATALOG, HEALTHY_FLEET, Problem, REDACTION, SourceFile, load, nearest, parse, phrases, shipped, suggestion,
+};
 pub use logs::{
     LogExample, LogFact, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, LogTells, LogValue, MemoryLine,
     match_log_line, matched as pattern_matched,

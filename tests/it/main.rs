@@ -37,6 +37,7 @@ mod new;
 mod night;
 mod nowhere;
 mod outages;
+mod own_playbooks;
 mod owners;
 mod pagers;
 mod pages;
