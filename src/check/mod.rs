@@ -10,6 +10,7 @@ mod phrases;
 mod promql;
 mod redaction;
 mod scenario;
+mod signals;
 mod steps;
 mod tables;
 mod tickets;

@@ -55,8 +55,10 @@ pub struct NewSignal<'a> {
 /// # Errors
 /// If the id is not an id, or is taken.
 pub fn playbook(library: &Library, id: &str, kind: PlaybookKind) -> Result<Vec<NewFile>, String> {
-    let path = format!("{id}.yaml");
-    free(library, id, &path)?;
+    let (name, test_name) = (format!("{id}.yaml"), format!("{id}.test.yaml"));
+    free(library, id, &name)?;
+    free(library, id, &test_name)?;
+    let folder = kind.folder();
     let (kind, entered, title) = match kind {
         PlaybookKind::Symptom => (
             "symptom",
@@ -113,7 +115,8 @@ cases:
     expect: {{ symptom: no_data, chain: [] }}
 "#
     );
-    Ok(vec![NewFile::fresh(path, text), NewFile::fresh(format!("{id}.test.yaml"), test)])
+    let fresh = |name, text| NewFile::fresh(format!("{folder}/{name}"), text);
+    Ok(vec![fresh(name, text), fresh(test_name, test)])
 }
 
 /// Returns a shared leaf; the playbooks that use it have its verdict tests.

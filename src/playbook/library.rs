@@ -34,7 +34,7 @@ pub struct Library {
     pub redaction: Redaction,
     /// Reference tables.
     pub tables: Tables,
-    /// Path to text, for errors that show the line.
+    /// Path to text, for errors that show the line; a playbook and its test by their names alone, whatever their folder.
     pub files: BTreeMap<String, SourceFile>,
     /// Pools with their own objectives.
     pub promised: Vec<PoolObjectives>,

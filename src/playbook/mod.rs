@@ -9,6 +9,7 @@ mod healthy_fleet;
 mod library;
 mod load;
 mod logs;
+mod problem;
 mod promise;
 mod redaction;
 mod report;
@@ -27,13 +28,12 @@ pub use condition::{Comparison, Condition, Op, Reference};
 pub use health::{HealthHeading, QuickCheck, QuickLook};
 pub use healthy_fleet::HealthyFleet;
 pub use library::{Children, Library, Node, NodeKind};
-pub use load::{
-    CATALOG, HEALTHY_FLEET, Problem, REDACTION, SourceFile, load, nearest, parse, phrases, shipped, suggestion,
-};
+pub use load::{CATALOG, HEALTHY_FLEET, REDACTION, load, phrases, shipped};
 pub use logs::{
     LogExample, LogFact, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, LogTells, LogValue, MemoryLine,
     match_log_line, matched as pattern_matched,
 };
+pub use problem::{Problem, SourceFile, nearest, parse, suggestion};
 pub use promise::{LatencyObjective, PoolObjectives, Promise, Slo};
 pub use redaction::{NameKind, Redaction, RedactionRule};
 pub use report::ReportSignals;
@@ -54,7 +54,20 @@ pub enum PlaybookKind {
     Mechanism,
 }
 
-/// One symptom or mechanism: `playbooks/<id>.yaml`.
+impl PlaybookKind {
+    /// Both kinds.
+    pub const ALL: [Self; 2] = [Self::Symptom, Self::Mechanism];
+
+    /// Returns the folder of its playbooks and their verdict tests.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Self::Symptom => "symptoms",
+            Self::Mechanism => "mechanisms",
+        }
+    }
+}
+
+/// One symptom or mechanism: `playbooks/symptoms/<id>.yaml` or `playbooks/mechanisms/<id>.yaml`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Playbook {

@@ -137,8 +137,8 @@ fn what_the_readme_tells_to_write_works() {
     let (mut configurations, mut playbooks) = (0, 0);
     for block in blocks {
         let file = match block.split([':', ' ']).next() {
-            Some("playbook") if block.contains("cases:") => "playbooks/chat-slow.test.yaml",
-            Some("playbook") => "playbooks/chat-slow.yaml",
+            Some("playbook") if block.contains("cases:") => "playbooks/symptoms/chat-slow.test.yaml",
+            Some("playbook") => "playbooks/symptoms/chat-slow.yaml",
             // For Alertmanager; `amtool check-config` has the generated file.
             Some("route") => continue,
             _ => "llm-diagnose.yaml",

@@ -110,8 +110,11 @@ fn a_fresh_skeleton_says_what_is_to_be_filled_in_and_passes_its_test() {
     let dir = own.path().join("playbooks");
     let query = "sum by ($by) (rate(vllm:page_faults_total{$scope}[$window]))";
     let skeletons: [(&[&str], &[&str]); 5] = [
-        (&["playbook", "chat-slow"], &["chat-slow.yaml", "chat-slow.test.yaml"]),
-        (&["playbook", "disk-busy", "--kind", "mechanism"], &["disk-busy.yaml", "disk-busy.test.yaml"]),
+        (&["playbook", "chat-slow"], &["symptoms/chat-slow.yaml", "symptoms/chat-slow.test.yaml"]),
+        (
+            &["playbook", "disk-busy", "--kind", "mechanism"],
+            &["mechanisms/disk-busy.yaml", "mechanisms/disk-busy.test.yaml"],
+        ),
         (&["cause", "swap-full"], &["causes/swap-full.yaml"]),
         (
             &["signal", "page_faults", "--engine", "vllm", "--query", query],
@@ -173,7 +176,7 @@ fn a_fresh_skeleton_says_what_is_to_be_filled_in_and_passes_its_test() {
 
 /// The files of a directory of playbooks, with their text.
 fn texts(directory: &Path) -> Vec<(std::path::PathBuf, String)> {
-    let folders = [directory.to_owned(), directory.join("causes"), directory.join("signals")];
+    let folders = ["symptoms", "mechanisms", "causes", "signals"].map(|folder| directory.join(folder));
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
     files.filter(|path| path.is_file()).map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
@@ -208,8 +211,8 @@ fn a_skeleton_is_written_whole_or_not_at_all() {
     let own = directory(&[("chat-slow.test.yaml", "playbook: chat-slow\ncases: []\n")]);
     let output = new(own.path(), &["playbook", "chat-slow"]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("chat-slow.test.yaml exists: nothing was written"), "{}", said(&output));
-    assert!(!own.path().join("chat-slow.yaml").exists());
+    assert!(said(&output).contains("chat-slow.test.yaml exists"), "{}", said(&output));
+    assert!(!own.path().join("symptoms").exists());
 }
 
 #[test]

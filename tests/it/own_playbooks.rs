@@ -43,7 +43,7 @@ fn a_verdict_test_starts_from_the_parts_of_the_healthy_fleet_that_it_names() {
 }
 
 #[test]
-fn a_healthy_fleet_joins_the_shipped_one_and_takes_no_name_of_it() {
+fn a_healthy_fleet_of_ones_own_joins_the_shipped_one() {
     let test = "playbook: high-ttft\nhealthy: [ours]\ncases:\n  - name: one\n    expect: { symptom: absent }\n";
     let fleet = "schema: 1\nparts:\n  ours: { ttft_p99: 0.4, ttft_p50: 0.1 }\n";
     let library = with(&[("ours.test.yaml", test), ("healthy-fleet.yaml", fleet)]).unwrap();
@@ -52,9 +52,58 @@ fn a_healthy_fleet_joins_the_shipped_one_and_takes_no_name_of_it() {
     let problems = run(&with(&[("ours.test.yaml", test)]).unwrap()).unwrap_err();
     assert_eq!(problems[0].message, "the healthy fleet has no part `ours`");
     assert_eq!(problems[0].hint.as_deref(), Some("expected one of details, gateway, pool"));
-    let problems = with(&[("healthy-fleet.yaml", &fleet.replace("ours", "pool"))]).unwrap_err();
-    assert_eq!(problems[0].message, "the shipped healthy fleet has a part `pool`");
     let library = with(&[("healthy-fleet.yaml", &fleet.replace("ttft_p50", "ttft_p5"))]).unwrap();
     let found: Vec<_> = lint(&library).into_iter().map(|problem| problem.message).collect();
     assert_eq!(found, ["unknown signal `ttft_p5`"]);
+}
+
+#[test]
+fn the_checkouts_own_data_may_be_named_as_a_directory() {
+    let library = load(Some(std::path::Path::new("playbooks"))).unwrap();
+    assert_eq!((lint(&library), failures(&library)), (vec![], vec![]));
+}
+
+/// A shipped playbook with another title.
+fn ours(path: &str) -> String {
+    let text = fs::read_to_string(format!("playbooks/{path}")).unwrap();
+    let title = text.lines().find(|line| line.starts_with("title: ")).unwrap();
+    text.replace(title, "title: ours")
+}
+
+#[test]
+fn a_playbook_at_the_top_of_a_directory_or_in_its_folder_overrides_the_shipped_one() {
+    let text = ours("symptoms/high-ttft.yaml");
+    let test =
+        "playbook: high-ttft\nbaseline: { ttft_p99: 9 }\ncases:\n  - name: ours\n    expect: { symptom: confirmed }\n";
+    let shipped = load(None).unwrap();
+    for folder in ["", "symptoms/"] {
+        let (playbook, tests) = (format!("{folder}high-ttft.yaml"), format!("{folder}high-ttft.test.yaml"));
+        let library = with(&[(&playbook, &text), (&tests, test)]).unwrap();
+        assert_eq!(library.playbooks["high-ttft"].title, "ours");
+        assert_eq!((library.playbooks.len(), lint(&library)), (shipped.playbooks.len(), vec![]));
+        let cases = run(&library).unwrap().into_iter().filter(|case| case.playbook == "high-ttft");
+        assert_eq!(cases.map(|case| case.name).collect::<Vec<_>>(), ["ours"]);
+    }
+}
+
+#[test]
+fn a_new_playbook_stands_at_the_top_or_in_the_folder_of_its_kind() {
+    let text = ours("symptoms/high-ttft.yaml").replace("playbook: high-ttft\n", "playbook: ours\n");
+    let test = "playbook: ours\nhealthy: [pool]\ncases:\n  - name: one\n    expect: { symptom: absent }\n";
+    let found = |folder: &str| {
+        let (playbook, tests) = (format!("{folder}ours.yaml"), format!("{folder}ours.test.yaml"));
+        let library = with(&[(&playbook, &text), (&tests, test)]).unwrap();
+        assert_eq!(failures(&library), [""; 0]);
+        lint(&library).into_iter().map(|problem| (problem.message, problem.hint.unwrap())).collect::<Vec<_>>()
+    };
+    assert_eq!((found(""), found("symptoms/")), (vec![], vec![]));
+    let said = ("`mechanisms/` is for the other kind".to_owned(), "move it and its test to `symptoms/`".to_owned());
+    assert_eq!(found("mechanisms/"), [said]);
+}
+
+#[test]
+fn a_playbook_that_stands_in_two_folders_is_not_taken() {
+    let text = ours("symptoms/high-ttft.yaml");
+    let problems = with(&[("high-ttft.yaml", &text), ("symptoms/high-ttft.yaml", &text)]).unwrap_err();
+    assert!(problems[0].message.ends_with("have one name: remove one"), "{problems:?}");
 }

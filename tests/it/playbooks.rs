@@ -280,7 +280,7 @@ cases:
     let (failed, unable) = with(&[]);
     assert_eq!((failed, printed(&unable)), (vec![], vec![]));
     // The user's own step is judged by it.
-    let own = fs::read_to_string("playbooks/slot-limit.yaml").unwrap();
+    let own = fs::read_to_string("playbooks/mechanisms/slot-limit.yaml").unwrap();
     let (_, unable) = with(&[("slot-limit.yaml", &own)]);
     let held = |p: &Problem| {
         p.message.contains("`waiting_per_replica < 0.25` does not hold on the healthy fleet of: slot-limit")
@@ -291,7 +291,7 @@ cases:
 #[test]
 fn a_users_one_case_need_not_show_again_what_shipped_cases_show_of_a_copied_playbook() {
     let directory = tempfile::tempdir().unwrap();
-    fs::copy("playbooks/high-itl.yaml", directory.path().join("high-itl.yaml")).unwrap();
+    fs::copy("playbooks/symptoms/high-itl.yaml", directory.path().join("high-itl.yaml")).unwrap();
     let test = r#"playbook: high-itl
 baseline: { itl_p99: 0.045 }
 cases:

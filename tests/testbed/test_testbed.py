@@ -59,7 +59,7 @@ class Tables(unittest.TestCase):
 
     def test_right_answers_are_causes_of_the_playbooks(self):
         playbooks = HERE.parents[1] / "playbooks"
-        files = [path for path in [*playbooks.glob("*.yaml"), *playbooks.glob("causes/*.yaml")] if not path.name.endswith(".test.yaml")]
+        files = [path for path in [*playbooks.glob("symptoms/*.yaml"), *playbooks.glob("mechanisms/*.yaml"), *playbooks.glob("causes/*.yaml")] if not path.name.endswith(".test.yaml")]
         known = {path.stem for path in files} | {name for path in files for name in re.findall(r"(?m)^  - id: (\S+)$", path.read_text())}
         for case in table("faults.toml")["case"]:
             self.assertLessEqual(set(case["right"]) - NOT_YET, known, case["id"])
