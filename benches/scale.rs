@@ -210,7 +210,7 @@ fn expect(diagnosis: &Diagnosis, replicas: usize) {
     assert_eq!(diagnosis.problems, Vec::<String>::new());
     assert_eq!(diagnosis.replicas.total, replicas);
     let chain = diagnosis.root().map(|root| root.chain.clone()).unwrap_or_default();
-    assert_eq!(chain, ["high-ttft", "kv-cache-exhaustion", "longer-prompts"]);
+    assert_eq!(chain, ["high-ttft", "kv-cache-full", "longer-prompts"]);
 }
 
 /// The time of the plan's slowest query, each asked alone, of all together, and how many they are.

@@ -81,6 +81,7 @@ pub async fn run(
     }
     let words = Arc::new(Phrases::load(config.playbooks.dir.as_deref()).context("cannot read the phrases")?);
     let library = Arc::new(library);
+    let store = store.with_aliases(library.aliases.clone());
     let notifier = Notifier::new(NotifierParts {
         store: store.clone(),
         slack: slack.clone(),

@@ -59,7 +59,7 @@ async fn write(
         true => {
             // A namespace may have the name of a cause; in the diagnosis that word is not replaced.
             let mut data = sources.library.redaction.clone();
-            data.common.extend(sources.library.ids().cloned());
+            data.common.extend(sources.library.ids().chain(sources.library.aliases.names()).cloned());
             Redactor::new(&data, options.anonymize).map_err(|error| BundleError::Unclean(error.to_string()))?
         }
         false => Redactor::off(),

@@ -49,7 +49,7 @@ pub(super) fn request(
     group: Option<&AlertGroup>,
 ) -> anyhow::Result<Request> {
     let playbook = match (asked.playbook, group) {
-        (Some(id), _) => id.to_owned(),
+        (Some(id), _) => library.aliases.id(id).to_owned(),
         // The symptom is searched later.
         (None, None) if asked.target.is_some() => String::new(),
         (None, Some(group)) => select(library, &group.alerts).map(|selection| selection.playbook).unwrap_or_default(),

@@ -39,7 +39,7 @@ pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let (all, judged) = runtime.block_on(async {
-        let store = visit_store(&config, StoreAccess::Look).await?;
+        let store = visit_store(&config, StoreAccess::Look).await?.with_aliases(library.aliases.clone());
         let all = store.feedback().await?;
         // The last feedback on an incident counts.
         let last: BTreeMap<&str, &Feedback> = all.iter().map(|said| (said.incident.as_str(), said)).collect();

@@ -22,6 +22,7 @@ mod evidence;
 mod evidence_history;
 mod excluded;
 mod fleet;
+mod former_ids;
 mod gateway;
 mod gateway_pools;
 mod gather;

@@ -9,7 +9,8 @@ use crate::prom::Prometheus;
 /// Maximum wait for the rule; without it the pool is screened all the same.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Returns the request with the playbook whose symptom its alerts' rules read, and the number of queries.
+/// Returns the request with the playbook that it names, by a former id too, or else the one whose symptom its alerts'
+/// rules read; and the number of queries.
 pub(super) async fn with_playbook(
     library: &Library,
     prometheus: &Prometheus,
@@ -17,6 +18,7 @@ pub(super) async fn with_playbook(
     started: Instant,
 ) -> (Request, usize) {
     let mut asked = request.clone();
+    library.aliases.resolve(&mut asked.playbook);
     if !request.playbook.is_empty() || request.rules.is_empty() {
         return (asked, 0);
     }

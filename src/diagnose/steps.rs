@@ -199,9 +199,9 @@ pub(super) mod tests {
     fn gpus_that_are_known_to_be_amds_get_amds_commands_and_both_are_said_of_unknown_ones() {
         let library = crate::playbook::load(None).unwrap();
         let mut diagnosis = bad_replica();
-        diagnosis.causes[0].chain = ["gpu-throttled", "power-limited"].map(str::to_owned).to_vec();
+        diagnosis.causes[0].chain = ["gpu-clock-bound", "power-limited"].map(str::to_owned).to_vec();
         let reachable: BTreeMap<&str, Node<'_>> =
-            library.reachable("gpu-throttled").into_iter().map(|node| (node.id, node)).collect();
+            library.reachable("gpu-clock-bound").into_iter().map(|node| (node.id, node)).collect();
         let (observations, places, request) = (Observations::default(), BTreeMap::new(), request(&[]));
         let tools = |exporters: &[&str]| {
             let exporter = |engine: &&str| EngineSeen {

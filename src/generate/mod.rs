@@ -11,7 +11,7 @@ mod yaml;
 
 pub use dashboard::dashboard;
 pub use rules::{RuleError, RuleOptions, prometheus_rule, rules};
-pub use runbook::runbook;
+pub use runbook::{moved_runbooks, runbook};
 pub use table::tables;
 
 use crate::playbook::{

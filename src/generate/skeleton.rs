@@ -238,7 +238,8 @@ fn free(library: &Library, id: &str, path: &str) -> Result<(), String> {
     if let Some(file) = library.files.get(path).filter(own) {
         return Err(format!("{} exists", file.path));
     }
-    if shipped().contains_key(path) || library.ids().any(|known| known == id) {
+    let former = library.aliases.id(id) != id;
+    if former || shipped().contains_key(path) || library.ids().any(|known| known == id) {
         return Err(format!("`{id}` is taken: ids are unique over all data"));
     }
     Ok(())

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use super::{
-    Cause, CauseEntry, Evidence, HealthyFleet, LogFile, Playbook, PlaybookKind, PoolObjectives, QuickLook, Redaction,
-    ReportSignals, Slo, SourceFile, Step, Tables, Ticket, load::JOINED,
+    Aliases, Cause, CauseEntry, Evidence, HealthyFleet, LogFile, Playbook, PlaybookKind, PoolObjectives, QuickLook,
+    Redaction, ReportSignals, Slo, SourceFile, Step, Tables, Ticket, load::JOINED,
 };
 use crate::signal::{Engine, OwnLabels, Signal};
 
@@ -18,6 +18,8 @@ pub struct Library {
     pub engines: BTreeMap<String, Engine>,
     /// Id to playbook.
     pub playbooks: BTreeMap<String, Playbook>,
+    /// Former ids of playbooks.
+    pub aliases: Aliases,
     /// Id to shared leaf cause.
     pub causes: BTreeMap<String, Cause>,
     /// The signals of the `health` command.
@@ -127,9 +129,24 @@ impl Library {
         entries.iter().any(|entry| entry.fallback && entry.target() == last)
     }
 
-    /// Returns the node of a playbook.
+    /// Returns a playbook by its id or a former one.
+    pub fn playbook(&self, id: &str) -> Option<&Playbook> {
+        self.playbooks.get(self.aliases.id(id))
+    }
+
+    /// Replaces the former ids by which playbooks and tables name each other.
+    pub(super) fn resolve_references(&mut self) {
+        let Self { aliases, playbooks, health, tables, tickets, .. } = self;
+        let entries = playbooks.values_mut().flat_map(|playbook| &mut playbook.causes);
+        let checks = health.headings.iter_mut().flat_map(|heading| &mut heading.checks);
+        let named = entries.filter_map(|entry| entry.playbook.as_mut());
+        let named = named.chain(checks.filter_map(|check| check.playbook.as_mut())).chain(tables.playbooks_mut());
+        named.chain(tickets.values_mut().flat_map(|ticket| &mut ticket.causes)).for_each(|id| aliases.resolve(id));
+    }
+
+    /// Returns the node of a playbook, by its id or a former one.
     pub fn playbook_node(&self, id: &str) -> Option<Node<'_>> {
-        let p = self.playbooks.get(id)?;
+        let p = self.playbook(id)?;
         Some(Node {
             id: &p.playbook,
             kind: match p.kind {

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::{
-    Cause, HealthyFleet, Library, LogFile, Playbook, PlaybookKind, Problem, QuickLook, Redaction, ReportSignals,
-    SCHEMA, SourceFile, Table, Ticket, parse,
+    Aliases, Cause, HealthyFleet, Library, LogFile, Playbook, PlaybookKind, Problem, QuickLook, Redaction,
+    ReportSignals, SCHEMA, SourceFile, Table, Ticket, parse,
 };
 use crate::signal::{Catalog, Engine, EngineSignals};
 
@@ -63,8 +63,11 @@ pub fn phrases() -> Vec<SourceFile> {
 /// # Errors
 /// Every file that cannot be read or parsed. Cross references are checked by [`crate::check`].
 pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
-    let mut files = shipped();
+    let mut library = Library::default();
     let mut problems = Vec::new();
+    for (name, file) in shipped() {
+        put(&mut library, name, file, &mut problems);
+    }
     if let Some(dir) = dir {
         match read_dir(dir) {
             Ok(own) => {
@@ -72,8 +75,9 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
                     // Joined, so that a user who adds an entry needs no copy of the shipped file, which would become
                     // outdated.
                     let joins = [CATALOG, HEALTHY_FLEET, REDACTION].contains(&name.as_str())
-                        || (files.contains_key(&name) && has_only_signals(&name, &file));
-                    files.insert(if joins { format!("{name}{JOINED}") } else { name }, file);
+                        || (library.files.contains_key(&name) && has_only_signals(&name, &file));
+                    let name = if joins { format!("{name}{JOINED}") } else { with_id(&library.aliases, &name) };
+                    put(&mut library, name, file, &mut problems);
                 }
             }
             Err(error) => problems.push(Problem {
@@ -87,15 +91,26 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
             }),
         }
     }
-    let mut library = Library::default();
-    for (name, file) in &files {
-        if let Err(problem) = add(&mut library, name, file) {
-            problems.push(*problem);
-        }
-    }
+    library.resolve_references();
     library.derive_burns();
-    library.files = files;
     if problems.is_empty() { Ok(library) } else { Err(problems) }
+}
+
+/// Adds a file, instead of the shipped one of this name.
+fn put(library: &mut Library, name: String, file: SourceFile, problems: &mut Vec<Problem>) {
+    problems.extend(add(library, &name, &file).err().map(|problem| *problem));
+    if let Some(other) = library.files.insert(name, file.clone()).filter(|other| other.own) {
+        let message = format!("{} has the same name: remove one of them", other.path);
+        problems.push(Problem::on_line("files/twice", &file, 1, message, None));
+    }
+}
+
+/// Returns the path of a playbook or its test with the playbook's id instead of a former one.
+fn with_id(aliases: &Aliases, path: &str) -> String {
+    match path.split_once('.') {
+        Some((name, rest)) => format!("{}.{rest}", aliases.id(name)),
+        None => path.to_owned(),
+    }
 }
 
 /// Returns true for a file of `signals/` without `kind` and `detect`: it adds signals to an engine.
@@ -183,8 +198,10 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
         ["tables", "memory-flags.yaml"] => library.tables.memory_flags = table(file, same)?,
         ["tables", "engine-flags.yaml"] => library.tables.engine_flags = table(file, same)?,
         [_] => {
-            let playbook: Playbook = parse(file)?;
+            let mut playbook: Playbook = parse(file)?;
+            library.aliases.resolve(&mut playbook.playbook);
             same("playbook", &playbook.playbook, playbook.schema)?;
+            library.aliases.add(&playbook.playbook, &playbook.aliases);
             library.playbooks.insert(playbook.playbook.clone(), playbook);
         }
         _ => {
@@ -208,8 +225,8 @@ fn table<R: DeserializeOwned>(
     Ok(table)
 }
 
-fn read_dir(dir: &Path) -> std::io::Result<BTreeMap<String, SourceFile>> {
-    let mut out = BTreeMap::new();
+fn read_dir(dir: &Path) -> std::io::Result<Vec<(String, SourceFile)>> {
+    let mut out = Vec::new();
     // Playbooks stood at the top before they had folders, and may still.
     for prefix in ["", "symptoms/", "mechanisms/", "causes/", "logs/", "signals/", "tables/", "tickets/"] {
         let place = dir.join(prefix);
@@ -221,11 +238,7 @@ fn read_dir(dir: &Path) -> std::io::Result<BTreeMap<String, SourceFile>> {
             let Some(name) = path.file_name().and_then(|n| n.to_str()) else { continue };
             if name.ends_with(".yaml") && path.is_file() {
                 let file = SourceFile::new(path.display().to_string(), std::fs::read_to_string(&path)?);
-                let file = SourceFile { own: true, ..file };
-                if let Some(other) = out.insert(known_as(&format!("{prefix}{name}")).to_owned(), file) {
-                    let message = format!("{} and {} have one name: remove one", other.path, path.display());
-                    return Err(std::io::Error::other(message));
-                }
+                out.push((known_as(&format!("{prefix}{name}")).to_owned(), SourceFile { own: true, ..file }));
             }
         }
     }

@@ -3,6 +3,7 @@
 //! The types here are the format: the schema of the YAML documents every key. Nothing here evaluates evidence
 //! ([`crate::diagnose`]) or queries Prometheus.
 
+mod aliases;
 mod condition;
 mod health;
 mod healthy_fleet;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::signal::GpuVendor;
 
+pub use aliases::Aliases;
 pub use condition::{Comparison, Condition, Op, Reference};
 pub use health::{HealthHeading, QuickCheck, QuickLook};
 pub use healthy_fleet::HealthyFleet;
@@ -71,8 +73,11 @@ impl PlaybookKind {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Playbook {
-    /// The id, same as the file name; never renamed, never reused.
+    /// The id, same as the file name; never reused.
     pub playbook: String,
+    /// Its former ids, which users' alerts, stores and files may still name; never reused either.
+    #[serde(default)]
+    pub aliases: Vec<String>,
     /// The format's version: 1.
     pub schema: u32,
     /// Symptom or mechanism.

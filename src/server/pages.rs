@@ -233,7 +233,7 @@ pub(super) async fn playbooks(State(shared): State<Shared>) -> Response {
 }
 
 pub(super) async fn playbook(State(shared): State<Shared>, Path(id): Path<String>, Query(met): Query<Met>) -> Response {
-    let Some(playbook) = shared.service.library.playbooks.get(&id) else {
+    let Some(playbook) = shared.service.library.playbook(&id) else {
         return problem(&shared, StatusCode::NOT_FOUND, "page-no-playbook", "page-no-playbook-why");
     };
     let incident = match met.incident.as_str() {

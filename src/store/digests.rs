@@ -8,7 +8,7 @@ use sqlx::Row;
 use ulid::Ulid;
 
 use super::connections::StoreConnection;
-use super::incidents::{of_incident, read, select_incidents};
+use super::incidents::{of_incident, select_incidents};
 use super::mentions::Mention;
 use super::refusals::accepts;
 use super::{Incident, PostponeReason, Store, StoreError};
@@ -150,7 +150,7 @@ impl Store {
         let (revisions, all): (i64, i64) = (row.try_get("revisions")?, row.try_get("incidents")?);
         let sql = select_incidents!("id IN (SELECT incident_id FROM deliveries WHERE digest_id = $1) ORDER BY id");
         let rows = sqlx::query(sql).bind(digest).fetch_all(&self.read).await?;
-        let mut incidents = self.unreadable.read_all("incident", &rows, |row| read(row, &self.unreadable));
+        let mut incidents = self.unreadable.read_all("incident", &rows, |row| self.read_incident(row));
         let unreadable = usize::try_from(all).unwrap_or_default().saturating_sub(incidents.len());
         let rows = sqlx::query(
             "SELECT incident_id, status, alert FROM alerts

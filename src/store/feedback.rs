@@ -62,7 +62,9 @@ impl Store {
         )
         .fetch_all(&self.read)
         .await?;
-        Ok(self.unreadable.read_all("feedback", &rows, read))
+        let mut all = self.unreadable.read_all("feedback", &rows, read);
+        all.iter_mut().flat_map(|said| [&mut said.named, &mut said.cause]).for_each(|id| self.aliases.resolve(id));
+        Ok(all)
     }
 }
 

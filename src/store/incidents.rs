@@ -120,7 +120,7 @@ impl Store {
     pub async fn incident(&self, id: &str) -> Result<Option<Incident>, StoreError> {
         let row = sqlx::query(select_incidents!("id = $1")).bind(id).fetch_optional(&self.read).await?;
         let Some(row) = row else { return Ok(None) };
-        let mut incident = read(&row, &self.unreadable)?;
+        let mut incident = self.read_incident(&row)?;
         let rows = sqlx::query(
             "SELECT incident_id, status, alert FROM alerts WHERE incident_id = $1 ORDER BY starts_ns, fingerprint",
         )
@@ -402,8 +402,17 @@ fn unreadable(what: &'static str, id: &str, error: &serde_json::Error) -> StoreE
     StoreError::Unreadable { what, id: id.to_owned(), error: error.to_string() }
 }
 
-/// Reads a row of incidents, without its alerts.
-pub(super) fn read(row: &AnyRow, unreadable: &Unreadable) -> Result<Incident, StoreError> {
+impl Store {
+    /// Reads a row of incidents, without its alerts.
+    pub(super) fn read_incident(&self, row: &AnyRow) -> Result<Incident, StoreError> {
+        let mut incident = read(row, &self.unreadable)?;
+        incident.playbook.iter_mut().for_each(|id| self.aliases.resolve(id));
+        incident.diagnosis.iter_mut().for_each(|diagnosis| diagnosis.resolve(&self.aliases));
+        Ok(incident)
+    }
+}
+
+fn read(row: &AnyRow, unreadable: &Unreadable) -> Result<Incident, StoreError> {
     let id: String = row.try_get("id")?;
     let diagnosis = unreadable.json(row, "diagnosis", &id);
     let impact = unreadable.json(row, "impact", &id);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlx::Row;
 
-use super::incidents::{of_incident, read, select_incidents};
+use super::incidents::{of_incident, select_incidents};
 use super::{Incident, Store, StoreError};
 
 /// Maximum number of alerts per incident in a list: a group may have thousands.
@@ -30,7 +30,7 @@ impl Store {
             .bind(i64::try_from(missing).unwrap_or(i64::MAX))
             .fetch_all(&self.read)
             .await?;
-            incidents.extend(self.unreadable.read_all("incident", &rows, |row| read(row, &self.unreadable)));
+            incidents.extend(self.unreadable.read_all("incident", &rows, |row| self.read_incident(row)));
             match rows.last().map(|row| row.try_get("id")) {
                 Some(Ok(last)) if rows.len() == missing && incidents.len() < most as usize => before = last,
                 _ => break,

@@ -49,6 +49,7 @@ use sqlx::Connection as _;
 use ulid::Ulid;
 
 use crate::clock;
+use crate::playbook::Aliases;
 
 pub use admission::Admitted;
 pub use audit::{AuditEntry, AuditResult, EndedCall};
@@ -165,6 +166,7 @@ pub struct Store {
     me: Arc<str>,
     time: Arc<Time>,
     named: Arc<str>,
+    aliases: Arc<Aliases>,
 }
 
 /// The configuration key `database:`.
@@ -208,12 +210,19 @@ impl Store {
         Ok(Self::of([durable, write, read], DatabaseEngine::Postgres, now, named))
     }
 
+    /// Returns the store with what earlier versions wrote under former ids of playbooks read under today's.
+    #[must_use]
+    pub fn with_aliases(self, aliases: Aliases) -> Self {
+        Self { aliases: Arc::new(aliases), ..self }
+    }
+
     fn of([durable, write, read]: [ConnectionPool; 3], engine: DatabaseEngine, now: Timestamp, named: String) -> Self {
         let (full, restart_helps) = (WhenFull::default(), RestartHelps::default());
         let (unreadable, time) = (Unreadable::default(), Arc::new(Time::new(now)));
         // A new id for each start.
         let me = Ulid::generate().to_string().into();
-        Self { durable, write, read, engine, full, restart_helps, unreadable, me, time, named: named.into() }
+        let (named, aliases) = (named.into(), Arc::default());
+        Self { durable, write, read, engine, full, restart_helps, unreadable, me, time, named, aliases }
     }
 
     /// Returns the display name of a PostgreSQL, its version, and whether tables can be created in it; changes nothing.

@@ -80,31 +80,31 @@ fn what_an_incident_has_cost_is_counted_in_requests() {
 
 #[test]
 fn longer_prompts_exhaust_the_cache() {
-    let diagnosis = assert_chain("longer-prompts", &["high-ttft", "kv-cache-exhaustion", "longer-prompts"]);
+    let diagnosis = assert_chain("longer-prompts", &["high-ttft", "kv-cache-full", "longer-prompts"]);
     let prompts = diagnosis.causes[0].evidence.iter().find(|e| e.signal == "prompt_tokens_mean").unwrap();
     let grown = prompts.value.unwrap() / prompts.baseline.unwrap();
     assert!((2.2..3.2).contains(&grown), "prompts became three times as long: {grown}");
-    assert_chain("longer-prompts", &["kv-cache-pressure", "kv-cache-exhaustion", "longer-prompts"]);
-    assert_chain("one-replica", &["high-ttft", "kv-cache-exhaustion", "longer-prompts"]);
+    assert_chain("longer-prompts", &["kv-cache-pressure", "kv-cache-full", "longer-prompts"]);
+    assert_chain("one-replica", &["high-ttft", "kv-cache-full", "longer-prompts"]);
 }
 
 #[test]
 fn longer_outputs_are_told_from_answers_that_never_stop() {
-    assert_chain("longer-outputs", &["high-ttft", "kv-cache-exhaustion", "longer-outputs"]);
-    assert_chain("runaway-generation", &["high-ttft", "kv-cache-exhaustion", "runaway-generation"]);
-    assert_chain("runaway-generation", &["kv-cache-pressure", "kv-cache-exhaustion", "runaway-generation"]);
+    assert_chain("longer-outputs", &["high-ttft", "kv-cache-full", "longer-outputs"]);
+    assert_chain("runaway-generation", &["high-ttft", "kv-cache-full", "runaway-generation"]);
+    assert_chain("runaway-generation", &["kv-cache-pressure", "kv-cache-full", "runaway-generation"]);
 }
 
 #[test]
 fn a_surge_of_requests_is_told_from_longer_ones() {
-    assert_chain("traffic-surge", &["queue-buildup", "kv-cache-exhaustion", "traffic-surge"]);
-    assert_chain("traffic-surge", &["high-ttft", "kv-cache-exhaustion", "traffic-surge"]);
+    assert_chain("traffic-surge", &["queue-buildup", "kv-cache-full", "traffic-surge"]);
+    assert_chain("traffic-surge", &["high-ttft", "kv-cache-full", "traffic-surge"]);
 }
 
 #[test]
 fn two_lost_replicas_explain_the_pressure_on_the_others_and_why_they_are_gone() {
-    assert_chain("lost-replicas", &["high-ttft", "kv-cache-exhaustion", "lost-replica"]);
-    assert_chain("lost-replicas", &["kv-cache-pressure", "kv-cache-exhaustion", "lost-replica"]);
+    assert_chain("lost-replicas", &["high-ttft", "kv-cache-full", "lost-replica"]);
+    assert_chain("lost-replicas", &["kv-cache-pressure", "kv-cache-full", "lost-replica"]);
     let diagnosis = assert_chain("lost-replicas", &["replica-down", "crash-loop"]);
     assert_eq!(blamed(&diagnosis), ["vllm-llama-8b-0", "vllm-llama-8b-2"]);
     assert_eq!(diagnosis.causes[0].replicas.total, 4, "the gone ones still count");
@@ -113,22 +113,22 @@ fn two_lost_replicas_explain_the_pressure_on_the_others_and_why_they_are_gone() 
 #[test]
 fn a_lowered_slot_limit_is_told_from_a_full_cache() {
     let diagnosis = assert_chain("slot-limit", &["queue-buildup", "slot-limit", "limit-lowered"]);
-    assert!(diagnosis.ruled_out.iter().any(|cause| cause.id == "kv-cache-exhaustion"), "{:?}", diagnosis.ruled_out);
+    assert!(diagnosis.ruled_out.iter().any(|cause| cause.id == "kv-cache-full"), "{:?}", diagnosis.ruled_out);
     assert_chain("slot-limit", &["high-ttft", "slot-limit", "limit-lowered"]);
 }
 
 #[test]
 fn a_slow_replica_is_named_at_full_load_and_at_night() {
-    let full = assert_chain("bad-replica", &["high-itl", "kv-cache-exhaustion", "bad-replica"]);
+    let full = assert_chain("bad-replica", &["high-itl", "kv-cache-full", "bad-replica"]);
     assert_eq!(blamed(&full), ["vllm-llama-8b-1"]);
     let night = assert_chain("bad-replica-at-night", &["high-itl", "bad-replica"]);
     assert_eq!(blamed(&night), ["vllm-llama-8b-1"]);
-    assert_chain("bad-replica", &["queue-buildup", "kv-cache-exhaustion", "bad-replica"]);
+    assert_chain("bad-replica", &["queue-buildup", "kv-cache-full", "bad-replica"]);
 }
 
 #[test]
 fn a_slow_replica_without_peers_is_no_change_of_the_workload() {
-    assert_chain("one-replica-bad", &["high-itl", "kv-cache-exhaustion", "unchanged"]);
+    assert_chain("one-replica-bad", &["high-itl", "kv-cache-full", "unchanged"]);
 }
 
 #[test]
@@ -138,10 +138,10 @@ fn prompt_processing_as_the_bottleneck_leads_to_the_prompts() {
 
 #[test]
 fn throttled_gpus_are_found_below_a_full_cache_and_at_night() {
-    assert_chain("gpu-throttling", &["high-itl", "kv-cache-exhaustion", "gpu-throttled", "gpu-overheated"]);
-    let night = ["high-itl", "decode-slow-at-low-load", "gpu-throttled", "gpu-overheated"];
+    assert_chain("gpu-throttling", &["high-itl", "kv-cache-full", "gpu-clock-bound", "gpu-overheated"]);
+    let night = ["high-itl", "decode-slow-at-low-load", "gpu-clock-bound", "gpu-overheated"];
     assert_chain("gpu-throttling-at-night", &night);
-    let chain = ["high-itl", "kv-cache-exhaustion", "bad-replica", "gpu-throttled", "power-limited"];
+    let chain = ["high-itl", "kv-cache-full", "bad-replica", "gpu-clock-bound", "power-limited"];
     let diagnosis = assert_chain("gpu-power", &chain);
     assert_eq!(blamed(&diagnosis), ["vllm-llama-8b-2"]);
     let radius = &diagnosis.causes[0].replicas;
@@ -159,7 +159,7 @@ fn throttling_that_nobody_measures_gets_no_confident_story_but_a_way_to_see_it()
     assert_eq!((root.id.as_str(), root.verdict), ("unchanged", Verdict::Possible));
     let clock = diagnosis.unchecked.iter().find(|u| u.signal == "gpu_sm_clock").unwrap();
     assert_eq!(clock.why, "no dcgm series in this Prometheus");
-    assert!(clock.causes.contains(&"gpu-throttled".to_owned()), "{clock:?}");
+    assert!(clock.causes.contains(&"gpu-clock-bound".to_owned()), "{clock:?}");
     assert!(clock.enable.as_deref().unwrap().contains("DCGM_FI_DEV_FB_USED"), "{clock:?}");
 }
 
@@ -174,22 +174,22 @@ fn a_hanging_engine_is_named_although_its_page_answers() {
 #[test]
 fn a_lost_prefix_cache_is_found_where_it_hurts_and_by_its_own_alert() {
     let peak = "prefix-cache-collapse-at-peak";
-    assert_chain(peak, &["high-ttft", "kv-cache-exhaustion", "prefix-cache-collapse", "prompts-diverged"]);
+    assert_chain(peak, &["high-ttft", "kv-cache-full", "prefix-cache-collapse", "prompts-diverged"]);
     assert_chain("prefix-cache-collapse", &["prefix-cache-collapse", "prompts-diverged"]);
 }
 
 #[test]
 fn a_skewed_router_is_told_from_a_slow_replica() {
-    let diagnosis = assert_chain("routing-skew", &["high-ttft", "kv-cache-exhaustion", "routing-skew"]);
+    let diagnosis = assert_chain("routing-skew", &["high-ttft", "kv-cache-full", "hot-replica"]);
     assert_eq!(blamed(&diagnosis), ["vllm-llama-8b-0"]);
-    assert_chain("routing-skew", &["kv-cache-pressure", "kv-cache-exhaustion", "routing-skew"]);
+    assert_chain("routing-skew", &["kv-cache-pressure", "kv-cache-full", "hot-replica"]);
 }
 
 #[test]
 fn a_smaller_cache_comes_before_the_rollout_that_brought_it() {
-    let diagnosis = assert_chain("capacity-shrunk", &["kv-cache-pressure", "kv-cache-exhaustion", "capacity-shrunk"]);
+    let diagnosis = assert_chain("capacity-shrunk", &["kv-cache-pressure", "kv-cache-full", "capacity-shrunk"]);
     assert_eq!(diagnosis.causes[1].id, "recent-rollout");
-    assert_chain("capacity-shrunk", &["high-ttft", "kv-cache-exhaustion", "capacity-shrunk"]);
+    assert_chain("capacity-shrunk", &["high-ttft", "kv-cache-full", "capacity-shrunk"]);
 }
 
 #[test]
@@ -203,13 +203,13 @@ fn another_deployments_trouble_is_not_ours() {
 fn a_model_beside_a_model_in_trouble_keeps_its_own_story() {
     let labels = [("namespace", "trouble-beside-trouble"), ("model_name", MODEL)];
     let diagnosis = diagnosed(&Request { scope: scope(&labels), ..asked("trouble-beside-trouble", "high-ttft") });
-    assert_eq!(diagnosis.root().unwrap().chain, ["high-ttft", "kv-cache-exhaustion", "longer-prompts"]);
+    assert_eq!(diagnosis.root().unwrap().chain, ["high-ttft", "kv-cache-full", "longer-prompts"]);
     assert_eq!(diagnosis.replicas.total, 4);
 }
 
 #[test]
 fn engines_scraped_by_address_keep_their_gpus() {
-    assert_chain("gpu-throttling-by-address", &["high-itl", "kv-cache-exhaustion", "gpu-throttled", "gpu-overheated"]);
+    assert_chain("gpu-throttling-by-address", &["high-itl", "kv-cache-full", "gpu-clock-bound", "gpu-overheated"]);
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn without_a_past_the_chain_ends_at_the_mechanism() {
     let told = |name: &str| diagnosed(&Request { baseline: Baseline::Off, ..asked(name, "high-ttft") });
     for name in ["longer-prompts", "longer-outputs", "traffic-surge"] {
         let diagnosis = told(name);
-        assert_eq!(diagnosis.root().unwrap().chain, ["high-ttft", "kv-cache-exhaustion"], "{name}");
+        assert_eq!(diagnosis.root().unwrap().chain, ["high-ttft", "kv-cache-full"], "{name}");
         let open = diagnosis.unchecked.iter().find(|u| u.signal == "prompt_tokens_mean").unwrap();
         assert_eq!(open.why, "there is no past to compare with", "{name}");
     }
@@ -299,7 +299,7 @@ fn the_story_tells_when_each_link_of_the_chain_began() {
     let name = "longer-prompts";
     let diagnosis = diagnosed(&asked(name, "high-ttft"));
     let ids: Vec<&str> = diagnosis.timeline.iter().map(|onset| onset.id.as_str()).collect();
-    assert_eq!(ids, ["longer-prompts", "kv-cache-exhaustion", "high-ttft"], "{:?}", diagnosis.timeline);
+    assert_eq!(ids, ["longer-prompts", "kv-cache-full", "high-ttft"], "{:?}", diagnosis.timeline);
     let began = fleets::moment(name) - fleets::FAULT_SECONDS;
     let onsets: Vec<i64> = diagnosis.timeline.iter().map(|onset| onset.at.as_second() - began).collect();
     // Prompts are counted when their requests end; a cache that touched its ceiling just before began a little early.

@@ -63,7 +63,7 @@ fn wrong_use_is_status_2_with_a_hint() {
             &["bundle", "--playbook", "high-ttft", "--label", "colour=x"],
             "label `colour` does not select a pool: expected one of",
         ),
-        (&["explain", "kv-cache-exhausted"], "did you mean `kv-cache-exhaustion`?"),
+        (&["explain", "kv-cache-ful"], "did you mean `kv-cache-full`?"),
         (&["explain", "xid"], "Write `explain xid NUMBER`"),
         (&["explain", "xid", "seventy"], "expected a number such as 79"),
         (&["explain", "litellm", "418"], "known are 400, 401"),
@@ -187,12 +187,9 @@ fn explain_prints_the_whole_tree() {
     let output = run(&["explain", "high-ttft"], None);
     let said = text(&output.stdout);
     assert!(output.status.success());
-    for expected in [
-        "Impact",
-        "← KV cache is exhausted [kv-cache-exhaustion]",
-        "← prompts became longer [longer-prompts]",
-        "fix now",
-    ] {
+    for expected in
+        ["Impact", "← KV cache is exhausted [kv-cache-full]", "← prompts became longer [longer-prompts]", "fix now"]
+    {
         assert!(said.contains(expected), "{expected}: {said}");
     }
 }

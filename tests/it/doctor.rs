@@ -273,10 +273,10 @@ fn without_exporters_the_playbooks_that_stand_on_them_are_blind_and_the_line_is_
     let seen = covered("gpu-throttling-unseen");
     let blind: Vec<&str> =
         seen.playbooks.iter().filter(|s| s.eyes == CoverageLimit::Blind).map(|s| s.playbook.as_str()).collect();
-    for id in ["gpu-throttled", "gpu-hardware-fault", "crash-loop", "unschedulable"] {
+    for id in ["gpu-clock-bound", "gpu-hardware-fault", "crash-loop", "unschedulable"] {
         assert!(blind.contains(&id), "{id}: {blind:?}");
     }
-    for id in ["high-ttft", "kv-cache-exhaustion", "engine-stalled"] {
+    for id in ["high-ttft", "kv-cache-full", "engine-stalled"] {
         assert!(!blind.contains(&id), "{id}: {blind:?}");
     }
     for (signal, line) in [("gpu_sm_clock", "run dcgm-exporter"), ("crash_looping", "run kube-state-metrics")] {

@@ -118,7 +118,7 @@ async fn a_dead_prometheus_does_not_hide_an_exhausted_kv_cache() {
 async fn a_dead_prometheus_does_not_hide_a_throttled_gpu() {
     let (run, _) = bereft(&["gpu-throttling:replica=2"], LOOPBACK).await;
     let mut alert = group("GpuSlow", "firing", "critical", &["a"]);
-    alert["alerts"][0]["labels"]["playbook"] = "gpu-throttled".into();
+    alert["alerts"][0]["labels"]["playbook"] = "gpu-clock-bound".into();
     run.send(&alert).await;
     run.wait_for(CHANNEL, |m| {
         m.contains("the GPU is too hot") && m.contains("vllm-llama-8b-2") && m.contains("GPU exporters directly")
@@ -299,7 +299,7 @@ async fn the_direct_form_of_a_signal_says_what_its_query_says() {
     let mut known = exporters(Vec::new());
     (known.learn, known.fresh) = (true, true);
     let mut compared = Vec::new();
-    for playbook in ["high-ttft", "gpu-throttled", "replica-down"] {
+    for playbook in ["high-ttft", "gpu-clock-bound", "replica-down"] {
         let request = request(playbook);
         let client = client(&prometheus.url);
         let told = observe(library(), &client, &request).await.observations.signals;
@@ -357,7 +357,7 @@ async fn both_gpu_exporters_are_read_in_their_own_units() {
                 DCGM_EXP_XID_ERRORS_COUNT{UUID=\"a\",pod=\"llama-0\",xid=\"79\"} 2\n\
                 DCGM_EXP_XID_ERRORS_COUNT{UUID=\"a\",pod=\"llama-0\",xid=\"13\"} 5\n";
     let url = showing(dcgm, dcgm).await;
-    let value = read("gpu-throttled", vec![target("dcgm", &url, "dcgm-exporter-0")]).await;
+    let value = read("gpu-clock-bound", vec![target("dcgm", &url, "dcgm-exporter-0")]).await;
     assert_eq!((value("gpu_power_ratio"), value("gpu_throttled")), (Some(0.75), Some(1.0)));
     let value = read("gpu-hardware-fault", vec![target("dcgm", &url, "dcgm-exporter-0")]).await;
     assert_eq!(value("gpu_xid_critical"), Some(2.0));
@@ -376,7 +376,7 @@ async fn both_gpu_exporters_are_read_in_their_own_units() {
         ..target("nvidia-gpu-exporter", url, "")
     };
     let url = showing(smi(1, ""), smi(64, "")).await;
-    let value = read("gpu-throttled", vec![gpu(&url)]).await;
+    let value = read("gpu-clock-bound", vec![gpu(&url)]).await;
     // Held down at one of two reads; the idle GPU's clock does not count.
     assert_eq!((value("gpu_throttled"), value("gpu_sm_clock")), (Some(0.5), Some(1.2e9)));
     let value = read("gpu-hardware-fault", vec![gpu(&url)]).await;
@@ -400,7 +400,7 @@ async fn a_prometheus_that_went_stale_is_supplemented() {
     let url = showing(page("0.99", "41", "100"), page("0.99", "41", "130")).await;
     let known = exporters(vec![target("vllm", &url, "llama-0")]);
     let diagnosis = asked("kv-cache-pressure", &prometheus.url, &known).await;
-    assert_eq!(diagnosis.root().map(|c| c.id.as_str()), Some("kv-cache-exhaustion"), "{diagnosis:#?}");
+    assert_eq!(diagnosis.root().map(|c| c.id.as_str()), Some("kv-cache-full"), "{diagnosis:#?}");
     assert_eq!(diagnosis.direct.as_ref().unwrap().because, DirectReadReason::NoValues);
 }
 
@@ -410,7 +410,7 @@ async fn a_prometheus_that_hangs_leaves_time_for_the_exporters() {
     let url = showing(page("0.99", "41", "100"), page("0.99", "41", "130")).await;
     let known = exporters(vec![target("vllm", &url, "llama-0")]);
     let diagnosis = asked("kv-cache-pressure", &hanging, &known).await;
-    assert_eq!(diagnosis.root().map(|c| c.id.as_str()), Some("kv-cache-exhaustion"), "{diagnosis:#?}");
+    assert_eq!(diagnosis.root().map(|c| c.id.as_str()), Some("kv-cache-full"), "{diagnosis:#?}");
     assert_eq!(diagnosis.direct.as_ref().unwrap().because, DirectReadReason::NoAnswer);
     let rate = diagnosis.root().unwrap().evidence.iter().find(|e| e.signal == "preemption_rate").unwrap();
     assert!(rate.value.unwrap() > 5.0, "both reads were made: {rate:?}");
@@ -445,7 +445,7 @@ async fn a_prometheus_without_the_series_is_supplemented() {
     let full = showing(page("0.99", "41", "100"), page("0.99", "41", "130")).await;
     let known = exporters(vec![target("vllm", &full, "llama-0")]);
     let diagnosis = asked("kv-cache-pressure", &prometheus.url, &known).await;
-    assert_eq!(diagnosis.root().map(|c| c.id.as_str()), Some("kv-cache-exhaustion"));
+    assert_eq!(diagnosis.root().map(|c| c.id.as_str()), Some("kv-cache-full"));
     assert_eq!(diagnosis.direct.as_ref().unwrap().because, DirectReadReason::NoValues);
     assert!(!diagnosis.degraded);
     prometheus.kill().await.unwrap();
@@ -461,7 +461,7 @@ async fn a_pool_whose_series_no_prometheus_has_is_screened_by_its_exporters() {
         let beside = ExtraSources { exporters: Some(&known), logs: None };
         let asked = Request { screen: true, ..request("") };
         let diagnosis = diagnose_with(library(), &client(url), &asked, beside).await;
-        assert_eq!(diagnosis.root().map(|c| c.id.as_str()), Some("kv-cache-exhaustion"), "{diagnosis:#?}");
+        assert_eq!(diagnosis.root().map(|c| c.id.as_str()), Some("kv-cache-full"), "{diagnosis:#?}");
         assert_eq!(diagnosis.direct.as_ref().unwrap().because, because);
     }
     prometheus.kill().await.unwrap();

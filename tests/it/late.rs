@@ -42,7 +42,7 @@ async fn histograms_that_come_too_late_cost_only_the_causes_that_need_them() {
     assert!(late.degraded && late.problems.iter().any(|p| p.ends_with("queries timed out")), "{:?}", late.problems);
     // What counters and gauges tell is judged as ever.
     assert_eq!(late.symptom.verdict, SymptomVerdict::Confirmed);
-    assert_eq!(late.root().unwrap().chain, ["queue-buildup", "kv-cache-exhaustion", "longer-prompts"]);
+    assert_eq!(late.root().unwrap().chain, ["queue-buildup", "kv-cache-full", "longer-prompts"]);
     let cut: BTreeSet<&str> = late.not_looked_at.iter().map(|cause| cause.id.as_str()).collect();
     assert!(cut.contains("bad-replica"), "{cut:?}");
     assert!(

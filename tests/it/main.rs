@@ -4,6 +4,7 @@
 mod acts;
 mod admission;
 mod adverse;
+mod aliases;
 mod backups;
 mod bundle;
 mod bundle_series;

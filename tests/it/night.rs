@@ -249,7 +249,7 @@ async fn over(night: &Night) {
         "{told}"
     );
     let (passed, told) = night.cli(&["test", dir]).await;
-    assert!(!passed && told.contains("expected high-ttft ← kv-cache-exhaustion ← traffic-surge"), "{told}");
+    assert!(!passed && told.contains("expected high-ttft ← kv-cache-full ← traffic-surge"), "{told}");
     night.press(ANN, "right").await;
     night.said("Thank you, noted.").await;
     night.message_with("Right cause, says <@U0ANN>").await;

@@ -7,7 +7,7 @@ use llm_diagnose::playbook::{Library, Problem, load};
 use tempfile::TempDir;
 
 /// A directory with these files, by their path in it.
-fn directory(files: &[(&str, &str)]) -> TempDir {
+pub(crate) fn directory(files: &[(&str, &str)]) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = directory.path().join(name);
@@ -18,12 +18,12 @@ fn directory(files: &[(&str, &str)]) -> TempDir {
 }
 
 /// The shipped data with these files over it.
-fn with(files: &[(&str, &str)]) -> Result<Library, Vec<Problem>> {
+pub(crate) fn with(files: &[(&str, &str)]) -> Result<Library, Vec<Problem>> {
     load(Some(directory(files).path()))
 }
 
 /// What the verdict tests of a library find, by message.
-fn failures(library: &Library) -> Vec<String> {
+pub(crate) fn failures(library: &Library) -> Vec<String> {
     let cases = run(library).unwrap_or_else(|problems| panic!("{problems:?}"));
     cases.into_iter().flat_map(|case| case.failures).map(|problem| problem.message).collect()
 }
@@ -105,5 +105,5 @@ fn a_new_playbook_stands_at_the_top_or_in_the_folder_of_its_kind() {
 fn a_playbook_that_stands_in_two_folders_is_not_taken() {
     let text = ours("symptoms/high-ttft.yaml");
     let problems = with(&[("high-ttft.yaml", &text), ("symptoms/high-ttft.yaml", &text)]).unwrap_err();
-    assert!(problems[0].message.ends_with("have one name: remove one"), "{problems:?}");
+    assert!(problems[0].message.ends_with("/high-ttft.yaml has the same name: remove one of them"), "{problems:?}");
 }

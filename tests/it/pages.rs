@@ -32,7 +32,11 @@ async fn every_page_says_what_browsers_may_do_with_it_and_is_small() {
     let run = Running::start(NOWHERE).await;
     let id = incident(&run, "LLMHighTTFT", "critical", &["a", "b"]).await;
     let paths = ["/incidents", "/playbooks", "/health", "/nowhere", "/incidents/nope"].map(str::to_owned);
-    let own = [format!("/incidents/{id}"), format!("/playbooks/high-ttft?incident={id}")];
+    let own = [
+        format!("/incidents/{id}"),
+        format!("/playbooks/high-ttft?incident={id}"),
+        "/playbooks/routing-skew".to_owned(),
+    ];
     for path in paths.into_iter().chain(own) {
         let (status, headers, text) = page(&run, &path).await;
         let expected = if path == "/nowhere" || path.ends_with("nope") { 404 } else { 200 };

@@ -71,7 +71,7 @@ fn where_rules_are_loaded_their_series_are_read_and_the_answer_is_the_same() {
             diagnose(library(), &client(&server.url), request).await
         };
         let raw = diagnosed(&server, &asked()).await;
-        assert_eq!(raw.root().unwrap().chain, ["high-ttft", "kv-cache-exhaustion", "longer-prompts"]);
+        assert_eq!(raw.root().unwrap().chain, ["high-ttft", "kv-cache-full", "longer-prompts"]);
         let (none, some) = read(&raw);
         assert!(none == 0 && some > 0);
 

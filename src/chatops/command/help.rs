@@ -11,7 +11,7 @@ const EXAMPLES: [(&str, &[&str]); 14] = [
         &["llama-8b", "llm/chat at 14:05", "llm/chat last 30m playbook high-ttft", "chat-7c9d8f5b6c-x2x4z here"],
     ),
     ("health", &["health", "health llm", "health at 10m ago"]),
-    ("explain", &["explain kv-cache-exhaustion", "explain xid 79", "explain flag --swap-space"]),
+    ("explain", &["explain kv-cache-full", "explain xid 79", "explain flag --swap-space"]),
     ("incidents", &["incidents", "incidents today"]),
     ("why", &["why", "why 4XQ7"]),
     ("status", &["status"]),

@@ -25,7 +25,7 @@ pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, what: &Diagnose) {
         let line = words.line("time-ahead", &[("time", full_time(at).into())]);
         return reply.send_message(&sentence(Tone::Unknown, line)).await;
     }
-    if let Some(id) = what.playbook.as_deref().filter(|id| !desk.library.playbooks.contains_key(*id)) {
+    if let Some(id) = what.playbook.as_deref().filter(|id| desk.library.playbook(id).is_none()) {
         let hint = suggestion(id, desk.library.playbooks.keys().map(String::as_str)).unwrap_or_default();
         let pieces = [("id", Line::default().code(id).into()), ("hint", Line::of(&hint).into())];
         let message = sentence(Tone::Unknown, words.line("playbook-unknown", &pieces));

@@ -26,7 +26,7 @@ impl Incident {
         self.chain.as_deref().unwrap_or_default()
     }
 
-    /// `high-ttft ← kv-cache-exhaustion ← longer-prompts`.
+    /// `high-ttft ← kv-cache-full ← longer-prompts`.
     pub(super) fn spoken(&self) -> String {
         self.chain().join(" ← ")
     }

@@ -67,12 +67,14 @@ impl Expected {
             Fault::CapacityShrunk { .. } => (None, &["capacity-shrunk"]),
             Fault::BadReplica { .. } => (Some("bad-replica"), &[]),
             Fault::PrefillBound { .. } => (Some("prefill-bound"), &["longer-prompts", "prefix-cache-collapse"]),
-            Fault::GpuThrottling { cause: ThrottleCause::Thermal, .. } => (Some("gpu-throttled"), &["gpu-overheated"]),
-            Fault::GpuThrottling { cause: ThrottleCause::Power, .. } => (Some("gpu-throttled"), &["power-limited"]),
+            Fault::GpuThrottling { cause: ThrottleCause::Thermal, .. } => {
+                (Some("gpu-clock-bound"), &["gpu-overheated"])
+            }
+            Fault::GpuThrottling { cause: ThrottleCause::Power, .. } => (Some("gpu-clock-bound"), &["power-limited"]),
             Fault::StalledEngine { .. } => (Some("engine-stalled"), &[]),
             Fault::PrefixCacheCollapse { .. } => (Some("prefix-cache-collapse"), &[]),
             Fault::RunawayGeneration { .. } => (None, &["runaway-generation"]),
-            Fault::RoutingSkew { .. } => (Some("routing-skew"), &[]),
+            Fault::RoutingSkew { .. } => (Some("hot-replica"), &[]),
             Fault::ClientErrors { .. } => (Some("high-error-rate"), &[]),
             Fault::HeadOfLineBlocking { .. } => (Some("head-of-line-blocking"), &[]),
             Fault::FrontendCpuBound { .. } => (Some("frontend-cpu-bound"), &[]),
@@ -93,7 +95,7 @@ impl Expected {
             Fault::OutputCorrupted { .. } => (None, &["output-corrupted"]),
             Fault::RolloutRegression { .. } => (None, &["recent-rollout"]),
             Fault::EngineErrors { .. } | Fault::ReplicaErrors { .. } => (Some("high-error-rate"), &[]),
-            Fault::MetricsMissing { .. } => (Some("metrics-missing"), &[]),
+            Fault::MetricsMissing { .. } => (Some("scrape-failing"), &[]),
             // Some alarm by what they do, others by nothing: that is what they are for.
             Fault::ImagePullFailure { .. }
             | Fault::GpuOom { .. }

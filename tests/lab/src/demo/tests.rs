@@ -48,7 +48,7 @@ fn a_chain_is_right_by_its_root_and_the_mechanism_on_the_way() {
     let expected = Scenario::read("prefill-bound", 6).unwrap().expected;
     let chain = |ids: &[&str]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(expected.is_met(&chain(&["high-ttft", "prefill-bound", "longer-prompts"])));
-    assert!(!expected.is_met(&chain(&["high-ttft", "kv-cache-exhaustion", "longer-prompts"])));
+    assert!(!expected.is_met(&chain(&["high-ttft", "kv-cache-full", "longer-prompts"])));
     assert!(!expected.is_met(&chain(&["high-ttft", "prefill-bound"])));
     assert!(!expected.is_met(&[]) && !expected.is_near(&[]));
     assert!(expected.is_near(&chain(&["high-ttft", "prefill-bound"])) && !expected.is_near(&chain(&["high-ttft"])));
