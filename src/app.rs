@@ -25,7 +25,7 @@ use crate::prom::Prometheus;
 use crate::readiness::{self, Examination};
 use crate::redact::Redactor;
 use crate::render::Phrases;
-use crate::server::{Access, Budget, Credentials, Door, Pages, Shared, listen, router};
+use crate::server::{Access, Budget, Credentials, Pages, Shared, SlackState, listen, router};
 use crate::service::Service;
 use crate::slack::socket::{self, Socket, SocketTiming};
 use crate::slack::{Signing, Slack, SocketState};
@@ -124,7 +124,7 @@ pub async fn run(
     };
     let work = LoopParts { service: &service, bundles: &bundles, desk: desk.as_ref(), inbox: groups };
     let admitting = loops::start(&supervisor, &tasks, &halt, work);
-    let (door, socket) = inward(inlet, desk, &service, &closing, &tasks, &supervisor);
+    let (slack_state, socket) = inward(inlet, desk, &service, &closing, &tasks, &supervisor);
 
     let metrics = Arc::clone(&service.metrics);
     let limits = service.config.http;
@@ -135,7 +135,7 @@ pub async fn run(
         supervisor: supervisor.clone(),
         credentials,
         slack,
-        door,
+        slack_state,
         socket,
         bundles,
         pages,
@@ -245,7 +245,7 @@ fn inward(
     closing: &CancellationToken,
     tasks: &TaskTracker,
     supervisor: &Supervisor,
-) -> (Option<Door>, Option<SocketState>) {
+) -> (Option<SlackState>, Option<SocketState>) {
     let Some(desk) = desk else { return (None, None) };
     match inlet {
         SlackInlet::Off(hint) => {
@@ -254,7 +254,7 @@ fn inward(
         }
         SlackInlet::Http(secret) => {
             info!("Slack reaches us by HTTP, at /slack/commands, /slack/interactions and /slack/events");
-            (Some(Door { signing: Arc::new(Signing::new(&secret)), desk }), None)
+            (Some(SlackState { signing: Arc::new(Signing::new(&secret)), desk }), None)
         }
         SlackInlet::Socket(app_token) => {
             info!("Slack reaches us by Socket Mode: /slack/* answers 404");

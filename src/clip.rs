@@ -1,4 +1,4 @@
-//! Shortens texts to a limit, with `…` where something is left out; formats errors within one, and counts.
+//! Short texts: cut to a limit with `…` where something is left out; errors with their causes; numbers of things.
 
 /// Maximum characters of one cause in an error: parsers repeat their input.
 const CAUSE_CHARS: usize = 1_000;
@@ -46,8 +46,8 @@ pub fn format_error(error: &anyhow::Error) -> String {
     shown.join(": ")
 }
 
-/// Formats a number of things: `1 problem`, `2 problems`.
-pub fn counted(n: usize, what: &str) -> String {
+/// Formats a number of things, whose plural ends in s: `1 problem`, `2 problems`.
+pub fn format_count(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 

@@ -6,8 +6,9 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-/// Something that is missing, and why. In JSON a pair of texts: the thing, and the reason as a sentence; read back, every
-/// reason is [`GapReason::Absent`].
+/// Something that is missing, and why. JSON has a pair of texts: the thing and the reason.
+///
+/// The kind of the reason is not in JSON: what is read back is [`GapReason::Absent`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "(String, String)", from = "(String, String)")]
 pub struct Gap {
@@ -17,7 +18,7 @@ pub struct Gap {
     pub reason: GapReason,
 }
 
-/// The reason of a gap. Its text is a sentence.
+/// The reason of a gap. Its text is a sentence, or completes one that begins with the thing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GapReason {
     /// The source failed to answer; the same question may succeed later.
@@ -29,35 +30,33 @@ pub enum GapReason {
 }
 
 impl Gap {
-    /// Builds a gap; a plain text as the reason means [`GapReason::Absent`].
+    /// Builds a gap.
     pub fn new(what: impl Into<String>, reason: impl Into<GapReason>) -> Self {
         Self { what: what.into(), reason: reason.into() }
     }
 
     /// Builds the gap of a source that failed.
     pub fn failed(what: impl Into<String>, error: impl fmt::Display) -> Self {
-        Self::new(what, GapReason::Failed(error.to_string()))
+        Self::new(what, GapReason::failed(error))
+    }
+
+    /// Builds the gap of a source that answered and does not have the thing, or has more than is kept.
+    pub fn absent(what: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::new(what, GapReason::Absent(reason.into()))
     }
 }
 
 impl GapReason {
-    /// Returns the reason as a sentence.
+    /// Builds the reason of a source that failed.
+    pub fn failed(error: impl fmt::Display) -> Self {
+        Self::Failed(error.to_string())
+    }
+
+    /// Returns the text of the reason.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Failed(text) | Self::Gone(text) | Self::Absent(text) => text,
         }
-    }
-}
-
-impl From<String> for GapReason {
-    fn from(text: String) -> Self {
-        Self::Absent(text)
-    }
-}
-
-impl From<&str> for GapReason {
-    fn from(text: &str) -> Self {
-        Self::Absent(text.to_owned())
     }
 }
 
@@ -69,7 +68,7 @@ impl From<Gap> for (String, String) {
 
 impl From<(String, String)> for Gap {
     fn from((what, why): (String, String)) -> Self {
-        Self::new(what, why)
+        Self::absent(what, why)
     }
 }
 
@@ -92,12 +91,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_is_a_pair_of_texts_in_json_and_whether_it_failed_is_known_here_only() {
+    fn a_gap_is_a_pair_of_texts_in_json_and_loses_the_kind_of_its_reason() {
         let gaps = [Gap::failed("the rules", "no answer"), Gap::new("pod a", GapReason::Gone("it is gone".to_owned()))];
         let json = serde_json::to_string(&gaps).unwrap();
         assert_eq!(json, r#"[["the rules","no answer"],["pod a","it is gone"]]"#);
         let read: Vec<Gap> = serde_json::from_str(&json).unwrap();
-        assert_eq!(read, [Gap::new("the rules", "no answer"), Gap::new("pod a", "it is gone")]);
+        assert_eq!(read, [Gap::absent("the rules", "no answer"), Gap::absent("pod a", "it is gone")]);
         assert_ne!(read, gaps);
     }
 }

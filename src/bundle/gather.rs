@@ -129,7 +129,7 @@ pub(super) async fn endpoints(
     let answers = endpoint::request_endpoints(reader, &sources.library, &known, until).await;
     for answer in answers.iter().filter(|answer| answer.is_trouble()) {
         if let endpoint::AnswerBody::Nothing(why) = &answer.said {
-            missing.push(Gap::new(format!("{} of {}", answer.path, answer.target), why.clone()));
+            missing.push(Gap::failed(format!("{} of {}", answer.path, answer.target), why));
         }
     }
     let said = answers.iter().filter(|answer| !matches!(answer.said, endpoint::AnswerBody::Nothing(_))).count();

@@ -96,7 +96,7 @@ async fn write(
         0 => part.over(String::new(), &missing, 0),
         n => {
             let cut = seen.logs.iter().filter(|(log, _)| log.cut);
-            missing.extend(cut.map(|(log, _)| Gap::new(log.name(), "a part was left out")));
+            missing.extend(cut.map(|(log, _)| Gap::absent(log.name(), "a part was left out")));
             part.over(format!("{n} logs"), &missing, bytes);
         }
     }

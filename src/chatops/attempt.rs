@@ -68,7 +68,12 @@ async fn write_refusal(desk: &Desk, inbound: &SlackRequest, what: &str, incident
 }
 
 /// Finds the incident of a button; tells the user when it no longer exists.
-pub(super) async fn find_or_reply(desk: &Desk, inbound: &SlackRequest, what: &str, id: &str) -> Option<Incident> {
+pub(super) async fn find_incident_or_reply(
+    desk: &Desk,
+    inbound: &SlackRequest,
+    what: &str,
+    id: &str,
+) -> Option<Incident> {
     let key = match find_incident(desk, id).await {
         Ok(incident) => return Some(incident),
         Err(key) => key,
@@ -81,7 +86,7 @@ pub(super) async fn find_or_reply(desk: &Desk, inbound: &SlackRequest, what: &st
 /// Begins an act on an incident: returns the incident if the user may act on it and it exists; otherwise replies.
 pub(super) async fn begin_act(desk: &Desk, inbound: &SlackRequest, act: Act, id: &str) -> Option<Incident> {
     match permit(desk, inbound, act.as_str(), Some(id), Power::of(act)).await {
-        true => find_or_reply(desk, inbound, act.as_str(), id).await,
+        true => find_incident_or_reply(desk, inbound, act.as_str(), id).await,
         false => None,
     }
 }
@@ -109,7 +114,7 @@ impl Attempt {
         let entry =
             AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
         let written = desk.store.audit(&entry).await.map(|()| true);
-        Self::from_audit_result(desk, inbound, entry, written, "").await
+        Self::begin_after_audit(desk, inbound, entry, written, "").await
     }
 
     /// Like [`Self::begin`], at most once within a time per incident: later and concurrent callers get the phrase
@@ -125,10 +130,11 @@ impl Attempt {
         let now = desk.store.now();
         let entry = AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, what, Some(incident), now);
         let written = desk.store.audit_once(&entry, clock::before(now, within)).await;
-        Self::from_audit_result(desk, inbound, entry, written, already).await
+        Self::begin_after_audit(desk, inbound, entry, written, already).await
     }
 
-    async fn from_audit_result(
+    /// Begins the act if its audit entry was written; else replies why not.
+    async fn begin_after_audit(
         desk: &Desk,
         inbound: &SlackRequest,
         entry: AuditEntry,

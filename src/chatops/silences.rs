@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Desk;
-use super::attempt::{Attempt, find_or_reply, permit, reply_with_error};
+use super::attempt::{Attempt, find_incident_or_reply, permit, reply_with_error};
 use super::authority::Power;
 use super::forms::cut;
 use super::replies::{into_thread, message, send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
@@ -53,7 +53,7 @@ impl Desk {
                 if !permit(self, inbound, what, Some(&incident), Power::Act).await {
                     return;
                 }
-                let Some(incident) = find_or_reply(self, inbound, what, &incident).await else { return };
+                let Some(incident) = find_incident_or_reply(self, inbound, what, &incident).await else { return };
                 match alertmanager::preselected(&incident.alerts) {
                     Ok(matchers) => make(self, inbound, &incident, &matchers, duration, "").await,
                     Err(error) => say_why(self, inbound, &error).await,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::args::DataArgs;
 use super::library;
 use crate::check;
-use crate::clip::counted;
+use crate::clip::format_count;
 
 /// Runs the lints; fails if there are findings.
 pub(super) fn check(args: DataArgs) -> anyhow::Result<ExitCode> {
@@ -24,7 +24,7 @@ pub(super) fn check(args: DataArgs) -> anyhow::Result<ExitCode> {
         library.causes.len(),
         library.signals.len(),
         library.engines.len(),
-        counted(problems.len(), "problem"),
+        format_count(problems.len(), "problem"),
     );
     Ok(ExitCode::from(u8::from(!problems.is_empty())))
 }
@@ -50,7 +50,7 @@ pub(super) fn test(args: DataArgs) -> anyhow::Result<ExitCode> {
     }
     anstream::println!("{} passed, {failed} failed", results.len() - failed);
     if !unable.is_empty() {
-        anstream::println!("{} that cannot tell whether it worked", counted(unable.len(), "step"));
+        anstream::println!("{} that cannot tell whether it worked", format_count(unable.len(), "step"));
     }
     Ok(ExitCode::from(u8::from(failed > 0 || results.is_empty() || !unable.is_empty())))
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use super::args::HealthOutput;
 use super::library;
 use crate::check::verdict_test;
-use crate::clip::counted;
+use crate::clip::format_count;
 use crate::config::{Config, visit_store};
 use crate::render::clean;
 use crate::store::{Feedback, Incident, StoreAccess};
@@ -70,7 +70,7 @@ pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
         }
     }
     let right = all.iter().filter(|said| said.is_right).count();
-    anstream::eprintln!("{} of {} said right", right, counted(all.len(), "judgement"));
+    anstream::eprintln!("{} of {} said right", right, format_count(all.len(), "judgement"));
     if let Some(dir) = &args.export {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
         let mut written = 0_usize;
@@ -83,7 +83,7 @@ pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
                 Err(why) => anstream::eprintln!("left out {}: {why}", incident.id),
             }
         }
-        anstream::eprintln!("wrote {} to {}", counted(written, "verdict test"), dir.display());
+        anstream::eprintln!("wrote {} to {}", format_count(written, "verdict test"), dir.display());
     }
     Ok(ExitCode::SUCCESS)
 }

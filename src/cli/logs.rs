@@ -59,7 +59,7 @@ pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
         bar.finish_and_clear();
         match told {
             Ok(told) => logs.push(told),
-            Err(why) => missing.push(Gap::new(clean(&path.to_string_lossy()), why)),
+            Err(why) => missing.push(Gap::failed(clean(&path.to_string_lossy()), why)),
         }
     }
     let first = first(&logs);

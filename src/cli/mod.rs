@@ -31,7 +31,7 @@ use clap::Parser;
 pub use command::Cli;
 use command::{BundleOpen, Command};
 
-use crate::clip::{counted, format_error};
+use crate::clip::{format_count, format_error};
 
 /// Exit status of wrong usage.
 const USAGE: u8 = 2;
@@ -96,7 +96,7 @@ fn library(dir: Option<&std::path::Path>) -> Result<crate::playbook::Library, Ex
         for problem in &problems {
             anstream::eprintln!("{problem}\n");
         }
-        anstream::eprintln!("{} in the playbooks", counted(problems.len(), "problem"));
+        anstream::eprintln!("{} in the playbooks", format_count(problems.len(), "problem"));
         ExitCode::from(USAGE)
     })
 }

@@ -84,7 +84,7 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let files = files.map_err(|error| anyhow!(error))?;
-    // Checked before the first file is written, so that no half of a skeleton is left.
+    // All are checked before the first is written: a file that exists leaves no half of a skeleton.
     let mut fresh = files.iter().filter(|file| !file.grown).map(|file| dir.join(&file.path));
     if let Some(path) = fresh.find(|path| path.exists()) {
         bail!("{} exists: nothing was written", path.display());
@@ -113,13 +113,31 @@ fn write(dir: &Path, file: &NewFile) -> anyhow::Result<PathBuf> {
         fs::create_dir_all(parent).with_context(failed)?;
     }
     if file.grown {
-        let part = path.with_extension("yaml.part");
-        fs::write(&part, &file.text).and_then(|()| fs::rename(&part, &path)).with_context(failed)?;
+        replace(&path, &file.text).with_context(failed)?;
     } else {
         let fresh = fs::OpenOptions::new().write(true).create_new(true).open(&path);
         fresh.and_then(|mut open| open.write_all(file.text.as_bytes())).with_context(failed)?;
     }
     Ok(path)
+}
+
+/// Replaces the text of a file as a whole: an error leaves the old one. A link stays a link, and permissions are kept.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let path = fs::canonicalize(path)?;
+    // A file that must not be written is not replaced either.
+    let permissions = fs::OpenOptions::new().write(true).open(&path)?.metadata()?.permissions();
+    let part = path.with_extension("yaml.part");
+    let mut file = fs::File::create(&part)?;
+    let replaced = file
+        .set_permissions(permissions)
+        .and_then(|()| file.write_all(text.as_bytes()))
+        // Some file systems report a full disk only here.
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&part, &path));
+    if replaced.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    replaced
 }
 
 /// Parses one of the words of the data.

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
-use crate::clip::{counted, format_error};
+use crate::clip::{format_count, format_error};
 use crate::config::{Config, secret, state_directory, visit_store};
 use crate::diagnose::newest;
 use crate::health::{Coverage, coverage};
@@ -54,7 +54,7 @@ impl Default for Findings {
 }
 
 impl Findings {
-    /// Adds a check that is passed.
+    /// Adds a passed check.
     pub(crate) fn ok(&mut self, name: &str, found: String) {
         self.checks.push(Finding { name: name.to_owned(), level: Level::Ok, found, todo: None });
     }
@@ -115,7 +115,7 @@ fn playbooks(findings: &mut Findings, dir: Option<&Path>) -> Option<Library> {
     let place = dir.map_or_else(|| "check".to_owned(), |dir| format!("check {}", dir.display()));
     let first = |problems: &[Problem]| {
         let first = problems.first().map(|p| format!(": {}:{}: {}", p.file, p.line, p.message)).unwrap_or_default();
-        format!("{}{first}", counted(problems.len(), "problem"))
+        format!("{}{first}", format_count(problems.len(), "problem"))
     };
     let todo = format!("run `llm-diagnose {place}`");
     let library = match load(dir) {

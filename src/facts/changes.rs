@@ -144,18 +144,17 @@ pub(super) fn read(
     events.retain(|event| event.at >= whole.from && event.at <= whole.to);
     let (happened, left_out) = sentences(events);
     if left_out > 0 {
-        seen.missing
-            .push(Gap::new("everything that changed".to_owned(), format!("{left_out} more changes are left out")));
+        seen.missing.push(Gap::absent("everything that changed", format!("{left_out} more changes are left out")));
     }
     seen.happened = happened;
     seen.missing.extend(followed.missing);
     seen.replicas = replicas(pool, &lives, &restarts, told);
     if followed.presence.is_empty() {
-        seen.missing.push(Gap::new("the replicas".to_owned(), "no engine's series tell them".to_owned()));
+        seen.missing.push(Gap::absent("the replicas", "no engine's series tell them"));
     }
     if !seen.replicas.is_empty() && told.nodes().is_empty() && pool.nodes().is_empty() {
         let why = "no orchestrator's series tell where pods run; to have it: run kube-state-metrics and scrape it";
-        seen.missing.push(Gap::new("the replicas' nodes".to_owned(), why.to_owned()));
+        seen.missing.push(Gap::absent("the replicas' nodes", why));
     }
 }
 

@@ -42,16 +42,16 @@ pub async fn collect_facts(
             version: server.version,
             source: "/api/v1/status/buildinfo".to_owned(),
         }),
-        Err(error) => seen.missing.push(Gap::new("the version of Prometheus".to_owned(), why(&error))),
+        Err(error) => seen.missing.push(Gap::new("the version of Prometheus", why(&error))),
     }
     match rules {
         Ok(all) => (seen.rules, seen.missing) = rules::of_pool(library, &request, pool.as_ref(), all, seen.missing),
-        Err(error) => seen.missing.push(Gap::new("the alerting rules".to_owned(), why(&error))),
+        Err(error) => seen.missing.push(Gap::new("the alerting rules", why(&error))),
     }
     match (targets, &pool) {
         (Ok(all), Some(pool)) => (seen.targets, seen.missing) = targets::of_pool(pool, all, seen.missing),
         (Ok(_), None) => {}
-        (Err(error), _) => seen.missing.push(Gap::new("the scrape targets".to_owned(), why(&error))),
+        (Err(error), _) => seen.missing.push(Gap::new("the scrape targets", why(&error))),
     }
     seen.versions.sort();
     seen.versions.dedup();
@@ -68,13 +68,13 @@ async fn of_pool<'a>(
         Ok(pool) => pool,
         Err(error) => {
             let what = "hardware, versions, replicas, prompt lengths and what changed";
-            seen.missing.push(Gap::new(what.to_owned(), why(&error)));
+            seen.missing.push(Gap::new(what, why(&error)));
             return (None, seen);
         }
     };
     if pool.serving().next().is_none() {
         let (why, enable) = crate::diagnose::no_engine_reason(context.library, crate::signal::EngineKind::Serving);
-        seen.missing.push(Gap::new("the engine".to_owned(), sentence(&why, enable.as_deref())));
+        seen.missing.push(Gap::absent("the engine", sentence(&why, enable.as_deref())));
     }
     let named = diagnosis.map(|d| d.replicas.affected.clone()).unwrap_or_default();
     let pool = pool.with_pods(named.into_iter());

@@ -57,7 +57,7 @@ pub(super) async fn query_info<'a>(context: FactQueryContext<'_>, pool: &Pool<'a
         match answer {
             Ok(rows) if rows.is_empty() => {
                 if let Some(enable) = &info.enable {
-                    told.missing.push(Gap::new(tells(info), sentence("it has no series", Some(enable))));
+                    told.missing.push(Gap::absent(tells(info), sentence("it has no series", Some(enable))));
                 }
             }
             Ok(rows) => {
@@ -151,8 +151,7 @@ pub(super) fn read(told: InfoResults<'_>, seen: &mut PrometheusFacts) {
     seen.gpus = gpus(&told);
     if seen.gpus.is_empty() {
         let enable = "run dcgm-exporter on the GPU nodes and scrape it";
-        seen.missing
-            .push(Gap::new("the GPUs".to_owned(), sentence("no exporter tells them for this pool", Some(enable))));
+        seen.missing.push(Gap::absent("the GPUs", sentence("no exporter tells them for this pool", Some(enable))));
     }
     interconnect(&told, seen);
     seen.missing.extend(told.missing);

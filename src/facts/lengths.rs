@@ -54,11 +54,11 @@ pub(super) async fn lengths(context: FactQueryContext<'_>, pool: &Pool<'_>) -> L
         if first.is_none() {
             let names: Vec<&str> = own().flat_map(|(teller, _)| teller.names).map(String::as_str).collect();
             let failed = own().find_map(|(_, answer)| answer.as_ref().err().cloned());
-            let why = failed.unwrap_or_else(|| match names.as_slice() {
-                [] => "no engine of this pool has a histogram of it; a mean may stand among the numbers".into(),
-                names => format!("no request ended in the window, or `{}` is not kept", names.join("`, `")).into(),
-            });
-            missing.push(Gap::new(what.to_owned(), why));
+            let absent = || match names.as_slice() {
+                [] => "no engine of this pool has a histogram of it; a mean may stand among the numbers".to_owned(),
+                names => format!("no request ended in the window, or `{}` is not kept", names.join("`, `")),
+            };
+            missing.push(Gap::new(what, failed.unwrap_or_else(|| GapReason::Absent(absent()))));
         }
         first
     };

@@ -32,9 +32,12 @@ pub(super) async fn measured(context: FactQueryContext<'_>) -> MeasuredFacts {
     let seen = Observations { before, during, after, bounds };
     let read = |list: &[String]| list.iter().filter_map(|name| seen.read(library, name)).collect::<Vec<_>>();
     let (metrics, load) = (read(&library.report.metrics), read(&library.report.load));
-    let observed = [Some(&seen.before), Some(&seen.during), seen.after.as_ref()];
-    let failures: Vec<String> = observed.into_iter().flatten().filter_map(failure).collect();
-    let missing = missing(metrics.iter().chain(&load), &failures);
+    // Without an engine in the window, the error of the detection is the reason of every number.
+    let reason = match detection_failure(&seen.during) {
+        Some(_) => GapReason::Failed,
+        None => GapReason::Absent,
+    };
+    let missing = missing(metrics.iter().chain(&load), reason);
     MeasuredFacts { metrics, load, missing }
 }
 
@@ -44,7 +47,7 @@ async fn over(context: FactQueryContext<'_>, names: &[&str], window: Window) -> 
     let left = deadline.saturating_duration_since(std::time::Instant::now());
     let mut observed = observe_signals(library, prometheus, &request.scope, names, at, length, left).await;
     // If Prometheus answered nothing, the reason is its error and not a missing exporter.
-    if let Some(failure) = failure(&observed) {
+    if let Some(failure) = detection_failure(&observed) {
         for o in observed.observations.signals.values_mut() {
             (o.why, o.enable) = (Some(failure.clone()), None);
         }
@@ -88,8 +91,8 @@ impl Observations {
     }
 }
 
-/// Returns the reason why nothing was answered; `None` if something was.
-fn failure(observed: &ObserveResult) -> Option<String> {
+/// Returns the error if no engine was found because of it.
+fn detection_failure(observed: &ObserveResult) -> Option<String> {
     let problem = observed.problems.first().filter(|_| observed.detection.engines.is_empty())?;
     Some(format!("{FAILED}{problem}"))
 }
@@ -98,15 +101,11 @@ fn reason(o: &Observation) -> String {
     sentence(o.why.as_deref().unwrap_or("no series"), o.enable.as_deref())
 }
 
-/// Returns the numbers without a value in any window, grouped by reason; `failures` are the reasons of failed queries.
-fn missing<'a>(all: impl Iterator<Item = &'a Measured>, failures: &[String]) -> Vec<Gap> {
+/// Returns the numbers without a value in any window, grouped by the text of the reason; `reason` adds its kind.
+fn missing<'a>(all: impl Iterator<Item = &'a Measured>, reason: fn(String) -> GapReason) -> Vec<Gap> {
     let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for m in all.filter(|m| m.before.is_none() && m.during.is_none() && m.after.is_none()) {
         by_reason.entry(m.why.as_deref().unwrap_or_default()).or_default().push(&m.title);
     }
-    let reason = |why: &str| match failures.iter().any(|failure| failure == why) {
-        true => GapReason::Failed(why.to_owned()),
-        false => why.into(),
-    };
-    by_reason.into_iter().map(|(why, titles)| Gap::new(titles.join(", "), reason(why))).collect()
+    by_reason.into_iter().map(|(why, titles)| Gap::new(titles.join(", "), reason(why.to_owned()))).collect()
 }

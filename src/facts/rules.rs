@@ -29,7 +29,7 @@ pub(super) fn of_pool(
     if all.is_empty() {
         let why = "this server evaluates none; with VictoriaMetrics they stand in vmalert (`-vmalert.proxyURL`), \
                    with Thanos in its ruler";
-        missing.push(Gap::new("the alerting rules".to_owned(), why.to_owned()));
+        missing.push(Gap::absent("the alerting rules", why));
     }
     let ours: BTreeSet<&str> =
         library.playbooks.values().flat_map(|playbook| &playbook.alerts).map(|rule| rule.alert.as_str()).collect();
@@ -49,7 +49,7 @@ pub(super) fn of_pool(
     own.sort_by(|a, b| rank(&a.state).cmp(&rank(&b.state)).then_with(|| a.name.cmp(&b.name)));
     if own.len() > MOST {
         let why = format!("{} more rules are left out, none of which fires before these", own.len() - MOST);
-        missing.push(Gap::new("all alerting rules".to_owned(), why));
+        missing.push(Gap::absent("all alerting rules", why));
     }
     let shown = |rule: AlertingRule| Rule {
         name: rule.name,

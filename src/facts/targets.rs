@@ -24,10 +24,10 @@ pub(super) fn of_pool(pool: &Pool<'_>, all: Vec<ActiveTarget>, mut missing: Miss
     if own.is_empty() {
         let why = "none of the targets carries a label that names a replica: they may have been relabelled, or the \
                    series come from another Prometheus";
-        missing.push(Gap::new("the pool's scrape targets".to_owned(), why.to_owned()));
+        missing.push(Gap::absent("the pool's scrape targets", why));
     }
     if own.len() > MOST {
-        missing.push(Gap::new("all scrape targets".to_owned(), format!("{} more are left out", own.len() - MOST)));
+        missing.push(Gap::absent("all scrape targets", format!("{} more are left out", own.len() - MOST)));
     }
     let shown = |target: ActiveTarget| ScrapedTarget {
         place: place(&target.url),

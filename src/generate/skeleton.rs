@@ -3,7 +3,7 @@
 use crate::playbook::{CATALOG, Library, PlaybookKind, SourceFile, shipped, suggestion};
 use crate::signal::{Engine, Unit};
 
-/// The line that opens the block of signals, with entries or empty.
+/// The lines that may open the block of signals: with entries, or empty.
 const OPENS: [&str; 2] = ["signals:", "signals: {}"];
 
 /// The end of a playbook and of a cause.
@@ -40,7 +40,7 @@ impl NewFile {
 pub struct NewSignal<'a> {
     /// The name: lower-case words joined by `_`.
     pub id: &'a str,
-    /// The engine that tells it.
+    /// The engine that exports it.
     pub engine: &'a str,
     /// The engine's PromQL.
     pub query: &'a str,

@@ -68,7 +68,15 @@ impl Failure {
 
 impl From<&Failure> for GapReason {
     fn from(failure: &Failure) -> Self {
-        Self::Failed(failure.to_string())
+        match failure {
+            Failure::Absent | Failure::TooLarge => Self::Absent(failure.to_string()),
+            Failure::Forbidden { .. }
+            | Failure::Unauthorized(_)
+            | Failure::Late
+            | Failure::Status(..)
+            | Failure::Unreachable(_)
+            | Failure::Garbage(_) => Self::failed(failure),
+        }
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) fn of(
     events.sort_by(|a, b| (a.at, &a.about, &a.reason).cmp(&(b.at, &b.about, &b.reason)));
     events.dedup();
     if let Some(over) = events.len().checked_sub(TOLD).filter(|over| *over > 0) {
-        missing.note("events", format!("{over} older ones are left out"));
+        missing.note_absent("events", format!("{over} older ones are left out"));
         events.drain(..over);
     }
     events

@@ -22,6 +22,9 @@ const TOLD: usize = 500;
 const NAMES: usize = 32;
 const NAMESPACES: usize = 8;
 
+/// The reason for a missing pod that metrics still contain.
+const GONE: &str = "it is gone: the API does not know it any more; its events may still tell";
+
 /// Names of engines and of their routers in images and commands.
 const ENGINES: [&str; 14] = [
     "vllm",
@@ -90,7 +93,7 @@ pub(super) async fn find(
     let mut found = PodSearchResult::default();
     let names: BTreeSet<&str> = wanted.pods.iter().map(String::as_str).filter(|name| is_name(name)).collect();
     for odd in wanted.pods.iter().filter(|name| !is_name(name)) {
-        missing.note(format!("pod {}", super::ask::words(odd)), "no pod can have this name");
+        missing.note_absent(format!("pod {}", super::ask::words(odd)), "no pod can have this name");
     }
     if names.is_empty() && !wanted.pods.is_empty() {
         return found;
@@ -98,11 +101,12 @@ pub(super) async fn find(
     // `None` lists all namespaces at once.
     let mut places: Vec<Option<String>> = match &wanted.namespace {
         Some(namespace) if !is_name(namespace) => {
-            missing.note(format!("namespace {}", super::ask::words(namespace)), "no namespace can have this name");
+            missing
+                .note_absent(format!("namespace {}", super::ask::words(namespace)), "no namespace can have this name");
             return found;
         }
         Some(namespace) if !allowed.is_empty() && !allowed.contains(namespace) => {
-            missing.note(format!("namespace {namespace}"), "`kubernetes.namespaces` does not list it");
+            missing.note_absent(format!("namespace {namespace}"), "`kubernetes.namespaces` does not list it");
             return found;
         }
         Some(namespace) => vec![Some(namespace.clone())],
@@ -132,12 +136,12 @@ pub(super) async fn find(
         // Metrics of a Deployment carry its name instead of a pod's; the names of its pods begin with it.
         let owns = |name: &str| there.iter().any(|pod| pod.strip_prefix(name).is_some_and(|n| n.starts_with('-')));
         for gone in names.iter().filter(|name| !there.contains(*name) && !owns(name)) {
-            missing.note(format!("pod {gone}"), GapReason::Gone(super::GONE.to_owned()));
+            missing.note(format!("pod {gone}"), GapReason::Gone(GONE.to_owned()));
         }
     }
     found.pods = select(seen, &names);
     if found.pods.len() > TOLD {
-        missing.note("pods", format!("there are {}; the first {TOLD} are told", found.pods.len()));
+        missing.note_absent("pods", format!("there are {}; the first {TOLD} are told", found.pods.len()));
         found.pods.truncate(TOLD);
     }
     let of_pods: BTreeSet<String> = found.pods.iter().map(|(pod, _)| pod.namespace.clone()).collect();
@@ -188,7 +192,7 @@ async fn locate(
         namespaces.extend(listed.items.into_iter().map(|(pod, _)| pod.namespace));
     }
     if namespaces.is_empty() && !*dead {
-        missing.note("pods", "none of these names was found");
+        missing.note_absent("pods", "none of these names was found");
     }
     namespaces.into_iter().filter(|namespace| is_name(namespace)).take(NAMESPACES).collect()
 }

@@ -47,7 +47,7 @@ pub(super) async fn read_logs(
     }
     let most = usize::try_from((bytes / LEAST_BYTES).max(1)).unwrap_or(usize::MAX);
     if wanted.len() > most {
-        missing.note(
+        missing.note_absent(
             "logs",
             format!("{} of {} are left out: all together may have {bytes} bytes", wanted.len() - most, wanted.len()),
         );

@@ -73,9 +73,6 @@ pub struct Pod {
     pub troubles: Vec<String>,
 }
 
-/// The reason for a missing pod that metrics still contain; it is not a failure.
-pub const GONE: &str = "it is gone: the API does not know it any more; its events may still tell";
-
 /// A container.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Container {

@@ -59,7 +59,7 @@ pub(super) async fn climb(
         level.retain(|owner| !owners.above.contains_key(owner));
         let room = OWNERS.saturating_sub(owners.above.len());
         if level.len() > room {
-            missing.note("owners", format!("there are more than the {OWNERS} that are read"));
+            missing.note_absent("owners", format!("there are more than the {OWNERS} that are read"));
         }
         let asked = std::mem::take(&mut level).into_iter().take(room);
         let answers = join_all(asked.map(|owner| async move { (read_owner(ask, &owner).await, owner) })).await;
@@ -206,9 +206,8 @@ pub(super) fn bounded(mut objects: Vec<Object>, missing: &mut SnapshotGaps) -> V
         let fits = bytes <= OBJECT_BYTES && all + bytes <= ALL_BYTES;
         match fits {
             true => all += bytes,
-            false => {
-                missing.note(format!("{} {}", object.kind, object.name), format!("it has {bytes} bytes, too many"))
-            }
+            false => missing
+                .note_absent(format!("{} {}", object.kind, object.name), format!("it has {bytes} bytes, too many")),
         }
         fits
     });

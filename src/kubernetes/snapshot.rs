@@ -26,23 +26,28 @@ impl SnapshotGaps {
         }
     }
 
+    /// Notes something that the server does not have, or has more of than is kept.
+    pub(super) fn note_absent(&mut self, what: impl Into<String>, reason: impl Into<String>) {
+        self.note(what, GapReason::Absent(reason.into()));
+    }
+
     /// Notes the parts that a list lacks.
     pub(super) fn listed<T>(&mut self, what: &str, listed: &Listed<T>) {
         if let Some(failure) = &listed.failure {
             self.note(what, failure);
         }
         if listed.odd > 0 {
-            self.note(what, format!("{} of them cannot be read", listed.odd));
+            self.note_absent(what, format!("{} of them cannot be read", listed.odd));
         }
         if listed.more {
-            self.note(what, format!("there are more than the {} that were read", listed.items.len()));
+            self.note_absent(what, format!("there are more than the {} that were read", listed.items.len()));
         }
     }
 
     fn finish(mut self) -> Vec<Gap> {
         if let Some(over) = self.0.len().checked_sub(TOLD).filter(|over| *over > 0) {
             self.0.truncate(TOLD);
-            self.0.push(Gap::new("more", format!("{over} other things, for such reasons")));
+            self.0.push(Gap::absent("more", format!("{over} other things, for such reasons")));
         }
         self.0
     }

@@ -51,7 +51,7 @@ pub fn read(paths: &[PathBuf], bytes: u64) -> (Vec<Log>, Vec<Gap>) {
                 let (pod, container) = pod_and_container(path);
                 logs.push((i, Log { source: name(path), pod, container, previous: false, text, cut }));
             }
-            Err(why) => missing.push(Gap::new(shown(path), why)),
+            Err(why) => missing.push(Gap::failed(shown(path), why)),
         }
     }
     logs.sort_by_key(|(i, _)| *i);
@@ -68,7 +68,7 @@ pub fn find(paths: &[PathBuf]) -> (Vec<FoundFile>, Vec<Gap>) {
         match look(path) {
             Ok(meta) if meta.is_dir() => directory(path, &mut found, &mut missing),
             Ok(meta) => found.push((path.clone(), meta)),
-            Err(why) => missing.push(Gap::new(shown(path), why)),
+            Err(why) => missing.push(Gap::failed(shown(path), why)),
         }
     }
     (found, missing)
@@ -120,7 +120,7 @@ fn directory(path: &Path, found: &mut Vec<(PathBuf, Metadata)>, missing: &mut Ve
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
         Err(error) => {
-            return missing.push(Gap::new(shown(path), format!("is a directory that cannot be listed: {error}")));
+            return missing.push(Gap::failed(shown(path), format!("is a directory that cannot be listed: {error}")));
         }
     };
     let is_log = |path: &PathBuf| {
@@ -130,18 +130,18 @@ fn directory(path: &Path, found: &mut Vec<(PathBuf, Metadata)>, missing: &mut Ve
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_log).collect();
     files.sort();
     if files.is_empty() {
-        missing.push(Gap::new(shown(path), "has no file that ends in .log, .txt or .gz".to_owned()));
+        missing.push(Gap::absent(shown(path), "has no file that ends in .log, .txt or .gz"));
     }
     if files.len() > FILES_MOST {
         let why = format!("has {} logs, of which the first {FILES_MOST} by name were read", files.len());
-        missing.push(Gap::new(shown(path), why));
+        missing.push(Gap::absent(shown(path), why));
         files.truncate(FILES_MOST);
     }
     for file in files {
         match look(&file) {
             Ok(meta) if meta.is_dir() => {}
             Ok(meta) => found.push((file, meta)),
-            Err(why) => missing.push(Gap::new(shown(&file), why)),
+            Err(why) => missing.push(Gap::failed(shown(&file), why)),
         }
     }
 }

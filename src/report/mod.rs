@@ -17,7 +17,7 @@ use crate::incident::{Acknowledged, Impact};
 use crate::redact::RedactionCount;
 use crate::{endpoint, facts, kubernetes, logs};
 
-// Reports show facts as they are; a reader of a report needs one path only.
+// Parts of a report, so that code that uses reports imports them from here.
 pub use crate::facts::{
     Distribution, GpuInfo, HappenedKind, Measured, QuantileBucket, ReplicaInfo, TimelineEvent, Version, Window, bucket,
 };

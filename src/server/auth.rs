@@ -96,7 +96,7 @@ pub struct Access {
     proxy: Option<(HeaderName, Vec<Allowed>)>,
     /// Set if no credentials are required, because the server listens on loopback only and none are configured for the
     /// pages; it lists the accepted host names. The check prevents DNS rebinding by other web pages.
-    pub(super) open: Option<Vec<String>>,
+    open: Option<Vec<String>>,
 }
 
 impl Access {
@@ -125,9 +125,14 @@ impl Access {
         Ok(Self { accepted, proxy, open })
     }
 
+    /// Returns true if requests for some hosts need no credentials.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// Returns true if any way of access is configured.
     pub fn is_possible(&self) -> bool {
-        self.open.is_some() || self.proxy.is_some() || !self.accepted.is_empty()
+        self.is_open() || self.proxy.is_some() || !self.accepted.is_empty()
     }
 
     /// Returns the visitor; `None` if access is denied.

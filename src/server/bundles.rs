@@ -37,7 +37,9 @@ pub(super) async fn gate(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let Some(signature) = signed.signature else { return guard::pages(State(shared), from, request, next).await };
+    let Some(signature) = signed.signature else {
+        return guard::admit_visitor(State(shared), from, request, next).await;
+    };
     let expires = signed.expires.unwrap_or_default();
     let checked = match Name::read(&name) {
         Some(name) => shared.bundles.links.check(&name, &expires, &signature, clock::now()),

@@ -1,4 +1,4 @@
-//! Middleware: lets in only requests with the right credentials.
+//! Middleware that admits authorised senders to the webhook and authorised visitors to the pages.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,8 @@ use super::auth::Visitor;
 use super::pages;
 use super::state::Shared;
 
-pub(super) async fn webhook(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
+/// Admits authorised senders of webhooks; all others get 401.
+pub(super) async fn admit_sender(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
     if let Some(sender) = shared.credentials.allow(request.headers()) {
         request.extensions_mut().insert(sender);
         return next.run(request).await;
@@ -35,7 +36,7 @@ fn host(request: &Request) -> Option<String> {
 }
 
 /// Admits authorised visitors to the pages; all others get a page that says what is missing.
-pub(super) async fn pages(
+pub(super) async fn admit_visitor(
     State(shared): State<Shared>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     mut request: Request,
@@ -47,7 +48,7 @@ pub(super) async fn pages(
         request.extensions_mut().insert(visitor);
         return next.run(request).await;
     }
-    if access.open.is_some() {
+    if access.is_open() {
         return pages::problem(&shared, StatusCode::FORBIDDEN, "page-host", "page-host-why");
     }
     if !access.is_possible() {

@@ -6,13 +6,13 @@ mod body;
 mod bundles;
 pub mod config;
 mod connection;
-mod door;
 mod guard;
 mod listen;
 mod page_queries;
 mod pages;
 mod pages_state;
 mod slack;
+mod slack_state;
 mod state;
 mod webhook;
 
@@ -27,9 +27,9 @@ use crate::store::Store;
 use crate::supervise::Supervisor;
 pub use auth::{Access, Credentials};
 pub use body::Budget;
-pub use door::Door;
 pub use listen::listen;
 pub use pages_state::Pages;
+pub use slack_state::SlackState;
 pub use state::Shared;
 
 /// Builds the router of all routes.
@@ -37,7 +37,7 @@ pub fn router(shared: Shared) -> Router {
     let webhook = Router::new()
         .route("/webhook/alertmanager", post(webhook::receive))
         .route("/webhook/alertmanager/{source}", post(webhook::receive))
-        .route_layer(middleware::from_fn_with_state(shared.clone(), guard::webhook));
+        .route_layer(middleware::from_fn_with_state(shared.clone(), guard::admit_sender));
     let pages = Router::new()
         .route("/", get(|| async { axum::response::Redirect::temporary("/incidents") }))
         .route("/incidents", get(pages::incidents))
@@ -50,8 +50,8 @@ pub fn router(shared: Shared) -> Router {
         .route("/api/v1/incidents", get(api::list))
         .route("/api/v1/incidents/{id}", get(api::get_incident))
         .route("/api/v1/incidents/{id}/bundles", get(bundles::list))
-        .route_layer(middleware::from_fn_with_state(shared.clone(), guard::pages))
-        .route_layer(middleware::from_fn(pages::guard));
+        .route_layer(middleware::from_fn_with_state(shared.clone(), guard::admit_visitor))
+        .route_layer(middleware::from_fn(pages::add_security_headers));
     let bundles = Router::new()
         .route("/bundles/{name}", get(bundles::download))
         .route_layer(middleware::from_fn_with_state(shared.clone(), bundles::gate));
@@ -62,7 +62,7 @@ pub fn router(shared: Shared) -> Router {
         .merge(webhook)
         .merge(pages)
         .merge(bundles)
-        .merge(slack::routes(shared.door.clone()))
+        .merge(slack::routes(shared.slack_state.clone()))
         .fallback(pages::nowhere)
         .with_state(shared)
         .merge(alive)

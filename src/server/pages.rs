@@ -280,7 +280,7 @@ fn live(headers: &HeaderMap, page: String) -> Response {
 pub(super) fn problem(shared: &Shared, status: StatusCode, title: &str, why: &str) -> Response {
     let words = words(shared);
     let page = render::problem_page(&words.text(title, &[]), &words.line(why, &[]), words);
-    guarded((status, Html(page)).into_response())
+    with_security_headers((status, Html(page)).into_response())
 }
 
 fn unavailable(shared: &Shared, error: &StoreError) -> Response {
@@ -291,11 +291,11 @@ fn unavailable(shared: &Shared, error: &StoreError) -> Response {
 }
 
 /// Adds the security headers to every answer of the pages.
-pub(super) async fn guard(request: Request, next: Next) -> Response {
-    guarded(next.run(request).await)
+pub(super) async fn add_security_headers(request: Request, next: Next) -> Response {
+    with_security_headers(next.run(request).await)
 }
 
-fn guarded(mut answer: Response) -> Response {
+fn with_security_headers(mut answer: Response) -> Response {
     let rules = [
         (header::CONTENT_SECURITY_POLICY, render::policy()),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

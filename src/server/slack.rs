@@ -16,7 +16,7 @@ use axum::routing::post;
 use serde_json::Value;
 use tracing::{debug, warn};
 
-use super::door::Door;
+use super::slack_state::SlackState;
 use super::state::Shared;
 use crate::clock;
 use crate::slack::{Ack, Payload, payload};
@@ -28,24 +28,24 @@ const ANSWER: Duration = Duration::from_millis(2_500);
 /// The header that tells Slack not to retry, as the answer would be the same.
 const NO_RETRY: (&str, &str) = ("x-slack-no-retry", "1");
 
-/// Builds the routes; without a door there are none, and Slack gets 404.
-pub(super) fn routes(door: Option<Door>) -> Router<Shared> {
-    let Some(door) = door else { return Router::new() };
+/// Builds the routes; without their state there are none, and Slack gets 404.
+pub(super) fn routes(state: Option<SlackState>) -> Router<Shared> {
+    let Some(state) = state else { return Router::new() };
     Router::new()
         .route("/slack/commands", post(commands))
         .route("/slack/interactions", post(interactions))
         .route("/slack/events", post(events))
         .layer(DefaultBodyLimit::max(LARGEST))
-        .with_state(door)
+        .with_state(state)
 }
 
 type Body = Result<Bytes, BytesRejection>;
 
-async fn commands(State(door): State<Door>, headers: HeaderMap, body: Body) -> Response {
-    door.answer("command", &headers, body, |body, id| Some(payload::command(&payload::form(body), id))).await
+async fn commands(State(state): State<SlackState>, headers: HeaderMap, body: Body) -> Response {
+    answer(&state, "command", &headers, body, |body, id| Some(payload::command(&payload::form(body), id))).await
 }
 
-async fn interactions(State(door): State<Door>, headers: HeaderMap, body: Body) -> Response {
+async fn interactions(State(state): State<SlackState>, headers: HeaderMap, body: Body) -> Response {
     let read = |body: &[u8], id: &str| {
         let form = payload::form(body);
         if form["ssl_check"] == "1" {
@@ -54,71 +54,70 @@ async fn interactions(State(door): State<Door>, headers: HeaderMap, body: Body) 
         let inner: Value = serde_json::from_str(form["payload"].as_str()?).ok()?;
         Some(payload::interaction(&inner, id))
     };
-    door.answer("interaction", &headers, body, read).await
+    answer(&state, "interaction", &headers, body, read).await
 }
 
-async fn events(State(door): State<Door>, headers: HeaderMap, body: Body) -> Response {
+async fn events(State(state): State<SlackState>, headers: HeaderMap, body: Body) -> Response {
     let read = |body: &[u8], id: &str| Some(payload::event(&serde_json::from_slice(body).ok()?, id));
-    door.answer("event", &headers, body, read).await
+    answer(&state, "event", &headers, body, read).await
 }
 
-impl Door {
-    async fn answer(
-        &self,
-        kind: &'static str,
-        headers: &HeaderMap,
-        body: Body,
-        read: impl FnOnce(&[u8], &str) -> Option<Payload>,
-    ) -> Response {
-        let refuse = |status: StatusCode, result: &str| {
-            self.desk.metrics.inbound(kind, result);
-            (status, [NO_RETRY]).into_response()
-        };
-        let body = match body {
-            Ok(body) => body,
-            Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-                warn!(kind, "refused a request to Slack's routes: larger than 1 MB");
-                return refuse(StatusCode::PAYLOAD_TOO_LARGE, "too_large");
-            }
-            Err(rejection) => {
-                self.desk.metrics.inbound(kind, "broken_off");
-                return rejection.status().into_response();
-            }
-        };
-        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let signature = header("x-slack-signature");
-        if let Err(forged) = self.signing.verify(header("x-slack-request-timestamp"), signature, &body, clock::now()) {
-            warn!(kind, reason = %forged, "refused a request to Slack's routes");
-            self.desk.metrics.inbound(kind, forged.as_str());
-            // Without `no-retry`: the secret may be about to change.
-            return StatusCode::UNAUTHORIZED.into_response();
+/// Verifies a request, has the desk handle it, and returns what Slack expects.
+async fn answer(
+    state: &SlackState,
+    kind: &'static str,
+    headers: &HeaderMap,
+    body: Body,
+    read: impl FnOnce(&[u8], &str) -> Option<Payload>,
+) -> Response {
+    let refuse = |status: StatusCode, result: &str| {
+        state.desk.metrics.inbound(kind, result);
+        (status, [NO_RETRY]).into_response()
+    };
+    let body = match body {
+        Ok(body) => body,
+        Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+            warn!(kind, "refused a request to Slack's routes: larger than 1 MB");
+            return refuse(StatusCode::PAYLOAD_TOO_LARGE, "too_large");
         }
-        if let Some(retry) = headers.get("x-slack-retry-num").and_then(|value| value.to_str().ok()) {
-            debug!(kind, retry, reason = header("x-slack-retry-reason"), "Slack repeats itself");
-            self.desk.metrics.inbound(kind, "slack_retry");
+        Err(rejection) => {
+            state.desk.metrics.inbound(kind, "broken_off");
+            return rejection.status().into_response();
         }
-        match read(&body, signature) {
-            Some(Payload::Inbound(inbound)) => {
-                let desk = Arc::clone(&self.desk);
-                // In a task, so that it is not dropped half-way if Slack closes the connection.
-                let work = self.desk.tasks.spawn(async move { desk.receive(*inbound).await });
-                match tokio::time::timeout(ANSWER, work).await {
-                    Ok(Ok(ack)) => respond(&ack),
-                    Ok(Err(_)) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "panicked"),
-                    Err(_) => {
-                        warn!(kind, "handling something from Slack takes longer than Slack waits");
-                        self.desk.metrics.inbound(kind, "late");
-                        StatusCode::OK.into_response()
-                    }
+    };
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let signature = header("x-slack-signature");
+    if let Err(forged) = state.signing.verify(header("x-slack-request-timestamp"), signature, &body, clock::now()) {
+        warn!(kind, reason = %forged, "refused a request to Slack's routes");
+        state.desk.metrics.inbound(kind, forged.as_str());
+        // Without `no-retry`: the secret may be about to change.
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    if let Some(retry) = headers.get("x-slack-retry-num").and_then(|value| value.to_str().ok()) {
+        debug!(kind, retry, reason = header("x-slack-retry-reason"), "Slack repeats itself");
+        state.desk.metrics.inbound(kind, "slack_retry");
+    }
+    match read(&body, signature) {
+        Some(Payload::Inbound(inbound)) => {
+            let desk = Arc::clone(&state.desk);
+            // In a task, so that it is not dropped half-way if Slack closes the connection.
+            let work = state.desk.tasks.spawn(async move { desk.receive(*inbound).await });
+            match tokio::time::timeout(ANSWER, work).await {
+                Ok(Ok(ack)) => respond(&ack),
+                Ok(Err(_)) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "panicked"),
+                Err(_) => {
+                    warn!(kind, "handling something from Slack takes longer than Slack waits");
+                    state.desk.metrics.inbound(kind, "late");
+                    StatusCode::OK.into_response()
                 }
             }
-            Some(Payload::Challenge(challenge)) => Json(serde_json::json!({ "challenge": challenge })).into_response(),
-            Some(Payload::Nothing(why)) => {
-                self.desk.metrics.inbound(kind, why);
-                StatusCode::OK.into_response()
-            }
-            None => refuse(StatusCode::BAD_REQUEST, "malformed"),
         }
+        Some(Payload::Challenge(challenge)) => Json(serde_json::json!({ "challenge": challenge })).into_response(),
+        Some(Payload::Nothing(why)) => {
+            state.desk.metrics.inbound(kind, why);
+            StatusCode::OK.into_response()
+        }
+        None => refuse(StatusCode::BAD_REQUEST, "malformed"),
     }
 }
 

@@ -6,8 +6,8 @@ use tokio::sync::mpsc;
 
 use super::auth::Credentials;
 use super::body::Budget;
-use super::door::Door;
 use super::pages_state::Pages;
+use super::slack_state::SlackState;
 use crate::bundle::BundleService;
 use crate::loops::Received;
 use crate::service::Service;
@@ -29,8 +29,8 @@ pub struct Shared {
     pub credentials: Arc<Credentials>,
     /// The Slack client for the readiness check.
     pub slack: Option<Slack>,
-    /// The endpoint for Slack's requests; `None` with another transport.
-    pub door: Option<Door>,
+    /// The state of the Slack routes; `None` with another transport.
+    pub slack_state: Option<SlackState>,
     /// The state of Socket Mode; `None` with another transport.
     pub socket: Option<SocketState>,
     /// The stored bundles, and the builds of new ones.

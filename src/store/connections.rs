@@ -26,7 +26,7 @@ use sqlx::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::errors::{StoreFailure, is_about_a_row};
+use super::errors::{self, StoreFailure};
 
 /// Timeout of the ping of an idle connection before its reuse.
 const PING: Duration = Duration::from_secs(2);
@@ -248,7 +248,7 @@ impl StoreConnection {
             while let Some(step) = answer.next().await {
                 match step {
                     Ok(step) => steps.push(step),
-                    Err(error) if lenient && is_about_a_row(&error) => pool.leave_out(&error),
+                    Err(error) if lenient && errors::is_about_a_row(&error) => pool.leave_out(&error),
                     Err(error) => return Err(error),
                 }
             }

@@ -1,4 +1,5 @@
-//! Errors of the databases, told apart by their codes.
+//! The meaning of a database error (a full disk, a refused login, one unreadable row), and the failure that such errors
+//! make up.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! The history of incidents: one row for each thing that happened to one.
+//! The history of incidents: one row per event.
 
 use super::StoreError;
 use super::connections::StoreConnection;

@@ -1,4 +1,4 @@
-//! Failures of the store: their start, detection of a full disk, and recovery.
+//! Failures of the store: the regular check, what is done while the disk is full, and recovery.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use tracing::{error, info, warn};
 
 use super::connections::{ConnectionPool, Tx};
 use super::database::DatabaseEngine;
-use super::errors::{StoreFailure, is_login};
+use super::errors::{self, StoreFailure};
 use super::{Store, StoreError};
 
 /// Interval between two checks of the store, also without load.
@@ -40,7 +40,7 @@ impl RestartHelps {
 fn helps_because(anew: Result<(), Error>) -> Option<&'static str> {
     match anew {
         Ok(()) => Some("a new connection works, ours do not"),
-        Err(error) if is_login(&error) => Some("a restart reads the address and its password again"),
+        Err(error) if errors::is_login(&error) => Some("a restart reads the address and its password again"),
         Err(_) => None,
     }
 }

@@ -232,6 +232,7 @@ fn without_a_gpu_exporter_the_orchestrator_counts_gpus_and_knows_the_machines() 
     assert_eq!(version("kube-state-metrics"), Some("2.13.0"), "{:?}", seen.versions);
     let missing = seen.missing.iter().find(|gap| gap.what.contains("GPU utilisation")).unwrap();
     assert!(missing.reason.as_str().contains("run dcgm-exporter"), "{missing:?}");
+    assert_eq!(seen.failed(), [], "an exporter that is not there is no failure");
 }
 
 #[test]
@@ -317,6 +318,7 @@ fn whatever_prometheus_does_the_answer_comes_in_time_and_says_why() {
         assert!(what.iter().any(|what| what.contains("hardware")), "{what:?}");
         assert!(what.iter().any(|what| what.contains("TTFT p95")), "{what:?}");
         assert!(seen.missing.iter().all(|gap| gap.reason.as_str().contains(why)), "{why}: {:?}", seen.missing);
+        assert_eq!(seen.failed(), seen.missing, "{why}");
         assert!(seen.measured.iter().all(|m| m.during.is_none()) && seen.replicas.is_empty(), "{why}");
     }
 }

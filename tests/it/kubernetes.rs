@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use llm_diagnose::gap::{Gap, GapReason};
 use llm_diagnose::kubernetes::{
     ClusterSnapshot, Config, Kubernetes, KubernetesError, Object, Pod, SnapshotRequest, read,
 };
@@ -234,6 +235,8 @@ async fn a_pod_that_is_gone_is_told_with_its_events_and_whoever_followed_it() {
     fake.add(event("llm", "Pod", gone, "Evicted", "The node was low on memory", "2026-11-20T02:59:00Z"));
     let seen = snapshot(&fake, &wanted(&[gone])).await;
     assert!(why(&seen, gone).starts_with("it is gone"), "{:#?}", seen.missing);
+    let is_gone = |gap: &Gap| gap.what.contains(gone) && matches!(gap.reason, GapReason::Gone(_));
+    assert!(seen.missing.iter().any(is_gone), "{:#?}", seen.missing);
     let owner = snapshot(&fake, &wanted(&["llama"])).await;
     assert!(owner.missing.iter().all(|gap| gap.what != "pod llama"), "a Deployment's name: {:#?}", owner.missing);
     assert_eq!(seen.pods.len(), 2, "{:#?}", seen.pods);

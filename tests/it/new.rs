@@ -215,6 +215,41 @@ fn a_skeleton_is_written_whole_or_not_at_all() {
     assert!(!own.path().join("symptoms").exists());
 }
 
+const MISSES: [&str; 6] = ["signal", "page_misses", "--engine", "vllm", "--query", "up{$scope}"];
+
+#[test]
+fn a_signal_that_cannot_be_written_leaves_the_file_as_it_was() {
+    let own = directory(&[("signals/catalog.yaml", CATALOG), ("signals/vllm.yaml", QUERY)]);
+    // The new text cannot be written beside the old one.
+    fs::create_dir(own.path().join("signals/catalog.yaml.part")).unwrap();
+    let output = new(own.path(), &MISSES);
+    assert!(!output.status.success() && said(&output).contains("cannot write"), "{}", said(&output));
+    assert_eq!(fs::read_to_string(own.path().join("signals/catalog.yaml")).unwrap(), CATALOG);
+    assert_eq!(fs::read_to_string(own.path().join("signals/vllm.yaml")).unwrap(), QUERY);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_grows_stays_a_link_and_keeps_its_permissions() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    let shared = directory(&[("signals/catalog.yaml", CATALOG)]);
+    let catalog = shared.path().join("signals/catalog.yaml");
+    fs::set_permissions(&catalog, fs::Permissions::from_mode(0o606)).unwrap();
+    let own = directory(&[("signals/vllm.yaml", QUERY)]);
+    let link = own.path().join("signals/catalog.yaml");
+    symlink(&catalog, &link).unwrap();
+    let output = new(own.path(), &MISSES);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(fs::metadata(&catalog).unwrap().permissions().mode() & 0o777, 0o606);
+    assert!(loaded(own.path()).signals.contains_key("page_misses"));
+    let entries = [&shared, &own].map(|directory| fs::read_dir(directory.path().join("signals")).unwrap());
+    let mut names: Vec<_> = entries.into_iter().flatten().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["catalog.yaml", "catalog.yaml", "vllm.yaml"]);
+}
+
 #[test]
 fn what_cannot_be_added_is_refused_with_the_reason() {
     let own = directory(&[]);

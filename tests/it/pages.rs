@@ -59,7 +59,7 @@ async fn every_page_says_what_browsers_may_do_with_it_and_is_small() {
 async fn whoever_has_the_page_already_is_told_so_until_it_says_something_else() {
     let run = Running::start(NOWHERE).await;
     incident(&run, "Strange", "warning", &["a"]).await;
-    // Afterwards nothing changes the page until the alert ends.
+    // The diagnosis is stored: only the alert's end, and each full hour of its duration, changes the page.
     run.wait_for(CHANNEL, |m| m.contains("Cannot tell")).await;
     let (_, headers, _) = page(&run, "/incidents?q=strange").await;
     let tag = headers["etag"].to_str().unwrap().to_owned();

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use crate::alert::Labels;
 use crate::clock;
 use crate::diagnose::{Request, detection, read_detection, times};
-use crate::gap::Gap;
+use crate::gap::{Gap, GapReason};
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus, Stream};
 use crate::redact::Redactor;
@@ -94,7 +94,7 @@ pub async fn write(
             let metrics = export.sized(&groups, request, window).await;
             export.all(metrics).await;
         }
-        Err(error) => export.leave("all series".to_owned(), error.to_string()),
+        Err(error) => export.leave("all series".to_owned(), GapReason::failed(error)),
     }
     let Export { queries, left, .. } = export;
     let end = tokio::task::spawn_blocking(move || {
@@ -106,8 +106,8 @@ pub async fn write(
     if let Ok((series, samples, bytes, unwritable, end)) = end.await {
         (written.series, written.samples, written.bytes) = (series, samples, bytes);
         if unwritable > 0 {
-            let why = "native histograms, or names that OpenMetrics text cannot hold".to_owned();
-            written.left_out.push(Gap::new(format!("{unwritable} series"), why));
+            let why = "native histograms, or names that OpenMetrics text cannot hold";
+            written.left_out.push(Gap::absent(format!("{unwritable} series"), why));
         }
         if let Some(SeriesEnd::Broken(error)) = end {
             written.left_out.push(Gap::failed("the end of the file", format!("it could not be written: {error}")));
@@ -162,14 +162,14 @@ struct Export<'a, W> {
     deadline: Instant,
     queries: u64,
     /// Left-out metrics by reason.
-    left: BTreeMap<String, Vec<String>>,
+    left: BTreeMap<GapReason, Vec<String>>,
     /// Failures in a row.
     away: usize,
     text: Arc<Mutex<OpenMetricsWriter<W>>>,
 }
 
 impl<W: Write + Send + 'static> Export<'_, W> {
-    fn leave(&mut self, what: String, why: String) {
+    fn leave(&mut self, what: String, why: GapReason) {
         let left = self.left.entry(why).or_default();
         if !left.contains(&what) {
             left.push(what);
@@ -190,7 +190,7 @@ impl<W: Write + Send + 'static> Export<'_, W> {
                     instances.extend(values("instance"));
                 }
                 Err(error) => {
-                    group.wanted.keys().for_each(|name| self.leave(name.clone(), error.to_string()));
+                    group.wanted.keys().for_each(|name| self.leave(name.clone(), GapReason::failed(&error)));
                     return None;
                 }
             }
@@ -216,7 +216,7 @@ impl<W: Write + Send + 'static> Export<'_, W> {
                     Ok(rows) => rows,
                     Err(error) => {
                         let names: Vec<String> = group.wanted.keys().cloned().collect();
-                        names.into_iter().for_each(|name| self.leave(name, error.to_string()));
+                        names.into_iter().for_each(|name| self.leave(name, GapReason::failed(&error)));
                         break;
                     }
                 };
@@ -285,7 +285,7 @@ impl<W: Write + Send + 'static> Export<'_, W> {
 
     /// Writes one answer; halves the time range if it was too large. Breaks with the reason why nothing more can
     /// come.
-    async fn write_answer(&mut self, opened: Result<Stream, PromError>, job: Job) -> ControlFlow<String> {
+    async fn write_answer(&mut self, opened: Result<Stream, PromError>, job: Job) -> ControlFlow<GapReason> {
         let mut todo = vec![(Some(opened), job)];
         while let Some((opened, job)) = todo.pop() {
             self.queries += 1;
@@ -300,25 +300,29 @@ impl<W: Write + Send + 'static> Export<'_, W> {
             match answer {
                 Ok(warnings) => {
                     self.away = 0;
-                    warnings.into_iter().for_each(|warning| self.leave(format!("parts of {}", job.name), warning));
+                    for warning in warnings {
+                        self.leave(format!("parts of {}", job.name), GapReason::Failed(warning));
+                    }
                 }
                 Err(error) if error.is_too_much() && job.halvings < HALVINGS => {
                     let halves = job.piece.parts(2).rev();
                     todo.extend(halves.map(|piece| (None, Job { piece, halvings: job.halvings + 1, ..job.clone() })));
                 }
-                Err(PromError::Late) => return ControlFlow::Break(PromError::Late.to_string()),
+                Err(PromError::Late) => return ControlFlow::Break(GapReason::failed(PromError::Late)),
                 Err(error) => {
                     self.away = if error.is_unavailable() { self.away + 1 } else { 0 };
-                    self.leave(job.name.clone(), error.to_string());
+                    self.leave(job.name.clone(), GapReason::failed(&error));
                     if self.away >= AWAY {
-                        return ControlFlow::Break(error.to_string());
+                        return ControlFlow::Break(GapReason::failed(error));
                     }
                 }
             }
             if let Some(end) = &lock(&self.text).end {
                 return ControlFlow::Break(match end {
-                    SeriesEnd::Full => "the bound for series was reached (`bundle.series_bytes`)".to_owned(),
-                    SeriesEnd::Broken(error) => format!("it could not be written: {error}"),
+                    SeriesEnd::Full => {
+                        GapReason::Absent("the bound for series was reached (`bundle.series_bytes`)".to_owned())
+                    }
+                    SeriesEnd::Broken(error) => GapReason::Failed(format!("it could not be written: {error}")),
                 });
             }
         }
@@ -386,7 +390,7 @@ fn merged(mut pieces: Vec<Piece>) -> Vec<Piece> {
 }
 
 /// Lists what was left out by reason, with long lists shortened.
-fn left_out_by_reason(left: BTreeMap<String, Vec<String>>) -> Vec<Gap> {
+fn left_out_by_reason(left: BTreeMap<GapReason, Vec<String>>) -> Vec<Gap> {
     let listed = |names: Vec<String>| match names.len() {
         n if n > NAMED => format!("{} and {} more", names[..NAMED].join(", "), n - NAMED),
         _ => names.join(", "),
@@ -433,7 +437,7 @@ mod tests {
     #[test]
     fn what_was_left_out_is_told_by_reason_and_never_as_an_endless_list() {
         let names: Vec<String> = (0..20).map(|i| format!("m{i:02}")).collect();
-        let told = left_out_by_reason([("late".to_owned(), names)].into());
+        let told = left_out_by_reason([(GapReason::failed("late"), names)].into());
         assert!(told[0].what.ends_with("m11 and 8 more") && told[0].reason.as_str() == "late", "{told:?}");
     }
 }

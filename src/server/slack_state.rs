@@ -1,4 +1,4 @@
-//! The state of the Slack routes.
+//! The signing secret and the desk, which the Slack routes share.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::slack::Signing;
 
 /// The state of the Slack routes.
 #[derive(Debug, Clone)]
-pub struct Door {
+pub struct SlackState {
     /// The app's signing secret.
     pub signing: Arc<Signing>,
     /// The handler of requests.
