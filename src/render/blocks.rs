@@ -109,7 +109,8 @@ pub fn slack_blocks(parts: &[MessagePart]) -> Vec<Value> {
     let mut full = false;
     for part in parts {
         let text = match part {
-            MessagePart::Paragraph(line) | MessagePart::Note(line) | MessagePart::Beside(line, _) => mrkdwn(line),
+            MessagePart::Paragraph(line) | MessagePart::Gap(line) => mrkdwn(line),
+            MessagePart::Note(line) | MessagePart::Beside(line, _) => mrkdwn(line),
             MessagePart::Section(title, lines) => listed(title, lines, |_| String::new()),
             MessagePart::Steps(title, lines) => listed(title, lines, |i| format!("{}. ", i + 1)),
             MessagePart::Buttons(buttons) if buttons.is_empty() => continue,
@@ -127,6 +128,7 @@ pub fn slack_blocks(parts: &[MessagePart]) -> Vec<Value> {
                 blocks.push(json!({ "type": "image", "slack_file": { "id": file }, "alt_text": alt }));
                 continue;
             }
+            MessagePart::Block(_) => continue,
         };
         if text.is_empty() || full {
             continue;
@@ -156,6 +158,7 @@ fn always(part: &MessagePart) -> usize {
         MessagePart::Beside(_, button) => of(button),
         MessagePart::Picture { alt, .. } => utf16_units(alt).min(ALT_CHARS),
         MessagePart::Paragraph(_) | MessagePart::Section(..) | MessagePart::Steps(..) | MessagePart::Note(_) => 0,
+        MessagePart::Gap(_) | MessagePart::Block(_) => 0,
     }
 }
 
@@ -232,6 +235,7 @@ fn mrkdwn(line: &Line) -> String {
             TextSpan::User(id) if is_id(id) => format!("<@{id}>"),
             TextSpan::Group(id) if is_id(id) => format!("<!subteam^{id}>"),
             TextSpan::User(id) | TextSpan::Group(id) => escape_markup(id),
+            TextSpan::Moment(_) | TextSpan::State(..) | TextSpan::Small(_) => escape_markup(&span.text()),
         })
         .collect();
     if utf16_units(&text) > SECTION_CHARS { clip_line(line) } else { text }

@@ -108,10 +108,6 @@ pub(super) fn taken_out(report: &Report, words: &Phrases) -> Line {
         return words.line("bundle-redacted-nothing", &[]);
     }
     let rules: Vec<String> = rules.iter().map(|(rule, n)| format!("{rule} {n}")).collect();
-    let pieces = [
-        ("n", usize::try_from(n).unwrap_or(usize::MAX).into()),
-        ("files", files.len().into()),
-        ("rules", rules.join(", ").into()),
-    ];
+    let pieces = [("n", n.into()), ("files", files.len().into()), ("rules", rules.join(", ").into())];
     words.line("bundle-redacted", &pieces)
 }

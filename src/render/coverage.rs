@@ -3,7 +3,8 @@
 use anstyle::Style;
 
 use super::Phrases;
-use super::health::{FEW, HEADING, engine, few, gaps, hang};
+use super::facts::join_limited;
+use super::health::{FEW, HEADING, engine, gaps, hang};
 use super::text::clean;
 use crate::health::{Coverage, CoverageLimit, SignalAvailability, SignalCoverage};
 
@@ -52,7 +53,7 @@ pub fn coverage(coverage: &Coverage, words: &Phrases) -> String {
         };
         let missing: Vec<&str> = sight.missing.iter().map(title).collect();
         let mark = format!("{eyes:<HEADING$} {:<26} ", clean(&sight.playbook));
-        let titles = few(&missing, FEW, words).into();
+        let titles = join_limited(&missing, FEW, ", ", words).into();
         hang(&mut out, "  ", &mark, &words.text("coverage-lacks", &[("titles", titles)]));
     }
     out

@@ -15,15 +15,6 @@ const VARIES: f64 = 1.25;
 /// Renders every check with its value, everything that was ruled out or could not be checked, all steps, and the
 /// queries.
 pub fn evidence_parts(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
-    parts(diagnosis, fixes(diagnosis, words), words)
-}
-
-/// Renders as [`evidence_parts`] does, but without the steps, for texts with a separate section for them.
-pub(super) fn checked_parts(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
-    parts(diagnosis, Vec::new(), words)
-}
-
-fn parts(diagnosis: &Diagnosis, steps: Vec<MessagePart>, words: &Phrases) -> Vec<MessagePart> {
     let graded = is_graded(diagnosis);
     let checks = |title: &str, sure, evidence: &[EvidenceResult]| checks(title, sure, evidence, graded, words);
     let mut parts = vec![checks(&diagnosis.symptom.title, None, &diagnosis.symptom.evidence)];
@@ -48,7 +39,7 @@ fn parts(diagnosis: &Diagnosis, steps: Vec<MessagePart>, words: &Phrases) -> Vec
         let lines = unchecked(diagnosis, usize::MAX, usize::MAX, words);
         parts.push(MessagePart::Section(words.text("unchecked", &[]), lines));
     }
-    parts.extend(steps);
+    parts.extend(fixes(diagnosis, words));
     let odd = diagnosis_notes(diagnosis, words);
     if !odd.is_empty() {
         parts.push(MessagePart::Section(words.text("while-looking", &[]), odd));
@@ -63,7 +54,7 @@ fn parts(diagnosis: &Diagnosis, steps: Vec<MessagePart>, words: &Phrases) -> Vec
 
 /// Returns true if the checks have a support value: earlier versions stored only outcomes and no probability, of which
 /// a graded diagnosis always has one.
-fn is_graded(diagnosis: &Diagnosis) -> bool {
+pub(super) fn is_graded(diagnosis: &Diagnosis) -> bool {
     diagnosis.unknown > 0.0 || diagnosis.causes.iter().any(|cause| cause.probability > 0.0)
 }
 
@@ -89,11 +80,6 @@ fn check(e: &EvidenceResult, graded: bool, words: &Phrases) -> Line {
         Outcome::NotMet => "evidence-not-met",
         Outcome::NoData => "evidence-no-data",
     };
-    let says = words.text(strength(e, graded), &[]);
-    let says = match e.varies.filter(|times| *times >= VARIES) {
-        Some(times) => words.text("says-varies", &[("says", says.into()), ("times", format!("{times:.1}").into())]),
-        None => says,
-    };
     let why = e.why.as_deref().unwrap_or_default();
     let fact = fact(e, words).into();
     match (e.outcome, why) {
@@ -101,7 +87,17 @@ fn check(e: &EvidenceResult, graded: bool, words: &Phrases) -> Line {
             words.line("evidence-no-data-why", &[("fact", fact), ("why", Line::of(why).into())])
         }
         (Outcome::NoData, _) => words.line(key, &[("fact", fact), ("when", e.when.as_str().into())]),
-        _ => words.line(key, &[("fact", fact), ("when", e.when.as_str().into()), ("says", says.into())]),
+        _ => words
+            .line(key, &[("fact", fact), ("when", e.when.as_str().into()), ("says", says(e, graded, words).into())]),
+    }
+}
+
+/// Returns the strength of a check in words, and how much its past varies.
+pub(super) fn says(e: &EvidenceResult, graded: bool, words: &Phrases) -> String {
+    let says = words.text(strength(e, graded), &[]);
+    match e.varies.filter(|times| *times >= VARIES) {
+        Some(times) => words.text("says-varies", &[("says", says.into()), ("times", format!("{times:.1}").into())]),
+        None => says,
     }
 }
 
@@ -119,7 +115,7 @@ fn strength(e: &EvidenceResult, graded: bool) -> &'static str {
 }
 
 /// Returns the queries, each once.
-fn queries(diagnosis: &Diagnosis) -> Vec<Line> {
+pub(super) fn queries(diagnosis: &Diagnosis) -> Vec<Line> {
     let one = |(title, query): (&str, &str)| {
         bullet(Line::default().plain(format!("{title}: ")).code(query.replace('\n', " ")))
     };

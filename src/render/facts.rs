@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Line, Phrases, TextSpan};
+use super::{Line, Phrases, StateStyle, TextSpan};
 use crate::alert::{Alert, Labels, active};
 use crate::clip::clip;
 use crate::clock;
@@ -22,8 +22,8 @@ pub(super) fn few(names: &[String], words: &Phrases) -> String {
 }
 
 /// Joins as [`few`] does, with another maximum and another separator.
-pub(super) fn join_limited(names: &[String], most: usize, between: &str, words: &Phrases) -> String {
-    let shown = names.iter().take(most).cloned().collect::<Vec<_>>().join(between);
+pub(super) fn join_limited(names: &[impl AsRef<str>], most: usize, between: &str, words: &Phrases) -> String {
+    let shown = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(between);
     match names.len().saturating_sub(most) {
         0 => shown,
         more => words.text("and-more", &[("shown", shown.into()), ("n", more.into())]),
@@ -136,6 +136,27 @@ pub(super) fn verdict(verdict: Verdict, words: &Phrases) -> String {
         Verdict::RuledOut => "verdict-ruled-out",
     };
     words.text(key, &[])
+}
+
+/// Returns a verdict as a state.
+pub(super) fn sureness(of: Verdict, words: &Phrases) -> TextSpan {
+    let style = match of {
+        Verdict::Likely => StateStyle::Bad,
+        Verdict::Possible => StateStyle::Warn,
+        Verdict::Unlikely | Verdict::Undetermined | Verdict::RuledOut => StateStyle::Mute,
+    };
+    TextSpan::State(style, verdict(of, words))
+}
+
+/// Returns the outcome of a check as a state; `None` is a check that was not made.
+pub(super) fn outcome(outcome: Option<Outcome>, words: &Phrases) -> TextSpan {
+    let (style, key) = match outcome {
+        Some(Outcome::Met) => (StateStyle::Met, "page-met"),
+        Some(Outcome::NotMet) => (StateStyle::NotMet, "page-not-met"),
+        Some(Outcome::NoData) => (StateStyle::NoData, "page-no-data"),
+        None => (StateStyle::Mute, "page-not-kept"),
+    };
+    TextSpan::State(style, words.text(key, &[]))
 }
 
 /// Returns the confidence in a cause, as a word and a probability: `likely, 92 %`.

@@ -80,16 +80,21 @@ fn chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<MessagePart> {
     if let Some(first) = lines.first_mut() {
         *first = latency::explained(std::mem::take(first), best, words);
     }
-    lines.extend(affected_replicas_line(best, words));
-    lines.extend(compared::of_chain(diagnosis, words));
-    lines.extend(story(diagnosis, words));
-    lines.extend(misfit(diagnosis, Duration::ZERO, words));
-    let meaning = best.meaning.trim();
-    if !meaning.is_empty() {
-        lines.push(Line::default().plain(meaning.replace('\n', " ")));
-    }
-    lines.extend(other_causes(diagnosis, words));
+    let meaning = Line::default().plain(best.meaning.trim().replace('\n', " "));
+    lines.extend(about_chain(diagnosis, best, meaning, words));
     Some(MessagePart::Section(title, lines))
+}
+
+/// Returns the lines about the best chain: the affected replicas, the past, the times, its meaning, other causes.
+pub(super) fn about_chain(diagnosis: &Diagnosis, best: &CauseFound, meaning: Line, words: &Phrases) -> Vec<Line> {
+    let before = [
+        affected_replicas_line(best, words),
+        compared::of_chain(diagnosis, words),
+        story(diagnosis, words),
+        misfit(diagnosis, Duration::ZERO, words),
+    ];
+    let meaning = (!meaning.text().is_empty()).then_some(meaning);
+    before.into_iter().chain([meaning, other_causes(diagnosis, words)]).flatten().collect()
 }
 
 /// Explains why there is no root cause: no cause stands out, with the nearest ones, or there is no symptom to explain.
@@ -218,40 +223,21 @@ fn ruled_out(list: &[&RuledOut], words: &Phrases) -> MessagePart {
     MessagePart::Section(words.text("ruled-out", &[]), lines)
 }
 
-/// A reason why signals could not be checked; one missing exporter affects many signals.
-pub(super) struct UncheckedReason<'a> {
-    /// The reason.
-    pub why: &'a str,
-    /// The setting that enables the signals, if known.
-    pub enable: Option<&'a str>,
-    /// The titles of the signals.
-    pub titles: Vec<String>,
-}
-
-/// Returns the reasons, each once.
-pub(super) fn reasons(diagnosis: &Diagnosis) -> Vec<UncheckedReason<'_>> {
-    let mut reasons: Vec<UncheckedReason<'_>> = Vec::new();
+/// Renders the signals that could not be checked, a line per reason; at most `reasons_most` reasons with `titles_most`
+/// titles each. One missing exporter affects many signals.
+pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most: usize, words: &Phrases) -> Vec<Line> {
+    let mut reasons: Vec<(&str, Option<&str>, Vec<&str>)> = Vec::new();
     for u in &diagnosis.unchecked {
-        let (why, enable) = match u.why.as_str() {
-            NO_PAST => (NO_PAST, None),
-            why => (why, u.enable.as_deref()),
-        };
-        match reasons.iter_mut().find(|r| r.why == why && r.enable == enable) {
-            Some(reason) => reason.titles.push(u.title.clone()),
-            None => reasons.push(UncheckedReason { why, enable, titles: vec![u.title.clone()] }),
+        let enable = u.enable.as_deref().filter(|_| u.why != NO_PAST);
+        match reasons.iter_mut().find(|(why, known, _)| *why == u.why && *known == enable) {
+            Some((_, _, titles)) => titles.push(&u.title),
+            None => reasons.push((&u.why, enable, vec![&u.title])),
         }
     }
-    reasons
-}
-
-/// Renders the signals that could not be checked, a line per reason; at most `reasons_most` reasons with `titles_most`
-/// titles each.
-pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most: usize, words: &Phrases) -> Vec<Line> {
-    let reasons = reasons(diagnosis);
-    let one = |reason: &UncheckedReason<'_>| {
-        let titles = join_limited(&reason.titles, titles_most, ", ", words).into();
-        let line = words.line("unchecked-reason", &[("titles", titles), ("why", Line::of(reason.why).into())]);
-        bullet(match reason.enable {
+    let one = |(why, enable, titles): &(&str, Option<&str>, Vec<&str>)| {
+        let titles = join_limited(titles, titles_most, ", ", words).into();
+        let line = words.line("unchecked-reason", &[("titles", titles), ("why", Line::of(why).into())]);
+        bullet(match enable {
             Some(enable) => {
                 words.line("unchecked-enable", &[("reason", line.into()), ("enable", Line::of(enable).into())])
             }

@@ -3,6 +3,7 @@
 use anstyle::{AnsiColor, Style};
 
 use super::Phrases;
+use super::facts::join_limited;
 use super::text::{clean, wrap};
 use crate::alert::Labels;
 use crate::diagnose::EngineFound;
@@ -33,13 +34,7 @@ pub fn health(health: &Health, flags: &[(&str, String)], words: &Phrases) -> Str
     for line in health.notes.iter().chain(&health.problems) {
         wrap(&clean(line), COLUMNS - 2).iter().for_each(|line| out.push_str(&format!("  {line}\n")));
     }
-    let mut pools: Vec<&PoolHealth> = health.pools.iter().collect();
-    pools.sort_by_key(|pool| match pool.state {
-        HealthState::Critical => 0,
-        HealthState::Warning => 1,
-        HealthState::Unknown => 2,
-        HealthState::Healthy => 3,
-    });
+    let pools = worst_first(health);
     let alone = pools.len() == 1;
     let brief = pools.len() > SCREENFUL;
     let mut sick = 0;
@@ -73,7 +68,20 @@ pub fn health(health: &Health, flags: &[(&str, String)], words: &Phrases) -> Str
     out
 }
 
-fn word(state: HealthState, words: &Phrases) -> String {
+/// Returns the pools, those that need attention first.
+pub(super) fn worst_first(health: &Health) -> Vec<&PoolHealth> {
+    let mut pools: Vec<&PoolHealth> = health.pools.iter().collect();
+    pools.sort_by_key(|pool| match pool.state {
+        HealthState::Critical => 0,
+        HealthState::Warning => 1,
+        HealthState::Unknown => 2,
+        HealthState::Healthy => 3,
+    });
+    pools
+}
+
+/// Returns the word for a state.
+pub(super) fn word(state: HealthState, words: &Phrases) -> String {
     let key = match state {
         HealthState::Healthy => "health-healthy",
         HealthState::Warning => "health-warning",
@@ -322,18 +330,10 @@ pub(super) fn gaps<'a>(
         }
     }
     for (why, enable, titles) in grouped {
-        hang(out, gap, &format!("{mark} "), &format!("{}: {}", few(&titles, most, words), why));
+        hang(out, gap, &format!("{mark} "), &format!("{}: {}", join_limited(&titles, most, ", ", words), why));
         if let Some(enable) = enable {
             hang(out, gap, "  → ", enable);
         }
-    }
-}
-
-pub(super) fn few(names: &[&str], most: usize, words: &Phrases) -> String {
-    let named = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(most) {
-        0 => named,
-        n => words.text("and-more", &[("shown", named.into()), ("n", n.into())]),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Log reports of engines ─▶ [`Message`].
 
 use super::facts::few;
-use super::{Line, Message, MessagePart, Phrases, Tone};
+use super::{Line, Message, MessagePart, Phrases, StateStyle, Tone};
 use crate::diagnose::LogsRead;
 use crate::logs::{LogAnalysis, LogMatch, LogValueSummary, NamedLogAnalysis, UnclassifiedErrors, first};
 use crate::playbook::LogRank;
@@ -58,9 +58,9 @@ fn log_headline(report: &LogAnalysis, words: &Phrases) -> (Tone, String) {
         (_, None, false) if sign.is_some() || report.unknown.count > 0 => {
             let said = match sign {
                 Some(sign) => {
-                    words.text("logs-sign", &[("title", sign.title.as_str().into()), ("n", many(sign.count).into())])
+                    words.text("logs-sign", &[("title", sign.title.as_str().into()), ("n", sign.count.into())])
                 }
-                None => words.text("logs-unknown-errors", &[("n", many(report.unknown.count).into())]),
+                None => words.text("logs-unknown-errors", &[("n", report.unknown.count.into())]),
             };
             (Tone::Warning, words.text("logs-root", &[("engine", engine()), ("root", said.into())]))
         }
@@ -73,18 +73,14 @@ fn log_headline(report: &LogAnalysis, words: &Phrases) -> (Tone, String) {
     }
 }
 
-fn many(count: u64) -> usize {
-    usize::try_from(count).unwrap_or(usize::MAX)
-}
-
 /// Summarises the error lines that match no finding: their number, the most frequent ones and the first.
 pub(super) fn unknown(unknown: &UnclassifiedErrors, words: &Phrases) -> Vec<Line> {
-    let mut lines = vec![words.line("logs-unknown-count", &[("n", many(unknown.count).into())])];
+    let mut lines = vec![words.line("logs-unknown-count", &[("n", unknown.count.into())])];
     lines.extend(unknown.lines.iter().map(|one| {
         let text = super::TextSpan::Code(one.text.clone());
         words.line(
             "logs-unknown-line",
-            &[("line", one.line.to_string().into()), ("n", many(one.count).into()), ("text", text.into())],
+            &[("line", one.line.to_string().into()), ("n", one.count.into()), ("text", text.into())],
         )
     }));
     lines
@@ -96,7 +92,7 @@ fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: 
         true => format!("{} · {}", log.name, words.text(key, &[])),
         false => words.text(key, &[]),
     };
-    let lines = usize::try_from(report.lines).unwrap_or(usize::MAX);
+    let lines = report.lines;
     let mut about = vec![match (&report.from, &report.to) {
         (Some(from), Some(to)) => {
             let pieces = [("lines", lines.into()), ("from", from.as_str().into()), ("to", to.as_str().into())];
@@ -120,7 +116,7 @@ fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: 
         let meaning = Line::default().plain(root.meaning.clone());
         parts.push(MessagePart::Section(title("logs-first-root"), vec![place(root, words), meaning]));
         if let Some(action) = &root.action {
-            parts.push(MessagePart::Steps(title("logs-do"), vec![Line::of(action)]));
+            parts.push(MessagePart::Steps(title("do-now"), vec![Line::of(action)]));
         }
     }
     if !report.findings.is_empty() {
@@ -129,7 +125,7 @@ fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: 
         found.sort_by_key(|found| found.rank == LogRank::Benign);
         let mut lines: Vec<Line> = found.iter().take(FINDINGS).map(|found| finding(found, words)).collect();
         if let Some(more) = found.len().checked_sub(FINDINGS).filter(|more| *more > 0) {
-            lines.push(words.line("logs-more", &[("n", more.into())]));
+            lines.push(words.line("and-others", &[("n", more.into())]));
         }
         parts.push(MessagePart::Section(title("logs-findings"), lines));
     }
@@ -215,14 +211,18 @@ fn place(found: &LogMatch, words: &Phrases) -> Line {
     }
 }
 
+/// Returns the style of a rank, and its phrase.
+pub(super) fn rank(rank: LogRank) -> (StateStyle, &'static str) {
+    match rank {
+        LogRank::Root => (StateStyle::Bad, "logs-rank-root"),
+        LogRank::Sign => (StateStyle::Warn, "logs-rank-sign"),
+        LogRank::Secondary => (StateStyle::Mute, "logs-rank-secondary"),
+        LogRank::Benign => (StateStyle::Good, "logs-rank-benign"),
+    }
+}
+
 fn finding(found: &LogMatch, words: &Phrases) -> Line {
-    let rank = match found.rank {
-        LogRank::Root => "logs-rank-root",
-        LogRank::Sign => "logs-rank-sign",
-        LogRank::Secondary => "logs-rank-secondary",
-        LogRank::Benign => "logs-rank-benign",
-    };
-    let count = usize::try_from(found.count).unwrap_or(usize::MAX);
+    let (_, rank) = rank(found.rank);
     let when = match (&found.first, &found.last) {
         (Some(first), Some(last)) if first != last => format!("{first} … {}", clock(first, last)),
         (Some(first), _) => first.clone(),
@@ -233,7 +233,7 @@ fn finding(found: &LogMatch, words: &Phrases) -> Line {
         ("when", when.into()),
         ("title", found.title.as_str().into()),
         ("rank", words.text(rank, &[]).into()),
-        ("count", count.into()),
+        ("count", found.count.into()),
         ("line", found.line.to_string().into()),
     ];
     words.line("logs-finding", &pieces)

@@ -40,7 +40,9 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Phrases) -> Message {
     let mut first = Vec::new();
     match (view.diagnosis, view.because) {
         (Some(diagnosis), _) => {
-            first.push(symptom(diagnosis, view.resolved_at.is_some(), words));
+            let impact = diagnosis.symptom.impact.trim();
+            let impact = impact.split_once(". ").map_or(impact.to_owned(), |(first, _)| format!("{first}."));
+            first.push(symptom(diagnosis, &impact, view.resolved_at.is_some(), words));
             first.extend(latency::parts(diagnosis, view.resolved_at.is_some(), words));
             first.extend(view.impact.and_then(|impact| meanwhile(&impact, words)));
             first.extend(flapping(view, words));
@@ -150,7 +152,7 @@ pub(super) fn flapping(view: &IncidentView<'_>, words: &Phrases) -> Option<Line>
 }
 
 /// Says if the symptom is confirmed, on which replicas, and the impact on users.
-pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Phrases) -> Line {
+pub(super) fn symptom(diagnosis: &Diagnosis, impact: &str, resolved: bool, words: &Phrases) -> Line {
     let symptom = &diagnosis.symptom;
     let of = |outcome| join_limited(&facts(&symptom.evidence, outcome, words), FEW, ", ", words);
     let told = match symptom.verdict {
@@ -160,8 +162,6 @@ pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Phrases) ->
             let radius = if affected.is_some() { String::new() } else { radius(&diagnosis.replicas, words) };
             let facts = format!("{}{radius}", of(Outcome::Met)).into();
             let key = if resolved { "symptom-was" } else { "symptom-confirmed" };
-            let impact = symptom.impact.trim();
-            let impact = impact.split_once(". ").map_or(impact.to_owned(), |(first, _)| format!("{first}."));
             let line = words.line(key, &[("facts", facts), ("impact", impact.into())]);
             let line = symptom.promise.iter().fold(line, |line, told| line.plain(" ").then(promised(told, words)));
             affected.into_iter().fold(line, |line, affected| line.plain(" ").then(affected))
@@ -343,8 +343,7 @@ fn alerts(view: &IncidentView<'_>, words: &Phrases) -> MessagePart {
         false => words.line("alerts-firing", &[("n", firing.into()), names]),
     }];
     if view.truncated > 0 {
-        let n = usize::try_from(view.truncated).unwrap_or(usize::MAX);
-        lines.push(words.line("alerts-left-out", &[("n", n.into())]));
+        lines.push(words.line("alerts-left-out", &[("n", view.truncated.into())]));
     }
     let summaries = active.iter().filter_map(|a| a.annotations.get("summary"));
     if let Some(summary) = summaries.into_iter().find(|s| !s.trim().is_empty()) {

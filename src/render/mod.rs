@@ -1,6 +1,6 @@
 //! Diagnosis and incident ─▶ [`Message`] ─▶ Slack blocks, terminal text, or a page. Pure.
 //!
-//! A [`Message`] is independent of the medium. The phrases are in `playbooks/phrases`, the formatting is in one file
+//! A [`Message`] is independent of the medium, and so is the document of a report. The phrases are in `playbooks/phrases`, the formatting is in one file
 //! per medium, and each medium escapes untrusted text itself.
 
 mod blocks;
@@ -12,6 +12,7 @@ mod compared;
 mod coverage;
 mod digest;
 mod direct;
+mod document;
 mod evidence;
 mod facts;
 mod full_diagnosis;
@@ -41,6 +42,7 @@ pub use capacity::capacity;
 pub use chart::diagnosis_chart;
 pub use coverage::coverage;
 pub use digest::{DigestEntry, DigestView, digest_message};
+pub use document::{ChainLink, DocumentBlock, Folding, PartGroup, StateStyle};
 pub use evidence::evidence_parts;
 pub use full_diagnosis::diagnosis_message;
 pub use health::health;
@@ -51,12 +53,12 @@ pub use message::incident_message;
 pub use notes::{is_done, note, step_id, step_text};
 pub use page::{
     IncidentFilter, IncidentList, IncidentRow, health_page, incidents_page, playbook_page, playbooks_page, policy,
-    problem_page, tagged,
+    problem_page, report_page, tagged,
 };
 pub(crate) use phrases::{ENGLISH, own_phrases};
 pub use phrases::{PhraseArgument, Phrases};
 pub use readme::readme;
-pub use report::{ReportPageContext, report_page};
+pub use report::ReportPageContext;
 pub use short::short;
 pub(crate) use text::clean;
 pub use text::{Commands, terminal, terminal_with};
@@ -109,6 +111,12 @@ pub enum TextSpan {
     User(String),
     /// A group of the chat that is notified, by id.
     Group(String),
+    /// A date with its time of day.
+    Moment(Timestamp),
+    /// A state, in colour where there is one.
+    State(StateStyle, String),
+    /// A remark on the text before it.
+    Small(Line),
 }
 
 impl TextSpan {
@@ -123,9 +131,12 @@ impl TextSpan {
     /// Returns the text without formatting.
     pub fn text(&self) -> String {
         match self {
-            Self::Plain(text) | Self::Bold(text) | Self::Code(text) | Self::Link(text, _) => text.clone(),
+            Self::Plain(text) | Self::Bold(text) | Self::Code(text) => text.clone(),
+            Self::Link(text, _) | Self::State(_, text) => text.clone(),
             Self::Time(at) => time_of_day(*at),
             Self::User(id) | Self::Group(id) => format!("@{id}"),
+            Self::Moment(at) => at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+            Self::Small(line) => format!(" ({})", line.text()),
         }
     }
 }
@@ -190,9 +201,37 @@ impl Line {
         self
     }
 
+    /// Appends a date with its time of day.
+    #[must_use]
+    pub fn moment(mut self, at: Timestamp) -> Self {
+        self.0.push(TextSpan::Moment(at));
+        self
+    }
+
+    /// Appends a state.
+    #[must_use]
+    pub fn state(mut self, style: StateStyle, word: impl Into<String>) -> Self {
+        self.0.push(TextSpan::State(style, word.into()));
+        self
+    }
+
+    /// Appends a remark, if there is one.
+    #[must_use]
+    pub fn small(mut self, line: Self) -> Self {
+        if !line.is_empty() {
+            self.0.push(TextSpan::Small(line));
+        }
+        self
+    }
+
     /// Returns the text without formatting.
     pub fn text(&self) -> String {
         self.0.iter().map(TextSpan::text).collect()
+    }
+
+    /// Returns true if there is no text.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|span| span.text().is_empty())
     }
 
     /// Merges neighbouring plain spans and drops empty ones.
@@ -217,7 +256,7 @@ impl Line {
     }
 }
 
-/// A part of a message.
+/// A block of a message, or of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessagePart {
@@ -240,6 +279,10 @@ pub enum MessagePart {
         /// The alternative text.
         alt: String,
     },
+    /// Something that is missing, so that it is not overlooked.
+    Gap(Line),
+    /// A block that chats and terminals have no room for, and leave out.
+    Block(DocumentBlock),
 }
 
 /// A button.

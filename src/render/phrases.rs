@@ -39,6 +39,11 @@ impl From<u32> for PhraseArgument {
         Self::Count(n as usize)
     }
 }
+impl From<u64> for PhraseArgument {
+    fn from(n: u64) -> Self {
+        Self::Count(usize::try_from(n).unwrap_or(usize::MAX))
+    }
+}
 impl From<&str> for PhraseArgument {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())

@@ -14,12 +14,13 @@ pub fn short(message: &Message) -> Message {
     let lines = |lines: &[Line]| lines.iter().take(LINES).map(cut).collect::<Vec<_>>();
     let parts = message.parts.iter().filter_map(|part| match part {
         MessagePart::Paragraph(line) | MessagePart::Beside(line, _) => Some(MessagePart::Paragraph(cut(line))),
+        MessagePart::Gap(line) => Some(MessagePart::Gap(cut(line))),
         MessagePart::Section(title, said) => {
             Some(MessagePart::Section(title.chars().take(CHARS).collect(), lines(said)))
         }
         MessagePart::Steps(title, said) => Some(MessagePart::Steps(title.chars().take(CHARS).collect(), lines(said))),
         MessagePart::Note(line) => Some(MessagePart::Note(cut(line))),
-        MessagePart::Buttons(_) | MessagePart::Picture { .. } => None,
+        MessagePart::Buttons(_) | MessagePart::Picture { .. } | MessagePart::Block(_) => None,
     });
     let headline = message.headline.chars().take(CHARS).collect();
     Message { tone: message.tone, headline, parts: parts.take(PARTS).collect() }

@@ -46,7 +46,7 @@ pub fn terminal_with(message: &Message, commands: &Commands) -> String {
     let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&message.headline));
     for part in &message.parts {
         match part {
-            MessagePart::Paragraph(line) | MessagePart::Beside(line, _) => {
+            MessagePart::Paragraph(line) | MessagePart::Gap(line) | MessagePart::Beside(line, _) => {
                 out.push_str(&format!("\n{}\n", spans(line)))
             }
             MessagePart::Section(title, lines) => {
@@ -63,8 +63,8 @@ pub fn terminal_with(message: &Message, commands: &Commands) -> String {
                 let dim = Style::new().dimmed();
                 out.push_str(&format!("\n{dim}{}{dim:#}\n", spans(line)));
             }
-            // A terminal shows no buttons and pictures.
-            MessagePart::Buttons(_) | MessagePart::Picture { .. } => {}
+            // A terminal shows no buttons, pictures and blocks of documents.
+            MessagePart::Buttons(_) | MessagePart::Picture { .. } | MessagePart::Block(_) => {}
         }
     }
     out
@@ -86,6 +86,7 @@ fn spans(line: &Line, commands: &Commands) -> String {
             TextSpan::Link(label, url) => format!("{}: {}", clean(label), clean(&short(url, commands))),
             TextSpan::Time(at) => time_of_day(*at),
             TextSpan::User(_) | TextSpan::Group(_) => clean(&span.text()),
+            TextSpan::Moment(_) | TextSpan::State(..) | TextSpan::Small(_) => clean(&span.text()),
         })
         .collect()
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Answers, Arguments, DeploymentInfo, Expected, Goal, GpuInfo, HappenedKind, Hardware, Measured, ModelInfo, Question,
-    ReportSubject, SourceFindings, Stage, TimelineEvent, Version, Workload,
+    ReportSubject, SourceFindings, TimelineEvent, Version, Workload,
 };
 use crate::alert::{Alert, AlertStatus, active};
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome};
@@ -150,6 +150,7 @@ fn hardware(seen: &SourceFindings) -> Hardware {
         interconnect: facts.and_then(|facts| facts.interconnect.clone()),
         nodes: facts.map(|facts| facts.nodes.clone()).unwrap_or_default(),
     };
+    let gpu = |kind: &str, count, source: &str| GpuInfo { kind: kind.to_owned(), count, source: source.to_owned() };
     let nodes = seen.kubernetes.iter().flat_map(|kubernetes| &kubernetes.nodes);
     for node in nodes.clone() {
         let told = node.labels.iter().chain(&node.allocatable).map(|(name, value)| format!("{name}={value}"));
@@ -168,9 +169,8 @@ fn hardware(seen: &SourceFindings) -> Hardware {
             let n: usize = limits.filter_map(|(_, n)| n.parse::<usize>().ok()).sum();
             *counted.entry(kind).or_default() += n;
         }
-        let gpu =
-            |(kind, count): (&str, usize)| GpuInfo { kind: kind.to_owned(), count, source: "kubernetes".to_owned() };
-        hardware.gpus = counted.into_iter().filter(|(_, n)| *n > 0).map(gpu).collect();
+        let counted = counted.into_iter().filter(|(_, n)| *n > 0);
+        hardware.gpus = counted.map(|(kind, n)| gpu(kind, n, "kubernetes")).collect();
     }
     if hardware.gpus.is_empty() {
         // Several containers of a pod, and their predecessors, may each have a log.
@@ -181,12 +181,7 @@ fn hardware(seen: &SourceFindings) -> Hardware {
             }
         }
         let source = "log, at least one for each pod that names it";
-        let gpu = |(kind, pods): (&String, BTreeSet<_>)| GpuInfo {
-            kind: kind.clone(),
-            count: pods.len(),
-            source: source.to_owned(),
-        };
-        hardware.gpus = pods.into_iter().map(gpu).collect();
+        hardware.gpus = pods.into_iter().map(|(kind, pods)| gpu(kind, pods.len(), source)).collect();
     }
     hardware
 }
@@ -260,49 +255,33 @@ fn kind(kind: &str) -> &str {
 }
 
 fn versions(seen: &SourceFindings) -> Vec<Version> {
+    let version = |what: &str, version: &str, source: &str| Version {
+        what: what.to_owned(),
+        version: version.to_owned(),
+        source: source.to_owned(),
+    };
     let mut versions: BTreeSet<Version> = seen.facts.iter().flat_map(|facts| facts.versions.iter().cloned()).collect();
     for (answer, told) in &seen.endpoints {
         let source = format!("{} of {}", answer.path, answer.target);
-        let one = |(what, version): &(String, String)| Version {
-            what: what.clone(),
-            version: version.clone(),
-            source: source.clone(),
-        };
-        versions.extend(told.versions.iter().map(one));
+        versions.extend(told.versions.iter().map(|(what, v)| version(what, v, &source)));
     }
     if let Some(kubernetes) = &seen.kubernetes {
-        let source = "the API server's /version".to_owned();
-        let own = kubernetes.version.iter();
-        versions.extend(own.map(|v| Version {
-            what: "Kubernetes".to_owned(),
-            version: v.clone(),
-            source: source.clone(),
-        }));
-        for node in &kubernetes.nodes {
-            let told = node.versions.iter();
-            let source = || "the nodes' status".to_owned();
-            versions.extend(told.map(|(what, v)| Version { what: what.clone(), version: v.clone(), source: source() }));
-        }
+        versions.extend(kubernetes.version.iter().map(|v| version("Kubernetes", v, "the API server's /version")));
+        let told = kubernetes.nodes.iter().flat_map(|node| &node.versions);
+        versions.extend(told.map(|(what, v)| version(what, v, "the nodes' status")));
     }
     for container in pods(seen).iter().flat_map(|pod| &pod.containers).filter(|container| serves(container)) {
-        let version = container.image_id.as_ref().map_or_else(
+        let image = container.image_id.as_ref().map_or_else(
             || container.image.clone(),
             |id| format!("{} ({})", container.image, id.rsplit('@').next().unwrap_or(id)),
         );
-        versions.insert(Version {
-            what: format!("image of {}", container.name),
-            version,
-            source: "the pods' status".to_owned(),
-        });
+        versions.insert(version(&format!("image of {}", container.name), &image, "the pods' status"));
     }
     let told: BTreeSet<String> = versions.iter().map(|version| version.what.clone()).collect();
     for (log, report) in &seen.logs {
         let untold = report.start.versions.iter().filter(|(what, _)| !told.contains(*what));
-        versions.extend(untold.map(|(what, version)| Version {
-            what: what.clone(),
-            version: version.clone(),
-            source: format!("log of {}", log.name()),
-        }));
+        let source = format!("log of {}", log.name());
+        versions.extend(untold.map(|(what, v)| version(what, v, &source)));
     }
     versions.into_iter().collect()
 }
@@ -459,9 +438,4 @@ pub fn moved(measured: &Measured) -> Option<f64> {
 pub fn changed(before: f64, during: f64) -> Option<f64> {
     let change = (during - before) / before.abs();
     (change.abs() > STEADY).then_some(change)
-}
-
-/// Returns the parts that failed or are incomplete.
-pub fn failed(parts: &[super::ReportPart]) -> Vec<&super::ReportPart> {
-    parts.iter().filter(|part| matches!(part.stage, Stage::Failed | Stage::Partial)).collect()
 }

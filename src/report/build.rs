@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     AnalyzedLog, DiagnosisParameters, HappenedKind, Report, ReportIncident, SCHEMA, SourceFindings, TimelineEvent,
-    Window, answers, incident_timeline,
+    Window, answers, incident_timeline, timeline::happened,
 };
 use crate::alert::Alert;
 use crate::diagnose::{Diagnosis, Fix};
@@ -82,24 +82,16 @@ fn timeline(about: &ReportSubject<'_>, seen: &SourceFindings) -> Vec<TimelineEve
         let told = kubernetes.events.iter().filter(|event| event.warning).filter_map(|event| {
             let often = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
             let what = format!("{}: {} {}{often}", event.about, event.reason, event.message);
-            Some(TimelineEvent { at: event.at?, kind: HappenedKind::Event, what, source: "kubernetes".to_owned() })
+            Some(happened(event.at?, HappenedKind::Event, what, "kubernetes"))
         });
         timeline.extend(told);
-        for pod in &kubernetes.pods {
-            for container in &pod.containers {
-                let Some(ended) = container.ended.as_ref() else { continue };
-                let what = format!(
-                    "container {} of {} ended: {} (exit status {})",
-                    container.name, pod.name, ended.reason, ended.exit_code
-                );
-                let at = ended.at.map(|at| TimelineEvent {
-                    at,
-                    kind: HappenedKind::Restart,
-                    what,
-                    source: "kubernetes".to_owned(),
-                });
-                timeline.extend(at);
-            }
+        for (pod, container) in kubernetes.pods.iter().flat_map(|pod| pod.containers.iter().map(move |of| (pod, of))) {
+            let Some(ended) = container.ended.as_ref() else { continue };
+            let what = format!(
+                "container {} of {} ended: {} (exit status {})",
+                container.name, pod.name, ended.reason, ended.exit_code
+            );
+            timeline.extend(ended.at.map(|at| happened(at, HappenedKind::Restart, what, "kubernetes")));
         }
     }
     timeline.retain(|happened| happened.at <= about.window.to && happened.at >= about.window.from);

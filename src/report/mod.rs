@@ -21,7 +21,7 @@ use crate::{endpoint, facts, kubernetes, logs};
 pub use crate::facts::{
     Distribution, GpuInfo, HappenedKind, Measured, QuantileBucket, ReplicaInfo, TimelineEvent, Version, Window, bucket,
 };
-pub use answers::{changed, failed, moved};
+pub use answers::{changed, moved};
 pub use build::{ReportSubject, build};
 pub use timeline::{Logged, incident_timeline};
 

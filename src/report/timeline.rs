@@ -42,7 +42,8 @@ pub fn incident_timeline(
     out
 }
 
-fn happened(at: Timestamp, kind: HappenedKind, what: String, source: &str) -> TimelineEvent {
+/// Builds an event.
+pub(super) fn happened(at: Timestamp, kind: HappenedKind, what: String, source: &str) -> TimelineEvent {
     TimelineEvent { at, kind, what, source: source.to_owned() }
 }
 

@@ -294,7 +294,7 @@ const NAMELESS: &str = "[...document.querySelectorAll('svg, figure')].filter(one
 /// What stands out of the page sideways.
 const WIDE: &str = "document.documentElement.scrollWidth <= window.innerWidth ? [] : \
     [...document.querySelectorAll('main *')].filter(one => one.getBoundingClientRect().right > window.innerWidth + 1 && \
-    !one.closest('.scroll, .pictures figure')).map(one => one.outerHTML.slice(0, 120)).slice(0, 5)";
+    !one.closest('.scroll, figure')).map(one => one.outerHTML.slice(0, 120)).slice(0, 5)";
 
 #[tokio::test]
 async fn the_page_of_a_web_site_whose_name_leads_here_sees_nothing() {

@@ -108,7 +108,10 @@ fn read(message: &Message) -> String {
     for part in &message.parts {
         match part {
             MessagePart::Beside(line, button) => out.push_str(&format!("{} [{}]\n", line.text(), button.label)),
-            MessagePart::Paragraph(line) | MessagePart::Note(line) => out.push_str(&format!("{}\n", line.text())),
+            MessagePart::Paragraph(line) | MessagePart::Note(line) | MessagePart::Gap(line) => {
+                out.push_str(&format!("{}\n", line.text()))
+            }
+            MessagePart::Block(block) => panic!("a chat has no room for {block:?}"),
             MessagePart::Section(title, lines) | MessagePart::Steps(title, lines) => {
                 out.push_str(&format!("{title}\n"));
                 lines.iter().for_each(|line| out.push_str(&format!("{}\n", line.text())));

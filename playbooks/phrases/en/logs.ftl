@@ -44,7 +44,6 @@ logs-rank-root = root
 logs-rank-sign = sign
 logs-rank-secondary = follows from something above
 logs-rank-benign = harmless
-logs-do = Do now
 logs-startup = What it was started with
 logs-statistics = While it served
 logs-learn = Known are the logs of { $engines }. Name one with `--engine`.
@@ -58,7 +57,6 @@ logs-several = { $n } logs, { $rooted ->
   }
 logs-of-pod = Of the pod { $pod }
 logs-cut = It is larger than what is read: its beginning is missing here
-logs-more = and { $n } more
 logs-column-lowest = lowest
 logs-column-middle = middle
 logs-column-highest = highest

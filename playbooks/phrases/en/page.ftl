@@ -65,9 +65,7 @@ page-not-kept = not looked at
 page-holds = Holds
 page-check = Check
 page-now-value = Now
-page-before = Before
 page-asked = Asked
-page-since = Since
 page-limits = Limits
 page-replicas = Replicas
 

@@ -1,10 +1,10 @@
-### The report of an incident: its page, and report.html of a bundle.
+### The report of an incident: its page, report.html and report.md of a bundle, and tickets.
 
-## The first screen
+## In short
 
+report-summary = In short
 report-utc = Times are UTC
-report-incomplete = incomplete
-report-incomplete-why = Not every part could be made. What failed, and why, stands here; everything else is whole.
+report-incomplete = **Not complete:** { $parts }. The reasons stand under "What this is made of"; everything else is whole.
 report-not-diagnosed = It was over before it was diagnosed.
 report-since = Since
 report-at = Looked at
@@ -19,120 +19,87 @@ report-all = { $total ->
    *[other] all { $total } replicas
  }
 report-some = { $n } of { $total } replicas
-report-sure = How sure
-report-agree = { $agree } of { $known } checks agree
+report-agree = { $sure }; { $agree } of { $known } checks agree
 report-no-cause = no cause yet
 report-on-it = Who is on it
 report-nobody = nobody yet
+report-alerted = Alert
+report-contents = Contents
+report-made = Made at { $at } by llm-diagnose { $version }, about { $from } – { $to }.
+
+## Why, and what to do
+
 report-root = Cause
 report-mechanism = Mechanism
 report-symptom = What users feel
-report-alerted = Alert
 report-from = since
-report-escalate = Who takes over: { $whom }
+report-escalate = Hand to: { $whom }
 report-log-first = First error in the logs:
+report-fixes = What to do
 report-nothing-now = Nothing is known to help at once.
 report-more-steps = { $n ->
     [one] One more step
    *[other] { $n } more steps
  }
-report-worked = Worked when { $check }.
-report-contents = Contents
-report-made = Made at { $at } by llm-diagnose { $version }.
-report-window = About
 
-## Parts
+## Tables
+
+report-what = What
+report-when = When
+report-kind = Kind
+report-source = Read from
+report-state = State
+report-between = { $n } in between
+report-more-rows = { $n ->
+    [one] One more row stands in summary.json.
+   *[other] { $n } more rows stand in summary.json.
+ }
+
+## What happened
 
 report-picture = What decided, over time
 report-no-picture = No picture: Prometheus did not answer in time, or no longer has these series.
-report-evidence = What was checked
-report-direct = read directly
-report-not = What it is not
-report-cause = Cause
-report-because = Because
-report-needed = Would need
-report-unchecked = What could not be checked
-report-unchecked-lead = Without data these speak neither for nor against.
-report-enable = To turn it on:
-report-timeline = Timeline
-report-between = { $n } in between
+report-timeline = What happened (UTC)
 report-kind-alert = alert
-report-kind-onset = began
+report-kind-onset = onset
 report-kind-restart = restart
 report-kind-presence = metrics
 report-kind-rollout = rollout
 report-kind-silence = silence
 report-kind-message = message
-report-kind-act = act
+report-kind-act = action
 report-kind-log = log
 report-kind-event = event
-report-logs = Logs
-report-log-silent = nothing known in it
-report-log-do = Do:
+report-logs = What the logs say
+report-log-silent = Logs with nothing known in them
+report-log-do = **Do:** { $action }
 report-log-line = line { $line }, { $n ->
     [one] once
    *[other] { $n } times
  }
-report-rank-root = root
-report-rank-sign = sign
-report-rank-secondary = follows from something earlier
-report-rank-benign = harmless
-report-topology = Replicas and where they run
-report-no-node = node not known
-report-not-hit = { $n ->
-    [one] The replica on a machine without trouble
-   *[other] { $n } replicas on machines without trouble
- }
+report-replica = Replica
+report-node = Node
+report-gpus = GPUs
+report-role = Role
 report-affected = affected
-report-alerts = Alerts
-report-fires = fires
+report-fires = firing
 report-ended = ended
 report-rules = Alerting rules
 report-rule-for = Must hold for { $time }.
-report-parts = Parts of this bundle
-report-part = Part
-report-stage = State
-report-note = What it holds
-report-size = Size
-report-stage-waiting = waiting
-report-stage-running = being made
-report-stage-done = whole
-report-stage-partial = partial
-report-stage-failed = failed
-report-stage-skipped = left out
-report-redacted = What was taken out
-report-file = File
-report-rule = Rule
-report-count = Times
-report-tickets = Tickets to paste
-report-tickets-lead = Text for those who take over, with the fields that they ask for.
-report-bundles = Bundles of it
-report-bundles-how = `/llm-diagnose bundle { $incident }` in Slack, or `llm-diagnose bundle { $incident }` beside the service, puts everything about it into one file: this report, the series, logs and what the cluster says, with secrets taken out.
-report-no-bundles = None is kept here yet.
-report-no-numbers = No numbers beyond the diagnosis for now: Prometheus did not answer in time. They come with the next update.
+report-evidence = Everything that was checked
+report-direct = read directly
+report-unchecked-lead = Without data these speak neither for nor against.
 
-## The seven questions
+## What engineers ask
 
 report-answers = What engineers ask
-report-not-known = Open:
-report-not-known-bundle = Not known here: a bundle asks the engines, the cluster and Prometheus for it.
-report-q-model = Which model, with which arguments?
-report-q-hardware = On which hardware?
-report-q-metrics = Which numbers, before, during and after?
-report-q-workload = Which workload?
-report-q-deployment = How is it deployed?
-report-q-versions = Which versions?
-report-q-goal = What was expected, and what came?
-report-served-as = Served as
-report-weights = Weights
-report-settings = Settings that the engine tells
-report-nodes = Machines
-report-machines = { $n ->
-    [one] One machine
-   *[other] { $n } machines
- }
-report-read-from = read from { $source }
-report-interconnect = Interconnect
+report-goal = Expected and actual
+report-expected = Expected
+report-limit = Alarm threshold
+report-actual = Actual
+report-not-met-since = Not met since { $at }.
+report-changed = What changed before, or is other than it was
+report-metrics = Numbers before, during and after
 report-before = Before
 report-during = During
 report-after = After
@@ -141,19 +108,55 @@ report-untold = { $n ->
     [one] One quantity that nobody tells
    *[other] { $n } quantities that nobody tells
  }
-report-input = Prompt length.
-report-output = Answer length.
+report-no-numbers = No numbers beyond the diagnosis for now: Prometheus did not answer in time. They come with the next update.
+report-model = Model and engine arguments
+report-served-as = Served as
+report-weights = Weights
+report-arguments = { $of } (read from { $source }):
+report-settings = Settings that the engine tells
+report-hardware = Hardware
+report-nodes = Machines
+report-machines = { $n ->
+    [one] One machine
+   *[other] { $n } machines
+ }
+report-read-from = read from { $source }
+report-interconnect = Interconnect
+report-workload = Workload
+report-input = Prompt length (ISL).
+report-output = Answer length (OSL).
 report-spread = { $count } requests: mean { $mean }, p50 { $half }, p90 { $most }, p99 { $nearly }.
 report-spread-earlier = Earlier: mean { $mean }, p50 { $half }.
 report-buckets = Buckets
-report-ready = { $ready } of { $wanted } ready
-report-engines = Engines
+report-deployment = Deployment
+report-ready = { $ready } of { $wanted } pods ready
+report-engines = Found by their metrics
 report-objects = Objects
-report-what = What
+report-versions = Versions
 report-version = Version
-report-source = Read from
-report-expected = Expected
-report-limit = Alarm threshold
-report-actual = Actual
-report-not-met-since = Not met since
-report-changed = What changed before
+report-open = Not known, and how to find out
+report-open-bundle = A bundle asks the engines, the cluster and Prometheus for more.
+
+## What it is made of
+
+report-parts = What this is made of
+report-part = Part
+report-note = What it holds
+report-size = Size
+report-took = Took
+report-stage-waiting = waiting
+report-stage-running = being made
+report-stage-done = whole
+report-stage-partial = in part
+report-stage-failed = failed
+report-stage-skipped = left out
+report-redacted = What was taken out
+report-file = File
+report-rule = Rule
+report-count = How often
+report-tickets = Tickets to paste
+report-tickets-lead = Text for those who take over, with the fields that they ask for.
+report-add = To add by hand: { $what }
+report-bundles = Bundles of it
+report-bundles-how = `/llm-diagnose bundle { $incident }` in Slack, or `llm-diagnose bundle { $incident }` beside the service, puts everything about it into one file: this report, the series, logs and what the cluster says, with secrets taken out.
+report-no-bundles = None is kept here yet.

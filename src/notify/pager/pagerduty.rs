@@ -121,7 +121,8 @@ fn details(message: &Message) -> Value {
             MessagePart::Section(title, lines) | MessagePart::Steps(title, lines) => {
                 (format!("{}. {title}", i + 1), joined(lines))
             }
-            MessagePart::Note(_) | MessagePart::Buttons(_) | MessagePart::Picture { .. } => continue,
+            MessagePart::Note(_) | MessagePart::Gap(_) | MessagePart::Buttons(_) => continue,
+            MessagePart::Picture { .. } | MessagePart::Block(_) => continue,
         };
         out.insert(title.trim_end_matches(". ").to_owned(), clip(&text, DETAIL_CHARS).into());
     }

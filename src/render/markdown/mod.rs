@@ -2,19 +2,38 @@
 //!
 //! Untrusted text goes into code spans, fences and escaped cells: it can neither be markup nor mention anyone.
 
-mod answers;
-mod sections;
-mod tables;
 mod ticket;
 
-use super::{Line, MessagePart, TextSpan, is_unseen, time_of_day};
-pub use sections::report_markdown;
+use super::document::{ChainLink, Document, DocumentBlock, Folding, PartGroup};
+use super::report::{ReportPageContext, document};
+use super::{Line, MessagePart, Phrases, TextSpan, is_unseen, time_of_day};
+use crate::report::Report;
 pub use ticket::{ticket, tickets_for};
+
+/// Maximum number of rows of a table; summary.json has all.
+const ROWS: usize = 60;
 
 /// Characters that are markup anywhere. Round brackets are markup only after square ones.
 const MARKUP: &str = "\\`*_[]|~$";
 /// Characters that are markup at the beginning of a line.
 const LEADING: &str = "#+->=";
+
+/// Renders the whole report.
+pub fn report_markdown(report: &Report, words: &Phrases) -> String {
+    let document = written(report, words);
+    let (summary, sections) = document.sections.split_at(document.sections.len().min(1));
+    let mut out = format!("# {}\n\n{}", plain(&document.headline), paragraph(&document.above));
+    out.extend(summary.iter().map(|section| blocks(&section.parts, 2, words)));
+    out.extend(sections.iter().map(|section| titled(section, 2, words)));
+    out.push_str("---\n\n");
+    out.extend(document.foot.iter().map(paragraph));
+    out
+}
+
+/// Builds the document of a report that is a text.
+fn written(report: &Report, words: &Phrases) -> Document {
+    document(report, &ReportPageContext::default(), words)
+}
 
 /// Escapes plain text, so that nothing in it is markup.
 pub(super) fn plain(text: &str) -> String {
@@ -65,7 +84,8 @@ pub(super) fn line(line: &Line) -> String {
         .joined()
         .0
         .iter()
-        .map(|span| match span {
+        .enumerate()
+        .map(|(i, span)| match span {
             TextSpan::Plain(text) => plain(text),
             TextSpan::Bold(text) => format!("**{}**", plain(text.trim())),
             TextSpan::Code(text) => code(text),
@@ -75,33 +95,87 @@ pub(super) fn line(line: &Line) -> String {
             TextSpan::Link(label, _) => plain(label),
             TextSpan::Time(at) => time_of_day(*at),
             TextSpan::User(_) | TextSpan::Group(_) => code(&span.text()),
+            TextSpan::Moment(_) => span.text(),
+            TextSpan::State(_, word) if i > 0 => format!("({})", plain(word)),
+            TextSpan::State(_, word) => plain(word),
+            TextSpan::Small(text) => format!(" ({})", self::line(text)),
         })
         .collect()
 }
 
-/// Renders the parts of a message, with headings of this depth.
-pub(super) fn parts(parts: &[MessagePart], depth: usize) -> String {
-    let heading = "#".repeat(depth);
-    let mut out = String::new();
-    for part in parts {
-        match part {
-            MessagePart::Paragraph(text) | MessagePart::Note(text) | MessagePart::Beside(text, _) => {
-                out.push_str(&format!("{}\n\n", line(text)))
-            }
-            MessagePart::Section(title, lines) => {
-                out.push_str(&format!("{heading} {}\n\n", plain(title)));
-                lines.iter().for_each(|text| out.push_str(&format!("- {}\n", line(text).trim_start_matches("• "))));
-                out.push('\n');
-            }
-            MessagePart::Steps(title, lines) => {
-                out.push_str(&format!("{heading} {}\n\n", plain(title)));
-                lines.iter().for_each(|text| out.push_str(&format!("1. {}\n", line(text))));
-                out.push('\n');
-            }
-            MessagePart::Buttons(_) | MessagePart::Picture { .. } => {}
-        }
+/// Renders blocks, with headings from this depth on.
+pub(super) fn blocks(parts: &[MessagePart], depth: usize, words: &Phrases) -> String {
+    parts.iter().map(|part| block(part, depth, words)).collect()
+}
+
+fn block(part: &MessagePart, depth: usize, words: &Phrases) -> String {
+    let listed = |mark: &str, title: &str, lines: &[Line]| {
+        let items = lines.iter().map(|text| format!("{mark} {}", line(text).trim_start_matches("• ")));
+        format!("{}{}", heading(title, depth), list(items))
+    };
+    match part {
+        MessagePart::Paragraph(text) | MessagePart::Note(text) | MessagePart::Gap(text) => paragraph(text),
+        MessagePart::Beside(text, _) => paragraph(text),
+        MessagePart::Section(title, lines) => listed("-", title, lines),
+        MessagePart::Steps(title, lines) => listed("1.", title, lines),
+        MessagePart::Block(block) => wide(block, depth, words),
+        MessagePart::Buttons(_) | MessagePart::Picture { .. } => String::new(),
     }
-    out
+}
+
+fn wide(block: &DocumentBlock, depth: usize, words: &Phrases) -> String {
+    match block {
+        DocumentBlock::Pairs(pairs) => {
+            list(pairs.iter().map(|(name, value)| format!("- {}: {}", line(name), line(value))))
+        }
+        DocumentBlock::Table { heads, rows, .. } => bounded(heads, rows, words),
+        DocumentBlock::Code(text) => format!("{}\n", fence(text)),
+        DocumentBlock::Group(group) => titled(group, depth, words),
+        DocumentBlock::Chain { leads, links } => list(links.iter().map(|link| chain_link(link, *leads, words))),
+        // The text before a histogram says the same.
+        DocumentBlock::Bars { .. } | DocumentBlock::Drawing { .. } => String::new(),
+    }
+}
+
+fn paragraph(text: &Line) -> String {
+    match line(text).trim() {
+        "" => String::new(),
+        text => format!("{text}\n\n"),
+    }
+}
+
+fn heading(title: &str, depth: usize) -> String {
+    if title.is_empty() { String::new() } else { format!("{} {}\n\n", "#".repeat(depth.min(6)), plain(title)) }
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    let items: String = items.map(|item| format!("{}\n", item.trim_end())).collect();
+    if items.is_empty() { items } else { format!("{items}\n") }
+}
+
+/// Renders a group under its title; empty if it has no text.
+fn titled(group: &PartGroup, depth: usize, words: &Phrases) -> String {
+    let body = if group.folding == Folding::Aside { String::new() } else { blocks(&group.parts, depth + 1, words) };
+    if body.is_empty() { body } else { format!("{} {}\n\n{body}", "#".repeat(depth.min(6)), line(&group.title)) }
+}
+
+/// Renders a link of the chain; numbered, unless the times contradict the order.
+fn chain_link(link: &ChainLink, leads: bool, words: &Phrases) -> String {
+    let mark = if leads { "1." } else { "-" };
+    let since =
+        link.since.map(|at| format!(", {} {}", words.text("report-from", &[]), time_of_day(at))).unwrap_or_default();
+    let facts: Vec<String> = link.facts.iter().map(|fact| plain(fact)).collect();
+    format!("{mark} **{}** ({}{since}): {}", plain(&link.title), line(&link.kind), facts.join("; "))
+}
+
+/// Renders a table, with a note if rows are left out.
+fn bounded(heads: &[String], rows: &[Vec<Line>], words: &Phrases) -> String {
+    let shown: Vec<Vec<String>> = rows.iter().take(ROWS).map(|row| row.iter().map(line).collect()).collect();
+    let more = match rows.len().saturating_sub(ROWS) {
+        0 => String::new(),
+        n => paragraph(&words.line("report-more-rows", &[("n", n.into())])),
+    };
+    format!("{}{more}", table(heads, &shown))
 }
 
 /// Renders a table, whose cells are Markdown already; empty if there are no rows.

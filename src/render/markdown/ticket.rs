@@ -1,10 +1,9 @@
 //! Tickets: the form of the receiver, filled in. Always English, because the reader is outside the user's organisation.
 
-use super::sections::{section, title};
-use super::{line, plain};
+use super::{blocks, line, plain, titled, written};
 use crate::diagnose::Diagnosis;
-use crate::playbook::{Library, Ticket};
-use crate::render::{Line, Phrases};
+use crate::playbook::{Library, Section, Ticket};
+use crate::render::{Line, PartGroup, Phrases};
 use crate::report::Report;
 
 /// Renders a ticket, ready to be pasted.
@@ -13,24 +12,47 @@ pub fn ticket(ticket: &Ticket, report: &Report, words: &Phrases) -> String {
     ticket.address.iter().for_each(|address| out.push_str(&format!("File it at: {}\n", comment(address))));
     ticket.before.iter().for_each(|step| out.push_str(&format!("- {}\n", comment(step))));
     out.push_str(&format!("-->\n\n# {}\n\n", plain(&report.headline)));
+    let document = written(report, words);
     for field in &ticket.fields {
         out.push_str(&format!("## {}\n\n", field.name));
-        for which in &field.holds {
-            let body = section(*which, report, words);
-            if body.trim().is_empty() {
-                continue;
-            }
-            if field.holds.len() > 1 {
-                out.push_str(&format!("### {}\n\n", title(*which, words)));
-            }
-            out.push_str(&body);
+        let groups: Vec<&PartGroup> =
+            field.holds.iter().flat_map(|which| keys(*which)).filter_map(|key| document.group(key)).collect();
+        for group in &groups {
+            out.push_str(&match groups.len() {
+                1 => blocks(&group.parts, 3, words),
+                _ => titled(group, 3, words),
+            });
         }
         if let Some(add) = &field.add {
             let pieces = [("what", Line::of(add).into())];
-            out.push_str(&format!("> {}\n\n", line(&words.line("doc-add", &pieces))));
+            out.push_str(&format!("> {}\n\n", line(&words.line("report-add", &pieces))));
         }
     }
     out
+}
+
+/// Returns the keys of a section's groups in the document.
+fn keys(which: Section) -> &'static [&'static str] {
+    match which {
+        Section::Summary => &["head"],
+        Section::Chain => &["why"],
+        Section::Evidence => &["evidence", "not", "unchecked"],
+        Section::Fixes => &["do"],
+        Section::Goal => &["goal"],
+        Section::Model => &["model"],
+        Section::Hardware => &["hardware"],
+        Section::Metrics => &["metrics"],
+        Section::Workload => &["workload"],
+        Section::Deployment => &["deployment"],
+        Section::Versions => &["versions"],
+        Section::Timeline => &["timeline"],
+        Section::Logs => &["logs"],
+        Section::Topology => &["topology"],
+        Section::Alerts => &["alerts", "rules"],
+        Section::Open => &["open"],
+        Section::Parts => &["parts"],
+        Section::Redacted => &["redacted"],
+    }
 }
 
 /// Returns the ticket forms that match the engine and the root cause, and those in `named`.

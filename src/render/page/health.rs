@@ -2,10 +2,13 @@
 
 use maud::{Markup, html};
 
-use super::html::{StateStyle, fold, line, moment, pill, table};
+use super::document::blocks;
+use super::html::{line, moment, pill};
 use super::{Page, UpdateMode};
 use crate::health::{Health, HealthCheck, HealthState, PoolHealth};
-use crate::render::{Line, Phrases, facts};
+use crate::render::document::drop_empty;
+use crate::render::health::{word, worst_first};
+use crate::render::{DocumentBlock, Folding, Line, MessagePart, PartGroup, Phrases, StateStyle, facts};
 use crate::signal::format_value;
 
 /// Seconds between two polls of the page.
@@ -15,9 +18,8 @@ const EVERY: u32 = 15;
 pub fn health_page(health: &Health, words: &Phrases) -> String {
     let say = |key: &str| words.text(key, &[]);
     let title = say("page-health");
-    let mut pools: Vec<&PoolHealth> = health.pools.iter().collect();
-    pools.sort_by_key(|pool| rank(pool.state));
-    let heading = format!("{title}: {}", words.text(state_key(health.state), &[]));
+    let pools = worst_first(health);
+    let heading = format!("{title}: {}", word(health.state, words));
     let body = html! {
         div #now data-part {
             p.above { (state(health.state, words)) (moment(health.at)) }
@@ -36,25 +38,7 @@ pub fn health_page(health: &Health, words: &Phrases) -> String {
     Page { title: &heading, place: "/health", kept: UpdateMode::Live { every: EVERY, alone: true }, body }.html(words)
 }
 
-fn rank(state: HealthState) -> u8 {
-    match state {
-        HealthState::Critical => 0,
-        HealthState::Warning => 1,
-        HealthState::Unknown => 2,
-        HealthState::Healthy => 3,
-    }
-}
-
-fn state_key(state: HealthState) -> &'static str {
-    match state {
-        HealthState::Healthy => "health-healthy",
-        HealthState::Warning => "health-warning",
-        HealthState::Critical => "health-critical",
-        HealthState::Unknown => "health-unknown",
-    }
-}
-
-fn state_style(state: HealthState) -> StateStyle {
+fn style(state: HealthState) -> StateStyle {
     match state {
         HealthState::Healthy => StateStyle::Good,
         HealthState::Warning => StateStyle::Warn,
@@ -64,7 +48,7 @@ fn state_style(state: HealthState) -> StateStyle {
 }
 
 fn state(state: HealthState, words: &Phrases) -> Markup {
-    pill(state_style(state), &words.text(state_key(state), &[]))
+    pill(style(state), &word(state, words))
 }
 
 fn pool_card(pool: &PoolHealth, words: &Phrases) -> Markup {
@@ -77,51 +61,49 @@ fn pool_card(pool: &PoolHealth, words: &Phrases) -> Markup {
     let engines: Vec<&str> = pool.engines.iter().map(|engine| engine.engine.as_str()).collect();
     let data = [("n", pool.coverage.with_data.into()), ("of", pool.coverage.of.into())];
     let key = if pool.idle { "health-have-data-idle" } else { "health-have-data" };
+    let fold = |key: &str, title: &str, n: usize, parts: Vec<MessagePart>| {
+        let (key, title) = (format!("{whom}/{key}"), words.line(title, &[("n", n.into())]));
+        let parts = if n > 0 { parts } else { Vec::new() };
+        MessagePart::Block(DocumentBlock::Group(PartGroup { key, title, folding: Folding::Closed, parts }))
+    };
+    let missing = |check: &&HealthCheck| {
+        let why = check.why.as_ref().map(|why| Line::default().plain(": ").then(Line::of(why)));
+        let enable = check.enable.as_deref().map(Line::of).unwrap_or_default();
+        Line::default().plain(&check.title).then(why.unwrap_or_default()).small(enable)
+    };
+    let unseen_lines = MessagePart::Section(String::new(), unseen.iter().map(missing).collect());
+    let counted = MessagePart::Paragraph(words.line(key, &data));
+    let mut parts = vec![
+        checks(&name, &bad, words),
+        fold("seen", "page-in-order", seen.len(), vec![checks(&name, &seen, words)]),
+        fold("unseen", "page-unseen", unseen.len(), vec![counted, unseen_lines]),
+    ];
+    drop_empty(&mut parts);
     html! {
         section.card {
             p.above { (state(pool.state, words)) span { (words.text("health-replicas", &[("n", pool.replicas.into())])) } span { (engines.join(", ")) } }
             h2 { (name) }
-            @if !bad.is_empty() { (checks(&name, &bad, words)) }
-            @if !seen.is_empty() {
-                (fold(&format!("{whom}/seen"), &html! { (words.text("page-in-order", &[("n", seen.len().into())])) }, false, &checks(&name, &seen, words)))
-            }
-            @if !unseen.is_empty() {
-                (fold(&format!("{whom}/unseen"), &html! { (words.text("page-unseen", &[("n", unseen.len().into())])) }, false, &html! {
-                    p { (words.text(key, &data)) }
-                    ul { @for check in unseen { li {
-                        (check.title)
-                        @if let Some(why) = &check.why { ": " (line(&Line::of(why))) }
-                        @if let Some(enable) = &check.enable { small { (line(&Line::of(enable))) } }
-                    } } }
-                }))
-            }
+            (blocks(&parts, words))
         }
     }
 }
 
-fn checks(name: &str, checks: &[&HealthCheck], words: &Phrases) -> Markup {
-    let say = |key: &str| words.text(key, &[]);
-    let heads = ["page-check", "health-column-now", "page-limits", "page-replicas", "health-column-playbook"].map(say);
-    let rows: Vec<Vec<Markup>> = checks
-        .iter()
-        .map(|check| {
-            let limits: Vec<String> =
-                check.thresholds.iter().map(|limit| format!("{} {}", limit.severity, limit.when)).collect();
-            vec![
-                html! { (check.title) },
-                html! {
-                    @if let Some(state) = check.state {
-                        @let style = state_style(state);
-                        span.mark.(style.class()) { span aria-hidden="true" { (style.sign()) " " } }
-                    }
-                    @if let Some(value) = check.value { (format_value(value, check.unit)) }
-                    @if let Some(state) = check.state { small { (words.text(state_key(state), &[])) } }
-                },
-                html! { (limits.join(", ")) },
-                html! { (facts::few_values(&check.replicas, check.unit, words)) },
-                html! { @if let Some(id) = &check.playbook { a href={ "/playbooks/" (id) } { (id) } } },
-            ]
-        })
-        .collect();
-    table(name, &heads, &rows)
+fn checks(name: &str, checks: &[&HealthCheck], words: &Phrases) -> MessagePart {
+    let heads = ["page-check", "health-column-now", "page-limits", "page-replicas", "health-column-playbook"];
+    let row = |check: &&HealthCheck| {
+        let limits = check.thresholds.iter().map(|limit| format!("{} {}", limit.severity, limit.when));
+        let value = check.value.map(|value| format_value(value, check.unit)).unwrap_or_default();
+        let value = Line::default().plain(value);
+        let replicas = facts::few_values(&check.replicas, check.unit, words);
+        vec![
+            Line::default().plain(&check.title),
+            check.state.iter().fold(value, |value, state| value.plain(" ").state(style(*state), word(*state, words))),
+            Line::default().plain(limits.collect::<Vec<_>>().join(", ")),
+            Line::default().plain(replicas),
+            check.playbook.iter().fold(Line::default(), |line, id| line.link(id, format!("/playbooks/{id}"))),
+        ]
+    };
+    let heads = heads.map(|key| words.text(key, &[])).to_vec();
+    let rows = checks.iter().map(row).collect();
+    MessagePart::Block(DocumentBlock::Table { name: name.to_owned(), heads, rows })
 }

@@ -4,13 +4,13 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::html::{StateStyle, moment, pill};
+use super::html::{moment, pill};
 use super::{Page, UpdateMode};
 use crate::alert::Labels;
 use crate::clock;
 use crate::diagnose::Diagnosis;
 use crate::redact::Redactor;
-use crate::render::{IncidentView, Phrases, Tone, facts, message};
+use crate::render::{IncidentView, Phrases, StateStyle, Tone, facts, message};
 
 /// Seconds between two polls of the list.
 const EVERY: u32 = 10;
@@ -157,9 +157,8 @@ pub fn incidents_page(list: &IncidentList, find: &IncidentFilter, words: &Phrase
     let title = say("page-incidents");
     let older = list.older.as_ref().map(|id| IncidentFilter { before: id.clone(), ..find.clone() }.address());
     let (open, all) = list.counts;
-    let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).into();
     let body = html! {
-        p.above { (words.text("page-counts", &[("open", count(open)), ("all", count(all))])) }
+        p.above { (words.text("page-counts", &[("open", open.into()), ("all", all.into())])) }
         h1 { (title) }
         @if all > 0 || find.is_set() { div.card { (form(find, words)) } }
         div #list data-part {

@@ -4,11 +4,13 @@
 //! Markup is escaped where it is written; [`Page::html`] replaces invisible characters and those that change the text
 //! direction by spaces.
 
+mod document;
 mod health;
 pub(super) mod html;
 mod incidents;
 mod playbook;
 mod problem;
+mod report;
 
 use std::sync::LazyLock;
 
@@ -21,6 +23,7 @@ pub use health::health_page;
 pub use incidents::{IncidentFilter, IncidentList, IncidentRow, incidents_page};
 pub use playbook::{playbook_page, playbooks_page};
 pub use problem::problem_page;
+pub use report::report_page;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("live.js");

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 
-use super::html::{StateStyle, fold, line, link, outcome, pill, sureness};
+use super::html::{fold, line, link, pill, span};
 use super::{Page, UpdateMode};
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdict};
 use crate::playbook::{Evidence, Library, Node, NodeKind, Playbook, PlaybookKind, Step};
-use crate::render::{Line, Phrases, facts};
+use crate::render::{Line, Phrases, StateStyle, facts, full_diagnosis};
 
 /// Maximum depth of the drawn tree.
 const DEPTH: usize = 6;
@@ -126,12 +126,12 @@ pub fn playbook_page(
 }
 
 fn symptom(diagnosis: &Diagnosis, words: &Phrases) -> Markup {
-    let (look, key) = match diagnosis.symptom.verdict {
-        SymptomVerdict::Confirmed => (StateStyle::Bad, "asked-confirmed"),
-        SymptomVerdict::Absent => (StateStyle::Good, "asked-absent"),
-        SymptomVerdict::NoData => (StateStyle::Mute, "asked-no-data"),
+    let style = match diagnosis.symptom.verdict {
+        SymptomVerdict::Confirmed => StateStyle::Bad,
+        SymptomVerdict::Absent => StateStyle::Good,
+        SymptomVerdict::NoData => StateStyle::Mute,
     };
-    pill(look, &words.text(key, &[]))
+    pill(style, &words.text(full_diagnosis::verdict_tone(diagnosis).1, &[]))
 }
 
 struct Drawing<'a> {
@@ -161,13 +161,13 @@ impl<'a> Drawing<'a> {
         let say = |key: &str| self.words.text(key, &[]);
         let title = html! {
             (node.title)
-            @if let Some(verdict) = verdict { (sureness(*verdict, self.words)) }
+            @if let Some(verdict) = verdict { (span(&facts::sureness(*verdict, self.words))) }
             @if fallback { small { " (" (say("page-fallback")) ")" } }
         };
         if again {
             let to =
                 if node.kind == NodeKind::Leaf { format!("#{}", node.id) } else { format!("/playbooks/{}", node.id) };
-            return html! { p { "↳ " (link(node.title, &to)) @if let Some(verdict) = verdict { " " (sureness(*verdict, self.words)) } } };
+            return html! { p { "↳ " (link(node.title, &to)) @if let Some(verdict) = verdict { " " (span(&facts::sureness(*verdict, self.words))) } } };
         }
         let key = format!("{}/{}", path.join("/"), node.id);
         let inside = html! {
@@ -213,7 +213,7 @@ impl<'a> Drawing<'a> {
         let result = known.checks.get(&(signal, when));
         let blind = known.blind.get(signal).map(|_| Outcome::NoData);
         html! {
-            (outcome(result.map(|e| e.outcome).or(blind), self.words)) " " (asked)
+            (span(&facts::outcome(result.map(|e| e.outcome).or(blind), self.words))) " " (asked)
             @if let Some(e) = result.filter(|e| e.value.is_some()) { " " span.dim { (facts::fact(e, self.words)) } }
         }
     }

@@ -1,205 +1,197 @@
-//! The seven questions of serving engineers, each with its answer or with a way to find it.
+//! The questions of serving engineers, each with its answer; the open ones with a way to find it.
 
-use maud::{Markup, html};
+use super::{ReportPageContext, code, evidence, group, list, pairs, plain, said, table, text};
+use crate::render::document::{DocumentBlock, Folding};
+use crate::render::{Line, MessagePart, Phrases, facts};
+use crate::report::{
+    DeploymentInfo, Distribution, Expected, Goal, Hardware, Measured, ModelInfo, Report, Version, Workload, moved,
+};
+use crate::signal::{Unit, format_value};
 
-use super::ReportPageContext;
-use super::workload::drawn;
-use crate::render::page::html::{fold, line, moment, table};
-use crate::render::{Line, Phrases, facts};
-use crate::report::{Answers, Measured, Question, Report, moved};
-
-/// Maximum number of pods named beside a command line.
+/// Maximum number of pods named for a command line.
 const PODS: usize = 4;
 /// Maximum number of nodes named.
 const NODES: usize = 100;
 
-/// Renders all seven answers.
-pub(super) fn answers(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Markup {
+/// Builds all answers, and the list of what is not known.
+pub(super) fn answers(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Vec<MessagePart> {
     let a = &report.answers;
-    let all = [
-        (Question::Model, "report-q-model", model(a, words)),
-        (Question::Hardware, "report-q-hardware", hardware(a, words)),
-        (Question::Metrics, "report-q-metrics", (!a.metrics.is_empty()).then(|| measured("m", &a.metrics, words))),
-        (Question::Workload, "report-q-workload", workload(a, words)),
-        (Question::Deployment, "report-q-deployment", deployment(a, words)),
-        (Question::Versions, "report-q-versions", versions(a, words)),
-        (Question::Goal, "report-q-goal", goal(a, words)),
+    let open = vec![
+        MessagePart::Gap(around.no_numbers.map(|why| words.line(why, &[])).unwrap_or_default()),
+        list(a.open.iter().map(|(_, how)| Line::of(how))),
+        said(around.live.then(|| words.line("report-open-bundle", &[]))),
     ];
-    html! {
-        @if let Some(why) = around.no_numbers { p.none { (words.text(why, &[])) } }
-        @for (question, title, answer) in all {
-            div.qa {
-                h3 { (words.text(title, &[])) }
-                @let none = answer.is_none();
-                @if let Some(answer) = answer { (answer) }
-                @let open: Vec<&String> = a.open.iter().filter(|(of, _)| *of == question).map(|(_, how)| how).collect();
-                @for how in &open { p.none { b { (words.text("report-not-known", &[])) } " " (line(&Line::of(how))) } }
-                @if none && open.is_empty() { p.none { (words.text("report-not-known-bundle", &[])) } }
-            }
-        }
-    }
+    let all = [
+        ("goal", "report-goal", goal(&a.goal, words)),
+        ("metrics", "report-metrics", measured("metrics", &a.metrics, words)),
+        ("model", "report-model", model(&a.model, words)),
+        ("hardware", "report-hardware", hardware(&a.hardware, words)),
+        ("workload", "report-workload", workload(&a.workload, words)),
+        ("deployment", "report-deployment", deployment(&a.deployment, words)),
+        ("versions", "report-versions", versions(&a.versions, words)),
+        ("open", "report-open", open),
+    ];
+    all.into_iter().map(|(key, title, parts)| group(key, words.line(title, &[]), Folding::Never, parts)).collect()
 }
 
-fn list(key: &str, values: &[String], words: &Phrases) -> Markup {
-    html! { @if !values.is_empty() { dt { (words.text(key, &[])) } dd { (values.join(", ")) } } }
-}
-
-fn model(a: &Answers, words: &Phrases) -> Option<Markup> {
-    let m = &a.model;
-    let empty = m.names.is_empty() && m.weights.is_empty() && m.arguments.is_empty() && m.settings.is_empty();
-    // Settings that are not set are left out.
-    let settings =
-        m.settings.iter().filter(|(_, values)| values.iter().any(|value| value != "None" && !value.is_empty()));
-    (!empty).then(|| {
-        html! {
-            dl.kv {
-                (list("report-served-as", &m.names, words))
-                (list("report-weights", &m.weights, words))
-            }
-            @if settings.clone().next().is_some() {
-                (fold("model/settings", &html! { (words.text("report-settings", &[])) }, false, &html! {
-                    dl.kv { @for (name, values) in settings { dt { code { (name) } } dd { (values.join(", ")) } } }
-                }))
-            }
-            @for arguments in &m.arguments {
-                @let more = arguments.of.len().saturating_sub(PODS);
-                pre tabindex="0" { code { (arguments.words.join(" ")) } }
-                p.dim {
-                    (arguments.of.iter().take(PODS).cloned().collect::<Vec<_>>().join(", "))
-                    @if more > 0 { " " (words.text("and-others", &[("n", more.into())])) }
-                    " · " (arguments.source)
-                }
-            }
-        }
-    })
-}
-
-fn hardware(a: &Answers, words: &Phrases) -> Option<Markup> {
-    let h = &a.hardware;
-    let empty = h.gpus.is_empty() && h.interconnect.is_none() && h.nodes.is_empty();
-    let (told, plain): (Vec<_>, Vec<_>) = h.nodes.iter().partition(|(_, facts)| !facts.is_empty());
-    let plain: Vec<String> = plain.into_iter().take(NODES).map(|(node, _)| node.clone()).collect();
-    (!empty).then(|| {
-        html! {
-            ul { @for gpu in &h.gpus { li { b { (gpu.count) " × " (gpu.kind) } " " small { (words.text("report-read-from", &[("source", gpu.source.as_str().into())])) } } } }
-            dl.kv {
-                @if let Some(interconnect) = &h.interconnect { dt { (words.text("report-interconnect", &[])) } dd { (interconnect) } }
-                (list("report-nodes", &plain, words))
-            }
-            @if !told.is_empty() {
-                @let n = told.len();
-                (fold("hardware/nodes", &html! { (words.text("report-machines", &[("n", n.into())])) }, n <= 4, &html! {
-                    dl.kv { @for (node, facts) in told.iter().take(NODES) { dt { (node) } dd { (facts.join(", ")) } } }
-                }))
-            }
-        }
-    })
-}
-
-/// Renders values before, during and after, with their change: changed ones stand out, those without data are folded.
-pub(super) fn measured(key: &str, list: &[Measured], words: &Phrases) -> Markup {
-    let say = |key: &str| words.text(key, &[]);
-    let (told, untold): (Vec<&Measured>, Vec<&Measured>) =
-        list.iter().partition(|m| [m.before, m.during, m.after].iter().any(Option::is_some));
-    let over = told.iter().any(|m| m.after.is_some());
-    let all = [("report-what", true), ("report-before", true), ("report-during", true), ("report-after", over)];
-    let heads = all.into_iter().chain([("report-change", true)]).filter(|(_, shown)| *shown);
-    let heads: Vec<String> = heads.map(|(key, _)| say(key)).collect();
-    let value = |m: &Measured, v: Option<f64>| html! { span.num { (facts::measured(m, v, words)) } };
-    let row = |m: &&Measured| {
-        let moved = moved(m).is_some();
-        let title = html! {
-            @if moved { b { (m.title) } } @else { (m.title) }
-            @if let Some(why) = &m.why { small { (line(&Line::of(why))) } }
-        };
-        let after = over.then(|| value(m, m.after));
-        let change =
-            html! { span.num.dim[!moved] { @if moved { b { (facts::moved_by(m)) } } @else { (facts::moved_by(m)) } } };
-        [title, value(m, m.before), value(m, m.during)].into_iter().chain(after).chain([change]).collect()
+fn goal(goal: &Goal, words: &Phrases) -> Vec<MessagePart> {
+    let row = |e: &Expected| {
+        let expected = e.expected.clone().unwrap_or_else(|| words.text("expected-unknown", &[]));
+        let limit = if e.limit.is_empty() { Line::default() } else { code(&e.limit) };
+        vec![plain(&e.title), plain(expected), Line::default().bold(&e.actual), limit, plain(&e.source)]
     };
-    let rows: Vec<Vec<Markup>> = told.iter().map(row).collect();
-    let queries: Vec<(&str, &str)> =
-        list.iter().filter_map(|m| Some((m.title.as_str(), m.query.as_deref()?))).collect();
-    html! {
-        @if !rows.is_empty() { (table(&say("report-q-metrics"), &heads, &rows)) }
-        @if !untold.is_empty() {
-            (fold(&format!("{key}/untold"), &html! { (words.text("report-untold", &[("n", untold.len().into())])) }, false, &html! {
-                dl.kv { @for m in &untold { dt { (m.title) } dd { (line(&Line::of(m.why.as_deref().unwrap_or_default()))) } } }
-            }))
+    let heads = ["report-what", "report-expected", "report-actual", "report-limit", "report-source"];
+    let since = |at| words.line("report-not-met-since", &[("at", Line::default().moment(at).into())]);
+    vec![
+        table("report-goal", &heads, goal.expected.iter().map(row), words),
+        said(goal.since.map(since)),
+        MessagePart::Section(
+            words.text("report-changed", &[]),
+            goal.changed.iter().map(|text| Line::of(text)).collect(),
+        ),
+    ]
+}
+
+/// Builds values before, during and after, with their change: changed ones stand out, those without data are aside.
+fn measured(key: &str, all: &[Measured], words: &Phrases) -> Vec<MessagePart> {
+    let (told, untold): (Vec<&Measured>, Vec<&Measured>) =
+        all.iter().partition(|m| [m.before, m.during, m.after].iter().any(Option::is_some));
+    let over = told.iter().any(|m| m.after.is_some());
+    let mut heads = vec!["report-what", "report-before", "report-during", "report-after", "report-change"];
+    heads.retain(|head| over || *head != "report-after");
+    let row = |m: &&Measured| {
+        let stands_out = |text: String| if moved(m).is_some() { Line::default().bold(text) } else { plain(text) };
+        let value = |v| plain(facts::measured(m, v, words));
+        let title = m.why.iter().fold(stands_out(m.title.clone()), |title, why| title.small(Line::of(why)));
+        let after = over.then(|| value(m.after));
+        let change = stands_out(facts::moved_by(m));
+        [title, value(m.before), value(m.during)].into_iter().chain(after).chain([change]).collect()
+    };
+    let why = |m: &&Measured| (plain(&m.title), Line::of(m.why.as_deref().unwrap_or_default()));
+    let title = words.line("report-untold", &[("n", untold.len().into())]);
+    let asked = |m: &Measured| Some(plain(format!("{}: ", m.title)).code(m.query.as_deref()?));
+    let queries = all.iter().filter_map(asked).collect();
+    vec![
+        table("report-metrics", &heads, told.iter().map(row), words),
+        group(format!("{key}/untold"), title, Folding::Aside, vec![pairs(untold.iter().map(why))]),
+        evidence::queries(&format!("{key}/queries"), queries, Folding::Aside, words),
+    ]
+}
+
+fn model(model: &ModelInfo, words: &Phrases) -> Vec<MessagePart> {
+    let listed = |values: &[String]| {
+        let comma = |i| plain(if i == 0 { "" } else { ", " });
+        values.iter().enumerate().fold(Line::default(), |line, (i, value)| line.then(comma(i).code(value)))
+    };
+    let names = [("report-served-as", &model.names), ("report-weights", &model.weights)];
+    let arguments = model.arguments.iter().flat_map(|arguments| {
+        let of = facts::join_limited(&arguments.of, PODS, ", ", words);
+        let pieces = [("of", of.into()), ("source", arguments.source.as_str().into())];
+        [said(words.line("report-arguments", &pieces)), text(command(&arguments.words))]
+    });
+    // Settings that are not set are left out.
+    let is_set = |values: &[String]| values.iter().any(|value| value != "None" && !value.is_empty());
+    let settings = model.settings.iter().filter(|(_, values)| is_set(values));
+    let settings = vec![pairs(settings.map(|(name, values)| (code(name), listed(values))))];
+    [pairs(names.map(|(key, values)| (words.line(key, &[]), listed(values))))]
+        .into_iter()
+        .chain(arguments)
+        .chain([group("model/settings", words.line("report-settings", &[]), Folding::Closed, settings)])
+        .collect()
+}
+
+/// Renders a command line that can be pasted: quoted, and wrapped before its options.
+fn command(words: &[String]) -> String {
+    let quoted =
+        words.iter().map(|word| shlex::try_quote(word).map_or_else(|_| word.clone(), std::borrow::Cow::into_owned));
+    let mut out = String::new();
+    for word in quoted {
+        match (out.is_empty(), word.starts_with('-')) {
+            (true, _) => {}
+            (false, true) => out.push_str(" \\\n  "),
+            (false, false) => out.push(' '),
         }
-        @if !queries.is_empty() {
-            (fold(&format!("{key}/queries"), &html! { (say("evidence-queries")) }, false, &html! {
-                @for (title, query) in queries { p { (title) } pre tabindex="0" { code { (query) } } }
-            }))
-        }
+        out.push_str(&word);
     }
+    out
 }
 
-fn workload(a: &Answers, words: &Phrases) -> Option<Markup> {
-    let w = &a.workload;
-    (w.input.is_some() || w.output.is_some() || !w.load.is_empty()).then(|| {
-        html! {
-            @if let Some(input) = &w.input { (drawn("report-input", input, words)) }
-            @if let Some(output) = &w.output { (drawn("report-output", output, words)) }
-            @if !w.load.is_empty() { (measured("w", &w.load, words)) }
-        }
-    })
+fn hardware(hardware: &Hardware, words: &Phrases) -> Vec<MessagePart> {
+    let gpus = hardware.gpus.iter().map(|gpu| {
+        let source = words.line("report-read-from", &[("source", gpu.source.as_str().into())]);
+        Line::default().bold(format!("{} × {}", gpu.count, gpu.kind)).small(source)
+    });
+    let (told, bare): (Vec<_>, Vec<_>) = hardware.nodes.iter().partition(|(_, facts)| !facts.is_empty());
+    let bare: Vec<&str> = bare.into_iter().take(NODES).map(|(node, _)| node.as_str()).collect();
+    let known =
+        [("report-interconnect", hardware.interconnect.clone().unwrap_or_default()), ("report-nodes", bare.join(", "))];
+    let folding = if told.len() <= 4 { Folding::Open } else { Folding::Closed };
+    let title = words.line("report-machines", &[("n", told.len().into())]);
+    let told = told.into_iter().take(NODES).map(|(node, facts)| (plain(node), plain(facts.join(", "))));
+    vec![list(gpus), named(known, words), group("hardware/nodes", title, folding, vec![pairs(told)])]
 }
 
-fn deployment(a: &Answers, words: &Phrases) -> Option<Markup> {
-    let d = &a.deployment;
-    let empty = d.mode.is_empty() && d.objects.is_empty() && d.engines.is_empty() && d.replicas.is_none();
-    (!empty).then(|| {
-        html! {
-            @if !d.mode.is_empty() { p { b { (d.mode) } } }
-            @for because in &d.because { p.dim { (line(&Line::of(because))) } }
-            dl.kv {
-                @if let Some((wanted, ready)) = d.replicas {
-                    dt { (words.text("page-replicas", &[])) }
-                    dd { (words.text("report-ready", &[("ready", ready.into()), ("wanted", wanted.into())])) }
-                }
-                (list("report-engines", &d.engines, words))
-                (list("report-objects", &d.objects, words))
-            }
-        }
-    })
+/// Builds pairs whose names are phrases.
+fn named<const N: usize>(all: [(&str, String); N], words: &Phrases) -> MessagePart {
+    pairs(all.map(|(key, value)| (words.line(key, &[]), plain(value))))
 }
 
-fn versions(a: &Answers, words: &Phrases) -> Option<Markup> {
-    let heads = ["report-what", "report-version", "report-source"].map(|key| words.text(key, &[]));
-    let rows: Vec<Vec<Markup>> = a
-        .versions
-        .iter()
-        .map(|v| vec![html! { (v.what) }, html! { code { (v.version) } }, html! { small { (v.source) } }])
-        .collect();
-    (!rows.is_empty()).then(|| table(&words.text("report-q-versions", &[]), &heads, &rows))
+fn workload(workload: &Workload, words: &Phrases) -> Vec<MessagePart> {
+    let lengths = [("report-input", &workload.input), ("report-output", &workload.output)];
+    let lengths = lengths.into_iter().filter_map(|(key, of)| Some(distribution(key, of.as_ref()?, words)));
+    lengths.flatten().chain(measured("workload", &workload.load, words)).collect()
 }
 
-fn goal(a: &Answers, words: &Phrases) -> Option<Markup> {
-    let g = &a.goal;
-    let heads = ["report-what", "report-expected", "report-actual", "report-limit", "report-source"]
-        .map(|key| words.text(key, &[]));
-    let rows: Vec<Vec<Markup>> = g
-        .expected
-        .iter()
-        .map(|e| {
-            vec![
-                html! { (e.title) },
-                html! { (e.expected.clone().unwrap_or_else(|| words.text("expected-unknown", &[]))) },
-                html! { b { (e.actual) } },
-                html! { @if !e.limit.is_empty() { code { (e.limit) } } },
-                html! { small { (e.source) } },
-            ]
-        })
-        .collect();
-    (!rows.is_empty() || g.since.is_some() || !g.changed.is_empty()).then(|| {
-        html! {
-            @if !rows.is_empty() { (table(&words.text("report-q-goal", &[]), &heads, &rows)) }
-            @if let Some(since) = g.since { p { (words.text("report-not-met-since", &[])) " " (moment(since)) } }
-            @if !g.changed.is_empty() {
-                p { b { (words.text("report-changed", &[])) } }
-                ul { @for changed in &g.changed { li { (line(&Line::of(changed))) } } }
-            }
-        }
-    })
+/// Builds a distribution: in a sentence, as bars, and bucket by bucket.
+fn distribution(key: &str, d: &Distribution, words: &Phrases) -> Vec<MessagePart> {
+    let tokens = |value: f64| format_value(value, Unit::Tokens);
+    let pieces = [
+        ("count", format_value(d.count, Unit::Requests).into()),
+        ("mean", tokens(d.mean).into()),
+        ("half", facts::length(d, d.p50, words).into()),
+        ("most", facts::length(d, d.p90, words).into()),
+        ("nearly", facts::length(d, d.p99, words).into()),
+    ];
+    let spread = Line::default().bold(words.text(key, &[])).plain(" ").then(words.line("report-spread", &pieces));
+    let earlier = |(mean, half)| {
+        let pieces = [("mean", tokens(mean).into()), ("half", facts::length(d, half, words).into())];
+        words.line("report-spread-earlier", &pieces)
+    };
+    let bound = |bound: Option<f64>| bound.map_or("∞".to_owned(), |b| format_value(b, Unit::Requests));
+    let bucket =
+        |(to, share): &(Option<f64>, f64)| plain(format!("≤ {}: {}", bound(*to), format_value(*share, Unit::Ratio)));
+    let top = d.buckets.iter().map(|(_, share)| *share).filter(|share| share.is_finite()).fold(0.0, f64::max);
+    let bar = |(to, share): &(Option<f64>, f64)| (bound(*to), (share / top * 1_000.0).clamp(0.0, 1_000.0) as u16);
+    // Empty buckets at both ends are left out.
+    let first = d.buckets.iter().position(|(_, share)| *share > 0.0).unwrap_or(0);
+    let last = d.buckets.iter().rposition(|(_, share)| *share > 0.0).map_or(0, |at| at + 1);
+    let bars = d.buckets.get(first..last).unwrap_or_default().iter().map(bar).collect();
+    let buckets = vec![list(d.buckets.iter().map(bucket)), MessagePart::Note(code(&d.metric))];
+    vec![
+        said(spread.clone()),
+        MessagePart::Note(d.earlier.map(earlier).unwrap_or_default()),
+        MessagePart::Block(DocumentBlock::Bars { alt: spread.text(), bars }),
+        group(format!("{key}/buckets"), words.line("report-buckets", &[]), Folding::Aside, buckets),
+    ]
+}
+
+fn deployment(d: &DeploymentInfo, words: &Phrases) -> Vec<MessagePart> {
+    let ready =
+        |(wanted, ready): (u32, u32)| words.text("report-ready", &[("ready", ready.into()), ("wanted", wanted.into())]);
+    let known = [
+        ("page-replicas", d.replicas.map(ready).unwrap_or_default()),
+        ("report-engines", d.engines.join(", ")),
+        ("report-objects", d.objects.join(", ")),
+    ];
+    vec![
+        said(Line::default().bold(&d.mode)),
+        list(d.because.iter().map(|because| Line::of(because))),
+        named(known, words),
+    ]
+}
+
+fn versions(versions: &[Version], words: &Phrases) -> Vec<MessagePart> {
+    let row = |v: &Version| vec![plain(&v.what), code(&v.version), plain(&v.source)];
+    let heads = ["report-what", "report-version", "report-source"];
+    vec![table("report-versions", &heads, versions.iter().map(row), words)]
 }

@@ -1,27 +1,20 @@
-//! [`Report`] ─▶ HTML: the page of an incident, live or as a file.
+//! [`Report`] ─▶ [`Document`]: the page of an incident, `report.md`, and the tickets.
 //!
-//! The first screen is for a person who did not follow the incident: symptom, affected pool, start, cause, steps,
-//! confidence, and who acknowledged it. The other sections follow in the order of usual questions.
+//! The first sections are for a person who did not follow the incident: symptom, affected pool, start, cause, steps,
+//! confidence, and who acknowledged it. The others follow in the order of usual questions.
 
 mod answers;
 mod evidence;
 mod head;
 mod sections;
-mod workload;
+mod why;
 
 use jiff::Timestamp;
-use maud::{Markup, PreEscaped, html};
 
-use super::page::html::{line, moment};
-use super::page::{Page, UpdateMode};
-use super::{IncidentView, Line, Phrases};
+use super::document::{Document, DocumentBlock, Folding, PartGroup, drop_empty};
+use super::{IncidentView, Line, MessagePart, Phrases};
 use crate::alert::{Alert, AlertStatus};
 use crate::report::Report;
-
-/// Seconds between two polls while the incident is open.
-const OPEN: u32 = 5;
-/// Seconds between two polls after that; it may fire again.
-const OVER: u32 = 30;
 
 /// The content of the page besides the report.
 #[derive(Debug, Clone, Default)]
@@ -44,85 +37,64 @@ pub struct ReportPageContext<'a> {
     pub live: bool,
 }
 
-/// A section of the page with its anchor; empty sections are left out.
-struct Section {
-    id: &'static str,
-    title: String,
-    body: Markup,
-}
-
-impl Section {
-    fn new(id: &'static str, title: &str, words: &Phrases, body: Option<Markup>) -> Option<Self> {
-        Some(Self { id, title: words.text(title, &[]), body: body? })
-    }
-}
-
-/// Renders the whole page.
-pub fn report_page(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> String {
-    let say = |key: &str| words.text(key, &[]);
-    let section = |id, title, body| Section::new(id, title, words, body);
+/// Builds the document of a report; empty sections are left out.
+pub(super) fn document(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Document {
     let diagnosis = report.diagnosis.as_ref();
-    let sections: Vec<Section> = [
-        section("picture", "report-picture", pictures(around, words)),
-        section("evidence", "report-evidence", diagnosis.map(|d| evidence::checked(d, words))),
-        section("not", "report-not", diagnosis.and_then(|d| evidence::ruled_out(d, words))),
-        section("unchecked", "report-unchecked", diagnosis.and_then(|d| evidence::unchecked(d, words))),
-        section("timeline", "report-timeline", sections::timeline(report, words)),
-        section("answers", "report-answers", Some(answers::answers(report, around, words))),
-        section("logs", "report-logs", sections::logs(report, words)),
-        section("topology", "report-topology", sections::topology(report, words)),
-        section("alerts", "report-alerts", sections::alerts(report, words)),
-        section("rules", "report-rules", sections::rules(report, words)),
-        section("parts", "report-parts", sections::parts(report, words)),
-        section("redacted", "report-redacted", sections::redacted(report, words)),
-        section("tickets", "report-tickets", sections::tickets(around, words)),
-        section("bundles", "report-bundles", sections::bundles(report, around, words)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let body = html! {
-        article.report {
-            (head::head(report, around, words))
-            nav.toc #toc data-part aria-label=(say("report-contents")) {
-                h2 { (say("report-contents")) }
-                ul { @for part in &sections { li { a href={ "#" (part.id) } { (part.title) } } } }
-            }
-            @for part in &sections {
-                section.part id=(part.id) data-part aria-labelledby={ "h-" (part.id) } {
-                    h2 id={ "h-" (part.id) } { (part.title) }
-                    (part.body)
-                }
-            }
-            footer.foot #foot data-part { (foot(report, around.live, words)) }
-        }
+    let view = view(report);
+    let sections = [
+        ("head", "report-summary", head::summary(report, &view, around, words)),
+        ("why", "why", diagnosis.map(|d| why::why(report, d, words)).unwrap_or_default()),
+        ("do", "report-fixes", diagnosis.map(|d| why::steps(d, words)).unwrap_or_default()),
+        ("picture", "report-picture", sections::pictures(around, words)),
+        ("timeline", "report-timeline", sections::timeline(report, words)),
+        ("answers", "report-answers", answers::answers(report, around, words)),
+        ("logs", "report-logs", sections::logs(report, words)),
+        ("topology", "page-replicas", sections::topology(report, words)),
+        ("alerts", "alerts", sections::alerts(report, words)),
+        ("rules", "report-rules", sections::rules(report, words)),
+        ("evidence", "report-evidence", diagnosis.map(|d| evidence::checked(d, words)).unwrap_or_default()),
+        ("not", "ruled-out", diagnosis.map(|d| evidence::ruled_out(d, words)).unwrap_or_default()),
+        ("unchecked", "unchecked", diagnosis.map(|d| evidence::unchecked(d, words)).unwrap_or_default()),
+        ("parts", "report-parts", sections::parts(report, words)),
+        ("redacted", "report-redacted", sections::redacted(report, words)),
+        ("tickets", "report-tickets", sections::tickets(around, words)),
+        ("bundles", "report-bundles", sections::bundles(report, around, words)),
+    ];
+    let section = |(key, title, mut parts): (&str, &str, Vec<MessagePart>)| {
+        drop_empty(&mut parts);
+        let title = words.line(title, &[]);
+        (!parts.is_empty()).then(|| PartGroup { key: key.to_owned(), title, folding: Folding::Never, parts })
     };
-    let kept = match (around.live, report.incident.as_ref().is_some_and(|incident| incident.open)) {
-        (false, _) => UpdateMode::File,
-        (true, open) => UpdateMode::Live { every: if open { OPEN } else { OVER }, alone: open },
-    };
-    Page { title: &report.headline, place: "/incidents", kept, body }.html(words)
+    Document {
+        headline: report.headline.clone(),
+        above: head::above(report, &view, words),
+        title: head::title(report, &view),
+        sections: sections.into_iter().filter_map(section).collect(),
+        foot: foot(report, around.live, words),
+    }
 }
 
 /// Builds the view of the incident from the data of the report.
 fn view(report: &Report) -> IncidentView<'_> {
-    let incident = report.incident.as_ref();
-    let first = report.alerts.iter().map(|alert| alert.starts_at).min();
+    let base = IncidentView { alerts: &report.alerts, diagnosis: report.diagnosis.as_ref(), ..IncidentView::default() };
+    let Some(incident) = &report.incident else {
+        let first = report.alerts.iter().map(|alert| alert.starts_at).min();
+        return IncidentView {
+            resolved_at: over(&report.alerts),
+            started_at: first.unwrap_or(report.window.from),
+            ..base
+        };
+    };
     IncidentView {
-        id: incident.map_or("", |incident| &incident.id),
-        alerts: &report.alerts,
-        truncated: incident.map_or(0, |incident| incident.truncated),
-        resolved_at: match incident {
-            Some(incident) => incident.resolved_at.filter(|_| !incident.open),
-            None => over(&report.alerts),
-        },
-        started_at: incident.map_or_else(|| first.unwrap_or(report.window.from), |incident| incident.started_at),
+        id: &incident.id,
+        truncated: incident.truncated,
+        resolved_at: incident.resolved_at.filter(|_| !incident.open),
+        started_at: incident.started_at,
         // A report of an older version has no reason beside its playbook.
-        because: incident.and_then(|incident| incident.because.as_deref().or(incident.playbook.as_deref())),
-        refired: incident.map_or(0, |incident| incident.refired),
-        seen_before: incident.map_or(0, |incident| incident.seen_before),
-        diagnosis: report.diagnosis.as_ref(),
-        ..IncidentView::default()
+        because: incident.because.as_deref().or(incident.playbook.as_deref()),
+        refired: incident.refired,
+        seen_before: incident.seen_before,
+        ..base
     }
 }
 
@@ -132,29 +104,58 @@ fn over(alerts: &[Alert]) -> Option<Timestamp> {
     alerts.iter().map(|alert| alert.ends_at).max().filter(|_| all)
 }
 
-fn pictures(around: &ReportPageContext<'_>, words: &Phrases) -> Option<Markup> {
-    match (around.pictures, around.no_picture) {
-        ([], None) => None,
-        ([], Some(why)) => Some(html! { p.none { (words.text(why, &[])) } }),
-        (pictures, _) => Some(html! {
-            div.pictures {
-                @for (title, svg) in pictures {
-                    // The SVG renderer wrote and escaped it.
-                    figure aria-label=(title) { (PreEscaped(svg)) }
-                }
-            }
-        }),
-    }
+/// Returns the origin of the report; on a live page only the parts that do not change by themselves.
+fn foot(report: &Report, live: bool, words: &Phrases) -> Vec<Line> {
+    let diagnosed = report.diagnosis.as_ref().map(|d| plain(super::full_diagnosis::foot(d, words)));
+    let made = (!live).then(|| {
+        let pieces = [
+            ("at", Line::default().moment(report.made_at).into()),
+            ("version", report.version.as_str().into()),
+            ("from", Line::default().moment(report.window.from).into()),
+            ("to", Line::default().moment(report.window.to).into()),
+        ];
+        words.line("report-made", &pieces)
+    });
+    diagnosed.into_iter().chain(made).collect()
 }
 
-/// Renders the origin of the report; on a live page only the parts that do not change by themselves.
-fn foot(report: &Report, live: bool, words: &Phrases) -> Markup {
-    let made = super::TextSpan::Plain(report.made_at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string());
-    html! {
-        @if let Some(diagnosis) = &report.diagnosis { p { (super::full_diagnosis::foot(diagnosis, words)) } }
-        @if !live {
-            p { (line(&words.line("report-made", &[("at", Line(vec![made]).into()), ("version", report.version.as_str().into())]))) }
-            p { (words.text("report-window", &[])) " " (moment(report.window.from)) " – " (moment(report.window.to)) }
-        }
-    }
+fn plain(text: impl Into<String>) -> Line {
+    Line::default().plain(text)
+}
+
+fn code(text: impl Into<String>) -> Line {
+    Line::default().code(text)
+}
+
+/// Builds a paragraph; an empty one is left out.
+fn said(line: impl Into<Option<Line>>) -> MessagePart {
+    MessagePart::Paragraph(line.into().unwrap_or_default())
+}
+
+fn list(lines: impl IntoIterator<Item = Line>) -> MessagePart {
+    MessagePart::Section(String::new(), lines.into_iter().collect())
+}
+
+fn pairs(pairs: impl IntoIterator<Item = (Line, Line)>) -> MessagePart {
+    MessagePart::Block(DocumentBlock::Pairs(pairs.into_iter().collect()))
+}
+
+fn text(text: impl Into<String>) -> MessagePart {
+    MessagePart::Block(DocumentBlock::Code(text.into()))
+}
+
+fn group(key: impl Into<String>, title: Line, folding: Folding, parts: Vec<MessagePart>) -> MessagePart {
+    MessagePart::Block(DocumentBlock::Group(PartGroup { key: key.into(), title, folding, parts }))
+}
+
+/// Builds a table; its name and the heads of its columns are phrases.
+fn table(name: &str, heads: &[&str], rows: impl Iterator<Item = Vec<Line>>, words: &Phrases) -> MessagePart {
+    let heads = heads.iter().map(|key| words.text(key, &[])).collect();
+    MessagePart::Block(DocumentBlock::Table { name: words.text(name, &[]), heads, rows: rows.collect() })
+}
+
+/// Says how many items of a list are left out.
+fn left_out(all: usize, most: usize, words: &Phrases) -> MessagePart {
+    let more = all.saturating_sub(most);
+    MessagePart::Note(if more > 0 { words.line("and-others", &[("n", more.into())]) } else { Line::default() })
 }

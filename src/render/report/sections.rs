@@ -1,171 +1,122 @@
-//! Sections around the diagnosis: timeline, logs, topology, alerts, rules, bundle parts, redactions, tickets.
+//! Sections around the diagnosis: pictures, timeline, logs, topology, alerts, rules, bundle parts, redactions, tickets.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use maud::{Markup, html};
-
-use super::ReportPageContext;
+use super::{ReportPageContext, code, group, left_out, list, pairs, plain, said, table, text};
 use crate::alert::{Alert, AlertStatus};
 use crate::clip::clip;
 use crate::diagnose::Diagnosis;
-use crate::logs::LogMatch;
-use crate::playbook::LogRank;
-use crate::render::page::html::{StateStyle, fold, line, link, moment, pill, table};
-use crate::render::{Line, Phrases, logs::unknown as unknown_errors};
+use crate::facts::Rule;
+use crate::logs::{LogAnalysis, LogMatch};
+use crate::redact::RedactionCount;
+use crate::render::document::{DocumentBlock, Folding, StateStyle};
+use crate::render::{Line, MessagePart, Phrases, logs as log_lines};
 use crate::report::{AnalyzedLog, HappenedKind, ReplicaInfo, Report, ReportPart, Stage, TimelineEvent};
 use crate::signal::{Unit, format_value};
 
-/// Maximum number of timeline entries shown open; the middle of a longer timeline is folded.
-const EVENTS: usize = 40;
 /// Maximum number of alerts and of rules listed.
 const ALERTS: usize = 60;
-/// Maximum number of replicas drawn.
-const REPLICAS: usize = 300;
-/// Maximum number of nodes shown open, besides those with affected replicas.
-const NODES: usize = 12;
 /// Maximum number of findings shown of one log.
 const FINDINGS: usize = 12;
 
-/// Renders the timeline, oldest first.
-pub(super) fn timeline(report: &Report, words: &Phrases) -> Option<Markup> {
-    let all = &report.timeline;
-    let (first, rest) = all.split_at(all.len().min(EVENTS / 2));
-    let (middle, last) = rest.split_at(rest.len().saturating_sub(EVENTS / 2));
-    let day = |one: &TimelineEvent| one.at.strftime("%Y-%m-%d").to_string();
-    // The date is shown only if it is not the same for all entries.
-    let form = match (all.first().map(day), all.last().map(day)) {
-        (Some(first), Some(last)) if first != last => "%m-%d %H:%M:%S",
-        _ => "%H:%M:%S",
-    };
-    let list = |entries: &[TimelineEvent]| html! { ol.time { @for one in entries { (happened(one, form, words)) } } };
-    (!all.is_empty()).then(|| {
-        html! {
-            (list(first))
-            @if !middle.is_empty() {
-                @let n = middle.len();
-                (fold("timeline/middle", &html! { (words.text("report-between", &[("n", n.into())])) }, false, &list(middle.get(..n.min(400)).unwrap_or_default())))
-            }
-            (list(last))
-        }
-    })
+/// Builds the pictures, or the reason why there are none.
+pub(super) fn pictures(around: &ReportPageContext<'_>, words: &Phrases) -> Vec<MessagePart> {
+    let drawn = around.pictures.iter();
+    let drawn =
+        drawn.map(|(alt, svg)| MessagePart::Block(DocumentBlock::Drawing { alt: alt.clone(), svg: svg.clone() }));
+    let missing = around.no_picture.filter(|_| around.pictures.is_empty());
+    drawn.chain(missing.map(|why| MessagePart::Gap(words.line(why, &[])))).collect()
 }
 
-fn happened(one: &TimelineEvent, form: &str, words: &Phrases) -> Markup {
-    let key = match one.kind {
-        HappenedKind::Alert => "report-kind-alert",
-        HappenedKind::Onset => "report-kind-onset",
-        HappenedKind::Restart => "report-kind-restart",
-        HappenedKind::Presence => "report-kind-presence",
-        HappenedKind::Rollout => "report-kind-rollout",
-        HappenedKind::Silence => "report-kind-silence",
-        HappenedKind::Message => "report-kind-message",
-        HappenedKind::Act => "report-kind-act",
-        HappenedKind::Log => "report-kind-log",
-        HappenedKind::Event => "report-kind-event",
+/// Builds the timeline, oldest first.
+pub(super) fn timeline(report: &Report, words: &Phrases) -> Vec<MessagePart> {
+    let row = |one: &TimelineEvent| {
+        let key = match one.kind {
+            HappenedKind::Alert => "report-kind-alert",
+            HappenedKind::Onset => "report-kind-onset",
+            HappenedKind::Restart => "report-kind-restart",
+            HappenedKind::Presence => "report-kind-presence",
+            HappenedKind::Rollout => "report-kind-rollout",
+            HappenedKind::Silence => "report-kind-silence",
+            HappenedKind::Message => "report-kind-message",
+            HappenedKind::Act => "report-kind-act",
+            HappenedKind::Log => "report-kind-log",
+            HappenedKind::Event => "report-kind-event",
+        };
+        let at = one.at.strftime("%m-%d %H:%M:%S").to_string();
+        vec![plain(at), words.line(key, &[]), Line::of(&one.what), plain(&one.source)]
     };
-    html! {
-        li {
-            time datetime=(one.at) { (one.at.strftime(form)) }
-            div { (line(&Line::of(&one.what))) " " small { (words.text(key, &[])) " · " (one.source) } }
-        }
-    }
+    let heads = ["report-when", "report-kind", "report-what", "report-source"];
+    vec![table("report-timeline", &heads, report.timeline.iter().map(row), words)]
 }
 
-/// Renders the findings of logs, those with a root error first.
-pub(super) fn logs(report: &Report, words: &Phrases) -> Option<Markup> {
-    let mut logs: Vec<&AnalyzedLog> = report.logs.iter().collect();
+/// Builds the findings of logs, those with a root error first; logs without findings are named at the end.
+pub(super) fn logs(report: &Report, words: &Phrases) -> Vec<MessagePart> {
+    let silent = |log: &&AnalyzedLog| log.report.findings.is_empty() && log.report.unknown.count == 0;
+    let (silent, mut logs): (Vec<&AnalyzedLog>, Vec<&AnalyzedLog>) = report.logs.iter().partition(silent);
     logs.sort_by_key(|log| (log.report.first_root.is_none(), log.report.findings.is_empty()));
     // Replicas fail alike, so each step is shown only once.
     let fix = report.diagnosis.iter().flat_map(|diagnosis| diagnosis.fix.now.iter().chain(&diagnosis.fix.lasting));
-    let mut said: BTreeSet<&str> = fix.map(|fix| fix.action.trim()).collect();
-    (!logs.is_empty()).then(|| {
-        html! { @for (i, log) in logs.iter().enumerate() {
-            @let root = log.report.findings.iter().find(|found| Some(&found.id) == log.report.first_root.as_ref());
-            @let title = html! {
-                code { (log.name) }
-                @if let Some(root) = root { (pill(StateStyle::Bad, &root.title)) }
-                @else if log.report.findings.is_empty() && log.report.unknown.count == 0 { (pill(StateStyle::Mute, &words.text("report-log-silent", &[]))) }
-            };
-            (fold(&format!("log/{}", log.name), &title, i == 0, &log_of(log, root, &mut said, words)))
-        } }
-    })
+    let mut said_before: BTreeSet<&str> = fix.map(|fix| fix.action.trim()).collect();
+    let mut parts: Vec<MessagePart> = Vec::new();
+    for (i, log) in logs.into_iter().enumerate() {
+        let root = log.report.findings.iter().find(|found| Some(&found.id) == log.report.first_root.as_ref());
+        let state = root.map(|root| plain(" ").state(StateStyle::Bad, &root.title)).unwrap_or_default();
+        let folding = if i == 0 { Folding::Open } else { Folding::Closed };
+        let inside = findings(log, root, &mut said_before, words);
+        parts.push(group(format!("log/{}", log.name), code(&log.name).then(state), folding, inside));
+    }
+    let named = silent.into_iter().map(|log| code(&log.name).small(code(&log.file)));
+    parts.push(MessagePart::Section(words.text("report-log-silent", &[]), named.collect()));
+    parts
 }
 
-fn log_of<'a>(
+fn findings<'a>(
     log: &'a AnalyzedLog,
     root: Option<&'a LogMatch>,
-    said: &mut BTreeSet<&'a str>,
+    said_before: &mut BTreeSet<&'a str>,
     words: &Phrases,
-) -> Markup {
-    let say = |key: &str| words.text(key, &[]);
-    let others = log.report.findings.iter().filter(|found| !root.is_some_and(|root| std::ptr::eq(root, *found)));
-    let shown: Vec<&LogMatch> = root.into_iter().chain(others).take(FINDINGS).collect();
-    let unknown = &log.report.unknown;
-    html! {
-        @if !log.file.is_empty() { p.dim { code { (log.file) } } }
-        @if unknown.count > 0 { ul { @for text in unknown_errors(unknown, words) { li { (line(&text)) } } } }
-        @for found in shown {
-            h3 { (found.title) " " (rank(found.rank, words)) }
-            p { (line(&Line::of(found.meaning.trim()))) }
-            @if let Some(action) = found.action.as_deref().filter(|action| said.insert(action.trim())) { p { b { (say("report-log-do")) " " } (line(&Line::of(action.trim()))) } }
-            pre tabindex="0" { code { (found.text) } }
-            p.dim {
-                (words.text("report-log-line", &[("line", found.line.to_string().into()), ("n", usize::try_from(found.count).unwrap_or(usize::MAX).into())]))
-                @if let Some(first) = &found.first { " · " (first) }
-            }
-        }
+) -> Vec<MessagePart> {
+    let LogAnalysis { findings, unknown, .. } = &log.report;
+    let unknown = if unknown.count > 0 { log_lines::unknown(unknown, words) } else { Vec::new() };
+    let mut parts = vec![MessagePart::Note(code(&log.file)), list(unknown)];
+    let others = findings.iter().filter(|found| !root.is_some_and(|root| std::ptr::eq(root, *found)));
+    for found in root.into_iter().chain(others).take(FINDINGS) {
+        let (style, rank) = log_lines::rank(found.rank);
+        let title = plain(&found.title).plain(" ").state(style, words.text(rank, &[]));
+        let action = found.action.as_deref().map(str::trim).filter(|action| said_before.insert(action));
+        let action = action.map(|action| words.line("report-log-do", &[("action", Line::of(action).into())]));
+        let place =
+            words.line("report-log-line", &[("line", found.line.to_string().into()), ("n", found.count.into())]);
+        let place = found.first.iter().fold(place, |place, first| place.plain(" · ").plain(first));
+        let meaning = said(Line::of(found.meaning.trim()));
+        let inside = vec![meaning, said(action), text(&found.text), MessagePart::Note(place)];
+        parts.push(group(&found.id, title, Folding::Never, inside));
     }
+    parts.push(left_out(findings.len(), FINDINGS, words));
+    parts
 }
 
-fn rank(rank: LogRank, words: &Phrases) -> Markup {
-    let (look, key) = match rank {
-        LogRank::Root => (StateStyle::Bad, "report-rank-root"),
-        LogRank::Sign => (StateStyle::Warn, "report-rank-sign"),
-        LogRank::Secondary => (StateStyle::Mute, "report-rank-secondary"),
-        LogRank::Benign => (StateStyle::Good, "report-rank-benign"),
-    };
-    pill(look, &words.text(key, &[]))
-}
-
-/// Renders replicas by node: nodes with affected replicas first, these marked; many other nodes are folded.
-pub(super) fn topology(report: &Report, words: &Phrases) -> Option<Markup> {
-    let hit: BTreeSet<&str> = report
-        .diagnosis
-        .as_ref()
-        .map(|d| d.root().filter(|root| !root.replicas.affected.is_empty()).map_or(&d.replicas, |root| &root.replicas))
-        .map(|radius| radius.affected.iter().map(String::as_str).collect())
-        .unwrap_or_default();
+/// Builds the replicas, the affected ones first.
+pub(super) fn topology(report: &Report, words: &Phrases) -> Vec<MessagePart> {
+    let root = report.diagnosis.as_ref().and_then(Diagnosis::root).map(|root| &root.replicas);
+    let radius = root.filter(|radius| !radius.affected.is_empty()).or(report.diagnosis.as_ref().map(|d| &d.replicas));
+    let affected = |replica: &ReplicaInfo| radius.is_some_and(|radius| radius.affected.contains(&replica.name));
     let known = told_by_diagnosis(report.diagnosis.as_ref());
-    let replicas: &[ReplicaInfo] = if report.topology.is_empty() { &known } else { &report.topology };
-    let is_hit = |replica: &ReplicaInfo| hit.contains(replica.name.as_str());
-    let mut nodes: BTreeMap<Option<&str>, Vec<&ReplicaInfo>> = BTreeMap::new();
-    for replica in replicas.iter().filter(|r| is_hit(r)).chain(replicas.iter().filter(|r| !is_hit(r))).take(REPLICAS) {
-        nodes.entry(replica.node.as_deref()).or_default().push(replica);
-    }
-    let (with, without): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|(_, on_it)| on_it.iter().any(|r| is_hit(r)));
-    let drawn = |nodes: &[(Option<&str>, Vec<&ReplicaInfo>)]| {
-        html! {
-            div.nodes { @for (node, replicas) in nodes {
-                div.node {
-                    h3 { @if let Some(node) = node { (node) } @else { (words.text("report-no-node", &[])) } }
-                    ul { @for replica in replicas { (one_replica(replica, is_hit(replica), words)) } }
-                }
-            } }
-        }
+    let mut replicas: Vec<&ReplicaInfo> =
+        if report.topology.is_empty() { known.iter().collect() } else { report.topology.iter().collect() };
+    replicas.sort_by_key(|replica| (!affected(replica), &replica.node));
+    let row = |replica: &&ReplicaInfo| {
+        let name = code(&replica.name);
+        let name = match affected(replica) {
+            true => name.plain(" ").state(StateStyle::Bad, words.text("report-affected", &[])),
+            false => name,
+        };
+        let node = replica.node.as_deref().map_or_else(|| words.line("expected-unknown", &[]), plain);
+        vec![name, node, plain(replica.gpus.join(", ")), plain(&replica.role), plain(&replica.state)]
     };
-    let few = with.len() + without.len() <= NODES;
-    let left = replicas.len().saturating_sub(REPLICAS);
-    (!replicas.is_empty()).then(|| {
-        html! {
-            @if !with.is_empty() { (drawn(&with)) }
-            @if few && !without.is_empty() { (drawn(&without)) }
-            @else if !without.is_empty() {
-                @let n = without.iter().map(|(_, on_it)| on_it.len()).sum::<usize>();
-                (fold("topology/rest", &html! { (words.text("report-not-hit", &[("n", n.into())])) }, false, &drawn(&without)))
-            }
-            @if left > 0 { p.dim { (words.text("and-others", &[("n", left.into())])) } }
-        }
-    })
+    let heads = ["report-replica", "report-node", "report-gpus", "report-role", "report-state"];
+    vec![table("page-replicas", &heads, replicas.iter().map(row), words)]
 }
 
 /// Returns the replicas that the diagnosis locates, which are few.
@@ -178,76 +129,60 @@ fn told_by_diagnosis(diagnosis: Option<&Diagnosis>) -> Vec<ReplicaInfo> {
     places.map(one).collect()
 }
 
-fn one_replica(replica: &ReplicaInfo, hit: bool, words: &Phrases) -> Markup {
-    let more: Vec<&str> = [replica.role.as_str(), replica.state.as_str()]
-        .into_iter()
-        .chain(replica.gpus.iter().map(String::as_str))
-        .filter(|text| !text.is_empty())
-        .collect();
-    html! {
-        li.hit[hit] {
-            @if hit { span.mark.bad { span aria-hidden="true" { "● " } } }
-            (replica.name)
-            @if hit { " " small { (words.text("report-affected", &[])) } }
-            @if !more.is_empty() { " " small { (more.join(" · ")) } }
-        }
-    }
+/// Builds the alerts with their labels.
+pub(super) fn alerts(report: &Report, words: &Phrases) -> Vec<MessagePart> {
+    let one = |(i, alert): (usize, &Alert)| {
+        let (style, key) = match alert.status {
+            AlertStatus::Firing => (StateStyle::Bad, "report-fires"),
+            AlertStatus::Resolved => (StateStyle::Good, "report-ended"),
+        };
+        let title = plain(clip(alert.name(), 120)).plain(" ").state(style, words.text(key, &[]));
+        let ended = alert.status == AlertStatus::Resolved && alert.ends_at > alert.starts_at;
+        let since = Line::default().moment(alert.starts_at);
+        let since = if ended { since.plain(" – ").moment(alert.ends_at) } else { since };
+        let annotation = |(name, value): (&String, &String)| {
+            let shown = clip(value, 1_000);
+            (plain(name), if value.contains('`') { Line::of(&shown) } else { Line::default().link(shown, value) })
+        };
+        let since = (words.line("report-from", &[]), since);
+        let about = pairs([since].into_iter().chain(alert.annotations.iter().map(annotation)));
+        let folding = if i == 0 { Folding::Open } else { Folding::Closed };
+        group(format!("alert/{i}"), title, folding, vec![about, said(labels(&alert.labels))])
+    };
+    let shown = report.alerts.iter().take(ALERTS).enumerate().map(one);
+    shown.chain([left_out(report.alerts.len(), ALERTS, words)]).collect()
 }
 
-/// Renders the alerts with their labels.
-pub(super) fn alerts(report: &Report, words: &Phrases) -> Option<Markup> {
-    let say = |key: &str| words.text(key, &[]);
-    let left = report.alerts.len().saturating_sub(ALERTS);
-    (!report.alerts.is_empty()).then(|| {
-        html! {
-            @for (i, alert) in report.alerts.iter().take(ALERTS).enumerate() {
-                @let title = html! {
-                    (clip(alert.name(), 120))
-                    @if alert.status == AlertStatus::Firing { (pill(StateStyle::Bad, &say("report-fires"))) } @else { (pill(StateStyle::Good, &say("report-ended"))) }
-                };
-                (fold(&format!("alert/{i}"), &title, i == 0, &one_alert(alert, words)))
-            }
-            @if left > 0 { p.dim { (words.text("and-others", &[("n", left.into())])) } }
-        }
-    })
+/// Lists labels as code.
+fn labels<'a>(labels: impl IntoIterator<Item = (&'a String, &'a String)>) -> Line {
+    let one = |line: Line, (name, value): (&String, &String)| {
+        line.code(format!("{}={}", clip(name, 80), clip(value, 300))).plain(" ")
+    };
+    labels.into_iter().fold(Line::default(), one)
 }
 
-fn one_alert(alert: &Alert, words: &Phrases) -> Markup {
-    let ended = alert.status == AlertStatus::Resolved && alert.ends_at > alert.starts_at;
-    html! {
-        dl.kv {
-            dt { (words.text("report-from", &[])) }
-            dd { (moment(alert.starts_at)) @if ended { " – " (moment(alert.ends_at)) } }
-            @for (name, value) in &alert.annotations {
-                dt { (name) }
-                @let shown = clip(value, 1_000);
-                dd { @if value.contains('`') { (line(&Line::of(&shown))) } @else { (link(&shown, value)) } }
-            }
-        }
-        p { @for (name, value) in &alert.labels { code { (clip(name, 80)) "=" (clip(value, 300)) } " " } }
-    }
+/// Builds the alert rules.
+pub(super) fn rules(report: &Report, words: &Phrases) -> Vec<MessagePart> {
+    let one = |(i, rule): (usize, &Rule)| {
+        let style = match rule.state.as_str() {
+            "firing" => StateStyle::Bad,
+            "pending" => StateStyle::Warn,
+            _ => StateStyle::Mute,
+        };
+        let hold = words.line("report-rule-for", &[("time", format_value(rule.for_seconds, Unit::Seconds).into())]);
+        let error = MessagePart::Gap(plain(rule.error.as_deref().unwrap_or_default()));
+        let inside = vec![text(&rule.query), MessagePart::Note(hold.plain(" ").then(labels(&rule.labels))), error];
+        let title = plain(&rule.name).plain(" ").state(style, &rule.state);
+        group(format!("rule/{i}"), title, Folding::Closed, inside)
+    };
+    let shown = report.rules.iter().take(ALERTS).enumerate().map(one);
+    shown.chain([left_out(report.rules.len(), ALERTS, words)]).collect()
 }
 
-/// Renders the alert rules.
-pub(super) fn rules(report: &Report, words: &Phrases) -> Option<Markup> {
-    (!report.rules.is_empty()).then(|| {
-        html! { @for (i, rule) in report.rules.iter().take(ALERTS).enumerate() {
-            @let look = match rule.state.as_str() { "firing" => StateStyle::Bad, "pending" => StateStyle::Warn, _ => StateStyle::Mute };
-            (fold(&format!("rule/{i}"), &html! { (rule.name) (pill(look, &rule.state)) }, false, &html! {
-                pre tabindex="0" { code { (rule.query) } }
-                p.dim { (words.text("report-rule-for", &[("time", format_value(rule.for_seconds, Unit::Seconds).into())])) " " @for (name, value) in &rule.labels { code { (name) "=" (value) } " " } }
-                @if let Some(error) = &rule.error { p.none { (error) } }
-            }))
-        } }
-    })
-}
-
-/// Renders the parts of the bundle and their stages.
-pub(super) fn parts(report: &Report, words: &Phrases) -> Option<Markup> {
-    let say = |key: &str| words.text(key, &[]);
-    let heads = ["report-part", "report-stage", "report-note", "report-size"].map(say);
+/// Builds the parts of the bundle and their stages.
+pub(super) fn parts(report: &Report, words: &Phrases) -> Vec<MessagePart> {
     let row = |part: &ReportPart| {
-        let (look, key) = match part.stage {
+        let (style, key) = match part.stage {
             Stage::Waiting => (StateStyle::Mute, "report-stage-waiting"),
             Stage::Running => (StateStyle::Mute, "report-stage-running"),
             Stage::Done => (StateStyle::Good, "report-stage-done"),
@@ -256,46 +191,41 @@ pub(super) fn parts(report: &Report, words: &Phrases) -> Option<Markup> {
             Stage::Skipped => (StateStyle::Mute, "report-stage-skipped"),
         };
         let size = if part.bytes > 0 { format_value(part.bytes as f64, Unit::Bytes) } else { String::new() };
-        vec![html! { (part.name) }, pill(look, &say(key)), line(&Line::of(&part.note)), html! { span.num { (size) } }]
+        let took = format_value(part.took_seconds, Unit::Seconds);
+        let state = Line::default().state(style, words.text(key, &[]));
+        vec![plain(&part.name), state, Line::of(&part.note), plain(size), plain(took)]
     };
-    (!report.parts.is_empty()).then(|| {
-        html! {
-            @if !report.complete { p.none { (say("report-incomplete-why")) } }
-            (table(&say("report-parts"), &heads, &report.parts.iter().map(row).collect::<Vec<_>>()))
-        }
-    })
+    let heads = ["report-part", "report-state", "report-note", "report-size", "report-took"];
+    vec![table("report-parts", &heads, report.parts.iter().map(row), words)]
 }
 
-/// Renders the redactions by file and rule.
-pub(super) fn redacted(report: &Report, words: &Phrases) -> Option<Markup> {
-    let heads = ["report-file", "report-rule", "report-count"].map(|key| words.text(key, &[]));
-    let rows: Vec<Vec<Markup>> = report
-        .redacted
-        .iter()
-        .map(|one| vec![html! { code { (one.place) } }, html! { (one.rule) }, html! { span.num { (one.count) } }])
-        .collect();
-    (!rows.is_empty()).then(|| table(&words.text("report-redacted", &[]), &heads, &rows))
+/// Builds the redactions by file and rule.
+pub(super) fn redacted(report: &Report, words: &Phrases) -> Vec<MessagePart> {
+    let row = |one: &RedactionCount| vec![code(&one.place), plain(&one.rule), plain(one.count.to_string())];
+    let heads = ["report-file", "report-rule", "report-count"];
+    vec![table("report-redacted", &heads, report.redacted.iter().map(row), words)]
 }
 
-/// Renders the tickets, or the links to them.
-pub(super) fn tickets(around: &ReportPageContext<'_>, words: &Phrases) -> Option<Markup> {
-    (!around.tickets.is_empty() || !around.ticket_pages.is_empty()).then(|| {
-        html! {
-            p.dim { (words.text("report-tickets-lead", &[])) }
-            @for (whom, text) in around.tickets {
-                (fold(&format!("ticket/{whom}"), &html! { (whom) }, false, &html! { pre.copy tabindex="0" { code { (text) } } }))
-            }
-            ul { @for (whom, address) in around.ticket_pages { li { (link(whom, address)) } } }
-        }
-    })
+/// Builds the tickets, or the links to them.
+pub(super) fn tickets(around: &ReportPageContext<'_>, words: &Phrases) -> Vec<MessagePart> {
+    if around.tickets.is_empty() && around.ticket_pages.is_empty() {
+        return Vec::new();
+    }
+    let one = |(whom, form): &(String, String)| {
+        group(format!("ticket/{whom}"), plain(whom), Folding::Closed, vec![text(form)])
+    };
+    let lead = MessagePart::Note(words.line("report-tickets-lead", &[]));
+    [lead].into_iter().chain(around.tickets.iter().map(one)).chain([links(around.ticket_pages)]).collect()
 }
 
-/// Renders the existing bundles of the incident, and how to create one.
-pub(super) fn bundles(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Option<Markup> {
-    let incident = report.incident.as_ref().filter(|_| around.live)?;
-    Some(html! {
-        p { (line(&words.line("report-bundles-how", &[("incident", incident.id.as_str().into())]))) }
-        @if around.bundles.is_empty() { p.none { (words.text("report-no-bundles", &[])) } }
-        ul { @for (name, address) in around.bundles { li { (link(name, address)) } } }
-    })
+/// Builds the existing bundles of the incident, and how to create one.
+pub(super) fn bundles(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Vec<MessagePart> {
+    let Some(incident) = report.incident.as_ref().filter(|_| around.live) else { return Vec::new() };
+    let how = words.line("report-bundles-how", &[("incident", incident.id.as_str().into())]);
+    let none = around.bundles.is_empty().then(|| words.line("report-no-bundles", &[]));
+    vec![said(how), MessagePart::Gap(none.unwrap_or_default()), links(around.bundles)]
+}
+
+fn links(links: &[(String, String)]) -> MessagePart {
+    list(links.iter().map(|(label, url)| Line::default().link(label, url)))
 }

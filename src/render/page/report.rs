@@ -1,0 +1,57 @@
+//! The page of an incident, live or as a file.
+
+use maud::{Markup, html};
+
+use super::document::blocks;
+use super::html::line;
+use super::{Page, UpdateMode};
+use crate::render::Phrases;
+use crate::render::document::PartGroup;
+use crate::render::report::{ReportPageContext, document};
+use crate::report::Report;
+
+/// Seconds between two polls while the incident is open.
+const OPEN: u32 = 5;
+/// Seconds between two polls after that; it may fire again.
+const OVER: u32 = 30;
+/// The sections that stand before the contents.
+const FIRST: [&str; 2] = ["why", "do"];
+
+/// Renders the whole page.
+pub fn report_page(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> String {
+    let document = document(report, around, words);
+    let say = |key: &str| words.text(key, &[]);
+    let (head, sections) = document.sections.split_at(document.sections.len().min(1));
+    let (first, rest): (Vec<&PartGroup>, Vec<&PartGroup>) =
+        sections.iter().partition(|section| FIRST.contains(&section.key.as_str()));
+    let body = html! {
+        article.report {
+            header.card #head data-part {
+                p.above { (line(&document.above)) }
+                h1 { (document.title) }
+                @for section in head { (blocks(&section.parts, words)) }
+            }
+            @for part in first { (section(part, words)) }
+            nav.toc #toc data-part aria-label=(say("report-contents")) {
+                h2 { (say("report-contents")) }
+                ul { @for part in &rest { li { a href={ "#" (part.key) } { (line(&part.title)) } } } }
+            }
+            @for part in rest { (section(part, words)) }
+            footer.foot #foot data-part { @for said in &document.foot { p { (line(said)) } } }
+        }
+    };
+    let kept = match (around.live, report.incident.as_ref().is_some_and(|incident| incident.open)) {
+        (false, _) => UpdateMode::File,
+        (true, open) => UpdateMode::Live { every: if open { OPEN } else { OVER }, alone: open },
+    };
+    Page { title: &document.headline, place: "/incidents", kept, body }.html(words)
+}
+
+fn section(part: &PartGroup, words: &Phrases) -> Markup {
+    html! {
+        section.card id=(part.key) data-part aria-labelledby={ "h-" (part.key) } {
+            h2 id={ "h-" (part.key) } { (line(&part.title)) }
+            (blocks(&part.parts, words))
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The causal chain of a report, and the steps.
+
+use std::time::Duration;
+
+use super::{group, list, plain, said};
+use crate::clip::clip;
+use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Judgement, Outcome};
+use crate::render::document::{ChainLink, DocumentBlock, Folding};
+use crate::render::{Line, MessagePart, Phrases, facts, full_diagnosis};
+use crate::report::Report;
+
+/// Builds the chain with what is to be said about it; without a root cause, the reason.
+pub(super) fn why(report: &Report, diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
+    let mut parts: Vec<MessagePart> = match diagnosis.root() {
+        None => full_diagnosis::explain_no_root_cause(diagnosis, words).into_iter().map(said).collect(),
+        Some(root) => {
+            let meaning = Line::of(root.meaning.trim());
+            let about = full_diagnosis::about_chain(diagnosis, root, meaning, words);
+            let hand = |whom: &String| words.line("report-escalate", &[("whom", whom.as_str().into())]);
+            let about = about.into_iter().chain(root.escalate.as_ref().map(hand)).map(said);
+            [chain(diagnosis, root, words)].into_iter().chain(about).collect()
+        }
+    };
+    parts.push(said(logged(report, words)));
+    parts
+}
+
+/// Builds the links, the root cause first; in order of time if the times contradict it.
+fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Phrases) -> MessagePart {
+    let link = |kind: &str, title: &str, id: &str, evidence: &[EvidenceResult]| ChainLink {
+        kind: words.line(kind, &[]),
+        title: title.to_owned(),
+        facts: facts::facts(evidence, Outcome::Met, words),
+        since: diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| onset.at),
+        root: false,
+    };
+    let first = link("report-root", &root.title, &root.id, &root.evidence);
+    let kind = first.kind.clone().plain(" ").then(Line(vec![facts::sureness(root.verdict, words)]));
+    let mut links = vec![ChainLink { kind, root: true, ..first }];
+    let symptom = &diagnosis.symptom;
+    if root.id != symptom.playbook {
+        let via = |via: &Judgement| link("report-mechanism", &via.title, &via.id, &via.evidence);
+        links.extend(root.via.iter().rev().map(via));
+        links.push(link("report-symptom", &symptom.title, &symptom.playbook, &symptom.evidence));
+    }
+    let leads = facts::misfit(diagnosis, Duration::ZERO, words).is_none();
+    if !leads {
+        links.sort_by_key(|link| (link.since.is_none(), link.since));
+    }
+    MessagePart::Block(DocumentBlock::Chain { leads, links })
+}
+
+/// Names the first root error of the logs, if any: the fastest way to many causes.
+fn logged(report: &Report, words: &Phrases) -> Option<Line> {
+    let roots = report.logs.iter().filter_map(|log| {
+        let root = log.report.first_root.as_ref()?;
+        Some((log, log.report.findings.iter().find(|found| found.id == *root)?))
+    });
+    let (log, found) = roots.min_by_key(|(_, found)| (found.first.is_none(), found.first.clone()))?;
+    let at =
+        found.first.iter().fold(Line::default().code(clip(&log.name, 120)), |at, first| at.plain(" ").plain(first));
+    Some(Line::default().link(words.text("report-log-first", &[]), "#logs").plain(" ").bold(&found.title).small(at))
+}
+
+/// Lists the steps.
+pub(super) fn steps(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
+    let fix = &diagnosis.fix;
+    let nothing = fix.now.is_empty() && !fix.lasting.is_empty();
+    let nothing = said(nothing.then(|| words.line("report-nothing-now", &[])));
+    let folded = |part| match part {
+        MessagePart::Section(title, steps) => group("do/lasting", plain(title), Folding::Closed, vec![list(steps)]),
+        part => part,
+    };
+    [nothing].into_iter().chain(full_diagnosis::fixes(diagnosis, words).into_iter().map(folded)).collect()
+}
