@@ -6,7 +6,7 @@ use crate::diagnose::{Diagnosis, EvidenceResult, NO_PAST, PastKind};
 
 /// Names the past period with which these checks were compared, or says that there is none; `None` if no check needs
 /// one.
-pub(super) fn compared<'a>(
+fn compared<'a>(
     diagnosis: &Diagnosis,
     evidence: impl IntoIterator<Item = &'a EvidenceResult>,
     words: &Phrases,
@@ -36,4 +36,10 @@ pub(super) fn of_chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
     let root = diagnosis.root();
     let chain = root.into_iter().flat_map(|root| root.via.iter().flat_map(|link| &link.evidence).chain(&root.evidence));
     compared(diagnosis, diagnosis.symptom.evidence.iter().chain(chain), words)
+}
+
+/// Returns [`of_chain`], else [`compared`] for the checks of the other causes.
+pub(super) fn of_all(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
+    let others = diagnosis.causes.iter().skip(1).flat_map(|cause| &cause.evidence);
+    of_chain(diagnosis, words).or_else(|| compared(diagnosis, others, words))
 }

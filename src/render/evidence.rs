@@ -1,5 +1,6 @@
 //! All checks of a diagnosis, shown by "Show evidence".
 
+use super::document::drop_empty;
 use super::facts::{bullet, confidence, fact, verdict};
 use super::full_diagnosis::{diagnosis_notes, fixes, foot, not_this, unchecked};
 use super::{Line, MessagePart, Phrases, compared};
@@ -28,27 +29,18 @@ pub fn evidence_parts(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart
         }
         parts.push(part);
     }
-    let others = diagnosis.causes.iter().skip(1).flat_map(|cause| &cause.evidence);
-    let with = compared::of_chain(diagnosis, words).or_else(|| compared::compared(diagnosis, others, words));
-    parts.extend(with.map(MessagePart::Paragraph));
-    if !diagnosis.ruled_out.is_empty() {
-        let lines = diagnosis.ruled_out.iter().map(|cause| bullet(not_this(cause, words))).collect();
-        parts.push(MessagePart::Section(words.text("ruled-out", &[]), lines));
-    }
-    if !diagnosis.unchecked.is_empty() {
-        let lines = unchecked(diagnosis, usize::MAX, usize::MAX, words);
-        parts.push(MessagePart::Section(words.text("unchecked", &[]), lines));
-    }
-    parts.extend(fixes(diagnosis, words));
-    let odd = diagnosis_notes(diagnosis, words);
-    if !odd.is_empty() {
-        parts.push(MessagePart::Section(words.text("while-looking", &[]), odd));
-    }
-    let queries = queries(diagnosis);
-    if !queries.is_empty() {
-        parts.push(MessagePart::Section(words.text("evidence-queries", &[]), queries));
-    }
-    parts.push(MessagePart::Note(Line::default().plain(foot(diagnosis, words))));
+    let ruled_out = diagnosis.ruled_out.iter().map(|cause| bullet(not_this(cause, words))).collect();
+    let mut rest = vec![
+        MessagePart::Paragraph(compared::of_all(diagnosis, words).unwrap_or_default()),
+        MessagePart::Section(words.text("ruled-out", &[]), ruled_out),
+        MessagePart::Section(words.text("unchecked", &[]), unchecked(diagnosis, usize::MAX, usize::MAX, words)),
+    ];
+    rest.extend(fixes(diagnosis, words));
+    rest.push(MessagePart::Section(words.text("while-looking", &[]), diagnosis_notes(diagnosis, words)));
+    rest.push(MessagePart::Section(words.text("evidence-queries", &[]), queries(diagnosis)));
+    rest.push(MessagePart::Note(Line::default().plain(foot(diagnosis, words))));
+    drop_empty(&mut rest);
+    parts.extend(rest);
     parts
 }
 

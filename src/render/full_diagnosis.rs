@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::document::drop_empty;
 use super::facts::{
     FEW, affected_replicas_line, bullet, chain_summary, confidence, fact, facts, few, is_said, join_limited,
     join_non_empty, misfit, no_data, pool_name, radius, verdict,
@@ -18,17 +19,10 @@ pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words:
     parts.extend(latency::parts(diagnosis, false, words).map(MessagePart::Paragraph));
     parts.extend(chain(diagnosis, words));
     parts.extend(fixes(diagnosis, words));
-    let others = not_nearest(diagnosis);
-    if !others.is_empty() {
-        parts.push(ruled_out(&others, words));
-    }
-    if !diagnosis.unchecked.is_empty() {
-        parts.push(MessagePart::Section(words.text("unchecked", &[]), unchecked(diagnosis, 2 * FEW, FEW, words)));
-    }
-    let lines = diagnosis_notes(diagnosis, words);
-    if !lines.is_empty() {
-        parts.push(MessagePart::Section(words.text("while-looking", &[]), lines));
-    }
+    parts.push(ruled_out(&not_nearest(diagnosis), words));
+    parts.push(MessagePart::Section(words.text("unchecked", &[]), unchecked(diagnosis, 2 * FEW, FEW, words)));
+    parts.push(MessagePart::Section(words.text("while-looking", &[]), diagnosis_notes(diagnosis, words)));
+    drop_empty(&mut parts);
     parts.extend(screened::other_symptoms(diagnosis, words));
     let mut foot = Line::default().plain(foot(diagnosis, words));
     if let Some(link) = graph(diagnosis, prometheus, None) {
@@ -159,15 +153,13 @@ fn story(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
 
 /// Renders all steps: first those for now, then the lasting ones.
 pub(super) fn fixes(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
-    let mut parts = Vec::new();
-    if !diagnosis.fix.now.is_empty() {
-        let steps = diagnosis.fix.now.iter().map(|fix| step(fix, words)).collect();
-        parts.push(MessagePart::Steps(words.text("do-now", &[]), steps));
-    }
-    if !diagnosis.fix.lasting.is_empty() {
-        let steps = diagnosis.fix.lasting.iter().map(|fix| bullet(step(fix, words))).collect();
-        parts.push(MessagePart::Section(words.text("lasting", &[]), steps));
-    }
+    let now = diagnosis.fix.now.iter().map(|fix| step(fix, words)).collect();
+    let lasting = diagnosis.fix.lasting.iter().map(|fix| bullet(step(fix, words))).collect();
+    let mut parts = vec![
+        MessagePart::Steps(words.text("do-now", &[]), now),
+        MessagePart::Section(words.text("lasting", &[]), lasting),
+    ];
+    drop_empty(&mut parts);
     parts
 }
 

@@ -12,6 +12,8 @@ pub use ticket::{ticket, tickets_for};
 
 /// Maximum number of rows of a table; summary.json has all.
 const ROWS: usize = 60;
+/// Maximum number of names with values; engines have hundreds of settings.
+const PAIRS: usize = 100;
 
 /// Characters that are markup anywhere. Round brackets are markup only after square ones.
 const MARKUP: &str = "\\`*_[]|~$";
@@ -126,9 +128,10 @@ fn block(part: &MessagePart, depth: usize, words: &Phrases) -> String {
 fn wide(block: &DocumentBlock, depth: usize, words: &Phrases) -> String {
     match block {
         DocumentBlock::Pairs(pairs) => {
-            list(pairs.iter().map(|(name, value)| format!("- {}: {}", line(name), line(value))))
+            let shown = pairs.iter().take(PAIRS).map(|(name, value)| format!("- {}: {}", line(name), line(value)));
+            format!("{}{}", list(shown), more(pairs.len(), PAIRS, words))
         }
-        DocumentBlock::Table { heads, rows, .. } => bounded(heads, rows, words),
+        DocumentBlock::Table { heads, rows, .. } => table(heads, rows, words),
         DocumentBlock::Code(text) => format!("{}\n", fence(text)),
         DocumentBlock::Group(group) => titled(group, depth, words),
         DocumentBlock::Chain { leads, links } => list(links.iter().map(|link| chain_link(link, *leads, words))),
@@ -169,25 +172,20 @@ fn chain_link(link: &ChainLink, leads: bool, words: &Phrases) -> String {
 }
 
 /// Renders a table, with a note if rows are left out.
-fn bounded(heads: &[String], rows: &[Vec<Line>], words: &Phrases) -> String {
-    let shown: Vec<Vec<String>> = rows.iter().take(ROWS).map(|row| row.iter().map(line).collect()).collect();
-    let more = match rows.len().saturating_sub(ROWS) {
-        0 => String::new(),
-        n => paragraph(&words.line("report-more-rows", &[("n", n.into())])),
-    };
-    format!("{}{more}", table(heads, &shown))
+fn table(heads: &[String], rows: &[Vec<Line>], words: &Phrases) -> String {
+    let cell = |text: &Line| line(text).replace('|', "\\|").replace("\\\\|", "\\|");
+    let row = |cells: &Vec<Line>| format!("| {} |\n", cells.iter().map(cell).collect::<Vec<_>>().join(" | "));
+    let rule = " --- |".repeat(heads.len());
+    let body: String = rows.iter().take(ROWS).map(row).collect();
+    format!("| {} |\n|{rule}\n{body}\n{}", heads.join(" | "), more(rows.len(), ROWS, words))
 }
 
-/// Renders a table, whose cells are Markdown already; empty if there are no rows.
-pub(super) fn table(head: &[String], rows: &[Vec<String>]) -> String {
-    if rows.is_empty() {
-        return String::new();
+/// Says how many rows are left out; empty if none are.
+fn more(all: usize, most: usize, words: &Phrases) -> String {
+    match all.saturating_sub(most) {
+        0 => String::new(),
+        n => paragraph(&words.line("report-more-rows", &[("n", n.into())])),
     }
-    let cell = |text: &String| text.replace('\n', " ").replace('|', "\\|").replace("\\\\|", "\\|");
-    let row = |cells: &[String]| format!("| {} |\n", cells.iter().map(cell).collect::<Vec<_>>().join(" | "));
-    let rule = format!("|{}\n", " --- |".repeat(head.len()));
-    let body: String = rows.iter().map(|cells| row(cells)).collect();
-    format!("{}{rule}{body}\n", row(head))
 }
 
 #[cfg(test)]
@@ -206,6 +204,7 @@ mod tests {
         );
         assert_eq!(code("a``b"), "```a``b```");
         assert!(fence("a\n```\nb").starts_with("````text\n"));
-        assert_eq!(table(&["a".into()], &[vec!["x|y".into()]]), "| a |\n| --- |\n| x\\|y |\n\n");
+        let table = table(&["a".into()], &[vec![Line::default().plain("x|y")]], &Phrases::english());
+        assert_eq!(table, "| a |\n| --- |\n| x\\|y |\n\n");
     }
 }

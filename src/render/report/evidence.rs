@@ -1,9 +1,9 @@
 //! All checks of a diagnosis, link by link, the causes ruled out, and the checks without data.
 
-use super::{code, group, list, plain};
+use super::{code, group, list, plain, said};
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, RuledOut, ValueSource, Verdict};
 use crate::render::document::{DocumentBlock, Folding};
-use crate::render::{Line, MessagePart, Phrases, evidence, facts, full_diagnosis};
+use crate::render::{Line, MessagePart, Phrases, compared, evidence, facts, full_diagnosis};
 use crate::signal::format_value;
 
 /// Maximum number of ruled-out causes shown open.
@@ -27,6 +27,9 @@ pub(super) fn checked(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart
             parts.push(one(&cause.id, &cause.title, Some(cause.verdict), &cause.evidence, folding));
         }
     }
+    // Beside a chain it stands with its reason.
+    let told = diagnosis.root().and_then(|_| compared::of_chain(diagnosis, words));
+    parts.push(said(if told.is_none() { compared::of_all(diagnosis, words) } else { None }));
     let odd = full_diagnosis::diagnosis_notes(diagnosis, words);
     parts.push(MessagePart::Section(words.text("while-looking", &[]), odd));
     parts.push(queries("e/queries", evidence::queries(diagnosis), Folding::Closed, words));

@@ -14,10 +14,10 @@ use crate::render::{Line, MessagePart, Phrases, logs as log_lines};
 use crate::report::{AnalyzedLog, HappenedKind, ReplicaInfo, Report, ReportPart, Stage, TimelineEvent};
 use crate::signal::{Unit, format_value};
 
-/// Maximum number of alerts and of rules listed.
-const ALERTS: usize = 60;
+/// Maximum number of logs, of alerts and of rules listed.
+const MOST: usize = 60;
 /// Maximum number of findings shown of one log.
-const FINDINGS: usize = 12;
+const FINDINGS: usize = 20;
 
 /// Builds the pictures, or the reason why there are none.
 pub(super) fn pictures(around: &ReportPageContext<'_>, words: &Phrases) -> Vec<MessagePart> {
@@ -59,13 +59,15 @@ pub(super) fn logs(report: &Report, words: &Phrases) -> Vec<MessagePart> {
     let fix = report.diagnosis.iter().flat_map(|diagnosis| diagnosis.fix.now.iter().chain(&diagnosis.fix.lasting));
     let mut said_before: BTreeSet<&str> = fix.map(|fix| fix.action.trim()).collect();
     let mut parts: Vec<MessagePart> = Vec::new();
-    for (i, log) in logs.into_iter().enumerate() {
+    let all = logs.len();
+    for (i, log) in logs.into_iter().take(MOST).enumerate() {
         let root = log.report.findings.iter().find(|found| Some(&found.id) == log.report.first_root.as_ref());
         let state = root.map(|root| plain(" ").state(StateStyle::Bad, &root.title)).unwrap_or_default();
         let folding = if i == 0 { Folding::Open } else { Folding::Closed };
         let inside = findings(log, root, &mut said_before, words);
         parts.push(group(format!("log/{}", log.name), code(&log.name).then(state), folding, inside));
     }
+    parts.push(left_out(all, MOST, words));
     let named = silent.into_iter().map(|log| code(&log.name).small(code(&log.file)));
     parts.push(MessagePart::Section(words.text("report-log-silent", &[]), named.collect()));
     parts
@@ -149,8 +151,8 @@ pub(super) fn alerts(report: &Report, words: &Phrases) -> Vec<MessagePart> {
         let folding = if i == 0 { Folding::Open } else { Folding::Closed };
         group(format!("alert/{i}"), title, folding, vec![about, said(labels(&alert.labels))])
     };
-    let shown = report.alerts.iter().take(ALERTS).enumerate().map(one);
-    shown.chain([left_out(report.alerts.len(), ALERTS, words)]).collect()
+    let shown = report.alerts.iter().take(MOST).enumerate().map(one);
+    shown.chain([left_out(report.alerts.len(), MOST, words)]).collect()
 }
 
 /// Lists labels as code.
@@ -175,8 +177,8 @@ pub(super) fn rules(report: &Report, words: &Phrases) -> Vec<MessagePart> {
         let title = plain(&rule.name).plain(" ").state(style, &rule.state);
         group(format!("rule/{i}"), title, Folding::Closed, inside)
     };
-    let shown = report.rules.iter().take(ALERTS).enumerate().map(one);
-    shown.chain([left_out(report.rules.len(), ALERTS, words)]).collect()
+    let shown = report.rules.iter().take(MOST).enumerate().map(one);
+    shown.chain([left_out(report.rules.len(), MOST, words)]).collect()
 }
 
 /// Builds the parts of the bundle and their stages.
