@@ -138,14 +138,14 @@ pub(super) fn verdict(verdict: Verdict, words: &Phrases) -> String {
     words.text(key, &[])
 }
 
-/// Returns a verdict as a state.
-pub(super) fn sureness(of: Verdict, words: &Phrases) -> TextSpan {
-    let style = match of {
+/// Returns a verdict as a state, said with this word.
+pub(super) fn sureness(verdict: Verdict, word: String) -> TextSpan {
+    let style = match verdict {
         Verdict::Likely => StateStyle::Bad,
         Verdict::Possible => StateStyle::Warn,
         Verdict::Unlikely | Verdict::Undetermined | Verdict::RuledOut => StateStyle::Mute,
     };
-    TextSpan::State(style, verdict(of, words))
+    TextSpan::State(style, word)
 }
 
 /// Returns the outcome of a check as a state; `None` is a check that was not made.

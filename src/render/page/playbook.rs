@@ -161,13 +161,13 @@ impl<'a> Drawing<'a> {
         let say = |key: &str| self.words.text(key, &[]);
         let title = html! {
             (node.title)
-            @if let Some(verdict) = verdict { (span(&facts::sureness(*verdict, self.words))) }
+            @if let Some(verdict) = verdict { (span(&facts::sureness(*verdict, facts::verdict(*verdict, self.words)))) }
             @if fallback { small { " (" (say("page-fallback")) ")" } }
         };
         if again {
             let to =
                 if node.kind == NodeKind::Leaf { format!("#{}", node.id) } else { format!("/playbooks/{}", node.id) };
-            return html! { p { "↳ " (link(node.title, &to)) @if let Some(verdict) = verdict { " " (span(&facts::sureness(*verdict, self.words))) } } };
+            return html! { p { "↳ " (link(node.title, &to)) @if let Some(verdict) = verdict { " " (span(&facts::sureness(*verdict, facts::verdict(*verdict, self.words)))) } } };
         }
         let key = format!("{}/{}", path.join("/"), node.id);
         let inside = html! {

@@ -3,7 +3,7 @@
 use super::{code, group, list, plain, said};
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, RuledOut, ValueSource, Verdict};
 use crate::render::document::{DocumentBlock, Folding};
-use crate::render::{Line, MessagePart, Phrases, compared, evidence, facts, full_diagnosis};
+use crate::render::{Line, MessagePart, Phrases, TextSpan, compared, evidence, facts, full_diagnosis};
 use crate::signal::format_value;
 
 /// Maximum number of ruled-out causes shown open.
@@ -12,8 +12,8 @@ const RULED_OUT: usize = 8;
 /// Builds the checks of every link of the best chain, folded those of the other causes, and the queries.
 pub(super) fn checked(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
     let graded = evidence::is_graded(diagnosis);
-    let one = |id: &str, title: &str, sure: Option<Verdict>, checks: &[EvidenceResult], folding| {
-        let sure = sure.map(|sure| plain(" ").then(Line(vec![facts::sureness(sure, words)])));
+    let one = |id: &str, title: &str, sure: Option<TextSpan>, checks: &[EvidenceResult], folding| {
+        let sure = sure.map(|sure| Line(vec![TextSpan::Plain(" ".to_owned()), sure]));
         let checks = vec![table(title, checks, graded, words)];
         group(format!("e/{id}"), plain(title).then(sure.unwrap_or_default()), folding, checks)
     };
@@ -22,9 +22,13 @@ pub(super) fn checked(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart
     for (i, cause) in diagnosis.causes.iter().enumerate() {
         // The other causes share most of the best chain's links.
         let (via, folding) = if i == 0 { (cause.via.as_slice(), Folding::Open) } else { (&[][..], Folding::Closed) };
-        parts.extend(via.iter().map(|link| one(&link.id, &link.title, Some(link.verdict), &link.evidence, folding)));
+        for link in via {
+            let sure = facts::sureness(link.verdict, facts::verdict(link.verdict, words));
+            parts.push(one(&link.id, &link.title, Some(sure), &link.evidence, folding));
+        }
         if i > 0 || cause.id != symptom.playbook {
-            parts.push(one(&cause.id, &cause.title, Some(cause.verdict), &cause.evidence, folding));
+            let sure = facts::sureness(cause.verdict, facts::confidence(cause, words));
+            parts.push(one(&cause.id, &cause.title, Some(sure), &cause.evidence, folding));
         }
     }
     // Beside a chain it stands with its reason.

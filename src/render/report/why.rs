@@ -35,7 +35,11 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Phrases) -> MessagePa
         root: false,
     };
     let first = link("report-root", &root.title, &root.id, &root.evidence);
-    let kind = first.kind.clone().plain(" ").then(Line(vec![facts::sureness(root.verdict, words)]));
+    let kind = first
+        .kind
+        .clone()
+        .plain(" ")
+        .then(Line(vec![facts::sureness(root.verdict, facts::verdict(root.verdict, words))]));
     let mut links = vec![ChainLink { kind, root: true, ..first }];
     let symptom = &diagnosis.symptom;
     if root.id != symptom.playbook {
