@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use super::document::drop_empty;
 use super::{Line, Message, MessagePart, Phrases, TextSpan, Tone};
 use crate::report::{self, Report, Stage};
 use crate::signal::{Unit, format_value};
@@ -39,10 +40,9 @@ pub fn bundle_progress(parts: &[report::ReportPart], words: &Phrases) -> Message
     };
     let told = TOLD.iter().filter_map(|(stage, key)| {
         let names = names(parts, *stage)?;
-        Some(words.line(key, &[("parts", names.into())]))
+        Some(MessagePart::Paragraph(words.line(key, &[("parts", names.into())])))
     });
-    let told = told.map(MessagePart::Paragraph).collect();
-    Message { tone: Tone::Unknown, headline, parts: told }
+    Message { tone: Tone::Unknown, headline, parts: told.collect() }
 }
 
 fn names(parts: &[report::ReportPart], stage: Stage) -> Option<String> {
@@ -76,14 +76,12 @@ pub fn bundle_message(
         BundleLocation::Disk(path) => words.line("bundle-disk", &[("path", TextSpan::Code(path).into())]),
         BundleLocation::File(path) => words.line("bundle-file", &[("path", TextSpan::Code(path).into())]),
     }));
-    let missing = troubles(report, words);
-    if !missing.is_empty() {
-        parts.push(MessagePart::Section(words.text("bundle-missing", &[]), missing));
-    }
-    if let Some(skipped) = names(&report.parts, Stage::Skipped) {
-        parts.push(MessagePart::Note(words.line("bundle-without", &[("parts", skipped.into())])));
-    }
+    parts.push(MessagePart::Section(words.text("bundle-missing", &[]), troubles(report, words)));
+    let skipped = names(&report.parts, Stage::Skipped);
+    let skipped = skipped.map(|skipped| words.line("bundle-without", &[("parts", skipped.into())]));
+    parts.push(MessagePart::Note(skipped.unwrap_or_default()));
     parts.push(MessagePart::Note(taken_out(report, words)));
+    drop_empty(&mut parts);
     Message { tone, headline: words.text(key, &pieces), parts }
 }
 

@@ -3,8 +3,8 @@
 use anstyle::Style;
 
 use super::Phrases;
-use super::facts::join_limited;
-use super::health::{FEW, HEADING, engine, gaps, hang};
+use super::facts::{FEW, join_limited};
+use super::health::{HEADING, engine, gaps, hang};
 use super::text::clean;
 use crate::health::{Coverage, CoverageLimit, SignalAvailability, SignalCoverage};
 

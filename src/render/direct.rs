@@ -1,8 +1,8 @@
 //! Notes on exporters that were scraped directly.
 
-use super::facts::{FEW, few};
+use super::facts::{FEW, alike, few};
 use super::{Line, Phrases};
-use crate::diagnose::{DirectRead, DirectReadReason, ExporterRemark};
+use crate::diagnose::{DirectRead, DirectReadReason};
 
 /// Says that exporters were scraped directly, why, and which problems they had.
 pub(super) fn read_directly(direct: &DirectRead, words: &Phrases) -> Vec<Line> {
@@ -25,13 +25,7 @@ pub(super) fn read_directly(direct: &DirectRead, words: &Phrases) -> Vec<Line> {
         (engines, gpus) => engines.or(gpus).unwrap_or_default(),
     };
     let mut lines = vec![words.line(key, &[("read", read.into())])];
-    let mut alike: Vec<(&str, Vec<String>)> = Vec::new();
-    for ExporterRemark { exporter, what } in &direct.remarks {
-        match alike.iter_mut().find(|(known, _)| known == what) {
-            Some((_, names)) => names.push(exporter.clone()),
-            None => alike.push((what, vec![exporter.clone()])),
-        }
-    }
+    let alike = alike(direct.remarks.iter().map(|remark| (&remark.what, &remark.exporter)));
     lines.extend(alike.iter().take(2 * FEW).map(|(what, names)| {
         words.line("direct-remark", &[("names", few(names, words).into()), ("what", Line::of(what).into())])
     }));

@@ -17,7 +17,7 @@ use crate::signal::{Unit, format_value};
 pub(super) const FEW: usize = 3;
 
 /// Joins the first names of a list, and the number of further ones.
-pub(super) fn few(names: &[String], words: &Phrases) -> String {
+pub(super) fn few(names: &[impl AsRef<str>], words: &Phrases) -> String {
     join_limited(names, FEW, ", ", words)
 }
 
@@ -28,6 +28,18 @@ pub(super) fn join_limited(names: &[impl AsRef<str>], most: usize, between: &str
         0 => shown,
         more => words.text("and-more", &[("shown", shown.into()), ("n", more.into())]),
     }
+}
+
+/// Groups values with the same key, in the order of first occurrence.
+pub(super) fn alike<K: PartialEq, V>(all: impl Iterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in all {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
 }
 
 /// Lists replicas with their values: `vllm-1 98 %, vllm-2 97 % and 3 more`.

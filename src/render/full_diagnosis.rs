@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::document::drop_empty;
 use super::facts::{
-    FEW, affected_replicas_line, bullet, chain_summary, confidence, fact, facts, few, is_said, join_limited,
+    FEW, affected_replicas_line, alike, bullet, chain_summary, confidence, fact, facts, few, is_said, join_limited,
     join_non_empty, misfit, no_data, pool_name, radius, verdict,
 };
 use super::links::graph;
@@ -218,15 +218,11 @@ fn ruled_out(list: &[&RuledOut], words: &Phrases) -> MessagePart {
 /// Renders the signals that could not be checked, a line per reason; at most `reasons_most` reasons with `titles_most`
 /// titles each. One missing exporter affects many signals.
 pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most: usize, words: &Phrases) -> Vec<Line> {
-    let mut reasons: Vec<(&str, Option<&str>, Vec<&str>)> = Vec::new();
-    for u in &diagnosis.unchecked {
+    let reasons = alike(diagnosis.unchecked.iter().map(|u| {
         let enable = u.enable.as_deref().filter(|_| u.why != NO_PAST);
-        match reasons.iter_mut().find(|(why, known, _)| *why == u.why && *known == enable) {
-            Some((_, _, titles)) => titles.push(&u.title),
-            None => reasons.push((&u.why, enable, vec![&u.title])),
-        }
-    }
-    let one = |(why, enable, titles): &(&str, Option<&str>, Vec<&str>)| {
+        ((u.why.as_str(), enable), u.title.as_str())
+    }));
+    let one = |((why, enable), titles): &((&str, Option<&str>), Vec<&str>)| {
         let titles = join_limited(titles, titles_most, ", ", words).into();
         let line = words.line("unchecked-reason", &[("titles", titles), ("why", Line::of(why).into())]);
         bullet(match enable {

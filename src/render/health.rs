@@ -1,10 +1,10 @@
 //! Fleet health ─▶ terminal: one screen of at most 100 columns, aligned, readable without colour.
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 
-use super::Phrases;
-use super::facts::join_limited;
-use super::text::{clean, wrap};
+use super::facts::{FEW, alike, join_limited};
+use super::text::{clean, tone_style, wrap};
+use super::{Phrases, Tone};
 use crate::alert::Labels;
 use crate::diagnose::EngineFound;
 use crate::health::{Health, HealthCheck, HealthState, PoolHealth, Threshold};
@@ -21,8 +21,6 @@ const TITLE: usize = 31;
 const BEFORE: usize = 2 + HEADING + 1 + 4 + 1;
 /// Maximum number of pools with details, if there are several.
 const SCREENFUL: usize = 5;
-/// Maximum number of signals named together.
-pub(super) const FEW: usize = 3;
 
 /// Renders fleet health as terminal text with ANSI styles; `anstream` strips them where they are not supported.
 ///
@@ -91,14 +89,18 @@ pub(super) fn word(state: HealthState, words: &Phrases) -> String {
     words.text(key, &[])
 }
 
+/// Returns the tone of a state.
+pub(super) fn tone(state: HealthState) -> Tone {
+    match state {
+        HealthState::Healthy => Tone::Good,
+        HealthState::Warning => Tone::Warning,
+        HealthState::Critical => Tone::Critical,
+        HealthState::Unknown => Tone::Unknown,
+    }
+}
+
 fn style(state: HealthState) -> Style {
-    let colour = match state {
-        HealthState::Healthy => AnsiColor::Green,
-        HealthState::Warning => AnsiColor::Yellow,
-        HealthState::Critical => AnsiColor::Red,
-        HealthState::Unknown => AnsiColor::BrightBlack,
-    };
-    Style::new().bold().fg_color(Some(colour.into()))
+    tone_style(tone(state))
 }
 
 /// The first line: `CRITICAL · 3 pools: 1 critical, 2 healthy · 2026-11-20 22:48:55 UTC`.
@@ -322,14 +324,7 @@ pub(super) fn gaps<'a>(
     missing: impl Iterator<Item = (&'a str, &'a str, Option<&'a str>)>,
     words: &Phrases,
 ) {
-    let mut grouped: Vec<(&str, Option<&str>, Vec<&str>)> = Vec::new();
-    for (title, why, enable) in missing {
-        match grouped.iter_mut().find(|(w, e, _)| *w == why && *e == enable) {
-            Some((_, _, titles)) => titles.push(title),
-            None => grouped.push((why, enable, vec![title])),
-        }
-    }
-    for (why, enable, titles) in grouped {
+    for ((why, enable), titles) in alike(missing.map(|(title, why, enable)| ((why, enable), title))) {
         hang(out, gap, &format!("{mark} "), &format!("{}: {}", join_limited(&titles, most, ", ", words), why));
         if let Some(enable) = enable {
             hang(out, gap, "  → ", enable);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{IncidentView, Line, Phrases, TextSpan};
+use super::{IncidentView, Phrases};
 use crate::alert::{Alert, active};
 use crate::alertmanager::{SilenceMatcher, preselected};
 use crate::clock;
@@ -17,8 +17,8 @@ const BEFORE: Duration = Duration::from_secs(30 * 60);
 /// Time shown after its end, or after the diagnosis.
 const AFTER: Duration = Duration::from_secs(5 * 60);
 
-/// Returns the links of an incident, as many as fit.
-pub(super) fn links(view: &IncidentView<'_>, words: &Phrases) -> Vec<Line> {
+/// Returns the links of an incident, label and URL, as many as fit.
+pub fn links_of(view: &IncidentView<'_>, words: &Phrases) -> Vec<(String, String)> {
     let runbook = active(view.alerts).iter().find_map(|a| a.annotations.get("runbook_url").cloned());
     let graph = view.diagnosis.and_then(|diagnosis| graph(diagnosis, view.prometheus, Some(span(view))));
     let silence = view
@@ -37,15 +37,9 @@ pub(super) fn links(view: &IncidentView<'_>, words: &Phrases) -> Vec<Line> {
     for (key, url) in all {
         let Some(url) = url.filter(|url| !url.is_empty() && url.len() <= left) else { continue };
         left -= url.len();
-        out.push(Line(vec![TextSpan::Link(words.text(key, &[]), url)]));
+        out.push((words.text(key, &[]), url));
     }
     out
-}
-
-/// Returns the links as label and URL, for pages.
-pub fn links_of(view: &IncidentView<'_>, words: &Phrases) -> Vec<(String, String)> {
-    let spans = links(view, words).into_iter().flat_map(|line| line.0);
-    spans.filter_map(|span| if let TextSpan::Link(label, url) = span { Some((label, url)) } else { None }).collect()
 }
 
 /// Returns the time range to show: from before the incident began until after it ended.

@@ -1,5 +1,6 @@
 //! Log reports of engines ─▶ [`Message`].
 
+use super::document::drop_empty;
 use super::facts::few;
 use super::{Line, Message, MessagePart, Phrases, StateStyle, Tone};
 use crate::diagnose::LogsRead;
@@ -42,6 +43,7 @@ pub fn logs(logs: &[NamedLogAnalysis], known: &[&str], words: &Phrases) -> Messa
         ));
     }
     logs.iter().for_each(|log| add_log_parts(log, several, words, &mut parts));
+    drop_empty(&mut parts);
     if logs.iter().all(|log| log.report.engine.is_none()) {
         parts.push(MessagePart::Note(words.line("logs-learn", &[("engines", known.join(", ").into())])));
     }
@@ -92,13 +94,12 @@ fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: 
         true => format!("{} · {}", log.name, words.text(key, &[])),
         false => words.text(key, &[]),
     };
-    let lines = report.lines;
     let mut about = vec![match (&report.from, &report.to) {
         (Some(from), Some(to)) => {
-            let pieces = [("lines", lines.into()), ("from", from.as_str().into()), ("to", to.as_str().into())];
+            let pieces = [("lines", report.lines.into()), ("from", from.as_str().into()), ("to", to.as_str().into())];
             words.line("logs-span", &pieces)
         }
-        _ => words.line("logs-span-untimed", &[("lines", lines.into())]),
+        _ => words.line("logs-span-untimed", &[("lines", report.lines.into())]),
     }];
     if let Some(pod) = &log.pod {
         about.push(words.line("logs-of-pod", &[("pod", pod.as_str().into())]));
@@ -119,26 +120,22 @@ fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: 
             parts.push(MessagePart::Steps(title("do-now"), vec![Line::of(action)]));
         }
     }
-    if !report.findings.is_empty() {
-        let mut found: Vec<&LogMatch> = report.findings.iter().collect();
-        // Harmless findings come last; the others stay in order.
-        found.sort_by_key(|found| found.rank == LogRank::Benign);
-        let mut lines: Vec<Line> = found.iter().take(FINDINGS).map(|found| finding(found, words)).collect();
-        if let Some(more) = found.len().checked_sub(FINDINGS).filter(|more| *more > 0) {
-            lines.push(words.line("and-others", &[("n", more.into())]));
-        }
-        parts.push(MessagePart::Section(title("logs-findings"), lines));
+    let mut found: Vec<&LogMatch> = report.findings.iter().collect();
+    // Harmless findings come last; the others stay in order.
+    found.sort_by_key(|found| found.rank == LogRank::Benign);
+    let mut lines: Vec<Line> = found.iter().take(FINDINGS).map(|found| finding(found, words)).collect();
+    if found.len() > FINDINGS {
+        lines.push(words.line("and-others", &[("n", (found.len() - FINDINGS).into())]));
     }
+    parts.push(MessagePart::Section(title("logs-findings"), lines));
     if report.unknown.count > 0 {
         parts.push(MessagePart::Section(title("logs-unknown-title"), unknown(&report.unknown, words)));
     }
-    if !report.startup.is_empty() {
-        let row = |n: &LogValueSummary| match n.max > n.min {
-            true => [n.title.clone(), shown(n.last, n), format!("({} … {})", shown(n.min, n), shown(n.max, n))],
-            false => [n.title.clone(), shown(n.last, n), String::new()],
-        };
-        parts.push(MessagePart::Section(title("logs-startup"), table(report.startup.iter().map(row))));
-    }
+    let row = |n: &LogValueSummary| match n.max > n.min {
+        true => [n.title.clone(), shown(n.last, n), format!("({} … {})", shown(n.min, n), shown(n.max, n))],
+        false => [n.title.clone(), shown(n.last, n), String::new()],
+    };
+    parts.push(MessagePart::Section(title("logs-startup"), table(report.startup.iter().map(row))));
     if !report.statistics.is_empty() {
         let column = |key: &str| words.text(key, &[]);
         let named = ["logs-column-lowest", "logs-column-middle", "logs-column-highest", "logs-column-last"].map(column);

@@ -11,7 +11,7 @@ use super::facts::{
 use super::full_diagnosis::{diagnosis_notes, explain_no_root_cause, other_causes, step, unknown};
 use super::{
     IncidentView, Line, Message, MessagePart, PhraseArgument, Phrases, TextSpan, Tone, buttons, compared, latency,
-    links, notes, screened,
+    links_of, notes, screened,
 };
 use crate::alert::{Alert, AlertStatus, Labels, active, common_labels};
 use crate::clip::clip;
@@ -372,8 +372,8 @@ fn foot(view: &IncidentView<'_>, words: &Phrases) -> Line {
         "since-reason",
         &[("id", view.id.into()), ("since", TextSpan::Time(since).into()), ("reason", reason.into())],
     );
-    for link in links::links(view, words) {
-        line = line.plain(" · ").then(link);
+    for (label, url) in links_of(view, words) {
+        line = line.plain(" · ").link(label, url);
     }
     line
 }

@@ -2,12 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::facts::symptom_no_data_reason;
+use super::facts::{FEW, symptom_no_data_reason};
 use super::{Line, MessagePart, Phrases};
 use crate::diagnose::{DataSpan, Diagnosis, SymptomVerdict};
-
-/// Maximum number of titles of other symptoms.
-const FEW: usize = 3;
 
 /// Prepends to the symptom's sentence how the diagnosis found the symptom.
 pub(super) fn before(diagnosis: &Diagnosis, symptom: Line, words: &Phrases) -> Line {

@@ -34,15 +34,7 @@ pub fn terminal(message: &Message) -> String {
 /// Renders as [`terminal`] does; links that are too long are shortened and get their command.
 pub fn terminal_with(message: &Message, commands: &Commands) -> String {
     let spans = |line: &Line| spans(line, commands);
-    let tone = Style::new().bold().fg_color(Some(
-        match message.tone {
-            Tone::Critical => AnsiColor::Red,
-            Tone::Warning => AnsiColor::Yellow,
-            Tone::Good => AnsiColor::Green,
-            Tone::Firing | Tone::Unknown => AnsiColor::BrightBlack,
-        }
-        .into(),
-    ));
+    let tone = tone_style(message.tone);
     let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&message.headline));
     for part in &message.parts {
         match part {
@@ -68,6 +60,17 @@ pub fn terminal_with(message: &Message, commands: &Commands) -> String {
         }
     }
     out
+}
+
+/// Returns the style of a first line.
+pub(super) fn tone_style(tone: Tone) -> Style {
+    let colour = match tone {
+        Tone::Critical => AnsiColor::Red,
+        Tone::Warning => AnsiColor::Yellow,
+        Tone::Good => AnsiColor::Green,
+        Tone::Firing | Tone::Unknown => AnsiColor::BrightBlack,
+    };
+    Style::new().bold().fg_color(Some(colour.into()))
 }
 
 fn heading(title: &str) -> String {

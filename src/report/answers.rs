@@ -1,12 +1,14 @@
 //! Answers to the seven questions that serving engineers ask, compiled from all sources.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::{
     Answers, Arguments, DeploymentInfo, Expected, Goal, GpuInfo, HappenedKind, Hardware, Measured, ModelInfo, Question,
     ReportSubject, SourceFindings, TimelineEvent, Version, Workload,
 };
 use crate::alert::{Alert, AlertStatus, active};
+use crate::clock::human_duration;
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome};
 use crate::kubernetes::{Container, Pod};
 use crate::signal::format_value;
@@ -214,7 +216,11 @@ fn deployment(about: &ReportSubject<'_>, seen: &SourceFindings) -> DeploymentInf
         .kubernetes
         .iter()
         .flat_map(|kubernetes| &kubernetes.objects)
-        .map(|object| format!("{} {}/{}", kind(&object.kind), object.namespace, object.name))
+        .map(|object| {
+            // The last part of `serving.kserve.io/v1alpha1/LLMInferenceService`.
+            let kind = object.kind.rsplit('/').next().unwrap_or(&object.kind);
+            format!("{kind} {}/{}", object.namespace, object.name)
+        })
         .collect();
     let owners: BTreeSet<&str> = pods(seen).iter().filter_map(|pod| pod.owner.as_deref()).collect();
     let known = |wanted: &str| {
@@ -247,11 +253,6 @@ fn deployment(about: &ReportSubject<'_>, seen: &SourceFindings) -> DeploymentInf
         engines: about.diagnosis.iter().flat_map(|d| &d.engines).map(|engine| engine.engine.clone()).collect(),
         replicas: (wanted > 0).then(|| (count(wanted), count(ready))),
     }
-}
-
-/// Returns the last part of `serving.kserve.io/v1alpha1/LLMInferenceService`.
-fn kind(kind: &str) -> &str {
-    kind.rsplit('/').next().unwrap_or(kind)
 }
 
 fn versions(seen: &SourceFindings) -> Vec<Version> {
@@ -297,17 +298,17 @@ fn goal(about: &ReportSubject<'_>, seen: &SourceFindings, timeline: &[TimelineEv
     let alerted = rules.filter(|rule| about.alerts.iter().any(|alert| alert.name() == rule.name));
     let fires = alerted.clone().any(|rule| rule.state != "inactive");
     // If an alert has rules for several severities and any is active, the inactive ones are omitted.
+    let held = |seconds: f64| human_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
     expected.extend(alerted.filter(|rule| !fires || rule.state != "inactive").map(|rule| Expected {
         title: rule.name.clone(),
         expected: promised(about, &rule.name),
-        limit: format!("{} for {}", rule.query, crate::clock::human_duration(seconds(rule.for_seconds))),
+        limit: format!("{} for {}", rule.query, held(rule.for_seconds)),
         actual: rule.state.clone(),
         source: "the alert's rule".to_owned(),
     }));
-    let told = |name: &str, expected: &[Expected]| expected.iter().any(|one| one.title == name);
     for alert in active(about.alerts) {
         let promise = promised(about, alert.name());
-        if promise.is_some() && !told(alert.name(), &expected) {
+        if promise.is_some() && expected.iter().all(|one| one.title != alert.name()) {
             let actual = match alert.status {
                 AlertStatus::Firing => "firing",
                 AlertStatus::Resolved => "resolved",
@@ -335,12 +336,8 @@ fn goal(about: &ReportSubject<'_>, seen: &SourceFindings, timeline: &[TimelineEv
     Goal { expected, since, changed }
 }
 
-fn seconds(seconds: f64) -> std::time::Duration {
-    std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default()
-}
-
 /// Returns the earlier of the first onset and the first alert.
-pub(super) fn since(about: &ReportSubject<'_>) -> Option<jiff::Timestamp> {
+fn since(about: &ReportSubject<'_>) -> Option<jiff::Timestamp> {
     let onset = about.diagnosis.and_then(|d| d.timeline.iter().map(|onset| onset.at).min());
     let alert = about.incident.as_ref().map(|incident| incident.started_at);
     match (onset, alert) {

@@ -7,7 +7,7 @@ use super::html::{line, moment, pill};
 use super::{Page, UpdateMode};
 use crate::health::{Health, HealthCheck, HealthState, PoolHealth};
 use crate::render::document::drop_empty;
-use crate::render::health::{word, worst_first};
+use crate::render::health::{tone, word, worst_first};
 use crate::render::{DocumentBlock, Folding, Line, MessagePart, PartGroup, Phrases, StateStyle, facts};
 use crate::signal::format_value;
 
@@ -38,17 +38,8 @@ pub fn health_page(health: &Health, words: &Phrases) -> String {
     Page { title: &heading, place: "/health", kept: UpdateMode::Live { every: EVERY, alone: true }, body }.html(words)
 }
 
-fn style(state: HealthState) -> StateStyle {
-    match state {
-        HealthState::Healthy => StateStyle::Good,
-        HealthState::Warning => StateStyle::Warn,
-        HealthState::Critical => StateStyle::Bad,
-        HealthState::Unknown => StateStyle::Mute,
-    }
-}
-
 fn state(state: HealthState, words: &Phrases) -> Markup {
-    pill(style(state), &word(state, words))
+    pill(StateStyle::of(tone(state)), &word(state, words))
 }
 
 fn pool_card(pool: &PoolHealth, words: &Phrases) -> Markup {
@@ -97,7 +88,10 @@ fn checks(name: &str, checks: &[&HealthCheck], words: &Phrases) -> MessagePart {
         let replicas = facts::few_values(&check.replicas, check.unit, words);
         vec![
             Line::default().plain(&check.title),
-            check.state.iter().fold(value, |value, state| value.plain(" ").state(style(*state), word(*state, words))),
+            check
+                .state
+                .iter()
+                .fold(value, |value, state| value.plain(" ").state(StateStyle::of(tone(*state)), word(*state, words))),
             Line::default().plain(limits.collect::<Vec<_>>().join(", ")),
             Line::default().plain(replicas),
             check.playbook.iter().fold(Line::default(), |line, id| line.link(id, format!("/playbooks/{id}"))),

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::html::{fold, line, link, pill, span};
 use super::{Page, UpdateMode};
-use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdict};
+use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, Verdict};
 use crate::playbook::{Evidence, Library, Node, NodeKind, Playbook, PlaybookKind, Step};
 use crate::render::{Line, Phrases, StateStyle, facts, full_diagnosis};
 
@@ -126,12 +126,8 @@ pub fn playbook_page(
 }
 
 fn symptom(diagnosis: &Diagnosis, words: &Phrases) -> Markup {
-    let style = match diagnosis.symptom.verdict {
-        SymptomVerdict::Confirmed => StateStyle::Bad,
-        SymptomVerdict::Absent => StateStyle::Good,
-        SymptomVerdict::NoData => StateStyle::Mute,
-    };
-    pill(style, &words.text(full_diagnosis::verdict_tone(diagnosis).1, &[]))
+    let (tone, key) = full_diagnosis::verdict_tone(diagnosis);
+    pill(StateStyle::of(tone), &words.text(key, &[]))
 }
 
 struct Drawing<'a> {

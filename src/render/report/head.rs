@@ -22,14 +22,6 @@ pub(super) fn above(report: &Report, view: &IncidentView<'_>, words: &Phrases) -
     line.plain(" ").then(words.line("report-utc", &[]))
 }
 
-/// Returns the title: the symptom, else the alert's name, else the headline.
-pub(super) fn title(report: &Report, view: &IncidentView<'_>) -> String {
-    match message::symptom_or_alert_name(view) {
-        title if title.is_empty() => report.headline.clone(),
-        title => title,
-    }
-}
-
 /// Summarises the affected pool, the symptom, the start, the cause and who is on it.
 pub(super) fn summary(
     report: &Report,

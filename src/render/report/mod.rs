@@ -9,11 +9,9 @@ mod head;
 mod sections;
 mod why;
 
-use jiff::Timestamp;
-
 use super::document::{Document, DocumentBlock, Folding, PartGroup, drop_empty};
-use super::{IncidentView, Line, MessagePart, Phrases};
-use crate::alert::{Alert, AlertStatus};
+use super::{IncidentView, Line, MessagePart, Phrases, message};
+use crate::alert::AlertStatus;
 use crate::report::Report;
 
 /// The content of the page besides the report.
@@ -65,10 +63,11 @@ pub(super) fn document(report: &Report, around: &ReportPageContext<'_>, words: &
         let title = words.line(title, &[]);
         (!parts.is_empty()).then(|| PartGroup { key: key.to_owned(), title, folding: Folding::Never, parts })
     };
+    let title = message::symptom_or_alert_name(&view);
     Document {
         headline: report.headline.clone(),
         above: head::above(report, &view, words),
-        title: head::title(report, &view),
+        title: if title.is_empty() { report.headline.clone() } else { title },
         sections: sections.into_iter().filter_map(section).collect(),
         foot: foot(report, around.live, words),
     }
@@ -79,8 +78,10 @@ fn view(report: &Report) -> IncidentView<'_> {
     let base = IncidentView { alerts: &report.alerts, diagnosis: report.diagnosis.as_ref(), ..IncidentView::default() };
     let Some(incident) = &report.incident else {
         let first = report.alerts.iter().map(|alert| alert.starts_at).min();
+        let last = report.alerts.iter().map(|alert| alert.ends_at).max();
+        let over = report.alerts.iter().all(|alert| alert.status == AlertStatus::Resolved);
         return IncidentView {
-            resolved_at: over(&report.alerts),
+            resolved_at: last.filter(|_| over),
             started_at: first.unwrap_or(report.window.from),
             ..base
         };
@@ -96,12 +97,6 @@ fn view(report: &Report) -> IncidentView<'_> {
         seen_before: incident.seen_before,
         ..base
     }
-}
-
-/// Returns the end of the last alert if all are resolved.
-fn over(alerts: &[Alert]) -> Option<Timestamp> {
-    let all = alerts.iter().all(|alert| alert.status == AlertStatus::Resolved);
-    alerts.iter().map(|alert| alert.ends_at).max().filter(|_| all)
 }
 
 /// Returns the origin of the report; on a live page only the parts that do not change by themselves.

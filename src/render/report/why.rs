@@ -68,8 +68,7 @@ fn logged(report: &Report, words: &Phrases) -> Option<Line> {
 
 /// Lists the steps.
 pub(super) fn steps(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
-    let fix = &diagnosis.fix;
-    let nothing = fix.now.is_empty() && !fix.lasting.is_empty();
+    let nothing = diagnosis.fix.now.is_empty() && !diagnosis.fix.lasting.is_empty();
     let nothing = said(nothing.then(|| words.line("report-nothing-now", &[])));
     let folded = |part| match part {
         MessagePart::Section(title, steps) => group("do/lasting", plain(title), Folding::Closed, vec![list(steps)]),
