@@ -12,9 +12,9 @@ use super::plan::{Needs, SignalNeed, plan_for};
 use super::planned_query::QueryPurpose;
 use super::scope::workload_of;
 use super::{EvidenceResult, Judged, Observation, Observations, Outcome, Request, ValueSource};
-use crate::playbook::{Condition, Library};
-use crate::prom::Prometheus;
-use crate::signal::PoolAggregation;
+use knowledge::playbook::{Condition, Library};
+use knowledge::signal::PoolAggregation;
+use sources::prom::Prometheus;
 
 /// Queries the replicas' values for met evidence along the chains that was queried for the pool alone; returns false
 /// if there is nothing to query.

@@ -19,10 +19,10 @@ use super::observation::{Observation, Observations, median};
 use super::plan::{Needs, engines_reporting, filled, pruned};
 use super::planned_query::{PlannedQuery, QueryPurpose};
 use super::{Baseline, Request};
-use crate::clock;
-use crate::playbook::Library;
-use crate::prom::{Prometheus, Range, Series};
-use crate::signal::Against;
+use knowledge::clock;
+use knowledge::playbook::Library;
+use knowledge::signal::Against;
+use sources::prom::{Prometheus, Range, Series};
 
 /// The length of the time range before the incident.
 const HOURS: Duration = Duration::from_secs(6 * 3_600);

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::batch::{QueryAnswer, finest, pack, query_all};
 use super::detection_result::DetectionResult;
 use super::planned_query::PlannedQuery;
-use crate::prom::{Formula, PartAnswer, PromError, Prometheus, QueryPart};
+use sources::prom::{Formula, PartAnswer, PromError, Prometheus, QueryPart};
 
 /// The values of a part, or the reason why there are none.
 type Answered = Result<Arc<PartAnswer>, Arc<PromError>>;

@@ -14,8 +14,8 @@ use super::{
     BlastRadius, CauseFound, ComparedWith, Diagnosis, EngineFound, EvidenceResult, Judged, Judgement, Observations,
     Onset, Outcome, Request, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict, Verdict, probability,
 };
-use crate::playbook::{Library, Node};
-use crate::signal::matchers;
+use knowledge::playbook::{Library, Node};
+use knowledge::signal::matchers;
 
 /// Nodes, GPUs and share of the traffic are given for at most this number of affected replicas, for none of more.
 const NAMED: usize = 4;

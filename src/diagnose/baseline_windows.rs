@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Baseline, Request};
-use crate::clock;
+use knowledge::clock;
 
 /// Time before the first alert in which its incident may have begun: an alert fires after its `for` (up to 10
 /// minutes) and its window, and the past must not contain the start of the incident.

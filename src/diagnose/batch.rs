@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 
 use super::plan::Plan;
 use super::planned_query::PlannedQuery;
-use crate::prom::{Formula, MetricNames, PromError, Prometheus, QueryPart, Range, Row, Series};
-use crate::signal::histograms;
+use knowledge::signal::histograms;
+use sources::prom::{Formula, MetricNames, PromError, Prometheus, QueryPart, Range, Row, Series};
 
 /// The marker label; no exporter has it.
 const MARK: &str = "llm_diagnose_ask";
@@ -188,8 +188,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock;
-    use crate::diagnose::QueryPurpose;
+    use crate::QueryPurpose;
+    use knowledge::clock;
 
     #[tokio::test]
     async fn a_late_histogram_holds_back_none_of_those_after_it() {

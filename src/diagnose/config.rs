@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use super::{Baseline, Request, Scope};
-use crate::alert::Alert;
-use crate::clock::{self, duration};
-use crate::playbook::without_expression;
+use knowledge::alert::Alert;
+use knowledge::clock::{self, duration};
+use knowledge::playbook::without_expression;
 
 /// Maximum age of a firing alert that is evaluated at the current time.
 const YOUNG: Duration = Duration::from_secs(3_600);

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::detection::served_by_scope;
 use super::scope::Scope;
-use crate::alert::Labels;
-use crate::clock;
-use crate::playbook::Library;
-use crate::prom::{Prometheus, Range, Series};
-use crate::signal::{Engine, Matcher, matchers};
+use knowledge::alert::Labels;
+use knowledge::clock;
+use knowledge::playbook::Library;
+use knowledge::signal::{Engine, Matcher, matchers};
+use sources::prom::{Prometheus, Range, Series};
 
 /// Maximum duration of the search for data.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -4,8 +4,8 @@
 //! the change is 1; if the past varies more than that by itself, its variation is the scale. A share or a temperature
 //! is judged by its difference, a count by whole numbers, everything else by its factor.
 
-use crate::playbook::{Comparison, Op, Reference};
-use crate::signal::Unit;
+use knowledge::playbook::{Comparison, Op, Reference};
+use knowledge::signal::Unit;
 
 /// Difference at which a share is clearly beyond its threshold; less where there is less room up to 0 or 1.
 const CLEAR_SHARE: f64 = 0.1;

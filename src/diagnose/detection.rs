@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::detection_result::DetectionResult;
 use super::names::SERVICE;
 use super::scope::fits;
-use crate::playbook::Library;
-use crate::prom::Row;
-use crate::signal::{Backends, Engine, EngineKind, prometheus_duration};
+use knowledge::playbook::Library;
+use knowledge::signal::{Backends, Engine, EngineKind, prometheus_duration};
+use sources::prom::Row;
 
 /// Builds the detection query: every engine's detection series and version probes of the last hour, by the labels
 /// that scopes are made of. If a gateway names the engines behind it: those names too, and the names of the engines.

@@ -7,9 +7,9 @@ use super::recorded_series::RecordedSeries;
 use super::request::Request;
 use super::scope::Scope;
 use super::unknown_labels::UnknownLabelValue;
-use crate::playbook::Library;
-use crate::prom::MetricNames;
-use crate::signal::{Engine, EngineVersion, Matcher};
+use knowledge::playbook::Library;
+use knowledge::signal::{Engine, EngineVersion, Matcher};
+use sources::prom::MetricNames;
 
 /// A detected engine that has series for the scope.
 #[derive(Debug, Clone, PartialEq)]

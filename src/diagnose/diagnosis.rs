@@ -15,7 +15,7 @@ use super::logs_read::LogsRead;
 use super::parts::LatencyParts;
 use super::screen::Screening;
 use super::unknown_labels::UnknownLabelValue;
-use crate::alert::Labels;
+use knowledge::alert::Labels;
 
 /// The version of the JSON output; a breaking change gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/diagnosis/v1";

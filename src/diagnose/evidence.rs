@@ -3,11 +3,11 @@
 use super::degree::degree;
 use super::observation::median_of_others;
 use super::{EvidenceResult, NO_PAST, Observation, Observations, Outcome, ReplicaValue};
-use crate::playbook::{Comparison, Condition, Evidence, Library, Reference};
-use crate::signal::{PoolAggregation, Unit};
+use knowledge::playbook::{Comparison, Condition, Evidence, Library, Reference};
+use knowledge::signal::{PoolAggregation, Unit};
 
 /// Evaluates one entry of an evidence list; of alternatives, returns the one that decided.
-pub(crate) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observations) -> EvidenceResult {
+pub fn evaluate(library: &Library, evidence: &Evidence, seen: &Observations) -> EvidenceResult {
     let mut decided = match (&evidence.signal, &evidence.when) {
         (Some(signal), Some(when)) => check(library, signal, when, seen),
         _ => {
@@ -75,7 +75,7 @@ fn nothing(library: &Library, signal: &str, when: &str, seen: Option<&Observatio
 }
 
 /// Evaluates a condition on a signal.
-pub(crate) fn holds(library: &Library, signal: &str, when: &Condition, seen: &Observations) -> Outcome {
+pub fn holds(library: &Library, signal: &str, when: &Condition, seen: &Observations) -> Outcome {
     check(library, signal, when, seen).outcome
 }
 
@@ -193,8 +193,10 @@ fn holding(comparisons: &[Comparison], o: &Observation, fleet: Option<PoolAggreg
         .filter(|r| comparisons.iter().all(|c| c.op.holds(r.value, limit(*c, None, None))))
         .map(|r| ReplicaValue { name: r.name.clone(), value: r.value })
         .collect();
-    let worst_is_high =
-        matches!(comparisons.first().map(|c| c.op), Some(crate::playbook::Op::Above | crate::playbook::Op::AtLeast));
+    let worst_is_high = matches!(
+        comparisons.first().map(|c| c.op),
+        Some(knowledge::playbook::Op::Above | knowledge::playbook::Op::AtLeast)
+    );
     holding.sort_by(|a, b| {
         let order = if worst_is_high { b.value.total_cmp(&a.value) } else { a.value.total_cmp(&b.value) };
         order.then_with(|| a.name.cmp(&b.name))
@@ -208,7 +210,7 @@ mod tests {
 
     #[test]
     fn nobody_tells_where_nothing_was_asked_or_nothing_is_there_and_a_failed_question_leaves_it_open() {
-        let library = crate::playbook::load(None).unwrap();
+        let library = knowledge::playbook::load(None).unwrap();
         let outcome = |o: Option<Observation>| {
             let signals = o.map(|o| ("replicas_unready".to_owned(), o)).into_iter().collect();
             let seen = Observations { signals, ..Observations::default() };

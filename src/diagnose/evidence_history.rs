@@ -18,10 +18,10 @@ use super::plan::{Needs, plan_for};
 use super::planned_query::{PlannedQuery, QueryPurpose};
 use super::read_detection::read_detection;
 use super::{Baseline, Diagnosis, EvidenceResult, Observations, Outcome, Request, Scope, ValueSource};
-use crate::alert::Labels;
-use crate::clock;
-use crate::playbook::{Comparison, Condition, Library, Op, Reference};
-use crate::prom::{Prometheus, Range};
+use knowledge::alert::Labels;
+use knowledge::clock;
+use knowledge::playbook::{Comparison, Condition, Library, Op, Reference};
+use sources::prom::{Prometheus, Range};
 
 /// Maximum number of panels: fits on a phone, with few queries.
 const PANELS: usize = 6;

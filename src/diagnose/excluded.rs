@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::evidence::evaluate;
 use super::{EvidenceResult, Judged, Judgement, Observations, Outcome, Request, SymptomVerdict, Verdict};
-use crate::playbook::{Evidence, Library, Node};
+use knowledge::playbook::{Evidence, Library, Node};
 
 /// Number of causes that are named as nearest if none is likely.
 const NEAREST: usize = 2;
@@ -59,7 +59,7 @@ pub(super) fn ruled_out(library: &Library, request: &Request, judged: &Judged) -
     let mut nearest: Vec<&str> = library
         .playbooks
         .get(&request.playbook)
-        .map(|entry| entry.causes.iter().map(crate::playbook::CauseEntry::target).collect())
+        .map(|entry| entry.causes.iter().map(knowledge::playbook::CauseEntry::target).collect())
         .unwrap_or_default();
     nearest.extend(library.reachable(&request.playbook).iter().map(|node| node.id));
     let mut said = BTreeSet::new();

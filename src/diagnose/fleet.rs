@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::scope::{Scope, pool_name, workload_of};
 use super::unknown_labels::typed_label;
 use super::visible_pools::pools;
-use crate::alert::Labels;
-use crate::playbook::Library;
-use crate::signal::{Engine, EngineKind};
+use knowledge::alert::Labels;
+use knowledge::playbook::Library;
+use knowledge::signal::{Engine, EngineKind};
 
 /// A pool with the pods that serve it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

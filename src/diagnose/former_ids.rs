@@ -1,7 +1,7 @@
 //! Former ids of playbooks in a diagnosis that an earlier version made.
 
 use super::{Diagnosis, Judgement};
-use crate::playbook::Aliases;
+use knowledge::playbook::Aliases;
 
 impl Diagnosis {
     /// Replaces former ids of playbooks.

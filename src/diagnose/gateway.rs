@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use super::names::{PoolNames, in_cluster, same_model};
 use super::scope::Scope;
-use crate::alert::Labels;
-use crate::signal::{Backends, Engine, Matcher};
+use knowledge::alert::Labels;
+use knowledge::signal::{Backends, Engine, Matcher};
 
 /// Returns the matchers of a gateway's series that are about the pool; `None` if it does not name the pool.
 ///
@@ -170,12 +170,12 @@ mod tests {
     use std::sync::LazyLock;
 
     use super::*;
-    use crate::diagnose::names::SERVICE;
-    use crate::diagnose::read_detection::read_detection;
-    use crate::diagnose::scope::fits;
-    use crate::diagnose::{DetectionResult, gateway_pools, pools};
-    use crate::playbook::{Library, load};
-    use crate::signal::matchers;
+    use crate::names::SERVICE;
+    use crate::read_detection::read_detection;
+    use crate::scope::fits;
+    use crate::{DetectionResult, gateway_pools, pools};
+    use knowledge::playbook::{Library, load};
+    use knowledge::signal::matchers;
 
     static LIBRARY: LazyLock<Library> = LazyLock::new(|| load(None).unwrap());
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::read_detection::read_detection;
 use super::scope::Scope;
 use super::visible_pools::{pool_of, telling};
-use crate::alert::Labels;
-use crate::playbook::Library;
-use crate::signal::{Engine, EngineKind, Matcher};
+use knowledge::alert::Labels;
+use knowledge::playbook::Library;
+use knowledge::signal::{Engine, EngineKind, Matcher};
 
 /// Returns the pools that only gateways have: what they serve beside these pools, dimension to value.
 pub fn gateway_pools(

@@ -8,10 +8,10 @@ use super::observation::{Observations, Replica, reduce};
 use super::plan::{HISTOGRAM, POD_AND_NODE, tier};
 use super::planned_query::{PlannedQuery, QueryPurpose};
 use super::scope::{POD_LABELS, workload_of};
-use crate::alert::Labels;
-use crate::playbook::{Library, RunsOn};
-use crate::prom::Row;
-use crate::signal::{Engine, EngineKind, PoolAggregation, histograms};
+use knowledge::alert::Labels;
+use knowledge::playbook::{Library, RunsOn};
+use knowledge::signal::{Engine, EngineKind, PoolAggregation, histograms};
+use sources::prom::Row;
 
 /// Labels that name the node of a row without a pod.
 const NODE_LABELS: [&str; 5] = ["node", "Hostname", "hostname", "exported_node", "kubernetes_node"];
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn pods_that_have_been_away_for_hours_are_still_pods_and_what_nobody_tells_is_unknown() {
-        let library = crate::playbook::load(None).unwrap();
+        let library = knowledge::playbook::load(None).unwrap();
         let ask = |signal: &str| PlannedQuery {
             signal: signal.to_owned(),
             engine: "vllm".to_owned(),

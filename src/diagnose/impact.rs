@@ -5,10 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{Scope, observe_signals};
-use crate::clock;
-use crate::incident::Impact;
-use crate::playbook::Library;
-use crate::prom::Prometheus;
+use knowledge::clock;
+use knowledge::incident::Impact;
+use knowledge::playbook::Library;
+use sources::prom::Prometheus;
 
 /// Minimum rate window: two scrapes of the slowest usual interval.
 const SHORTEST: Duration = Duration::from_secs(120);

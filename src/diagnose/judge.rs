@@ -15,8 +15,8 @@ use jiff::Timestamp;
 use super::evidence::{evaluate, is_silent};
 use super::parts::parts;
 use super::{EvidenceResult, Judgement, Observations, Outcome, SymptomVerdict, Verdict};
-use crate::clock;
-use crate::playbook::{Evidence, Library, Node, NodeKind};
+use knowledge::clock;
+use knowledge::playbook::{Evidence, Library, Node, NodeKind};
 
 /// Minimum score of a likely cause.
 pub(super) const LIKELY: f64 = 0.75;

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::observation::ValueSource;
-use crate::playbook::Promise;
-use crate::signal::Unit;
+use knowledge::playbook::Promise;
+use knowledge::signal::Unit;
 
 /// The result of evaluating a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::log_findings::LogFindings;
-use crate::clock;
+use knowledge::clock;
 
 /// Time to live of log findings: every second or third diagnosis of an incident fetches the logs again.
 const STANDS: Duration = Duration::from_secs(150);

@@ -14,10 +14,10 @@ use super::logs_read::{LogError, LogRead, LogsRead};
 use super::observation::{Observation, Replica, ValueSource, reduce};
 use super::observe_result::ObserveResult;
 use super::plan::needs;
-use crate::clock;
-use crate::gap::Gap;
-use crate::logs::{Log, LogAnalysis, LogMatch, LogReader, Patterns};
-use crate::playbook::{Library, LogRank};
+use knowledge::clock;
+use knowledge::gap::Gap;
+use knowledge::playbook::{Library, LogRank};
+use sources::logs::{Log, LogAnalysis, LogMatch, LogReader, Patterns};
 
 /// Time within which a root error follows from the one before it in the same log: a collective operation notices a
 /// dead peer after its timeout, which is ten minutes by default.

@@ -11,13 +11,13 @@ use super::log_findings::log_findings;
 use super::observe_result::ObserveResult;
 use super::plan::needs;
 use super::{Judged, Outcome, Request};
-use crate::alert::{Alert, Labels, active, common_labels};
-use crate::clock;
-use crate::gap::Gap;
-use crate::kubernetes::{self, Kubernetes};
-use crate::logs::Log;
-use crate::loki::{self, Loki, LokiError};
-use crate::playbook::Library;
+use knowledge::alert::{Alert, Labels, active, common_labels};
+use knowledge::clock;
+use knowledge::gap::Gap;
+use knowledge::playbook::Library;
+use sources::kubernetes::{self, Kubernetes};
+use sources::logs::Log;
+use sources::loki::{self, Loki, LokiError};
 
 /// Maximum number of replicas whose logs are fetched; those that the alerts or the evidence name come first.
 const REPLICAS_MOST: usize = 8;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::scope::{POD_LABELS, Scope, fits};
-use crate::alert::Labels;
-use crate::signal::{Engine, Matcher};
+use knowledge::alert::Labels;
+use knowledge::signal::{Engine, Matcher};
 
 /// The usual target label for the Service in Prometheus' discovery of Services and Endpoints.
 pub(super) const SERVICE: &str = "service";

@@ -11,9 +11,9 @@ use super::request::Request;
 use super::scope::{REPLICA_LABELS, Scope, pool_name};
 use super::unknown_labels::UnknownLabelValue;
 use super::visible_pools::pools;
-use crate::alert::Labels;
-use crate::playbook::Library;
-use crate::prom::{PromError, Prometheus};
+use knowledge::alert::Labels;
+use knowledge::playbook::Library;
+use sources::prom::{PromError, Prometheus};
 
 /// Narrows a scope that selects nothing to the pool of the replicas that the alerts name, or to the only pool there
 /// is. Otherwise an alert without a playbook is about no pool; other alerts are about all of them. Returns the number

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::signal::PoolAggregation;
+use knowledge::signal::PoolAggregation;
 
 /// Maximum variation of a past: a value after zero.
 const MOST_VARIED: f64 = 100.0;
@@ -107,7 +107,7 @@ impl Observations {
 }
 
 /// Reduces the replicas' values to the pool's; `None` for [`PoolAggregation::Query`] and for no replicas.
-pub(crate) fn reduce(fleet: PoolAggregation, values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
+pub fn reduce(fleet: PoolAggregation, values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
     let n = values.clone().count();
     if n == 0 {
         return None;

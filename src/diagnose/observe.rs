@@ -18,10 +18,10 @@ use super::plan::{Needs, Plan, needs, plan_for};
 use super::planned_query::{PlannedQuery, QueryPurpose};
 use super::read_detection::read_detection;
 use super::{Request, against, recorded};
-use crate::alert::Labels;
-use crate::clock;
-use crate::playbook::Library;
-use crate::prom::{MetricNames, PromError, Prometheus};
+use knowledge::alert::Labels;
+use knowledge::clock;
+use knowledge::playbook::Library;
+use sources::prom::{MetricNames, PromError, Prometheus};
 
 /// The names only save work: a diagnosis waits at most for this part of its time for them.
 const NAMES_WAIT: u32 = 8;

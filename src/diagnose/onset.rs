@@ -18,10 +18,10 @@ use super::observe_result::ObserveResult;
 use super::plan::{Needs, plan_for, pruned, reduced};
 use super::planned_query::{PlannedQuery, QueryPurpose};
 use super::{EvidenceResult, Judged, Observations, Outcome, Request, batch};
-use crate::clock;
-use crate::playbook::{Condition, Library, Op};
-use crate::prom::{Prometheus, Range, Row, Series};
-use crate::signal::WorseDirection;
+use knowledge::clock;
+use knowledge::playbook::{Condition, Library, Op};
+use knowledge::signal::WorseDirection;
+use sources::prom::{Prometheus, Range, Row, Series};
 
 /// Length of the range before the first alert.
 const LOOK_BACK: Duration = Duration::from_secs(1_800);

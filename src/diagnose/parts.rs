@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Observations;
-use crate::playbook::{CauseEntry, Latency, Library, REST};
+use knowledge::playbook::{CauseEntry, Latency, Library, REST};
 
 /// Share by which the parts may exceed the whole: engines count first tokens when they are sent, and queue and
 /// prefill times when the request ends, so the requests of a window are not quite the same.
@@ -96,8 +96,8 @@ impl LatencyParts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnose::Observation;
-    use crate::playbook::load;
+    use crate::Observation;
+    use knowledge::playbook::load;
 
     /// The latency parts for TTFT, queue and prefill in seconds.
     fn told(whole: Option<f64>, queue: Option<f64>, prefill: Option<f64>) -> Option<LatencyParts> {
@@ -112,7 +112,7 @@ mod tests {
         let explains = explains.iter().map(|&name| name.to_owned()).collect();
         CauseEntry {
             explains,
-            ..crate::playbook::parse(&crate::playbook::SourceFile::new("a".into(), "id: a".into())).unwrap()
+            ..knowledge::playbook::parse(&knowledge::playbook::SourceFile::new("a".into(), "id: a".into())).unwrap()
         }
     }
 

@@ -13,8 +13,8 @@ use super::observe_result::{ObserveResult, RESERVE};
 use super::plan::{needs, pool_first};
 use super::screen::{self, Screened, Screening};
 use super::{Diagnosis, Judged, Request, SymptomVerdict, affected_replicas, assemble, data_span, judge, onset, rule};
-use crate::playbook::Library;
-use crate::prom::Prometheus;
+use knowledge::playbook::Library;
+use sources::prom::Prometheus;
 
 /// The sources beside Prometheus.
 #[derive(Debug, Clone, Copy, Default)]

@@ -8,8 +8,8 @@ use super::detection_result::DetectionResult;
 use super::names::host;
 use super::scope::workload_of;
 use super::{CauseFound, EvidenceResult, Observations, Request};
-use crate::playbook::{Library, RunsOn};
-use crate::signal::{EngineKind, Signal};
+use knowledge::playbook::{Library, RunsOn};
+use knowledge::signal::{EngineKind, Signal};
 
 /// The signal for the wanted number of replicas.
 const WANTED: &str = "replicas_wanted";
@@ -185,9 +185,9 @@ fn replicas_before(observations: &Observations) -> Option<u64> {
 mod tests {
     use super::super::steps::tests::{about, bad_replica, request};
     use super::*;
-    use crate::diagnose::detection_result::DetectionResult;
-    use crate::diagnose::{Diagnosis, EvidenceResult, Judgement, Observation, Outcome, Replica, ReplicaValue, Verdict};
-    use crate::playbook::load;
+    use crate::detection_result::DetectionResult;
+    use crate::{Diagnosis, EvidenceResult, Judgement, Observation, Outcome, Replica, ReplicaValue, Verdict};
+    use knowledge::playbook::load;
 
     #[test]
     fn placeholders_that_are_known_are_filled_and_the_others_stay() {

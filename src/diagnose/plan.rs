@@ -10,8 +10,8 @@ use super::baseline_windows::Past;
 use super::detection_result::{DetectionResult, EngineSeen};
 use super::planned_query::{PlannedQuery, QueryPurpose};
 use super::recorded_series::RecordedSeries;
-use crate::playbook::{Condition, Evidence, Library, Node, Verify};
-use crate::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histograms, matchers};
+use knowledge::playbook::{Condition, Evidence, Library, Node, Verify};
+use knowledge::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histograms, matchers};
 
 /// The signal for each replica's share of the traffic.
 pub(super) const TRAFFIC: &str = "request_rate";
@@ -192,7 +192,7 @@ pub(super) fn tier(library: &Library, signal: &str, engine: &Engine) -> (usize, 
 }
 
 /// Returns reason and advice for a signal that no detected engine reports.
-pub(crate) fn no_engine_reason(library: &Library, kind: EngineKind) -> (String, Option<String>) {
+pub fn no_engine_reason(library: &Library, kind: EngineKind) -> (String, Option<String>) {
     let why = match kind {
         EngineKind::Serving => "no serving engine was found in this Prometheus",
         EngineKind::Gateway => "no gateway was found in this Prometheus",

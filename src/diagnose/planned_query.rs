@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::prom::QueryPart;
+use sources::prom::QueryPart;
 
 /// The purpose of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

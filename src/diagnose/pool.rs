@@ -15,10 +15,10 @@ use super::plan::{Needs, filled, plan_for};
 use super::planned_query::{PlannedQuery, QueryPurpose};
 use super::read_detection::read_detection;
 use super::{Request, batch};
-use crate::alert::Labels;
-use crate::playbook::Library;
-use crate::prom::{PromError, Prometheus};
-use crate::signal::{Engine, EngineKind};
+use knowledge::alert::Labels;
+use knowledge::playbook::Library;
+use knowledge::signal::{Engine, EngineKind};
+use sources::prom::{PromError, Prometheus};
 
 /// The result of a search for a pool; it has no engines if none serves the scope.
 #[derive(Debug, Clone)]

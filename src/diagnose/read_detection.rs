@@ -11,9 +11,9 @@ use super::gateway;
 use super::names::{PoolNames, SERVICE, host};
 use super::scope::{Scope, fits};
 use super::unknown_labels::unknown;
-use crate::alert::Labels;
-use crate::playbook::Library;
-use crate::signal::{Backends, Engine, EngineKind, Matcher};
+use knowledge::alert::Labels;
+use knowledge::playbook::Library;
+use knowledge::signal::{Backends, Engine, EngineKind, Matcher};
 
 /// Returns the namespaces in which the rows of [`detection`](super::detection()) show an orchestrator.
 pub fn orchestrated(library: &Library, rows: &[Labels]) -> BTreeSet<String> {
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_gateway_with_another_job_than_the_alerts_gateway_is_left_apart() {
-        let library = crate::playbook::load(None).unwrap();
+        let library = knowledge::playbook::load(None).unwrap();
         let row = |metric: &str, job: &str| -> Labels {
             [("__name__", metric), ("job", job)].map(|(name, value)| (name.to_owned(), value.to_owned())).into()
         };
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_backend_is_known_where_its_address_is_one_of_the_pools_engines() {
-        let library = crate::playbook::load(None).unwrap();
+        let library = knowledge::playbook::load(None).unwrap();
         let row = |metric: String, labels: &[(&str, &str)]| -> Labels {
             let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             labels.chain([("__name__".to_owned(), metric)]).collect()

@@ -15,11 +15,13 @@ use super::detection_result::{DetectionResult, EngineSeen};
 use super::planned_query::{PlannedQuery, QueryPurpose};
 use super::recorded_series::{PoolSeries, RecordedSeries};
 use super::{Request, onset};
-use crate::alert::Labels;
-use crate::clock;
-use crate::playbook::Library;
-use crate::prom::{MetricNames, Prometheus, Row};
-use crate::signal::{Engine, Matcher, RECORDED_POOL, RECORDED_WINDOW, matchers, prometheus_duration, recorded_name};
+use knowledge::alert::Labels;
+use knowledge::clock;
+use knowledge::playbook::Library;
+use knowledge::signal::{
+    Engine, Matcher, RECORDED_POOL, RECORDED_WINDOW, matchers, prometheus_duration, recorded_name,
+};
+use sources::prom::{MetricNames, Prometheus, Row};
 
 /// Maximum age of a recorded sample: rules are usually evaluated every minute, an older one is no longer recorded.
 const FRESH: Duration = Duration::from_secs(150);

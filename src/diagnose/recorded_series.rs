@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::planned_query::QueryPurpose;
-use crate::signal::{Engine, Matcher, matchers, prometheus_duration, recorded_name};
+use knowledge::signal::{Engine, Matcher, matchers, prometheus_duration, recorded_name};
 
 /// Maximum window of a past: the mean of quantiles over a longer one is not that past's quantile.
 const LONGEST_PAST: Duration = Duration::from_secs(600);

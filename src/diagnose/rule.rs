@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::Request;
-use crate::playbook::{Library, of_expression};
-use crate::prom::Prometheus;
+use knowledge::playbook::{Library, of_expression};
+use sources::prom::Prometheus;
 
 /// Maximum wait for the rule; without it the pool is screened all the same.
 const PATIENCE: Duration = Duration::from_secs(2);

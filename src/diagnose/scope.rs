@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::alert::{Alert, Labels, active, common_labels};
-use crate::signal::Matcher;
+use knowledge::alert::{Alert, Labels, active, common_labels};
+use knowledge::signal::Matcher;
 
 /// The scope's dimensions, and the alert labels that may carry each.
 pub(super) const DIMENSIONS: [(&str, &[&str]); 4] = [

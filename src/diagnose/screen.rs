@@ -13,9 +13,9 @@ use super::observe_result::ObserveResult;
 use super::onset::tells_of_change;
 use super::plan::{Needs, SignalNeed, needs, pool_first};
 use super::{EvidenceResult, Judged, Outcome, Request, SymptomVerdict, Verdict, judge};
-use crate::playbook::{Evidence, Library, Playbook, PlaybookKind, Severity};
-use crate::prom::Prometheus;
-use crate::signal::{DashboardRow, Signal, Unit};
+use knowledge::playbook::{Evidence, Library, Playbook, PlaybookKind, Severity};
+use knowledge::signal::{DashboardRow, Signal, Unit};
+use sources::prom::Prometheus;
 
 /// Maximum number of symptoms whose causes are queried; their queries overlap, so that several cost little more than
 /// one.

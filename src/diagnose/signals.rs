@@ -9,8 +9,8 @@ use super::evidence::check;
 use super::observe::observe_needs;
 use super::plan::{Needs, SignalNeed};
 use super::{Baseline, EvidenceResult, ObserveResult, Request, Scope};
-use crate::playbook::{Condition, Library};
-use crate::prom::Prometheus;
+use knowledge::playbook::{Condition, Library};
+use sources::prom::Prometheus;
 
 /// Queries the signals' values at one time, without a past; names that the catalog lacks are left out of the answer.
 ///

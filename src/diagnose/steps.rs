@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::evidence::holds;
 use super::placeholders::{FixContext, filled, placeholder_values};
 use super::{EvidenceResult, Fix, FixCheck, Fixes, Observations, Outcome};
-use crate::playbook::{Comparison, Condition, Library, NoVerify, Node, Op, Step, Verify};
-use crate::signal::{GpuVendor, VersionReq, WorseDirection};
+use knowledge::playbook::{Comparison, Condition, Library, NoVerify, Node, Op, Step, Verify};
+use knowledge::signal::{GpuVendor, VersionReq, WorseDirection};
 
 /// Maximum number of fix steps of a kind.
 const STEPS: usize = 6;
@@ -68,7 +68,7 @@ fn check(library: &Library, verify: &Verify, observations: &Observations) -> Fix
 }
 
 /// Returns the symptom's first met check that can be inverted: it is false now, and true once the symptom is over.
-pub(crate) fn inverted_symptom_check(library: &Library, symptom: &[EvidenceResult]) -> Option<FixCheck> {
+pub fn inverted_symptom_check(library: &Library, symptom: &[EvidenceResult]) -> Option<FixCheck> {
     let worse = |e: &&EvidenceResult| e.outcome == Outcome::Met;
     symptom.iter().filter(worse).find_map(|e| {
         let when = invert_condition(library, &e.signal, &e.when.parse().ok()?)?.to_string();
@@ -77,7 +77,7 @@ pub(crate) fn inverted_symptom_check(library: &Library, symptom: &[EvidenceResul
 }
 
 /// Returns the inverse of a condition that points in the harmful direction; `None` for any other condition.
-pub(crate) fn invert_condition(library: &Library, signal: &str, when: &Condition) -> Option<Comparison> {
+pub fn invert_condition(library: &Library, signal: &str, when: &Condition) -> Option<Comparison> {
     let Comparison { op, to } = when.single()?;
     let hurts = match library.signals.get(signal)?.bad {
         WorseDirection::High => matches!(op, Op::Above | Op::AtLeast),
@@ -90,11 +90,11 @@ pub(crate) fn invert_condition(library: &Library, signal: &str, when: &Condition
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::diagnose::{Baseline, DetectionResult, Diagnosis, EngineSeen, Observation, Request, Scope};
-    use crate::playbook::RunsOn;
+    use crate::{Baseline, DetectionResult, Diagnosis, EngineSeen, Observation, Request, Scope};
+    use knowledge::playbook::RunsOn;
 
     /// Builds the input of the steps for the first cause of a diagnosis, in a pool of pods.
-    pub(in crate::diagnose) fn about<'a>(
+    pub(crate) fn about<'a>(
         diagnosis: &'a Diagnosis,
         request: &'a Request,
         observations: &'a Observations,
@@ -113,7 +113,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::diagnose) fn request(dimensions: &[(&str, &str)]) -> Request {
+    pub(crate) fn request(dimensions: &[(&str, &str)]) -> Request {
         let dimensions = dimensions.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         Request {
             playbook: "high-itl".to_owned(),
@@ -129,13 +129,13 @@ pub(super) mod tests {
     }
 
     /// Loads a diagnosis in which one of four replicas is much worse than its peers.
-    pub(in crate::diagnose) fn bad_replica() -> Diagnosis {
+    pub(crate) fn bad_replica() -> Diagnosis {
         serde_json::from_str(include_str!("../../tests/fixtures/diagnoses/bad-replica.high-itl.json")).unwrap()
     }
 
     #[test]
     fn what_holds_before_anything_was_done_shows_nothing_and_the_symptoms_own_check_does() {
-        let library = crate::playbook::load(None).unwrap();
+        let library = knowledge::playbook::load(None).unwrap();
         let diagnosis = bad_replica();
         let (detection, nodes, request) = (DetectionResult::default(), BTreeMap::new(), request(&[]));
         let check =
@@ -175,7 +175,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_replica_that_ended_is_looked_at_by_kubectl_where_it_is_a_pod_and_on_its_host_elsewhere() {
-        let library = crate::playbook::load(None).unwrap();
+        let library = knowledge::playbook::load(None).unwrap();
         let mut diagnosis = bad_replica();
         diagnosis.causes[0].chain = ["replica-down", "ended-alone"].map(str::to_owned).to_vec();
         let reachable: BTreeMap<&str, Node<'_>> =
@@ -197,7 +197,7 @@ pub(super) mod tests {
 
     #[test]
     fn gpus_that_are_known_to_be_amds_get_amds_commands_and_both_are_said_of_unknown_ones() {
-        let library = crate::playbook::load(None).unwrap();
+        let library = knowledge::playbook::load(None).unwrap();
         let mut diagnosis = bad_replica();
         diagnosis.causes[0].chain = ["gpu-clock-bound", "power-limited"].map(str::to_owned).to_vec();
         let reachable: BTreeMap<&str, Node<'_>> =

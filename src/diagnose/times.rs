@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::baseline_windows::{Past, PastKind, ladder};
 use super::{Request, onset};
-use crate::clock;
+use knowledge::clock;
 
 /// Prometheus' lookback for instant queries: `--query.lookback-delta`, five minutes by default.
 const LOOK_BACK: Duration = Duration::from_secs(300);

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::scope::{DIMENSIONS, REPLICA_LABELS, pool_name};
 use super::visible_pools::pools;
-use crate::alert::Labels;
-use crate::clip::clip;
-use crate::playbook::{Library, nearest, suggestion};
-use crate::signal::Engine;
+use knowledge::alert::Labels;
+use knowledge::clip::clip;
+use knowledge::playbook::{Library, nearest, suggestion};
+use knowledge::signal::Engine;
 
 /// Maximum number of known values in a suggestion.
 const FEW: usize = 5;
@@ -150,7 +150,7 @@ pub fn known_values(library: &Library, dimensions: &BTreeMap<String, String>, ro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::playbook::load;
+    use knowledge::playbook::load;
 
     #[test]
     fn a_misspelt_label_is_shown_with_the_one_that_was_meant() {

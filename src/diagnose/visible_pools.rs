@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::scope::fits;
-use crate::alert::Labels;
-use crate::playbook::Library;
-use crate::signal::{Engine, EngineKind, Matcher};
+use knowledge::alert::Labels;
+use knowledge::playbook::Library;
+use knowledge::signal::{Engine, EngineKind, Matcher};
 
 /// Returns the pools in the rows of [`detection`](super::detection()) or [`last_day`](super::last_day), each once:
 /// dimension to value, by the labels of their serving engines.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Button, ButtonLook, Line, Message, MessagePart, TextSpan, Tone, is_unseen, time_of_day};
-use crate::clip::{utf16_start, utf16_units};
+use knowledge::clip::{utf16_start, utf16_units};
 
 /// Maximum characters of a section; Slack allows 3,000.
 const SECTION_CHARS: usize = 2_900;
@@ -328,7 +328,7 @@ fn clip_markup(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::Tone;
+    use crate::Tone;
 
     fn message(parts: Vec<MessagePart>) -> Message {
         Message { tone: Tone::Critical, headline: "h <!channel> & co".into(), parts }

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::document::drop_empty;
 use super::{Line, Message, MessagePart, Phrases, TextSpan, Tone};
-use crate::report::{self, Report, Stage};
-use crate::signal::{Unit, format_value};
+use knowledge::signal::{Unit, format_value};
+use report::{self, Report, Stage};
 
 /// Stages in the order in which progress shows them.
 const TOLD: [(Stage, &str); 5] = [

@@ -2,8 +2,8 @@
 
 use super::notes::{is_done, step_id};
 use super::{Button, ButtonLook, IncidentView, MessagePart, Phrases};
-use crate::diagnose::Fix;
-use crate::incident::Act;
+use diagnose::Fix;
+use knowledge::incident::Act;
 
 /// Returns the buttons of an incident: urgent ones directly, the others in the menu.
 pub(super) fn of_incident(view: &IncidentView<'_>, words: &Phrases) -> MessagePart {

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use super::Phrases;
-use crate::capacity::{
+use diagnose::capacity::{
     AS_GIVEN, CapacityReport, Fit, KvReport, Live, ModelReport, ParameterReport, WeightsReport, grouped, size,
 };
-use crate::signal::{Unit, format_value};
+use knowledge::signal::{Unit, format_value};
 
 /// Renders the report as lines without colour.
 pub fn capacity(report: &CapacityReport, words: &Phrases) -> String {

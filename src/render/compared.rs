@@ -1,8 +1,8 @@
 //! The past period with which a diagnosis compared its values.
 
 use super::{Line, Phrases};
-use crate::clock;
-use crate::diagnose::{Diagnosis, EvidenceResult, NO_PAST, PastKind};
+use diagnose::{Diagnosis, EvidenceResult, NO_PAST, PastKind};
+use knowledge::clock;
 
 /// Names the past period with which these checks were compared, or says that there is none; `None` if no check needs
 /// one.

@@ -9,8 +9,8 @@ use super::buttons::button;
 use super::facts::join_non_empty;
 use super::message::{affected_pool, is_critical, is_warning, symptom_or_alert_name};
 use super::{IncidentView, Line, Message, MessagePart, Phrases, TextSpan, Tone};
-use crate::clip::clip;
-use crate::incident::{Act, VARIOUS};
+use knowledge::clip::clip;
+use knowledge::incident::{Act, VARIOUS};
 
 /// Maximum number of lines before "and N more".
 const LINES: usize = 15;

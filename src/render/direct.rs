@@ -2,7 +2,7 @@
 
 use super::facts::{FEW, alike, few};
 use super::{Line, Phrases};
-use crate::diagnose::{DirectRead, DirectReadReason};
+use diagnose::{DirectRead, DirectReadReason};
 
 /// Says that exporters were scraped directly, why, and which problems they had.
 pub(super) fn read_directly(direct: &DirectRead, words: &Phrases) -> Vec<Line> {

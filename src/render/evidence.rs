@@ -4,7 +4,7 @@ use super::document::drop_empty;
 use super::facts::{bullet, confidence, fact, verdict};
 use super::full_diagnosis::{diagnosis_notes, fixes, foot, not_this, unchecked};
 use super::{Line, MessagePart, Phrases, compared};
-use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, checked_queries};
+use diagnose::{Diagnosis, EvidenceResult, Outcome, checked_queries};
 
 /// Minimum support of a clear check.
 const CLEAR: f64 = 0.9;

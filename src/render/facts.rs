@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Line, Phrases, StateStyle, TextSpan};
-use crate::alert::{Alert, Labels, active};
-use crate::clip::clip;
-use crate::clock;
-use crate::diagnose::{
+use diagnose::{
     BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, SymptomVerdict, ValueSource, Verdict,
 };
-use crate::report::{Distribution, Measured, QuantileBucket, bucket, changed, moved};
-use crate::signal::{Unit, format_value};
+use knowledge::alert::{Alert, Labels, active};
+use knowledge::clip::clip;
+use knowledge::clock;
+use knowledge::signal::{Unit, format_value};
+use report::{Distribution, Measured, QuantileBucket, bucket, changed, moved};
 
 /// Maximum number of items in a list before "and N more".
 pub(super) const FEW: usize = 3;

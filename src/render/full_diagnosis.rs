@@ -9,8 +9,8 @@ use super::facts::{
 };
 use super::links::graph;
 use super::{Line, Message, MessagePart, Phrases, TextSpan, Tone, compared, direct, latency, logs, screened};
-use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
-use crate::signal::{Unit, format_value};
+use diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
+use knowledge::signal::{Unit, format_value};
 
 /// Builds the message of a diagnosis that a user requested.
 pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words: &Phrases) -> Message {

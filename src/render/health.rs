@@ -5,11 +5,11 @@ use anstyle::Style;
 use super::facts::{FEW, alike, join_limited};
 use super::text::{clean, tone_style, wrap};
 use super::{Phrases, Tone};
-use crate::alert::Labels;
-use crate::diagnose::EngineFound;
-use crate::health::{Health, HealthCheck, HealthState, PoolHealth, Threshold};
-use crate::playbook::{Condition, Reference, Severity};
-use crate::signal::{Unit, format_value};
+use diagnose::EngineFound;
+use diagnose::health::{Health, HealthCheck, HealthState, PoolHealth, Threshold};
+use knowledge::alert::Labels;
+use knowledge::playbook::{Condition, Reference, Severity};
+use knowledge::signal::{Unit, format_value};
 
 /// Maximum width of a line.
 const COLUMNS: usize = 100;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{IncidentView, Phrases};
-use crate::alert::{Alert, active};
-use crate::alertmanager::{SilenceMatcher, preselected};
-use crate::clock;
-use crate::diagnose::{Diagnosis, Outcome, Scope};
+use diagnose::{Diagnosis, Outcome, Scope};
+use knowledge::alert::{Alert, active};
+use knowledge::clock;
+use sources::alertmanager::{SilenceMatcher, preselected};
 
 /// Maximum characters of all URLs together, of the 3,000 that a text in Slack may have.
 const ADDRESSES: usize = 2_400;
@@ -130,7 +130,7 @@ mod tests {
     use serde_json::json;
 
     use super::silence;
-    use crate::alert::Alert;
+    use knowledge::alert::Alert;
 
     #[test]
     fn the_silence_form_never_holds_a_whole_pool() {

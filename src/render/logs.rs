@@ -3,10 +3,10 @@
 use super::document::drop_empty;
 use super::facts::few;
 use super::{Line, Message, MessagePart, Phrases, StateStyle, Tone};
-use crate::diagnose::LogsRead;
-use crate::logs::{LogAnalysis, LogMatch, LogValueSummary, NamedLogAnalysis, UnclassifiedErrors, first};
-use crate::playbook::LogRank;
-use crate::signal::format_value;
+use diagnose::LogsRead;
+use knowledge::playbook::LogRank;
+use knowledge::signal::format_value;
+use sources::logs::{LogAnalysis, LogMatch, LogValueSummary, NamedLogAnalysis, UnclassifiedErrors, first};
 
 /// Maximum number of findings shown of one log.
 const FINDINGS: usize = 20;

@@ -13,15 +13,15 @@ use super::{
     IncidentView, Line, Message, MessagePart, PhraseArgument, Phrases, TextSpan, Tone, buttons, compared, latency,
     links_of, notes, screened,
 };
-use crate::alert::{Alert, AlertStatus, Labels, active, common_labels};
-use crate::clip::clip;
-use crate::clock;
-use crate::diagnose::{
+use diagnose::{
     CauseFound, Diagnosis, EvidenceResult, Fix, NOTICED_LATE, Outcome, Scope, SymptomFound, SymptomVerdict,
 };
-use crate::incident::{AdmitReason, ChangeReason, Impact};
-use crate::playbook::Promise;
-use crate::signal::{Term, Unit, format_value};
+use knowledge::alert::{Alert, AlertStatus, Labels, active, common_labels};
+use knowledge::clip::clip;
+use knowledge::clock;
+use knowledge::incident::{AdmitReason, ChangeReason, Impact};
+use knowledge::playbook::Promise;
+use knowledge::signal::{Term, Unit, format_value};
 
 /// Maximum number of fix steps shown.
 const STEPS: usize = 3;

@@ -1,9 +1,9 @@
 //! User actions on an incident, as its message shows them.
 
 use super::{IncidentView, Line, Phrases, TextSpan};
-use crate::clip::clip;
-use crate::diagnose::Fix;
-use crate::incident::{Act, Note};
+use diagnose::Fix;
+use knowledge::clip::clip;
+use knowledge::incident::{Act, Note};
 
 /// Maximum number of notes shown.
 const NOTES: usize = 3;

@@ -10,10 +10,10 @@ use fluent_bundle::{FluentArgs, FluentResource};
 use unic_langid::LanguageIdentifier;
 
 use super::{Line, TextSpan};
-use crate::playbook::{SourceFile, phrases};
+use knowledge::playbook::{SourceFile, phrases};
 
 /// The only language; the directory name of its phrases.
-pub(crate) const ENGLISH: &str = "en";
+pub const ENGLISH: &str = "en";
 /// The delimiters of an argument in a formatted sentence: private-use characters that no phrase contains.
 const OPEN: char = '\u{e000}';
 const CLOSE: char = '\u{e001}';
@@ -131,7 +131,7 @@ impl Phrases {
 ///
 /// # Errors
 /// If a file cannot be read.
-pub(crate) fn own_phrases(dir: &Path) -> anyhow::Result<Vec<SourceFile>> {
+pub fn own_phrases(dir: &Path) -> anyhow::Result<Vec<SourceFile>> {
     use anyhow::Context;
     let dir = dir.join("phrases").join(ENGLISH);
     if !dir.is_dir() {

@@ -2,7 +2,7 @@
 
 use super::bundle::{taken_out, troubles};
 use super::{Phrases, clean};
-use crate::report::Report;
+use report::Report;
 
 /// The files of an archive, the most useful first, each with the phrase that describes it.
 const FILES: [(&str, &str); 7] = [

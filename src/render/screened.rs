@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::facts::{FEW, symptom_no_data_reason};
 use super::{Line, MessagePart, Phrases};
-use crate::diagnose::{DataSpan, Diagnosis, SymptomVerdict};
+use diagnose::{DataSpan, Diagnosis, SymptomVerdict};
 
 /// Prepends to the symptom's sentence how the diagnosis found the symptom.
 pub(super) fn before(diagnosis: &Diagnosis, symptom: Line, words: &Phrases) -> Line {

@@ -38,7 +38,7 @@ fn cut(line: &Line) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::{Tone, slack};
+    use crate::{Tone, slack};
 
     #[test]
     fn a_short_message_has_nothing_to_press_and_fits_anywhere() {

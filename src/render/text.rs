@@ -112,7 +112,7 @@ fn short(url: &str, commands: &Commands) -> String {
 }
 
 /// Replaces characters that could move the cursor, break lines, change colours or turn the text direction by spaces.
-pub(crate) fn clean(text: &str) -> String {
+pub fn clean(text: &str) -> String {
     text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }
 

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{FLAPS, hit, is_critical};
 use super::{IncidentView, Line, Phrases};
-use crate::alert::AlertStatus;
-use crate::clock;
-use crate::diagnose::{SymptomVerdict, Verdict};
+use diagnose::{SymptomVerdict, Verdict};
+use knowledge::alert::AlertStatus;
+use knowledge::clock;
 
 /// The state of an incident at its last update; stored with its delivery.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::alert::Alert;
-use crate::diagnose::Diagnosis;
-use crate::incident::{ChangeReason, Impact, Note};
+use diagnose::Diagnosis;
+use knowledge::alert::Alert;
+use knowledge::incident::{ChangeReason, Impact, Note};
 
 /// All data that the message of an incident shows.
 #[derive(Debug, Clone, Default, PartialEq)]

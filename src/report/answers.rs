@@ -7,11 +7,11 @@ use super::{
     Answers, Arguments, DeploymentInfo, Expected, Goal, GpuInfo, HappenedKind, Hardware, Measured, ModelInfo, Question,
     ReportSubject, SourceFindings, TimelineEvent, Version, Workload,
 };
-use crate::alert::{Alert, AlertStatus, active};
-use crate::clock::human_duration;
-use crate::diagnose::{Diagnosis, EvidenceResult, Outcome};
-use crate::kubernetes::{Container, Pod};
-use crate::signal::format_value;
+use diagnose::{Diagnosis, EvidenceResult, Outcome};
+use knowledge::alert::{Alert, AlertStatus, active};
+use knowledge::clock::human_duration;
+use knowledge::signal::format_value;
+use sources::kubernetes::{Container, Pod};
 
 /// Image names and words that identify the container of an engine or gateway.
 const ENGINES: [&str; 11] = [

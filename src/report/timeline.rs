@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{HappenedKind, TimelineEvent};
-use crate::alert::{Alert, AlertStatus};
-use crate::diagnose::Diagnosis;
-use crate::incident::{Act, Note};
-use crate::signal::format_value;
+use diagnose::Diagnosis;
+use knowledge::alert::{Alert, AlertStatus};
+use knowledge::incident::{Act, Note};
+use knowledge::signal::format_value;
 
 /// Maximum entries; of a longer timeline, as of an incident that flaps for days, the middle is omitted.
 const MOST: usize = 400;
@@ -72,7 +72,7 @@ fn of_alerts(alerts: &[Alert]) -> Vec<TimelineEvent> {
 }
 
 fn onsets(diagnosis: &Diagnosis) -> Vec<TimelineEvent> {
-    let one = |onset: &crate::diagnose::Onset| {
+    let one = |onset: &diagnose::Onset| {
         let e = &onset.evidence;
         let value = e.value.map_or_else(|| "?".to_owned(), |value| format_value(value, e.unit));
         let what = format!("{} reached {value} (asked: {})", e.title, e.when);

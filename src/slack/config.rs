@@ -7,8 +7,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::alert::{Alert, Labels};
-use crate::clock::duration;
+use knowledge::alert::{Alert, Labels};
+use knowledge::clock::duration;
 
 /// The key `slack:`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]

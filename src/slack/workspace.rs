@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Identity, Slack, SlackError, User};
-use crate::redact::unreachable_reason;
+use sources::redact::unreachable_reason;
 
 /// Channels per page of a list; Slack advises at most 200 and accepts 999.
 const PAGE: &str = "200";

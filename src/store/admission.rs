@@ -15,9 +15,9 @@ use super::events::record_event;
 use super::replaced::{end_too_large, replace_unreadable};
 use super::unreadable::Unreadable;
 use super::{Store, StoreError, from_nanoseconds, nanoseconds};
-use crate::alert::{AlertGroup, AlertStatus};
-use crate::clock::{from_unix_ms, unix_ms};
-use crate::incident::{Admission, AdmissionRules, AdmitReason, IncidentState, KnownIncident, admit};
+use knowledge::alert::{AlertGroup, AlertStatus};
+use knowledge::clock::{from_unix_ms, unix_ms};
+use knowledge::incident::{Admission, AdmissionRules, AdmitReason, IncidentState, KnownIncident, admit};
 
 /// Maximum number of sources whose open incidents of one group key are searched.
 const SOURCES: i64 = 100;

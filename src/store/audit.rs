@@ -9,9 +9,9 @@ use ulid::Ulid;
 use super::incidents::bump;
 use super::posts::queue_message;
 use super::{PostKind, Store, StoreError};
-use crate::clock::{from_unix_ms, unix_ms};
-use crate::incident::{Act, Note};
-use crate::render::Message;
+use knowledge::clock::{from_unix_ms, unix_ms};
+use knowledge::incident::{Act, Note};
+use render::Message;
 
 /// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

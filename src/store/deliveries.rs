@@ -8,7 +8,7 @@ use super::events::record_event;
 use super::mentions::{CalledPeople, Mention};
 use super::refusals::accepts;
 use super::{Store, StoreError};
-use crate::clock::unix_ms;
+use knowledge::clock::unix_ms;
 
 /// The destination of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

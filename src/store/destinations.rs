@@ -9,8 +9,8 @@ use super::StoreError;
 use super::connections::StoreConnection;
 use super::deliveries::Sink;
 use super::digests::{self, Storm};
-use crate::alert::{Alert, AlertGroup, AlertStatus};
-use crate::incident::{IncidentState, KnownIncident};
+use knowledge::alert::{Alert, AlertGroup, AlertStatus};
+use knowledge::incident::{IncidentState, KnownIncident};
 
 /// Number of times that an incident becomes critical and somebody is called; from then on it counts as flapping.
 const CALLS: i64 = 2;

@@ -12,8 +12,8 @@ use super::incidents::{of_incident, select_incidents};
 use super::mentions::Mention;
 use super::refusals::accepts;
 use super::{Incident, PostponeReason, Store, StoreError};
-use crate::clock::{from_unix_ms, unix_ms};
-use crate::incident::VARIOUS;
+use knowledge::clock::{from_unix_ms, unix_ms};
+use knowledge::incident::VARIOUS;
 
 /// Maximum number of digests of a storm, without the one for all other topics.
 const TOPICS: i64 = 5;

@@ -6,7 +6,7 @@ use sqlx::any::AnyRow;
 
 use super::connections::StoreConnection;
 use super::{Store, StoreError};
-use crate::clock::{from_unix_ms, unix_ms};
+use knowledge::clock::{from_unix_ms, unix_ms};
 
 /// A check that is due within this time is not moved forward.
 const BY_ITSELF_MS: i64 = 600_000;

@@ -3,7 +3,7 @@
 use sqlx::Row;
 
 use super::{Store, StoreError};
-use crate::exporter::ExporterTarget;
+use sources::exporter::ExporterTarget;
 
 impl Store {
     /// Replaces the stored exporters of a Prometheus, identified by its address.

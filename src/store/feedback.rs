@@ -6,7 +6,7 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::{Store, StoreError};
-use crate::clock::{from_unix_ms, unix_ms};
+use knowledge::clock::{from_unix_ms, unix_ms};
 
 /// One user's feedback on an incident's cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

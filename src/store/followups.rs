@@ -5,7 +5,7 @@ use sqlx::Row;
 use ulid::Ulid;
 
 use super::{Store, StoreError};
-use crate::clock::unix_ms;
+use knowledge::clock::unix_ms;
 
 /// A scheduled check of an incident.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,10 +12,10 @@ use super::duplicates::look_again;
 use super::events::record_event;
 use super::unreadable::Unreadable;
 use super::{Store, StoreError};
-use crate::alert::{Alert, AlertStatus};
-use crate::clock::{before, from_unix_ms, unix_ms};
-use crate::diagnose::Diagnosis;
-use crate::incident::{Acknowledged, ChangeReason, Impact, Note};
+use diagnose::Diagnosis;
+use knowledge::alert::{Alert, AlertStatus};
+use knowledge::clock::{before, from_unix_ms, unix_ms};
+use knowledge::incident::{Acknowledged, ChangeReason, Impact, Note};
 
 impl Incident {
     /// Returns the playbook that the diagnosis used, or else the one that the alerts select.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use sqlx::Row;
 
 use super::{Store, StoreError};
-use crate::clock::{from_unix_ms, unix_ms};
+use knowledge::clock::{from_unix_ms, unix_ms};
 
 /// An event in the history of an incident.
 #[derive(Debug, Clone, PartialEq, Eq)]

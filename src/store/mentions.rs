@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use sqlx::Row;
 
 use super::{Store, StoreError};
-use crate::clock::unix_ms;
+use knowledge::clock::unix_ms;
 
 /// A placeholder for people mentioned by an older version, which did not store their ids.
 const SOMEBODY: &str = "*";

@@ -6,7 +6,7 @@ use sqlx::Row;
 use super::connections::StoreConnection;
 use super::mentions::CalledPeople;
 use super::{Store, StoreError};
-use crate::clock::{from_unix_ms, unix_ms};
+use knowledge::clock::{from_unix_ms, unix_ms};
 
 /// A channel that refuses messages.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use super::connections::StoreConnection;
 use super::deliveries::outdate;
 use super::duplicates::look_again;
 use super::events::record_event;
-use crate::alert::{Alert, AlertGroup, AlertStatus};
-use crate::incident::{AdmitReason, ChangeReason};
+use knowledge::alert::{Alert, AlertGroup, AlertStatus};
+use knowledge::incident::{AdmitReason, ChangeReason};
 
 /// Ends all open incidents of the group that cannot be read, because the new incident `id` replaces them; they would
 /// block every notification for ever.

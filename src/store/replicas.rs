@@ -12,7 +12,7 @@ use sqlx::Row;
 
 use super::database::DatabaseEngine;
 use super::{Store, StoreError, unreadable};
-use crate::clock::unix_ms;
+use knowledge::clock::unix_ms;
 
 /// The longest time between two heartbeats: three rounds of housekeeping, which come every five seconds.
 const GONE_AFTER: Duration = Duration::from_secs(16);

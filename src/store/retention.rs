@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
 use super::connections::StoreConnection;
 use super::{Store, StoreError};
-use crate::clock::unix_ms;
+use knowledge::clock::unix_ms;
 
 /// Maximum number of incidents that are deleted in one transaction.
 pub const INCIDENTS_AT_ONCE: i64 = 50;

@@ -19,7 +19,7 @@ use super::StoreError;
 use super::connections::{ConnectionPool, StoreConnection};
 use super::database::DatabaseEngine;
 
-static MIGRATIONS: Migrator = sqlx::migrate!("src/store/migrations");
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 /// The newest migration that the first release knows.
 const BASE: i64 = 5;
 /// The table with the applied migrations after [`BASE`].

@@ -14,7 +14,7 @@ use tracing::warn;
 use super::database::DatabaseEngine;
 use super::replicas::database_now;
 use super::{Store, StoreError};
-use crate::clock::{self, MonotonicClock, STEP, from_unix_ms, unix_ms};
+use knowledge::clock::{self, MonotonicClock, STEP, from_unix_ms, unix_ms};
 
 /// The clock of a store's handle and its clones.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use tracing::error;
 use super::connections::StoreConnection;
 use super::events::record_event;
 use super::{Incident, Store, StoreError, errors};
-use crate::clock;
+use knowledge::clock;
 
 /// Maximum number of unreadable rows that are recorded.
 const MOST: usize = 1_000;

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::connections::ConnectionPool;
 use super::database::{self, DatabaseEngine, SqliteAccess};
 use super::{Store, StoreError, schema};
-use crate::clock;
+use knowledge::clock;
 
 /// The access of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use super::duplicates::{DuplicateCheck, look};
 use super::mentions::CalledPeople;
 use super::posts::{Post, PostKind, post};
 use super::{Store, StoreError};
-use crate::clock::{from_unix_ms, unix_ms};
+use knowledge::clock::{from_unix_ms, unix_ms};
 
 /// The priority of pending work; the first variant is the highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use llm_diagnose::capacity::{self, CapacityReport};
@@ -202,58 +202,29 @@ fn the_architecture_is_read_in_one_sitting() {
 }
 
 #[test]
-fn imports_point_downward_through_the_layers() {
-    let layers: BTreeMap<String, u32> = read("ARCHITECTURE.md").lines().flat_map(layer).collect();
-    assert!(layers.len() > 10, "the table of layers in ARCHITECTURE.md was not understood");
-    let mut wrong = BTreeSet::new();
-    for file in rust_files(&root().join("src")) {
-        let shown = file.strip_prefix(root()).unwrap().display().to_string();
-        let module = shown.split('/').nth(1).unwrap().trim_end_matches(".rs").to_owned();
-        if ["main", "lib"].contains(&module.as_str()) {
-            continue;
-        }
-        let Some(own) = layers.get(&module) else {
-            wrong.insert(format!("`{module}` is in no layer of ARCHITECTURE.md"));
-            continue;
-        };
-        for used in imports(&fs::read_to_string(&file).unwrap()) {
-            let layer = layers.get(&used).copied().unwrap_or_default();
-            let talks = ["slack", "store"];
-            if layer > *own || (used != module && talks.contains(&used.as_str()) && talks.contains(&module.as_str())) {
-                wrong.insert(format!("{shown} imports `{used}` of layer {layer}"));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
+fn the_table_of_crates_tells_what_each_uses() {
+    let told: BTreeMap<String, BTreeSet<String>> = read("ARCHITECTURE.md").lines().filter_map(crate_of_row).collect();
+    let folders = fs::read_dir(root().join("src")).unwrap().map(|entry| entry.unwrap().path());
+    let manifests = folders.filter(|folder| folder.join("Cargo.toml").exists());
+    let names: BTreeSet<String> =
+        manifests.map(|folder| folder.file_name().unwrap().to_string_lossy().into_owned()).collect();
+    assert!(names.len() > 5, "{names:?}");
+    let uses = |name: &String| -> BTreeSet<String> {
+        let manifest = read(&format!("src/{name}/Cargo.toml"));
+        let used = manifest.lines().filter_map(|line| line.strip_suffix(".workspace = true"));
+        used.filter(|used| names.contains(*used)).map(str::to_owned).collect()
+    };
+    let made: BTreeMap<String, BTreeSet<String>> = names.iter().map(|name| (name.clone(), uses(name))).collect();
+    assert_eq!(told, made, "left: the table in ARCHITECTURE.md, right: src/*/Cargo.toml");
 }
 
-/// The modules of a row such as ``| 4 | `notify` `check` | act |``.
-fn layer(row: &str) -> Vec<(String, u32)> {
-    let mut cells = row.split('|').skip(1).map(str::trim);
-    let (Some(Ok(layer)), Some(modules)) = (cells.next().map(str::parse), cells.next()) else { return Vec::new() };
-    modules.split('`').skip(1).step_by(2).map(|module| (module.to_owned(), layer)).collect()
-}
-
-/// The modules that code names as `crate::…`; comments may name any.
-fn imports(source: &str) -> BTreeSet<String> {
-    let code: Vec<&str> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
-    let word = |text: &str| -> String { text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect() };
-    let mut found = BTreeSet::new();
-    for rest in code.join("\n").split("crate::").skip(1) {
-        match rest.strip_prefix('{').and_then(|list| list.split_once("};")) {
-            Some((list, _)) => found.extend(list.split(',').map(|item| word(item.trim()))),
-            None => _ = found.insert(word(rest)),
-        }
-    }
-    found
-}
-
-fn rust_files(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let (directories, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
-    let mut found: Vec<_> = files.into_iter().filter(|path| path.extension().is_some_and(|e| e == "rs")).collect();
-    found.extend(directories.iter().flat_map(|directory| rust_files(directory)));
-    found
+/// The crate of a row such as ``| `store` | what is kept | `knowledge` `render` |``, and those that it uses.
+fn crate_of_row(row: &str) -> Option<(String, BTreeSet<String>)> {
+    let cells: Vec<&str> = row.strip_prefix("| `")?.split('|').collect();
+    let [name, _, uses, _] = cells.as_slice() else { return None };
+    let name = name.trim().trim_end_matches('`').to_owned();
+    let words = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    (name != "llm-diagnose").then(|| (name, words(uses)))
 }
 
 #[test]

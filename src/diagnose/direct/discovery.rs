@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use crate::alert::Labels;
-use crate::diagnose::Request;
-use crate::exporter::ExporterTarget;
-use crate::playbook::Library;
-use crate::prom::{PromError, Prometheus};
-use crate::signal::Engine;
+use crate::Request;
+use knowledge::alert::Labels;
+use knowledge::playbook::Library;
+use knowledge::signal::Engine;
+use sources::exporter::ExporterTarget;
+use sources::prom::{PromError, Prometheus};
 
 /// Returns the exporters whose signals have a direct form and whose series Prometheus had within the last hour.
 ///

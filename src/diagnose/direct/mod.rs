@@ -22,12 +22,12 @@ use super::observe::observe_needs;
 use super::observe_result::{ObserveResult, RESERVE};
 use super::plan::{Needs, engines_reporting, needs, tier};
 use super::read_detection::read_detection;
-use crate::alert::Labels;
-use crate::exporter::{ExporterError, ExporterReader, ExporterTarget, Sample, TARGETS_MOST};
-use crate::playbook::Library;
-use crate::prom::Prometheus;
-use crate::signal::{Engine, EngineKind, Selector};
+use knowledge::alert::Labels;
+use knowledge::playbook::Library;
+use knowledge::signal::{Engine, EngineKind, Selector};
 use pages::{MetricsPages, PageRead, Reading, contradicts};
+use sources::exporter::{ExporterError, ExporterReader, ExporterTarget, Sample, TARGETS_MOST};
+use sources::prom::Prometheus;
 
 pub use discovery::{discover_exporters, targets};
 
@@ -360,8 +360,8 @@ fn detected(library: &Library, request: &Request, visits: &[PageRead<'_>]) -> De
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnose::{Baseline, Scope};
-    use crate::playbook::load;
+    use crate::{Baseline, Scope};
+    use knowledge::playbook::load;
 
     fn sample(name: &str, labels: &[(&str, &str)]) -> Sample {
         let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::alert::Labels;
-use crate::diagnose::detection_result::EngineSeen;
-use crate::diagnose::gather::{Members, name};
-use crate::diagnose::observation::reduce;
-use crate::diagnose::scope::fits;
-use crate::exporter::{ExporterError, ExporterTarget, Sample};
-use crate::signal::{Direct, DirectOperation, Engine, Matcher, PoolAggregation, Selector};
+use crate::detection_result::EngineSeen;
+use crate::gather::{Members, name};
+use crate::observation::reduce;
+use crate::scope::fits;
+use knowledge::alert::Labels;
+use knowledge::signal::{Direct, DirectOperation, Engine, Matcher, PoolAggregation, Selector};
+use sources::exporter::{ExporterError, ExporterTarget, Sample};
 
 /// Tolerance for a counter: a larger decrease shows that the process was restarted.
 const RESET: f64 = 1e-9;

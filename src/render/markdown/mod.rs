@@ -7,7 +7,7 @@ mod ticket;
 use super::document::{ChainLink, Document, DocumentBlock, Folding, PartGroup};
 use super::report::{ReportPageContext, document};
 use super::{Line, MessagePart, Phrases, TextSpan, is_unseen, time_of_day};
-use crate::report::Report;
+use report::Report;
 pub use ticket::{ticket, tickets_for};
 
 /// Maximum number of rows of a table; summary.json has all.

@@ -1,10 +1,10 @@
 //! Tickets: the form of the receiver, filled in. Always English, because the reader is outside the user's organisation.
 
 use super::{blocks, line, plain, titled, written};
-use crate::diagnose::Diagnosis;
-use crate::playbook::{Library, Section, Ticket};
-use crate::render::{Line, PartGroup, Phrases};
-use crate::report::Report;
+use crate::{Line, PartGroup, Phrases};
+use diagnose::Diagnosis;
+use knowledge::playbook::{Library, Section, Ticket};
+use report::Report;
 
 /// Renders a ticket, ready to be pasted.
 pub fn ticket(ticket: &Ticket, report: &Report, words: &Phrases) -> String {

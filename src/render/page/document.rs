@@ -3,8 +3,8 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::html::{clock, fold, line};
-use crate::render::document::{ChainLink, DocumentBlock, Folding, PartGroup};
-use crate::render::{Line, MessagePart, Phrases, TextSpan};
+use crate::document::{ChainLink, DocumentBlock, Folding, PartGroup};
+use crate::{Line, MessagePart, Phrases, TextSpan};
 
 /// Maximum number of steps shown open.
 const STEPS: usize = 3;

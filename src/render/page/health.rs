@@ -5,11 +5,11 @@ use maud::{Markup, html};
 use super::document::blocks;
 use super::html::{line, moment, pill};
 use super::{Page, UpdateMode};
-use crate::health::{Health, HealthCheck, HealthState, PoolHealth};
-use crate::render::document::drop_empty;
-use crate::render::health::{tone, word, worst_first};
-use crate::render::{DocumentBlock, Folding, Line, MessagePart, PartGroup, Phrases, StateStyle, facts};
-use crate::signal::format_value;
+use crate::document::drop_empty;
+use crate::health::{tone, word, worst_first};
+use crate::{DocumentBlock, Folding, Line, MessagePart, PartGroup, Phrases, StateStyle, facts};
+use diagnose::health::{Health, HealthCheck, HealthState, PoolHealth};
+use knowledge::signal::format_value;
 
 /// Seconds between two polls of the page.
 const EVERY: u32 = 15;

@@ -6,11 +6,11 @@ use serde::Deserialize;
 
 use super::html::{moment, pill};
 use super::{Page, UpdateMode};
-use crate::alert::Labels;
-use crate::clock;
-use crate::diagnose::Diagnosis;
-use crate::redact::Redactor;
-use crate::render::{IncidentView, Phrases, StateStyle, Tone, facts, message};
+use crate::{IncidentView, Phrases, StateStyle, Tone, facts, message};
+use diagnose::Diagnosis;
+use knowledge::alert::Labels;
+use knowledge::clock;
+use sources::redact::Redactor;
 
 /// Seconds between two polls of the list.
 const EVERY: u32 = 10;

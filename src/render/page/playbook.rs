@@ -6,9 +6,9 @@ use maud::{Markup, html};
 
 use super::html::{fold, line, link, pill, span};
 use super::{Page, UpdateMode};
-use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, Verdict};
-use crate::playbook::{Evidence, Library, Node, NodeKind, Playbook, PlaybookKind, Step};
-use crate::render::{Line, Phrases, StateStyle, facts, full_diagnosis};
+use crate::{Line, Phrases, StateStyle, facts, full_diagnosis};
+use diagnose::{Diagnosis, EvidenceResult, Outcome, Verdict};
+use knowledge::playbook::{Evidence, Library, Node, NodeKind, Playbook, PlaybookKind, Step};
 
 /// Maximum depth of the drawn tree.
 const DEPTH: usize = 6;

@@ -3,7 +3,7 @@
 use maud::html;
 
 use super::{Page, UpdateMode};
-use crate::render::{Line, Phrases};
+use crate::{Line, Phrases};
 
 /// Renders the error page: the problem and its remedy.
 pub fn problem_page(title: &str, what: &Line, words: &Phrases) -> String {

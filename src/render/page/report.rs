@@ -5,10 +5,10 @@ use maud::{Markup, html};
 use super::document::blocks;
 use super::html::line;
 use super::{Page, UpdateMode};
-use crate::render::Phrases;
-use crate::render::document::PartGroup;
-use crate::render::report::{ReportPageContext, document};
-use crate::report::Report;
+use crate::Phrases;
+use crate::document::PartGroup;
+use crate::report::{ReportPageContext, document};
+use report::Report;
 
 /// Seconds between two polls while the incident is open.
 const OPEN: u32 = 5;

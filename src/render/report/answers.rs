@@ -1,12 +1,12 @@
 //! The questions of serving engineers, each with its answer; the open ones with a way to find it.
 
 use super::{ReportPageContext, code, evidence, group, list, pairs, plain, said, table, text};
-use crate::render::document::{DocumentBlock, Folding};
-use crate::render::{Line, MessagePart, Phrases, facts};
-use crate::report::{
+use crate::document::{DocumentBlock, Folding};
+use crate::{Line, MessagePart, Phrases, facts};
+use knowledge::signal::{Unit, format_value};
+use report::{
     DeploymentInfo, Distribution, Expected, Goal, Hardware, Measured, ModelInfo, Report, Version, Workload, moved,
 };
-use crate::signal::{Unit, format_value};
 
 /// Maximum number of pods named for a command line.
 const PODS: usize = 4;

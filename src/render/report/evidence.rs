@@ -1,10 +1,10 @@
 //! All checks of a diagnosis, link by link, the causes ruled out, and the checks without data.
 
 use super::{code, group, list, plain, said};
-use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, RuledOut, ValueSource, Verdict};
-use crate::render::document::{DocumentBlock, Folding};
-use crate::render::{Line, MessagePart, Phrases, TextSpan, compared, evidence, facts, full_diagnosis};
-use crate::signal::format_value;
+use crate::document::{DocumentBlock, Folding};
+use crate::{Line, MessagePart, Phrases, TextSpan, compared, evidence, facts, full_diagnosis};
+use diagnose::{Diagnosis, EvidenceResult, Outcome, RuledOut, ValueSource, Verdict};
+use knowledge::signal::format_value;
 
 /// Maximum number of ruled-out causes shown open.
 const RULED_OUT: usize = 8;

@@ -1,11 +1,11 @@
 //! The first section of a report, readable in thirty seconds by a person who did not follow the incident.
 
 use super::{ReportPageContext, list, pairs, plain, said};
-use crate::clock;
-use crate::diagnose::{CauseFound, Diagnosis, Outcome};
-use crate::render::document::StateStyle;
-use crate::render::{IncidentView, Line, MessagePart, Phrases, TextSpan, facts, full_diagnosis, latency, message};
-use crate::report::Report;
+use crate::document::StateStyle;
+use crate::{IncidentView, Line, MessagePart, Phrases, TextSpan, facts, full_diagnosis, latency, message};
+use diagnose::{CauseFound, Diagnosis, Outcome};
+use knowledge::clock;
+use report::Report;
 
 /// Returns the line above the title: the state, and the incident's id.
 pub(super) fn above(report: &Report, view: &IncidentView<'_>, words: &Phrases) -> Line {

@@ -11,8 +11,8 @@ mod why;
 
 use super::document::{Document, DocumentBlock, Folding, PartGroup, drop_empty};
 use super::{IncidentView, Line, MessagePart, Phrases, message};
-use crate::alert::AlertStatus;
-use crate::report::Report;
+use knowledge::alert::AlertStatus;
+use report::Report;
 
 /// The content of the page besides the report.
 #[derive(Debug, Clone, Default)]

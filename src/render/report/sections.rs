@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use super::{ReportPageContext, code, group, left_out, list, pairs, plain, said, table, text};
-use crate::alert::{Alert, AlertStatus};
-use crate::clip::clip;
-use crate::diagnose::Diagnosis;
-use crate::facts::Rule;
-use crate::logs::{LogAnalysis, LogMatch};
-use crate::redact::RedactionCount;
-use crate::render::document::{DocumentBlock, Folding, StateStyle};
-use crate::render::{Line, MessagePart, Phrases, logs as log_lines};
-use crate::report::{AnalyzedLog, HappenedKind, ReplicaInfo, Report, ReportPart, Stage, TimelineEvent};
-use crate::signal::{Unit, format_value};
+use crate::document::{DocumentBlock, Folding, StateStyle};
+use crate::{Line, MessagePart, Phrases, logs as log_lines};
+use diagnose::Diagnosis;
+use knowledge::alert::{Alert, AlertStatus};
+use knowledge::clip::clip;
+use knowledge::signal::{Unit, format_value};
+use report::facts::Rule;
+use report::{AnalyzedLog, HappenedKind, ReplicaInfo, Report, ReportPart, Stage, TimelineEvent};
+use sources::logs::{LogAnalysis, LogMatch};
+use sources::redact::RedactionCount;
 
 /// Maximum number of logs, of alerts and of rules listed.
 const MOST: usize = 60;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{group, list, plain, said};
-use crate::clip::clip;
-use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Judgement, Outcome};
-use crate::render::document::{ChainLink, DocumentBlock, Folding};
-use crate::render::{Line, MessagePart, Phrases, facts, full_diagnosis};
-use crate::report::Report;
+use crate::document::{ChainLink, DocumentBlock, Folding};
+use crate::{Line, MessagePart, Phrases, facts, full_diagnosis};
+use diagnose::{CauseFound, Diagnosis, EvidenceResult, Judgement, Outcome};
+use knowledge::clip::clip;
+use report::Report;
 
 /// Builds the chain with what is to be said about it; without a root cause, the reason.
 pub(super) fn why(report: &Report, diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {

@@ -15,7 +15,7 @@ use tracing::{debug, error, warn};
 
 use super::dial::SlackWebSocket;
 use super::{ConnectedGuard, SocketContext};
-use crate::slack::{Ack, Payload, SlackRequest, payload};
+use crate::{Ack, Payload, SlackRequest, payload};
 
 /// Acknowledgements that may wait to be written.
 const ACKS: usize = 512;

@@ -21,10 +21,10 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
 
 use super::{Ack, Slack, SlackError, SlackRequest};
-use crate::clock;
-use crate::telemetry::Metrics;
 use connection::{ConnectionEnd, ConnectionEvent, SocketConnection};
+use knowledge::clock;
 use pause::Pause;
+use telemetry::Metrics;
 
 /// Envelopes handled concurrently over all connections; further ones are acknowledged and dropped.
 const AT_ONCE: usize = 256;

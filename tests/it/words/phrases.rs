@@ -101,7 +101,7 @@ fn product(paths: &[&str]) -> Vec<(String, String)> {
 
 #[test]
 fn what_is_shown_in_slack_is_no_literal_of_the_code() {
-    let shown = ["chatops", "notify", "render", "capacity", "health"];
+    let shown = ["service/chatops", "service/notify", "render", "diagnose/capacity", "diagnose/health"];
     let calls = [".plain(\"", ".plain(format!(\"", ".bold(\"", ".bold(format!(\"", "Line::of(\"", "headline: \""];
     let mut wrong = Vec::new();
     for (path, code) in product(&shown) {

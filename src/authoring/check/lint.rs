@@ -1,0 +1,329 @@
+//! `llm-diagnose check`: errors in data that loads.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::Path;
+
+use super::{endpoints, facts, logs, redaction, signals, steps, tables, tickets};
+use knowledge::playbook::{
+    CauseEntry, Condition, Evidence, HEALTHY_FLEET, Library, Playbook, PlaybookKind, Problem, QuickCheck, REST,
+    Reference, SourceFile, Step, Verify, suggestion,
+};
+use knowledge::signal::{Unit, VersionReq};
+
+/// The word that marks what is still to be filled in, in a value or in a comment.
+const TODO: &str = "TODO";
+
+/// Returns all problems, in the order of the files.
+pub fn lint(library: &Library) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    unfinished(library, &mut problems);
+    signals::signals(library, &mut problems);
+    endpoints::endpoints(library, &mut problems);
+    health(library, &mut problems);
+    facts::facts(library, &mut problems);
+    healthy_fleet(library, &mut problems);
+    tables::tables(library, &mut problems);
+    logs::lint(library, &mut problems);
+    tickets::tickets(library, &mut problems);
+    redaction::redaction(library, &mut problems);
+    steps::flags(library, &mut problems);
+    steps::lint_no_verify(library, &mut problems);
+    for playbook in library.playbooks.values() {
+        let Some(file) = library.files.get(&format!("{}.yaml", playbook.playbook)) else { continue };
+        let mut lint = Lint { library, file, problems: &mut problems };
+        lint.evidence(&playbook.playbook, &playbook.symptom);
+        lint.steps(playbook.now.iter().chain(&playbook.lasting));
+        playbook.causes.iter().for_each(|entry| lint.entry(entry));
+        lint.latency(playbook);
+        for rule in &playbook.alerts {
+            lint.evidence(&rule.alert, &rule.when);
+            lint.rule(&rule.alert, &rule.hold, &rule.when);
+            rule.when.iter().flat_map(Evidence::checks).for_each(|(signal, _)| lint.of_prometheus("alert", signal));
+        }
+        if playbook.kind == PlaybookKind::Symptom && playbook.causes.len() < 2 {
+            lint.say("playbook/few-causes", "causes", "a symptom has at least two causes that compete".into(), None);
+        }
+        if playbook.symptom.is_empty() {
+            lint.say("playbook/no-symptom", "symptom", "nothing says when it is true".into(), None);
+        }
+        lint.folder(playbook);
+        lint.aliases(playbook);
+        let test = format!("{}.test.yaml", playbook.playbook);
+        if !library.files.contains_key(&test) {
+            let hint = format!("write `{test}` beside it: one case per cause, one healthy");
+            lint.say("playbook/missing-test", "playbook", "no verdict test stands beside it".into(), Some(hint));
+        }
+        if let Some(path) = cycle(library, &playbook.playbook) {
+            lint.say("playbook/cycle", "causes", format!("its causes lead back to it: {}", path.join(" → ")), None);
+        }
+    }
+    for cause in library.causes.values() {
+        let Some(file) = library.files.get(&format!("causes/{}.yaml", cause.cause)) else { continue };
+        let mut lint = Lint { library, file, problems: &mut problems };
+        lint.evidence(&cause.cause, &cause.evidence);
+        lint.steps(cause.now.iter().chain(&cause.lasting));
+        let used = library.playbooks.values().flat_map(|p| &p.causes).any(|e| e.target() == cause.cause);
+        if !used {
+            let hint = format!("write `- cause: {}` under `causes:` of a playbook that it explains", cause.cause);
+            lint.say("cause/unused", "cause", "no playbook has this cause".into(), Some(hint));
+        }
+    }
+    problems.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    problems
+}
+
+/// Reports every line that is still marked with [`TODO`].
+fn unfinished(library: &Library, problems: &mut Vec<Problem>) {
+    let marked = |line: &str| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == TODO);
+    for file in library.files.values() {
+        for (at, _) in file.text.lines().enumerate().filter(|(_, line)| marked(line)) {
+            problems.push(Problem::on_line("files/todo", file, at + 1, "still to be filled in".into(), None));
+        }
+    }
+}
+
+/// Checks that the healthy fleet has values of existing signals.
+fn healthy_fleet(library: &Library, problems: &mut Vec<Problem>) {
+    for signal in library.healthy_fleet.parts.values().flat_map(|part| part.keys()) {
+        let Some(file) = library.file_naming(HEALTHY_FLEET, signal) else { continue };
+        if !library.signals.contains_key(signal) {
+            let hint = suggestion(signal, library.signals.keys().map(String::as_str));
+            let message = format!("unknown signal `{signal}`");
+            problems.push(Problem::at("healthy-fleet/unknown-signal", file, signal, message, hint));
+        }
+    }
+}
+
+/// Checks that `health.yaml` names existing signals, and playbooks that have a threshold for them.
+fn health(library: &Library, problems: &mut Vec<Problem>) {
+    let Some(file) = library.files.get("health.yaml") else { return };
+    for heading in &library.health.headings {
+        for QuickCheck { signal, playbook } in &heading.checks {
+            let mut say = |rule, message, hint| problems.push(Problem::at(rule, file, signal, message, hint));
+            if !library.signals.contains_key(signal) {
+                let hint = suggestion(signal, library.signals.keys().map(String::as_str));
+                say("health/unknown-signal", format!("unknown signal `{signal}`"), hint);
+            }
+            let Some(id) = playbook else { continue };
+            match library.playbooks.get(id) {
+                None => {
+                    let hint = suggestion(id, library.playbooks.keys().map(String::as_str));
+                    say("health/unknown-playbook", format!("unknown playbook `{id}`"), hint);
+                }
+                Some(playbook) if playbook.threshold(signal).is_none() => {
+                    let message = format!("the symptom of `{id}` compares `{signal}` with no number");
+                    say("health/no-threshold", message, Some("leave `playbook` out: a number to know".into()));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    let mut lint = Lint { library, file, problems };
+    for (signal, when) in library.health.idle.iter().flat_map(Evidence::checks) {
+        lint.condition(signal, when);
+        lint.of_prometheus("health", signal);
+    }
+    let checks = library.health.headings.iter().flat_map(|heading| &heading.checks);
+    checks.for_each(|check| lint.of_prometheus("health", &check.signal));
+}
+
+struct Lint<'a> {
+    library: &'a Library,
+    file: &'a SourceFile,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl Lint<'_> {
+    fn say(&mut self, rule: &'static str, needle: &str, message: String, hint: Option<String>) {
+        self.problems.push(Problem::at(rule, self.file, needle, message, hint));
+    }
+
+    /// Checks that the former ids of a playbook are the ids of nothing, and former ids of nothing else.
+    fn aliases(&mut self, playbook: &Playbook) {
+        for alias in &playbook.aliases {
+            let of_other = |other: &&Playbook| other.playbook != playbook.playbook && other.aliases.contains(alias);
+            if self.library.ids().any(|id| id == alias) {
+                self.say("playbook/alias", alias, format!("the alias `{alias}` is an id"), None);
+            } else if playbook.aliases.iter().filter(|own| *own == alias).count() > 1 {
+                self.say("playbook/alias", alias, format!("the alias `{alias}` stands here twice"), None);
+            } else if let Some(other) = self.library.playbooks.values().find(of_other) {
+                let message = format!("the alias `{alias}` is one of `{}` too", other.playbook);
+                self.say("playbook/alias", alias, message, None);
+            }
+        }
+    }
+
+    /// Checks that a playbook of one kind does not stand in the folder of the other.
+    fn folder(&mut self, playbook: &Playbook) {
+        let folder = Path::new(&self.file.path).parent().and_then(Path::file_name).and_then(OsStr::to_str);
+        let other = PlaybookKind::ALL.into_iter().find(|kind| *kind != playbook.kind);
+        if let Some(other) = other.map(PlaybookKind::folder).filter(|other| folder == Some(*other)) {
+            let hint = format!("move it and its test to `{}/`", playbook.kind.folder());
+            self.say("playbook/folder", "kind", format!("`{other}/` is for the other kind"), Some(hint));
+        }
+    }
+
+    /// Checks that the signal comes from Prometheus, as alert rules and `health` need; logs are not read for them.
+    fn of_prometheus(&mut self, of: &str, signal: &str) {
+        if self.library.signals.get(signal).is_some_and(|known| known.is_of_log()) {
+            let rule = if of == "alert" { "alert/log-signal" } else { "health/log-signal" };
+            let hint = "use a signal that Prometheus has; logs are read once an alert fires".to_owned();
+            self.say(rule, signal, format!("only logs tell `{signal}`"), Some(hint));
+        }
+    }
+
+    fn entry(&mut self, entry: &CauseEntry) {
+        let set = [&entry.cause, &entry.playbook, &entry.id].iter().filter(|id| id.is_some()).count();
+        if set != 1 {
+            let message = "an entry names exactly one of `cause`, `playbook` and `id`".to_owned();
+            return self.say("playbook/entry", "causes", message, None);
+        }
+        if let Some(id) = &entry.cause
+            && !self.library.causes.contains_key(id)
+        {
+            let mut hint = suggestion(id, self.library.causes.keys().map(String::as_str));
+            if self.library.playbooks.contains_key(id) {
+                hint = Some(format!("it is a playbook: write `playbook: {id}`"));
+            }
+            self.say("playbook/unknown-cause", id, format!("unknown cause `{id}`"), hint);
+        }
+        if let Some(id) = &entry.playbook
+            && !self.library.playbooks.contains_key(id)
+        {
+            let mut hint = suggestion(id, self.library.playbooks.keys().map(String::as_str));
+            if self.library.causes.contains_key(id) {
+                hint = Some(format!("it is a leaf: write `cause: {id}`"));
+            }
+            self.say("playbook/unknown-playbook", id, format!("unknown playbook `{id}`"), hint);
+        }
+        if let Some(id) = &entry.id {
+            if entry.title.is_none() || entry.evidence.is_empty() {
+                self.say("playbook/entry", id, format!("cause `{id}` needs a `title` and `evidence`"), None);
+            }
+            self.evidence(id, &entry.evidence);
+            self.steps(entry.now.iter().chain(&entry.lasting));
+        }
+    }
+
+    /// Checks that a latency and its parts are known signals in seconds, and that causes explain existing parts.
+    fn latency(&mut self, playbook: &Playbook) {
+        let parts = || playbook.latency.iter().flat_map(|latency| &latency.parts).map(|part| part.signal.as_str());
+        for signal in playbook.latency.iter().map(|latency| latency.signal.as_str()).chain(parts()) {
+            match self.library.signals.get(signal) {
+                Some(known) if known.unit == Unit::Seconds => {}
+                Some(_) => self.say("playbook/latency", signal, format!("`{signal}` is not in seconds"), None),
+                None => {
+                    let hint = suggestion(signal, self.library.signals.keys().map(String::as_str));
+                    self.say("playbook/unknown-signal", signal, format!("unknown signal `{signal}`"), hint);
+                }
+            }
+        }
+        for name in playbook.causes.iter().flat_map(|entry| &entry.explains) {
+            let rest = (!playbook.latency.is_empty()).then_some(REST);
+            if !parts().chain(rest).any(|part| part == name) {
+                let hint = format!("name a signal of its `latency: parts:`, or `{REST}`");
+                let message = format!("`explains: {name}` is no part of this playbook's latency");
+                self.say("playbook/explains", name, message, Some(hint));
+            }
+        }
+    }
+
+    fn evidence(&mut self, of: &str, list: &[Evidence]) {
+        for evidence in list {
+            let single = evidence.signal.is_some() && evidence.when.is_some() && evidence.any.is_empty();
+            let several = evidence.signal.is_none() && evidence.when.is_none() && !evidence.any.is_empty();
+            if !single && !several {
+                let message = format!("evidence of `{of}` needs either `signal` with `when`, or `any`");
+                self.say("evidence/shape", of, message, None);
+            }
+            if evidence.weight <= 0.0 || !evidence.weight.is_finite() {
+                self.say("evidence/weight", of, format!("evidence of `{of}`: a weight is above 0"), None);
+            }
+            let past = evidence.checks().iter().any(|(_, when)| when.needs_baseline());
+            if evidence.without_past || (!past && evidence.any.iter().any(|e| e.without_past)) {
+                let message = format!(
+                    "evidence of `{of}`: `without_past` stands beside an alternative that compares with the past"
+                );
+                self.say("evidence/without-past", of, message, None);
+            }
+            if evidence.optional || (!evidence.any.is_empty() && evidence.any.iter().all(|e| e.optional)) {
+                let message =
+                    format!("evidence of `{of}`: `optional` stands at an alternative, beside one that is not optional");
+                self.say("evidence/optional", of, message, None);
+            }
+            for (signal, when) in evidence.checks() {
+                self.condition(signal, when);
+            }
+        }
+        // An alert's rule needs all of its checks in any case.
+        let alert = self.library.playbooks.values().flat_map(|p| &p.alerts).any(|rule| rule.alert == of);
+        if !alert && !list.is_empty() && list.len() < 2 && !list.iter().any(|e| e.required) {
+            let message = format!("`{of}` rests on a single check that is not `required`");
+            self.say("evidence/thin", of, message, Some("mark it `required: true` or add a second check".into()));
+        }
+    }
+
+    fn condition(&mut self, signal: &str, when: &Condition) {
+        let Some(definition) = self.library.signals.get(signal) else {
+            let hint = suggestion(signal, self.library.signals.keys().map(String::as_str));
+            return self.say("playbook/unknown-signal", signal, format!("unknown signal `{signal}`"), hint);
+        };
+        for comparison in when.comparisons() {
+            if let Reference::Number(n) = comparison.to
+                && definition.unit == Unit::Ratio
+                && !(-1.0..=1.0).contains(&n)
+            {
+                let message = format!("`{signal}` is a ratio, 0..1, and is compared with {n}");
+                self.say("evidence/unit", &when.to_string(), message, Some(format!("write {}", n / 100.0)));
+            }
+        }
+    }
+
+    fn rule(&mut self, alert: &str, hold: &str, when: &[Evidence]) {
+        if humantime::parse_duration(hold).is_err() {
+            let message = format!("alert `{alert}`: `for: {hold}` is no duration");
+            self.say("alert/for", hold, message, Some("write it like `5m`".into()));
+        }
+        let relative = |c: &Condition| c.needs_peers() || c.comparisons().is_empty();
+        if when.iter().flat_map(Evidence::checks).any(|(_, c)| relative(c)) {
+            let message = format!("alert `{alert}`: only comparisons with numbers and with the past can become a rule");
+            self.say("alert/condition", alert, message, None);
+        }
+    }
+
+    fn steps<'a>(&mut self, steps: impl Iterator<Item = &'a Step>) {
+        for step in steps {
+            let first = steps::first(step);
+            let req = step.engine.as_deref().map(str::parse::<VersionReq>);
+            match &req {
+                Some(Err(error)) => self.say("step/engine", first, error.clone(), Some("write `vllm >= 0.8`".into())),
+                Some(Ok(req)) if !self.library.engines.contains_key(&req.engine) => {
+                    let hint = suggestion(&req.engine, self.library.engines.keys().map(String::as_str));
+                    self.say("step/engine", first, format!("unknown engine `{}`", req.engine), hint);
+                }
+                _ => {}
+            }
+            for verify in step.verify.iter().flat_map(Verify::checks) {
+                self.condition(&verify.signal, &verify.when);
+            }
+        }
+    }
+}
+
+/// Returns a path of ids from `start` back to itself.
+fn cycle(library: &Library, start: &str) -> Option<Vec<String>> {
+    fn walk(library: &Library, at: &str, start: &str, path: &mut Vec<String>, seen: &mut BTreeSet<String>) -> bool {
+        let Some(playbook) = library.playbooks.get(at) else { return false };
+        for next in playbook.causes.iter().filter_map(|entry| entry.playbook.as_deref()) {
+            path.push(next.to_owned());
+            if next == start || (seen.insert(next.to_owned()) && walk(library, next, start, path, seen)) {
+                return true;
+            }
+            path.pop();
+        }
+        false
+    }
+    let mut path = vec![start.to_owned()];
+    walk(library, start, start, &mut path, &mut BTreeSet::new()).then_some(path)
+}

@@ -1,0 +1,23 @@
+//! Checks of the data: `check` lints playbooks, signals and phrases, `test` runs the verdict tests beside them.
+//!
+//! Every finding is a [`Problem`](knowledge::playbook::Problem): rule, file, line, the line's text, and a hint.
+
+mod endpoints;
+mod facts;
+mod lint;
+mod logs;
+mod phrases;
+mod promql;
+mod redaction;
+mod scenario;
+mod signals;
+mod steps;
+mod tables;
+mod tickets;
+mod verdicts;
+
+pub use lint::lint;
+pub use phrases::phrases;
+pub use scenario::verdict_test;
+pub use steps::verifies;
+pub use verdicts::{CaseResult, run};

@@ -1,0 +1,136 @@
+//! Lint of the phrases: readable, each defined once, and custom ones replace phrases that are used.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use fluent_bundle::FluentResource;
+use fluent_syntax::ast::{Entry, Expression, InlineExpression, Pattern, PatternElement};
+
+use knowledge::playbook::{Problem, SourceFile, phrases as shipped, suggestion};
+use render::{ENGLISH, own_phrases};
+
+/// A phrase's name to its variables and the index of its file.
+type PhraseTable = BTreeMap<String, (BTreeSet<String>, usize)>;
+
+/// Returns the problems of the shipped phrases and of those in `dir/phrases/en/`, in the order of the files.
+pub fn phrases(dir: Option<&Path>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let english = said(&shipped(), &mut problems);
+    let Some(dir) = dir else { return problems };
+    match own_phrases(dir) {
+        Ok(files) => {
+            let own = said(&files, &mut problems);
+            compare(&english, &own, &files, &mut problems);
+        }
+        Err(error) => problems.push(about("phrase/read", dir, format!("{error:#}"))),
+    }
+    problems.extend(unread(dir));
+    problems.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    problems
+}
+
+/// Returns problems for directories of phrases that are never read.
+fn unread(dir: &Path) -> Vec<Problem> {
+    let inside = std::fs::read_dir(dir.join("phrases")).into_iter().flatten().flatten();
+    let mut names: Vec<String> = inside.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+        .iter()
+        .filter(|name| *name != ENGLISH)
+        .map(|name| {
+            let message =
+                format!("`phrases/{name}` is not read: messages are in English only, see `phrases/{ENGLISH}`");
+            about("phrase/unread", &dir.join("phrases"), message)
+        })
+        .collect()
+}
+
+/// Builds a problem that belongs to no single file.
+fn about(rule: &'static str, dir: &Path, message: String) -> Problem {
+    Problem::on_line(rule, &SourceFile::new(dir.display().to_string(), String::new()), 1, message, None)
+}
+
+/// Reads the phrases of some files.
+fn said(files: &[SourceFile], problems: &mut Vec<Problem>) -> PhraseTable {
+    let mut said = PhraseTable::new();
+    for (at, file) in files.iter().enumerate() {
+        let resource = match FluentResource::try_new(file.text.clone()) {
+            Ok(resource) => resource,
+            Err((resource, errors)) => {
+                for error in errors {
+                    let line = file.text.get(..error.pos.start).map_or(1, |before| before.split('\n').count());
+                    problems.push(Problem::on_line("phrase/shape", file, line, error.kind.to_string(), None));
+                }
+                resource
+            }
+        };
+        for entry in resource.entries() {
+            let Entry::Message(message) = entry else { continue };
+            let mut variables = BTreeSet::new();
+            if let Some(pattern) = &message.value {
+                self::variables(pattern, &mut variables);
+            }
+            let key = message.id.name;
+            if said.insert(key.to_owned(), (variables, at)).is_some() {
+                let message = format!("`{key}` is said twice: the last one counts");
+                problems.push(Problem::at("phrase/twice", file, key, message, None));
+            }
+        }
+    }
+    said
+}
+
+/// Checks that custom phrases replace existing ones, and use only variables that those have.
+fn compare(english: &PhraseTable, own: &PhraseTable, files: &[SourceFile], problems: &mut Vec<Problem>) {
+    for (key, (variables, at)) in own {
+        let Some(file) = files.get(*at) else { continue };
+        let Some((given, _)) = english.get(key) else {
+            let hint = suggestion(key, english.keys().map(String::as_str));
+            problems.push(Problem::at("phrase/unknown", file, key, format!("nobody asks for `{key}`"), hint));
+            continue;
+        };
+        let list = |names: &BTreeSet<String>| names.iter().map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
+        for unknown in variables.difference(given) {
+            let hint = match given.is_empty() {
+                true => "nothing is put into this phrase".to_owned(),
+                false => format!("given are {}", list(given)),
+            };
+            let message = format!("`{key}` asks for `${unknown}`, which nobody gives");
+            problems.push(Problem::at("phrase/variable", file, key, message, Some(hint)));
+        }
+    }
+}
+
+fn variables(pattern: &Pattern<&str>, out: &mut BTreeSet<String>) {
+    for element in &pattern.elements {
+        if let PatternElement::Placeable { expression } = element {
+            in_expression(expression, out);
+        }
+    }
+}
+
+fn in_expression(expression: &Expression<&str>, out: &mut BTreeSet<String>) {
+    match expression {
+        Expression::Inline(inline) => in_inline(inline, out),
+        Expression::Select { selector, variants } => {
+            in_inline(selector, out);
+            variants.iter().for_each(|variant| variables(&variant.value, out));
+        }
+    }
+}
+
+fn in_inline(inline: &InlineExpression<&str>, out: &mut BTreeSet<String>) {
+    match inline {
+        InlineExpression::VariableReference { id } => {
+            out.insert(id.name.to_owned());
+        }
+        InlineExpression::Placeable { expression } => in_expression(expression, out),
+        InlineExpression::FunctionReference { arguments, .. } => {
+            arguments.positional.iter().for_each(|argument| in_inline(argument, out));
+        }
+        InlineExpression::StringLiteral { .. }
+        | InlineExpression::NumberLiteral { .. }
+        | InlineExpression::MessageReference { .. }
+        | InlineExpression::TermReference { .. } => {}
+    }
+}

@@ -1,0 +1,122 @@
+//! Lints of the redaction rules: patterns compile and remove their examples completely, near misses stay unchanged.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use knowledge::playbook::{Library, Problem, REDACTION, Redaction, RedactionRule, SourceFile};
+use sources::redact::Redactor;
+
+/// The marks around the part of an example that must be redacted.
+const BEGIN: char = '⟦';
+const END: char = '⟧';
+
+pub(super) fn redaction(library: &Library, problems: &mut Vec<Problem>) {
+    let data = &library.redaction;
+    let own = library.joined(REDACTION);
+    let Some(shipped) = library.files.get(REDACTION) else { return };
+    let file = |id: &str| own.filter(|own| own.text.contains(&format!("id: {id}\n"))).unwrap_or(shipped);
+    let all = match Redactor::new(data, false) {
+        Ok(all) => all,
+        Err(error) => {
+            let at = file(&error.rule);
+            let hint =
+                "patterns are those of https://docs.rs/regex, without look-around and back-references".to_owned();
+            problems.push(Problem::at("redaction/pattern", at, &error.rule, error.to_string(), Some(hint)));
+            return;
+        }
+    };
+    let mut seen = BTreeSet::new();
+    for rule in &data.rules {
+        let mut check = Check { rule, file: file(&rule.id), problems };
+        check.shape(&mut seen);
+        let alone = Redaction { rules: vec![rule.clone()], ..data.clone() };
+        // All rules compile together, so each one does.
+        if let Ok(alone) = Redactor::new(&alone, false) {
+            check.examples(&alone, &all);
+        }
+    }
+}
+
+struct Check<'a> {
+    rule: &'a RedactionRule,
+    file: &'a SourceFile,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl Check<'_> {
+    fn say(&mut self, rule: &'static str, message: String) {
+        let id = format!("id: {}", self.rule.id);
+        self.problems.push(Problem::at(rule, self.file, &id, message, None));
+    }
+
+    fn shape(&mut self, seen: &mut BTreeSet<String>) {
+        let rule = self.rule;
+        let id = &rule.id;
+        if id.is_empty() || !id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
+            self.say("redaction/id", format!("`{id}` is no id: small letters, digits and `-`"));
+        }
+        if !seen.insert(id.clone()) {
+            self.say("redaction/twice", format!("`{id}` stands here twice"));
+        }
+        if rule.text.is_empty() && rule.keys.is_empty() {
+            self.say("redaction/empty", format!("`{id}` finds nothing: it needs `text` or `keys`"));
+        }
+        if !rule.text.is_empty() && rule.examples.is_empty() {
+            self.say("redaction/example", format!("`{id}` needs an example with {BEGIN}{END} around what must go"));
+        }
+        if !rule.keys.is_empty() && rule.key_examples.is_empty() && rule.beside.is_empty() {
+            self.say("redaction/example", format!("`{id}` needs `key_examples`"));
+        }
+    }
+
+    fn examples(&mut self, alone: &Redactor, all: &Redactor) {
+        let rule = self.rule;
+        for example in &rule.examples {
+            let (plain, secrets, wanted) = read(example, &rule.id);
+            let got = alone.text("", &plain);
+            if got != wanted || secrets.is_empty() {
+                self.say("redaction/example", format!("`{}` makes `{got}` of the example `{example}`", rule.id));
+            }
+            let got = all.text("", &plain);
+            if let Some(left) = secrets.iter().find(|secret| got.contains(secret.as_str())) {
+                self.say("redaction/example", format!("`{left}` is left in `{got}`"));
+            }
+        }
+        for near in &rule.near_misses {
+            let got = all.text("", near);
+            if got != near.as_str() {
+                self.say("redaction/near-miss", format!("`{near}` becomes `{got}`"));
+            }
+        }
+        let goes = |redactor: &Redactor, key: &str| {
+            let mut value = Value::Object(Map::from_iter([(key.to_owned(), Value::from("plain"))]));
+            redactor.json("", &mut value);
+            let list = serde_json::json!([key, "plain"]);
+            let mut listed = list.clone();
+            redactor.json("", &mut listed);
+            value.get(key).is_some_and(|value| *value != "plain") || key.starts_with('-') && list != listed
+        };
+        for key in rule.key_examples.iter().filter(|key| !goes(alone, key)) {
+            self.say("redaction/key", format!("the value of `{key}` stays"));
+        }
+        for key in rule.key_near_misses.iter().filter(|key| goes(all, key)) {
+            self.say("redaction/key", format!("the value of `{key}` goes"));
+        }
+    }
+}
+
+/// Returns an example without its marks, the marked secrets, and the expected result.
+fn read(example: &str, id: &str) -> (String, Vec<String>, String) {
+    let (mut plain, mut secrets, mut wanted) = (String::new(), Vec::new(), String::new());
+    for (index, part) in example.split([BEGIN, END]).enumerate() {
+        plain.push_str(part);
+        if index % 2 == 1 {
+            secrets.push(part.to_owned());
+            wanted.push_str(&format!("[redacted: {id}]"));
+        } else {
+            wanted.push_str(part);
+        }
+    }
+    (plain, secrets, wanted)
+}

@@ -1,0 +1,101 @@
+//! Lints of the catalog and the engines' files: every signal is told, and every query can be asked.
+
+use super::promql;
+use knowledge::playbook::{CATALOG, Library, Problem, parse, shipped, suggestion};
+use knowledge::signal::{Catalog, Direct, EngineKind, Signal};
+
+pub(super) fn signals(library: &Library, problems: &mut Vec<Problem>) {
+    let names: Vec<&str> = library.signals.keys().map(String::as_str).collect();
+    let ours = shipped();
+    let our_signals = ours.get(CATALOG).and_then(|file| parse::<Catalog>(file).ok()).map(|catalog| catalog.signals);
+    let is_ours = |name: &str| our_signals.as_ref().is_some_and(|signals| signals.contains_key(name));
+    for engine in library.engines.values() {
+        let path = format!("signals/{}.yaml", engine.engine);
+        let mut say = |rule, needle: &str, message, hint| {
+            let file = library.file_naming(&path, needle);
+            problems.extend(file.map(|file| Problem::at(rule, file, needle, message, hint)));
+        };
+        for (name, entry) in &engine.signals {
+            if !library.signals.contains_key(name) {
+                let hint = suggestion(name, names.iter().copied());
+                say("signal/unknown", name, format!("signal `{name}` is not in the catalog"), hint);
+            }
+            match (&entry.query, &entry.unsupported) {
+                // Computed from another signal, whose query is checked.
+                (Some(_), None) if library.signals.get(name).is_some_and(|signal| signal.burn.is_some()) => {}
+                (Some(query), None) => {
+                    if let Some((rule, message, hint)) = promql::problem(engine, query) {
+                        say(rule, name, format!("signal `{name}`: {message}"), hint);
+                    }
+                }
+                (None, Some(_)) => {}
+                _ => say("signal/shape", name, format!("signal `{name}` needs either `query` or `unsupported`"), None),
+            }
+            if let Some(window) = entry.window.as_deref().filter(|w| humantime::parse_duration(w).is_err()) {
+                say("signal/window", name, format!("`{window}` is no duration"), Some("write it like `30m`".into()));
+            }
+            if let Some(problem) = entry.direct.as_ref().and_then(Direct::problem) {
+                say("signal/direct", name, format!("signal `{name}`, direct: {problem}"), None);
+            }
+        }
+        for probe in &engine.versions {
+            if let Err(error) = probe.at_least.parse::<knowledge::signal::EngineVersion>() {
+                say("signal/version", &probe.metric, error, None);
+            }
+        }
+        // A user's own file may cover only the signals that it was written for, and a user's own signal only the
+        // engines that the user has: an engine without an entry cannot tell it.
+        let complete = ours.contains_key(&path);
+        // A burn rate is made of what the engine tells of another signal.
+        let asked = |signal: &Signal| complete && signal.burn.is_none() && signal.of.contains(&engine.kind);
+        for (name, _) in library.signals.iter().filter(|(_, signal)| asked(signal)) {
+            if is_ours(name) && !engine.signals.contains_key(name) {
+                let hint = "write its `query`, or `unsupported:` with the reason".to_owned();
+                say("signal/unanswered", "signals", format!("{} does not answer `{name}`", engine.engine), Some(hint));
+            }
+        }
+        for name in engine.signals.keys() {
+            if library.signals.get(name).is_some_and(|s| !s.of.contains(&engine.kind)) {
+                let hint = "add the kind to the signal's `of:` in the catalog, or leave it out here".to_owned();
+                say("signal/kind", name, format!("`{name}` is not asked of engines of this kind"), Some(hint));
+            }
+        }
+        let serving = engine.kind == EngineKind::Serving;
+        if serving && !engine.signals.contains_key("replicas_serving") {
+            say("signal/pool", "signals", "a serving engine must tell `replicas_serving`".into(), None);
+        }
+    }
+    for name in names {
+        let Some(file) = library.file_naming(CATALOG, name) else { continue };
+        let definition = library.signals.get(name);
+        let burn = definition.and_then(|signal| signal.burn.as_ref());
+        let parts = burn.into_iter().flat_map(|burn| std::iter::once(&burn.of).chain(&burn.mean));
+        for unknown in parts.filter(|part| !library.signals.contains_key(*part)) {
+            let hint = suggestion(unknown, library.signals.keys().map(String::as_str));
+            let message = format!("signal `{name}` is made of `{unknown}`, which is not in the catalog");
+            problems.push(Problem::at("signal/unknown", file, name, message, hint));
+        }
+        if let Some(against) = definition.and_then(|signal| signal.against.as_ref()) {
+            let parts = [&against.signal, &against.driver];
+            for unknown in parts.into_iter().filter(|part| !library.signals.contains_key(*part)) {
+                let hint = suggestion(unknown, library.signals.keys().map(String::as_str));
+                let message = format!("signal `{name}` is made of `{unknown}`, which is not in the catalog");
+                problems.push(Problem::at("signal/unknown", file, name, message, hint));
+            }
+            continue;
+        }
+        let log = definition.is_some_and(|signal| signal.is_of_log());
+        let told = match log {
+            true => library.logs.values().flat_map(|log| &log.findings).any(|f| f.tells.as_deref() == Some(name)),
+            false => library.engines.values().any(|e| e.signals.contains_key(name)),
+        };
+        if !told {
+            let message = match log {
+                true => format!("no finding in `logs/` says `tells: {name}`"),
+                false => format!("no engine tells signal `{name}`, not even as unsupported"),
+            };
+            let hint = (!log).then(|| "write its `query` into `signals/<engine>.yaml` beside the catalog".to_owned());
+            problems.push(Problem::at("signal/untold", file, name, message, hint));
+        }
+    }
+}

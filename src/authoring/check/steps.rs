@@ -1,0 +1,322 @@
+//! Lints of the steps: flags exist in the stated versions, and a `verify` can show whether the step worked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::verdicts::{healthy, observations, read, test_files};
+use diagnose::{Observations, Outcome, SymptomVerdict, holds, invert_condition, inverted_symptom_check, judge};
+use knowledge::playbook::{Evidence, Library, NoVerify, Problem, Step, Verify};
+use knowledge::signal::VersionReq;
+
+/// HTTP methods that change something.
+const REQUESTS: [&str; 4] = ["DELETE", "PATCH", "POST", "PUT"];
+/// Commands that change something, by the program and a word after it.
+const ACTS: [(&str, &[&str]); 8] = [
+    (
+        "kubectl",
+        &[
+            "annotate", "apply", "cordon", "create", "delete", "drain", "edit", "label", "patch", "pause", "replace",
+            "restart", "resume", "scale", "set", "taint", "uncordon", "undo",
+        ],
+    ),
+    ("curl", &REQUESTS),
+    ("systemctl", &["reload", "restart", "start", "stop"]),
+    ("docker", &["kill", "restart", "rm", "run", "start", "stop"]),
+    ("scontrol", &["reboot", "resume", "update"]),
+    // It ends the processes on the GPU.
+    ("dcgmi", &["diag"]),
+    ("amd-smi", &["reset", "set"]),
+    ("nvidia-smi", &["--gpu-reset", "--power-limit", "-lgc", "-pl", "-r", "-rgc"]),
+];
+
+/// Words that mark a command as read-only.
+const ASKS: [&str; 6] = ["can-i", "--dry-run", "/v1/chat/completions", "/v1/completions", "/generate", "/tokenize"];
+
+/// A step with its owner.
+struct OwnedStep<'a> {
+    file: String,
+    id: &'a str,
+    step: &'a Step,
+    /// True if it relieves at once.
+    now: bool,
+    /// The checks that detect the fault.
+    found_by: &'a [Evidence],
+}
+
+fn steps(library: &Library) -> Vec<OwnedStep<'_>> {
+    let mut out = Vec::new();
+    for p in library.playbooks.values() {
+        let file = format!("{}.yaml", p.playbook);
+        out.extend(owned_steps(&file, &p.playbook, &p.now, &p.lasting, &p.symptom));
+        for entry in &p.causes {
+            out.extend(owned_steps(&file, entry.target(), &entry.now, &entry.lasting, &entry.evidence));
+        }
+    }
+    for c in library.causes.values() {
+        out.extend(owned_steps(&format!("causes/{}.yaml", c.cause), &c.cause, &c.now, &c.lasting, &c.evidence));
+    }
+    out
+}
+
+fn owned_steps<'a>(
+    file: &str,
+    id: &'a str,
+    now: &'a [Step],
+    lasting: &'a [Step],
+    found_by: &'a [Evidence],
+) -> impl Iterator<Item = OwnedStep<'a>> {
+    let all = now.iter().map(|step| (step, true)).chain(lasting.iter().map(|step| (step, false)));
+    all.map(move |(step, now)| OwnedStep { file: file.to_owned(), id, step, now, found_by })
+}
+
+/// Reports steps whose `no_verify` contradicts the data.
+pub(super) fn lint_no_verify(library: &Library, problems: &mut Vec<Problem>) {
+    for told in steps(library) {
+        if let (Some((message, hint)), Some(file)) = (wrong_word(library, &told), library.files.get(&told.file)) {
+            problems.push(Problem::at("step/no-verify", file, first(told.step), message, Some(hint.to_owned())));
+        }
+    }
+}
+
+/// Returns the contradiction of a step's `no_verify`, and a hint.
+fn wrong_word(library: &Library, told: &OwnedStep<'_>) -> Option<(String, &'static str)> {
+    let OwnedStep { step, now, .. } = told;
+    match step.no_verify? {
+        NoVerify::Looks => match acts(&step.action) {
+            Some(command) => Some((
+                format!("`looks` changes nothing, and `{command}` does"),
+                "write the `verify` that shows that it worked, or `no_verify: symptom`",
+            )),
+            None => (!now).then(|| {
+                ("what only looks keeps nothing away".to_owned(), "put it under `now`, or say what is done for good")
+            }),
+        },
+        NoVerify::Prevents => now.then(|| {
+            (
+                "`prevents` changes nothing today, and `now` is what relieves at once".to_owned(),
+                "put it under `lasting`, or write a `verify`",
+            )
+        }),
+        NoVerify::Symptom => (!now).then(|| {
+            (
+                "`symptom` is for what relieves at once".to_owned(),
+                "write a `verify`, or `no_verify: prevents` where nothing changes today",
+            )
+        }),
+        NoVerify::Unseen => seen_by(library, told).map(|signal| {
+            (format!("`unseen`, but `{signal}` shows it when it gets better"), "write a `verify` with that signal")
+        }),
+    }
+}
+
+/// Returns the first command in back-ticks that changes something.
+fn acts(action: &str) -> Option<&str> {
+    action.split('`').skip(1).step_by(2).find(|span| {
+        // A prompt is sent with POST and changes nothing.
+        if ASKS.iter().any(|word| span.contains(word)) {
+            return false;
+        }
+        // Words after a pipe only filter the output.
+        let words: Vec<&str> = span.split_whitespace().take_while(|word| *word != "|").collect();
+        let acts = |(tool, acts): &(&str, &[&str])| {
+            let called = words.iter().position(|word| word == tool);
+            called.is_some_and(|at| words.iter().skip(at).any(|word| acts.contains(word)))
+        };
+        ACTS.iter().any(acts) || words.first().is_some_and(|method| REQUESTS.contains(method))
+    })
+}
+
+/// Returns a required signal of the step's node that shows, for its engine, the end of the fault; log lines never go
+/// away.
+fn seen_by<'a>(library: &Library, told: &OwnedStep<'a>) -> Option<&'a str> {
+    let engine = told.step.engine.as_deref().and_then(|req| req.parse::<VersionReq>().ok()).map(|req| req.engine);
+    let tells = |signal: &str| match library.signals.get(signal) {
+        Some(s) if s.is_of_log() => false,
+        Some(_) => engine.as_ref().and_then(|name| library.engines.get(name)).is_none_or(|of| {
+            let of_its_kind = library.signals[signal].of.contains(&of.kind);
+            !of_its_kind || of.signals.get(signal).is_some_and(|s| s.query.is_some())
+        }),
+        None => false,
+    };
+    let mut checks = told.found_by.iter().filter(|e| e.required).flat_map(Evidence::checks);
+    checks
+        .find(|(signal, when)| invert_condition(library, signal, when).is_some() && tells(signal))
+        .map(|(signal, _)| signal)
+}
+
+/// Reports flags that the stated versions do not have yet, or no longer have.
+pub(super) fn flags(library: &Library, problems: &mut Vec<Problem>) {
+    for OwnedStep { file, step, .. } in steps(library) {
+        let req = step.engine.as_deref().and_then(|engine| engine.parse::<VersionReq>().ok());
+        let Some(file) = library.files.get(&file) else { continue };
+        let mut say = |rule, message, hint| problems.push(Problem::at(rule, file, first(step), message, Some(hint)));
+        let rows = library.tables.engine_flags.rows.iter();
+        let rows = rows.filter(|row| req.as_ref().is_none_or(|req| req.engine == row.engine));
+        for row in rows.filter(|row| names(&step.action, &row.flag)) {
+            let (flag, engine) = (&row.flag, &row.engine);
+            if let Some((since, req)) = row.since.as_ref().zip(req.as_ref())
+                && req.at_least.as_ref().is_none_or(|least| least < since)
+            {
+                let hint = format!("write `engine: {engine} >= {since}`");
+                say("step/new-flag", format!("`{flag}` exists in {engine} only from {since}"), hint);
+            }
+            if let Some(gone) = &row.gone
+                && req.as_ref().and_then(|req| req.below.as_ref()).is_none_or(|below| below > gone)
+            {
+                let hint = format!("use {}", row.instead.as_deref().unwrap_or("nothing"));
+                say("step/dead-flag", format!("`{flag}` no longer exists in {engine} from {gone}"), hint);
+            }
+        }
+    }
+}
+
+/// Returns true if a text has a flag as a word of its own.
+fn names(text: &str, flag: &str) -> bool {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).any(|word| word == flag)
+}
+
+/// Returns the first words of a step, by which its line is found.
+pub(super) fn first(step: &Step) -> &str {
+    let line = step.action.lines().next().unwrap_or_default();
+    match line.char_indices().nth(40) {
+        Some((end, _)) => line[..end].rsplit_once(' ').map_or(line, |(words, _)| words),
+        None => line,
+    }
+}
+
+/// A case of a verdict test in which a cause was found.
+struct Case {
+    /// The name, `<playbook>: <the case's name>`.
+    name: String,
+    seen: Observations,
+    /// True if the symptom's own check can be inverted.
+    invertible: bool,
+    /// The index of its file's healthy fleet.
+    fleet: usize,
+}
+
+/// The healthy fleet of a test file.
+struct Fleet {
+    /// The playbook under test.
+    name: String,
+    seen: Observations,
+}
+
+/// Returns the steps whose `verify` misleads: it holds although the fault is there, or fails on a healthy fleet.
+///
+/// A user's cases test only the user's steps: a value that is normal on the user's fleet may miss a shipped threshold.
+/// Shipped cases test the shipped steps, unless a user's file replaces them, and the steps of a user's nodes that no
+/// case of the user finds. A check of a user's step also counts as useful if a shipped case needs it.
+pub fn verifies(library: &Library) -> Vec<Problem> {
+    let mut fleets = Vec::new();
+    let mut found: BTreeMap<(String, bool), Vec<Case>> = BTreeMap::new();
+    for (own, test) in test_files(library).filter_map(|file| Some((file.own, read(library, file).ok()?))) {
+        for case in &test.cases {
+            let seen = observations(library, &test, case);
+            let Some(judged) = judge(library, &test.playbook, &seen) else { continue };
+            if judged.symptom != SymptomVerdict::Confirmed {
+                continue;
+            }
+            let invertible = inverted_symptom_check(library, &judged.evidence).is_some();
+            let chain = judged.chains.into_iter().next().unwrap_or_default();
+            for id in chain.into_iter().chain([test.playbook.clone()]).collect::<BTreeSet<_>>() {
+                let name = format!("{}: {}", test.playbook, case.name);
+                let case = Case { name, seen: seen.clone(), invertible, fleet: fleets.len() };
+                found.entry((id, own)).or_default().push(case);
+            }
+        }
+        fleets.push(Fleet { name: test.playbook.clone(), seen: healthy(library, &test) });
+    }
+    let own = library.files.values().any(|file| file.own);
+    let mut problems = Vec::new();
+    for told in steps(library) {
+        let Some(file) = library.files.get(&told.file).filter(|file| file.own == own) else { continue };
+        let of = |own: bool| found.get(&(told.id.to_owned(), own)).map_or(&[][..], Vec::as_slice);
+        let shipped = of(false);
+        let cases = if own && !of(true).is_empty() { of(true) } else { shipped };
+        if let Some(message) = cannot_tell(library, &told, cases, shipped, &fleets) {
+            problems.push(Problem::at("test/verify", file, first(told.step), message, None));
+        }
+    }
+    problems
+}
+
+/// Returns the reason why a step's check cannot show whether it worked.
+fn cannot_tell(
+    library: &Library,
+    told: &OwnedStep<'_>,
+    cases: &[Case],
+    shipped: &[Case],
+    fleets: &[Fleet],
+) -> Option<String> {
+    let OwnedStep { id, step, .. } = told;
+    match (&step.verify, step.no_verify) {
+        (Some(_), Some(_)) => Some("a step with a `verify` needs no `no_verify`".to_owned()),
+        (None, None) => Some("a step has a `verify`, or `no_verify` says why none is possible".to_owned()),
+        (None, Some(NoVerify::Symptom)) => {
+            let none = !cases.iter().chain(shipped).any(|case| case.invertible);
+            none.then(|| {
+                format!("in no case in which `{id}` is found the symptom has a check that can be turned round")
+            })
+        }
+        (None, Some(NoVerify::Looks | NoVerify::Prevents | NoVerify::Unseen)) => None,
+        (Some(v), None) => misleads(library, told, v, cases, shipped, fleets),
+    }
+}
+
+/// Returns the problem of a `verify` that holds with the fault, or fails without it; cases without a value are
+/// skipped.
+fn misleads(
+    library: &Library,
+    told: &OwnedStep<'_>,
+    v: &Verify,
+    cases: &[Case],
+    shipped: &[Case],
+    fleets: &[Fleet],
+) -> Option<String> {
+    let OwnedStep { id, found_by, .. } = told;
+    let checks = v.checks();
+    let said = |seen: &Observations| -> Vec<Outcome> {
+        checks.iter().map(|check| holds(library, &check.signal, &check.when, seen)).collect()
+    };
+    let shown: Vec<String> = checks.iter().map(|check| format!("`{} {}`", check.signal, check.when)).collect();
+    let shown = shown.join(" or ");
+    let is = |seen: &Observations, what: Outcome| said(seen).contains(&what);
+    // A fault that only a log shows is in no signal; the symptom's own check is used there.
+    let holds_with = |case: &&Case| {
+        let seen = &case.seen;
+        !is(seen, Outcome::NotMet) && is(seen, Outcome::Met) && !only_logs_tell(library, found_by, seen)
+    };
+    let names = |cases: Vec<&str>| cases.join("; ");
+    let held: Vec<&str> = cases.iter().filter(holds_with).map(|case| case.name.as_str()).collect();
+    if !held.is_empty() {
+        return Some(format!("{shown} holds although `{id}` is found: {}", names(held)));
+    }
+    // Every check must be the first that does not hold yet in some case, else it is never used.
+    let all = || cases.iter().chain(shipped);
+    let shown_in =
+        |at: usize| all().any(|case| said(&case.seen).iter().position(|said| *said == Outcome::NotMet) == Some(at));
+    if let Some(useless) = (0..checks.len()).find(|at| !shown_in(*at)) {
+        let signal = &checks[useless].signal;
+        return Some(format!("`{signal}` shows in none of the {} cases in which `{id}` is found", cases.len()));
+    }
+    let used: BTreeSet<usize> = cases.iter().map(|case| case.fleet).collect();
+    let healthy: Vec<&Fleet> = used.into_iter().filter_map(|fleet| fleets.get(fleet)).collect();
+    let missed: Vec<&str> =
+        healthy.iter().filter(|fleet| is(&fleet.seen, Outcome::NotMet)).map(|fleet| fleet.name.as_str()).collect();
+    if !missed.is_empty() {
+        return Some(format!("{shown} does not hold on the healthy fleet of: {}", names(missed)));
+    }
+    let well = all().filter_map(|case| fleets.get(case.fleet)).any(|fleet| is(&fleet.seen, Outcome::Met));
+    (!well).then(|| format!("{shown} has a value on the healthy fleet of no test that finds `{id}`"))
+}
+
+/// Returns true if one of a node's checks is met by logs alone.
+fn only_logs_tell(library: &Library, found_by: &[Evidence], seen: &Observations) -> bool {
+    found_by.iter().any(|evidence| {
+        let held =
+            evidence.checks().into_iter().filter(|(signal, when)| holds(library, signal, when, seen) == Outcome::Met);
+        let by_log: Vec<bool> =
+            held.map(|(signal, _)| library.signals.get(signal).is_some_and(|s| s.is_of_log())).collect();
+        !by_log.is_empty() && by_log.iter().all(|log| *log)
+    })
+}

@@ -1,0 +1,145 @@
+//! Lints of the reference tables: sources and references exist, and each key occurs once.
+
+use std::collections::BTreeSet;
+
+use knowledge::playbook::{Library, Problem, SourceFile, TableHeading, XidCounts, suggestion};
+use knowledge::signal::VersionReq;
+
+/// The buckets of NVIDIA's catalog, without the workflows of single codes.
+const BUCKETS: [&str; 11] = [
+    "IGNORE",
+    "RESTART_APP",
+    "RESET_GPU",
+    "RESTART_BM",
+    "RESTART_VM",
+    "RESTART_FM",
+    "CONTACT_SUPPORT",
+    "CHECK_APP",
+    "INVESTIGATE_SW",
+    "REPORT_ISSUE",
+    "NONE",
+];
+
+pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
+    for heading in library.tables.headings() {
+        with_file(library, heading, problems, |lint| lint.heading(heading));
+    }
+    let tables = &library.tables;
+    with_file(library, tables.litellm_codes.heading(), problems, |lint| {
+        for row in &tables.litellm_codes.rows {
+            lint.engine(&row.class, &row.engine);
+            lint.source(&row.class, &row.source);
+            if !(400..600).contains(&row.code) {
+                lint.say("table/code", &row.class, format!("`{}` is no HTTP status of a failure", row.code), None);
+            }
+            if let Some(id) = &row.playbook {
+                lint.playbook(&row.class, id);
+            }
+        }
+    });
+    with_file(library, tables.xid.heading(), problems, |lint| {
+        let mut seen = BTreeSet::new();
+        for row in &tables.xid.rows {
+            let shown = row.xid.to_string();
+            if row.codes().is_empty() || row.codes().any(|xid| !seen.insert(xid)) {
+                lint.say("table/twice", &shown, format!("Xid {} is empty or stands here twice", row.shown()), None);
+            }
+            for bucket in [Some(&row.immediate), row.investigate.as_ref()].into_iter().flatten() {
+                if !BUCKETS.contains(&bucket.as_str()) && !bucket.starts_with("WORKFLOW_") {
+                    let hint = suggestion(bucket, BUCKETS);
+                    lint.say("table/bucket", bucket, format!("`{bucket}` is no bucket of NVIDIA's catalog"), hint);
+                }
+            }
+            if row.workload && row.counts == XidCounts::Critical {
+                let message = format!("Xid {} cannot be the workload's and count as critical", row.shown());
+                lint.say("table/counts", &shown, message, None);
+            }
+            lint.source(&shown, &row.source);
+        }
+    });
+    with_file(library, tables.memory_flags.heading(), problems, |lint| {
+        for row in &tables.memory_flags.rows {
+            lint.engine(&row.engine, &row.engine);
+            lint.source(&row.engine, &row.source);
+            if !library.logs.contains_key(&row.engine) {
+                let message = format!("no log of `{}` is known", row.engine);
+                let hint = suggestion(&row.engine, library.logs.keys().map(String::as_str));
+                lint.say("table/engine", &row.engine, message, hint);
+            }
+            if !row.flag.starts_with("--") {
+                lint.say("table/flag", &row.flag, format!("`{}` is no flag", row.flag), None);
+            }
+        }
+    });
+    with_file(library, tables.engine_flags.heading(), problems, |lint| {
+        let mut seen = BTreeSet::new();
+        for row in &tables.engine_flags.rows {
+            lint.engine(&row.flag, &row.engine);
+            lint.source(&row.flag, &row.source);
+            if row.gone.is_some() != row.instead.is_some() {
+                let message = format!("`{}`: `gone` and `instead` stand together", row.flag);
+                let hint = Some("write `instead: nothing` where nothing takes its place".to_owned());
+                lint.say("table/gone", &row.flag, message, hint);
+            }
+            if !seen.insert((&row.engine, &row.flag)) {
+                let message = format!("`{}` of {} stands here twice", row.flag, row.engine);
+                lint.say("table/twice", &row.flag, message, None);
+            }
+        }
+    });
+}
+
+/// Runs the lint on a table's file; a table that is not loaded has no problems.
+fn with_file(
+    library: &Library,
+    heading: TableHeading<'_>,
+    problems: &mut Vec<Problem>,
+    run: impl FnOnce(&mut Lint<'_>),
+) {
+    if let Some(file) = library.files.get(&format!("tables/{}.yaml", heading.name)) {
+        run(&mut Lint { library, file, problems });
+    }
+}
+
+struct Lint<'a> {
+    library: &'a Library,
+    file: &'a SourceFile,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl Lint<'_> {
+    fn say(&mut self, rule: &'static str, needle: &str, message: String, hint: Option<String>) {
+        self.problems.push(Problem::at(rule, self.file, needle, message, hint));
+    }
+
+    fn heading(&mut self, heading: TableHeading<'_>) {
+        heading.playbooks.iter().for_each(|id| self.playbook(id, id));
+        if heading.references.is_empty() {
+            self.say("table/source", "references", "nothing says where it was read".into(), None);
+        }
+    }
+
+    fn playbook(&mut self, needle: &str, id: &str) {
+        if !self.library.playbooks.contains_key(id) {
+            let hint = suggestion(id, self.library.playbooks.keys().map(String::as_str));
+            self.say("table/unknown-playbook", needle, format!("unknown playbook `{id}`"), hint);
+        }
+    }
+
+    fn engine(&mut self, needle: &str, engine: &str) {
+        match engine.parse::<VersionReq>() {
+            Err(error) => self.say("table/engine", needle, error, Some("write `vllm >= 0.8`".into())),
+            Ok(req) if !self.library.engines.contains_key(&req.engine) => {
+                let hint = suggestion(&req.engine, self.library.engines.keys().map(String::as_str));
+                self.say("table/engine", needle, format!("unknown engine `{}`", req.engine), hint);
+            }
+            Ok(_) => {}
+        }
+    }
+
+    fn source(&mut self, needle: &str, source: &str) {
+        if !source.starts_with("https://") {
+            self.say("table/source", needle, format!("`{source}` is no https address"), None);
+        }
+    }
+}

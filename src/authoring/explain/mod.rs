@@ -1,0 +1,139 @@
+//! The `explain` command: a playbook's whole tree, or a single item: a code, an Xid, a flag, a log line. Pure.
+
+mod queries;
+mod tables;
+
+pub use queries::{queries_about, queries_of};
+
+use knowledge::playbook::{Evidence, Library, Node, Step, suggestion};
+
+/// The kinds of items, each with its argument.
+const KINDS: [(&str, &str); 6] = [
+    ("engine", "NAME"),
+    ("flag", "--FLAG"),
+    ("litellm", "STATUS"),
+    ("log", "\"LINE\""),
+    ("signal", "NAME"),
+    ("xid", "NUMBER"),
+];
+
+/// Returns an explanation as terminal text with ANSI styles.
+///
+/// # Errors
+/// If the item is unknown: a sentence, with suggestions.
+pub fn explain(library: &Library, id: &str, name: Option<&str>) -> Result<String, String> {
+    match (id, name) {
+        (id, None) if node(library, id).is_some() => Ok(playbook(library, id)),
+        // A signal or an engine needs no kind before its name.
+        (id, None) if library.signals.contains_key(id) => tables::signal(library, id),
+        (id, None) if library.engines.contains_key(id) => tables::engine(library, id),
+        (id, None) => Err(unknown(library, id)),
+        ("xid", Some(name)) => tables::xid(library, name),
+        ("litellm", Some(name)) => tables::litellm(library, name),
+        ("flag", Some(name)) => tables::flag(library, name),
+        ("log", Some(name)) => tables::log(library, name),
+        ("signal", Some(name)) => tables::signal(library, name),
+        ("engine", Some(name)) => tables::engine(library, name),
+        (kind, Some(_)) => {
+            let hint = suggestion(kind, KINDS.map(|(kind, _)| kind));
+            Err(format_error(format!("`{kind}` is nothing that can be explained by kind"), hint))
+        }
+    }
+}
+
+/// Returns the playbook or cause with an id.
+pub fn node<'a>(library: &'a Library, id: &str) -> Option<Node<'a>> {
+    library.playbook_node(id).or_else(|| leaf(library, id))
+}
+
+/// Formats an error with an optional hint.
+fn format_error(message: String, hint: Option<String>) -> String {
+    hint.map_or(message.clone(), |hint| format!("{message}\n  hint: {hint}"))
+}
+
+fn unknown(library: &Library, id: &str) -> String {
+    if let Some((kind, value)) = KINDS.iter().find(|(kind, _)| *kind == id) {
+        return format!("`explain {kind}` of what? Write `explain {kind} {value}`");
+    }
+    let causes = library.playbooks.values().flat_map(|p| &p.causes).map(|entry| entry.target());
+    let names = library.signals.keys().chain(library.engines.keys()).map(String::as_str);
+    let known = library.playbooks.keys().map(String::as_str).chain(causes).chain(names);
+    let hint = suggestion(id, known.chain(KINDS.map(|(kind, _)| kind)));
+    let playbooks: Vec<&str> = library.playbooks.keys().map(String::as_str).collect();
+    let kinds = KINDS.map(|(kind, value)| format!("{kind} {value}")).join(", ");
+    let message = format_error(format!("there is no playbook or cause `{id}`"), hint);
+    format!("{message}\n  playbooks: {}\n  by kind: {kinds}", playbooks.join(", "))
+}
+
+fn leaf<'a>(library: &'a Library, id: &str) -> Option<Node<'a>> {
+    library.node(library.playbooks.values().flat_map(|p| &p.causes).find(|entry| entry.target() == id)?)
+}
+
+fn playbook(library: &Library, id: &str) -> String {
+    let mut out = String::new();
+    let Some(node) = node(library, id) else { return out };
+    let bold = anstyle::Style::new().bold();
+    out.push_str(&format!("{bold}{}{bold:#} ({})\n\n{}\n", node.title, node.id, node.meaning.trim()));
+    if let Some(playbook) = library.playbooks.get(node.id) {
+        out.push_str(&format!("\n{bold}Impact{bold:#}\n{}\n", playbook.impact.trim()));
+        let alerts: Vec<String> =
+            playbook.alerts.iter().map(|a| format!("{} ({}, for {})", a.alert, a.severity, a.hold)).collect();
+        if !alerts.is_empty() {
+            out.push_str(&format!("\n{bold}Alerts{bold:#}\n{}\n", alerts.join(", ")));
+        }
+        for table in library.tables.used_by(node.id) {
+            out.push_str(&format!("\n{bold}Table{bold:#}\n{}: {}\n", table.title, tables::how_to_ask(table.name)));
+        }
+    }
+    out.push_str(&format!("\n{bold}Diagnosis{bold:#}\n"));
+    tree(&mut out, library, node, 0, &mut Vec::new());
+    out
+}
+
+fn tree<'a>(out: &mut String, library: &'a Library, node: Node<'a>, depth: usize, path: &mut Vec<&'a str>) {
+    let indent = "    ".repeat(depth);
+    let bold = anstyle::Style::new().bold();
+    let arrow = if depth == 0 { "" } else { "← " };
+    out.push_str(&format!("{indent}{arrow}{bold}{}{bold:#} [{}]\n", node.title, node.id));
+    for evidence in node.evidence {
+        out.push_str(&format!("{indent}    {}\n", check(library, evidence)));
+    }
+    steps(out, &indent, "now", node.now);
+    steps(out, &indent, "lasting", node.lasting);
+    if path.contains(&node.id) {
+        return;
+    }
+    path.push(node.id);
+    for entry in node.causes {
+        match library.node(entry) {
+            Some(child) => tree(out, library, child, depth + 1, path),
+            None => out.push_str(&format!("{indent}    ← {} (unknown: run `llm-diagnose check`)\n", entry.target())),
+        }
+    }
+    path.pop();
+}
+
+/// Returns the note for an alternative that is used only without a baseline; empty for any other alternative.
+pub fn only(without_past: bool) -> &'static str {
+    if without_past { " (only where there is no past)" } else { "" }
+}
+
+fn check(library: &Library, evidence: &Evidence) -> String {
+    let must = if evidence.required { "must: " } else { "      " };
+    let checks: Vec<String> = evidence
+        .alternatives()
+        .iter()
+        .map(|(signal, when, without_past)| {
+            let title = library.signals.get(*signal).map_or(*signal, |s| s.title.as_str());
+            format!("{title} {when}{}", only(*without_past))
+        })
+        .collect();
+    format!("{must}{}", checks.join("  or  "))
+}
+
+fn steps(out: &mut String, indent: &str, when: &str, steps: &[Step]) {
+    for step in steps {
+        let only = step.holds_for().map(|only| format!(" ({only})")).unwrap_or_default();
+        out.push_str(&format!("{indent}    fix {when}{only}: {}\n", step.action.trim().replace('\n', " ")));
+    }
+}

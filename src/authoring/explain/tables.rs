@@ -1,0 +1,245 @@
+//! Explanations of a single item: an Xid, a LiteLLM status, a flag, a log line, a signal, an engine.
+//!
+//! Each function returns the text, or an error with a hint.
+
+use super::format_error;
+use knowledge::playbook::{
+    CodeRow, Direction, Library, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, MemoryLine, Step, XidCounts,
+    XidRow, match_log_line, suggestion,
+};
+use knowledge::signal::{EngineKind, SignalQuery, format_value};
+
+/// Returns the command that explains a row of a table.
+pub(super) fn how_to_ask(table: &str) -> &'static str {
+    match table {
+        "xid" => "`explain xid NUMBER`",
+        "litellm-codes" => "`explain litellm STATUS`",
+        "engine-flags" => "`explain flag NAME`",
+        _ => "`explain log \"LINE\"`",
+    }
+}
+
+pub(super) fn xid(library: &Library, code: &str) -> Result<String, String> {
+    let digits = code.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let number: u32 = digits.parse().map_err(|_| format!("`{code}` is no Xid: expected a number such as 79"))?;
+    let Some(row) = library.tables.xid(number) else {
+        let known: Vec<String> = library.tables.xid.rows.iter().map(XidRow::shown).collect();
+        let hint = format!("known are {}; the others stand in {}", known.join(", "), address(library));
+        return Err(format_error(format!("the table has no Xid {number}"), Some(hint)));
+    };
+    let counts = match row.counts {
+        XidCounts::Critical => "gpu_xid_critical",
+        XidCounts::Application => "gpu_xid_application",
+        XidCounts::Neither => "no signal",
+    };
+    let blame = if row.workload { "mostly the workload's" } else { "not the workload's" };
+    let mut out = format!("Xid {}: {}\n\n", row.shown(), row.title);
+    line(&mut out, "at once", &row.immediate);
+    line(&mut out, "then", row.investigate.as_deref().unwrap_or("nothing named"));
+    line(&mut out, "whose", blame);
+    line(&mut out, "counted by", counts);
+    line(&mut out, "do", &row.action);
+    row.note.iter().for_each(|note| line(&mut out, "note", note));
+    line(&mut out, "source", &row.source);
+    Ok(out)
+}
+
+fn address(library: &Library) -> &str {
+    library.tables.xid.references.first().map_or("NVIDIA's catalog", String::as_str)
+}
+
+pub(super) fn litellm(library: &Library, code: &str) -> Result<String, String> {
+    let number: u16 = code.parse().map_err(|_| format!("`{code}` is no HTTP status: expected a number such as 429"))?;
+    let rows = library.tables.code(number);
+    if rows.is_empty() {
+        let mut known: Vec<String> = library.tables.litellm_codes.rows.iter().map(|r| r.code.to_string()).collect();
+        known.dedup();
+        return Err(format_error(
+            format!("the table has no status {number}"),
+            Some(format!("known are {}", known.join(", "))),
+        ));
+    }
+    let mut out = format!("{number} at LiteLLM is one of {}; the class in the error body tells which.\n", rows.len());
+    for CodeRow { class, engine, situation, means, action, playbook, source, .. } in rows {
+        out.push_str(&format!("\n{class} ({engine})\n"));
+        line(&mut out, "when", situation);
+        line(&mut out, "means", means);
+        line(&mut out, "do", action);
+        playbook.iter().for_each(|id| line(&mut out, "playbook", id));
+        line(&mut out, "source", source);
+    }
+    Ok(out)
+}
+
+pub(super) fn log(library: &Library, text: &str) -> Result<String, String> {
+    let found = match_log_line(library.logs.values(), text);
+    if found.is_empty() {
+        let patterns = library.logs.values().flat_map(|file| &file.findings).flat_map(|f| &f.lines);
+        let message = "no known line of a log is in it".to_owned();
+        let hint = suggestion(text, patterns.map(String::as_str));
+        return Err(format_error(message, Some(hint.unwrap_or_else(|| "give the whole line, in quotes".to_owned()))));
+    }
+    let told = found.into_iter().map(|known| match known {
+        LogLineMatch::Finding(file, finding) => self::finding(library, file, finding),
+        LogLineMatch::Numbers(file, numbers) => self::numbers(library, file, numbers, text),
+    });
+    Ok(told.collect::<Vec<_>>().join("\n"))
+}
+
+fn finding(library: &Library, file: &LogFile, finding: &LogFinding) -> String {
+    let whose = finding.engine.as_deref().unwrap_or(&file.logs);
+    let mut out = format!("{} ({whose}, {})\n\n", finding.title, finding.id);
+    let rank = match finding.rank {
+        LogRank::Root => "root: it went wrong here",
+        LogRank::Sign => "sign: worth knowing, and not what ended the engine",
+        LogRank::Secondary => "follows from something above it in the log",
+        LogRank::Benign => "harmless",
+    };
+    line(&mut out, "rank", rank);
+    if finding.harmless_up_to > 0 {
+        line(&mut out, "harmless", &format!("up to {} times within ten minutes", finding.harmless_up_to));
+    }
+    line(&mut out, "means", &finding.meaning);
+    finding.action.iter().for_each(|action| line(&mut out, "do", action));
+    which_way(&mut out, library, file, finding.direction);
+    finding.cause.iter().for_each(|cause| line(&mut out, "see", &format!("`explain {cause}`")));
+    finding.tells.iter().for_each(|signal| line(&mut out, "counted by", signal));
+    line(&mut out, "source", &finding.source);
+    out
+}
+
+fn numbers(library: &Library, file: &LogFile, numbers: &LogNumbers, text: &str) -> String {
+    let mut out = format!("numbers ({})\n\n", file.logs);
+    let values = numbers.read(text).unwrap_or_default();
+    for name in numbers.in_order() {
+        if let Some((told, value)) = numbers.values.get(name).zip(values.get(name)) {
+            line(&mut out, "tells", &format!("{}: {}", told.title, format_value(*value, told.unit)));
+        }
+    }
+    numbers.meaning.iter().for_each(|meaning| line(&mut out, "means", meaning));
+    numbers.action.iter().for_each(|action| line(&mut out, "do", action));
+    which_way(&mut out, library, file, numbers.direction);
+    line(&mut out, "source", numbers.source.as_ref().or(file.references.first()).map_or("", String::as_str));
+    out
+}
+
+fn which_way(out: &mut String, library: &Library, file: &LogFile, direction: Option<Direction>) {
+    if let Some((direction, flag)) = direction.zip(library.tables.memory_flag(&file.logs)) {
+        line(out, "flag", &format!("{} {flag}", direction.word()));
+    }
+}
+
+pub(super) fn flag(library: &Library, name: &str) -> Result<String, String> {
+    let mut out = format!("{name}\n\n");
+    let before = out.len();
+    for row in library.tables.engine_flags.rows.iter().filter(|row| row.flag == name) {
+        let since = row.since.as_ref().map(|since| format!("since {since}"));
+        let default = row.default.as_ref().map(|default| format!("default {default}"));
+        let told: Vec<String> = since.into_iter().chain(row.end()).chain(default).chain(row.note.clone()).collect();
+        line(&mut out, &row.engine, &told.join("; "));
+    }
+    for row in library.tables.memory_flags.rows.iter().filter(|row| row.flag == name) {
+        for MemoryLine { lines, engine, direction, .. } in
+            library.logs.get(&row.engine).into_iter().flat_map(LogFile::memory)
+        {
+            line(&mut out, engine, &format!("{} it when the log says: {}", direction.word(), lines.join(" | ")));
+        }
+    }
+    for (at, step) in steps(library).filter(|(_, step)| words(&step.action).any(|word| word == name)) {
+        let action = step.action.split_whitespace().collect::<Vec<_>>().join(" ");
+        line(&mut out, step.holds_for().as_deref().unwrap_or("any engine"), &format!("{at}: {action}"));
+    }
+    if out.len() > before {
+        return Ok(out);
+    }
+    let flags = library.tables.engine_flags.rows.iter().map(|row| row.flag.as_str());
+    let named = steps(library).flat_map(|(_, step)| words(&step.action)).filter(|word| word.starts_with("--"));
+    let message = format!("no table or step names `{name}`");
+    Err(format_error(message, suggestion(name, flags.chain(named))))
+}
+
+/// Returns every fix step with the id of its playbook or cause.
+fn steps(library: &Library) -> impl Iterator<Item = (&str, &Step)> {
+    let playbooks = library.playbooks.values().flat_map(|p| {
+        let own = p.now.iter().chain(&p.lasting).map(|step| (p.playbook.as_str(), step));
+        let written = p.causes.iter().flat_map(|entry| {
+            entry.now.iter().chain(&entry.lasting).map(|step| (entry.id.as_deref().unwrap_or_default(), step))
+        });
+        own.chain(written)
+    });
+    let causes = library.causes.values();
+    let causes = causes.flat_map(|c| c.now.iter().chain(&c.lasting).map(|step| (c.cause.as_str(), step)));
+    playbooks.chain(causes)
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).filter(|word| !word.is_empty())
+}
+
+pub(super) fn signal(library: &Library, name: &str) -> Result<String, String> {
+    let Some(signal) = library.signals.get(name) else {
+        let hint = suggestion(name, library.signals.keys().map(String::as_str));
+        return Err(format_error(format!("there is no signal `{name}`"), hint));
+    };
+    let mut out = format!("{name}: {}\n\n{}\n\n", signal.title, signal.meaning.trim());
+    line(&mut out, "unit", &word(signal.unit));
+    line(&mut out, "worse when", &word(signal.bad));
+    line(&mut out, "of the pool", &word(signal.fleet));
+    for engine in library.engines.values() {
+        let Some(SignalQuery { query, unsupported, enable, since, .. }) = engine.signals.get(name) else { continue };
+        out.push_str(&format!("\n{}\n", engine.engine));
+        query.iter().for_each(|query| line(&mut out, "query", query));
+        unsupported.iter().for_each(|why| line(&mut out, "cannot tell", why));
+        enable.iter().for_each(|how| line(&mut out, "enable", how));
+        since.iter().for_each(|since| line(&mut out, "mind", since));
+    }
+    Ok(out)
+}
+
+pub(super) fn engine(library: &Library, name: &str) -> Result<String, String> {
+    let Some(engine) = library.engines.get(name) else {
+        let hint = suggestion(name, library.engines.keys().map(String::as_str));
+        return Err(format_error(format!("there is no engine `{name}`"), hint));
+    };
+    let told = engine.signals.values().filter(|signal| signal.query.is_some()).count();
+    let mut out = format!("{name}: {}\n\n", kind(engine.kind));
+    line(&mut out, "found by", &engine.detected_by().join(", "));
+    engine.enable.iter().for_each(|how| line(&mut out, "enable", how));
+    line(&mut out, "replica", &engine.replica.join(", "));
+    for (dimension, labels) in &engine.scope {
+        line(&mut out, dimension, &labels.join(", "));
+    }
+    for probe in &engine.versions {
+        line(&mut out, &format!(">= {}", probe.at_least), &format!("has {}", probe.metric));
+    }
+    line(&mut out, "signals", &format!("{told} of {}", engine.signals.len()));
+    for (signal, why) in engine.signals.iter().filter_map(|(name, s)| Some((name, s.unsupported.as_ref()?))) {
+        line(&mut out, "cannot tell", &format!("{signal}: {why}"));
+    }
+    for row in library.tables.engine_flags.rows.iter().filter(|row| row.engine == engine.engine) {
+        row.end().iter().for_each(|end| line(&mut out, "dead", &format!("{}, {end}", row.flag)));
+    }
+    engine.source.iter().for_each(|source| line(&mut out, "source", source));
+    Ok(out)
+}
+
+fn kind(kind: EngineKind) -> &'static str {
+    match kind {
+        EngineKind::Serving => "a serving engine",
+        EngineKind::Gateway => "a gateway",
+        EngineKind::Gpu => "a GPU exporter",
+        EngineKind::Platform => "the orchestrator",
+        EngineKind::Log => "what programs write",
+    }
+}
+
+/// Returns a value as spelled in the YAML.
+fn word(value: impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// Appends `  name       text`, with the lines of a query below each other.
+fn line(out: &mut String, name: &str, text: &str) {
+    let text = text.trim().lines().map(str::trim).collect::<Vec<_>>().join("\n                ");
+    out.push_str(&format!("  {name:<12}  {text}\n"));
+}

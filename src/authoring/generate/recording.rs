@@ -1,0 +1,228 @@
+//! The recording half of `generate rules`: engine-neutral `llm:<signal>` series, one rule per signal and engine.
+//!
+//! All engines' series get the same names and the same labels `cluster`, `namespace`, `model_name`, `engine`, so that
+//! alerts and dashboards are written once. If a gateway reports the same as the engines behind it, its rule is silent
+//! while an engine of the same model has data; a gateway whose series name no model is silent while an engine of its
+//! namespace has data. `llm:<signal>:replica` has one series per replica.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::yaml::{block, text};
+use knowledge::playbook::{AlertRule, AlertScope, Evidence, Library};
+use knowledge::signal::{
+    Engine, EngineKind, Fill, RECORDED_POOL, RECORDED_WINDOW, Signal, choice, fill, histograms, matchers, recorded_name,
+};
+
+/// A recorded series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RecordingRule<'a> {
+    /// The signal.
+    pub signal: &'a str,
+    /// The level: the pool, or each replica.
+    pub each: AlertScope,
+}
+
+impl RecordingRule<'_> {
+    /// Returns the name of the series.
+    pub(super) fn name(&self) -> String {
+        recorded_name(self.signal, self.each == AlertScope::Replica)
+    }
+
+    /// Returns the labels of its series, whichever engine reports them.
+    pub(super) fn labels(&self, library: &Library) -> Vec<String> {
+        let mut labels: Vec<String> = vec!["cluster".into(), "namespace".into()];
+        let tellers = || library.engines.values().filter(|engine| tells(engine, self.signal));
+        if tellers().any(|engine| engine.kind.is_pool()) {
+            labels.push("model_name".into());
+        }
+        labels.push("engine".into());
+        if self.each == AlertScope::Replica {
+            for label in tellers().flat_map(|engine| &engine.replica) {
+                if !labels.contains(label) {
+                    labels.push(label.clone());
+                }
+            }
+        }
+        labels
+    }
+}
+
+/// Returns the series that alerts and dashboards use, and those that a diagnosis would compute from many histograms.
+pub(super) fn wanted(library: &Library) -> BTreeSet<RecordingRule<'_>> {
+    let alerts = library.playbooks.values().flat_map(|playbook| &playbook.alerts).flat_map(|alert: &AlertRule| {
+        let checks = alert.when.iter().flat_map(Evidence::checks);
+        checks.map(|(signal, _)| RecordingRule { signal, each: alert.each }).collect::<Vec<_>>()
+    });
+    let shown = library.signals.iter().flat_map(|(signal, definition): (&String, &Signal)| {
+        let each = [(definition.row.is_some(), AlertScope::Pool), (definition.by_replica, AlertScope::Replica)];
+        each.into_iter().filter(|(wanted, _)| *wanted).map(move |(_, each)| RecordingRule { signal, each })
+    });
+    alerts.chain(shown).chain(of_histograms(library)).collect()
+}
+
+/// Returns the signals that are computed from histograms; for symptoms, each replica's value too.
+fn of_histograms(library: &Library) -> impl Iterator<Item = RecordingRule<'_>> {
+    let symptoms = library.playbooks.values().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks);
+    let symptoms: BTreeSet<&str> = symptoms.map(|(signal, _)| signal).collect();
+    let reads = |signal: &&String| {
+        let queries = library.engines.values().filter_map(|engine| engine.signals.get(*signal)?.query.as_deref());
+        queries.into_iter().any(|query| histograms(query).next().is_some())
+    };
+    // The burn rate of a replica is never used, and its four parts are costly.
+    let counted = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.burn.is_none());
+    library.signals.keys().filter(reads).flat_map(move |signal| {
+        let replica = (symptoms.contains(signal.as_str()) && counted(signal)).then_some(AlertScope::Replica);
+        [Some(AlertScope::Pool), replica].into_iter().flatten().map(move |each| RecordingRule { signal, each })
+    })
+}
+
+/// Returns true if an engine reports a signal in PromQL alone; numbers in labels cannot be computed with.
+pub(super) fn tells(engine: &Engine, signal: &str) -> bool {
+    engine.signals.get(signal).is_some_and(|s| s.query.is_some() && s.from_labels.is_empty())
+}
+
+/// Renders the rule groups, one per engine.
+pub(super) fn groups(library: &Library, window: Duration) -> String {
+    let wanted = wanted(library);
+    let mut out = String::new();
+    for engine in library.engines.values() {
+        let own: Vec<&RecordingRule<'_>> = wanted.iter().filter(|recorded| tells(engine, recorded.signal)).collect();
+        if own.is_empty() {
+            continue;
+        }
+        out.push_str(&format!("  - name: llm-diagnose.record.{}\n    rules:\n", engine.engine));
+        rule(&mut out, engine, RECORDED_WINDOW, &format!("vector({})", window.as_secs()));
+        for recorded in own {
+            write(&mut out, library, engine, recorded, &recorded.name(), window);
+        }
+    }
+    for (i, promised) in library.promised.iter().enumerate() {
+        let moved: Vec<RecordingRule<'_>> =
+            wanted.iter().filter(|recorded| promised.is_moved(recorded.signal)).copied().collect();
+        let engines = promised.library.engines.values();
+        for engine in engines.filter(|engine| moved.iter().any(|recorded| tells(engine, recorded.signal))) {
+            out.push_str(&format!("  - name: llm-diagnose.record.slo{}.{}\n    rules:\n", i + 1, engine.engine));
+            for recorded in moved.iter().filter(|recorded| tells(engine, recorded.signal)) {
+                write(&mut out, &promised.library, engine, recorded, &promised_name(&recorded.name(), i), window);
+            }
+        }
+    }
+    out
+}
+
+/// Returns the name of a burn rate for the threshold of the promise at index `i` of the configuration.
+pub(super) fn promised_name(name: &str, i: usize) -> String {
+    format!("{name}:slo{}", i + 1)
+}
+
+fn rule(out: &mut String, engine: &Engine, name: &str, expr: &str) {
+    out.push_str(&format!("      - record: {name}\n"));
+    block(out, 8, "expr", expr);
+    out.push_str("        labels:\n");
+    text(out, 10, "engine", &engine.engine);
+}
+
+fn write(
+    out: &mut String,
+    library: &Library,
+    engine: &Engine,
+    recorded: &RecordingRule<'_>,
+    name: &str,
+    window: Duration,
+) {
+    let mut rule = |name: &str, expr: &str| rule(out, engine, name, expr);
+    let burn = library.signals.get(recorded.signal).and_then(|signal| signal.burn.as_ref());
+    let told = |signal: &str| engine.signals.get(signal).and_then(|entry| entry.query.as_deref());
+    let parts = burn.and_then(|burn| burn.parts(told(&burn.of), burn.mean.as_deref().and_then(told)));
+    let Some(parts) = parts else {
+        let query = engine.signals.get(recorded.signal).and_then(|entry| entry.query.as_deref());
+        return rule(name, &expression(library, engine, recorded, query.unwrap_or_default(), window));
+    };
+    // In parts, so that the rules stay readable and each is queried once.
+    for (part, query) in
+        [("window", &parts.window), ("hour", &parts.hour), ("requests", &parts.requests), ("recent", &parts.recent)]
+    {
+        rule(&format!("{name}:{part}"), &expression(library, engine, recorded, query, window));
+    }
+    let of = |part: &str| format!("{name}:{part}{{engine=\"{}\"}}", engine.engine);
+    rule(name, &parts.over(&of("window"), &of("hour"), &of("requests"), &of("recent")));
+}
+
+fn expression(
+    library: &Library,
+    engine: &Engine,
+    recorded: &RecordingRule<'_>,
+    query: &str,
+    window: Duration,
+) -> String {
+    let Some(entry) = engine.signals.get(recorded.signal) else { return String::new() };
+    let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok()).unwrap_or(window);
+    let pool = pool(engine);
+    let mut by: Vec<String> = pool.iter().map(|(_, label)| (*label).to_owned()).collect();
+    if recorded.each == AlertScope::Replica {
+        by.extend(engine.replica.iter().filter(|label| !by.contains(label)).cloned().collect::<Vec<_>>());
+    }
+    let prefix = engine.prefixes.first().map(|written| (written.as_str(), engine.prefixes.as_slice()));
+    let own = matchers(&engine.own_series().collect::<Vec<_>>());
+    // A query that sums over the models counts requests without one too.
+    let mut models = engine.scope.get("model").into_iter().flatten();
+    let over_models = models.any(|label| query.contains(&format!("without ({label})")));
+    let scope = if over_models { own } else { named(engine, own) };
+    let mut expr = fill(query, &Fill { scope: &scope, workload: "", window, by: &by, prefix });
+    for (name, label) in pool.iter().filter(|(name, label)| name != label) {
+        // If relabelling already set the common name, it stays.
+        expr = format!("label_replace(\n{}\n, \"{name}\", \"$1\", \"{label}\", \"(.+)\")", indented(&expr));
+    }
+    let (same, other): (Vec<&Engine>, Vec<&Engine>) =
+        better(library, engine, recorded.signal).into_iter().partition(|other| other.kind == engine.kind);
+    let names_models = engine.scope.contains_key("model");
+    // A stand-in runs beside its engine. A gateway may run in a namespace of its own: it repeats the values of
+    // engines of its model, and in its own namespace those of engines that name no model.
+    let repeated: &[(&str, &str, &[&Engine])] = match names_models {
+        true => &[
+            ("cluster, model_name", ",model_name!=\"\"", &other),
+            ("cluster, namespace", ",model_name=\"\"", &other),
+            ("cluster, namespace", "", &same),
+        ],
+        false => &[("cluster, namespace", "", &other), ("cluster, namespace", "", &same)],
+    };
+    for (on, models, engines) in repeated.iter().filter(|(.., engines)| !engines.is_empty()) {
+        let names: Vec<&str> = engines.iter().map(|other| other.engine.as_str()).collect();
+        let (own, name, names) = (indented(&expr), recorded.name(), names.join("|"));
+        expr = format!("(\n{own}\n) unless on ({on}) {name}{{engine=~\"{names}\"{models}}}");
+    }
+    expr
+}
+
+/// Adds matchers that exclude values that are no model: requests for an unknown name belong to no pool.
+fn named(engine: &Engine, scope: String) -> String {
+    let labels = engine.scope.get("model").into_iter().flatten().filter(|_| !engine.no_model.is_empty());
+    let none = labels.map(|label| format!("{label}!~{}", choice(&engine.no_model)));
+    Some(scope).filter(|scope| !scope.is_empty()).into_iter().chain(none).collect::<Vec<_>>().join(",")
+}
+
+/// Returns the labels with which an engine's series may name the pool, each with its common name; the preferred one
+/// last.
+///
+/// A scrape may keep or rename a page's own labels (`exported_namespace`), so all spellings are grouped by.
+fn pool(engine: &Engine) -> Vec<(&'static str, &str)> {
+    let spelt = |(dimension, name): &(&str, &'static str)| -> Vec<(&'static str, &str)> {
+        let labels = engine.scope.get(*dimension).map(Vec::as_slice).unwrap_or_default();
+        labels.iter().rev().map(|label| (*name, label.as_str())).collect()
+    };
+    RECORDED_POOL.iter().flat_map(spelt).collect()
+}
+
+/// Returns the engines that take precedence over this one.
+fn better<'a>(library: &'a Library, engine: &Engine, signal: &str) -> Vec<&'a Engine> {
+    let of = library.signals.get(signal).map(|s| s.of.as_slice()).unwrap_or_default();
+    let rank = |kind: EngineKind| of.iter().position(|k| *k == kind).unwrap_or(of.len());
+    let own = (rank(engine.kind), engine.stand_in);
+    let others = library.engines.values().filter(|other| tells(other, signal));
+    others.filter(|other| (rank(other.kind), other.stand_in) < own).collect()
+}
+
+pub(super) fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,401 @@
+//! `generate rules`: recorded series, and the playbooks' `alerts:` as Prometheus alerting rules on them.
+//!
+//! Each alert carries the label `playbook`, which selects its playbook when it arrives by webhook.
+
+use std::time::Duration;
+
+use super::recording::{self, RecordingRule, indented, tells};
+use super::yaml::{block, text};
+use knowledge::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, Playbook, PoolObjectives, Reference};
+use knowledge::signal::{Engine, EngineKind, Matcher, Signal, Unit, matchers};
+
+/// `keep_firing_for` of alerts on a burn rate: a few slow requests an hour are one alert, not one each.
+const KEPT: &str = "10m";
+
+/// Options of the generated rules.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RuleOptions {
+    /// The rate window.
+    pub window: Duration,
+    /// The `for` of all alerts, instead of each alert's own.
+    pub hold: Option<Duration>,
+    /// The base URL of the runbook pages; `/<playbook>.md` follows.
+    pub runbook_base: String,
+}
+
+/// The error for an alert that cannot become a rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("alert `{alert}` of playbook `{playbook}` cannot become a rule: {why}")]
+pub struct RuleError {
+    /// The alert's name.
+    pub alert: String,
+    /// Its playbook.
+    pub playbook: String,
+    /// The reason.
+    pub why: String,
+}
+
+/// Renders the rules as a `PrometheusRule` for prometheus-operator.
+///
+/// # Errors
+/// As [`rules`].
+pub fn prometheus_rule(library: &Library, options: &RuleOptions) -> Result<String, RuleError> {
+    let plain = rules(library, options)?;
+    let (head, groups) = plain.split_once("groups:\n").unwrap_or_default();
+    let spec: String =
+        groups.lines().map(|line| if line.is_empty() { "\n".into() } else { format!("  {line}\n") }).collect();
+    Ok(format!(
+        "{head}apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: llm-diagnose\n  labels:\n    \
+         app.kubernetes.io/name: llm-diagnose\nspec:\n  groups:\n{spec}"
+    ))
+}
+
+/// Renders the rule file.
+///
+/// # Errors
+/// Returns the first alert whose condition Prometheus alone cannot evaluate.
+pub fn rules(library: &Library, options: &RuleOptions) -> Result<String, RuleError> {
+    let mut out = String::from(
+        "# Rules for LLM serving fleets. Made by `llm-diagnose generate rules`; change the playbooks instead.\n\
+         # First engine-neutral series, `llm:<signal>`, then alerts on them. Groups of engines that you do not run cost\n\
+         # little and can be left out. Warnings are for chat, critical ones page: only where users are hurt now.\ngroups:\n",
+    );
+    out.push_str(&recording::groups(library, options.window));
+    for playbook in library.playbooks.values().filter(|p| !p.alerts.is_empty()) {
+        out.push_str(&format!("  - name: llm-diagnose.{}\n    rules:\n", playbook.playbook));
+        for alert in &playbook.alerts {
+            let refused = |why| RuleError { alert: alert.alert.clone(), playbook: playbook.playbook.clone(), why };
+            let exprs = expressions(library, playbook, alert).map_err(refused)?;
+            let hold = match options.hold {
+                Some(hold) => hold,
+                None => humantime::parse_duration(&alert.hold)
+                    .map_err(|_| refused(format!("`for: {}` is no duration", alert.hold)))?,
+            };
+            for expr in exprs {
+                write_rule(&mut out, library, playbook, alert, &expr, hold, &options.runbook_base);
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn write_rule(
+    out: &mut String,
+    library: &Library,
+    playbook: &Playbook,
+    alert: &AlertRule,
+    expr: &str,
+    hold: Duration,
+    runbook_base: &str,
+) {
+    out.push_str(&format!("      - alert: {}\n", alert.alert));
+    block(out, 8, "expr", expr);
+    out.push_str(&format!("        for: {}\n", held(hold)));
+    let burns = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.burn.is_some());
+    if alert.when.iter().flat_map(Evidence::checks).any(|(signal, _)| burns(signal)) {
+        out.push_str(&format!("        keep_firing_for: {KEPT}\n"));
+    }
+    out.push_str("        labels:\n");
+    text(out, 10, "severity", &alert.severity.to_string());
+    text(out, 10, "playbook", &playbook.playbook);
+    out.push_str("        annotations:\n");
+    // The alert's value is its first check's; with alternatives it is unknown which one.
+    let first = alert.when.first().and_then(|e| e.signal.as_deref());
+    let signal = first.and_then(|name| library.signals.get(name));
+    let what = signal.map(|s| format!(" ({} {})", s.title, humanized(s))).unwrap_or_default();
+    let whom = "{{ with $labels.namespace }}{{ . }}{{ end }}{{ with $labels.model_name }}/{{ . }}{{ end }}";
+    let pod = "{{ with $labels.pod }} {{ . }}{{ end }}{{ with $labels.workload }} {{ . }}{{ end }}";
+    text(out, 10, "summary", &format!("{whom}{pod}: {}{what}", literal(&playbook.title)));
+    let told = format!(
+        "{} {} What it can come from and what to do: `llm-diagnose explain {}`.",
+        one_line(&playbook.meaning),
+        one_line(&playbook.impact),
+        playbook.playbook
+    );
+    text(out, 10, "description", &told);
+    let base = runbook_base.trim_end_matches('/');
+    text(out, 10, "runbook_url", &format!("{base}/{}.md", playbook.playbook));
+}
+
+/// Formats a duration for Prometheus, in the largest unit that divides it: `5m`, `90s`.
+fn held(duration: Duration) -> String {
+    match duration.as_secs() {
+        s if s > 0 && s % 3_600 == 0 => format!("{}h", s / 3_600),
+        s if s > 0 && s % 60 == 0 => format!("{}m", s / 60),
+        s => format!("{s}s"),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    literal(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Escapes a playbook's own braces: annotations are templates.
+fn literal(text: &str) -> String {
+    text.replace("{{", "{{ \"{{\" }}")
+}
+
+fn humanized(signal: &Signal) -> &'static str {
+    match signal.unit {
+        Unit::Ratio => "{{ $value | humanizePercentage }}",
+        Unit::Seconds => "{{ $value | humanizeDuration }}",
+        Unit::Bytes => "{{ $value | humanize1024 }}B",
+        Unit::BytesPerSecond => "{{ $value | humanize1024 }}B/s",
+        Unit::Tokens => "{{ $value | humanize }}",
+        Unit::TokensPerSecond => "{{ $value | humanize }}/s",
+        // `humanize` gives 150m for 0.15, which reads as minutes or millions.
+        Unit::Requests | Unit::Count => "{{ $value | printf \"%.0f\" }}",
+        Unit::RequestsPerSecond | Unit::PerSecond => "{{ $value | printf \"%.2f\" }}/s",
+        Unit::Factor => "{{ $value | printf \"%.1f\" }}x",
+        Unit::Celsius => "{{ $value | printf \"%.0f\" }} °C",
+        Unit::Hertz => "{{ $value | humanize }}Hz",
+        Unit::Watts => "{{ $value | printf \"%.0f\" }} W",
+    }
+}
+
+/// Returns the alert's expression, and one more for each promise with other thresholds.
+fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Result<Vec<String>, String> {
+    let plain = |recorded: RecordingRule<'_>| recorded.name();
+    let mut whole = expression(library, alert, &plain)?;
+    let mut exprs = Vec::new();
+    let mut before = String::new();
+    let place = playbook.alerts.iter().position(|own| own == alert).unwrap_or_default();
+    for (i, promised) in library.promised.iter().enumerate() {
+        // The rule of the general entry leaves these pools out, so an exception needs its own rule even with the
+        // default thresholds.
+        let excepts = library.promised.iter().any(|general| {
+            promised.slo.is_exception_of(&general.slo) && general.changed(&playbook.playbook, place, alert).is_some()
+        });
+        let unchanged = || promised.library.playbooks.get(&playbook.playbook)?.alerts.get(place).filter(|_| excepts);
+        let Some(own) = promised.changed(&playbook.playbook, place, alert).or_else(unchanged) else { continue };
+        let series = |recorded: RecordingRule<'_>| match promised.is_moved(recorded.signal) {
+            true => recording::promised_name(&recorded.name(), i),
+            false => recorded.name(),
+        };
+        let pools = pools_of(promised, alert);
+        let mut expr = format!("{}\nand {pools}", expression(&promised.library, own, &series)?);
+        for exception in library.promised.iter().filter(|other| other.slo.is_exception_of(&promised.slo)) {
+            expr.push_str(&format!("\nunless {}", pools_of(exception, alert)));
+        }
+        exprs.push(expr);
+        before.push_str(&format!("\nunless {pools}"));
+    }
+    whole.push_str(&before);
+    exprs.insert(0, whole);
+    Ok(exprs)
+}
+
+/// Returns the selector of a promise's pools, on the alert's first signal.
+fn pools_of(promised: &PoolObjectives, alert: &AlertRule) -> String {
+    let first = alert.when.iter().flat_map(Evidence::checks).next().map_or("up", |(signal, _)| signal);
+    let name = RecordingRule { signal: first, each: alert.each }.name();
+    let label = |dimension: &str| if dimension == "model" { "model_name" } else { dimension }.to_owned();
+    let own: Vec<Matcher> = promised.slo.pools.iter().map(|(name, value)| Matcher::one(&label(name), value)).collect();
+    let on: Vec<&str> = own.iter().map(|matcher| matcher.label.as_str()).collect();
+    format!("on ({}) {name}{{{}}}", on.join(", "), matchers(&own))
+}
+
+/// A function that names a recorded series.
+type Named<'a> = &'a dyn Fn(RecordingRule<'_>) -> String;
+
+/// Joins the alert's checks over the recorded series on their common labels.
+fn expression(library: &Library, alert: &AlertRule, named: Named<'_>) -> Result<String, String> {
+    let mut parts = alert.when.iter().map(|evidence| part(library, evidence, alert.each, named));
+    let mut whole = parts.next().ok_or("`when` is empty")??;
+    for next in parts {
+        let next = next?;
+        let on: Vec<&str> = whole
+            .labels
+            .iter()
+            .filter(|label| next.labels.contains(label))
+            // Series of one kind never carry the name of an engine of another kind.
+            .filter(|label| *label != "engine" || whole.kinds.iter().any(|kind| next.kinds.contains(kind)))
+            .map(String::as_str)
+            .collect();
+        whole.expr = format!("{}\nand on ({})\n{}", whole.expr, on.join(", "), next.expr);
+    }
+    Ok(if whole.orchestrator { models_only(library, &whole.expr, alert.each) } else { whole.expr })
+}
+
+/// An expression with the labels and the origin of its result.
+struct Part {
+    expr: String,
+    labels: Vec<String>,
+    /// The kinds of engines that report it.
+    kinds: Vec<EngineKind>,
+    /// True if only the orchestrator reports it, which knows no models.
+    orchestrator: bool,
+}
+
+/// Restricts the orchestrator's rows to those of models, by the names of their replicas.
+///
+/// What served within the last day counts, so that the alert lasts as long as the outage. For single replicas, the
+/// workload itself must serve a model: gateways and caches are in the same namespace. A pool here is the whole
+/// namespace. Pods are named `<deployment>-<hash>-<5 characters>` and `<statefulset>-<ordinal>`.
+/// Source: Kubernetes, generated names of ReplicaSets and StatefulSets.
+fn models_only(library: &Library, expr: &str, each: AlertScope) -> String {
+    let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
+    let detect: Vec<String> = serving.flat_map(Engine::detected_by).collect();
+    let seen = format!("last_over_time({{__name__=~\"{}\"}}[1d])", detect.join("|"));
+    let by_pod = r#""workload", "$1", "pod", "(.+?)(-[a-z0-9]{6,10}-[a-z0-9]{5}|-[0-9]+)""#;
+    match each {
+        AlertScope::Pool => format!("{expr}\nand on (cluster, namespace)\ngroup by (cluster, namespace) ({seen})"),
+        AlertScope::Replica => format!(
+            "label_replace(label_replace(label_replace(\n{},\n  {by_pod}),\n  \
+             \"workload\", \"$1\", \"deployment\", \"(.+)\"),\n  \
+             \"workload\", \"$1\", \"statefulset\", \"(.+)\")\n\
+             and on (cluster, namespace, workload)\n\
+             group by (cluster, namespace, workload) (label_replace(\n  {seen},\n  {by_pod}))",
+            indented(expr)
+        ),
+    }
+}
+
+fn part(library: &Library, evidence: &Evidence, each: AlertScope, named: Named<'_>) -> Result<Part, String> {
+    if let (Some(signal), Some(when)) = (&evidence.signal, &evidence.when) {
+        let recorded = RecordingRule { signal, each };
+        let mut own = compared(library, recorded, when, named)?;
+        if evidence.without_past {
+            own.expr = format!("{} unless ({} offset 1d) >= 0", own.expr, named(recorded));
+        }
+        return Ok(own);
+    }
+    let mut alternatives =
+        evidence.any.iter().map(|e| part(library, e, each, named)).collect::<Result<Vec<_>, _>>()?.into_iter();
+    let mut whole = alternatives.next().ok_or("each entry of `when` needs either `signal` with `when`, or `any`")?;
+    let mut either = vec![indented(&whole.expr)];
+    for other in alternatives {
+        whole.labels.retain(|label| other.labels.contains(label));
+        whole.kinds.retain(|kind| other.kinds.contains(kind));
+        whole.orchestrator &= other.orchestrator;
+        either.push(indented(&other.expr));
+    }
+    whole.expr = format!("(\n{}\n)", either.join("\n  or\n"));
+    Ok(whole)
+}
+
+fn compared(
+    library: &Library,
+    recorded: RecordingRule<'_>,
+    when: &Condition,
+    named: Named<'_>,
+) -> Result<Part, String> {
+    let signal = recorded.signal;
+    let tellers: Vec<&Engine> = library.engines.values().filter(|engine| tells(engine, signal)).collect();
+    if tellers.is_empty() {
+        return Err(format!("no engine tells `{signal}` in PromQL alone"));
+    }
+    if when.comparisons().is_empty() {
+        return Err(format!("`{signal} {when}` compares with no number"));
+    }
+    let name = named(recorded);
+    let comparisons: Vec<String> = when
+        .comparisons()
+        .iter()
+        .map(|comparison| {
+            let op = comparison.op.symbol();
+            match comparison.to {
+                Reference::Number(limit) => Ok(format!("{op} {limit}")),
+                // The same time a day earlier, as in a diagnosis.
+                Reference::Baseline(times) => Ok(format!("{op} {times} * ({name} offset 1d)")),
+                Reference::Peers(_) => Err(format!("`{signal} {when}` compares replicas with each other")),
+            }
+        })
+        .collect::<Result<_, _>>()?;
+    let expr = comparisons.iter().fold(name.clone(), |expr, comparison| {
+        if expr == name { format!("{expr} {comparison}") } else { format!("({expr}) {comparison}") }
+    });
+    Ok(Part {
+        expr,
+        labels: recorded.labels(library),
+        kinds: tellers.iter().map(|engine| engine.kind).collect(),
+        orchestrator: tellers.iter().all(|engine| engine.kind == EngineKind::Platform),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knowledge::playbook::load;
+
+    fn with_alert(hold: &str, when: Option<&str>) -> Result<String, RuleError> {
+        let mut library = load(None).unwrap();
+        library.playbooks.retain(|id, _| id == "high-ttft");
+        let playbook = library.playbooks.get_mut("high-ttft").unwrap();
+        playbook.title = "a {{ brace }}".to_owned();
+        playbook.alerts.truncate(1);
+        playbook.alerts[0].hold = hold.to_owned();
+        let mut check = playbook.alerts[0].when.remove(0);
+        playbook.alerts[0].when.extend(when.map(|when| {
+            check.when = Some(when.parse().unwrap());
+            check
+        }));
+        let runbook_base = "https://r/".to_owned();
+        rules(&library, &RuleOptions { window: Duration::from_secs(300), hold: None, runbook_base })
+    }
+
+    #[test]
+    fn a_rule_is_written_as_prometheus_reads_it() {
+        let rule = with_alert("90min", Some("> 2 and < 9")).unwrap();
+        assert!(
+            rule.contains("for: 90m\n        keep_firing_for: 10m\n") && rule.contains("(llm:ttft_burn > 2) < 9\n"),
+            "{rule}"
+        );
+        assert!(rule.contains(r#"a {{ \"{{\" }} brace }}"#) && rule.contains("https://r/high-ttft.md"), "{rule}");
+        let relative = with_alert("5m", Some("> 2x baseline")).unwrap();
+        assert!(relative.contains("llm:ttft_burn > 2 * (llm:ttft_burn offset 1d)\n"), "{relative}");
+        assert_eq!([0, 90, 300, 86_400].map(|s| held(Duration::from_secs(s))), ["0s", "90s", "5m", "24h"]);
+    }
+
+    #[test]
+    fn what_prometheus_cannot_judge_by_itself_becomes_no_rule() {
+        let why = |hold, when| with_alert(hold, when).unwrap_err().why;
+        assert_eq!(why("5m", Some("absent")), "`ttft_burn absent` compares with no number");
+        assert_eq!(why("5m", Some("> 2x peers")), "`ttft_burn > 2x peers` compares replicas with each other");
+        assert_eq!(why("5m", None), "`when` is empty");
+        assert_eq!(why("soon", Some("> 2")), "`for: soon` is no duration");
+    }
+
+    #[test]
+    fn checks_that_engines_of_different_kinds_tell_are_not_joined_on_the_engine() {
+        let library = load(None).unwrap();
+        let joined = |first: &str, second: &str| {
+            let mut alert = library.playbooks["low-throughput"].alerts[0].clone();
+            let check = alert.when[1].clone();
+            alert.when = vec![check.clone(), check];
+            alert.when[0].signal = Some(first.to_owned());
+            alert.when[1].signal = Some(second.to_owned());
+            let expr = expression(&library, &alert, &|recorded| recorded.name()).unwrap();
+            expr.lines().find(|line| line.starts_with("and on")).unwrap().contains("engine")
+        };
+        assert!(joined("requests_queued", "generation_token_rate"));
+        assert!(joined("gpu_utilization", "gpu_memory_used_ratio"));
+        assert!(!joined("gpu_memory_used_ratio", "pod_restarts"));
+        assert!(!joined("requests_queued", "gpu_utilization"));
+        assert!(!joined("requests_queued", "replicas_ready"));
+    }
+
+    #[test]
+    fn a_gateways_alert_asks_every_gateway_that_tells_it_and_needs_no_engine_beside() {
+        let mut library = load(None).unwrap();
+        let mut gateway = library.engines["vllm"].clone();
+        gateway.kind = EngineKind::Gateway;
+        let query = gateway.signals.remove("error_ratio");
+        gateway.signals.clear();
+        for (name, tells) in [("one", true), ("other", true), ("silent", false)] {
+            let mut engine = Engine { engine: name.to_owned(), ..gateway.clone() };
+            let mut entry = query.clone().unwrap();
+            entry.query = tells.then(|| format!("max by ($by) ({name}_errors{{$scope}})"));
+            engine.signals.insert("gateway_error_burn".to_owned(), entry);
+            library.engines.insert(name.to_owned(), engine);
+        }
+        library.playbooks.retain(|id, _| id == "gateway-errors");
+        let window = Duration::from_secs(300);
+        let options = RuleOptions { window, hold: None, runbook_base: "https://r/".to_owned() };
+        let critical = rules(&library, &options).unwrap();
+        assert!(critical.contains("one_errors{") && critical.contains("other_errors{"), "{critical}");
+        assert!(!critical.contains("silent_errors"), "{critical}");
+        let mut alerts = critical.split("- alert: ").skip(1);
+        assert!(alerts.all(|alert| !alert.contains("last_over_time")), "{critical}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Coverage: the signals that a Prometheus has, and the playbooks that are limited without the others.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{EngineFound, Observation, ObserveResult, Scope, observe_signals};
+use knowledge::playbook::{Evidence, Library, Playbook};
+use sources::prom::Prometheus;
+
+/// The availability of a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SignalAvailability {
+    /// It has values.
+    Answers,
+    /// It belongs to a feature that is not in use, so nothing is missing.
+    Unused,
+    /// It has no values.
+    Missing,
+}
+
+/// A signal of the catalog with its availability.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SignalCoverage {
+    /// Its name.
+    pub signal: String,
+    /// Its title.
+    pub title: String,
+    /// Its availability.
+    pub answer: SignalAvailability,
+    /// The reason why it has no values.
+    pub why: Option<String>,
+    /// The configuration that enables it.
+    pub enable: Option<String>,
+}
+
+/// The degree to which a playbook is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CoverageLimit {
+    /// A required check, or every check of the symptom, has no data: the playbook can be neither confirmed nor ruled
+    /// out.
+    Blind,
+    /// Some of its own checks, or of the causes defined in it, have no data.
+    HalfBlind,
+}
+
+/// A playbook with missing signals.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PlaybookCoverage {
+    /// Its id.
+    pub playbook: String,
+    /// Its title.
+    pub title: String,
+    /// The degree of the limitation.
+    pub eyes: CoverageLimit,
+    /// The missing signals.
+    pub missing: Vec<String>,
+}
+
+/// The coverage of a Prometheus.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Coverage {
+    /// The configured name of the Prometheus.
+    pub prometheus: String,
+    /// The detected engines and exporters, each with the lowest version that its series imply.
+    pub engines: Vec<EngineFound>,
+    /// Every signal of the catalog.
+    pub signals: Vec<SignalCoverage>,
+    /// Playbooks with missing signals, the blind ones first.
+    pub playbooks: Vec<PlaybookCoverage>,
+    /// Errors, as sentences.
+    pub problems: Vec<String>,
+    /// True if Prometheus was unavailable or slow, so that the rest is not meaningful.
+    pub degraded: bool,
+}
+
+/// Queries every signal of the catalog that comes from metrics, over the whole fleet.
+pub async fn coverage(
+    library: &Library,
+    prometheus: &Prometheus,
+    at: Timestamp,
+    window: Duration,
+    deadline: Duration,
+) -> Coverage {
+    let metrics = library.signals.iter().filter(|(_, signal)| !signal.is_extra());
+    let all: Vec<&str> = metrics.map(|(name, _)| name.as_str()).collect();
+    let observed = observe_signals(library, prometheus, &Scope::default(), &all, at, window, deadline).await;
+    let signals: Vec<SignalCoverage> = all.iter().map(|signal| covered(library, &observed, signal)).collect();
+    let missing: BTreeSet<&str> =
+        signals.iter().filter(|s| s.answer == SignalAvailability::Missing).map(|s| s.signal.as_str()).collect();
+    let mut playbooks: Vec<PlaybookCoverage> =
+        library.playbooks.values().filter_map(|p| sight(library, p, &missing)).collect();
+    playbooks.sort_by(|a, b| (a.eyes, &a.playbook).cmp(&(b.eyes, &b.playbook)));
+    let engines = observed.detection.engines.into_iter();
+    Coverage {
+        prometheus: prometheus.name.clone(),
+        engines: engines
+            .map(|e| EngineFound { engine: e.engine, at_least: e.version.map(|v| v.to_string()) })
+            .collect(),
+        signals,
+        playbooks,
+        problems: observed.problems,
+        degraded: observed.degraded,
+    }
+}
+
+fn covered(library: &Library, observed: &ObserveResult, signal: &str) -> SignalCoverage {
+    let nothing = Observation::default();
+    let o = observed.observations.signals.get(signal).unwrap_or(&nothing);
+    let there = o.value.is_some() || !o.replicas.is_empty();
+    let told = observed.detection.engines.iter().filter_map(|e| library.engines.get(&e.engine)?.signals.get(signal));
+    let feature = told.filter_map(|entry| entry.feature.as_deref()).next();
+    let answer = match (there, o.answered.then_some(feature).flatten()) {
+        (true, _) => SignalAvailability::Answers,
+        (false, Some(_)) => SignalAvailability::Unused,
+        (false, None) => SignalAvailability::Missing,
+    };
+    let why = match (answer, feature) {
+        (SignalAvailability::Answers, _) => None,
+        (SignalAvailability::Unused, Some(feature)) => Some(format!("only with {feature}")),
+        (SignalAvailability::Missing, _) if o.answered && o.enable.is_none() => {
+            Some("no series: nothing of the kind happened within the window, or this version lacks it".to_owned())
+        }
+        (SignalAvailability::Unused | SignalAvailability::Missing, _) => {
+            Some(o.why.clone().unwrap_or_else(|| "it was not asked".to_owned()))
+        }
+    };
+    let title = library.signals.get(signal).map_or(signal, |s| s.title.as_str()).to_owned();
+    let enable = o.enable.clone().filter(|_| !there);
+    SignalCoverage { signal: signal.to_owned(), title, answer, why, enable }
+}
+
+/// Returns the signals that a playbook lacks for its symptom and for its own causes; referenced playbooks are covered
+/// by themselves.
+fn sight(library: &Library, playbook: &Playbook, missing: &BTreeSet<&str>) -> Option<PlaybookCoverage> {
+    let own = playbook.causes.iter().filter(|entry| entry.playbook.is_none());
+    let below = own.filter_map(|entry| library.node(entry)).flat_map(|node| node.evidence);
+    let lacking = |evidence: &Evidence| -> Vec<String> {
+        let checks = evidence.checks().into_iter().filter(|(signal, _)| missing.contains(signal));
+        checks.map(|(signal, _)| signal.to_owned()).collect()
+    };
+    // An entry is blind if all of its metrics are missing. Extra signals, such as those of logs, do not count: a
+    // diagnosis may have them although Prometheus does not. An entry of these alone is never blind.
+    let blind = |evidence: &Evidence| {
+        let extra = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.is_extra());
+        let mut metrics = evidence.checks().into_iter().filter(|(signal, _)| !extra(signal)).peekable();
+        metrics.peek().is_some() && metrics.all(|(signal, _)| missing.contains(signal))
+    };
+    let symptom = &playbook.symptom;
+    let must = symptom.iter().any(|evidence| evidence.required && blind(evidence));
+    let lacks: BTreeSet<String> = symptom.iter().chain(below).flat_map(lacking).collect();
+    let eyes = if must || symptom.iter().all(blind) { CoverageLimit::Blind } else { CoverageLimit::HalfBlind };
+    (!lacks.is_empty()).then(|| PlaybookCoverage {
+        playbook: playbook.playbook.clone(),
+        title: playbook.title.clone(),
+        eyes,
+        missing: lacks.into_iter().collect(),
+    })
+}

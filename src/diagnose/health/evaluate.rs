@@ -1,0 +1,248 @@
+//! Evaluation of all pools of the fleet: detects them, queries their signals, and evaluates the checks.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use futures::future::{join, join_all};
+use jiff::Timestamp;
+
+use super::checks::{CheckRow, check, is_feature, is_gateways, is_idle, is_served, rows, signals};
+use super::{CheckCoverage, Health, HealthState, PoolHealth, SCHEMA};
+use crate::{
+    EngineFound, Scope, detection, gateway_pools, last_day, no_engine_reason, observe_signals, orchestrated, pools,
+};
+use knowledge::alert::Labels;
+use knowledge::playbook::Library;
+use knowledge::signal::EngineKind;
+use sources::prom::{self, Prometheus};
+
+/// The dimensions that can filter the fleet.
+pub const DIMENSIONS: [&str; 3] = ["cluster", "namespace", "model"];
+/// Maximum pools of one Prometheus.
+const MOST_POOLS: usize = 50;
+/// Maximum values of a dimension that are listed if none matches.
+const FEW: usize = 8;
+/// Maximum vanished pools that are listed.
+const FEW_GONE: usize = 2;
+/// The fraction of the deadline for listing the pools, as a divisor.
+const LISTING: u32 = 2;
+
+/// The parameters of an evaluation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HealthQuery {
+    /// The filter, dimension to value; empty for the whole fleet.
+    pub scope: BTreeMap<String, String>,
+    /// The evaluation time.
+    pub at: Timestamp,
+    /// The rate window.
+    pub window: Duration,
+    /// The time after which answers are no longer awaited.
+    pub deadline: Duration,
+}
+
+/// A Prometheus, and the labels common to all of its pools.
+pub type HealthSource<'a> = (&'a Prometheus, &'a BTreeMap<String, String>);
+
+/// Evaluates every pool of the sources; includes the answers that arrive before the deadline.
+pub async fn evaluate_fleet(library: &Library, sources: &[HealthSource<'_>], what: &HealthQuery) -> Health {
+    let started = Instant::now();
+    let rows = rows(library);
+    let fitting = sources.iter().filter(|(_, labels)| {
+        labels.iter().all(|(name, value)| what.scope.get(name).is_none_or(|asked| asked == value))
+    });
+    let parts = join_all(fitting.map(|source| evaluate_source(library, &rows, *source, what, started))).await;
+    let mut health = Health {
+        schema: SCHEMA.to_owned(),
+        at: what.at,
+        window_seconds: what.window.as_secs(),
+        scope: what.scope.clone(),
+        state: HealthState::Unknown,
+        pools: Vec::new(),
+        left_out: 0,
+        notes: Vec::new(),
+        problems: Vec::new(),
+        queries: 0,
+        took_seconds: 0.0,
+    };
+    if parts.is_empty() {
+        health.notes.push(format!("no configured Prometheus has the labels {}", shown(&what.scope)));
+    }
+    let mut states = Vec::new();
+    for part in parts {
+        states.extend(part.pools.iter().map(|pool| pool.state));
+        if part.away {
+            states.push(HealthState::Unknown);
+        }
+        health.pools.extend(part.pools);
+        health.left_out += part.left_out;
+        health.notes.extend(part.notes);
+        health.problems.extend(part.problems);
+        health.queries += part.queries;
+    }
+    health.state = HealthState::worst(states.into_iter()).unwrap_or(HealthState::Unknown);
+    health.took_seconds = started.elapsed().as_secs_f64();
+    health
+}
+
+/// The result of one Prometheus.
+#[derive(Default)]
+struct Part {
+    pools: Vec<PoolHealth>,
+    left_out: usize,
+    notes: Vec<String>,
+    problems: Vec<String>,
+    away: bool,
+    queries: usize,
+}
+
+async fn evaluate_source(
+    library: &Library,
+    rows: &[CheckRow<'_>],
+    source: HealthSource<'_>,
+    what: &HealthQuery,
+    started: Instant,
+) -> Part {
+    let (prometheus, fixed) = source;
+    let mut part = Part { queries: 2, ..Part::default() };
+    let until = started + what.deadline / LISTING;
+    let (hour, day) = (detection(library), last_day(library));
+    let (hour, day) = join(prometheus.query(&hour, what.at, until), prometheus.query(&day, what.at, until)).await;
+    let labels = |rows: &[prom::Row]| -> Vec<Labels> { rows.iter().map(|row| row.labels.clone()).collect() };
+    let (hour, day) = match (hour, day) {
+        (Ok(hour), Ok(day)) => (labels(&hour), labels(&day)),
+        (Err(error), _) | (_, Err(error)) => {
+            part.away = true;
+            part.problems.push(format!("{}: {error}", prometheus.url));
+            return part;
+        }
+    };
+    let orchestrated = orchestrated(library, &hour);
+    let (rows_of_hour, hour, day) = (hour.as_slice(), pools(library, &hour), pools(library, &day));
+    let mut there: Vec<Labels> = hour.iter().cloned().collect();
+    // A gateway of none of these pools is a pool of its own. Each pool needs a scan of all rows, so requested pools
+    // come first.
+    let asked = |pool: &&Labels| what.scope.iter().all(|(name, value)| pool.get(name).is_none_or(|told| told == value));
+    let (first, rest): (Vec<&Labels>, Vec<&Labels>) = hour.iter().partition(asked);
+    let known = first.into_iter().chain(rest).take(MOST_POOLS).cloned().collect();
+    there.extend(gateway_pools(library, rows_of_hour, &known).into_iter().filter(|pool| !hour.contains(pool)));
+    let mut gone: Vec<Labels> = day.difference(&hour).cloned().collect();
+    if there.is_empty() && gone.is_empty() {
+        let (why, enable) = no_engine_reason(library, EngineKind::Serving);
+        part.notes.extend([Some(why), enable].into_iter().flatten());
+        return part;
+    }
+    for (dimension, value) in what.scope.iter().filter(|(dimension, _)| !fixed.contains_key(*dimension)) {
+        let carried: Vec<String> = there.iter().chain(&gone).filter_map(|pool| pool.get(dimension).cloned()).collect();
+        if carried.is_empty() {
+            part.notes.push(format!(
+                "the engines' series carry no label for {dimension} `{value}`: it was not used to narrow the fleet"
+            ));
+            continue;
+        }
+        for list in [&mut there, &mut gone] {
+            list.retain(|pool| pool.get(dimension) == Some(value));
+        }
+        if there.is_empty() && gone.is_empty() {
+            part.notes
+                .push(format!("no pool of the last day has {dimension} `{value}`; there is {}", few(carried, FEW)));
+            return part;
+        }
+    }
+    part.left_out = there.len().saturating_sub(MOST_POOLS);
+    there.truncate(MOST_POOLS);
+    // Only with an orchestrator can a pool without engine metrics still be evaluated.
+    let (mut gone, lost): (Vec<Labels>, Vec<Labels>) =
+        gone.into_iter().partition(|pool| pool.get("namespace").is_some_and(|n| orchestrated.contains(n)));
+    gone.truncate(MOST_POOLS);
+    let asked = signals(library, rows);
+    let served = there.len();
+    let all = there.into_iter().chain(gone);
+    let looks = all.map(|labels| pool(library, prometheus, &asked, labels, what, started));
+    let mut quiet: Vec<String> = lost.iter().map(named).collect();
+    for (i, (pool, problems, queries)) in join_all(looks).await.into_iter().enumerate() {
+        part.queries += queries;
+        part.problems.extend(problems);
+        // A pool may have been removed on purpose within the day; it is missing only if it is still wanted.
+        match i < served || pool.state == HealthState::Critical {
+            true => part.pools.push(pool),
+            false => quiet.push(named(&pool.labels)),
+        }
+    }
+    if !quiet.is_empty() {
+        part.notes.push(format!(
+            "served within the last day but not within the last hour, and nobody is known to want it: {}",
+            few(quiet, FEW_GONE)
+        ));
+    }
+    part.problems.sort();
+    part.problems.dedup();
+    part
+}
+
+async fn pool(
+    library: &Library,
+    prometheus: &Prometheus,
+    asked: &[&str],
+    labels: Labels,
+    what: &HealthQuery,
+    started: Instant,
+) -> (PoolHealth, Vec<String>, usize) {
+    let library = library.for_pool(&labels);
+    let scope = Scope { dimensions: labels.clone(), ..Scope::default() };
+    let left = what.deadline.saturating_sub(started.elapsed());
+    let observed = observe_signals(library, prometheus, &scope, asked, what.at, what.window, left).await;
+    let gateways = observed.detection.engines.iter().filter_map(|e| library.engines.get(&e.engine));
+    let gateways = gateways.filter(|engine| engine.kind == EngineKind::Gateway).count();
+    // Gateway checks need a gateway.
+    let rows = rows(library);
+    let rows = rows.iter().filter(|row| gateways > 0 || !is_gateways(library, row.signal));
+    // Feature checks need the feature in use.
+    let unused = |row: &&CheckRow| {
+        let silent = observed.observations.signals.get(row.signal).is_some_and(|o| o.value.is_none() && o.answered);
+        silent && is_feature(library, row.signal)
+    };
+    let rows = rows.filter(|row| !unused(row));
+    let checks: Vec<_> = rows.map(|row| check(library, row, &observed.observations)).collect();
+    let worst = HealthState::worst(checks.iter().filter_map(|c| c.state.filter(|s| *s != HealthState::Unknown)));
+    let told =
+        checks.iter().any(|c| c.state.is_some_and(|s| s != HealthState::Unknown) && is_served(library, &c.signal));
+    let state = match worst {
+        // Healthy exporters do not make a pool healthy if its engine has no data, or if Prometheus did not answer.
+        Some(HealthState::Healthy) if !told || observed.degraded => HealthState::Unknown,
+        worst => worst.unwrap_or(HealthState::Unknown),
+    };
+    let coverage = CheckCoverage { with_data: checks.iter().filter(|c| c.value.is_some()).count(), of: checks.len() };
+    let engines = observed.detection.engines.into_iter();
+    let pool = PoolHealth {
+        labels,
+        prometheus: prometheus.name.clone(),
+        engines: engines
+            .map(|e| EngineFound { engine: e.engine, at_least: e.version.map(|v| v.to_string()) })
+            .collect(),
+        replicas: observed.observations.pool.len(),
+        state,
+        idle: is_idle(library, &observed.observations),
+        checks,
+        coverage,
+    };
+    // Excludes the detection query, which was cached already.
+    (pool, observed.problems, observed.queries.saturating_sub(1))
+}
+
+fn shown(labels: &Labels) -> String {
+    labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns a pool's name: `llm/llama`.
+fn named(labels: &Labels) -> String {
+    DIMENSIONS.iter().filter_map(|d| labels.get(*d)).map(String::as_str).collect::<Vec<_>>().join("/")
+}
+
+fn few(mut values: Vec<String>, most: usize) -> String {
+    values.sort();
+    values.dedup();
+    let more = values.len().saturating_sub(most);
+    values.truncate(most);
+    let shown = values.iter().map(|value| format!("`{}`", value.replace('`', ""))).collect::<Vec<_>>().join(", ");
+    if more == 0 { shown } else { format!("{shown} +{more}") }
+}

@@ -1,0 +1,185 @@
+//! Fleet health: the key numbers of each pool against the thresholds that the playbooks alert on.
+//!
+//! The numbers are listed in `playbooks/health.yaml`. The types here are the documented output of `health`.
+
+mod checks;
+mod coverage;
+mod evaluate;
+mod triage;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{EngineFound, Outcome, ReplicaValue};
+use knowledge::alert::Labels;
+use knowledge::playbook::Severity;
+use knowledge::signal::Unit;
+
+pub use coverage::{Coverage, CoverageLimit, PlaybookCoverage, SignalAvailability, SignalCoverage, coverage};
+pub use evaluate::{DIMENSIONS, HealthQuery, HealthSource, evaluate_fleet};
+pub use triage::{Triage, places, triage};
+
+/// The version of the JSON output; an incompatible change gets a new name.
+pub const SCHEMA: &str = "llm-diagnose/health/v1";
+
+/// The state of a check, pool or fleet, as in monitoring plugins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HealthState {
+    /// No alert would fire.
+    Healthy,
+    /// A warning alert would fire.
+    Warning,
+    /// A critical alert would fire.
+    Critical,
+    /// There is not enough data.
+    Unknown,
+}
+
+impl HealthState {
+    /// Returns the exit status of a monitoring plugin.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Healthy => 0,
+            Self::Warning => 1,
+            Self::Critical => 2,
+            Self::Unknown => 3,
+        }
+    }
+
+    /// Returns the precedence when states are combined: known problems first, then unknown.
+    fn weight(self) -> u8 {
+        match self {
+            Self::Healthy => 0,
+            Self::Unknown => 1,
+            Self::Warning => 2,
+            Self::Critical => 3,
+        }
+    }
+
+    /// Returns the worst of several states; `None` if there are none.
+    pub fn worst(states: impl Iterator<Item = Self>) -> Option<Self> {
+        states.max_by_key(|state| state.weight())
+    }
+}
+
+/// A condition on a check's signal, and its origin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Threshold {
+    /// The severity if it is met.
+    pub severity: Severity,
+    /// The condition on the check's own signal, in its unit.
+    pub when: String,
+    /// Conditions on further signals that must be met too.
+    pub with: Vec<ExtraCondition>,
+    /// The alert's name, else the playbook with this symptom: `alert LLMHighTTFT`, `symptom of crash-loop`.
+    pub source: String,
+    /// The result of the evaluation.
+    pub outcome: Outcome,
+}
+
+/// A condition that must be met beside the check's own; of several with the same `group` one is enough.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExtraCondition {
+    /// The index of the entry in the alert's `when`.
+    pub group: usize,
+    /// The signal.
+    pub signal: String,
+    /// Its title.
+    pub title: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// The condition.
+    pub when: String,
+}
+
+/// A signal of a pool with its state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HealthCheck {
+    /// The heading.
+    pub heading: String,
+    /// The signal's name.
+    pub signal: String,
+    /// The signal's title.
+    pub title: String,
+    /// The state; `null` for an informational number without a threshold.
+    pub state: Option<HealthState>,
+    /// The pool's current value.
+    pub value: Option<f64>,
+    /// The value's unit.
+    pub unit: Unit,
+    /// Warning first; empty for an informational number.
+    pub thresholds: Vec<Threshold>,
+    /// The playbook to consult.
+    pub playbook: Option<String>,
+    /// The replicas that meet the condition, worst first, if the signal distinguishes replicas.
+    pub replicas: Vec<ReplicaValue>,
+    /// The reason why there is no value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The configuration that enables it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enable: Option<String>,
+    /// The PromQL of the query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+}
+
+/// Data availability of a pool's checks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckCoverage {
+    /// Number of checks with a value.
+    pub with_data: usize,
+    /// Number of checks.
+    pub of: usize,
+}
+
+/// A pool: the replicas that serve one model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PoolHealth {
+    /// `cluster`, `namespace`, `model`, as far as its series have these labels.
+    pub labels: Labels,
+    /// The configured name of the Prometheus.
+    pub prometheus: String,
+    /// The engines and exporters with metrics of it.
+    pub engines: Vec<EngineFound>,
+    /// Number of replicas within the last hour.
+    pub replicas: usize,
+    /// The worst state of its checks; unknown if its engines have no data to evaluate.
+    pub state: HealthState,
+    /// True if it gets no requests, so latencies and ratios have no value.
+    pub idle: bool,
+    /// The checks, in the order of the headings.
+    pub checks: Vec<HealthCheck>,
+    /// Data availability of its checks.
+    pub coverage: CheckCoverage,
+}
+
+/// The health of a fleet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Health {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The evaluation time.
+    #[schemars(with = "String")]
+    pub at: Timestamp,
+    /// The rate window in seconds.
+    pub window_seconds: u64,
+    /// The requested filter: dimension to value.
+    pub scope: Labels,
+    /// The worst state of the pools.
+    pub state: HealthState,
+    /// The pools, by name.
+    pub pools: Vec<PoolHealth>,
+    /// Number of pools beyond the limit.
+    pub left_out: usize,
+    /// Reasons for missing data, and unusable parts of the filter, as sentences.
+    pub notes: Vec<String>,
+    /// Errors, as sentences.
+    pub problems: Vec<String>,
+    /// Number of queries; grows with the pools, not with their replicas.
+    pub queries: usize,
+    /// The duration in seconds.
+    pub took_seconds: f64,
+}

@@ -1,0 +1,9 @@
+//! What is known without asking anybody: alerts, incidents, signals, playbooks, time. No network, no async.
+
+pub mod alert;
+pub mod clip;
+pub mod clock;
+pub mod gap;
+pub mod incident;
+pub mod playbook;
+pub mod signal;

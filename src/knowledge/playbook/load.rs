@@ -1,0 +1,246 @@
+//! Loads the shipped data and a user's directory over it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rust_embed::RustEmbed;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+
+use super::{
+    Aliases, Cause, HealthyFleet, Library, LogFile, Playbook, PlaybookKind, Problem, QuickLook, Redaction,
+    ReportSignals, SCHEMA, SourceFile, Table, Ticket, parse,
+};
+use crate::signal::{Catalog, Engine, EngineSignals};
+
+/// The shipped data: inside the binary in release builds, read from disk in debug builds.
+#[derive(RustEmbed)]
+#[folder = "../../playbooks"]
+struct Shipped;
+
+/// The catalog's path, as in [`Library::files`].
+pub const CATALOG: &str = "signals/catalog.yaml";
+
+/// The path of the healthy fleet, as in [`Library::files`].
+pub const HEALTHY_FLEET: &str = "healthy-fleet.yaml";
+
+/// The path of the redaction rules, as in [`Library::files`].
+pub const REDACTION: &str = "redaction.yaml";
+
+/// The suffix of the path of a user's file that joins the shipped one, in [`Library::files`].
+pub(super) const JOINED: &str = "+own";
+
+/// Returns the shipped files, by path as in [`Library::files`].
+pub fn shipped() -> BTreeMap<String, SourceFile> {
+    Shipped::iter()
+        .filter(|name| name.ends_with(".yaml"))
+        .filter_map(|name| {
+            let text = String::from_utf8(Shipped::get(&name)?.data.into_owned()).ok()?;
+            Some((known_as(&name).to_owned(), SourceFile::new(format!("playbooks/{name}"), text)))
+        })
+        .collect()
+}
+
+/// Returns the path of a file as in [`Library::files`]: that of a playbook or its test has no folder.
+fn known_as(path: &str) -> &str {
+    let without = |kind: PlaybookKind| path.strip_prefix(kind.folder())?.strip_prefix('/');
+    PlaybookKind::ALL.into_iter().find_map(without).unwrap_or(path)
+}
+
+/// Returns the shipped phrases, by file: `phrases/en/message.ftl`.
+pub fn phrases() -> Vec<SourceFile> {
+    let mut names: Vec<_> = Shipped::iter().filter(|n| n.starts_with("phrases/") && n.ends_with(".ftl")).collect();
+    names.sort();
+    let text = |name: &str| String::from_utf8(Shipped::get(name)?.data.into_owned()).ok();
+    names.iter().filter_map(|name| Some(SourceFile::new(format!("playbooks/{name}"), text(name)?))).collect()
+}
+
+/// Loads the shipped data with the files of `dir` over it: a playbook of the same name, whatever its folder, and another
+/// file with the same path replaces; the others add. The
+/// catalog, the healthy fleet, the redaction rules, and files of engines that hold nothing but signals join the shipped
+/// file instead.
+///
+/// # Errors
+/// Every file that cannot be read or parsed. Cross references are checked by [`authoring::check`].
+pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
+    let mut library = Library::default();
+    let mut problems = Vec::new();
+    for (name, file) in shipped() {
+        put(&mut library, name, file, &mut problems);
+    }
+    if let Some(dir) = dir {
+        match read_dir(dir) {
+            Ok(own) => {
+                for (name, file) in own {
+                    // Joined, so that a user who adds an entry needs no copy of the shipped file, which would become
+                    // outdated.
+                    let joins = [CATALOG, HEALTHY_FLEET, REDACTION].contains(&name.as_str())
+                        || (library.files.contains_key(&name) && has_only_signals(&name, &file));
+                    let name = if joins { format!("{name}{JOINED}") } else { with_id(&library.aliases, &name) };
+                    put(&mut library, name, file, &mut problems);
+                }
+            }
+            Err(error) => problems.push(Problem {
+                rule: "files/unreadable",
+                file: dir.display().to_string(),
+                line: 1,
+                column: 0,
+                excerpt: String::new(),
+                message: format!("cannot read the playbook directory: {error}"),
+                hint: Some("`playbooks.dir` must name a readable directory laid out like the shipped one".into()),
+            }),
+        }
+    }
+    library.resolve_references();
+    library.derive_burns();
+    if problems.is_empty() { Ok(library) } else { Err(problems) }
+}
+
+/// Adds a file, instead of the shipped one of this name.
+fn put(library: &mut Library, name: String, file: SourceFile, problems: &mut Vec<Problem>) {
+    problems.extend(add(library, &name, &file).err().map(|problem| *problem));
+    if let Some(other) = library.files.insert(name, file.clone()).filter(|other| other.own) {
+        let message = format!("{} has the same name: remove one of them", other.path);
+        problems.push(Problem::on_line("files/twice", &file, 1, message, None));
+    }
+}
+
+/// Returns the path of a playbook or its test with the playbook's id instead of a former one.
+fn with_id(aliases: &Aliases, path: &str) -> String {
+    match path.split_once('.') {
+        Some((name, rest)) => format!("{}.{rest}", aliases.id(name)),
+        None => path.to_owned(),
+    }
+}
+
+/// Returns true for a file of `signals/` without `kind` and `detect`: it adds signals to an engine.
+fn has_only_signals(name: &str, file: &SourceFile) -> bool {
+    #[derive(Deserialize)]
+    struct Described {
+        kind: Option<IgnoredAny>,
+        detect: Option<IgnoredAny>,
+    }
+    let described = |Described { kind, detect }: Described| kind.is_some() || detect.is_some();
+    name.starts_with("signals/") && parse::<Described>(file).is_ok_and(|file| !described(file))
+}
+
+fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<Problem>> {
+    if name.ends_with(".test.yaml") {
+        return Ok(());
+    }
+    let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(JOINED).trim_end_matches(".yaml");
+    let same = |key: &str, id: &str, schema: u32| {
+        if schema != SCHEMA {
+            let message = format!("`schema: {schema}` is not known to this version, which reads {SCHEMA}");
+            return Err(Box::new(Problem::at("yaml/schema", file, "schema", message, None)));
+        }
+        if id != stem {
+            let message = format!("`{key}: {id}` must equal the file name `{stem}`");
+            return Err(Box::new(Problem::at("yaml/id", file, key, message, None)));
+        }
+        Ok(())
+    };
+    match name.split('/').collect::<Vec<_>>().as_slice() {
+        ["signals", catalog] if catalog.starts_with("catalog.yaml") => {
+            let catalog: Catalog = parse(file)?;
+            same("catalog", "catalog", catalog.schema)?;
+            library.signals.extend(catalog.signals);
+        }
+        ["signals", engine] if engine.ends_with(JOINED) => {
+            let more: EngineSignals = parse(file)?;
+            same("engine", &more.engine, more.schema)?;
+            if let Some(engine) = library.engines.get_mut(&more.engine) {
+                engine.signals.extend(more.signals);
+            }
+        }
+        ["signals", _] => {
+            let engine: Engine = parse(file)?;
+            same("engine", &engine.engine, engine.schema)?;
+            library.engines.insert(engine.engine.clone(), engine);
+        }
+        ["health.yaml"] => {
+            let health: QuickLook = parse(file)?;
+            same("health", "health", health.schema)?;
+            library.health = health;
+        }
+        [name] if name.starts_with(HEALTHY_FLEET) => {
+            let fleet: HealthyFleet = parse(file)?;
+            same("healthy-fleet", "healthy-fleet", fleet.schema)?;
+            library.healthy_fleet.parts.extend(fleet.parts);
+        }
+        ["report.yaml"] => {
+            let report: ReportSignals = parse(file)?;
+            same("report", "report", report.schema)?;
+            library.report = report;
+        }
+        [name] if name.starts_with(REDACTION) => {
+            let redaction: Redaction = parse(file)?;
+            same("redaction", "redaction", redaction.schema)?;
+            library.redaction.join(redaction);
+        }
+        ["logs", _] => {
+            let log: LogFile = parse(file)?;
+            same("logs", &log.logs, log.schema)?;
+            library.logs.insert(log.logs.clone(), log);
+        }
+        ["tickets", _] => {
+            let ticket: Ticket = parse(file)?;
+            same("ticket", &ticket.ticket, ticket.schema)?;
+            library.tickets.insert(ticket.ticket.clone(), ticket);
+        }
+        ["causes", _] => {
+            let cause: Cause = parse(file)?;
+            same("cause", &cause.cause, cause.schema)?;
+            library.causes.insert(cause.cause.clone(), cause);
+        }
+        ["tables", "litellm-codes.yaml"] => library.tables.litellm_codes = table(file, same)?,
+        ["tables", "xid.yaml"] => library.tables.xid = table(file, same)?,
+        ["tables", "memory-flags.yaml"] => library.tables.memory_flags = table(file, same)?,
+        ["tables", "engine-flags.yaml"] => library.tables.engine_flags = table(file, same)?,
+        [_] => {
+            let mut playbook: Playbook = parse(file)?;
+            library.aliases.resolve(&mut playbook.playbook);
+            same("playbook", &playbook.playbook, playbook.schema)?;
+            library.aliases.add(&playbook.playbook, &playbook.aliases);
+            library.playbooks.insert(playbook.playbook.clone(), playbook);
+        }
+        _ => {
+            let message = "a file in an unknown place".to_owned();
+            let hint =
+                "playbooks stand in `symptoms/` and `mechanisms/`, leaves in `causes/`, engines in `signals/`, their \
+                 logs in `logs/`, known tables in `tables/`, forms in `tickets/`"
+                    .to_owned();
+            return Err(Box::new(Problem::on_line("files/place", file, 1, message, Some(hint))));
+        }
+    }
+    Ok(())
+}
+
+fn table<R: DeserializeOwned>(
+    file: &SourceFile,
+    same: impl Fn(&str, &str, u32) -> Result<(), Box<Problem>>,
+) -> Result<Table<R>, Box<Problem>> {
+    let table: Table<R> = parse(file)?;
+    same("table", &table.table, table.schema)?;
+    Ok(table)
+}
+
+fn read_dir(dir: &Path) -> std::io::Result<Vec<(String, SourceFile)>> {
+    let mut out = Vec::new();
+    // Playbooks stood at the top before they had folders, and may still.
+    for prefix in ["", "symptoms/", "mechanisms/", "causes/", "logs/", "signals/", "tables/", "tickets/"] {
+        let place = dir.join(prefix);
+        if !prefix.is_empty() && !place.exists() {
+            continue;
+        }
+        for entry in std::fs::read_dir(&place)? {
+            let path = entry?.path();
+            let Some(name) = path.file_name().and_then(|n| n.to_str()) else { continue };
+            if name.ends_with(".yaml") && path.is_file() {
+                let file = SourceFile::new(path.display().to_string(), std::fs::read_to_string(&path)?);
+                out.push((known_as(&format!("{prefix}{name}")).to_owned(), SourceFile { own: true, ..file }));
+            }
+        }
+    }
+    Ok(out)
+}

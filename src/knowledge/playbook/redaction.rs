@@ -1,0 +1,118 @@
+//! The redaction rules as data: `redaction.yaml`. [`sources::redact`] applies them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The shape of `redaction.yaml`; a site's own file adds rules, or replaces those with the same id.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Redaction {
+    /// The format's version: 1.
+    pub schema: u32,
+    /// Named parts of patterns; `{name}` in a pattern, or in a later word, is replaced by one.
+    #[serde(default)]
+    pub words: BTreeMap<String, String>,
+    /// The rules. If two overlap, the id of the first one is shown.
+    #[serde(default)]
+    pub rules: Vec<RedactionRule>,
+    /// Fields and labels that contain names, for `--anonymize`.
+    #[serde(default)]
+    pub named_by: BTreeMap<NameKind, Vec<String>>,
+    /// Fields and labels that contain models, whose names are not replaced.
+    #[serde(default)]
+    pub models: Vec<String>,
+    /// Names that are also common terms: replaced in fields and labels, not in free text.
+    #[serde(default)]
+    pub common: Vec<String>,
+}
+
+/// One kind of secret.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedactionRule {
+    /// The id in the replacement: `[redacted: hf-token]`.
+    pub id: String,
+    /// A description in a few words.
+    pub title: String,
+    /// Patterns in free text; of a match the groups whose names begin with `secret` are removed, else all of it.
+    #[serde(default)]
+    pub text: Vec<String>,
+    /// Names of fields, labels and arguments, matched from end to end, whose whole values are removed.
+    #[serde(default)]
+    pub keys: Vec<String>,
+    /// For `keys`: only in objects that also have one of these.
+    #[serde(default)]
+    pub beside: Vec<String>,
+    /// For `keys`: true if texts and lists are removed but single numbers remain.
+    #[serde(default)]
+    pub texts_only: bool,
+    /// Exceptions: names that `keys` or the group `name` match and that are not secret.
+    pub unless_name: Option<String>,
+    /// Exceptions: values that are not secret, such as `None`, `${HF_TOKEN}`.
+    pub unless_value: Option<String>,
+    /// Texts with `⟦…⟧` around exactly the parts to remove.
+    #[serde(default)]
+    pub examples: Vec<String>,
+    /// Texts that no rule may change.
+    #[serde(default)]
+    pub near_misses: Vec<String>,
+    /// Names that `keys` must match.
+    #[serde(default)]
+    pub key_examples: Vec<String>,
+    /// Names that no rule's `keys` may match.
+    #[serde(default)]
+    pub key_near_misses: Vec<String>,
+}
+
+/// The kind of a named thing, for pseudonyms: `pod-1`, `node-2`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NameKind {
+    /// A pod, container instance or replica.
+    Pod,
+    /// A controller of pods: a Deployment, StatefulSet, ReplicaSet.
+    Workload,
+    /// A node.
+    Node,
+    /// A namespace.
+    Namespace,
+    /// A host or network address.
+    Host,
+    /// A cluster.
+    Cluster,
+}
+
+impl NameKind {
+    /// Returns the prefix of the pseudonyms.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pod => "pod",
+            Self::Workload => "workload",
+            Self::Node => "node",
+            Self::Namespace => "namespace",
+            Self::Host => "host",
+            Self::Cluster => "cluster",
+        }
+    }
+}
+
+impl Redaction {
+    /// Merges a site's own file: the same word or id replaces, another one adds; lists are joined.
+    pub fn join(&mut self, own: Self) {
+        self.schema = own.schema;
+        self.words.extend(own.words);
+        for rule in own.rules {
+            match self.rules.iter_mut().find(|known| known.id == rule.id) {
+                Some(known) => *known = rule,
+                None => self.rules.push(rule),
+            }
+        }
+        for (kind, fields) in own.named_by {
+            self.named_by.entry(kind).or_default().extend(fields);
+        }
+        self.models.extend(own.models);
+        self.common.extend(own.common);
+    }
+}

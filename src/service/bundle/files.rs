@@ -1,0 +1,124 @@
+//! The raw files of the archive beside the report: the sources' answers, redacted.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::archive::Archive;
+use super::progress::MissingItem;
+use super::queries::queries;
+use super::{BundleError, Subject, incident_json};
+use report::{Report, SourceFindings};
+use sources::endpoint::AnswerBody;
+use sources::logs;
+use sources::logs::Log;
+use sources::redact::Redactor;
+
+/// Writes redacted files into the archive.
+#[derive(Debug)]
+pub(super) struct Files<'a> {
+    /// The target archive.
+    pub(super) archive: &'a Archive,
+    /// The redactor.
+    pub(super) redactor: &'a Redactor,
+}
+
+impl Files<'_> {
+    /// Adds a value as JSON.
+    ///
+    /// # Errors
+    /// If the archive cannot be written any more; the same holds for the other methods.
+    pub(super) async fn json(&self, name: &str, value: &impl Serialize) -> Result<u64, BundleError> {
+        let mut value = serde_json::to_value(value).unwrap_or(Value::Null);
+        let name = self.archive.free(&self.redactor.path(name));
+        self.redactor.json(&name, &mut value);
+        let text = serde_json::to_vec_pretty(&value).unwrap_or_default();
+        self.archive.add(&name, text).await
+    }
+
+    /// Adds a text; returns its name in the archive and its bytes. Redacts in a blocking thread, since the text may
+    /// be long.
+    pub(super) async fn text(&self, name: &str, text: String) -> Result<(String, u64), BundleError> {
+        let name = self.archive.free(&self.redactor.path(name));
+        let (redactor, place) = (self.redactor.clone(), name.clone());
+        let clean = tokio::task::spawn_blocking(move || match redactor.text(&place, &text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(clean) => clean,
+        });
+        let bytes = self.archive.add(&name, clean.await.map_err(|_| BundleError::Stopped)?).await?;
+        Ok((name, bytes))
+    }
+
+    /// Adds the list of everything that is missing.
+    pub(super) async fn missing(&self, missing: &[MissingItem]) -> Result<(), BundleError> {
+        if !missing.is_empty() {
+            self.json("raw/missing.json", &missing).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds everything that the sources returned, one file each.
+    pub(super) async fn raw(&self, subject: &Subject, seen: &SourceFindings) -> Result<(), BundleError> {
+        if !subject.alerts.is_empty() {
+            self.json("raw/alerts.json", &subject.alerts).await?;
+        }
+        if let Some(payload) = &subject.payload {
+            self.json("raw/alert-payload.json", payload).await?;
+        }
+        if subject.incident.is_some() {
+            self.json("raw/incident.json", &incident_json(subject)).await?;
+        }
+        let queries = queries(subject.diagnosis.as_ref(), seen);
+        if !queries.is_empty() {
+            self.json("raw/queries.json", &queries).await?;
+        }
+        if let Some(facts) = &seen.facts {
+            self.json("raw/prometheus.json", facts).await?;
+        }
+        for (answer, _) in &seen.endpoints {
+            let path = answer.path.trim_matches('/').replace(['/', '?', '='], "-");
+            let name = format!("endpoints/{}/{}-{path}", answer.target.replace('/', "_"), answer.engine);
+            match &answer.said {
+                AnswerBody::Json(value) => self.json(&format!("{name}.json"), value).await?,
+                AnswerBody::Text(text) => self.text(&format!("{name}.txt"), text.clone()).await?.1,
+                AnswerBody::Nothing(_) => 0,
+            };
+        }
+        if let Some(kubernetes) = &seen.kubernetes {
+            self.json("kubernetes/pods.json", &kubernetes.pods).await?;
+            self.json("kubernetes/nodes.json", &kubernetes.nodes).await?;
+            self.json("kubernetes/events.json", &kubernetes.events).await?;
+            for object in &kubernetes.objects {
+                let own = object.name.replace('/', "_");
+                let kind = object.kind.rsplit('/').next().unwrap_or(&object.kind);
+                let name = format!("kubernetes/objects/{kind}/{}/{own}.json", object.namespace);
+                self.json(&name, &object.value).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the logs and frees their text; returns the name of each and the total bytes.
+    pub(super) async fn logs(&self, logs: &mut [(Log, logs::LogAnalysis)]) -> Result<(Vec<String>, u64), BundleError> {
+        let (mut names, mut bytes) = (Vec::new(), 0);
+        for (n, (log, _)) in logs.iter_mut().enumerate() {
+            // Names from outside may be equal after redaction; the number keeps them apart.
+            let own = log.name().replace(['/', ' '], "-").replace(['(', ')'], "");
+            let own = own.strip_suffix(".log").unwrap_or(&own);
+            let name = format!("logs/{:03}-{own}.log", n + 1);
+            let (name, length) = self.text(&name, std::mem::take(&mut log.text)).await?;
+            bytes += length;
+            names.push(name);
+        }
+        Ok((names, bytes))
+    }
+}
+
+/// Returns the redacted report.
+///
+/// # Errors
+/// If the redacted value is not a valid report; nothing is written then.
+pub fn clean(report: &Report, redactor: &Redactor) -> Result<Report, BundleError> {
+    redactor.cleaned("summary.json", report).map_err(|error| BundleError::Unclean(error.to_string()))
+}

@@ -1,0 +1,232 @@
+//! Collection from every source within the deadline, with the outcome of each.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join;
+
+use super::{BundleProgress, Options, Sources, Subject};
+use diagnose::{HistoryRequest, NoCluster, evidence_history, targets};
+use knowledge::clip::clip;
+use knowledge::gap::{Gap, GapReason};
+use knowledge::signal::Engine;
+use render::chart::Chart;
+use render::diagnosis_chart;
+use report::facts;
+use report::{Stage, Window};
+use sources::endpoint;
+use sources::exporter::ExporterTarget;
+use sources::kubernetes::{self, SnapshotRequest};
+use sources::logs::{self, Log};
+
+/// The part of the deadline that is reserved for the report and for closing the file.
+const RESERVE: Duration = Duration::from_secs(3);
+/// Maximum reasons in a part's note; all of them are in `raw/missing.json`.
+const TOLD: usize = 4;
+/// Maximum characters for the list of what is missing for one reason.
+const WHAT_CHARS: usize = 80;
+
+/// A part that is being built.
+pub(super) struct PartInProgress<'a> {
+    progress: &'a BundleProgress,
+    name: &'static str,
+    began: Instant,
+}
+
+impl<'a> PartInProgress<'a> {
+    /// Starts the part.
+    pub(super) fn of(progress: &'a BundleProgress, name: &'static str) -> Self {
+        Self { progress, name, began: progress.begin(name) }
+    }
+
+    /// Ends the part as skipped: it has no source.
+    pub(super) fn skipped(self, why: &str) {
+        self.progress.end(self.name, self.began, Stage::Skipped, why, 0);
+    }
+
+    /// Ends the part as done, partial or failed, depending on what there is (`note`) and what is missing.
+    pub(super) fn over(self, note: String, missing: &[Gap], bytes: u64) {
+        self.progress.lacks(self.name, missing);
+        let stage = match (missing.is_empty(), note.is_empty()) {
+            (true, _) => Stage::Done,
+            (false, false) => Stage::Partial,
+            (false, true) => Stage::Failed,
+        };
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for Gap { what, reason } in missing {
+            let why = reason.as_str();
+            match reasons.iter_mut().find(|(known, _)| *known == why) {
+                Some((_, whats)) => whats.push(what),
+                None => reasons.push((why, vec![what])),
+            }
+        }
+        let one = |(why, whats): &(&str, Vec<&str>)| format!("{}: {why}", clip(&whats.join(", "), WHAT_CHARS));
+        let mut told: Vec<String> = reasons.iter().take(TOLD).map(one).collect();
+        if reasons.len() > TOLD {
+            told.push(format!("and {} more reasons", reasons.len() - TOLD));
+        }
+        let note = [note].into_iter().filter(|note| !note.is_empty()).chain(told).collect::<Vec<_>>().join("; ");
+        self.progress.end(self.name, self.began, stage, note, bytes);
+    }
+}
+
+/// Returns the deadline of the sources.
+pub(super) fn until(options: &Options, began: Instant) -> Instant {
+    began + options.deadline.saturating_sub(RESERVE).max(options.deadline / 2)
+}
+
+/// Collects the metrics beyond the diagnosis from Prometheus.
+pub(super) async fn metrics(
+    sources: &Sources,
+    subject: &Subject,
+    until: Instant,
+    progress: &BundleProgress,
+) -> Option<facts::PrometheusFacts> {
+    let part = PartInProgress::of(progress, "metrics");
+    let Some(prometheus) = &sources.prometheus else {
+        part.skipped("no Prometheus is configured");
+        return None;
+    };
+    let diagnosis = subject.diagnosis.as_ref();
+    let windows = subject.windows();
+    let seen = facts::collect_facts(&sources.library, prometheus, &subject.request, diagnosis, &windows, until).await;
+    let measured = seen.measured.iter().filter(|one| one.during.is_some()).count();
+    let note = match measured {
+        0 => String::new(),
+        n => format!("{n} quantities over {} replicas", seen.replicas.len()),
+    };
+    part.over(note, &seen.failed(), 0);
+    Some(seen)
+}
+
+/// Queries the engines' own HTTP endpoints.
+pub(super) async fn endpoints(
+    sources: &Sources,
+    subject: &Subject,
+    until: Instant,
+    progress: &BundleProgress,
+) -> Vec<endpoint::EndpointAnswer> {
+    let part = PartInProgress::of(progress, "endpoints");
+    let Some((reader, given)) = &sources.reader else {
+        part.skipped("engines are not read directly");
+        return Vec::new();
+    };
+    let mut known: Vec<ExporterTarget> = given.clone();
+    let mut missing = Vec::new();
+    if let Some(prometheus) = &sources.prometheus {
+        let wanted: fn(&Engine) -> bool = |engine| !engine.endpoints.is_empty();
+        // If Prometheus hangs, the targets already known still have time to answer.
+        let half = until - until.saturating_duration_since(Instant::now()) / 2;
+        match targets(&sources.library, prometheus, &subject.request, wanted, half).await {
+            Ok(learnt) => known.extend(learnt),
+            Err(error) => missing.push(Gap::failed("addresses of the engines", error)),
+        }
+    }
+    if known.is_empty() && missing.is_empty() {
+        part.skipped(
+            "no engine's address is known: Prometheus scrapes none for this pool, `exporters.targets` has none",
+        );
+        return Vec::new();
+    }
+    let answers = endpoint::request_endpoints(reader, &sources.library, &known, until).await;
+    for answer in answers.iter().filter(|answer| answer.is_trouble()) {
+        if let endpoint::AnswerBody::Nothing(why) = &answer.said {
+            missing.push(Gap::failed(format!("{} of {}", answer.path, answer.target), why));
+        }
+    }
+    let said = answers.iter().filter(|answer| !matches!(answer.said, endpoint::AnswerBody::Nothing(_))).count();
+    let note = if said == 0 { String::new() } else { format!("{said} answers of {} asked", answers.len()) };
+    part.over(note, &missing, 0);
+    answers
+}
+
+/// Reads the cluster's API, including the logs of the containers.
+pub(super) async fn cluster(
+    sources: &Sources,
+    subject: &Subject,
+    pods: &[String],
+    log_bytes: u64,
+    until: Instant,
+    progress: &BundleProgress,
+) -> Option<kubernetes::ClusterSnapshot> {
+    let part = PartInProgress::of(progress, "kubernetes");
+    let Some(kubernetes) = &sources.kubernetes else {
+        match &sources.no_cluster {
+            None => part.skipped("not configured (`kubernetes:`)"),
+            // A source that the user requires is reported as missing.
+            Some(NoCluster { why, wanted: true }) => {
+                part.over(String::new(), &[Gap::failed("the cluster", why)], 0);
+            }
+            Some(NoCluster { why, wanted: false }) => part.skipped(why),
+        }
+        return None;
+    };
+    let wanted = SnapshotRequest {
+        namespace: subject.request.scope.dimensions.get("namespace").cloned(),
+        pods: pods.to_vec(),
+        since: subject.window.from,
+        log_bytes,
+    };
+    let seen = kubernetes.snapshot(&wanted, until).await;
+    // Metrics include replicas of the past; that their pods are gone is an answer, not an error.
+    let (gone, missing): (Vec<_>, Vec<_>) =
+        seen.missing.iter().cloned().partition(|gap| matches!(gap.reason, GapReason::Gone(_)));
+    let note = match seen.pods.len() + seen.objects.len() + seen.events.len() {
+        0 => String::new(),
+        _ => {
+            let gone = if gone.is_empty() { String::new() } else { format!(", {} pods are gone", gone.len()) };
+            format!("{} pods, {} events, {} objects{gone}", seen.pods.len(), seen.events.len(), seen.objects.len())
+        }
+    };
+    part.over(note, &missing, 0);
+    Some(seen)
+}
+
+/// Reads logs from Loki and from files; those of the cluster come with [`cluster`].
+pub(super) async fn logs(
+    sources: &Sources,
+    subject: &Subject,
+    pods: &[String],
+    bytes: u64,
+    until: Instant,
+) -> (Vec<Log>, Vec<Gap>) {
+    let from_files = async {
+        if sources.files.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let files = sources.files.clone();
+        let reading = tokio::task::spawn_blocking(move || logs::files::read(&files, bytes));
+        match tokio::time::timeout_at(until.into(), reading).await {
+            Ok(Ok(read)) => read,
+            Ok(Err(_)) => (Vec::new(), vec![Gap::failed("log files", "the program stops")]),
+            Err(_) => (Vec::new(), vec![Gap::failed("log files", "were not read in time")]),
+        }
+    };
+    let from_loki = async {
+        let Some(loki) = &sources.loki else { return (Vec::new(), Vec::new()) };
+        let namespace = subject.request.scope.dimensions.get("namespace").map(String::as_str);
+        let Window { from, to } = subject.window;
+        match loki.logs(namespace, pods, from, to, bytes, until).await {
+            Ok(logs) => (logs, Vec::new()),
+            Err(error) => {
+                let gap = Gap::failed("Loki", &error);
+                (error.into_logs(), vec![gap])
+            }
+        }
+    };
+    let ((mut all, mut missing), (more, failed)) = join(from_files, from_loki).await;
+    all.extend(more);
+    missing.extend(failed);
+    (all, missing)
+}
+
+/// Draws the chart of the deciding signal.
+pub(super) async fn drawn(sources: &Sources, subject: &Subject, until: Instant) -> Option<Chart> {
+    let (prometheus, diagnosis) = (sources.prometheus.as_ref()?, subject.diagnosis.as_ref()?);
+    let wanted = HistoryRequest {
+        since: subject.request.since.unwrap_or(subject.request.at),
+        baseline: subject.request.baseline,
+        deadline: until.saturating_duration_since(Instant::now()).min(sources.diagnosing.deadline),
+    };
+    let history = evidence_history(&sources.library, prometheus, diagnosis, &wanted).await?;
+    diagnosis_chart(&sources.library, diagnosis, &history, wanted.since, &sources.words)
+}

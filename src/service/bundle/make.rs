@@ -1,0 +1,264 @@
+//! Building a bundle: queries every source, builds the report, and writes the file.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::future::BoxFuture;
+use futures::join;
+
+use super::archive::Archive;
+use super::files::{Files, clean};
+use super::gather::{self, PartInProgress, until};
+use super::{BuiltBundle, BundleError, BundleProgress, Options, Sources, Subject, series};
+use diagnose::{Diagnosis, Request, diagnose};
+use knowledge::clock;
+use knowledge::gap::Gap;
+use knowledge::playbook::{Library, Ticket};
+use render::chart::{self, Chart};
+use render::{self, Phrases, ReportPageContext};
+use report::{self, Report, SourceFindings, Window};
+use sources::endpoint::{self, AnswerBody, EndpointAnswer, EndpointInfo};
+use sources::logs::{self, Log, LogReader, Patterns};
+use sources::redact::{Kind, Redactor};
+
+/// The parts, in the order in which they are shown.
+const PARTS: [&str; 7] = ["metrics", "series", "endpoints", "kubernetes", "logs", "diagnosis", "report"];
+
+/// Builds a bundle at `path`. Failed sources are reported inside the bundle.
+///
+/// # Errors
+/// If the file cannot be written.
+pub async fn make(
+    sources: &Sources,
+    subject: &Subject,
+    options: &Options,
+    path: &Path,
+    progress: &BundleProgress,
+) -> Result<BuiltBundle, BundleError> {
+    progress.expect(&PARTS);
+    let until = until(options, Instant::now());
+    let archive = Archive::create(path, options.file_bytes)?;
+    // Boxed because it is large; the explicit type lets the compiler prove `Send`.
+    let writing: BoxFuture<'_, _> = Box::pin(write(sources, subject, options, &archive, until, progress));
+    let written = writing.await;
+    // The writer's own error comes first: it is the cause of errors while adding.
+    let bytes = archive.finish().await?;
+    Ok(BuiltBundle { report: Box::new(written?), bytes })
+}
+
+async fn write(
+    sources: &Sources,
+    subject: &Subject,
+    options: &Options,
+    archive: &Archive,
+    until: Instant,
+    progress: &BundleProgress,
+) -> Result<Report, BundleError> {
+    let redactor = match options.redact {
+        true => {
+            // A namespace may have the name of a cause; in the diagnosis that word is not replaced.
+            let mut data = sources.library.redaction.clone();
+            data.common.extend(sources.library.ids().chain(sources.library.aliases.names()).cloned());
+            Redactor::new(&data, options.anonymize).map_err(|error| BundleError::Unclean(error.to_string()))?
+        }
+        false => Redactor::off(),
+    };
+    let files = Files { archive, redactor: &redactor };
+    // A Prometheus that hangs must leave time for the sources that do not depend on it.
+    let left = until.saturating_duration_since(Instant::now());
+    let subject = &diagnosed(sources, subject, until - left * 3 / 4, progress).await;
+    let facts = gather::metrics(sources, subject, until - left / 2, progress).await;
+    let mut seen = SourceFindings { facts, ..SourceFindings::default() };
+    register_names(&redactor, subject, &seen);
+    let pods = pods(subject, &seen);
+    let log_bytes = options.log_bytes / 2;
+    let (series, endpoints, kubernetes, (mut logs, mut missing)) = join!(
+        lines(sources, subject, options, archive, &redactor, until, progress),
+        gather::endpoints(sources, subject, until, progress),
+        gather::cluster(sources, subject, &pods, log_bytes, until, progress),
+        gather::logs(sources, subject, &pods, log_bytes, until),
+    );
+    series?;
+    seen.endpoints = endpoints.into_iter().map(|answer| told_by(&sources.library, answer)).collect();
+    seen.kubernetes = kubernetes;
+    if let Some(kubernetes) = &mut seen.kubernetes {
+        logs.extend(std::mem::take(&mut kubernetes.logs));
+    }
+    let part = PartInProgress::of(progress, "logs");
+    let (library, window) = (Arc::clone(&sources.library), subject.window);
+    let reading = tokio::task::spawn_blocking(move || read(&library, logs, window));
+    seen.logs = reading.await.map_err(|_| BundleError::Stopped)?;
+    register_names(&redactor, subject, &seen);
+    let (names, bytes) = files.logs(&mut seen.logs).await?;
+    match seen.logs.len() {
+        0 if missing.is_empty() => part.skipped("no source of logs: `kubernetes:`, `loki:`, or files with --logs"),
+        0 => part.over(String::new(), &missing, 0),
+        n => {
+            let cut = seen.logs.iter().filter(|(log, _)| log.cut);
+            missing.extend(cut.map(|(log, _)| Gap::absent(log.name(), "a part was left out")));
+            part.over(format!("{n} logs"), &missing, bytes);
+        }
+    }
+    files.raw(subject, &seen).await?;
+    files.missing(&progress.missing()).await?;
+    let chart = gather::drawn(sources, subject, until).await;
+    let part = PartInProgress::of(progress, "report");
+    let mut report = report::build(subject.about(), seen, clock::now());
+    report.logs.iter_mut().zip(names).for_each(|(log, name)| log.file = name);
+    part.over("report.html, report.md, summary.json, tickets".to_owned(), &[], 0);
+    report.parts = progress.board();
+    report.complete = !report.parts.iter().any(|part| part.stage.is_trouble());
+    let mut report = clean(&report, &redactor)?;
+    report.redacted = redactor.redactions();
+    write_report_formats(sources, options, &report, chart.as_ref(), &files).await?;
+    Ok(report)
+}
+
+/// Writes the report in all its formats.
+async fn write_report_formats(
+    sources: &Sources,
+    options: &Options,
+    report: &Report,
+    chart: Option<&Chart>,
+    files: &Files<'_>,
+) -> Result<(), BundleError> {
+    let (archive, words) = (files.archive, &sources.words);
+    let clean = |text: String| files.redactor.text("report.html", &text).into_owned();
+    let pictures: Vec<_> = chart.iter().map(|chart| (clean(chart::alt(chart)), clean(chart::svg(chart)))).collect();
+    let english = Phrases::english();
+    let tickets: Vec<(&Ticket, String)> = render::tickets_for(&sources.library, report, &options.tickets)
+        .map(|ticket| (ticket, render::ticket(ticket, report, &english)))
+        .collect();
+    let shown: Vec<_> = tickets.iter().map(|(ticket, text)| (ticket.title.clone(), text.clone())).collect();
+    let around = ReportPageContext { pictures: &pictures, tickets: &shown, ..ReportPageContext::default() };
+    archive.add("README.txt", render::readme(report, !options.redact, words)).await?;
+    archive.add("report.html", render::report_page(report, &around, words)).await?;
+    archive.add("report.md", render::report_markdown(report, words)).await?;
+    for (ticket, text) in tickets {
+        archive.add(&format!("tickets/{}.md", ticket.ticket), text).await?;
+    }
+    archive.add("summary.json", serde_json::to_vec_pretty(report).unwrap_or_default()).await?;
+    Ok(())
+}
+
+/// Writes the series directly into the archive.
+async fn lines(
+    sources: &Sources,
+    subject: &Subject,
+    options: &Options,
+    archive: &Archive,
+    redactor: &Redactor,
+    until: Instant,
+    progress: &BundleProgress,
+) -> Result<(), BundleError> {
+    let part = PartInProgress::of(progress, "series");
+    let Some(prometheus) = &sources.prometheus else {
+        part.skipped("no Prometheus is configured");
+        return Ok(());
+    };
+    archive.begin(series::FILE).await?;
+    let (library, request, bytes) = (&sources.library, &subject.request, options.series_bytes);
+    let out = archive.pipe();
+    let written = series::write(library, prometheus, request, subject.window, bytes, redactor, out, until).await;
+    let note = match written.series {
+        0 => String::new(),
+        series => format!("{} samples of {series} series, {} queries", written.samples, written.queries),
+    };
+    part.over(note, &written.left_out, written.bytes);
+    Ok(())
+}
+
+/// Returns the subject with its diagnosis; runs a diagnosis if it has none.
+async fn diagnosed(sources: &Sources, subject: &Subject, until: Instant, progress: &BundleProgress) -> Subject {
+    let part = PartInProgress::of(progress, "diagnosis");
+    let mut subject = subject.clone();
+    let at = |diagnosis: &Diagnosis| format!("of {}", diagnosis.at.strftime("%Y-%m-%d %H:%M:%S UTC"));
+    match (&subject.diagnosis, &sources.prometheus) {
+        (Some(diagnosis), _) => {
+            let missing: Vec<_> = diagnosis.problems.iter().map(|text| Gap::failed("Prometheus", text)).collect();
+            part.over(at(diagnosis), &missing, 0);
+        }
+        (None, None) => part.skipped("no Prometheus is configured"),
+        (None, Some(_)) if subject.request.playbook.is_empty() && !subject.request.screen => {
+            part.skipped("no playbook matches, and none was named")
+        }
+        (None, Some(prometheus)) => {
+            let deadline = subject.request.deadline.min(until.saturating_duration_since(Instant::now()));
+            let request = Request { deadline, ..subject.request.clone() };
+            let diagnosis = diagnose(&sources.library, prometheus, &request).await;
+            let missing: Vec<_> = diagnosis.problems.iter().map(|text| Gap::failed("Prometheus", text)).collect();
+            part.over(at(&diagnosis), &missing, 0);
+            subject.diagnosis = Some(diagnosis);
+        }
+    }
+    if subject.headline.is_empty()
+        && let Some(diagnosis) = &subject.diagnosis
+    {
+        subject.headline = render::diagnosis_message(diagnosis, None, &sources.words).headline;
+    }
+    subject
+}
+
+/// Adds to an engine's answer the values parsed from it.
+fn told_by(library: &Library, answer: EndpointAnswer) -> (EndpointAnswer, EndpointInfo) {
+    let told = endpoint::read(library, &answer);
+    (answer, told)
+}
+
+/// Analyses each log for the window, and for the engine's start.
+fn read(library: &Library, logs: Vec<Log>, Window { from, to }: Window) -> Vec<(Log, logs::LogAnalysis)> {
+    let patterns = Patterns::new(library.logs.values());
+    let read = |log: Log| {
+        let report = LogReader::new(&patterns).within(from, to).text(&log.text);
+        (log, report)
+    };
+    logs.into_iter().map(read).collect()
+}
+
+/// Returns the known pods of the pool, the affected ones first.
+fn pods(subject: &Subject, seen: &SourceFindings) -> Vec<String> {
+    let mut pods: Vec<String> = Vec::new();
+    let affected = subject.diagnosis.iter().flat_map(|diagnosis| {
+        let root = diagnosis.root().map(|root| root.replicas.affected.as_slice()).unwrap_or_default();
+        root.iter().chain(&diagnosis.replicas.affected)
+    });
+    let replicas = seen.facts.iter().flat_map(|facts| facts.replicas.iter().map(|replica| &replica.name));
+    for name in affected.chain(&subject.request.scope.replicas).chain(replicas) {
+        // An address is not a pod.
+        if !pods.contains(name) && !name.contains(':') {
+            pods.push(name.clone());
+        }
+    }
+    pods
+}
+
+/// Registers names and secrets with the redactor before it processes free text, whichever file is written first.
+fn register_names(redactor: &Redactor, subject: &Subject, seen: &SourceFindings) {
+    subject.request.scope.dimensions.get("namespace").iter().for_each(|name| redactor.learn(Kind::Namespace, name));
+    subject.request.scope.replicas.iter().for_each(|name| redactor.learn(Kind::Pod, name));
+    for replica in seen.facts.iter().flat_map(|facts| &facts.replicas) {
+        redactor.learn(Kind::Pod, &replica.name);
+        replica.node.iter().for_each(|node| redactor.learn(Kind::Node, node));
+    }
+    if let Some(kubernetes) = &seen.kubernetes {
+        kubernetes.pods.iter().for_each(|pod| redactor.learn(Kind::Pod, &pod.name));
+        kubernetes.pods.iter().for_each(|pod| redactor.learn(Kind::Namespace, &pod.namespace));
+        kubernetes.nodes.iter().for_each(|node| redactor.learn(Kind::Node, &node.name));
+        let owners = kubernetes.pods.iter().filter_map(|pod| pod.owner.as_ref()?.split_once('/'));
+        owners.for_each(|(_, owner)| redactor.learn(Kind::Workload, owner));
+        redactor.learn_from(&kubernetes.events);
+        kubernetes.objects.iter().for_each(|object| redactor.learn_from(&object.value));
+    }
+    for (answer, _) in &seen.endpoints {
+        redactor.learn(Kind::Pod, &answer.target);
+        if let AnswerBody::Json(value) = &answer.said {
+            redactor.learn_from(value);
+        }
+    }
+    seen.logs.iter().filter_map(|(log, _)| log.pod.as_ref()).for_each(|pod| redactor.learn(Kind::Pod, pod));
+    redactor.learn_from(&seen.facts);
+    redactor.learn_from(&subject.diagnosis);
+    redactor.learn_from(&subject.alerts);
+    redactor.learn_from(&subject.payload);
+}

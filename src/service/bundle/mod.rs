@@ -1,0 +1,184 @@
+//! Incident bundles: everything about an incident in one file, for the person who takes over.
+//!
+//! All sources are queried concurrently, each with its own deadline; a failed source is reported in its part of the
+//! bundle. Everything is redacted ([`sources::redact`]) before it enters the archive.
+
+mod archive;
+mod config;
+pub mod directory;
+mod files;
+mod gather;
+mod incident;
+mod link;
+mod make;
+pub mod open;
+mod progress;
+mod queries;
+mod registry;
+pub mod series;
+mod service;
+mod subject;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use config::Config;
+use diagnose::{self, Baseline, Diagnosis, NoCluster, Request};
+pub use directory::{BundleDirectory, Draft, Name, StoredBundle};
+pub use files::clean;
+pub use incident::incident_json;
+use knowledge::alert::Alert;
+use knowledge::playbook::Library;
+pub use link::{Links, Refused, own_key};
+pub use make::make;
+pub use progress::{Board, BundleProgress};
+pub use registry::{SourceRegistry, SourceSettings};
+use render::Phrases;
+use report::{self, DiagnosisParameters, Report, ReportSubject, TimelineEvent, Window};
+pub use service::{Bundle, BundleService, BundleServiceParts, Job, NoBundle, TIDY};
+use sources::exporter::{ExporterReader, ExporterTarget};
+use sources::prom::Prometheus;
+use store::Incident;
+pub use subject::around;
+
+/// The data sources of a bundle; a source that is `None` is skipped.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    /// The playbook library.
+    pub library: Arc<Library>,
+    /// The phrases for rendered texts.
+    pub words: Arc<Phrases>,
+    /// The Prometheus client.
+    pub prometheus: Option<Prometheus>,
+    /// The reader of engine endpoints, and the targets that are known without Prometheus.
+    pub reader: Option<(ExporterReader, Vec<ExporterTarget>)>,
+    /// The client of the cluster's API.
+    pub kubernetes: Option<sources::kubernetes::Kubernetes>,
+    /// The reason why there is no client of the cluster's API, if known.
+    pub no_cluster: Option<NoCluster>,
+    /// The Loki client.
+    pub loki: Option<sources::loki::Loki>,
+    /// Log files given by the user.
+    pub files: Vec<PathBuf>,
+    /// The settings of diagnoses.
+    pub diagnosing: diagnose::Config,
+}
+
+/// The subject of a bundle: an incident or a pool.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// The incident as stored; `None` for a pool without an incident.
+    pub incident: Option<Incident>,
+    /// The first sentence of the incident's message.
+    pub headline: String,
+    /// The diagnosis request: pool, time, playbook.
+    pub request: Request,
+    /// The diagnosis to show; `None` to run a new one.
+    pub diagnosis: Option<Diagnosis>,
+    /// The time window that the bundle covers.
+    pub window: Window,
+    /// The events of the incident from the store.
+    pub happened: Vec<TimelineEvent>,
+    /// The incident's alerts, or those given by the user.
+    pub alerts: Vec<Alert>,
+    /// The notification as given by the user, including unparsed fields.
+    pub payload: Option<serde_json::Value>,
+}
+
+impl Subject {
+    /// Returns the subject of the report.
+    pub fn about(&self) -> ReportSubject<'_> {
+        let incident = self.incident.as_ref().map(|incident| report::ReportIncident {
+            id: incident.id.clone(),
+            group_key: incident.group_key.clone(),
+            open: incident.open,
+            playbook: incident.playbook.clone(),
+            because: incident.because.clone(),
+            started_at: incident.started_at,
+            opened_at: incident.opened_at,
+            resolved_at: incident.resolved_at,
+            refired: incident.refired,
+            truncated: incident.truncated,
+            seen_before: incident.seen_before,
+            external_url: incident.external_url.clone(),
+            acknowledged: incident.acknowledged.clone(),
+            impact: incident.impact,
+        });
+        ReportSubject {
+            headline: &self.headline,
+            incident,
+            alerts: &self.alerts,
+            diagnosis: self.diagnosis.as_ref(),
+            asked: DiagnosisParameters {
+                since: self.request.since,
+                baseline_seconds: match self.request.baseline {
+                    Baseline::Earlier(by) => Some(by.as_secs()),
+                    Baseline::Off => None,
+                },
+            },
+            window: self.window,
+            happened: &self.happened,
+        }
+    }
+}
+
+/// The options for building a bundle.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// True if secrets are redacted.
+    pub redact: bool,
+    /// True if the names of pods, nodes, namespaces and hosts are replaced.
+    pub anonymize: bool,
+    /// The time within which all sources must have answered.
+    pub deadline: Duration,
+    /// Maximum size of the series in bytes, uncompressed.
+    pub series_bytes: u64,
+    /// Maximum size of the logs in bytes, uncompressed.
+    pub log_bytes: u64,
+    /// Maximum size of the bundle file in bytes.
+    pub file_bytes: u64,
+    /// Receivers whose ticket is added whatever the root cause is.
+    pub tickets: Vec<String>,
+}
+
+impl Options {
+    /// Returns the configured options, with redaction.
+    pub fn of(config: &Config) -> Self {
+        Self {
+            redact: true,
+            anonymize: false,
+            deadline: config.deadline,
+            series_bytes: config.series_bytes,
+            log_bytes: config.log_bytes,
+            file_bytes: config.keep_bytes,
+            tickets: Vec::new(),
+        }
+    }
+}
+
+/// A bundle that was built.
+#[derive(Debug, Clone)]
+pub struct BuiltBundle {
+    /// The report, as in `summary.json`.
+    pub report: Box<Report>,
+    /// The size of the file in bytes.
+    pub bytes: u64,
+}
+
+/// The reason why no bundle was built; failed sources are reported inside a bundle.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// The file cannot be created or written.
+    #[error("cannot write the bundle {0}: {1}")]
+    Disk(String, #[source] std::io::Error),
+    /// Too little disk space is free; the text says how much is free and how much must stay free.
+    #[error("{0}")]
+    NoRoom(String),
+    /// Secrets could not be redacted from the report.
+    #[error("the report could not be cleaned of secrets, so it was not written: {0}")]
+    Unclean(String),
+    /// The process is shutting down.
+    #[error("the bundle was not finished: the program stops")]
+    Stopped,
+}

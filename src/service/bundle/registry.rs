@@ -1,0 +1,88 @@
+//! All configured data sources, built once at the start; the sources of a bundle are selected by its alerts.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Sources;
+use diagnose::LogSources;
+use knowledge::alert::Alert;
+use knowledge::playbook::Library;
+use render::Phrases;
+use sources::exporter;
+use sources::exporter::{ExporterReader, ExporterTarget};
+use sources::prom::{Prometheus, choose};
+
+/// The configuration of the sources.
+#[derive(Debug, Clone, Copy)]
+pub struct SourceSettings<'a> {
+    /// The key `exporters:`.
+    pub exporters: &'a exporter::Config,
+    /// The key `diagnose:`.
+    pub diagnosing: &'a diagnose::Config,
+}
+
+/// The data sources that can be reached.
+#[derive(Debug)]
+pub struct SourceRegistry {
+    library: Arc<Library>,
+    words: Arc<Phrases>,
+    prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
+    reader: ExporterReader,
+    targets: Vec<ExporterTarget>,
+    logs: LogSources,
+    diagnosing: diagnose::Config,
+}
+
+impl SourceRegistry {
+    /// Builds the sources; both the service and the command line use this constructor.
+    ///
+    /// Bundles get their own concurrency limits at every source, so that no diagnosis waits for a bundle.
+    pub fn new(
+        library: Arc<Library>,
+        words: Arc<Phrases>,
+        prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
+        reader: ExporterReader,
+        logs: LogSources,
+        settings: SourceSettings<'_>,
+    ) -> Self {
+        let SourceSettings { exporters, diagnosing } = settings;
+        Self {
+            library,
+            words,
+            prometheus: prometheus.into_iter().map(|(one, labels)| (one.with_own_slots(), labels)).collect(),
+            reader: reader.with_own_slots(),
+            targets: exporters.given().collect(),
+            logs: logs.with_own_slots(),
+            diagnosing: diagnosing.clone(),
+        }
+    }
+
+    /// Returns the Prometheus for these alerts.
+    pub fn prometheus(&self, alerts: &[Alert]) -> Option<&Prometheus> {
+        choose(&self.prometheus, alerts)
+    }
+
+    /// Returns the settings of diagnoses.
+    pub fn diagnosing(&self) -> &diagnose::Config {
+        &self.diagnosing
+    }
+
+    /// Returns the sources for these alerts. `remembered` are exporters that Prometheus listed before, `files` are
+    /// log files given by the user.
+    pub fn sources(&self, alerts: &[Alert], remembered: Vec<ExporterTarget>, files: Vec<PathBuf>) -> Sources {
+        let logs = self.logs.of(alerts);
+        let targets = self.targets.iter().cloned().chain(remembered).collect();
+        Sources {
+            library: Arc::clone(&self.library),
+            words: Arc::clone(&self.words),
+            prometheus: self.prometheus(alerts).cloned(),
+            reader: Some((self.reader.clone(), targets)),
+            kubernetes: logs.kubernetes.map(|(client, _)| client),
+            no_cluster: logs.no_cluster,
+            loki: logs.loki.into_iter().next().map(|(loki, _)| loki),
+            files,
+            diagnosing: self.diagnosing.clone(),
+        }
+    }
+}

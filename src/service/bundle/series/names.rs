@@ -1,0 +1,235 @@
+//! Selection of the series to export: every metric that a signal of the detected engines reads, within the pool.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use promql_parser::label::{MatchOp, Matcher as NameMatcher};
+use promql_parser::parser::{Expr, Offset, VectorSelector, parse};
+use regex::Regex;
+
+use diagnose::{DetectionResult, EngineSeen, Request, plan};
+use knowledge::playbook::Library;
+use knowledge::signal::{Engine, Fill, Matcher, fill, matchers};
+
+/// Upper bound of the exported range. Longer ranges are for values that change rarely, where an hour suffices: an
+/// hour's maximum distinguishes percent from ratios as well as a day's.
+const LONGEST: Duration = Duration::from_secs(3_600);
+/// Metrics written by every scrape and by alerting rules.
+const OWN: [&str; 3] = ["up", "ALERTS", "ALERTS_FOR_STATE"];
+/// Metrics of our recording rules.
+const RECORDED: &str = "llm:.+";
+
+/// The requirements of a metric, or of a regular expression of names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct SeriesNeed {
+    /// The longest range of the queries that read it.
+    pub(super) reach: Duration,
+    /// True if the request's playbook does not need it.
+    pub(super) later: bool,
+}
+
+/// Metrics of one source, which has its own labels for the pool.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Group {
+    /// Matchers as text; may be empty.
+    pub(super) scope: String,
+    /// A selector of the series whose targets (`job`, `instance`) expose these metrics; set if the metrics have no
+    /// labels of the pool themselves.
+    pub(super) targets_of: Option<String>,
+    /// Names and regular expressions, each with its requirements.
+    pub(super) wanted: BTreeMap<String, SeriesNeed>,
+}
+
+impl Group {
+    /// Returns a selector of all its metrics.
+    pub(super) fn selector(&self) -> String {
+        let names: Vec<&str> = self.wanted.keys().map(String::as_str).collect();
+        selector("=~", &names.join("|"), &self.scope)
+    }
+
+    /// Returns the combined requirements of all entries that match an existing metric.
+    pub(super) fn need(&self, name: &str) -> SeriesNeed {
+        let matching = |wanted: &&String| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+            let fits = || Regex::new(&format!("^(?:{wanted})$")).is_ok_and(|expression| expression.is_match(name));
+            wanted.as_str() == name || (!wanted.chars().all(plain) && fits())
+        };
+        let needs = self.wanted.iter().filter(|(wanted, _)| matching(wanted)).map(|(_, need)| *need);
+        needs.reduce(|a, b| SeriesNeed { reach: a.reach.max(b.reach), later: a.later && b.later }).unwrap_or_default()
+    }
+}
+
+/// Returns `{__name__="name",scope}`.
+pub(super) fn selector(op: &str, name: &str, scope: &str) -> String {
+    // Regular expressions of our own data contain backslashes but no quotes.
+    let name = name.replace('\\', "\\\\").replace('"', "\\\"");
+    match scope {
+        "" => format!("{{__name__{op}\"{name}\"}}"),
+        scope => format!("{{__name__{op}\"{name}\",{scope}}}"),
+    }
+}
+
+/// Returns `label=~"a|b"`, with the values escaped.
+pub(super) fn one_of(label: &str, values: &BTreeSet<String>) -> String {
+    let escaped: Vec<String> = values.iter().map(|value| regex::escape(value)).collect();
+    let text = escaped.join("|").replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("{label}=~\"{text}\"")
+}
+
+/// Returns all groups: first the metrics about the pool as a whole, then engine by engine.
+pub(super) fn groups(library: &Library, request: &Request, found: &DetectionResult) -> Vec<Group> {
+    let asked: BTreeSet<String> = plan(library, request, found).asks.into_iter().map(|ask| ask.signal).collect();
+    let engines = found.engines.iter().filter_map(|seen| Some((library.engines.get(&seen.engine)?, seen)));
+    let engines = engines.flat_map(|(engine, seen)| of_engine(engine, seen, request, &asked));
+    own(request).into_iter().chain(engines).filter(|group| !group.wanted.is_empty()).collect()
+}
+
+/// Returns metrics that no signal names: targets, alerts and recorded series, by the usual scope labels.
+fn own(request: &Request) -> [Group; 2] {
+    let of = |labels: &[(&str, &str)]| {
+        let bound = labels.iter().filter_map(|(label, dimension)| {
+            let value = request.scope.dimensions.get(*dimension)?;
+            Some(Matcher { or_absent: true, ..Matcher::one(label, value) })
+        });
+        matchers(&bound.collect::<Vec<_>>())
+    };
+    let targets = [("cluster", "cluster"), ("namespace", "namespace"), ("kubernetes_namespace", "namespace")];
+    let pools = [("cluster", "cluster"), ("namespace", "namespace"), ("model_name", "model")];
+    let need = SeriesNeed { reach: Duration::ZERO, later: false };
+    [
+        Group { scope: of(&targets), targets_of: None, wanted: OWN.map(|name| (name.to_owned(), need)).into() },
+        Group {
+            scope: of(&pools),
+            targets_of: None,
+            wanted: [(RECORDED.to_owned(), SeriesNeed { later: true, ..need })].into(),
+        },
+    ]
+}
+
+/// Returns the metrics that an engine's signals read: those with the pool's labels, and those without them that
+/// queries join by target (`http_requests_total`, `vllm:cache_config_info`).
+fn of_engine(engine: &Engine, seen: &EngineSeen, request: &Request, asked: &BTreeSet<String>) -> [Group; 2] {
+    let scope = matchers(&seen.matchers);
+    let (mut wanted, mut joined) = (BTreeMap::new(), BTreeMap::new());
+    let add = |wanted: &mut BTreeMap<String, SeriesNeed>, name: String, reach: Duration, later: bool| {
+        if OWN.contains(&name.as_str()) {
+            return;
+        }
+        let need = wanted.entry(name).or_insert(SeriesNeed { reach, later });
+        need.reach = need.reach.max(reach.min(LONGEST));
+        need.later &= later;
+    };
+    // Detection reads the last hour.
+    let probes = engine.versions.iter().map(|probe| probe.metric.as_str());
+    for (_, name) in engine.detection_series().chain(probes).flat_map(|metric| engine.spellings(metric)) {
+        add(&mut wanted, name, LONGEST, false);
+    }
+    for (signal, entry) in &engine.signals {
+        let Some(query) = &entry.query else { continue };
+        let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok()).unwrap_or(request.window);
+        let prefix = engine.prefixes.first().map(|written| (written.as_str(), seen.prefixes.as_slice()));
+        let text = fill(query, &Fill { scope: &scope, workload: &scope, window, by: &engine.replica, prefix });
+        // `check` has parsed every shipped query; a query of the site that does not parse returns nothing anyway.
+        let Ok(expr) = parse(&text) else { continue };
+        read(&expr, Duration::ZERO, &mut |selected, reach| {
+            let is_joined = engine.kind.is_pool() && !is_scoped(selected, &seen.matchers);
+            let wanted = if is_joined { &mut joined } else { &mut wanted };
+            for name in names(selected) {
+                for part in parts(&name) {
+                    add(wanted, part, reach, !asked.contains(signal));
+                }
+            }
+        });
+    }
+    let targets_of = Some(selector("=~", &engine.detected_by().join("|"), &scope));
+    [Group { scope, targets_of: None, wanted }, Group { scope: String::new(), targets_of, wanted: joined }]
+}
+
+/// Returns true if a selector has matchers for the pool's labels.
+fn is_scoped(selected: &VectorSelector, scope: &[Matcher]) -> bool {
+    let asks = |label: &str| selected.matchers.matchers.iter().any(|matcher| matcher.name == label);
+    scope.iter().filter(|matcher| !matcher.values.iter().all(String::is_empty)).all(|matcher| asks(&matcher.label))
+}
+
+/// Returns the metrics to export for `name`: of a histogram's buckets also its sum and count, for means; of a sum
+/// also its count.
+fn parts(name: &str) -> Vec<String> {
+    match (name.strip_suffix("_bucket"), name.strip_suffix("_sum")) {
+        (Some(histogram), _) => ["_bucket", "_sum", "_count"].map(|part| format!("{histogram}{part}")).to_vec(),
+        (None, Some(of)) => vec![name.to_owned(), format!("{of}_count")],
+        (None, None) => vec![name.to_owned()],
+    }
+}
+
+/// Returns the names that a selector matches: alternatives one by one, other regular expressions whole.
+fn names(selected: &VectorSelector) -> Vec<String> {
+    let named = selected.matchers.matchers.iter().chain(selected.matchers.or_matchers.iter().flatten());
+    let told = |matcher: &NameMatcher| match &matcher.op {
+        MatchOp::Equal => vec![matcher.value.clone()],
+        MatchOp::Re(_) if matcher.value.contains('(') => vec![matcher.value.clone()],
+        MatchOp::Re(_) => matcher.value.split('|').map(str::to_owned).collect(),
+        MatchOp::NotEqual | MatchOp::NotRe(_) => Vec::new(),
+    };
+    selected.name.clone().into_iter().chain(named.filter(|m| m.name == "__name__").flat_map(told)).collect()
+}
+
+/// Calls `tell` for every selector of an expression with how far back it reads.
+fn read(expr: &Expr, back: Duration, tell: &mut dyn FnMut(&VectorSelector, Duration)) {
+    let by = |offset: &Option<Offset>| match offset {
+        Some(Offset::Pos(by)) => *by,
+        Some(Offset::Neg(_)) | None => Duration::ZERO,
+    };
+    match expr {
+        Expr::Binary(b) => {
+            read(&b.lhs, back, tell);
+            read(&b.rhs, back, tell);
+        }
+        Expr::Aggregate(a) => {
+            read(&a.expr, back, tell);
+            if let Some(param) = &a.param {
+                read(param, back, tell);
+            }
+        }
+        Expr::Paren(p) => read(&p.expr, back, tell),
+        Expr::Unary(u) => read(&u.expr, back, tell),
+        Expr::Subquery(s) => read(&s.expr, back + s.range + by(&s.offset), tell),
+        Expr::Call(c) => c.args.args.iter().for_each(|arg| read(arg, back, tell)),
+        Expr::VectorSelector(selected) => tell(selected, back + by(&selected.offset)),
+        Expr::MatrixSelector(m) => tell(&m.vs, back + m.range + by(&m.vs.offset)),
+        Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::Extension(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(text: &str) -> Vec<(String, u64)> {
+        let mut all = Vec::new();
+        read(&parse(text).unwrap(), Duration::ZERO, &mut |selected, reach| {
+            all.extend(names(selected).iter().flat_map(|name| parts(name)).map(|name| (name, reach.as_secs())));
+        });
+        all
+    }
+
+    #[test]
+    fn names_are_found_wherever_they_stand_with_how_far_they_look_back() {
+        let told = |names: &[(&str, u64)]| names.iter().map(|(n, s)| ((*n).to_owned(), *s)).collect::<Vec<_>>();
+        assert_eq!(
+            seen("sum(rate(x_bucket{a=\"b\"}[5m] offset 1h)) / on () group_left () (y or sum_over_time(z[10m:1m]))"),
+            told(&[("x_bucket", 3_900), ("x_sum", 3_900), ("x_count", 3_900), ("y", 0), ("z", 600)])
+        );
+        assert_eq!(seen("max({__name__=~\"vllm:x|vllm_x\", a=\"b\"})"), told(&[("vllm:x", 0), ("vllm_x", 0)]));
+        assert_eq!(seen("{__name__=~\"llm_(a|b)\"}"), told(&[("llm_(a|b)", 0)]));
+    }
+
+    #[test]
+    fn what_is_needed_of_a_name_is_the_most_of_all_that_ask_for_it() {
+        let need = |seconds, later| SeriesNeed { reach: Duration::from_secs(seconds), later };
+        let wanted = [("a_b", need(60, true)), ("a_(b|c)", need(30, false))].map(|(name, n)| (name.to_owned(), n));
+        let group = Group { scope: String::new(), targets_of: None, wanted: wanted.into() };
+        assert_eq!(group.need("a_b"), need(60, false));
+        assert_eq!(group.need("a_c"), need(30, false));
+        assert_eq!(group.selector(), r#"{__name__=~"a_(b|c)|a_b"}"#);
+    }
+}

@@ -1,0 +1,120 @@
+//! `bundle` and its button: builds one file with everything about an incident and uploads it, or links to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::warn;
+
+use crate::bundle::{Bundle, NoBundle};
+use crate::chatops::Desk;
+use crate::chatops::attempt::{self, Attempt};
+use crate::chatops::authority::Power;
+use crate::chatops::incidents::short;
+use crate::chatops::reply::Reply;
+use crate::chatops::wording::sentence;
+use crate::notify::ANSWER_WITHIN;
+use knowledge::clock;
+use knowledge::incident::Act;
+use knowledge::signal::{Unit, format_value};
+use render::{self, BundleLocation, Line, Message, Tone};
+use slack::{Destination, SlackRequest};
+use store::{AuditResult, Incident};
+
+/// Timeout for the upload, in addition to the build.
+pub(super) const UPLOAD: Duration = Duration::from_secs(120);
+
+/// Handles the button of an incident's message: the file goes to that message's thread.
+pub(in crate::chatops) async fn press(desk: &Desk, inbound: &SlackRequest, id: &str) {
+    let Some(incident) = &attempt::begin_act(desk, inbound, Act::Bundle, id).await else { return };
+    let standing = desk.store.place_of(&incident.id).await.unwrap_or_else(|error| {
+        warn!(%error, incident.id = incident.id, "cannot read where the message stands");
+        None
+    });
+    // A message that was posted a moment ago may not be recorded yet; the pressed one is the same.
+    let pressed = inbound.place.thread.as_deref().or(inbound.place.message.as_deref());
+    let (channel, thread) = match &standing {
+        Some((channel, ts)) => (channel.as_str(), Some(ts.as_str())),
+        None => (inbound.place.channel.as_str(), pressed),
+    };
+    let thread = thread.map(|ts| Destination { channel, thread: Some(ts) });
+    let reply = Reply::new(desk, inbound);
+    let within = desk.bundles.max_wait() + UPLOAD + ANSWER_WITHIN;
+    let work = tokio::time::timeout(within, Box::pin(bundle(desk, inbound, &reply, incident, thread)));
+    if reply.watched(Act::Bundle.as_str(), work).await.is_err() {
+        reply.send_message(&sentence(Tone::Unknown, desk.words.line("command-late", &[]))).await;
+    }
+}
+
+/// Builds the bundle, or joins a running build, and uploads or links it. A bundle holds logs and arguments, so it
+/// needs [`Power::Note`], and the audit log records who received it.
+pub(super) async fn bundle(
+    desk: &Desk,
+    inbound: &SlackRequest,
+    reply: &Reply<'_>,
+    incident: &Incident,
+    thread: Option<Destination<'_>>,
+) {
+    let what = Act::Bundle.as_str();
+    if !attempt::permit(desk, inbound, what, Some(&incident.id), Power::Note).await {
+        return;
+    }
+    let Some(attempt) = Attempt::begin(desk, inbound, what, Some(&incident.id)).await else { return };
+    let words = &desk.words;
+    let made = match desk.bundles.get_or_start(&incident.id) {
+        Ok(job) => {
+            // Set only once, because a reply belongs to one request.
+            let _ = reply.parts.set(job.progress.clone());
+            job.done().await
+        }
+        Err(error) => Err(Arc::new(error)),
+    };
+    match made {
+        Ok(bundle) => {
+            let message = hand_over(desk, reply, incident, &bundle, thread).await;
+            attempt.end(desk, AuditResult::Done, &bundle.name.to_string(), "").await;
+            reply.send_message(&message).await;
+        }
+        Err(error) => {
+            attempt.end(desk, AuditResult::Failed, "", &error.to_string()).await;
+            let line = match &*error {
+                NoBundle::Busy => words.line("bundle-busy", &[]),
+                other => {
+                    let id = Line::default().code(short(&incident.id));
+                    let why = Line::of(&other.to_string());
+                    words.line("bundle-none", &[("id", id.into()), ("why", why.into())])
+                }
+            };
+            reply.send_message(&sentence(Tone::Unknown, line)).await;
+        }
+    }
+}
+
+/// Uploads the file; links to it if it is too large or the upload fails.
+async fn hand_over(
+    desk: &Desk,
+    reply: &Reply<'_>,
+    incident: &Incident,
+    bundle: &Bundle,
+    thread: Option<Destination<'_>>,
+) -> Message {
+    let (words, id) = (&desk.words, short(&incident.id));
+    let told = |place, beside| render::bundle_message(&bundle.report, bundle.bytes, id, place, beside, words);
+    let most = desk.bundles.config.upload_bytes;
+    let beside = if bundle.bytes > most {
+        words.line("bundle-too-large", &[("most", format_value(most as f64, Unit::Bytes).into())])
+    } else {
+        let (name, title) = (bundle.name.to_string(), words.text("bundle-title", &[("id", id.into())]));
+        match reply.upload(&bundle.path, [&name, &title], thread).await {
+            Ok(_) => return told(BundleLocation::Here, None),
+            Err(error) => {
+                warn!(%error, incident.id = incident.id, "cannot upload a bundle");
+                words.line("bundle-upload-failed", &[("why", Line::of(&error.to_string()).into())])
+            }
+        }
+    };
+    let place = match desk.bundles.links.link(&bundle.name, clock::now()) {
+        Some((url, until)) => BundleLocation::Link(url, until),
+        None => BundleLocation::Disk(bundle.path.display().to_string()),
+    };
+    told(place, Some(beside))
+}

@@ -1,0 +1,59 @@
+//! `capacity`: the resources of a pool beside their use.
+
+use super::super::command::CapacityOf;
+use super::target::{find_targets, only};
+use crate::chatops::Desk;
+use crate::chatops::reply::Reply;
+use crate::chatops::wording::{quoted, sentence};
+use diagnose::capacity;
+use diagnose::observe_signals;
+use knowledge::clock;
+use knowledge::signal::{Unit, format_value};
+use render::{Line, MessagePart, Tone};
+
+/// Compares the resources of a pool with their use.
+pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) {
+    let now = clock::now();
+    let typed = what.target.as_deref().unwrap_or_default();
+    let line = |name: &str| format!("capacity {}", quoted(name));
+    let found = match find_targets(desk, reply, typed, now).await.and_then(|found| only(desk, found, typed, line)) {
+        Ok(found) => found,
+        Err(message) => return reply.send_message(&message).await,
+    };
+    let Some((prometheus, _)) = desk.prometheus.get(found.source) else { return };
+    let scope = found.place.scope(None);
+    let (window, deadline) = (desk.config.diagnose.window, desk.config.diagnose.deadline);
+    let signals = &capacity::SIGNALS;
+    let observed =
+        observe_signals(&desk.library, &reply.watch(prometheus), &scope, signals, now, window, deadline).await;
+    let report = capacity::compare(None, &scope, &observed);
+    let Some(live) = &report.live else { return };
+    let words = &desk.words;
+    let tokens = |value: f64| Line::default().bold(format_value(value, Unit::Tokens));
+    let number = |value: f64| Line::default().bold(format!("{value:.1}"));
+    let rows = [
+        ("capacity-cache", live.kv_capacity_tokens.map(tokens)),
+        ("capacity-prompt", live.prompt_tokens_mean.map(tokens)),
+        ("capacity-output", live.generation_tokens_mean.map(tokens)),
+        ("capacity-fits", live.mean_requests_per_replica.map(number)),
+        ("capacity-running", live.running_per_replica.map(number)),
+    ];
+    let rows: Vec<Line> =
+        rows.into_iter().filter_map(|(key, value)| Some(words.line(key, &[("value", value?.into())]))).collect();
+    let pieces = [("target", found.name().into()), ("n", live.replicas.into())];
+    let tone = if report.warnings.is_empty() { Tone::Good } else { Tone::Warning };
+    let tone = if rows.is_empty() { Tone::Unknown } else { tone };
+    let mut message = sentence(tone, words.line("capacity-headline", &pieces));
+    if !rows.is_empty() {
+        message.parts.push(MessagePart::Section(words.text("capacity-live", &[]), rows));
+    }
+    message.parts.extend(report.warnings.iter().map(|warning| MessagePart::Paragraph(Line::of(warning))));
+    let missing = live
+        .missing
+        .iter()
+        .map(|(signal, why)| MessagePart::Note(Line::default().code(&**signal).plain(": ").then(Line::of(why))));
+    message.parts.extend(missing.chain(live.problems.iter().map(|problem| MessagePart::Note(Line::of(problem)))));
+    let shell = Line::default().code("llm-diagnose capacity config.json --gpu H100");
+    message.parts.push(MessagePart::Note(words.line("capacity-more", &[("command", shell.into())])));
+    reply.send_message(&message).await;
+}

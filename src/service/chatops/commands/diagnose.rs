@@ -1,0 +1,135 @@
+//! `diagnose`: a target, or an incident again.
+
+use jiff::Timestamp;
+
+use super::super::command::{Diagnose, OfIncident};
+use super::health;
+use super::target::{MatchedTarget, find_targets, only};
+use crate::chatops::reply::Reply;
+use crate::chatops::wording::{command_button, dated, diagnosis_message, full_time, quoted, sentence, with};
+use crate::chatops::{Desk, incidents, target_form};
+use diagnose::health::{Triage, triage};
+use diagnose::{Exporters, ExtraSources, Request, diagnose_with, moment};
+use knowledge::clock;
+use knowledge::playbook::suggestion;
+use render::{Line, MessagePart, Tone};
+use sources::prom::Prometheus;
+use store::Incident;
+
+/// Diagnoses a target and replies with the causes and steps.
+pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, what: &Diagnose) {
+    let words = &desk.words;
+    let now = clock::now();
+    let at = what.when.at.map_or(now, |at| at.resolve(now));
+    if at > now {
+        let line = words.line("time-ahead", &[("time", full_time(at).into())]);
+        return reply.send_message(&sentence(Tone::Unknown, line)).await;
+    }
+    if let Some(id) = what.playbook.as_deref().filter(|id| desk.library.playbook(id).is_none()) {
+        let hint = suggestion(id, desk.library.playbooks.keys().map(String::as_str)).unwrap_or_default();
+        let pieces = [("id", Line::default().code(id).into()), ("hint", Line::of(&hint).into())];
+        let message = sentence(Tone::Unknown, words.line("playbook-unknown", &pieces));
+        return reply
+            .send_message(&with(message, MessagePart::Buttons(vec![command_button(0, "playbooks", "playbooks")])))
+            .await;
+    }
+    let Some(typed) = what.target.as_deref() else {
+        // Diagnosing all pools as one is allowed only with an explicit playbook.
+        return match &what.playbook {
+            Some(_) => Box::pin(run_diagnosis(desk, reply, what, at, None)).await,
+            None => target_form::offer(desk, reply).await,
+        };
+    };
+    let of = OfIncident { incident: Some(typed.to_owned()) };
+    if typed.len() >= 20
+        && let Ok(incident) = incidents::find(desk, reply, &of).await
+    {
+        return Box::pin(again(desk, reply, &incident)).await;
+    }
+    let line = |name: &str| {
+        let at = what.when.at.map(|_| format!(" at {at}")).unwrap_or_default();
+        let last = what
+            .when
+            .last
+            .map(|last| format!(" last {}", humantime::format_duration(last).to_string().replace(' ', "")));
+        let playbook = what.playbook.as_ref().map(|id| format!(" playbook {id}")).unwrap_or_default();
+        format!("diagnose {}{at}{}{playbook}", quoted(name), last.unwrap_or_default())
+    };
+    match find_targets(desk, reply, typed, at).await.and_then(|found| only(desk, found, typed, line)) {
+        Ok(found) => Box::pin(run_diagnosis(desk, reply, what, at, Some(found))).await,
+        Err(message) => reply.send_message(&message).await,
+    }
+}
+
+async fn run_diagnosis(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, found: Option<MatchedTarget>) {
+    let name = found.as_ref().map(MatchedTarget::name).unwrap_or_default();
+    let Some((prometheus, labels)) = desk.prometheus.get(found.as_ref().map_or(0, |found| found.source)) else {
+        return;
+    };
+    let request = Request {
+        playbook: what.playbook.clone().unwrap_or_default(),
+        screen: what.playbook.is_none(),
+        rules: Vec::new(),
+        scope: found.as_ref().map(|found| found.place.scope(found.pod.as_deref())).unwrap_or_default(),
+        at,
+        since: what.when.last.map(|last| clock::before(at, last)),
+        window: what.when.last.unwrap_or(desk.config.diagnose.window),
+        baseline: desk.config.diagnose.baseline,
+        deadline: desk.config.diagnose.deadline,
+    };
+    let watched = reply.watch(prometheus);
+    let exporters = exporters(desk, prometheus).await;
+    // Exporter pages hold current values only.
+    let beside =
+        ExtraSources { exporters: exporters.as_ref().filter(|_| what.when.at.is_none()), logs: Some(&desk.logs) };
+    let answer = match what.playbook.is_some() {
+        false => Box::pin(triage(&desk.library, (&watched, labels), &request, beside)).await,
+        true => {
+            let diagnosis = Box::pin(diagnose_with(&desk.library, &watched, &request, beside)).await;
+            Triage::Found(Box::new(diagnosis))
+        }
+    };
+    let asked_at = what.when.at.map(|_| at);
+    let message = match answer {
+        Triage::Found(diagnosis) => diagnosis_message(desk, &diagnosis, Some(prometheus)),
+        Triage::Quiet(health) => {
+            let mut message = health::message(desk, &health, asked_at);
+            let example = format!("{} playbook high-ttft", quoted(&name));
+            let example = Line::default().code(example);
+            message.parts.push(MessagePart::Note(desk.words.line("diagnosis-quiet", &[("example", example.into())])));
+            message
+        }
+    };
+    reply.send_message(&dated(desk, message, asked_at)).await;
+}
+
+/// Diagnoses an incident again: now while it is open, else at the moment of its last diagnosis.
+pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
+    let prometheus = desk.prometheus_of(incident).filter(|_| incident.because.is_some());
+    let Some(prometheus) = prometheus else {
+        return reply.send_message(&sentence(Tone::Unknown, desk.words.line("incident-undiagnosed", &[]))).await;
+    };
+    let playbook = incident.playbook.as_deref().unwrap_or_default();
+    let now = clock::now();
+    let over = (!incident.open).then(|| match &incident.diagnosis {
+        Some(diagnosis) => diagnosis.at,
+        None => moment(incident.started_at, incident.resolved_at, now),
+    });
+    let at = over.unwrap_or(now);
+    let request = desk.config.diagnose.request(playbook, &incident.alerts, incident.started_at, at);
+    let watched = reply.watch(prometheus);
+    // Exporter pages hold current values only.
+    let exporters = if incident.open { exporters(desk, prometheus).await } else { None };
+    let beside = ExtraSources { exporters: exporters.as_ref(), logs: Some(&desk.logs) };
+    let diagnosis = diagnose_with(&desk.library, &watched, &request, beside).await;
+    reply.send_message(&dated(desk, diagnosis_message(desk, &diagnosis, Some(prometheus)), over)).await;
+}
+
+/// Returns the configured exporters and those last discovered through this Prometheus.
+async fn exporters(desk: &Desk, prometheus: &Prometheus) -> Option<Exporters> {
+    let mut targets: Vec<_> = desk.config.exporters.given().collect();
+    if desk.config.exporters.learn {
+        targets.extend(desk.store.exporters(&prometheus.url).await.unwrap_or_default());
+    }
+    Some(Exporters { reader: desk.reader.clone(), targets, learn: false, fresh: false })
+}

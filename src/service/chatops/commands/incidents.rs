@@ -1,0 +1,79 @@
+//! Answers about incidents: lists, the evidence of a diagnosis, silences.
+
+use super::super::command::{OfIncident, SilenceArguments, SilenceOperation, Which};
+use crate::chatops::incidents::{find, line, listed};
+use crate::chatops::reply::Reply;
+use crate::chatops::wording::{command_button, diagnosis_message, sentence, with};
+use crate::chatops::{Desk, SilenceRequest, silence_form};
+use knowledge::clock;
+use render::{Line, MessagePart, Tone};
+use slack::SlackRequest;
+use store::Incident;
+
+/// Maximum number of incidents in a list.
+const LISTED: u32 = 20;
+/// The period of `incidents today`.
+const TODAY: std::time::Duration = std::time::Duration::from_secs(86_400);
+
+/// Replies with a list of incidents, one line each.
+pub(super) async fn list(desk: &Desk, reply: &Reply<'_>, which: Which) {
+    let words = &desk.words;
+    let since = (which == Which::Today).then(|| clock::before(desk.store.now(), TODAY));
+    let incidents = match listed(&desk.store, which, since, LISTED + 1).await {
+        Ok(incidents) => incidents,
+        Err(error) => {
+            tracing::error!(%error, "cannot list incidents");
+            return reply.send_message(&sentence(Tone::Unknown, words.line("incident-unreadable", &[]))).await;
+        }
+    };
+    let key = match which {
+        Which::Open => "incidents-open",
+        Which::Today => "incidents-today",
+        Which::All => "incidents-newest",
+    };
+    let shown = incidents.len().min(LISTED as usize);
+    let open = incidents.iter().filter(|incident| incident.open).count();
+    let tone = if open > 0 { Tone::Warning } else { Tone::Good };
+    let mut message = sentence(tone, words.line(key, &[("n", shown.into())]));
+    for incident in incidents.iter().take(shown) {
+        message.parts.push(MessagePart::Paragraph(line(desk, incident)));
+    }
+    if incidents.len() > shown {
+        message.parts.push(MessagePart::Note(words.line("incidents-more", &[])));
+    }
+    if which == Which::Open {
+        message.parts.push(MessagePart::Buttons(vec![command_button(0, "incidents today", "incidents today")]));
+    }
+    reply.send_message(&message).await;
+}
+
+/// Replies with the full diagnosis of an incident.
+pub(super) async fn why(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
+    let message = match &incident.diagnosis {
+        Some(diagnosis) => diagnosis_message(desk, diagnosis, desk.prometheus_of(incident)),
+        None => sentence(Tone::Unknown, desk.words.line("incident-undiagnosed", &[])),
+    };
+    reply.send_message(&message).await;
+}
+
+/// Handles `silence`. A silence is created only by the form, which shows its matchers first; where no form can be
+/// opened, the answer is the incident's message with its button.
+pub(super) async fn silence(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, silence: &SilenceArguments) {
+    let words = &desk.words;
+    let named = match silence.operation() {
+        Ok(SilenceOperation::Make(incident, _)) => incident,
+        Ok(SilenceOperation::List) => return desk.silence(inbound, SilenceRequest::List).await,
+        Ok(SilenceOperation::Expire(id)) => return desk.silence(inbound, SilenceRequest::Expire { id }).await,
+        Err(why) => return reply.send_message(&sentence(Tone::Unknown, Line::of(&why))).await,
+    };
+    match find(desk, reply, &OfIncident { incident: named }).await {
+        Ok(incident) if inbound.place.trigger.is_some() => {
+            silence_form::open_form(desk, inbound, &incident.id).await;
+        }
+        Ok(incident) => {
+            let message = desk.notifier.message(&incident);
+            reply.send_message(&with(message, MessagePart::Note(words.line("silence-by-button", &[])))).await;
+        }
+        Err(message) => reply.send_message(&message).await,
+    }
+}

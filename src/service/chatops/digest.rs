@@ -1,0 +1,71 @@
+//! "Show incidents": the incidents of a digest, most severe first, page by page.
+
+use std::cmp::Reverse;
+
+use tracing::error;
+
+use super::Desk;
+use super::attempt::permit;
+use super::authority::Power;
+use super::incidents::line;
+use super::replies::{send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
+use knowledge::incident::Act;
+use render::{Button, ButtonLook, Line, MessagePart, Tone};
+use slack::SlackRequest;
+use store::{AuditResult, DigestContent, Incident};
+
+/// Incidents per page.
+const PAGE: usize = 15;
+
+/// Lists the incidents of a digest, starting at index `from`.
+pub(super) async fn list(desk: &Desk, inbound: &SlackRequest, id: &str, from: &str) {
+    if !permit(desk, inbound, Act::Digest.as_str(), Some(id), Power::of(Act::Digest)).await {
+        return;
+    }
+    let words = &desk.words;
+    let DigestContent { mut incidents, unreadable, .. } = match desk.store.digest_incidents(id).await {
+        Ok(spoken) => spoken,
+        Err(error) => {
+            error!(%error, "cannot read a digest's incidents");
+            return send_ephemeral_phrase(desk, inbound, "act-store").await;
+        }
+    };
+    let left_out = words.line("digest-unreadable", &[("n", unreadable.into())]);
+    if incidents.is_empty() {
+        desk.metrics.act(Act::Digest.as_str(), AuditResult::Failed.as_str());
+        return match unreadable {
+            0 => send_ephemeral_phrase(desk, inbound, "act-gone").await,
+            _ => send_ephemeral_line(desk, inbound, left_out).await,
+        };
+    }
+    let is_critical = |incident: &Incident| incident.open && incident.critical;
+    incidents.sort_by_key(|incident| (Reverse(is_critical(incident)), Reverse(incident.open), incident.started_at));
+    let count = |is: &dyn Fn(&Incident) -> bool| incidents.iter().filter(|incident| is(incident)).count();
+    let (open, critical, all) = (count(&|incident| incident.open), count(&is_critical), incidents.len());
+    let from = from.parse().unwrap_or(0).min(all - 1);
+    let to = (from + PAGE).min(all);
+    let headline = words.line(
+        "listed",
+        &[("n", all.into()), ("firing", open.into()), ("critical", critical.into()), ("resolved", (all - open).into())],
+    );
+    let shown = words.text("listed-shown", &[("from", (from + 1).into()), ("to", to.into()), ("n", all.into())]);
+    let lines = incidents[from..to].iter().map(|incident| line(desk, incident)).collect();
+    let mut parts = vec![MessagePart::Section(shown, lines)];
+    if to < all {
+        parts.push(MessagePart::Buttons(vec![Button {
+            action: format!("{}:next", Act::Digest.as_str()),
+            label: words.text("listed-next", &[("n", (all - to).min(PAGE).into())]),
+            value: format!("{id}/{to}"),
+            look: ButtonLook::Plain,
+            confirm: None,
+        }]));
+    }
+    if unreadable > 0 {
+        parts.push(MessagePart::Note(left_out));
+    }
+    if let Some(page) = desk.notifier.incidents_page() {
+        parts.push(MessagePart::Note(Line::default().link(words.text("listed-page", &[]), page)));
+    }
+    desk.metrics.act(Act::Digest.as_str(), AuditResult::Done.as_str());
+    send_ephemeral_message(desk, inbound, if open > 0 { Tone::Warning } else { Tone::Good }, headline, parts).await;
+}

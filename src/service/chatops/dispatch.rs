@@ -1,0 +1,201 @@
+//! Dispatch: acknowledges a request at once and hands it to its command, act or form in a bounded number of tasks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tracing::{Instrument, info_span, warn};
+
+use super::attempt::{decide, find_incident, permit, permit_form};
+use super::authority::Power;
+use super::forms::{self, ModalMetadata};
+use super::intent::{FormKind, Intent};
+use super::people::RateDecision;
+use super::replies::{send_ephemeral_line, send_ephemeral_phrase};
+use super::reply::Reply;
+use super::{Desk, acts, commands, digest, escalate, feedback, silence_form, silences, target_form, verify};
+use knowledge::incident::Act;
+use slack::{Ack, SlackAction, SlackRequest};
+
+/// Timeout for the options of a menu, within Slack's limit of 3 seconds.
+const OPTIONS: Duration = Duration::from_millis(2_000);
+
+impl Desk {
+    /// Accepts a request and acknowledges it: within 2 seconds for a menu's options, otherwise in microseconds.
+    pub async fn receive(self: &Arc<Self>, inbound: SlackRequest) -> Ack {
+        if self.seen.is_repeated(&inbound.id).await {
+            self.metrics.inbound(kind(&inbound.what), "repeated");
+            return Ack::Received;
+        }
+        if let SlackAction::Suggest { action, typed } = &inbound.what {
+            return self.suggest(&inbound, action, typed).await;
+        }
+        if inbound.what == SlackAction::Joined {
+            self.metrics.inbound("joined", "done");
+            let desk = Arc::clone(self);
+            self.tasks.spawn(async move {
+                desk.notifier.check_refused_channels(Duration::ZERO).await;
+                desk.deliveries.notify_one();
+            });
+            return Ack::Received;
+        }
+        let decision = match &inbound.what {
+            // The user already has the form open, so no rate limit applies.
+            SlackAction::Submit { .. } | SlackAction::Suggest { .. } | SlackAction::Joined => RateDecision::Now,
+            SlackAction::Command { .. } | SlackAction::Mention { .. } | SlackAction::Press { .. } => {
+                self.people.check_rate_limit(&inbound).await
+            }
+        };
+        if decision != RateDecision::Now {
+            self.metrics.inbound(kind(&inbound.what), "limited");
+            warn!(kind = kind(&inbound.what), user = inbound.who.user, "somebody asks too often");
+        }
+        if decision == RateDecision::Silence {
+            return Ack::Received;
+        }
+        let Ok(slot) = Arc::clone(&self.seen.slots).try_acquire_owned() else {
+            warn!(kind = kind(&inbound.what), user = inbound.who.user, "too much is asked at once");
+            self.metrics.inbound(kind(&inbound.what), "busy");
+            return Ack::Say(self.words.text("busy", &[]));
+        };
+        let span = info_span!("chat", kind = kind(&inbound.what), user = inbound.who.user);
+        // The acknowledgement of a form carries its validation errors or the next form; neither needs a call to Slack.
+        if let SlackAction::Submit { .. } = &inbound.what {
+            return submit(self, inbound, slot).instrument(span).await;
+        }
+        let desk = Arc::clone(self);
+        self.tasks.spawn(
+            async move {
+                match Intent::of(&inbound.what, inbound.place.thread.is_some()) {
+                    _ if decision == RateDecision::Tell => {
+                        send_ephemeral_line(&desk, &inbound, desk.words.line("too-often", &[])).await
+                    }
+                    Some(intent) => carry_out(&desk, &inbound, intent).await,
+                    None => {}
+                }
+                drop(slot);
+            }
+            .instrument(span),
+        );
+        Ack::Received
+    }
+
+    /// Returns the options of a menu; none if the user may not read, or if all slots are in use.
+    async fn suggest(&self, inbound: &SlackRequest, action: &str, typed: &str) -> Ack {
+        let Ok(_slot) = self.seen.slots.try_acquire() else {
+            self.metrics.inbound("suggest", "busy");
+            return Ack::Options(Vec::new());
+        };
+        let both = futures::future::join(decide(self, inbound, Power::Look), target_form::suggest(self, action, typed));
+        let answer = tokio::time::timeout(OPTIONS, both).await;
+        let (result, options) = match answer {
+            Ok((Ok(()), options)) => ("done", options),
+            Ok((Err(_), _)) => ("refused", Vec::new()),
+            Err(_) => ("late", Vec::new()),
+        };
+        self.metrics.inbound("suggest", result);
+        Ack::Options(options)
+    }
+}
+
+/// Carries out a command, a mention or a press.
+async fn carry_out(desk: &Desk, inbound: &SlackRequest, intent: Intent<'_>) {
+    match intent {
+        Intent::Act { act, id, part } => match act {
+            Act::Acknowledge => acts::acknowledge(desk, inbound, id).await,
+            Act::Again => acts::again(desk, inbound, id).await,
+            Act::Evidence => acts::evidence(desk, inbound, id).await,
+            Act::Right => feedback::right(desk, inbound, id).await,
+            Act::Wrong => feedback::open_form(desk, inbound, id).await,
+            Act::Silence => silence_form::open_form(desk, inbound, id).await,
+            Act::Expire => silences::expire(desk, inbound, id).await,
+            Act::Escalate => escalate::escalate(desk, inbound, id).await,
+            Act::Done => verify::done(desk, inbound, id, part).await,
+            Act::Verify => verify::press(desk, inbound, id, part).await,
+            Act::Bundle => commands::bundle::press(desk, inbound, id).await,
+            Act::Digest => digest::list(desk, inbound, id, part).await,
+        },
+        Intent::Command(_) | Intent::PickTarget
+            if !permit(desk, inbound, kind(&inbound.what), None, Power::Look).await => {}
+        Intent::Command(line) => commands::run(desk, inbound, line).await,
+        Intent::PickTarget => target_form::offer(desk, &Reply::new(desk, inbound)).await,
+        Intent::Unknown(action) => {
+            warn!(action, "a button that is not ours was pressed");
+            desk.metrics.act("unknown", "refused");
+            send_ephemeral_phrase(desk, inbound, "act-unknown").await;
+        }
+    }
+}
+
+/// Handles a submitted form. The form for a target runs as a command typed where the form was opened.
+async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, slot: OwnedSemaphorePermit) -> Ack {
+    let SlackAction::Submit { form, about, values } = inbound.what.clone() else { return Ack::Received };
+    let refused = |key: &str| Ack::View(forms::notice(&desk.words, desk.words.line(key, &[])));
+    let form = FormKind::of(&form);
+    if form == Some(FormKind::Target) {
+        inbound.place = target_form::place(&about);
+        return submit_target(desk, inbound, &values, slot).await;
+    }
+    let (Some(form), Some(about)) = (form, ModalMetadata::read(&about)) else {
+        desk.metrics.act("unknown", "refused");
+        return refused("act-unknown");
+    };
+    inbound.place.channel = about.channel.clone();
+    inbound.place.thread = about.thread.clone();
+    let power = match form {
+        FormKind::Target | FormKind::Evidence => Power::Look,
+        FormKind::Wrong => Power::Note,
+        FormKind::Silence => Power::Act,
+    };
+    if let Err(refusal) = permit_form(desk, &inbound, form.as_str(), Some(&about.incident), power).await {
+        return refusal;
+    }
+    let incident = match find_incident(desk, &about.incident).await {
+        Ok(incident) => incident,
+        Err(key) => return refused(key),
+    };
+    match (form, &incident.diagnosis) {
+        (FormKind::Wrong, _) => feedback::wrong(desk, inbound, incident, values, slot),
+        (FormKind::Silence, _) => silence_form::submit(desk, inbound, incident, values, slot),
+        (_, Some(diagnosis)) => Ack::View(forms::evidence(diagnosis, &desk.words, &about)),
+        (_, None) => refused("evidence-none"),
+    }
+}
+
+async fn submit_target(
+    desk: &Arc<Desk>,
+    mut inbound: SlackRequest,
+    values: &BTreeMap<String, String>,
+    slot: OwnedSemaphorePermit,
+) -> Ack {
+    if let Err(refusal) = permit_form(desk, &inbound, "submit", None, Power::Look).await {
+        return refusal;
+    }
+    let line = match target_form::command_line(desk, values) {
+        Ok(line) => line,
+        Err(errors) => return Ack::Errors(errors),
+    };
+    inbound.what = SlackAction::Command { text: line.clone() };
+    let this = Arc::clone(desk);
+    desk.tasks.spawn(
+        async move {
+            commands::run(&this, &inbound, &line).await;
+            drop(slot);
+        }
+        .in_current_span(),
+    );
+    Ack::Received
+}
+
+/// Returns the kind of a request as metrics and logs name it.
+fn kind(what: &SlackAction) -> &'static str {
+    match what {
+        SlackAction::Command { .. } => "command",
+        SlackAction::Mention { .. } => "mention",
+        SlackAction::Press { .. } => "press",
+        SlackAction::Submit { .. } => "submit",
+        SlackAction::Suggest { .. } => "suggest",
+        SlackAction::Joined => "joined",
+    }
+}

@@ -1,0 +1,99 @@
+//! Incidents by what people type: a whole id or a part of it, a thread, the newest.
+
+use super::Desk;
+use super::command::{OfIncident, Which};
+use super::reply::Reply;
+use super::wording::{command_button, sentence, with};
+use render::{Line, Message, MessagePart, TextSpan, Tone};
+use store::{Incident, Store, StoreError};
+
+/// The number of recent incidents that can be selected by a part of their id.
+const KNOWN: u32 = 2_000;
+/// The shortest part of an id that selects an incident, in characters.
+const SHORTEST: usize = 4;
+/// Returns the end of an id; its beginning encodes the time, which neighbouring ids share.
+pub(crate) fn short(id: &str) -> &str {
+    id.get(id.len().saturating_sub(SHORTEST)..).unwrap_or(id)
+}
+
+/// Finds the selected incident: by id, by the thread, else the newest open one, else the newest.
+pub(super) async fn find(desk: &Desk, reply: &Reply<'_>, of: &OfIncident) -> Result<Incident, Message> {
+    let words = &desk.words;
+    let lost = |error: StoreError| {
+        tracing::error!(%error, "cannot read an incident for an answer");
+        sentence(Tone::Unknown, words.line("incident-unreadable", &[]))
+    };
+    let id = match (&of.incident, &reply.place.thread) {
+        (Some(named), _) => match named_id(&desk.store, named).await.map_err(lost)?.as_slice() {
+            [one] => Some(one.clone()),
+            [] => None,
+            several => {
+                let buttons =
+                    several.iter().take(4).enumerate().map(|(i, id)| command_button(i, id, &format!("status {id}")));
+                let line = words.line("incident-several", &[("id", Line::default().code(named.as_str()).into())]);
+                return Err(with(sentence(Tone::Unknown, line), MessagePart::Buttons(buttons.collect())));
+            }
+        },
+        (None, Some(thread)) => match desk.store.incident_at(&reply.place.channel, thread).await.map_err(lost)? {
+            Some(id) => Some(id),
+            None => newest(&desk.store).await.map_err(lost)?,
+        },
+        (None, None) => newest(&desk.store).await.map_err(lost)?,
+    };
+    let incident = match &id {
+        Some(id) => desk.store.incident(id).await.map_err(lost)?,
+        None => None,
+    };
+    incident.ok_or_else(|| {
+        let line = match &of.incident {
+            Some(named) => words.line("incident-unknown", &[("id", Line::default().code(named.as_str()).into())]),
+            None => words.line("incidents-none", &[]),
+        };
+        with(
+            sentence(Tone::Unknown, line),
+            MessagePart::Buttons(vec![command_button(0, "incidents today", "incidents today")]),
+        )
+    })
+}
+
+async fn newest(store: &Store) -> Result<Option<String>, StoreError> {
+    match store.incidents(true, None, 1).await?.pop() {
+        Some(id) => Ok(Some(id)),
+        None => Ok(store.incidents(false, None, 1).await?.pop()),
+    }
+}
+
+/// Returns the recent ids that equal, begin or end with `named`.
+pub async fn named_id(store: &Store, named: &str) -> Result<Vec<String>, StoreError> {
+    let named = named.trim_start_matches('#').to_uppercase();
+    if named.len() < SHORTEST || !named.chars().all(|c| c.is_ascii_alphanumeric()) {
+        return Ok(Vec::new());
+    }
+    let mut ids = store.recent(KNOWN).await?;
+    if ids.contains(&named) {
+        return Ok(vec![named]);
+    }
+    ids.retain(|id| id.ends_with(&named) || id.starts_with(&named));
+    Ok(ids)
+}
+
+/// Returns the incidents of a list, newest first.
+pub async fn listed(
+    store: &Store,
+    which: Which,
+    since: Option<jiff::Timestamp>,
+    most: u32,
+) -> Result<Vec<Incident>, StoreError> {
+    store.each(&store.incidents(which == Which::Open, since, most).await?).await
+}
+
+/// Formats an incident in one line: headline, start and short id, with a link to its page if there is one.
+pub(super) fn line(desk: &Desk, incident: &Incident) -> Line {
+    let headline = desk.notifier.message(incident).headline;
+    let headline = match desk.notifier.view(incident).page {
+        Some(page) => Line::default().link(headline, page),
+        None => Line::default().plain(headline),
+    };
+    let since = desk.words.line("incident-since", &[("at", TextSpan::Time(incident.started_at).into())]);
+    headline.plain(" · ").then(since).plain(" · ").code(short(&incident.id))
+}

@@ -1,0 +1,125 @@
+//! Intents: the meaning of what a user typed, pressed or submitted, read once from the texts that Slack sends back.
+//!
+//! Those texts are untrusted: anybody can send any `action_id`, value or form name.
+
+use knowledge::incident::Act;
+use render::MENU;
+use slack::SlackAction;
+
+/// The action prefix of buttons that run a command; the button's value is the command line.
+pub(super) const ASK: &str = "ask-";
+/// The action of the button that opens the form for a target.
+pub(super) const PICK_TARGET: &str = "ask-pick";
+/// The longest accepted button value: an incident's id (a ULID) and a step's hash fit.
+const VALUE_CHARS: usize = 100;
+
+/// The meaning of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Intent<'a> {
+    /// Run a command line.
+    Command(&'a str),
+    /// Open the form for a target.
+    PickTarget,
+    /// Carry out an act.
+    Act {
+        /// The act.
+        act: Act,
+        /// The id of the incident, digest or silence.
+        id: &'a str,
+        /// The step of the incident, or the first entry of the digest's next page; empty for other acts.
+        part: &'a str,
+    },
+    /// An action that is not ours, or one with a value that none of ours has.
+    Unknown(&'a str),
+}
+
+impl<'a> Intent<'a> {
+    /// Reads the intent of a command, a mention or a press; `None` for other requests.
+    pub(super) fn of(what: &'a SlackAction, is_thread: bool) -> Option<Self> {
+        match what {
+            // A mention without text in a thread means `status`.
+            SlackAction::Mention { text } if is_thread && text.trim().is_empty() => Some(Self::Command("status")),
+            SlackAction::Mention { text } | SlackAction::Command { text } => Some(Self::Command(text)),
+            SlackAction::Press { action, value } => Some(Self::of_press(action, value)),
+            SlackAction::Submit { .. } | SlackAction::Suggest { .. } | SlackAction::Joined => None,
+        }
+    }
+
+    fn of_press(action: &'a str, value: &'a str) -> Self {
+        if action == PICK_TARGET {
+            return Self::PickTarget;
+        }
+        if action.starts_with(ASK) {
+            return Self::Command(value);
+        }
+        // The value of a menu option holds the action and the value of the button that it stands for.
+        let (action, value) = match value.split_once(' ') {
+            Some(chosen) if action == MENU => chosen,
+            _ => (action, value),
+        };
+        let Some(act) = Act::of(action).filter(|_| value.len() <= VALUE_CHARS) else { return Self::Unknown(action) };
+        // The id of a silence has no slash.
+        let (id, part) = value.split_once('/').unwrap_or((value, ""));
+        Self::Act { act, id, part }
+    }
+}
+
+/// The forms that users submit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FormKind {
+    /// A target, a time and a playbook for `diagnose`.
+    Target,
+    /// A page of evidence; submitting it shows the next page.
+    Evidence,
+    /// The actual cause of an incident.
+    Wrong,
+    /// The matchers and the duration of a silence.
+    Silence,
+}
+
+impl FormKind {
+    const ALL: [Self; 4] = [Self::Target, Self::Evidence, Self::Wrong, Self::Silence];
+
+    /// Returns the form's `callback_id`, which the audit log and metrics use too.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Target => "diagnose",
+            Self::Evidence => "evidence",
+            Self::Wrong => "wrong",
+            Self::Silence => "silence",
+        }
+    }
+
+    /// Returns the form with this `callback_id`.
+    pub(super) fn of(callback_id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|form| form.as_str() == callback_id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn press<'a>(action: &'a str, value: &'a str) -> Intent<'a> {
+        Intent::of_press(action, value)
+    }
+
+    #[test]
+    fn a_press_means_a_command_a_form_or_an_act_and_anything_else_is_unknown() {
+        assert_eq!(press("ask-0", "status 4F2A"), Intent::Command("status 4F2A"));
+        assert_eq!(press("ask-pick", "pick"), Intent::PickTarget);
+        let verify = Intent::Act { act: Act::Verify, id: "01J", part: "a1" };
+        assert_eq!(press("verify:2", "01J/a1"), verify);
+        assert_eq!(press(MENU, "verify:2 01J/a1"), verify);
+        assert_eq!(press("acknowledge", "01J"), Intent::Act { act: Act::Acknowledge, id: "01J", part: "" });
+        assert_eq!(press("rm -rf", "01J"), Intent::Unknown("rm -rf"));
+        assert_eq!(press("acknowledge", &"x".repeat(101)), Intent::Unknown("acknowledge"));
+    }
+
+    #[test]
+    fn a_mention_without_text_means_status_only_in_a_thread() {
+        let mention = SlackAction::Mention { text: " ".to_owned() };
+        assert_eq!(Intent::of(&mention, true), Some(Intent::Command("status")));
+        assert_eq!(Intent::of(&mention, false), Some(Intent::Command(" ")));
+    }
+}

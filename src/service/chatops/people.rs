@@ -1,0 +1,169 @@
+//! Facts about Slack users for authorisation, and their rate limits.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
+use moka::future::Cache;
+use tokio::sync::OnceCell;
+use tracing::warn;
+
+use slack::{self, Slack, SlackError, SlackRequest, User};
+
+/// The time to live of Slack's answers about users and groups.
+const FRESH_FOR: Duration = Duration::from_secs(300);
+/// The time for which a stale answer is used while Slack does not answer.
+const STALE_FOR: Duration = Duration::from_secs(24 * 3_600);
+/// Maximum number of users and groups in a cache.
+const CACHE_ENTRIES: u64 = 10_000;
+/// The timeout of one API call: a modal must be opened within 3 seconds of the press.
+const CALL_WITHIN: Duration = Duration::from_millis(1_000);
+/// The time before a rate-limited user gets another notice.
+const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
+/// The number of rate limiters above which idle ones are removed.
+const MOST_RATE_LIMITERS: usize = 10_000;
+
+/// The facts that authorisation needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UserFacts {
+    /// Our own workspace; `None` if Slack did not answer.
+    pub own_team: Option<String>,
+    /// The user; `None` if Slack did not answer.
+    pub user: Option<User>,
+    /// The configured user groups to which the user belongs.
+    pub groups: BTreeSet<String>,
+    /// True if Slack did not return the members of a group.
+    pub groups_unknown: bool,
+}
+
+/// The decision of the rate limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateDecision {
+    /// Within the limits.
+    Now,
+    /// Over a limit: reply with a notice.
+    Tell,
+    /// Over a limit, and the user already got the notice: no reply.
+    Silence,
+}
+
+/// Cached facts about users, and the rate limits per user, per channel and in total.
+#[derive(Debug)]
+pub struct People {
+    own_team: OnceCell<String>,
+    users: FallbackCache<User>,
+    groups: FallbackCache<BTreeSet<String>>,
+    by_user: DefaultKeyedRateLimiter<String>,
+    by_channel: DefaultKeyedRateLimiter<String>,
+    everybody: DefaultDirectRateLimiter,
+    notified_users: Cache<String, ()>,
+}
+
+impl People {
+    /// Creates empty caches, with the configured rate limits.
+    pub fn new(config: &slack::Config) -> Self {
+        let [user, channel, everybody] =
+            config.commands_per_minute.map(|n| Quota::per_minute(NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN)));
+        Self {
+            own_team: OnceCell::new(),
+            users: FallbackCache::default(),
+            groups: FallbackCache::default(),
+            by_user: RateLimiter::keyed(user),
+            by_channel: RateLimiter::keyed(channel),
+            everybody: RateLimiter::direct(everybody),
+            notified_users: Cache::builder().max_capacity(CACHE_ENTRIES).time_to_live(NOTICE_INTERVAL).build(),
+        }
+    }
+
+    /// Counts a request against the rate limits. The user's own limit comes first, so one user cannot use up the
+    /// others'.
+    pub async fn check_rate_limit(&self, inbound: &SlackRequest) -> RateDecision {
+        let user = format!("{}/{}", inbound.who.team, inbound.who.user);
+        for rates in [&self.by_user, &self.by_channel] {
+            if rates.len() > MOST_RATE_LIMITERS {
+                rates.retain_recent();
+            }
+        }
+        let channel = &inbound.place.channel;
+        let free = self.by_user.check_key(&user).is_ok()
+            && (channel.is_empty() || self.by_channel.check_key(channel).is_ok())
+            && self.everybody.check().is_ok();
+        match free {
+            true => RateDecision::Now,
+            false if self.notified_users.entry(user).or_insert_with(std::future::ready(())).await.is_fresh() => {
+                RateDecision::Tell
+            }
+            false => RateDecision::Silence,
+        }
+    }
+
+    /// Returns the facts for authorisation; queries Slack for those that are not cached.
+    pub async fn facts(&self, slack: &Slack, inbound: &SlackRequest, config: &slack::Config) -> UserFacts {
+        let own = self.own_team.get_or_try_init(|| async {
+            match tokio::time::timeout(CALL_WITHIN, slack.identity()).await {
+                Ok(answer) => answer.map(|identity| identity.team_id),
+                Err(_) => Err(SlackError::Late),
+            }
+        });
+        let user = self.users.get(&inbound.who.user, || slack.user(&inbound.who.user));
+        let groups = futures::future::join_all(config.act.groups.iter().map(|group| async move {
+            let asked = || async { slack.group_members(group).await.map(|members| members.into_iter().collect()) };
+            (group, self.groups.get(group, asked).await)
+        }));
+        let (own, user, groups) = futures::join!(own, user, groups);
+        if let Err(error) = &own {
+            warn!(%error, "cannot ask Slack which workspace is ours");
+        }
+        UserFacts {
+            own_team: own.ok().cloned(),
+            user,
+            groups_unknown: groups.iter().any(|(_, members)| members.is_none()),
+            groups: groups
+                .into_iter()
+                .filter(|(_, members)| members.as_ref().is_some_and(|all| all.contains(&inbound.who.user)))
+                .map(|(group, _)| group.clone())
+                .collect(),
+        }
+    }
+}
+
+/// A cache of fresh answers, with stale ones as fallback.
+#[derive(Debug)]
+struct FallbackCache<T: Clone + Send + Sync + 'static> {
+    fresh: Cache<String, T>,
+    last: Cache<String, T>,
+}
+
+impl<T: Clone + Send + Sync + 'static> Default for FallbackCache<T> {
+    fn default() -> Self {
+        let kept = |time| Cache::builder().max_capacity(CACHE_ENTRIES).time_to_live(time).build();
+        Self { fresh: kept(FRESH_FOR), last: kept(STALE_FOR) }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> FallbackCache<T> {
+    /// Returns the answer for `key`, fetched, cached or stale; `None` if there is none.
+    async fn get<F>(&self, key: &str, ask: impl FnOnce() -> F) -> Option<T>
+    where
+        F: Future<Output = Result<T, SlackError>>,
+    {
+        let asked = self.fresh.try_get_with_by_ref(key, async {
+            match tokio::time::timeout(CALL_WITHIN, ask()).await {
+                Ok(answer) => answer,
+                Err(_) => Err(SlackError::Late),
+            }
+        });
+        match asked.await {
+            Ok(answer) => {
+                self.last.insert(key.to_owned(), answer.clone()).await;
+                Some(answer)
+            }
+            Err(error) => {
+                let stands_in = self.last.get(key).await;
+                warn!(%error, known = stands_in.is_some(), "cannot ask Slack about a person or a group");
+                stands_in
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The pools that can be asked about, of every Prometheus.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use jiff::Timestamp;
+
+use super::Desk;
+use diagnose::FleetPool;
+use diagnose::health::places;
+use sources::prom::Prometheus;
+
+/// The pools in Prometheus, with the errors of the servers that did not answer.
+pub(super) struct PoolList {
+    /// The index of the Prometheus, and the pool.
+    pub(super) places: Vec<(usize, FleetPool)>,
+    /// The errors, as sentences.
+    pub(super) problems: Vec<String>,
+}
+
+/// Lists the pools of every Prometheus.
+pub(super) async fn list_pools(desk: &Desk, clients: &[Prometheus], at: Timestamp, within: Duration) -> PoolList {
+    let until = Instant::now() + within;
+    let asked = clients.iter().map(|prometheus| places(&desk.library, prometheus, at, until));
+    let mut list = PoolList { places: Vec::new(), problems: Vec::new() };
+    for (i, (answer, prometheus)) in join_all(asked).await.into_iter().zip(clients).enumerate() {
+        match answer {
+            Ok(places) => list.places.extend(places.into_iter().map(|place| (i, place))),
+            Err(error) => list.problems.push(format!("{}: {error}", prometheus.name)),
+        }
+    }
+    list
+}

@@ -1,0 +1,234 @@
+//! Silences: created, listed and expired by users in Slack.
+
+use std::time::Duration;
+
+use super::Desk;
+use super::attempt::{Attempt, find_incident_or_reply, permit, reply_with_error};
+use super::authority::Power;
+use super::forms::cut;
+use super::replies::{into_thread, message, send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
+use knowledge::clock;
+use knowledge::incident::Act;
+use render::{self, Button, ButtonLook, Line, MessagePart, PhraseArgument, TextSpan, Tone};
+use slack::SlackRequest;
+use sources::alertmanager::{self, CreatedSilence, Silence, SilenceError, SilenceMatcher, SilenceParameters};
+use store::{AuditResult, Incident};
+
+/// The action of the button that expires a silence; its value is the silence's id.
+const EXPIRE: &str = Act::Expire.as_str();
+/// The prefix of the incident's id in a silence's comment.
+const ABOUT: &str = "llm-diagnose incident ";
+/// Silences in a list.
+const LISTED: usize = 20;
+/// The longest text of matchers, in characters.
+const MATCHERS_CHARS: usize = 300;
+
+/// A request about silences.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SilenceRequest {
+    /// List active and pending silences.
+    List,
+    /// Expire a silence.
+    Expire {
+        /// The silence's id.
+        id: String,
+    },
+    /// Silence an incident by all labels that its firing alerts share, alert names included.
+    Create {
+        /// The incident's id.
+        incident: String,
+        /// The duration of the silence.
+        duration: Duration,
+    },
+}
+
+impl Desk {
+    /// Handles a request about silences: authorises, audits, executes and answers it.
+    pub async fn silence(&self, inbound: &SlackRequest, request: SilenceRequest) {
+        match request {
+            SilenceRequest::List => list(self, inbound).await,
+            SilenceRequest::Expire { id } => expire(self, inbound, &id).await,
+            SilenceRequest::Create { incident, duration } => {
+                let what = Act::Silence.as_str();
+                if !permit(self, inbound, what, Some(&incident), Power::Act).await {
+                    return;
+                }
+                let Some(incident) = find_incident_or_reply(self, inbound, what, &incident).await else { return };
+                match alertmanager::preselected(&incident.alerts) {
+                    Ok(matchers) => make(self, inbound, &incident, &matchers, duration, "").await,
+                    Err(error) => say_why(self, inbound, &error).await,
+                }
+            }
+        }
+    }
+}
+
+/// Creates a silence for an authorised user and posts it in the incident's thread.
+pub(super) async fn make(
+    desk: &Desk,
+    inbound: &SlackRequest,
+    incident: &Incident,
+    matchers: &[SilenceMatcher],
+    duration: Duration,
+    comment: &str,
+) {
+    let Some(attempt) = Attempt::begin(desk, inbound, Act::Silence.as_str(), Some(&incident.id)).await else { return };
+    let about = format!("{ABOUT}{}", incident.id);
+    let wish = SilenceParameters {
+        who: format!("{} in Slack", inbound.who.user),
+        comment: if comment.trim().is_empty() { about } else { format!("{} ({about})", comment.trim()) },
+        duration,
+    };
+    match alertmanager::create(&desk.alertmanagers, &incident.alerts, matchers, &wish, clock::now()).await {
+        Err(error) => {
+            attempt.end(desk, AuditResult::Failed, "", &error.to_string()).await;
+            say_why(desk, inbound, &error).await;
+        }
+        Ok(made) => {
+            let until = [("day", day(made.until).into()), ("until", TextSpan::Time(made.until).into())];
+            let detail = desk.words.text("silence-note", &until);
+            let matchers: Vec<String> = made.matchers.iter().map(ToString::to_string).collect();
+            let target = format!("{} {}", made.id, matchers.join(" "));
+            attempt.end(desk, AuditResult::Done, &target, &detail).await;
+            tell_all(desk, inbound, incident, &made, comment).await;
+        }
+    }
+}
+
+/// Announces a silence in the incident's thread, with a button that expires it.
+async fn tell_all(desk: &Desk, inbound: &SlackRequest, incident: &Incident, made: &CreatedSilence, comment: &str) {
+    let mut said = pieces(&made.matchers, made.until);
+    said.push(("who", TextSpan::User(inbound.who.user.clone()).into()));
+    let line = desk.words.line("silence-made", &said);
+    let mut parts = Vec::new();
+    if !comment.trim().is_empty() {
+        parts.push(MessagePart::Paragraph(desk.words.line("said-comment", &[("comment", cut(comment, 1_000).into())])));
+    }
+    if let Some(n) = made.alerts {
+        parts.push(MessagePart::Note(desk.words.line("silence-takes", &[("n", n.into())])));
+    }
+    parts.push(MessagePart::Note(desk.words.line("silence-deaf", &[])));
+    parts.push(MessagePart::Buttons(vec![expire_button(desk, &made.id, EXPIRE)]));
+    let body = message(Tone::Unknown, &line, parts);
+    if let Err(error) = into_thread(desk, &incident.id, inbound, &body).await {
+        tracing::warn!(%error, incident.id = incident.id, "cannot tell the thread of a silence");
+        send_ephemeral_phrase(desk, inbound, "silence-made-untold").await;
+    }
+}
+
+fn pieces(matchers: &[SilenceMatcher], until: jiff::Timestamp) -> Vec<(&'static str, PhraseArgument)> {
+    let matchers: Vec<String> = matchers.iter().map(ToString::to_string).collect();
+    let matchers = Line::default().code(cut(&matchers.join(" "), MATCHERS_CHARS));
+    vec![("matchers", matchers.into()), ("until", TextSpan::Time(until).into()), ("day", day(until).into())]
+}
+
+/// Formats the date: a silence may last for days, so the time of day is not enough.
+fn day(at: jiff::Timestamp) -> String {
+    at.strftime("%Y-%m-%d").to_string()
+}
+
+fn expire_button(desk: &Desk, id: &str, action: &str) -> Button {
+    Button {
+        action: action.to_owned(),
+        label: desk.words.text("silence-expire", &[]),
+        value: id.to_owned(),
+        look: ButtonLook::Plain,
+        confirm: Some(desk.words.text("silence-expire-sure", &[])),
+    }
+}
+
+/// Expires a silence.
+pub(super) async fn expire(desk: &Desk, inbound: &SlackRequest, id: &str) {
+    if !permit(desk, inbound, EXPIRE, None, Power::Act).await {
+        return;
+    }
+    let Some(mut attempt) = Attempt::begin(desk, inbound, EXPIRE, None).await else { return };
+    match alertmanager::expire(&desk.alertmanagers, id).await {
+        Ok(silence) => {
+            let incident = incident_of(desk, &silence).await;
+            if let Some(incident) = &incident {
+                attempt.about(incident);
+            }
+            attempt.end(desk, AuditResult::Done, id, "").await;
+            let mut said = pieces(&silence.matchers, silence.ends_at);
+            said.push(("who", TextSpan::User(inbound.who.user.clone()).into()));
+            let line = desk.words.line("silence-expired", &said);
+            // The thread announced the silence, so it also announces its end.
+            if let Some(incident) = &incident
+                && let Err(error) = into_thread(desk, incident, inbound, &render::slack_line(&line)).await
+            {
+                tracing::warn!(%error, incident.id = incident, "cannot tell the thread of a silence's end");
+            }
+            if incident.is_none() || inbound.place.thread.is_none() {
+                send_ephemeral_line(desk, inbound, line).await;
+            }
+        }
+        Err(error) => {
+            attempt.end(desk, AuditResult::Failed, id, &error.to_string()).await;
+            say_why(desk, inbound, &error).await;
+        }
+    }
+}
+
+/// Returns the incident that one of our silences names in its comment; `None` for any other silence.
+async fn incident_of(desk: &Desk, silence: &Silence) -> Option<String> {
+    let (_, rest) = silence.comment.rsplit_once(ABOUT)?;
+    let id: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
+    match desk.store.incident(&id).await {
+        Ok(incident) => incident.map(|incident| incident.id),
+        Err(error) => {
+            tracing::error!(%error, "cannot read an incident");
+            None
+        }
+    }
+}
+
+async fn list(desk: &Desk, inbound: &SlackRequest) {
+    if desk.alertmanagers.is_empty() {
+        return send_ephemeral_phrase(desk, inbound, "silence-no-alertmanager").await;
+    }
+    let (silences, problems) = alertmanager::list(&desk.alertmanagers).await;
+    let mut parts = Vec::new();
+    for (i, silence) in silences.iter().take(LISTED).enumerate() {
+        parts.push(MessagePart::Paragraph(described(desk, silence)));
+        // Action ids must be unique within a message.
+        parts.push(MessagePart::Buttons(vec![expire_button(desk, &silence.id, &format!("{EXPIRE}:{i}"))]));
+    }
+    if silences.len() > LISTED {
+        parts.push(MessagePart::Note(desk.words.line("silence-more", &[("n", (silences.len() - LISTED).into())])));
+    }
+    let unanswered = problems.len();
+    parts.extend(problems.into_iter().map(|problem| MessagePart::Note(Line::of(&problem))));
+    let count = [("n", silences.len().into()), ("away", unanswered.into()), ("of", desk.alertmanagers.len().into())];
+    // An Alertmanager that did not answer may have silences, so the list is not reported as complete.
+    let key = match (unanswered, silences.len()) {
+        (0, _) => "silence-list",
+        (away, _) if away == desk.alertmanagers.len() => "silence-list-unknown",
+        _ => "silence-list-partly",
+    };
+    let headline = desk.words.line(key, &count);
+    send_ephemeral_message(desk, inbound, Tone::Unknown, headline, parts).await;
+}
+
+fn described(desk: &Desk, silence: &Silence) -> Line {
+    let mut said = pieces(&silence.matchers, silence.ends_at);
+    said.push(("by", cut(&silence.created_by, 80).into()));
+    said.push(("comment", cut(&silence.comment, 200).into()));
+    desk.words.line("silence-one", &said)
+}
+
+async fn say_why(desk: &Desk, inbound: &SlackRequest, error: &SilenceError) {
+    let key = match error {
+        SilenceError::NoAlertmanager => "silence-no-alertmanager",
+        SilenceError::NothingFires => "act-over",
+        SilenceError::NoMatcher => "silence-changed",
+        SilenceError::WholePool(_) => "silence-choose",
+        SilenceError::Duration => "silence-wrong-duration",
+        SilenceError::Unknown(_) => "silence-unknown",
+        SilenceError::Over(_) => "silence-over",
+        SilenceError::Alertmanager(error) => {
+            return reply_with_error(desk, inbound, "silence-failed", &error.to_string()).await;
+        }
+    };
+    send_ephemeral_phrase(desk, inbound, key).await;
+}

@@ -1,0 +1,292 @@
+//! The checks of everything that the service needs, each with its remedy.
+
+mod slack;
+mod slo;
+mod sources;
+
+use std::net::ToSocketAddrs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use secrecy::ExposeSecret;
+use serde::Serialize;
+
+use crate::config::{Config, secret, state_directory, visit_store};
+use crate::readiness::{Finding, Level};
+use crate::server::Credentials;
+use ::sources::prom::{self, PromError, Prometheus};
+use authoring::check;
+use diagnose::health::{Coverage, coverage};
+use diagnose::newest;
+use knowledge::clip::{format_count, format_error};
+use knowledge::clock;
+use knowledge::playbook::{Library, Problem, load};
+use store::{Refusal, STORE_FILE, Store, StoreAccess};
+
+/// The version of the JSON output; a change that breaks readers gives it another name.
+const SCHEMA: &str = "llm-diagnose/doctor/v1";
+/// Timeout of one call.
+const CALL: Duration = Duration::from_secs(5);
+/// Clock skew, in seconds, above which there is a warning, because every window shifts, and above which there is a
+/// failure, because Prometheus' look-back of 5 minutes then hides everything.
+const SKEW_SECONDS: [f64; 2] = [15.0, 240.0];
+/// Maximum age of the newest sample, in seconds; above it the scrape interval is too long for a window of 5 minutes.
+const AGE_SECONDS: f64 = 75.0;
+
+/// The results of the checks.
+#[derive(Debug, Serialize)]
+pub struct Findings {
+    schema: &'static str,
+    /// Every check, in the order in which they ran.
+    pub checks: Vec<Finding>,
+    /// The signals that each Prometheus has, if they were asked for.
+    pub coverage: Vec<Coverage>,
+    /// True if a Prometheus could not be queried.
+    #[serde(skip)]
+    pub prometheus_unavailable: bool,
+}
+
+impl Default for Findings {
+    fn default() -> Self {
+        Self { schema: SCHEMA, checks: Vec::new(), coverage: Vec::new(), prometheus_unavailable: false }
+    }
+}
+
+impl Findings {
+    /// Adds a passed check.
+    pub fn ok(&mut self, name: &str, found: String) {
+        self.checks.push(Finding { name: name.to_owned(), level: Level::Ok, found, todo: None });
+    }
+
+    /// Adds a check with its level and what to do.
+    pub fn say(&mut self, name: &str, level: Level, found: String, todo: &str) {
+        self.checks.push(Finding { name: name.to_owned(), level, found, todo: Some(todo.to_owned()) });
+    }
+}
+
+/// Runs the checks for a running service: all but those of the signals, which the service reports separately.
+pub(crate) async fn examine(config: Arc<Config>) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    run_checks(&mut findings, Some(&config), config.playbooks.dir.as_deref(), &config.prometheus, false).await;
+    findings.checks
+}
+
+/// Runs all checks, for the shell and for Slack; those of the signals only with `signals`.
+pub async fn run_checks(
+    findings: &mut Findings,
+    config: Option<&Config>,
+    dir: Option<&Path>,
+    asked: &[prom::Config],
+    signals: bool,
+) {
+    let mut library = playbooks(findings, dir);
+    if let (Some(config), Some(library)) = (config, &mut library)
+        && let Err(error) = config.extend_library(library)
+    {
+        let todo = "correct `engines:` or `slo:`; config/llm-diagnose.example.yaml has every key";
+        findings.say("configuration", Level::Fail, format_error(&error), todo);
+    }
+    if let Some(config) = config {
+        match config.database.url_file.as_deref() {
+            Some(file) => shared_store(findings, file).await,
+            None => store(findings, &state_directory(config)),
+        }
+        webhook(findings, config);
+    }
+    for one in asked {
+        prometheus(findings, one, library.as_ref(), config, signals).await;
+    }
+    if let Some(config) = config {
+        sources::check(findings, config, &state_directory(config)).await;
+        slack::check(findings, config, &refusals(config).await).await;
+    }
+}
+
+/// Returns the channels that refuse messages, from the service's store; empty if there is no store yet.
+async fn refusals(config: &Config) -> Vec<Refusal> {
+    let Ok(store) = visit_store(config, StoreAccess::Look).await else { return Vec::new() };
+    let refusals = store.refusals().await.unwrap_or_default();
+    store.close().await;
+    refusals
+}
+
+fn playbooks(findings: &mut Findings, dir: Option<&Path>) -> Option<Library> {
+    let place = dir.map_or_else(|| "check".to_owned(), |dir| format!("check {}", dir.display()));
+    let first = |problems: &[Problem]| {
+        let first = problems.first().map(|p| format!(": {}:{}: {}", p.file, p.line, p.message)).unwrap_or_default();
+        format!("{}{first}", format_count(problems.len(), "problem"))
+    };
+    let todo = format!("run `llm-diagnose {place}`");
+    let library = match load(dir) {
+        Ok(library) => library,
+        Err(problems) => {
+            findings.say("playbooks", Level::Fail, first(&problems), &todo);
+            return None;
+        }
+    };
+    match check::lint(&library) {
+        problems if problems.is_empty() => {
+            let (playbooks, signals) = (library.playbooks.len(), library.signals.len());
+            findings.ok("playbooks", format!("{playbooks} playbooks and {signals} signals, no problems"));
+        }
+        problems => findings.say("playbooks", Level::Warn, first(&problems), &todo),
+    }
+    Some(library)
+}
+
+/// Checks that the database can be written without changing it: the service may be running.
+fn store(findings: &mut Findings, dir: &Path) {
+    let shown = dir.display();
+    let database = dir.join(STORE_FILE);
+    let opened = match database.exists() {
+        true => std::fs::OpenOptions::new().read(true).append(true).open(&database).map(|_| ()),
+        false => Ok(()),
+    };
+    match writable(dir).and_then(|nearest| opened.map(|()| nearest)) {
+        Ok(nearest) if nearest == dir => findings.ok("store", format!("SQLite in {shown}, which can be written")),
+        Ok(_) => findings.ok("store", format!("SQLite in {shown}, which will be made by the first start")),
+        Err(error) => {
+            let todo = "let the service's user write there, or set `state_dir` to a directory that it may write";
+            findings.say("store", Level::Fail, format!("{shown} cannot be written: {error}"), todo);
+        }
+    }
+}
+
+/// Writes and removes a file in a directory, or in its nearest existing ancestor; returns the directory that was used.
+fn writable(dir: &Path) -> std::io::Result<PathBuf> {
+    let nearest = dir.ancestors().find(|d| d.exists()).unwrap_or(Path::new("."));
+    let nearest = if nearest.as_os_str().is_empty() { Path::new(".") } else { nearest };
+    if !nearest.is_dir() {
+        return Err(std::io::Error::other(format!("{} is no directory", nearest.display())));
+    }
+    let probe = nearest.join(format!(".llm-diagnose-doctor-{}", std::process::id()));
+    std::fs::File::create_new(&probe)?;
+    std::fs::remove_file(&probe)?;
+    Ok(nearest.to_owned())
+}
+
+/// Queries a PostgreSQL; changes nothing in it.
+async fn shared_store(findings: &mut Findings, file: &Path) {
+    let url = match secret(file) {
+        Ok(url) => url,
+        Err(error) => {
+            let todo = "put postgres://user:password@host:5432/database into the file of `database.url_file`";
+            return findings.say("store", Level::Fail, format_error(&error), todo);
+        }
+    };
+    let asked = Instant::now();
+    match Store::examine(url.expose_secret()).await {
+        Ok((named, version, true)) => {
+            let took = asked.elapsed().as_millis();
+            findings.ok("store", format!("{named} (version {version}) answers in {took} ms"));
+        }
+        Ok((named, _, false)) => {
+            let todo = "make its user the database's owner, or `GRANT CREATE ON SCHEMA public` to it";
+            findings.say("store", Level::Fail, format!("{named} lets its user make no tables"), todo);
+        }
+        Err(error) => {
+            let todo = "see that the address in the file of `database.url_file` is right and answers from here";
+            findings.say("store", Level::Fail, format!("PostgreSQL cannot be used: {error}"), todo);
+        }
+    }
+}
+
+fn is_loopback(listen: &str) -> bool {
+    ["127.", "[::1]", "localhost"].iter().any(|host| listen.starts_with(host))
+}
+
+fn webhook(findings: &mut Findings, config: &Config) {
+    if let Err(error) = config.listen.to_socket_addrs() {
+        let found = format!("`listen: {}` is no address to listen on: {error}", config.listen);
+        return findings.say("webhook", Level::Fail, found, "write it like 127.0.0.1:9098 or 0.0.0.0:9098");
+    }
+    let loopback = is_loopback(&config.listen);
+    let todo = "set `webhook.bearer_token_file` to a file with a token";
+    match Credentials::new(&config.webhook) {
+        Err(error) => {
+            findings.say("webhook", Level::Fail, format_error(&error), "make the file readable and not empty")
+        }
+        Ok(credentials) if !credentials.are_set() && !loopback => {
+            let found = format!("{} takes calls from everywhere without credentials", config.listen);
+            findings.say("webhook", Level::Warn, found, todo);
+        }
+        Ok(credentials) => {
+            let how = if credentials.are_set() { "with credentials" } else { "on loopback, open" };
+            findings.ok("webhook", format!("{}, {how}", config.listen));
+        }
+    }
+}
+
+async fn prometheus(
+    findings: &mut Findings,
+    config: &prom::Config,
+    library: Option<&Library>,
+    settings: Option<&Config>,
+    signals: bool,
+) {
+    let name = format!("prometheus/{}", config.name);
+    let client = match Prometheus::new(config) {
+        Ok(client) => client,
+        Err(error) => {
+            findings.prometheus_unavailable = true;
+            return findings.say(&name, Level::Fail, error.to_string(), "correct its entry under `prometheus:`");
+        }
+    };
+    let (before, asked) = (clock::now(), Instant::now());
+    let theirs = match client.clock(CALL).await {
+        Ok(seconds) => seconds,
+        Err(error) => {
+            findings.prometheus_unavailable = true;
+            let todo = "set `prometheus: [{ url: … }]` or --prometheus to an address that answers from here";
+            let found = match &error {
+                // The error contains the address.
+                PromError::Unreachable(_) => error.to_string(),
+                _ => format!("{}: {error}", client.url),
+            };
+            return findings.say(&name, Level::Fail, found, todo);
+        }
+    };
+    findings.ok(&name, format!("{} answers in {} ms", client.url, asked.elapsed().as_millis()));
+    // The server read its clock between our request and now.
+    let ours = before.as_millisecond() as f64 / 1e3 + asked.elapsed().as_secs_f64() / 2.0;
+    let skew = theirs - ours;
+    let side = if skew > 0.0 { "ahead of" } else { "behind" };
+    let clocks = format!("its clock is {:.0} s {side} ours", skew.abs());
+    let todo = "run a time service (chrony, systemd-timesyncd) on both machines: every query names a time of ours";
+    match SKEW_SECONDS.iter().filter(|limit| skew.abs() > **limit).count() {
+        0 => findings.ok(&format!("{name} clock"), format!("within {:.0} s of ours", SKEW_SECONDS[0])),
+        1 => findings.say(&format!("{name} clock"), Level::Warn, clocks, todo),
+        _ => findings.say(&format!("{name} clock"), Level::Fail, clocks, todo),
+    }
+    let Some(library) = library else { return };
+    let at = Timestamp::from_millisecond((theirs * 1e3) as i64).unwrap_or(before);
+    age(findings, &name, &client, library, at).await;
+    let settings = settings.cloned().unwrap_or_default().diagnose;
+    slo::check(findings, &name, &client, library, at, settings.window).await;
+    if signals {
+        let seen = coverage(library, &client, at, settings.window, settings.deadline).await;
+        findings.prometheus_unavailable |= seen.degraded;
+        findings.coverage.push(seen);
+    }
+}
+
+/// Checks the age of the engines' newest sample.
+async fn age(findings: &mut Findings, name: &str, client: &Prometheus, library: &Library, at: Timestamp) {
+    let name = format!("{name} data");
+    let scrape = "scrape the engines' `/metrics`; --signals says what is there";
+    let often = "scrape every 15 s to 30 s: a window of 5 minutes needs four samples, and short incidents more";
+    match client.query(&newest(library), at, Instant::now() + CALL).await {
+        Err(error) => {
+            findings.say(&name, Level::Fail, error.to_string(), "see that Prometheus answers queries in time")
+        }
+        Ok(rows) => match rows.first().map(|row| at.as_millisecond() as f64 / 1e3 - row.value) {
+            None => findings.say(&name, Level::Warn, "no engine's series in the last minutes".to_owned(), scrape),
+            Some(age) if age > AGE_SECONDS => {
+                findings.say(&name, Level::Warn, format!("the engines' newest sample is {age:.0} s old"), often);
+            }
+            Some(age) => findings.ok(&name, format!("the engines' newest sample is {:.0} s old", age.max(0.0))),
+        },
+    }
+}

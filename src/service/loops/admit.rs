@@ -1,0 +1,108 @@
+//! The admit loop: stores what webhooks bring, in batches.
+
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tracing::{Instrument, error, info, info_span};
+
+use super::IDLE;
+use crate::service::Service;
+use diagnose::Scope;
+use knowledge::alert::AlertGroup;
+use knowledge::incident::AdmissionRules;
+use knowledge::playbook::{Library, select};
+use store::{AdmissionPlan, Admitted, Sink, Storm};
+use telemetry::supervise::guard;
+
+/// Maximum number of webhooks that are committed in one transaction.
+const COMMIT_MOST: usize = 64;
+/// Maximum number of characters in a digest's topic: labels may be long.
+const TOPIC_CHARS: usize = 150;
+
+/// A received alert group, and the channel that returns the result to the waiting webhook.
+pub type Received = (AlertGroup, oneshot::Sender<Result<Admitted, String>>);
+
+/// Stores groups as they arrive, in batches, until all senders are dropped. The inbox outlives this loop.
+pub(super) async fn run(service: Arc<Service>, inbox: Arc<Mutex<mpsc::Receiver<Received>>>) {
+    let mut inbox = inbox.lock().await;
+    loop {
+        let mut batch = Vec::with_capacity(COMMIT_MOST);
+        match tokio::time::timeout(IDLE, inbox.recv_many(&mut batch, COMMIT_MOST)).await {
+            // No message; the timeout lets the supervisor see that this loop is alive.
+            Err(_) => continue,
+            Ok(0) => return,
+            Ok(_) => {}
+        }
+        service.metrics.webhook_queue.set(i64::try_from(inbox.len()).unwrap_or(i64::MAX));
+        // If a batch panics, its senders get 503 and retry, most likely in another batch.
+        guard("admission", &service.metrics, admit(&service, batch)).await;
+        service.diagnoses.notify_one();
+        service.deliveries.notify_one();
+    }
+}
+
+async fn admit(service: &Service, batch: Vec<Received>) {
+    let rules = AdmissionRules {
+        duplicate_within: service.config.incident.duplicate_within,
+        reopen_within: service.config.incident.reopen_within,
+    };
+    let (groups, waiting): (Vec<_>, Vec<_>) =
+        batch.into_iter().map(|(group, reply)| (planned(service, group), reply)).unzip();
+    let stored = service.store.admit(&groups, service.store.now(), &rules).instrument(info_span!("admit")).await;
+    let answers: Vec<Result<Admitted, String>> = match stored {
+        Ok(results) => results.into_iter().map(|r| r.map_err(|e| e.to_string())).collect(),
+        Err(error) => waiting.iter().map(|_| Err(error.to_string())).collect(),
+    };
+    for (answer, reply) in answers.into_iter().zip(waiting) {
+        match &answer {
+            Ok(admitted) => {
+                service.metrics.admission(admitted.reason.as_str());
+                if admitted.digest.is_some() {
+                    service.metrics.delivery("slack", "digested", None);
+                }
+                info!(incident.id = admitted.incident, reason = admitted.reason.as_str(), "stored an alert group");
+            }
+            Err(error) => error!(error, "cannot store an alert group"),
+        }
+        // The caller may have closed the connection; the group is stored anyway.
+        let _ = reply.send(answer);
+    }
+}
+
+/// Adds what admission needs beside the group: the playbook, the destinations, and the digest of a storm.
+fn planned(service: &Service, group: AlertGroup) -> (AlertGroup, AdmissionPlan) {
+    let firing = group.active();
+    let mut sinks = Vec::new();
+    if service.config.prints() {
+        sinks.push((Sink::Console, String::new()));
+    }
+    let channels = service.config.slack.channels_for(&firing);
+    sinks.extend(channels.into_iter().map(|channel| (Sink::Slack, channel.to_owned())));
+    let pagers = service.config.pagers.iter().filter(|pager| pager.takes(&firing));
+    sinks.extend(pagers.map(|pager| (Sink::Pager, pager.name.clone())));
+    let selection = select(&service.library, &group.alerts).map(|s| (s.playbook, s.because));
+    // An alert that names a pool is diagnosed whatever its name is: with an empty playbook the pool is screened.
+    let named = Scope::of_alerts(&group.alerts).names_pool();
+    let selection = selection.or_else(|| named.then(|| (String::new(), "the pool is screened".to_owned())));
+    let storm = Storm {
+        incidents: service.config.slack.storm.incidents,
+        within: service.config.slack.storm.within,
+        queue: service.config.slack.queue,
+        topic: topic(&service.library, &group, selection.as_ref().map(|(playbook, _)| playbook)),
+    };
+    (group, AdmissionPlan { selection, sinks, grace: service.config.diagnose.grace, storm })
+}
+
+/// Returns the topic of a group in the digest that it may join: its symptom, or else its alert name, with cluster
+/// and namespace.
+fn topic(library: &Library, group: &AlertGroup, playbook: Option<&String>) -> String {
+    let title = playbook.and_then(|id| library.playbooks.get(id)).map(|playbook| playbook.title.as_str());
+    let what = title.or_else(|| group.active().first().map(|alert| alert.name()));
+    let scope = Scope::of_alerts(&group.alerts).dimensions;
+    let whose: Vec<&str> = ["cluster", "namespace"].iter().filter_map(|d| scope.get(*d)).map(String::as_str).collect();
+    let topic = match whose.is_empty() {
+        true => what.unwrap_or_default().to_owned(),
+        false => format!("{} · {}", what.unwrap_or_default(), whose.join("/")),
+    };
+    topic.chars().take(TOPIC_CHARS).collect()
+}

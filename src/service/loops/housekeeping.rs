@@ -1,0 +1,195 @@
+//! Housekeeping: periodic maintenance of the store.
+//!
+//! Work that may be large is done in slices with a pause between them, so that webhooks are not blocked.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::deliver::DELIVERY_LEASE;
+use super::diagnose::LONGEST_RETRY;
+use crate::chatops::LONGEST_FOLLOWUP;
+use crate::config::Config;
+use crate::notify::{LAST_SEARCH_DELAY, LONGEST_REFUSED};
+use crate::service::Service;
+use knowledge::clock;
+use store::{LongestWaits, Store, StoreError};
+
+/// Interval between two rounds.
+const TICK: Duration = Duration::from_secs(5);
+/// The pause between two slices; SQLite's longest pause before a waiting writer tries again is 100 ms.
+const BETWEEN_SLICES: Duration = Duration::from_millis(150);
+/// Time of one round that slices may use: the other replicas need this replica's heartbeat.
+const SLICES_WITHIN: Duration = Duration::from_secs(4);
+/// Time that a post waits for the incident message whose thread it belongs to.
+const ORPHANED: Duration = Duration::from_secs(3 * 3_600);
+/// Time since the last clock step that is required before anything is deleted because of its age.
+const STEADY_TO_FORGET: Duration = Duration::from_secs(3_600);
+
+/// Runs a round every [`TICK`] until stopped: updates the store's clock, the heartbeat and the gauges, reschedules work
+/// that a clock step moved, closes stale incidents, and deletes old data.
+pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) {
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = stop.cancelled() => return,
+        }
+        tokio::select! {
+            () = once(&service) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+async fn once(service: &Service) {
+    let (store, config) = (&service.store, &service.config);
+    let now = match store.keep_time().await {
+        Ok(now) => now,
+        Err(error) => return warn!(%error, "cannot read the store's clock: housekeeping waits for the next round"),
+    };
+    match store.heartbeat(now).await {
+        Ok(replicas) => service.notifier.share(replicas),
+        Err(error) => warn!(%error, "cannot tell the other replicas that this one lives"),
+    }
+    match store.depths(now).await {
+        Ok((open, diagnoses, deliveries)) => {
+            service.metrics.open_incidents.set(open);
+            service.metrics.diagnosis_queue.set(diagnoses);
+            service.metrics.delivery_queue.set(deliveries);
+        }
+        Err(error) => warn!(%error, "cannot read the queues' depths"),
+    }
+    match store.refusals().await {
+        Ok(refusals) => service.metrics.refused(refusals.iter().map(|r| (r.channel.as_str(), r.code.as_str()))),
+        Err(error) => warn!(%error, "cannot read which channels do not take messages"),
+    }
+    match store.reschedule_far_future(&longest(config), now).await {
+        Ok(0) => {}
+        Ok(n) => warn!(count = n, "work was scheduled too far in the future by a clock that was ahead: it is due now"),
+        Err(error) => warn!(%error, "cannot look for what is due in the far future"),
+    }
+    let steady = store.steady_until(Instant::now());
+    if may_close(steady, config.incident.stale_after) {
+        match store.resolve_stale(clock::before(now, config.incident.stale_after), now).await {
+            Ok(0) => {}
+            Ok(n) => info!(count = n, "closed incidents of which Alertmanager has said nothing for long"),
+            Err(error) => warn!(%error, "cannot look for stale incidents"),
+        }
+    }
+    match store.give_up_orphans(clock::before(now, ORPHANED)).await {
+        Ok(0) => {}
+        Ok(n) => warn!(count = n, "gave up posts for threads of incidents that have no message in Slack"),
+        Err(error) => warn!(%error, "cannot look for posts without a thread"),
+    }
+    match service.notifier.end_escalations(now).await {
+        Ok(0) => {}
+        Ok(n) => info!(count = n, "wrote down how escalations ended"),
+        Err(error) => warn!(%error, "cannot look for escalations that have ended"),
+    }
+    let until = Instant::now() + SLICES_WITHIN;
+    let before = clock::before(now, config.incident.keep);
+    delete(store, Surplus::Flapping, before, until).await;
+    if steady >= STEADY_TO_FORGET {
+        delete(store, Surplus::Incidents, before, until).await;
+        delete(store, Surplus::Audit, before, until).await;
+    }
+}
+
+/// Returns true if a missing notification means that Alertmanager no longer has the alert. `stale_after` is longer than
+/// two `repeat_interval`s, so a process that ran for half of it has received a notification for everything that still
+/// fires. Time in which this process did not run, or that a clock step skipped, does not count.
+fn may_close(steady: Duration, stale_after: Duration) -> bool {
+    steady >= stale_after / 2
+}
+
+/// Returns the longest intended waiting time of each kind of work, plus one minute.
+fn longest(config: &Config) -> LongestWaits {
+    let minute = Duration::from_secs(60);
+    let diagnosis = config.diagnose.refresh.max(config.diagnose.lease()).max(LONGEST_RETRY);
+    LongestWaits {
+        diagnosis: diagnosis.saturating_add(minute),
+        delivery: config.diagnose.grace.max(DELIVERY_LEASE).max(LONGEST_REFUSED).saturating_add(minute),
+        followup: LONGEST_FOLLOWUP.saturating_add(minute),
+        look: LAST_SEARCH_DELAY.saturating_add(minute),
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Surplus {
+    Flapping,
+    Incidents,
+    Audit,
+}
+
+impl Surplus {
+    fn named(self) -> &'static str {
+        match self {
+            Self::Flapping => "rows of incidents that flap",
+            Self::Incidents => "old incidents",
+            Self::Audit => "old lines of the audit log",
+        }
+    }
+
+    async fn delete_slice(self, store: &Store, before: Timestamp) -> Result<u64, StoreError> {
+        match self {
+            Self::Flapping => store.thin().await,
+            Self::Incidents => store.forget(before).await,
+            Self::Audit => store.forget_audit(before).await,
+        }
+    }
+}
+
+/// Deletes slice by slice until nothing is left or the time is used up; the next round continues.
+async fn delete(store: &Store, surplus: Surplus, before: Timestamp, until: Instant) {
+    let mut deleted = 0;
+    while Instant::now() < until {
+        match surplus.delete_slice(store, before).await {
+            Ok(0) => break,
+            Ok(n) => deleted += n,
+            Err(error) => {
+                warn!(%error, "cannot delete {}", surplus.named());
+                break;
+            }
+        }
+        tokio::time::sleep(BETWEEN_SLICES).await;
+    }
+    if deleted > 0 {
+        info!(count = deleted, "deleted {}", surplus.named());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::DuplicateCheck;
+
+    #[tokio::test]
+    async fn the_last_look_of_a_day_is_no_mistake_of_a_clock_and_a_later_one_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(&directory.path().join("state.db")).await.unwrap();
+        let (now, longest) = (store.now(), longest(&Config::default()));
+        let look = |subject: &str| DuplicateCheck {
+            subject: subject.to_owned(),
+            channel: "C0LLMALERTS".to_owned(),
+            thread: None,
+            since: now,
+            looks: 3,
+        };
+        store.look_later(&look("last"), clock::after(now, LAST_SEARCH_DELAY)).await.unwrap();
+        assert_eq!(store.reschedule_far_future(&longest, now).await.unwrap(), 0);
+        store.look_later(&look("mistaken"), clock::after(now, 2 * LAST_SEARCH_DELAY)).await.unwrap();
+        assert_eq!(store.reschedule_far_future(&longest, now).await.unwrap(), 1);
+    }
+
+    #[test]
+    fn silence_counts_only_while_somebody_listened() {
+        let hours = |h: u64| Duration::from_secs(h * 3_600);
+        assert!(!may_close(Duration::ZERO, hours(12)), "after a start, a suspended machine, or a clock that was set");
+        assert!(!may_close(hours(5), hours(12)) && may_close(hours(6), hours(12)));
+    }
+}

@@ -1,0 +1,258 @@
+//! Digests: one message for many incidents of a storm, kept up to date by edits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tracing::{error, info, warn};
+
+use super::history_search::SearchOutcome;
+use super::refused_channels::refusal_pause;
+use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark, pause};
+use diagnose::Scope;
+use knowledge::clock;
+use render::{self, DigestEntry, DigestView, Phrases, ThreadState};
+use slack::{Slack, SlackError};
+use store::{
+    CalledPeople, Digest, DigestContent, DigestedDelivery, DuplicateCheck, Incident, Mention, PostponeReason,
+    StoreError,
+};
+
+/// The shortest time between two edits of a digest: a storm would use up the workspace's limit for edits.
+const BETWEEN_EDITS: Duration = Duration::from_secs(5);
+
+/// Maximum number of pools that a mention names.
+const NAMED: usize = 5;
+
+/// Returns the name of an incident's pool: cluster, namespace and model; the alert's name if it has none of these
+/// labels.
+fn pool(incident: &Incident) -> String {
+    let scope = Scope::of_alerts(&incident.alerts).dimensions;
+    let names = ["cluster", "namespace", "model"].iter().filter_map(|dimension| scope.get(*dimension));
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    match names.is_empty() {
+        true => incident.alerts.first().map(|alert| alert.name().to_owned()).unwrap_or_default(),
+        false => names.join("/"),
+    }
+}
+
+/// The places of incidents' messages, by incident id.
+type Places = BTreeMap<String, DigestedDelivery>;
+
+/// Returns the users and groups already mentioned for an incident.
+fn called<'a>(incident: &Incident, places: &'a Places) -> Option<&'a CalledPeople> {
+    places.get(&incident.id).and_then(|place| place.called.as_ref())
+}
+
+/// Joins the first few names and the number of the others.
+fn named<'a>(pools: impl ExactSizeIterator<Item = &'a String>, words: &Phrases) -> String {
+    let more = pools.len().saturating_sub(NAMED);
+    let mut names: Vec<String> = pools.take(NAMED).cloned().collect();
+    if more > 0 {
+        names.push(words.text("call-more", &[("n", more.into())]));
+    }
+    names.join(", ")
+}
+
+/// Returns the users and groups to mention, with the pools: in a storm each pool mentions each of them once, for the
+/// first of its incidents that routes to them.
+fn calls<'a, 'b>(
+    incidents: &'a [Incident],
+    places: &Places,
+    whom: impl Fn(&'a Incident) -> Vec<&'b str>,
+) -> BTreeMap<&'b str, BTreeMap<String, &'a Incident>> {
+    let mut before: BTreeMap<String, Vec<&CalledPeople>> = BTreeMap::new();
+    for incident in incidents {
+        before.entry(pool(incident)).or_default().extend(called(incident, places));
+    }
+    let mut calls: BTreeMap<&str, BTreeMap<String, &Incident>> = BTreeMap::new();
+    for incident in incidents {
+        for id in whom(incident) {
+            let pool = pool(incident);
+            if !before[&pool].iter().any(|called| called.includes(id)) {
+                calls.entry(id).or_default().entry(pool).or_insert(incident);
+            }
+        }
+    }
+    calls
+}
+
+impl Notifier {
+    pub(super) async fn deliver_digest(&self, digest: &Digest) -> Result<(), StoreError> {
+        let spoken = self.store.digest_incidents(&digest.id).await?;
+        let incidents = &spoken.incidents;
+        let Some(slack) = &self.slack else {
+            let why = "Slack is no longer configured";
+            return self.store.digest_given_up(digest, spoken.revisions, why, self.store.now()).await;
+        };
+        // For a single incident its own message says more than a digest.
+        let alone = incidents.first().filter(|_| incidents.len() == 1 && spoken.unreadable == 0);
+        let message = match alone {
+            Some(one) => self.message(one),
+            None => render::digest_message(&self.digest_view(digest, &spoken), &self.words),
+        };
+        let first = digest.posted.is_none();
+        if let (true, Some(since)) = (first, digest.began)
+            && !self.may_post_digest(slack, digest, since).await?
+        {
+            return Ok(());
+        }
+        let places = self.store.digest_places(&digest.id).await?;
+        let whom = |incident| self.people_to_mention_in_digest(incident, &places, digest);
+        let calls = calls(incidents, &places, whom);
+        let shown: BTreeSet<&str> = match first {
+            true => calls.keys().copied().collect(),
+            // Edits keep the mentions, which would otherwise disappear from the message.
+            false => {
+                let kept = |incident| {
+                    let before = called(incident, &places);
+                    whom(incident).into_iter().filter(move |id| before.is_some_and(|called| called.includes(id)))
+                };
+                incidents.iter().flat_map(kept).collect()
+            }
+        };
+        let shown: Vec<&str> = shown.into_iter().collect();
+        let mark = mention_mark(&digest.id, &shown, &CalledPeople::default().and(&shown));
+        let to = To::of(&digest.channel, digest.posted.as_ref(), mark);
+        let (answer, took) = self.send(slack, to, &message, &shown).await;
+        let now = self.store.now();
+        let posted = match answer {
+            Ok(posted) => (posted.channel, posted.ts),
+            Err(error) => return self.digest_failed(slack, digest, &spoken, &error, took, now).await,
+        };
+        let done = if first { "posted" } else { "updated" };
+        self.metrics.delivery("digest", done, Some(took));
+        info!(digest.id = digest.id, incidents = incidents.len(), "{done} a digest");
+        let next = clock::after(now, BETWEEN_EDITS);
+        self.store.digest_delivered(digest, &posted, spoken.revisions, next).await?;
+        // An edit notifies nobody, so new mentions go to a thread.
+        for (whom, pools) in calls.iter().filter(|_| !first) {
+            let Some((incident, place)) =
+                pools.values().next().and_then(|incident| places.get_key_value(incident.id.as_str()))
+            else {
+                continue;
+            };
+            let about = named(pools.keys(), &self.words);
+            self.store.queue_mention(incident, &place.channel, [whom, &about], now).await?;
+        }
+        // The digest covers all its incidents, so their mentions count as made.
+        for incident in incidents.iter().filter(|incident| incident.open && incident.critical) {
+            let Some(DigestedDelivery { channel, called: before, .. }) = places.get(&incident.id) else { continue };
+            let whom = whom(incident);
+            if before.as_ref().is_none_or(|called| whom.iter().any(|id| !called.includes(id))) {
+                let called = before.clone().unwrap_or_default().and(&whom);
+                let mention = Mention { since: incident.critical_at.unwrap_or(now), called };
+                self.store.record_mention(&incident.id, channel, &mention).await?;
+            }
+        }
+        // Mentions come first: a failure below must not prevent them.
+        match alone {
+            Some(one) => self.tell_alone(one, places.get(&one.id), now).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Reports changes in the thread of a digest with a single incident, as under the incident's own message.
+    async fn tell_alone(
+        &self,
+        one: &Incident,
+        place: Option<&DigestedDelivery>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let Some(place) = place else { return Ok(()) };
+        let knows = ThreadState::of(&self.view(one));
+        match &place.thread_state {
+            Some(told) => self.queue_changes(&one.id, &place.channel, told, &knows, now).await,
+            None => {
+                let told = serde_json::to_string(&knows).unwrap_or_default();
+                self.store.save_thread_state(&one.id, &place.channel, &told).await
+            }
+        }
+    }
+
+    /// Returns the users and groups that an incident of a digest mentions in its routed channel.
+    fn people_to_mention_in_digest(&self, incident: &Incident, places: &Places, digest: &Digest) -> Vec<&str> {
+        let channel = places.get(&incident.id).map_or(digest.channel.as_str(), |place| place.channel.as_str());
+        self.people_to_mention(incident, channel)
+    }
+
+    /// Returns true if a digest whose first post has an unknown result is to be posted again: only if it does not
+    /// exist.
+    async fn may_post_digest(&self, slack: &Slack, digest: &Digest, since: Timestamp) -> Result<bool, StoreError> {
+        let (subject, channel) = (digest.id.clone(), digest.channel.clone());
+        let check = DuplicateCheck { subject, channel, thread: None, since, looks: 0 };
+        match self.search_history(slack, &check).await? {
+            SearchOutcome::Missing => Ok(true),
+            SearchOutcome::Found => Ok(false),
+            SearchOutcome::Later(due, why) => {
+                self.metrics.delivery("digest", "retried", None);
+                self.store.digest_postponed(digest, due, PostponeReason::Unknown, &why).await?;
+                Ok(false)
+            }
+        }
+    }
+
+    fn digest_view(&self, digest: &Digest, spoken: &DigestContent) -> DigestView {
+        DigestView {
+            id: digest.id.clone(),
+            topic: digest.topic.clone(),
+            opened_at: digest.opened_at,
+            incidents: spoken.incidents.iter().map(|incident| DigestEntry::of(&self.view(incident))).collect(),
+            unreadable: spoken.unreadable,
+            interactive: self.interactive,
+        }
+    }
+
+    async fn digest_failed(
+        &self,
+        slack: &Slack,
+        digest: &Digest,
+        spoken: &DigestContent,
+        error: &SlackError,
+        took: Duration,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let note = error.to_string();
+        let count = |result| self.metrics.delivery("digest", result, Some(took));
+        if let SlackError::RateLimited(wait) = error {
+            let lane = if digest.posted.is_none() { Lane::Post(digest.channel.clone()) } else { Lane::Favoured };
+            self.rates.close(&lane, *wait);
+            self.metrics.rate_limit_wait("slack");
+            count("rate_limited");
+            return self.store.digest_postponed(digest, clock::after(now, *wait), PostponeReason::Failed, &note).await;
+        }
+        let more = digest.tries + 1 < MOST_TRIES || spoken.incidents.iter().any(|incident| incident.open);
+        if error.is_gone()
+            && digest.posted.is_some()
+            && self.store.forget_digest_message(digest, MOST_REPOSTS, now).await?
+        {
+            warn!(digest.id = digest.id, reason = note, "the digest is gone: posting it anew");
+            count("reposted");
+            return Ok(());
+        }
+        let refused = error.is_about_channel() || error.is_about_token();
+        if refused {
+            self.report_refused_channel(slack, &digest.channel, error, now).await?;
+        }
+        let fallback = &self.config.channel;
+        if error.is_about_channel() && digest.channel != *fallback && !fallback.is_empty() {
+            warn!(
+                digest.id = digest.id,
+                reason = note,
+                "the channel does not take the digest: using the default channel"
+            );
+            count("rerouted");
+            return self.store.digest_moved(digest, fallback, now).await;
+        }
+        if (error.is_retryable() || refused) && more {
+            count(if refused { "refused" } else { "retried" });
+            warn!(digest.id = digest.id, try = digest.tries + 1, reason = note, "cannot deliver a digest: trying again");
+            let pause = if refused { refusal_pause(digest.tries) } else { pause(digest.tries) };
+            let held = PostponeReason::failed(digest.posted.is_none() && error.is_unknown());
+            return self.store.digest_postponed(digest, clock::after(now, pause), held, &note).await;
+        }
+        count("failed");
+        error!(digest.id = digest.id, channel = digest.channel, reason = note, "gave up delivering a digest");
+        self.store.digest_given_up(digest, spoken.revisions, &note, now).await
+    }
+}

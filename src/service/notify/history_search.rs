@@ -1,0 +1,234 @@
+//! Searches Slack's history for our messages: before a message whose result was lost is posted again, and several times
+//! afterwards, because Slack may execute a call long after its caller gave up: within minutes, when the incident ends,
+//! and a day later.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use moka::future::Cache;
+use tokio::sync::OnceCell;
+use tracing::{info, warn};
+
+use super::{Lane, Notifier, pause};
+use knowledge::clock;
+use slack::{MarkedMessage, Slack, SlackError};
+use store::{CalledPeople, DuplicateCheck, Mention, MessageEffects, StoreError, ValidMessages};
+
+/// The delays of the searches for a duplicate message, each counted from the previous one.
+const SEARCH_DELAYS: [Duration; 3] = [Duration::from_secs(20), Duration::from_secs(60), Duration::from_secs(300)];
+/// The delay of the last search after the call. The end of the incident adds one before it.
+pub(crate) const LAST_SEARCH_DELAY: Duration = Duration::from_secs(86_400);
+/// The age of the call after which a search that Slack cannot answer is given up.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(90_000);
+/// The timeout for all pages of a search.
+const SEARCH_WITHIN: Duration = Duration::from_secs(20);
+/// The tolerance for Slack's clock being behind ours; `doctor` warns from two minutes on.
+const CLOCK_SKEW: Duration = Duration::from_secs(120);
+/// The time for which concurrent searches of one place share their result.
+const SHARED_FOR: Duration = Duration::from_millis(500);
+/// The step to which the start of a search is rounded, in seconds, so that several searches share one result.
+const START_STEP: i64 = 600;
+/// Maximum number of places and channels in a cache.
+const CACHE_ENTRIES: u64 = 1_000;
+
+/// The key of a search: the channel's id, the thread and the start time.
+type SearchKey = (String, Option<String>, i64);
+
+/// Cached answers of Slack: our own user, the channels' ids, and the found messages.
+#[derive(Debug)]
+pub(super) struct HistoryCache {
+    own_user: OnceCell<String>,
+    channels: Cache<String, String>,
+    messages: Cache<SearchKey, Arc<Vec<MarkedMessage>>>,
+}
+
+impl Default for HistoryCache {
+    fn default() -> Self {
+        Self {
+            own_user: OnceCell::new(),
+            channels: Cache::new(CACHE_ENTRIES),
+            messages: Cache::builder().max_capacity(CACHE_ENTRIES).time_to_live(SHARED_FOR).build(),
+        }
+    }
+}
+
+/// The result of a search before posting again.
+pub(super) enum SearchOutcome {
+    /// The message exists; the store is updated.
+    Found,
+    /// The message does not exist, or the history is not readable: post it.
+    Missing,
+    /// Slack does not answer now: try again at this time, with the reason.
+    Later(Timestamp, String),
+}
+
+impl Notifier {
+    /// Searches for a message whose result was lost; if it is found, the store adopts it.
+    pub(super) async fn search_history(
+        &self,
+        slack: &Slack,
+        check: &DuplicateCheck,
+    ) -> Result<SearchOutcome, StoreError> {
+        let now = self.store.now();
+        self.store.look_later(check, clock::after(now, SEARCH_DELAYS[0])).await?;
+        match self.find_marked_messages(slack, check).await {
+            Ok((channel, found)) => match found.into_iter().find(|found| found.mark.id == check.subject) {
+                Some(found) => {
+                    self.adopt(check, &channel, &found, now).await?;
+                    self.metrics.delivery("look", "found", None);
+                    info!(subject = check.subject, channel, "the message stands already: its answer was lost");
+                    Ok(SearchOutcome::Found)
+                }
+                None => Ok(SearchOutcome::Missing),
+            },
+            Err(error) if error.is_retryable() => {
+                Ok(SearchOutcome::Later(clock::after(now, self.wait(&error)), error.to_string()))
+            }
+            Err(error) => {
+                self.metrics.delivery("look", "refused", None);
+                warn!(
+                    subject = check.subject,
+                    reason = %error,
+                    "cannot see whether the message stands already: posting it"
+                );
+                Ok(SearchOutcome::Missing)
+            }
+        }
+    }
+
+    /// Searches again for duplicates of a message: keeps the known one and removes the others.
+    pub(super) async fn remove_duplicates(&self, check: &DuplicateCheck) -> Result<(), StoreError> {
+        let Some(slack) = &self.slack else { return self.store.looked(check, None).await };
+        let now = self.store.now();
+        let (channel, found) = match self.find_marked_messages(slack, check).await {
+            Ok(found) => found,
+            Err(error) if error.is_retryable() && clock::between(check.since, now) < GIVE_UP_AFTER => {
+                return self.store.look_postponed(check, clock::after(now, self.wait(&error))).await;
+            }
+            Err(error) => {
+                self.metrics.delivery("look", "refused", None);
+                warn!(subject = check.subject, reason = %error, "cannot see whether a message stands twice");
+                return self.store.looked(check, None).await;
+            }
+        };
+        let mut found: Vec<MarkedMessage> = found.into_iter().filter(|found| found.mark.id == check.subject).collect();
+        match self.store.standing(&check.subject).await? {
+            // The message of a chart is not known, so the first one is kept.
+            ValidMessages::At(stands) if stands.is_empty() => drop(found.drain(..found.len().min(1))),
+            ValidMessages::At(stands) => found.retain(|found| !stands.contains(&found.ts)),
+            ValidMessages::No => {}
+        }
+        if let Some(first) = found.first()
+            && self.adopt(check, &channel, first, now).await?
+        {
+            found.remove(0);
+        }
+        if self.store.standing(&check.subject).await? != ValidMessages::No {
+            for extra in &found {
+                self.remove(slack, check, &channel, extra).await;
+            }
+        }
+        let next = match SEARCH_DELAYS.get(check.looks as usize + 1) {
+            Some(wait) => Some(clock::after(now, *wait)),
+            // The end of the incident brings it forward.
+            None => Some(clock::after(check.since.min(now), LAST_SEARCH_DELAY)).filter(|last| *last > now),
+        };
+        self.store.looked(check, next).await
+    }
+
+    /// Stores a found message as the posted one, unless another one is already stored. Returns true if it was adopted.
+    async fn adopt(
+        &self,
+        check: &DuplicateCheck,
+        channel: &str,
+        found: &MarkedMessage,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let posted = (channel.to_owned(), found.ts.clone());
+        // Mentions of an earlier critical phase do not count for a later one.
+        let at = clock::parse_time(&found.ts).map_or(check.since, |at| at.max(check.since));
+        let called = CalledPeople::read(found.mark.called.as_deref());
+        let mention = found.mark.mention.then_some(Mention { since: at, called });
+        let said = MessageEffects { mention, thread_state: found.mark.told.clone() };
+        Ok(self.store.found_message(&check.subject, &check.channel, &posted, &said, now).await?
+            || self.store.found_digest(&check.subject, &posted, said.mention.as_ref(), now).await?
+            || self.store.found_post(&check.subject, &found.ts, said.thread_state.as_deref()).await?)
+    }
+
+    async fn remove(&self, slack: &Slack, check: &DuplicateCheck, channel: &str, extra: &MarkedMessage) {
+        let removed = slack.remove(channel, extra).await;
+        self.metrics.delivery("look", if removed.is_ok() { "removed" } else { "failed" }, None);
+        match removed {
+            Ok(()) => info!(subject = check.subject, channel, ts = extra.ts, "removed a message that stood twice"),
+            Err(error) => {
+                warn!(
+                    subject = check.subject,
+                    channel,
+                    ts = extra.ts,
+                    %error,
+                    "cannot remove a message that stands twice"
+                );
+            }
+        }
+    }
+
+    /// Returns the channel's id and our marked messages there, oldest first.
+    pub(super) async fn find_marked_messages(
+        &self,
+        slack: &Slack,
+        check: &DuplicateCheck,
+    ) -> Result<(String, Vec<MarkedMessage>), SlackError> {
+        let asked = async {
+            let channel = self.channel_id(slack, &check.channel).await?;
+            let since = clock::before(check.since, CLOCK_SKEW).as_second().div_euclid(START_STEP) * START_STEP;
+            let place = (channel.clone(), check.thread.clone(), since);
+            let ask = async {
+                let own_user = self
+                    .history_cache
+                    .own_user
+                    .get_or_try_init(|| async { slack.identity().await.map(|me| me.user_id) })
+                    .await?;
+                self.rates
+                    .enter(&Lane::Look)
+                    .map_err(|open| SlackError::RateLimited(open.saturating_duration_since(Instant::now())))?;
+                let since = Timestamp::from_second(since).unwrap_or(Timestamp::UNIX_EPOCH);
+                slack.marked(&channel, check.thread.as_deref(), since, own_user).await.map(Arc::new)
+            };
+            let found = self.history_cache.messages.try_get_with(place, ask).await;
+            let found = found.map_err(|error: Arc<SlackError>| (*error).clone())?;
+            Ok((channel, found.to_vec()))
+        };
+        let found = tokio::time::timeout(SEARCH_WITHIN, asked).await.unwrap_or(Err(SlackError::Late));
+        if let Err(SlackError::RateLimited(wait)) = &found {
+            self.rates.close(&Lane::Look, *wait);
+        }
+        found
+    }
+
+    /// Resolves a channel's name to its id, which Slack's history methods require.
+    async fn channel_id(&self, slack: &Slack, channel: &str) -> Result<String, SlackError> {
+        if !channel.starts_with('#') {
+            return Ok(channel.to_owned());
+        }
+        let ask = async {
+            if let Ok(Some(id)) = self.store.channel_id(channel).await {
+                return Ok(id);
+            }
+            let unknown = SlackError::Refused { code: "channel_not_found".to_owned(), detail: String::new() };
+            slack.channel(channel).await?.map(|found| found.id).ok_or(unknown)
+        };
+        self.history_cache
+            .channels
+            .try_get_with(channel.to_owned(), ask)
+            .await
+            .map_err(|error: Arc<SlackError>| (*error).clone())
+    }
+
+    fn wait(&self, error: &SlackError) -> Duration {
+        match error {
+            SlackError::RateLimited(wait) => *wait,
+            _ => pause(2),
+        }
+    }
+}

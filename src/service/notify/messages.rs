@@ -1,0 +1,175 @@
+//! The message of an incident: posted once, then edited, and posted again if it was deleted.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tracing::{error, info, warn};
+
+use super::history_search::SearchOutcome;
+use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark, pause};
+use knowledge::clock;
+use render::{self, Commands, ThreadState};
+use slack::{MessageMark, Slack, SlackError};
+use store::{Delivery, DuplicateCheck, Incident, Mention, MessageEffects, PostponeReason, Sink, StoreError};
+
+impl Notifier {
+    pub(super) async fn deliver_message(&self, delivery: &Delivery) -> Result<(), StoreError> {
+        let Some(incident) = self.store.incident(&delivery.incident).await? else { return Ok(()) };
+        match (delivery.sink, &self.slack) {
+            (Sink::Console, _) => {
+                anstream::println!(
+                    "{}",
+                    render::terminal_with(&self.message(&incident), &Commands::of_incident(&incident.id))
+                );
+                self.metrics.delivery("console", "posted", None);
+                let place = ("stdout".to_owned(), "-".to_owned());
+                let said = MessageEffects::default();
+                self.store.delivered(delivery, Some(&place), incident.revision, &said, self.store.now()).await
+            }
+            (Sink::Pager, _) => self.to_pager(delivery, &incident, &self.message(&incident)).await,
+            (Sink::Slack, Some(slack)) => self.message_to_slack(slack, delivery, &incident).await,
+            (Sink::Slack, None) => {
+                self.metrics.delivery("slack", "failed", None);
+                self.store.give_up(delivery, incident.revision, "Slack is no longer configured", self.store.now()).await
+            }
+        }
+    }
+
+    async fn message_to_slack(
+        &self,
+        slack: &Slack,
+        delivery: &Delivery,
+        incident: &Incident,
+    ) -> Result<(), StoreError> {
+        let first = delivery.posted.is_none();
+        if let (true, Some(since)) = (first, delivery.began)
+            && !self.may_post_message(slack, delivery, since).await?
+        {
+            return Ok(());
+        }
+        let whom = self.people_to_mention(incident, &delivery.channel);
+        let (called, calls): (Vec<&str>, Vec<&str>) = whom.into_iter().partition(|id| delivery.called.includes(id));
+        let since = incident.critical_at.unwrap_or(self.store.now());
+        let mention = Mention { since, called: delivery.called.and(&calls) };
+        // Edits keep the mentions, which would otherwise disappear from the message.
+        let shown = if first { &calls } else { &called };
+        let knows = ThreadState::of(&self.view(incident));
+        let told = serde_json::to_string(&knows).ok();
+        let mark = MessageMark { told: told.clone(), ..mention_mark(&incident.id, &calls, &mention.called) };
+        let to = To::of(&delivery.channel, delivery.posted.as_ref(), mark);
+        let (answer, took) = self.send(slack, to, &self.message(incident), shown).await;
+        let now = self.store.now();
+        let posted = match answer {
+            Ok(posted) => posted,
+            Err(error) if error.is_about_channel() || error.is_about_token() => {
+                return self.handle_refused_message(slack, delivery, incident, &error, now).await;
+            }
+            Err(error) => return self.message_failed(delivery, incident, &error, took, now).await,
+        };
+        let done = if first { "posted" } else { "updated" };
+        self.metrics.delivery("slack", done, Some(took));
+        info!(incident.id = delivery.incident, channel = posted.channel, "{done} the incident's message");
+        let said =
+            MessageEffects { mention: (first && !calls.is_empty()).then(|| mention.clone()), thread_state: told };
+        let place = (posted.channel, posted.ts);
+        self.store.delivered(delivery, Some(&place), incident.revision, &said, now).await?;
+        if !first {
+            self.call_in_thread(&incident.id, &delivery.channel, &calls, &mention).await?;
+        }
+        match &delivery.thread_state {
+            Some(told) => self.queue_changes(&incident.id, &delivery.channel, told, &knows, now).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Queues a post about the changes since `told` for the incident's thread in this channel, if there are any.
+    pub(super) async fn queue_changes(
+        &self,
+        incident: &str,
+        channel: &str,
+        told: &str,
+        knows: &ThreadState,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let told: Option<ThreadState> = serde_json::from_str(told).ok();
+        match told.and_then(|told| render::changes(&told, knows, &self.words)) {
+            Some(_) => self.store.queue_change(incident, channel, now).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Mentions users in the thread of the incident's message in this channel, because an edit notifies nobody.
+    pub(super) async fn call_in_thread(
+        &self,
+        incident: &str,
+        channel: &str,
+        calls: &[&str],
+        mention: &Mention,
+    ) -> Result<(), StoreError> {
+        for whom in calls {
+            self.store.queue_mention(incident, channel, [whom, ""], self.store.now()).await?;
+        }
+        if calls.is_empty() { Ok(()) } else { self.store.record_mention(incident, channel, mention).await }
+    }
+
+    /// Returns true if a message whose first post has an unknown result is to be posted again: only if it does not
+    /// exist.
+    async fn may_post_message(&self, slack: &Slack, delivery: &Delivery, since: Timestamp) -> Result<bool, StoreError> {
+        let check = DuplicateCheck {
+            subject: delivery.incident.clone(),
+            channel: delivery.channel.clone(),
+            thread: None,
+            since,
+            looks: 0,
+        };
+        match self.search_history(slack, &check).await? {
+            SearchOutcome::Missing => Ok(true),
+            SearchOutcome::Found => Ok(false),
+            SearchOutcome::Later(due, why) => {
+                self.metrics.delivery("slack", "retried", None);
+                self.store.postpone(delivery, due, PostponeReason::Unknown, &why).await?;
+                Ok(false)
+            }
+        }
+    }
+
+    async fn message_failed(
+        &self,
+        delivery: &Delivery,
+        incident: &Incident,
+        error: &SlackError,
+        took: Duration,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let note = error.to_string();
+        let count = |result| self.metrics.delivery("slack", result, Some(took));
+        if let SlackError::RateLimited(wait) = error {
+            let lane = if delivery.posted.is_none() { Lane::Post(delivery.channel.clone()) } else { Lane::Favoured };
+            self.rates.close(&lane, *wait);
+            self.metrics.rate_limit_wait("slack");
+            count("rate_limited");
+            return self.store.postpone(delivery, clock::after(now, *wait), PostponeReason::Failed, &note).await;
+        }
+        if let Some((_, ts)) = delivery.posted.as_ref().filter(|_| error.is_gone())
+            && self.store.forget_message(&delivery.incident, ts, MOST_REPOSTS, now).await?
+        {
+            warn!(incident.id = delivery.incident, reason = note, "the message is gone: posting it anew");
+            count("reposted");
+            return Ok(());
+        }
+        if error.is_retryable() && (incident.open || delivery.tries + 1 < MOST_TRIES) {
+            count("retried");
+            warn!(incident.id = delivery.incident, try = delivery.tries + 1, reason = note, "cannot deliver: trying again");
+            let held = PostponeReason::failed(delivery.posted.is_none() && error.is_unknown());
+            return self.store.postpone(delivery, clock::after(now, pause(delivery.tries)), held, &note).await;
+        }
+        count("failed");
+        error!(
+            incident.id = delivery.incident,
+            channel = delivery.channel,
+            reason = note,
+            "gave up delivering the message"
+        );
+        self.store.give_up(delivery, incident.revision, &note, now).await
+    }
+}

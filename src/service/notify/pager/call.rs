@@ -1,0 +1,27 @@
+//! A call to a pager, and the data for it.
+
+use render::Message;
+use store::Incident;
+
+/// The data for a call.
+pub(super) struct PagerUpdate<'a> {
+    pub(super) incident: &'a Incident,
+    pub(super) message: &'a Message,
+    /// The incident's page.
+    pub(super) page: Option<&'a str>,
+    /// The key and summary of the last call.
+    pub(super) posted: Option<&'a (String, String)>,
+    /// The id of the audit entry if a user escalates; the call is then made even if nothing has changed.
+    pub(super) escalation: Option<&'a str>,
+}
+
+/// A prepared call.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Call {
+    /// The incident's key at the pager.
+    pub(super) key: String,
+    /// The summary of this call: a call with the same summary is not repeated.
+    pub(super) summary: String,
+    pub(super) body: String,
+    pub(super) headers: Vec<(&'static str, String)>,
+}

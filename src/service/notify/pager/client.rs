@@ -1,0 +1,117 @@
+//! The HTTP client of one pager.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use jiff::Timestamp;
+use reqwest::StatusCode;
+use reqwest::header::RETRY_AFTER;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::call::{Call, PagerUpdate};
+use super::{Pager, PagerKind, pagerduty, webhook};
+use sources::redact::unreachable_reason;
+use store::Incident;
+
+/// The timeout of one call.
+const CALL: Duration = Duration::from_secs(10);
+/// Maximum number of characters of an error response in the log.
+const SHOWN: usize = 300;
+
+/// The client of a configured pager.
+#[derive(Debug)]
+pub struct PagerClient {
+    config: Pager,
+    url: String,
+    key: SecretString,
+    http: reqwest::Client,
+}
+
+/// The error of a call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the pager {what}")]
+pub(super) struct PagerError {
+    what: String,
+    /// True if a retry can help.
+    pub(super) retry: bool,
+    /// The pause before the retry, if the pager states one.
+    pub(super) after: Option<Duration>,
+}
+
+impl PagerClient {
+    /// Creates a client; sends nothing.
+    ///
+    /// # Errors
+    /// When the key cannot be read, or the address is missing or malformed.
+    pub fn new(config: &Pager, key: SecretString) -> anyhow::Result<Self> {
+        let name = &config.name;
+        let url = match (&config.url, config.kind) {
+            (Some(url), _) => url.clone(),
+            (None, PagerKind::Pagerduty) => pagerduty::URL.to_owned(),
+            (None, PagerKind::Webhook) => bail!("pager `{name}`: a webhook needs a `url`"),
+        };
+        let parsed = url::Url::parse(&url).with_context(|| format!("pager `{name}`: `url` is no address"))?;
+        if !matches!(parsed.scheme(), "http" | "https") {
+            bail!("pager `{name}`: `url` begins with https://");
+        }
+        let http = reqwest::Client::builder()
+            .timeout(CALL)
+            .connect_timeout(Duration::from_secs(5))
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .with_context(|| format!("pager `{name}`: cannot prepare the HTTP client"))?;
+        Ok(Self { config: config.clone(), url, key, http })
+    }
+
+    /// Returns the configured name.
+    pub(super) fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// Returns true if the pager gets the incident without an escalation.
+    pub(super) fn takes(&self, incident: &Incident) -> bool {
+        self.config.takes(&incident.firing())
+    }
+
+    /// Prepares the next call; `None` if there is nothing new for this pager.
+    pub(super) fn call(&self, news: &PagerUpdate<'_>, now: Timestamp) -> Option<Call> {
+        let key = self.key.expose_secret();
+        match self.config.kind {
+            PagerKind::Pagerduty => pagerduty::call(key, &self.config, news),
+            PagerKind::Webhook => Some(webhook::call(key, news, now)),
+        }
+    }
+
+    /// Sends a call.
+    ///
+    /// # Errors
+    /// The error of the pager or the network. It names only the host of the address, because the path may hold a token.
+    pub(super) async fn send(&self, call: &Call) -> Result<(), PagerError> {
+        let mut request = self.http.post(&self.url).header("content-type", "application/json").body(call.body.clone());
+        for (name, value) in &call.headers {
+            request = request.header(*name, value);
+        }
+        let unreachable = |e: reqwest::Error| PagerError {
+            what: format!("cannot be reached: {}", unreachable_reason(&e)),
+            retry: true,
+            after: None,
+        };
+        let response = request.send().await.map_err(unreachable)?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        let after = response.headers().get(RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
+        let retry =
+            status.is_server_error() || [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT].contains(&status);
+        let text = response.text().await.unwrap_or_default();
+        let text: String = text.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+        let text = text.replace(self.key.expose_secret(), "…");
+        Err(PagerError {
+            what: format!("answered {} {text}", status.as_u16()),
+            retry,
+            after: after.map(Duration::from_secs),
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! Pagers: adds the triage to PagerDuty's page, and posts it to the signed webhooks of other tools.
+//!
+//! One delivery per incident and pager, processed like Slack's. PagerDuty is called when the verdict changes, a webhook
+//! for every revision. The user who escalates gets the result of the call.
+
+mod call;
+mod client;
+mod config;
+mod pagerduty;
+mod webhook;
+
+use std::time::Duration;
+
+use tracing::{error, info, warn};
+
+use call::PagerUpdate;
+pub use client::PagerClient;
+pub use config::{Pager, PagerKind, PagerOn};
+pub use webhook::schema;
+
+use super::escalation::Callee;
+use super::{FIRST_PAUSE, LONGEST_PAUSE, MOST_TRIES, Notifier};
+use knowledge::clock;
+use render::Message;
+use store::{Delivery, Incident, MessageEffects, PostponeReason, Sink, StoreError};
+
+/// Tries of an escalation: about half a minute with the pauses.
+const MOST_CALL_TRIES: u32 = 6;
+/// The longest wait of a page for the first diagnosis.
+const DIAGNOSIS_WITHIN: Duration = Duration::from_secs(60);
+/// The poll interval of that wait.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+impl Notifier {
+    /// Updates one pager, or stores the time of the next try.
+    pub(super) async fn to_pager(
+        &self,
+        delivery: &Delivery,
+        incident: &Incident,
+        message: &Message,
+    ) -> Result<(), StoreError> {
+        let now = self.store.now();
+        let Some(pager) = self.pagers.iter().find(|pager| pager.name() == delivery.channel) else {
+            self.metrics.delivery(Sink::Pager.as_str(), "failed", None);
+            let why = "this pager is no longer configured";
+            self.escalated(delivery, delivery.escalation.as_deref(), Err(why)).await?;
+            return self.store.give_up(delivery, incident.revision, why, now).await;
+        };
+        let mut escalation = delivery.escalation.as_deref();
+        if !incident.open {
+            self.escalated(delivery, escalation.take(), Err("the incident is over")).await?;
+        }
+        let young = clock::between(incident.opened_at, now) < DIAGNOSIS_WITHIN;
+        let waits = incident.open && incident.diagnosis.is_none() && incident.because.is_some() && young;
+        // An escalation does not wait for the diagnosis.
+        if waits && escalation.is_none() {
+            let due = clock::after(now, LOOK_AGAIN);
+            return self.store.postpone(delivery, due, PostponeReason::Waits, "waiting for the diagnosis").await;
+        }
+        let page = (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id));
+        let posted = delivery.posted.as_ref();
+        let news = PagerUpdate { incident, message, page: page.as_deref(), posted, escalation };
+        let Some(call) = pager.call(&news, clock::now()) else {
+            // Nothing new for this pager; the revision counts as delivered.
+            let said = MessageEffects::default();
+            return self.store.delivered(delivery, posted, incident.revision, &said, now).await;
+        };
+        let started = std::time::Instant::now();
+        let answer = pager.send(&call).await;
+        let took = Some(started.elapsed());
+        let most = if escalation.is_some() { MOST_CALL_TRIES } else { MOST_TRIES };
+        match answer {
+            Ok(()) => {
+                self.metrics.delivery(Sink::Pager.as_str(), "posted", took);
+                info!(incident.id = delivery.incident, pager = pager.name(), "told the pager");
+                let place = (call.key, call.summary);
+                self.escalated(delivery, escalation, Ok(())).await?;
+                self.store.delivered(delivery, Some(&place), incident.revision, &MessageEffects::default(), now).await
+            }
+            Err(error) if error.retry && delivery.tries + 1 < most => {
+                self.metrics.delivery(Sink::Pager.as_str(), "retried", took);
+                let pause = FIRST_PAUSE.saturating_mul(1 << delivery.tries.min(16)).min(LONGEST_PAUSE);
+                let pause = error.after.unwrap_or(pause).min(LONGEST_PAUSE);
+                warn!(incident.id = delivery.incident, pager = pager.name(), %error, "cannot tell the pager: trying again");
+                self.store
+                    .postpone(delivery, clock::after(now, pause), PostponeReason::Failed, &error.to_string())
+                    .await
+            }
+            Err(error) => {
+                self.metrics.delivery(Sink::Pager.as_str(), "failed", took);
+                error!(incident.id = delivery.incident, pager = pager.name(), %error, "gave up telling the pager");
+                self.escalated(delivery, escalation, Err(&error.to_string())).await?;
+                self.store.give_up(delivery, incident.revision, &error.to_string(), now).await?;
+                match escalation {
+                    // The failure was reported, so a later change of the incident must not call this pager.
+                    Some(_) if !pager.takes(incident) => self.store.unpage(delivery).await,
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Records the result of an escalation, if there is one.
+    async fn escalated(
+        &self,
+        delivery: &Delivery,
+        escalation: Option<&str>,
+        result: Result<(), &str>,
+    ) -> Result<(), StoreError> {
+        let Some(escalation) = escalation else { return Ok(()) };
+        let callee = Callee::Pager(&delivery.channel);
+        self.escalation_ended(&delivery.incident, escalation, callee, result).await?;
+        self.store.escalation_ended(delivery, escalation).await
+    }
+}

@@ -1,0 +1,75 @@
+//! The queue: selects the work that goes out now, by priority and within Slack's rate limits.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use super::{Lane, Notifier};
+use store::{DeliveryPriority, PendingItem, PendingWork, Sink, StoreError};
+
+/// The selected work, and the time until the next selection.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// The work to deliver.
+    pub work: Vec<PendingWork>,
+    /// The time until the rate limits allow the remaining work; `None` if none of it is waiting for them.
+    pub wait: Option<Duration>,
+}
+
+impl Notifier {
+    /// Takes at most `most` pieces of work that may be delivered now, under a lease of `lease_ms` milliseconds.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn take(&self, now: Timestamp, lease_ms: i64, most: u32) -> Result<Taken, StoreError> {
+        let mut taken = Taken::default();
+        if most == 0 {
+            return Ok(taken);
+        }
+        let mut closed: HashMap<Lane, Instant> = HashMap::new();
+        for waiting in self.store.waiting(now, most).await? {
+            if taken.work.len() >= most as usize {
+                return Ok(taken);
+            }
+            if let Some(lane) = lane(&waiting) {
+                if closed.contains_key(&lane) {
+                    continue;
+                }
+                if let Err(until) = self.rates.enter(&lane) {
+                    self.metrics.rate_limit_wait("ours");
+                    closed.insert(lane, until);
+                    continue;
+                }
+            }
+            if self.store.take(&waiting, now, lease_ms).await? {
+                taken.work.push(waiting.work);
+            }
+        }
+        taken.wait = closed.into_values().min().map(|until| until.saturating_duration_since(Instant::now()));
+        Ok(taken)
+    }
+}
+
+/// Returns the lane of a piece of work; `None` if no rate limit applies here.
+pub(super) fn lane(waiting: &PendingItem) -> Option<Lane> {
+    let post = |channel: &str| Some(Lane::Post(channel.to_owned()));
+    match (&waiting.work, waiting.turn) {
+        (PendingWork::Message(delivery), _) if delivery.sink != Sink::Slack => None,
+        // It enters its lane before its own API call.
+        (PendingWork::Look(_), _) => None,
+        (_, DeliveryPriority::Favoured) => Some(Lane::Favoured),
+        (_, DeliveryPriority::Update | DeliveryPriority::Digest | DeliveryPriority::Look) => Some(Lane::Ordinary),
+        (
+            PendingWork::Message(delivery),
+            DeliveryPriority::NewCritical | DeliveryPriority::New | DeliveryPriority::Thread,
+        ) => post(&delivery.channel),
+        (
+            PendingWork::Digest(digest),
+            DeliveryPriority::NewCritical | DeliveryPriority::New | DeliveryPriority::Thread,
+        ) => post(&digest.channel),
+        (PendingWork::Post(p), DeliveryPriority::NewCritical | DeliveryPriority::New | DeliveryPriority::Thread) => {
+            post(&p.channel)
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Named health checks: readiness (`/readyz`) reports whether alerts can be accepted; liveness (`/healthz`, systemd)
+//! whether a restart is needed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use serde::Serialize;
+
+use crate::notify::todo;
+use diagnose::{LogSources, NoCluster};
+use knowledge::clock;
+use slack::{self, Slack, SocketState};
+use sources::prom::Prometheus;
+use store::Store;
+use telemetry::supervise::Supervisor;
+
+/// Timeout of one check: less than the second after which Kubernetes gives up on a probe.
+const CHECK: Duration = Duration::from_millis(700);
+/// A store that completed work within this time and answers after the timeout is busy, not broken.
+const BUSY: Duration = Duration::from_secs(2);
+
+/// Time that the store may keep failing before liveness fails.
+const DEAD_AFTER: Duration = Duration::from_secs(60);
+
+/// The result of one health check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ServiceCheck {
+    /// The name of the check: `store`, `store rows`, `prometheus/<name>`, `slack`, `slack channel <name>`, `slack
+    /// socket`, `kubernetes`; for liveness `store`, `loop/<name>`.
+    pub name: String,
+    /// True if the check passes.
+    pub ok: bool,
+    /// True if alerts are refused while the check fails. Other checks only make answers slower or less complete.
+    pub required: bool,
+    /// The problem and its consequence; `None` if the check passes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// Runs the liveness checks. Failures that a restart cannot fix are reported by readiness instead.
+pub fn liveness(store: &Store, supervisor: &Supervisor) -> Vec<ServiceCheck> {
+    let broken = store.dead(DEAD_AFTER);
+    let store = ServiceCheck { name: "store".to_owned(), ok: broken.is_none(), required: true, detail: broken };
+    let of_loop = |(name, detail): (&str, Option<String>)| ServiceCheck {
+        name: format!("loop/{name}"),
+        ok: detail.is_none(),
+        required: true,
+        detail,
+    };
+    std::iter::once(store).chain(supervisor.loops().into_iter().map(of_loop)).collect()
+}
+
+/// Joins the failed checks with their details in one line; `None` if no check fails.
+pub fn dead(checks: &[ServiceCheck]) -> Option<String> {
+    let failed = checks.iter().filter(|check| !check.ok);
+    let lines: Vec<String> =
+        failed.map(|check| format!("{}: {}", check.name, check.detail.as_deref().unwrap_or("dead"))).collect();
+    (!lines.is_empty()).then(|| lines.join("; "))
+}
+
+/// The severity of a `doctor` finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// It works.
+    Ok,
+    /// It works, but something is worse or missing because of this.
+    Warn,
+    /// It does not work.
+    Fail,
+}
+
+/// One result of `doctor`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The part that was checked.
+    pub name: String,
+    /// The severity.
+    pub level: Level,
+    /// The result, in words.
+    pub found: String,
+    /// The recommended action; `None` if there is nothing to do.
+    pub todo: Option<String>,
+}
+
+/// The checks of `doctor` as a closure, so that the caller has no access to the configuration.
+#[derive(Clone)]
+pub struct Examination(Arc<dyn Fn() -> BoxFuture<'static, Vec<Finding>> + Send + Sync>);
+
+impl Examination {
+    /// Wraps `examine`, which runs on every call of [`Self::findings`].
+    pub fn new<F>(examine: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Vec<Finding>> + Send + 'static,
+    {
+        Self(Arc::new(move || Box::pin(examine())))
+    }
+
+    /// Runs the checks of `doctor` and returns their findings.
+    pub async fn findings(&self) -> Vec<Finding> {
+        (self.0)().await
+    }
+}
+
+impl Default for Examination {
+    /// Creates an examination without checks.
+    fn default() -> Self {
+        Self::new(|| async { Vec::new() })
+    }
+}
+
+impl std::fmt::Debug for Examination {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Examination").finish_non_exhaustive()
+    }
+}
+
+/// Runs all readiness checks concurrently.
+pub async fn checks(
+    store: &Store,
+    prometheus: &[&Prometheus],
+    slack: Option<&Slack>,
+    configured: &slack::Config,
+    socket: Option<&SocketState>,
+    logs: &LogSources,
+) -> Vec<ServiceCheck> {
+    let rows = rows(store);
+    let channels = async {
+        match slack {
+            Some(_) => channels(store, configured).await,
+            None => Vec::new(),
+        }
+    };
+    let store = async {
+        // A separate task, because a cancelled ping costs a connection; the ping ends by the store's own timeouts.
+        let ping = tokio::spawn({
+            let store = store.clone();
+            async move { store.ping().await.map_err(|error| error.to_string()) }
+        });
+        let result = tokio::time::timeout(CHECK, ping).await;
+        let result = result.map(|joined| joined.unwrap_or_else(|error| Err(error.to_string())));
+        // A store that is busy with webhooks may answer after the timeout and still be healthy.
+        check("store".into(), true, if result.is_err() && store.worked(BUSY) { Ok(Ok(())) } else { result })
+    };
+    let prometheus = futures::future::join_all(prometheus.iter().map(|p| async {
+        let result = p.ping(clock::now(), CHECK).await.map_err(|e| format!("{e}; diagnoses wait for it"));
+        check(format!("prometheus/{}", p.name), false, Ok(result))
+    }));
+    let slack = async {
+        let slack = slack?;
+        let result = tokio::time::timeout(CHECK, slack.identity()).await;
+        Some(check(
+            "slack".into(),
+            false,
+            result.map(|r| r.map(drop).map_err(|e| format!("{e}; messages wait for it"))),
+        ))
+    };
+    let (store, prometheus, slack, channels, cluster) =
+        futures::future::join5(store, prometheus, slack, channels, cluster(logs)).await;
+    let first = std::iter::once(store).chain(rows).chain(prometheus).chain(slack);
+    first.chain(channels).chain(socket.map(connected)).chain(cluster).collect()
+}
+
+/// Reports rows of the store that cannot be read; `None` if all can be read.
+fn rows(store: &Store) -> Option<ServiceCheck> {
+    let rows = store.unreadable();
+    let first = rows.first()?;
+    let detail = format!(
+        "{} cannot be read, and everything else goes on without: {first}; the log names each one. Another version of \
+         llm-diagnose or a program beside it wrote it: use that version, or delete it",
+        rows.len()
+    );
+    Some(ServiceCheck { name: "store rows".to_owned(), ok: false, required: false, detail: Some(detail) })
+}
+
+/// Checks the configured channels, and other channels with waiting messages: a channel fails if Slack refused its last
+/// message. All replicas share this result.
+async fn channels(store: &Store, config: &slack::Config) -> Vec<ServiceCheck> {
+    // A store that does not answer is reported by its own check.
+    let Ok(Ok(refusals)) = tokio::time::timeout(CHECK, store.refusals()).await else { return Vec::new() };
+    let refused = refusals.iter().map(|refusal| refusal.channel.as_str());
+    let names: BTreeSet<&str> = config.channels().chain(refused).collect();
+    let named = names.into_iter().map(|name| {
+        let detail = refusals.iter().find(|refusal| refusal.channel == name).map(|refusal| {
+            let since = refusal.since.strftime("%Y-%m-%d %H:%M UTC");
+            let (code, waiting, todo) = (&refusal.code, refusal.waiting, todo(&refusal.code));
+            format!("Slack refuses messages since {since}: {code}; {waiting} wait for it: {todo}")
+        });
+        ServiceCheck { name: format!("slack channel {name}"), ok: detail.is_none(), required: false, detail }
+    });
+    named.collect()
+}
+
+/// Checks the Kubernetes API; `None` if the service is not meant to use it.
+async fn cluster(logs: &LogSources) -> Option<ServiceCheck> {
+    let result = match (&logs.kubernetes, &logs.no_cluster) {
+        (Some((client, _)), _) => client.ping(CHECK).await.map(drop),
+        (None, Some(NoCluster { why, wanted: true })) => Err(why.clone()),
+        // A pod without a token is no problem if the configuration does not require the cluster.
+        (None, _) => return None,
+    };
+    let result = result.map_err(|error| format!("{error}; diagnoses and bundles go without its logs and events"));
+    Some(check("kubernetes".to_owned(), false, Ok(result)))
+}
+
+/// Checks Socket Mode. One open connection is enough; the others serve while Slack renews a connection.
+fn connected(socket: &SocketState) -> ServiceCheck {
+    let status = socket.status();
+    let detail = (status.connected == 0).then(|| {
+        let why = status.error.map(|error| format!(": {error}")).unwrap_or_default();
+        format!("0 of {} connections{why}; buttons and commands do nothing meanwhile", status.wanted)
+    });
+    ServiceCheck { name: "slack socket".to_owned(), ok: detail.is_none(), required: false, detail }
+}
+
+fn check(
+    name: String,
+    required: bool,
+    result: Result<Result<(), String>, tokio::time::error::Elapsed>,
+) -> ServiceCheck {
+    let detail = match result {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(error),
+        Err(_) => Some(format!("no answer within {} ms", CHECK.as_millis())),
+    };
+    ServiceCheck { name, ok: detail.is_none(), required, detail }
+}

@@ -1,0 +1,234 @@
+//! Authentication: bearer or basic, compared in constant time; for pages also an authenticating proxy.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::{HeaderMap, HeaderName, header};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use secrecy::{ExposeSecret, SecretString};
+use subtle::{Choice, ConstantTimeEq};
+
+use super::config::PagesConfig;
+use crate::config::{SourceConfig, Webhook, secret};
+use sources::exporter::Allowed;
+
+/// The accepted `Authorization` values; without any, everybody has access.
+#[derive(Debug, Default)]
+pub struct Credentials {
+    any: Option<SecretString>,
+    /// The value of each source, by the source's name.
+    sources: Vec<(String, SecretString)>,
+}
+
+/// The source that the credentials belong to, if they belong to one.
+#[derive(Debug, Clone)]
+pub(super) struct Sender(pub(super) Option<String>);
+
+impl Credentials {
+    /// Reads the configured secrets.
+    ///
+    /// # Errors
+    /// When a secret's file cannot be read or is empty.
+    pub fn new(config: &Webhook) -> anyhow::Result<Self> {
+        let any = match (&config.bearer_token_file, &config.username, &config.password_file) {
+            (Some(path), _, _) => Some(bearer(&secret(path)?)),
+            (None, Some(user), Some(path)) => Some(basic(user, &secret(path)?)),
+            _ => None,
+        };
+        let of = |source: &SourceConfig| Ok((source.name.clone(), bearer(&secret(&source.bearer_token_file)?)));
+        let sources = config.sources.iter().map(of).collect::<anyhow::Result<_>>()?;
+        Ok(Self { any, sources })
+    }
+
+    /// Returns true if credentials are required.
+    pub fn are_set(&self) -> bool {
+        self.any.is_some() || !self.sources.is_empty()
+    }
+
+    /// Returns the sender; `None` if access is denied.
+    pub(super) fn allow(&self, headers: &HeaderMap) -> Option<Sender> {
+        // All values are compared, so that the time does not reveal which one was almost right.
+        let known = self.any.as_ref().map(|expected| bool::from(same(headers, expected)));
+        let mut sender = (known == Some(true) || !self.are_set()).then_some(Sender(None));
+        for (name, expected) in &self.sources {
+            if bool::from(same(headers, expected)) {
+                sender = Some(Sender(Some(name.clone())));
+            }
+        }
+        sender
+    }
+}
+
+fn bearer(token: &SecretString) -> SecretString {
+    format!("Bearer {}", token.expose_secret()).into()
+}
+
+fn basic(user: &str, password: &SecretString) -> SecretString {
+    let pair = STANDARD.encode(format!("{user}:{}", password.expose_secret()));
+    format!("Basic {pair}").into()
+}
+
+/// Compares the `Authorization` header with the expected value in constant time.
+fn same(headers: &HeaderMap, expected: &SecretString) -> Choice {
+    let given = headers.get(header::AUTHORIZATION).map(axum::http::HeaderValue::as_bytes).unwrap_or_default();
+    given.ct_eq(expected.expose_secret().as_bytes())
+}
+
+/// The visitor of a page or bundle, as the audit log names them: `page:anna`, `link`.
+#[derive(Debug, Clone)]
+pub(super) struct Visitor(pub(super) String);
+
+/// The longest user name from a proxy, in characters.
+const WHO_CHARS: usize = 100;
+
+/// Returns the visitor's name for accepted credentials: the user of basic authentication, else `bearer`.
+fn named(headers: &HeaderMap) -> String {
+    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let pair = given.strip_prefix("Basic ").and_then(|pair| STANDARD.decode(pair).ok());
+    let user = pair.and_then(|pair| Some(String::from_utf8(pair).ok()?.split_once(':')?.0.to_owned()));
+    format!("page:{}", user.as_deref().unwrap_or("bearer"))
+}
+
+/// The access rules of the pages.
+#[derive(Debug)]
+pub struct Access {
+    accepted: Vec<SecretString>,
+    proxy: Option<(HeaderName, Vec<Allowed>)>,
+    /// Set if no credentials are required, because the server listens on loopback only and none are configured for the
+    /// pages; it lists the accepted host names. The check prevents DNS rebinding by other web pages.
+    open: Option<Vec<String>>,
+}
+
+impl Access {
+    /// Reads the configured secrets. The webhook's own credentials also open the pages; tokens of `webhook.sources` do
+    /// not. On loopback, until credentials are configured for them, the pages are open to requests for loopback,
+    /// `listen`, or the host of `public_url`.
+    ///
+    /// # Errors
+    /// When a secret's file cannot be read or is empty, or the header's name is invalid.
+    pub fn new(config: &PagesConfig, webhook: &Webhook, listen: SocketAddr, public_url: &str) -> anyhow::Result<Self> {
+        let mut accepted = Vec::new();
+        if let Some(path) = &config.bearer_token_file {
+            accepted.push(bearer(&secret(path)?));
+        }
+        if let (Some(user), Some(path)) = (&config.username, &config.password_file) {
+            accepted.push(basic(user, &secret(path)?));
+        }
+        let proxy = match &config.proxy_header {
+            Some(name) => Some((HeaderName::try_from(name.as_str())?, config.proxy_from.clone())),
+            None => None,
+        };
+        let public = url::Url::parse(public_url).ok().and_then(|url| Some(url.host_str()?.to_owned()));
+        let hosts = || [Some("localhost".to_owned()), public].into_iter().flatten().collect();
+        let open = (listen.ip().is_loopback() && accepted.is_empty() && proxy.is_none()).then(hosts);
+        accepted.extend(Credentials::new(webhook)?.any);
+        Ok(Self { accepted, proxy, open })
+    }
+
+    /// Returns true if requests for some hosts need no credentials.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Returns true if any way of access is configured.
+    pub fn is_possible(&self) -> bool {
+        self.is_open() || self.proxy.is_some() || !self.accepted.is_empty()
+    }
+
+    /// Returns the visitor; `None` if access is denied.
+    pub(super) fn allow(&self, headers: &HeaderMap, from: SocketAddr) -> Option<Visitor> {
+        // All values are compared, so that the time does not reveal which one was almost right.
+        let known = self.accepted.iter().fold(Choice::from(0), |known, expected| known | same(headers, expected));
+        if let Some(who) = self.vouched(headers, from) {
+            return Some(Visitor(format!("page:{who}")));
+        }
+        bool::from(known).then(|| Visitor(named(headers)))
+    }
+
+    /// Returns the user that the proxy names.
+    fn vouched(&self, headers: &HeaderMap, from: SocketAddr) -> Option<String> {
+        let (name, proxies) = self.proxy.as_ref()?;
+        let mut told = headers.get_all(name).iter();
+        // A proxy that appends instead of replacing would forward a header forged by the visitor.
+        let (Some(who), None) = (told.next(), told.next()) else { return None };
+        let who = String::from_utf8_lossy(who.as_bytes().trim_ascii()).into_owned();
+        (!who.is_empty() && proxies.iter().any(|proxy| proxy.holds(from.ip())))
+            .then(|| who.chars().take(WHO_CHARS).collect())
+    }
+
+    /// Returns true if requests for this host need no credentials.
+    pub(super) fn is_open_for(&self, host: Option<&str>) -> bool {
+        let (Some(hosts), Some(host)) = (&self.open, host) else { return false };
+        let host = host.trim_end_matches('.');
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        address.is_ok_and(|address| address.is_loopback()) || hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
+    }
+
+    /// Returns the authentication challenge for browsers; `None` if they have no way to answer one.
+    pub(super) fn challenge(&self) -> Option<&'static str> {
+        let asks = |scheme: &str| self.accepted.iter().any(|secret| secret.expose_secret().starts_with(scheme));
+        match () {
+            () if asks("Basic ") => Some("Basic realm=\"llm-diagnose\", charset=\"UTF-8\""),
+            () if asks("Bearer ") => Some("Bearer realm=\"llm-diagnose\""),
+            () => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: &str = "127.0.0.1:9095";
+
+    #[test]
+    fn a_proxys_word_counts_only_from_its_own_address_and_only_once() {
+        let config = PagesConfig {
+            proxy_header: Some("X-Forwarded-User".into()),
+            proxy_from: vec![Allowed::try_from("10.0.0.7".to_owned()).unwrap()],
+            ..PagesConfig::default()
+        };
+        let access = Access::new(&config, &Webhook::default(), HERE.parse().unwrap(), "").unwrap();
+        let may = |from: &str, told: &[&str]| {
+            let mut headers = HeaderMap::new();
+            told.iter().for_each(|who| _ = headers.append("x-forwarded-user", who.parse().unwrap()));
+            access.allow(&headers, from.parse().unwrap()).is_some()
+        };
+        assert!(may("10.0.0.7:1", &["anna"]) && may("[::ffff:10.0.0.7]:1", &["anna"]));
+        assert!(!may("10.0.0.8:1", &["anna"]), "somebody else says so");
+        assert!(!may("127.0.0.1:1", &["anna"]), "loopback is no proxy unless named");
+        assert!(!may("10.0.0.7:1", &[]) && !may("10.0.0.7:1", &[" "]) && !may("10.0.0.7:1", &["eve", "anna"]));
+    }
+
+    #[test]
+    fn the_audit_log_learns_whom_a_page_was_shown() {
+        let config = PagesConfig {
+            proxy_header: Some("X-Forwarded-User".into()),
+            proxy_from: vec![Allowed::try_from("10.0.0.7".to_owned()).unwrap()],
+            ..PagesConfig::default()
+        };
+        let mut access = Access::new(&config, &Webhook::default(), HERE.parse().unwrap(), "").unwrap();
+        access.accepted = vec![basic("ops", &"secret".into()), bearer(&"token".into())];
+        let who = |from: &str, name: &'static str, value: String| {
+            let headers = HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().unwrap())]);
+            access.allow(&headers, from.parse().unwrap()).map(|visitor| visitor.0)
+        };
+        let sent = |secret: &SecretString| secret.expose_secret().to_owned();
+        let told = who("10.0.0.7:1", "x-forwarded-user", "a".repeat(300)).unwrap();
+        assert_eq!(told, format!("page:{}", "a".repeat(WHO_CHARS)));
+        for (accepted, expected) in access.accepted.iter().zip(["page:ops", "page:bearer"]) {
+            assert_eq!(who("10.0.0.9:1", "authorization", sent(accepted)).as_deref(), Some(expected));
+        }
+        assert_eq!(who("10.0.0.9:1", "authorization", "Basic b3BzOndyb25n".to_owned()), None);
+    }
+
+    #[test]
+    fn without_anything_configured_pages_are_open_on_loopback_alone() {
+        let may = |listen: &str| {
+            let access =
+                Access::new(&PagesConfig::default(), &Webhook::default(), listen.parse().unwrap(), "").unwrap();
+            (access.is_open_for(Some("localhost")), access.is_possible())
+        };
+        assert_eq!([may(HERE), may("0.0.0.0:9095")], [(true, true), (false, false)]);
+    }
+}

@@ -1,0 +1,115 @@
+//! The keys `http:` and `pages:`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use axum::http::HeaderName;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use knowledge::clock::duration;
+use sources::exporter::Allowed;
+
+/// The key `http:`: the limits for clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerLimits {
+    /// Maximum number of open connections, at least 1. At the limit a new one closes the one that has gone longest
+    /// without a complete request.
+    pub connections: usize,
+    /// The longest time from the start of a connection or request to the end of its head; defaults to 10s.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub header_timeout: Duration,
+    /// The longest time from the head to the end of the body, and the longest time in which a client reads nothing of
+    /// its response; defaults to 30s.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub body_timeout: Duration,
+    /// The longest pause between two requests; defaults to 1m.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub idle_timeout: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            connections: 1_024,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+impl ServerLimits {
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// When a limit is 0.
+    pub fn validate(&self) -> anyhow::Result<()> {
+        let Self { connections, header_timeout, body_timeout, idle_timeout } = self;
+        if *connections == 0 || header_timeout.min(body_timeout).min(idle_timeout).is_zero() {
+            bail!("`http:` limits are above 0: with less nobody could call");
+        }
+        Ok(())
+    }
+}
+
+/// The credentials for the pages and their JSON.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PagesConfig {
+    /// A file with a bearer token, for programs.
+    pub bearer_token_file: Option<PathBuf>,
+    /// Basic authentication, for browsers: the user.
+    pub username: Option<String>,
+    /// Basic authentication: a file with the password.
+    pub password_file: Option<PathBuf>,
+    /// A header in which an authenticating proxy sends the user's name, such as `X-Forwarded-User`.
+    pub proxy_header: Option<String>,
+    /// The addresses of that proxy; the header is ignored from any other address.
+    pub proxy_from: Vec<Allowed>,
+}
+
+impl PagesConfig {
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// When keys contradict each other, with what to set.
+    pub fn validate(&self) -> anyhow::Result<()> {
+        if self.username.is_some() != self.password_file.is_some() {
+            bail!("`pages:` needs both `username` and `password_file`, or neither");
+        }
+        if self.username.as_ref().is_some_and(|user| user.is_empty() || user.contains(':')) {
+            bail!("`pages.username` is empty or has a colon, which basic authentication cannot tell from the password");
+        }
+        match (&self.proxy_header, self.proxy_from.as_slice()) {
+            (Some(header), []) => bail!(
+                "`pages.proxy_header: {header}` without `pages.proxy_from`: anybody could send it; name the proxy's \
+                 addresses, such as [10.0.0.7]"
+            ),
+            (None, [_, ..]) => bail!(
+                "`pages.proxy_from` without `pages.proxy_header`: name the header in which the proxy tells who somebody is"
+            ),
+            (Some(header), _) if HeaderName::try_from(header.as_str()).is_err() => {
+                bail!("`pages.proxy_header: {header}` is no name of a header: write it like X-Forwarded-User")
+            }
+            _ => {}
+        }
+        for from in &self.proxy_from {
+            match from {
+                Allowed::Host(name) => bail!(
+                    "`pages.proxy_from: {name}` is a host's name: a connection has an address only; write it like 10.0.0.7"
+                ),
+                Allowed::Network(_, 0) => bail!(
+                    "`pages.proxy_from` with every address in it would let everybody say who they are: name the proxy's own"
+                ),
+                Allowed::Network(..) => {}
+            }
+        }
+        Ok(())
+    }
+}

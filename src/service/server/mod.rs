@@ -1,0 +1,104 @@
+//! The HTTP server: webhook, Slack, health, metrics, and the incident pages.
+
+mod api;
+mod auth;
+mod body;
+mod bundles;
+pub mod config;
+mod connection;
+mod guard;
+mod listen;
+mod page_queries;
+mod pages;
+mod pages_state;
+mod slack;
+mod slack_state;
+mod state;
+mod webhook;
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Json};
+use axum::routing::{get, post};
+use axum::{Router, middleware};
+
+use crate::readiness;
+pub use auth::{Access, Credentials};
+pub use body::Budget;
+pub use listen::listen;
+pub use pages_state::Pages;
+pub use slack_state::SlackState;
+pub use state::Shared;
+use store::Store;
+use telemetry::supervise::Supervisor;
+
+/// Builds the router of all routes.
+pub fn router(shared: Shared) -> Router {
+    let webhook = Router::new()
+        .route("/webhook/alertmanager", post(webhook::receive))
+        .route("/webhook/alertmanager/{source}", post(webhook::receive))
+        .route_layer(middleware::from_fn_with_state(shared.clone(), guard::admit_sender));
+    let pages = Router::new()
+        .route("/", get(|| async { axum::response::Redirect::temporary("/incidents") }))
+        .route("/incidents", get(pages::incidents))
+        .route("/incidents/{id}", get(pages::incident))
+        .route("/incidents/{id}/tickets/{ticket}", get(pages::ticket))
+        .route("/playbooks", get(pages::playbooks))
+        .route("/playbooks/{id}", get(pages::playbook))
+        .route("/health", get(pages::health))
+        .route("/api/v1/health", get(api::health))
+        .route("/api/v1/incidents", get(api::list))
+        .route("/api/v1/incidents/{id}", get(api::get_incident))
+        .route("/api/v1/incidents/{id}/bundles", get(bundles::list))
+        .route_layer(middleware::from_fn_with_state(shared.clone(), guard::admit_visitor))
+        .route_layer(middleware::from_fn(pages::add_security_headers));
+    let bundles = Router::new()
+        .route("/bundles/{name}", get(bundles::download))
+        .route_layer(middleware::from_fn_with_state(shared.clone(), bundles::gate));
+    let alive = liveness(shared.service.store.clone(), shared.supervisor.clone());
+    Router::new()
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .merge(webhook)
+        .merge(pages)
+        .merge(bundles)
+        .merge(slack::routes(shared.slack_state.clone()))
+        .fallback(pages::nowhere)
+        .with_state(shared)
+        .merge(alive)
+}
+
+/// Builds the router of `/healthz`: 200 while the process is alive, 503 with the failed part when a restart may help.
+pub fn liveness(store: Store, supervisor: Supervisor) -> Router {
+    let alive = move || async move {
+        match readiness::dead(&readiness::liveness(&store, &supervisor)) {
+            None => (StatusCode::OK, "ok\n".to_owned()),
+            Some(dead) => (StatusCode::SERVICE_UNAVAILABLE, format!("{dead}\n")),
+        }
+    };
+    Router::new().route("/healthz", get(alive))
+}
+
+/// Handles `/readyz`: 200 as long as alerts can be stored; other failures are listed only.
+async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
+    let prometheus: Vec<_> = shared.service.prometheus.iter().map(|(p, _)| p).collect();
+    let Shared { service, slack, socket, .. } = &shared;
+    let (store, config, logs) = (&service.store, &service.config.slack, &service.logs);
+    let checks = readiness::checks(store, &prometheus, slack.as_ref(), config, socket.as_ref(), logs).await;
+    let ready = checks.iter().all(|c| c.ok || !c.required);
+    let degraded = checks.iter().any(|c| !c.ok);
+    let status = match (ready, degraded) {
+        (true, false) => "ready",
+        (true, true) => "degraded",
+        (false, _) => "not ready",
+    };
+    let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(serde_json::json!({ "status": status, "checks": checks })))
+}
+
+async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
+    let unreadable = shared.service.store.unreadable().len();
+    shared.service.metrics.unreadable_rows.set(i64::try_from(unreadable).unwrap_or(i64::MAX));
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], shared.service.metrics.page())
+}

@@ -1,0 +1,82 @@
+//! Prometheus queries of the pages: charts, numbers and the fleet's health. They have a deadline, and their results are
+//! cached for seconds, so reloading a page does not load Prometheus.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::pages_state::Drawn;
+use super::state::Shared;
+use crate::bundle::Subject;
+use crate::loops::SHARED_STEP;
+use diagnose::health::{Health, HealthQuery, HealthSource, evaluate_fleet};
+use diagnose::{HistoryRequest, evidence_history};
+use knowledge::clock;
+use render::chart;
+use render::diagnosis_chart;
+use report::facts;
+use sources::prom::choose;
+use store::Incident;
+
+/// The timeout of a chart.
+const PICTURE_WITHIN: Duration = Duration::from_secs(2);
+/// The timeout of the numbers.
+const NUMBERS_WITHIN: Duration = Duration::from_secs(3);
+
+/// Returns the chart of the deciding evidence; `None` if there is none, or Prometheus missed the deadline.
+pub(super) async fn drawn(shared: &Shared, incident: &Incident) -> Drawn {
+    let key = (incident.id.clone(), incident.revision);
+    shared.pages.pictures.get_with(key, draw(shared, incident)).await
+}
+
+async fn draw(shared: &Shared, incident: &Incident) -> Drawn {
+    let service = &shared.service;
+    let diagnosis = incident.diagnosis.as_ref()?;
+    let prometheus = choose(&service.prometheus, &incident.alerts)?;
+    let wanted = HistoryRequest {
+        since: incident.started_at,
+        baseline: service.config.diagnose.baseline,
+        deadline: PICTURE_WITHIN.min(service.config.diagnose.deadline),
+    };
+    let words = &service.notifier.words;
+    let history = evidence_history(&service.library, prometheus, diagnosis, &wanted);
+    let history = tokio::time::timeout(PICTURE_WITHIN, history).await.ok().flatten()?;
+    let chart = diagnosis_chart(&service.library, diagnosis, &history, wanted.since, words)?;
+    Some(Arc::new((chart::alt(&chart), chart::svg(&chart))))
+}
+
+/// Returns the facts from Prometheus beyond the diagnosis; `None` if it missed the deadline, or none covers these
+/// alerts.
+pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<facts::PrometheusFacts>> {
+    let incident = subject.incident.as_ref()?;
+    let asked = async {
+        let service = &shared.service;
+        let prometheus = choose(&service.prometheus, &incident.alerts)?;
+        let (diagnosis, windows) = (subject.diagnosis.as_ref(), subject.windows());
+        let until = Instant::now() + NUMBERS_WITHIN;
+        // The future of all these queries is too large for a thread's stack.
+        let query =
+            Box::pin(facts::collect_facts(&service.library, prometheus, &subject.request, diagnosis, &windows, until));
+        // A single slow query must not delay the page.
+        let facts = tokio::time::timeout_at(until.into(), query).await.ok()?;
+        Some(Arc::new(facts))
+    };
+    // The end of an incident changes its windows.
+    let key = (incident.id.clone(), incident.resolved_at.is_some());
+    shared.pages.numbers.get_with(key, Box::pin(asked)).await
+}
+
+/// Returns the redacted health of the fleet or a part of it; the error says why it cannot be redacted.
+pub(super) async fn health(shared: &Shared, scope: BTreeMap<String, String>) -> Result<Arc<Health>, String> {
+    let asked = async {
+        let config = &shared.service.config.diagnose;
+        let at = clock::floor(clock::now(), SHARED_STEP);
+        let what = HealthQuery { scope: scope.clone(), at, window: config.window, deadline: config.deadline };
+        let sources: Vec<HealthSource<'_>> = shared.service.prometheus.iter().map(|(p, labels)| (p, labels)).collect();
+        let health = evaluate_fleet(&shared.service.library, &sources, &what).await;
+        let redactor = shared.pages.redactor.another(&shared.service.library.redaction, false);
+        redactor.learn_from(&health);
+        redactor.cleaned("health", &health).map(Arc::new).map_err(|error| error.to_string())
+    };
+    shared.pages.healths.get_with(scope.clone(), asked).await
+}

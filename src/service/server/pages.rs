@@ -1,0 +1,309 @@
+//! The HTML pages: incidents, an incident's report, playbooks, the fleet's health.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Response};
+use serde::Deserialize;
+
+use super::page_queries;
+use super::state::Shared;
+use crate::bundle::{BundleError, StoredBundle, Subject, clean};
+use knowledge::clock;
+use knowledge::signal::{Unit, format_value};
+use render::{self, IncidentFilter, IncidentList, IncidentRow, Phrases, ReportPageContext};
+use report::{self, Report, SourceFindings};
+use sources::redact::Redactor;
+use store::{Incident, StoreError};
+
+/// Incidents per page.
+const SHOWN: usize = 40;
+/// Maximum number of open incidents listed before the others; more of them are a storm, listed by `state=open`.
+const OPEN: u32 = 60;
+/// Maximum number of incidents that a search reads per page; the next page continues there.
+const LOOKED_AT: usize = 400;
+/// Incidents that a search reads at once.
+const BATCH: u32 = 50;
+/// Maximum number of log entries on an incident's page.
+const EVENTS: u32 = 500;
+/// Maximum number of bundles on an incident's page.
+const BUNDLES: usize = 10;
+
+fn words(shared: &Shared) -> &Phrases {
+    &shared.service.notifier.words
+}
+
+pub(super) async fn incidents(
+    State(shared): State<Shared>,
+    Query(find): Query<IncidentFilter>,
+    headers: HeaderMap,
+) -> Response {
+    let list = match find.is_set() {
+        true => search_incidents(&shared, &find).await,
+        false => newest(&shared, &find.before).await,
+    };
+    match list {
+        Ok(list) => live(&headers, render::incidents_page(&list, &find, words(&shared))),
+        Err(error) => unavailable(&shared, &error),
+    }
+}
+
+/// Lists the open incidents, then the resolved ones.
+async fn newest(shared: &Shared, before: &str) -> Result<IncidentList, StoreError> {
+    let store = &shared.service.store;
+    let counts = store.counts().await?;
+    let open = if before.is_empty() { store.listed("open", "", OPEN).await? } else { Vec::new() };
+    // Open incidents beyond the limit are listed among the others, so that none is missing.
+    let state = if counts.0 > u64::from(OPEN) { "" } else { "resolved" };
+    let mut recent = store.listed(state, before, SHOWN as u32 + 1).await?;
+    let older = (recent.len() > SHOWN).then(|| recent.truncate(SHOWN)).and_then(|()| Some(recent.last()?.id.clone()));
+    let rows = |list: &[Incident]| list.iter().map(|incident| row(shared, incident)).collect();
+    Ok(IncidentList { open: rows(&open), recent: rows(&recent), counts, looked_at: 0, older })
+}
+
+/// Searches the next incidents one by one, because their text is in JSON without an index.
+async fn search_incidents(shared: &Shared, find: &IncidentFilter) -> Result<IncidentList, StoreError> {
+    let store = &shared.service.store;
+    let state = if ["open", "resolved"].contains(&find.state.as_str()) { find.state.as_str() } else { "" };
+    let mut list = IncidentList { counts: store.counts().await?, ..IncidentList::default() };
+    let mut before = find.before.clone();
+    'reading: loop {
+        let batch = store.listed(state, &before, BATCH).await?;
+        for incident in &batch {
+            if list.open.len() >= SHOWN || list.looked_at >= LOOKED_AT {
+                list.older = Some(before);
+                break 'reading;
+            }
+            list.looked_at += 1;
+            before.clone_from(&incident.id);
+            let notifier = &shared.service.notifier;
+            if !find.needs_content() || find.matches(&notifier.view(incident), &notifier.message(incident).headline) {
+                list.open.push(row(shared, incident));
+            }
+        }
+        if batch.len() < BATCH as usize {
+            break;
+        }
+    }
+    Ok(list)
+}
+
+fn row(shared: &Shared, incident: &Incident) -> IncidentRow {
+    let row = IncidentRow::of(&shared.service.notifier.view(incident), clock::now(), words(shared));
+    row.cleaned(&redactor_of(shared, [incident]))
+}
+
+/// Creates a redactor for pages about incidents; it learns the values of labels whose names indicate a secret.
+pub(super) fn redactor_of<'a>(shared: &Shared, incidents: impl IntoIterator<Item = &'a Incident>) -> Redactor {
+    let redactor = shared.pages.redactor.another(&shared.service.library.redaction, false);
+    for incident in incidents {
+        let of_alerts = incident.alerts.iter().flat_map(|alert| alert.labels.iter().chain(&alert.annotations));
+        let of_pool = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.scope.labels);
+        of_alerts.chain(of_pool).for_each(|(name, value)| redactor.learn_label(name, value));
+    }
+    redactor
+}
+
+pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+    let subject = match subject(&shared, &id).await {
+        Ok(subject) => subject,
+        Err(answer) => return *answer,
+    };
+    let Some(incident) = &subject.incident else { return missing(&shared) };
+    let (drawn, facts) = tokio::join!(page_queries::drawn(&shared, incident), page_queries::numbers(&shared, &subject));
+    let away = facts
+        .as_ref()
+        .is_none_or(|facts| facts.measured.iter().all(|one| one.during.is_none()) && !facts.failed().is_empty());
+    let seen = SourceFindings { facts: facts.map(Arc::unwrap_or_clone), ..SourceFindings::default() };
+    // More people see a page than the labels in Prometheus, so it is redacted too.
+    let (redactor, report) = match cleaned(&shared, &subject, seen) {
+        Ok(cleaned) => cleaned,
+        Err(error) => return uncleaned(&error),
+    };
+    let clean = |text: &String| redactor.text("page", text).into_owned();
+    let pictures: Vec<(String, String)> = drawn.iter().map(|drawn| (clean(&drawn.0), clean(&drawn.1))).collect();
+    // A diagnosis with a cause has data for a chart.
+    let expected = incident.diagnosis.as_ref().is_some_and(|d| d.root().is_some());
+    let around = ReportPageContext {
+        pictures: &pictures,
+        no_picture: (pictures.is_empty() && expected).then_some("report-no-picture"),
+        no_numbers: away.then_some("report-no-numbers"),
+        actions: &actions(&shared, incident, &redactor),
+        bundles: &bundles(&shared, &id),
+        ticket_pages: &tickets(&shared, &report),
+        tickets: &[],
+        live: true,
+    };
+    live(&headers, render::report_page(&report, &around, words(&shared)))
+}
+
+/// Reads an incident with its log; the error is the page with the reason.
+async fn subject(shared: &Shared, id: &str) -> Result<Subject, Box<Response>> {
+    let store = &shared.service.store;
+    let read = async { Ok::<_, StoreError>((store.incident(id).await?, store.events(id, EVENTS).await?)) };
+    let (incident, events) = match read.await {
+        Ok((Some(incident), events)) => (incident, events),
+        Ok((None, _)) => return Err(Box::new(missing(shared))),
+        Err(error) => return Err(Box::new(unavailable(shared, &error))),
+    };
+    let config = &shared.service.config;
+    let headline = shared.service.notifier.message(&incident).headline;
+    Ok(Subject::of_incident(incident, headline, &events, &config.diagnose, config.bundle.margin, clock::now()))
+}
+
+fn missing(shared: &Shared) -> Response {
+    problem(shared, StatusCode::NOT_FOUND, "page-no-incident", "page-no-incident-why")
+}
+
+/// Returns the bundles on this replica, newest first: name with size, and address.
+fn bundles(shared: &Shared, id: &str) -> Vec<(String, String)> {
+    let kept = shared.bundles.directory.list(Some(id)).unwrap_or_else(|error| {
+        tracing::error!(%error, "cannot list bundles");
+        Vec::new()
+    });
+    let label = |kept: &StoredBundle| format!("{} ({})", kept.name, format_value(kept.bytes as f64, Unit::Bytes));
+    kept.iter().rev().take(BUNDLES).map(|kept| (label(kept), format!("/bundles/{}", kept.name))).collect()
+}
+
+/// Returns the titles and addresses of an incident's tickets.
+fn tickets(shared: &Shared, report: &Report) -> Vec<(String, String)> {
+    let Some(incident) = &report.incident else { return Vec::new() };
+    let forms = render::tickets_for(&shared.service.library, report, &[]);
+    forms.map(|form| (form.title.clone(), format!("/incidents/{}/tickets/{}", incident.id, form.ticket))).collect()
+}
+
+/// Returns a ticket's text for pasting; redacted, because it goes to other parties.
+pub(super) async fn ticket(State(shared): State<Shared>, Path((id, ticket)): Path<(String, String)>) -> Response {
+    let Some(form) = shared.service.library.tickets.get(&ticket) else {
+        return problem(&shared, StatusCode::NOT_FOUND, "page-nowhere", "page-nowhere-why");
+    };
+    let subject = match subject(&shared, &id).await {
+        Ok(subject) => subject,
+        Err(answer) => return *answer,
+    };
+    let facts = page_queries::numbers(&shared, &subject).await;
+    let seen = SourceFindings { facts: facts.map(Arc::unwrap_or_clone), ..SourceFindings::default() };
+    match cleaned(&shared, &subject, seen) {
+        Ok((_, report)) => render::ticket(form, &report, &Phrases::english()).into_response(),
+        Err(error) => uncleaned(&error),
+    }
+}
+
+/// Builds the redacted report and its redactor. Redacted before it is rendered, because escaping in HTML and Markdown
+/// hides secrets from the redactor.
+fn cleaned(shared: &Shared, subject: &Subject, seen: SourceFindings) -> Result<(Redactor, Report), BundleError> {
+    let redactor = redactor_of(shared, &subject.incident);
+    let report = report::build(subject.about(), seen, clock::now());
+    redactor.learn_from(&report);
+    let report = clean(&report, &redactor)?;
+    Ok((redactor, report))
+}
+
+pub(super) fn uncleaned(error: &dyn std::fmt::Display) -> Response {
+    tracing::error!(%error, "cannot clean an answer of secrets");
+    let why = "The answer cannot be cleaned of secrets: see the log of llm-diagnose.\n";
+    (StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
+}
+
+/// Returns the label and address of each link to further data.
+fn actions(shared: &Shared, incident: &Incident, redactor: &Redactor) -> Vec<(String, String)> {
+    let mut view = shared.service.notifier.view(incident);
+    view.page = None;
+    let mut all = render::links_of(&view, words(shared));
+    // A link of an alert may contain label values of its rule.
+    all.iter_mut().for_each(|(_, address)| *address = redactor.text("page", address).into_owned());
+    if let Some(playbook) = incident.entered() {
+        let label = words(shared).text("page-playbook-now", &[]);
+        all.push((label, format!("/playbooks/{playbook}?incident={}", incident.id)));
+    }
+    all
+}
+
+/// The parameter that selects the incident whose findings the tree shows.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Met {
+    incident: String,
+}
+
+pub(super) async fn playbooks(State(shared): State<Shared>) -> Response {
+    Html(render::playbooks_page(&shared.service.library, words(&shared))).into_response()
+}
+
+pub(super) async fn playbook(State(shared): State<Shared>, Path(id): Path<String>, Query(met): Query<Met>) -> Response {
+    let Some(playbook) = shared.service.library.playbook(&id) else {
+        return problem(&shared, StatusCode::NOT_FOUND, "page-no-playbook", "page-no-playbook-why");
+    };
+    let incident = match met.incident.as_str() {
+        "" => None,
+        id => match shared.service.store.incident(id).await {
+            Ok(incident) => incident,
+            Err(error) => return unavailable(&shared, &error),
+        },
+    };
+    let met = incident.as_ref().and_then(|incident| Some((incident, incident.diagnosis.as_ref()?)));
+    let met = met.map(|(incident, diagnosis)| {
+        let cleaned = redactor_of(&shared, [incident]).cleaned("page", diagnosis);
+        cleaned.map(|diagnosis| (incident.id.as_str(), diagnosis))
+    });
+    let met = match met.transpose() {
+        Ok(met) => met,
+        Err(error) => return uncleaned(&error),
+    };
+    let met = met.as_ref().map(|(id, diagnosis)| (*id, diagnosis));
+    Html(render::playbook_page(&shared.service.library, playbook, met, words(&shared))).into_response()
+}
+
+pub(super) async fn health(State(shared): State<Shared>, headers: HeaderMap) -> Response {
+    match page_queries::health(&shared, Default::default()).await {
+        Ok(health) => live(&headers, render::health_page(&health, words(&shared))),
+        Err(error) => uncleaned(&error),
+    }
+}
+
+pub(super) async fn nowhere(State(shared): State<Shared>) -> Response {
+    problem(&shared, StatusCode::NOT_FOUND, "page-nowhere", "page-nowhere-why")
+}
+
+/// Answers with a page that polls for updates: 304 if the client has the current version.
+fn live(headers: &HeaderMap, page: String) -> Response {
+    let (page, tag) = render::tagged(page);
+    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let same = known.split(',').any(|known| known.trim().trim_start_matches("W/") == tag);
+    let tag = [(header::ETAG, tag)];
+    if same { (StatusCode::NOT_MODIFIED, tag).into_response() } else { (tag, Html(page)).into_response() }
+}
+
+/// Builds the page that states a problem.
+pub(super) fn problem(shared: &Shared, status: StatusCode, title: &str, why: &str) -> Response {
+    let words = words(shared);
+    let page = render::problem_page(&words.text(title, &[]), &words.line(why, &[]), words);
+    with_security_headers((status, Html(page)).into_response())
+}
+
+fn unavailable(shared: &Shared, error: &StoreError) -> Response {
+    tracing::error!(%error, "cannot read incidents");
+    let mut page = problem(shared, StatusCode::SERVICE_UNAVAILABLE, "page-no-store", "page-no-store-why");
+    page.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    page
+}
+
+/// Adds the security headers to every answer of the pages.
+pub(super) async fn add_security_headers(request: Request, next: Next) -> Response {
+    with_security_headers(next.run(request).await)
+}
+
+fn with_security_headers(mut answer: Response) -> Response {
+    let rules = [
+        (header::CONTENT_SECURITY_POLICY, render::policy()),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    for (name, value) in rules {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}

@@ -1,0 +1,52 @@
+//! The access to the pages, and their caches.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use moka::future::Cache;
+
+use super::auth::Access;
+use diagnose::health::Health;
+use report::facts;
+use sources::redact::Redactor;
+
+/// The time to live of a chart; its key includes the incident's revision.
+const PICTURE_KEPT: Duration = Duration::from_secs(20);
+/// Maximum number of charts in the cache: some ten kilobytes each.
+const PICTURES: u64 = 64;
+/// The time to live of the numbers, and of their absence.
+const NUMBERS_KEPT: Duration = Duration::from_secs(30);
+/// Maximum number of incidents with cached numbers: with many replicas some hundred kilobytes each.
+const NUMBERS: u64 = 32;
+/// The time to live of the fleet's health.
+const HEALTH_KEPT: Duration = Duration::from_secs(5);
+/// Maximum number of health results in the cache.
+const HEALTHS: u64 = 16;
+
+/// The alternative text of a chart and its `<svg>`.
+pub(super) type Drawn = Option<Arc<(String, String)>>;
+
+/// The access to the pages, and their caches.
+#[derive(Debug)]
+pub struct Pages {
+    pub(super) access: Access,
+    /// Redacts the pages, tickets and JSON.
+    pub(super) redactor: Redactor,
+    pub(super) numbers: Cache<(String, bool), Option<Arc<facts::PrometheusFacts>>>,
+    pub(super) pictures: Cache<(String, i64), Drawn>,
+    pub(super) healths: Cache<BTreeMap<String, String>, Result<Arc<Health>, String>>,
+}
+
+impl Pages {
+    /// Creates empty caches.
+    pub fn new(access: Access, redactor: Redactor) -> Self {
+        Self {
+            access,
+            redactor,
+            numbers: Cache::builder().max_capacity(NUMBERS).time_to_live(NUMBERS_KEPT).build(),
+            pictures: Cache::builder().max_capacity(PICTURES).time_to_live(PICTURE_KEPT).build(),
+            healths: Cache::builder().max_capacity(HEALTHS).time_to_live(HEALTH_KEPT).build(),
+        }
+    }
+}

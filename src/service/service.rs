@@ -1,0 +1,75 @@
+//! The parts of the running service.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use crate::config::Config;
+use crate::notify::Notifier;
+use diagnose::LogSources;
+use knowledge::playbook::Library;
+use render::Phrases;
+use sources::exporter::ExporterReader;
+use sources::prom::Prometheus;
+use store::Store;
+use telemetry::Metrics;
+
+/// The parts that the loops and the HTTP server share.
+#[derive(Debug)]
+pub struct Service {
+    /// The configuration.
+    pub config: Config,
+    /// The playbooks and signals.
+    pub library: Arc<Library>,
+    /// The store.
+    pub store: Store,
+    /// The Prometheus servers, each with its labels.
+    pub prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
+    /// The client that reads exporters directly when Prometheus has no data.
+    pub reader: ExporterReader,
+    /// The sources of the replicas' logs.
+    pub logs: LogSources,
+    /// Delivers messages.
+    pub notifier: Arc<Notifier>,
+    /// The phrases of all messages.
+    pub words: Arc<Phrases>,
+    /// The service's own metrics.
+    pub metrics: Arc<Metrics>,
+    /// Wakes the diagnose loop when a diagnosis is due.
+    pub diagnoses: Arc<Notify>,
+    /// Wakes the deliver loop when a delivery is due.
+    pub deliveries: Arc<Notify>,
+}
+
+impl Service {
+    /// Builds the service without log sources.
+    pub fn new(
+        config: Config,
+        library: Arc<Library>,
+        store: Store,
+        prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
+        reader: ExporterReader,
+        notifier: Arc<Notifier>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self {
+            config,
+            library,
+            store,
+            prometheus,
+            reader,
+            logs: LogSources::default(),
+            words: Arc::clone(&notifier.words),
+            notifier,
+            metrics,
+            diagnoses: Arc::new(Notify::new()),
+            deliveries: Arc::new(Notify::new()),
+        }
+    }
+
+    /// Adds logs as evidence.
+    pub fn with_logs(self, logs: LogSources) -> Self {
+        Self { logs, ..self }
+    }
+}

@@ -1,0 +1,297 @@
+//! Client of Alertmanager's v2 API. It writes nothing but silences, and those only on request.
+//!
+//! Source: `api/v2/openapi.yaml` of prometheus/alertmanager; differences of 0.25 are noted where they matter.
+
+mod config;
+mod error;
+mod silences;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use reqwest::{Method, RequestBuilder, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use config::Config;
+pub use error::AlertmanagerError;
+use knowledge::alert::Labels;
+pub use silences::{
+    ALERTNAME, CreatedSilence, LONGEST, SilenceError, SilenceParameters, common, create, expire, list, preselected,
+    shared,
+};
+
+/// Timeout of one call.
+const CALL: Duration = Duration::from_secs(5);
+/// The largest answer that is read, in bytes.
+const ANSWER_BYTES: usize = 8 << 20;
+/// Maximum number of characters of an error text that are kept.
+const SAID_CHARS: usize = 300;
+
+/// A client of one Alertmanager.
+#[derive(Clone)]
+pub struct Alertmanager {
+    /// The address for display, without password.
+    pub url: String,
+    /// Labels that all firing alerts must have.
+    pub labels: Labels,
+    base: String,
+    http: reqwest::Client,
+}
+
+impl std::fmt::Debug for Alertmanager {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Alertmanager").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// A label matcher of a silence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SilenceMatcher {
+    /// The label name.
+    pub name: String,
+    /// The value, or the regular expression.
+    pub value: String,
+    /// True if the value is a regular expression.
+    #[serde(default)]
+    pub is_regex: bool,
+    /// True for `=` and `=~`, false for `!=` and `!~`.
+    #[serde(default = "yes")]
+    pub is_equal: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl SilenceMatcher {
+    /// Builds `name="value"`.
+    pub fn equal(name: &str, value: &str) -> Self {
+        Self { name: name.to_owned(), value: value.to_owned(), is_regex: false, is_equal: true }
+    }
+
+    /// Builds `name=~"a|b"`.
+    pub fn one_of<'a>(name: &str, values: impl IntoIterator<Item = &'a str>) -> Self {
+        let value = values.into_iter().map(regex::escape).collect::<Vec<_>>().join("|");
+        Self { name: name.to_owned(), value, is_regex: true, is_equal: true }
+    }
+}
+
+impl std::fmt::Display for SilenceMatcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sign = match (self.is_equal, self.is_regex) {
+            (true, false) => "=",
+            (true, true) => "=~",
+            (false, false) => "!=",
+            (false, true) => "!~",
+        };
+        write!(f, "{}{sign}{:?}", self.name, self.value)
+    }
+}
+
+/// A silence to create.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewSilence {
+    /// All matchers that an alert must meet; at least one.
+    pub matchers: Vec<SilenceMatcher>,
+    /// The start; a time in the past means now.
+    pub starts_at: Timestamp,
+    /// The end.
+    pub ends_at: Timestamp,
+    /// The author.
+    pub created_by: String,
+    /// The reason.
+    pub comment: String,
+}
+
+/// An existing silence.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Silence {
+    /// A UUID.
+    pub id: String,
+    /// All matchers that an alert must meet.
+    pub matchers: Vec<SilenceMatcher>,
+    /// The start.
+    pub starts_at: Timestamp,
+    /// The end.
+    pub ends_at: Timestamp,
+    /// The author.
+    #[serde(default)]
+    pub created_by: String,
+    /// The reason.
+    #[serde(default)]
+    pub comment: String,
+    /// The state of the silence.
+    pub status: SilenceStatus,
+}
+
+/// The state of a silence.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct SilenceStatus {
+    /// `active`, `pending` or `expired`.
+    pub state: String,
+}
+
+impl Silence {
+    /// Returns true if the silence has expired.
+    pub fn is_over(&self) -> bool {
+        self.status.state == "expired"
+    }
+}
+
+/// Returns the Alertmanagers for a group's alerts: the first whose labels all match, then others with the same labels
+/// as fallbacks.
+pub fn chosen<'a>(all: &'a [Alertmanager], common: &Labels) -> Vec<&'a Alertmanager> {
+    let matches = |one: &&Alertmanager| one.labels.iter().all(|(name, value)| common.get(name) == Some(value));
+    let Some(first) = all.iter().find(matches) else { return Vec::new() };
+    all.iter().filter(|one| one.labels == first.labels).collect()
+}
+
+impl Alertmanager {
+    /// Creates a client; sends nothing.
+    ///
+    /// # Errors
+    /// When the address is malformed or a secret cannot be read.
+    pub fn new(config: &Config) -> Result<Self, AlertmanagerError> {
+        let (base, url) = config.address()?;
+        let http = reqwest::Client::builder()
+            .default_headers(config.headers()?)
+            .timeout(CALL)
+            .connect_timeout(Duration::from_secs(2))
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|e| AlertmanagerError::Configuration(format!("cannot prepare the HTTP client: {e}")))?;
+        Ok(Self { url, labels: config.labels.clone(), base, http })
+    }
+
+    /// Creates a silence; returns its id.
+    ///
+    /// # Errors
+    /// When Alertmanager refuses or cannot be reached; also in the methods below.
+    pub async fn create(&self, silence: &NewSilence) -> Result<String, AlertmanagerError> {
+        #[derive(Deserialize)]
+        struct CreateAnswer {
+            #[serde(rename = "silenceID")]
+            id: String,
+        }
+        let made: CreateAnswer = self.json(self.request(Method::POST, &["silences"]).json(silence)).await?;
+        Ok(made.id)
+    }
+
+    /// Returns one silence; `None` if the id is unknown or invalid.
+    ///
+    /// # Errors
+    /// See [`Self::create`].
+    pub async fn silence(&self, id: &str) -> Result<Option<Silence>, AlertmanagerError> {
+        match self.json(self.request(Method::GET, &["silence", id])).await {
+            Ok(silence) => Ok(Some(silence)),
+            Err(AlertmanagerError::Refused { status: 404 | 422, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns all active and pending silences, the one that ends first at the top.
+    ///
+    /// # Errors
+    /// See [`Self::create`].
+    pub async fn silences(&self) -> Result<Vec<Silence>, AlertmanagerError> {
+        let all: Vec<Value> = self.json(self.request(Method::GET, &["silences"])).await?;
+        // A newer version may use fields that cannot be parsed; such silences are left out.
+        let read = all.into_iter().filter_map(|one| serde_json::from_value::<Silence>(one).ok());
+        let mut running: Vec<Silence> = read.filter(|one| !one.is_over()).collect();
+        running.sort_by(|a, b| (a.ends_at, &a.id).cmp(&(b.ends_at, &b.id)));
+        Ok(running)
+    }
+
+    /// Ends a silence; a silence that is over stays unchanged.
+    ///
+    /// # Errors
+    /// See [`Self::create`]; an unknown id is 404, on 0.25 it is 500, so query [`Self::silence`] first.
+    pub async fn expire(&self, id: &str) -> Result<(), AlertmanagerError> {
+        self.send(self.request(Method::DELETE, &["silence", id])).await.map(drop)
+    }
+
+    /// Counts the alerts in Alertmanager that meet all matchers.
+    ///
+    /// # Errors
+    /// See [`Self::create`].
+    pub async fn alerts(&self, matchers: &[SilenceMatcher]) -> Result<usize, AlertmanagerError> {
+        let filters: Vec<(&str, String)> = matchers.iter().map(|m| ("filter", m.to_string())).collect();
+        let all: Vec<serde::de::IgnoredAny> = self.json(self.request(Method::GET, &["alerts"]).query(&filters)).await?;
+        Ok(all.len())
+    }
+
+    fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
+        // The id is entered by a person: escaping keeps it inside one segment of the path.
+        let path: Vec<String> =
+            path.iter().map(|part| url::form_urlencoded::byte_serialize(part.as_bytes()).collect()).collect();
+        self.http.request(method, format!("{}/api/v2/{}", self.base, path.join("/")))
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Vec<u8>, AlertmanagerError> {
+        let response = request.send().await.map_err(AlertmanagerError::of)?;
+        let status = response.status();
+        let body = read(response).await?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        let said: String = match serde_json::from_slice::<Value>(&body) {
+            Ok(Value::String(text)) => text,
+            Ok(value) => value["message"].as_str().unwrap_or_default().to_owned(),
+            Err(_) => String::from_utf8_lossy(&body).into_owned(),
+        };
+        Err(AlertmanagerError::Refused {
+            status: status.as_u16(),
+            said: said.trim().chars().take(SAID_CHARS).collect(),
+        })
+    }
+
+    async fn json<T: for<'de> Deserialize<'de>>(&self, request: RequestBuilder) -> Result<T, AlertmanagerError> {
+        let body = self.send(request).await?;
+        serde_json::from_slice(&body).map_err(|e| AlertmanagerError::NotAlertmanager(e.to_string()))
+    }
+}
+
+async fn read(mut response: Response) -> Result<Vec<u8>, AlertmanagerError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(AlertmanagerError::of)? {
+        if body.len() + chunk.len() > ANSWER_BYTES {
+            return Err(AlertmanagerError::NotAlertmanager(format!("its answer is larger than {ANSWER_BYTES} bytes")));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(url: &str, labels: &[(&str, &str)]) -> Alertmanager {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Alertmanager::new(&Config { url: url.into(), labels, ..Config::default() }).unwrap()
+    }
+
+    #[test]
+    fn the_first_that_matches_is_used_and_its_peers_stand_by() {
+        let all =
+            [at("http://eu-a", &[("cluster", "eu")]), at("http://us", &[]), at("http://eu-b", &[("cluster", "eu")])];
+        let urls = |labels: &[(&str, &str)]| {
+            let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            chosen(&all, &labels).iter().map(|one| one.url.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(urls(&[("cluster", "eu")]), ["http://eu-a", "http://eu-b"]);
+        assert_eq!(urls(&[]), ["http://us"]);
+        assert!(chosen(&all[..1], &Labels::new()).is_empty());
+    }
+
+    #[test]
+    fn a_matcher_quotes_what_it_is_given() {
+        assert_eq!(SilenceMatcher::equal("model", "a\"b\\").to_string(), r#"model="a\"b\\""#);
+    }
+}

@@ -1,0 +1,191 @@
+//! Silences across several Alertmanagers: created at the one that has the alerts; its peers are fallbacks.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Alertmanager, AlertmanagerError, NewSilence, Silence, SilenceMatcher, chosen};
+use knowledge::alert::{Alert, AlertStatus, Labels, common_labels};
+use knowledge::clock;
+
+/// The longest silence that is created; longer ones belong into Alertmanager's configuration.
+pub const LONGEST: Duration = Duration::from_secs(30 * 86_400);
+/// Maximum length of a comment, in characters.
+const COMMENT_CHARS: usize = 1_000;
+/// The label with the alert's name.
+pub const ALERTNAME: &str = "alertname";
+/// Maximum number of alert names in one matcher.
+const NAMES: usize = 8;
+
+/// The reason why a silence was not created or ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SilenceError {
+    /// No Alertmanager is configured for these alerts.
+    #[error("no Alertmanager is configured for these alerts: set `alertmanagers`")]
+    NoAlertmanager,
+    /// No alert fires any more.
+    #[error("nothing fires any more")]
+    NothingFires,
+    /// No matcher was chosen, or one that the firing alerts do not share.
+    #[error("a silence needs at least one label on which the firing alerts agree")]
+    NoMatcher,
+    /// No labels were chosen, and without the alerts' names the default matchers would match the whole pool.
+    #[error(
+        "the firing alerts have more than {NAMES} names, and without names a silence takes everything with {0}: choose labels"
+    )]
+    WholePool(String),
+    /// The duration is below a minute or above [`LONGEST`].
+    #[error("a silence lasts between a minute and 30 days")]
+    Duration,
+    /// No Alertmanager knows the id.
+    #[error("no Alertmanager knows a silence `{0}`")]
+    Unknown(String),
+    /// The silence has already ended.
+    #[error("the silence `{0}` is over")]
+    Over(String),
+    /// The error of Alertmanager.
+    #[error(transparent)]
+    Alertmanager(#[from] AlertmanagerError),
+}
+
+/// A silence that was created.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreatedSilence {
+    /// Its id.
+    pub id: String,
+    /// Its matchers.
+    pub matchers: Vec<SilenceMatcher>,
+    /// Its end.
+    pub until: Timestamp,
+    /// Number of alerts that it matches now; `None` if Alertmanager did not answer.
+    pub alerts: Option<usize>,
+}
+
+/// Returns the labels that the firing alerts share, from which matchers may be chosen. Empty if no alert fires.
+pub fn common(alerts: &[Alert]) -> Labels {
+    let firing: Vec<&Alert> = alerts.iter().filter(|alert| alert.status == AlertStatus::Firing).collect();
+    let mut labels = common_labels(&firing);
+    // Alertmanager refuses matchers that also match an absent label.
+    labels.retain(|_, value| !value.is_empty());
+    labels
+}
+
+/// Returns the possible matchers of a silence of the firing alerts: the labels that they share, and their names if
+/// these differ, so that the silence does not match everything of their pool. Empty if no alert fires.
+pub fn shared(alerts: &[Alert]) -> Vec<SilenceMatcher> {
+    let common = common(alerts);
+    let mut matchers: Vec<SilenceMatcher> =
+        common.iter().map(|(name, value)| SilenceMatcher::equal(name, value)).collect();
+    if !common.contains_key(ALERTNAME) {
+        let firing = alerts.iter().filter(|alert| alert.status == AlertStatus::Firing);
+        let names: BTreeSet<&str> =
+            firing.map(|alert| alert.labels.get(ALERTNAME).map_or("", String::as_str)).collect();
+        if (1..=NAMES).contains(&names.len()) && !names.contains("") {
+            matchers.insert(0, SilenceMatcher::one_of(ALERTNAME, names));
+        }
+    }
+    matchers
+}
+
+/// Returns the default matchers of a silence of the firing alerts: all that they share.
+///
+/// # Errors
+/// When the alerts have too many names for one matcher: without names it would match everything of their pool.
+pub fn preselected(alerts: &[Alert]) -> Result<Vec<SilenceMatcher>, SilenceError> {
+    let shared = shared(alerts);
+    if shared.is_empty() || shared.iter().any(|matcher| matcher.name == ALERTNAME) {
+        return Ok(shared);
+    }
+    let all: Vec<String> = shared.iter().map(ToString::to_string).collect();
+    Err(SilenceError::WholePool(all.join(" ")))
+}
+
+/// A request for a silence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SilenceParameters {
+    /// The author.
+    pub who: String,
+    /// The reason.
+    pub comment: String,
+    /// The duration.
+    pub duration: Duration,
+}
+
+/// Creates a silence with these matchers, which must be among those that [`shared`] returns for `alerts`.
+///
+/// # Errors
+/// When the request is invalid, or every Alertmanager for these alerts is down.
+pub async fn create(
+    all: &[Alertmanager],
+    alerts: &[Alert],
+    matchers: &[SilenceMatcher],
+    wish: &SilenceParameters,
+    now: Timestamp,
+) -> Result<CreatedSilence, SilenceError> {
+    if wish.duration < Duration::from_secs(60) || wish.duration > LONGEST {
+        return Err(SilenceError::Duration);
+    }
+    if !alerts.iter().any(|alert| alert.status == AlertStatus::Firing) {
+        return Err(SilenceError::NothingFires);
+    }
+    let shared = shared(alerts);
+    if matchers.is_empty() || !matchers.iter().all(|matcher| shared.contains(matcher)) {
+        return Err(SilenceError::NoMatcher);
+    }
+    let until = clock::after(now, wish.duration);
+    let comment = wish.comment.chars().map(|c| if c.is_control() { ' ' } else { c }).take(COMMENT_CHARS).collect();
+    let silence = NewSilence {
+        matchers: matchers.to_vec(),
+        starts_at: now,
+        ends_at: until,
+        created_by: wish.who.clone(),
+        comment,
+    };
+    let mut last = SilenceError::NoAlertmanager;
+    for one in chosen(all, &common(alerts)) {
+        match one.create(&silence).await {
+            Ok(id) => {
+                let alerts = one.alerts(matchers).await.ok();
+                return Ok(CreatedSilence { id, matchers: matchers.to_vec(), until, alerts });
+            }
+            Err(error) if error.is_down() => last = error.into(),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(last)
+}
+
+/// Ends a silence on the Alertmanager that has it.
+///
+/// # Errors
+/// When no Alertmanager has the silence, it is over already, or an Alertmanager that may have it is down.
+pub async fn expire(all: &[Alertmanager], id: &str) -> Result<Silence, SilenceError> {
+    let mut last = None;
+    for one in all {
+        // Queried first: Alertmanager 0.25 answers 500 when it is to end an unknown silence.
+        match one.silence(id).await {
+            Ok(Some(silence)) if silence.is_over() => return Err(SilenceError::Over(id.to_owned())),
+            Ok(Some(silence)) => return one.expire(id).await.map(|()| silence).map_err(Into::into),
+            Ok(None) => {}
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.map_or_else(|| SilenceError::Unknown(id.to_owned()), Into::into))
+}
+
+/// Returns all active and pending silences without duplicates, those that end first at the top; and the errors of
+/// Alertmanagers that could not be queried.
+pub async fn list(all: &[Alertmanager]) -> (Vec<Silence>, Vec<String>) {
+    let asked = futures::future::join_all(all.iter().map(|one| async move { (one, one.silences().await) })).await;
+    let (mut silences, mut problems): (Vec<Silence>, Vec<String>) = Default::default();
+    for (one, answer) in asked {
+        match answer {
+            Ok(some) => silences.extend(some),
+            Err(error) => problems.push(format!("{}: {error}", one.url)),
+        }
+    }
+    silences.sort_by(|a, b| (a.ends_at, &a.id).cmp(&(b.ends_at, &b.id)));
+    silences.dedup_by(|a, b| a.id == b.id);
+    (silences, problems)
+}

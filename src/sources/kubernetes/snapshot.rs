@@ -1,0 +1,147 @@
+//! Collects the snapshot of a pool: its pods, then everything about them concurrently, within one deadline.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::ask::{ApiQuery, ApiSession, Failure, Listed};
+use super::{ClusterSnapshot, Kubernetes, SnapshotRequest, events, find, logs, nodes, objects};
+use crate::logs::Log;
+use knowledge::gap::{Gap, GapReason};
+
+/// Maximum number of reported gaps; further ones are counted.
+const TOLD: usize = 100;
+
+/// The gaps of a snapshot, each a name and a reason.
+#[derive(Debug, Default)]
+pub(super) struct SnapshotGaps(Vec<Gap>);
+
+impl SnapshotGaps {
+    pub(super) fn note(&mut self, what: impl Into<String>, reason: impl Into<GapReason>) {
+        let entry = Gap::new(what, reason);
+        if !self.0.contains(&entry) {
+            self.0.push(entry);
+        }
+    }
+
+    /// Notes something that the server does not have, or has more of than is kept.
+    pub(super) fn note_absent(&mut self, what: impl Into<String>, reason: impl Into<String>) {
+        self.note(what, GapReason::Absent(reason.into()));
+    }
+
+    /// Notes the parts that a list lacks.
+    pub(super) fn listed<T>(&mut self, what: &str, listed: &Listed<T>) {
+        if let Some(failure) = &listed.failure {
+            self.note(what, failure);
+        }
+        if listed.odd > 0 {
+            self.note_absent(what, format!("{} of them cannot be read", listed.odd));
+        }
+        if listed.more {
+            self.note_absent(what, format!("there are more than the {} that were read", listed.items.len()));
+        }
+    }
+
+    fn finish(mut self) -> Vec<Gap> {
+        if let Some(over) = self.0.len().checked_sub(TOLD).filter(|over| *over > 0) {
+            self.0.truncate(TOLD);
+            self.0.push(Gap::absent("more", format!("{over} other things, for such reasons")));
+        }
+        self.0
+    }
+}
+
+#[derive(Deserialize)]
+struct Version {
+    #[serde(rename = "gitVersion")]
+    version: String,
+}
+
+impl Kubernetes {
+    pub(super) fn session(&self, deadline: Instant) -> ApiSession<'_> {
+        ApiSession { client: &self.client, server: &self.server, slots: &self.slots, deadline }
+    }
+
+    fn may_ask(&self, namespace: &str) -> bool {
+        self.allowed.is_empty() || self.allowed.iter().any(|allowed| allowed == namespace)
+    }
+
+    /// Reads the API server's version, which every authenticated user may.
+    ///
+    /// # Errors
+    /// The reason why there is no answer, in a sentence.
+    pub async fn ping(&self, within: Duration) -> Result<String, String> {
+        let ask = self.session(Instant::now() + within);
+        let said: Result<Version, Failure> = ask.json("", ApiQuery::Get("version"), "get /version").await;
+        said.map(|said| super::ask::words(&said.version)).map_err(|failure| failure.to_string())
+    }
+
+    /// Collects the snapshot of the pool. Parts that are not available before the deadline are listed in `missing`.
+    pub async fn snapshot(&self, wanted: &SnapshotRequest, deadline: Instant) -> ClusterSnapshot {
+        let ask = self.session(deadline);
+        let mut missing = SnapshotGaps::default();
+        let version = ask.json("", ApiQuery::Get("version"), "get /version");
+        let (version, found) = tokio::join!(version, find::find(ask, wanted, &self.allowed, &mut missing));
+        let version: Result<Version, Failure> = version;
+        let mut seen = ClusterSnapshot::default();
+        match version {
+            Ok(said) => seen.version = Some(super::ask::words(&said.version)),
+            Err(failure) if found.dead => missing.note("the cluster", &failure),
+            Err(failure) => missing.note("the cluster's version", &failure),
+        }
+        if found.dead {
+            seen.missing = missing.finish();
+            return seen;
+        }
+        let owners: BTreeSet<_> = found.pods.iter().filter_map(|(_, owner)| owner.clone()).collect();
+        let (pods, controllers): (Vec<_>, Vec<_>) = found.pods.into_iter().unzip();
+        seen.pods = pods;
+        // Each request notes its gaps separately, because all run concurrently.
+        let mut missed: [SnapshotGaps; 5] = Default::default();
+        let [no_nodes, no_events, no_owners, no_objects, no_logs] = &mut missed;
+        let on_nodes = seen.pods.iter().any(|pod| pod.node.is_some());
+        let of_nodes = on_nodes && self.may_ask(events::CLUSTER_WIDE);
+        let (nodes, events, (owners, mut objects), listed, logs) = tokio::join!(
+            nodes::read_nodes(ask, &seen.pods, no_nodes),
+            events::list_events(ask, &found.namespaces, of_nodes, wanted.since, no_events),
+            objects::climb(ask, owners, no_owners),
+            objects::list(ask, &found.namespaces, no_objects),
+            logs::read_logs(ask, &seen.pods, wanted.since, wanted.log_bytes, no_logs),
+        );
+        for (pod, owner) in seen.pods.iter_mut().zip(&controllers) {
+            pod.owner = owner.as_ref().map(|owner| owners.top(owner).shown());
+        }
+        let of_pods = seen.pods.iter().map(|pod| &pod.name).chain(&wanted.pods).map(|name| format!("Pod/{name}"));
+        let of_nodes = nodes.iter().map(|node| format!("Node/{}", node.name));
+        let about = of_pods.chain(of_nodes).chain(owners.all().map(|owner| owner.shown())).collect();
+        missed.into_iter().flat_map(|missed| missed.0).for_each(|gap| missing.note(gap.what, gap.reason));
+        seen.events = events::of(events, &about, &mut missing);
+        objects.extend(listed);
+        seen.objects = objects::bounded(objects, &mut missing);
+        (seen.nodes, seen.logs) = (nodes, logs);
+        seen.missing = missing.finish();
+        seen
+    }
+
+    /// Reads only the logs of these pods and their siblings, at most `bytes` in total; returns gaps as in
+    /// [`ClusterSnapshot::missing`].
+    pub async fn logs(
+        &self,
+        namespace: Option<&str>,
+        pods: &[String],
+        since: Timestamp,
+        bytes: u64,
+        deadline: Instant,
+    ) -> (Vec<Log>, Vec<Gap>) {
+        let ask = self.session(deadline);
+        let mut missing = SnapshotGaps::default();
+        let wanted =
+            SnapshotRequest { namespace: namespace.map(str::to_owned), pods: pods.to_vec(), since, log_bytes: bytes };
+        let found = find::find(ask, &wanted, &self.allowed, &mut missing).await;
+        let pods: Vec<_> = found.pods.into_iter().map(|(pod, _)| pod).collect();
+        let logs = logs::read_logs(ask, &pods, since, bytes, &mut missing).await;
+        (logs, missing.finish())
+    }
+}

@@ -1,0 +1,414 @@
+//! Analysis of an engine's log: root errors, consequences, harmless lines, and reported numbers.
+//!
+//! Pure over lines; a log of any length is read once, in constant memory.
+
+mod errors;
+pub mod files;
+mod log;
+mod moment;
+mod patterns;
+pub mod start;
+pub mod stream;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use errors::Errors;
+pub use errors::{UnclassifiedErrors, UnknownLine};
+use knowledge::playbook::{Direction, LogFinding, LogNumbers, LogRank, pattern_matched};
+use knowledge::signal::Unit;
+pub use log::{HEAD_BYTES, Log, joined};
+use moment::LogTime;
+use patterns::PatternMeaning;
+pub use patterns::Patterns;
+pub use start::Start;
+
+/// Maximum bytes of a line that are analysed; the rest of a longer line is ignored.
+pub const LINE_BYTES: usize = 16 << 10;
+/// The time within which repetitions are counted together, for lines that are harmless in small numbers.
+const TOGETHER: Duration = Duration::from_secs(600);
+/// Maximum readings retained for a median; beyond it every second one is dropped.
+const READINGS: usize = 4_096;
+/// Maximum characters of a quoted line.
+const SHOWN_CHARS: usize = 300;
+/// The assumed time between two lines without a timestamp.
+const UNTIMED: Duration = Duration::from_secs(1);
+
+/// The analysis of a log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LogAnalysis {
+    /// The engine that wrote it; `null` if no line was recognised.
+    pub engine: Option<String>,
+    /// Number of lines.
+    pub lines: u64,
+    /// The first timestamp, as written.
+    pub from: Option<String>,
+    /// The last timestamp, as written.
+    pub to: Option<String>,
+    /// The findings, in order of their first line.
+    pub findings: Vec<LogMatch>,
+    /// Error lines that match no finding.
+    #[serde(default)]
+    pub unknown: UnclassifiedErrors,
+    /// The id of the first finding with the rank root.
+    pub first_root: Option<String>,
+    /// Numbers from periodic lines.
+    pub statistics: Vec<LogValueSummary>,
+    /// Numbers from start-up lines.
+    pub startup: Vec<LogValueSummary>,
+    /// The engine's configuration.
+    #[serde(default)]
+    pub start: Start,
+}
+
+/// The analysis of one of several logs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NamedLogAnalysis {
+    /// The file's name.
+    pub name: String,
+    /// The pod, if known from the name.
+    pub pod: Option<String>,
+    /// The container, if known.
+    pub container: Option<String>,
+    /// True if a part was not read; always false for a log that is read as a stream.
+    pub cut: bool,
+    /// The analysis.
+    #[serde(flatten)]
+    pub report: LogAnalysis,
+}
+
+/// Returns the log with the earliest root error; logs without timestamps come last.
+pub fn first(logs: &[NamedLogAnalysis]) -> Option<&NamedLogAnalysis> {
+    let began = |log: &NamedLogAnalysis| log.report.root().map(|root| (root.at.is_none(), root.at));
+    let rooted = logs.iter().filter_map(|log| Some((began(log)?, log)));
+    rooted.min_by_key(|(began, _)| *began).map(|(_, log)| log)
+}
+
+/// A finding with its occurrences.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LogMatch {
+    /// Its id in `logs/<engine>.yaml`.
+    pub id: String,
+    /// The title, as a clause.
+    pub title: String,
+    /// The explanation.
+    pub meaning: String,
+    /// Root, sign, secondary or benign, depending on the number of repetitions.
+    pub rank: LogRank,
+    /// The action to take.
+    #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// The direction in which to change the flag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
+    /// The playbook or cause that it supports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// The signal that counts such lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tells: Option<String>,
+    /// The time of the first occurrence, if the line has a timestamp.
+    #[serde(skip)]
+    pub at: Option<Timestamp>,
+    /// Number of occurrences.
+    pub count: u64,
+    /// The line number of the first occurrence.
+    pub line: u64,
+    /// The time of the first occurrence, as written.
+    pub first: Option<String>,
+    /// The time of the last occurrence, as written.
+    pub last: Option<String>,
+    /// The first line, truncated.
+    pub text: String,
+    /// The reference of the finding.
+    pub source: String,
+}
+
+/// The summary of a number over the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LogValueSummary {
+    /// The name of a signal, or a name of its own.
+    pub name: String,
+    /// The title.
+    pub title: String,
+    /// The unit of the values.
+    pub unit: Unit,
+    /// Number of readings.
+    pub count: u64,
+    /// The minimum.
+    pub min: f64,
+    /// The median.
+    pub median: f64,
+    /// The maximum.
+    pub max: f64,
+    /// The last reading.
+    pub last: f64,
+}
+
+/// A line-by-line analyser of a log.
+#[derive(Debug)]
+pub struct LogReader<'a> {
+    patterns: &'a Patterns<'a>,
+    within: Option<[Timestamp; 2]>,
+    now: Option<LogTime>,
+    seen: BTreeMap<&'a str, u64>,
+    lines: u64,
+    from: Option<LogTime>,
+    to: Option<LogTime>,
+    found: BTreeMap<(&'a str, &'a str), Tally<'a>>,
+    numbers: BTreeMap<(&'a str, bool, &'a str), Series<'a>>,
+    starts: BTreeMap<&'a str, Start>,
+    errors: Errors,
+}
+
+#[derive(Debug)]
+struct Tally<'a> {
+    finding: &'a LogFinding,
+    count: u64,
+    line: u64,
+    first: Option<LogTime>,
+    last: Option<LogTime>,
+    text: String,
+    lately: VecDeque<Timestamp>,
+    most_together: u64,
+}
+
+#[derive(Debug)]
+struct Series<'a> {
+    title: &'a str,
+    unit: Unit,
+    count: u64,
+    min: f64,
+    max: f64,
+    last: f64,
+    kept: Vec<f64>,
+    every: u64,
+}
+
+impl<'a> LogReader<'a> {
+    /// Creates a reader; the engine is recognised among the files of the patterns.
+    pub fn new(patterns: &'a Patterns<'a>) -> Self {
+        Self {
+            patterns,
+            within: None,
+            now: None,
+            seen: BTreeMap::new(),
+            lines: 0,
+            from: None,
+            to: None,
+            found: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            starts: BTreeMap::new(),
+            errors: Errors::default(),
+        }
+    }
+
+    /// Restricts findings and statistics to a time range. A line without a timestamp has the time of the line before
+    /// it, and is included if no earlier line has a time. Start-up facts are always included.
+    pub fn within(mut self, from: Timestamp, to: Timestamp) -> Self {
+        self.within = Some([from, to]);
+        self
+    }
+
+    /// Reads a whole log.
+    pub fn text(mut self, text: &str) -> LogAnalysis {
+        text.lines().for_each(|line| self.line(line));
+        self.finish()
+    }
+
+    /// Reads the next line.
+    pub fn line(&mut self, line: &str) {
+        self.lines += 1;
+        // Windows editors may write a byte order mark at the start of a file.
+        let line = line[..line.floor_char_boundary(LINE_BYTES)].trim_start_matches('\u{feff}');
+        // ANSI colour codes would split words.
+        let plain = line.contains('\u{1b}').then(|| anstream::adapter::strip_str(line).to_string());
+        let line = plain.as_deref().unwrap_or(line);
+        if let Some(at) = moment::of(line, self.within.map(|[_, to]| to)) {
+            self.from.get_or_insert_with(|| at.clone());
+            self.to = Some(at.clone());
+            self.now = Some(at);
+        }
+        let at = self.now.clone();
+        let when = at.as_ref().and_then(|moment| moment.at);
+        let counts = self.within.zip(when).is_none_or(|([from, to], when)| from <= when && when <= to);
+        let (mut lower, mut best) = (None, BTreeMap::<&str, (usize, &LogFinding)>::new());
+        for (of, text) in self.patterns.of(line) {
+            match text {
+                PatternMeaning::Known(known) if line.contains(known) => *self.seen.entry(of).or_default() += 1,
+                PatternMeaning::Statistics(numbers) if counts => self.add_numbers(of, false, numbers, line),
+                PatternMeaning::Startup(numbers) => self.add_numbers(of, true, numbers, line),
+                PatternMeaning::Fact(fact) => self.starts.entry(of).or_default().read(fact, line),
+                PatternMeaning::Finding(finding, pattern) if counts => {
+                    let lower = lower.get_or_insert_with(|| line.to_ascii_lowercase());
+                    // The longest pattern is the most specific; of equal ones the last wins.
+                    if let Some(length) = pattern_matched(pattern, lower)
+                        && best.get(of).is_none_or(|(longest, _)| length >= *longest)
+                    {
+                        best.insert(of, (length, finding));
+                    }
+                }
+                PatternMeaning::Known(_) | PatternMeaning::Statistics(_) | PatternMeaning::Finding(..) => {}
+            }
+        }
+        let (number, explained) = (self.lines, !best.is_empty());
+        for (of, (_, finding)) in best {
+            let tally = self.found.entry((of, &finding.id));
+            tally.or_insert_with(|| Tally::new(finding, number, at.clone(), line)).add(at.clone(), number);
+        }
+        if counts {
+            self.errors.line(line, self.lines, at.as_ref(), explained);
+        }
+    }
+
+    fn add_numbers(&mut self, of: &'a str, startup: bool, numbers: &'a LogNumbers, line: &str) {
+        for (name, value) in numbers.read(line).into_iter().flatten() {
+            let Some((name, spec)) = numbers.values.get_key_value(name) else { continue };
+            let series = self.numbers.entry((of, startup, name));
+            series.or_insert_with(|| Series::new(&spec.title, spec.unit)).add(value);
+        }
+    }
+
+    /// Returns the analysis.
+    pub fn finish(mut self) -> LogAnalysis {
+        // Lines that identify an engine decide; engines share other texts such as "CUDA out of memory".
+        let anywhere: BTreeSet<&str> =
+            self.patterns.files.iter().filter(|f| f.anywhere).map(|f| f.logs.as_str()).collect();
+        let engine = self.seen.iter().max_by_key(|(of, n)| (!anywhere.contains(*of), **n)).map(|(engine, _)| *engine);
+        let engine = engine.or_else(|| self.found.keys().next().map(|(engine, _)| *engine));
+        let started = |(of, start): (&&'a str, &Start)| (*start != Start::default()).then_some(*of);
+        let engine = engine.or_else(|| self.starts.iter().find_map(started));
+        let own = |of: &str| Some(of) == engine || anywhere.contains(of);
+        let mut findings: Vec<LogMatch> =
+            self.found.into_iter().filter(|((of, _), _)| own(of)).map(|(_, tally)| tally.found()).collect();
+        findings.sort_by_key(|found| found.line);
+        let shown = |moment: Option<LogTime>| moment.map(|m| m.text);
+        let told = |wanted: bool| -> Vec<LogValueSummary> {
+            let of_engine =
+                self.numbers.iter().filter(|((of, startup, _), _)| Some(*of) == engine && *startup == wanted);
+            let mut numbers: Vec<LogValueSummary> =
+                of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
+            // Ordered as in the data, and within a line as the engine writes them.
+            let file = self.patterns.files.iter().find(|file| Some(file.logs.as_str()) == engine);
+            let listed = file.into_iter().flat_map(|file| if wanted { &file.startup } else { &file.statistics });
+            let order: Vec<&str> = listed.flat_map(LogNumbers::in_order).collect();
+            numbers.sort_by_key(|told| order.iter().position(|name| *name == told.name));
+            numbers
+        };
+        LogAnalysis {
+            start: engine.and_then(|engine| self.starts.remove(engine)).unwrap_or_default(),
+            first_root: findings.iter().find(|f| f.rank == LogRank::Root).map(|f| f.id.clone()),
+            statistics: told(false),
+            startup: told(true),
+            engine: engine.map(str::to_owned),
+            lines: self.lines,
+            from: shown(self.from),
+            to: shown(self.to),
+            findings,
+            unknown: self.errors.into_summary(),
+        }
+    }
+}
+
+impl LogAnalysis {
+    /// Returns the first finding with the rank root.
+    pub fn root(&self) -> Option<&LogMatch> {
+        self.findings.iter().find(|found| found.rank == LogRank::Root)
+    }
+
+    /// Returns the playbooks and causes that the findings support.
+    pub fn causes(&self) -> BTreeSet<&str> {
+        self.findings.iter().filter(|f| f.rank < LogRank::Secondary).filter_map(|f| f.cause.as_deref()).collect()
+    }
+}
+
+impl<'a> Tally<'a> {
+    fn new(finding: &'a LogFinding, line: u64, first: Option<LogTime>, text: &str) -> Self {
+        let shown: String = text.chars().filter(|c| !c.is_control()).take(SHOWN_CHARS).collect();
+        let lately = VecDeque::new();
+        Self { finding, count: 0, line, first, last: None, text: shown, lately, most_together: 0 }
+    }
+
+    fn add(&mut self, at: Option<LogTime>, number: u64) {
+        self.count += 1;
+        // A line without a timestamp gets a time from its line number.
+        let untimed = || Timestamp::from_second(i64::try_from(number * UNTIMED.as_secs()).unwrap_or(i64::MAX));
+        let when = at.as_ref().and_then(|m| m.at).or_else(|| untimed().ok());
+        if let Some(when) = when {
+            self.lately.push_back(when);
+            while self.lately.front().is_some_and(|first| knowledge::clock::between(*first, when) > TOGETHER)
+                || self.lately.len() > READINGS
+            {
+                self.lately.pop_front();
+            }
+            self.most_together = self.most_together.max(self.lately.len() as u64);
+        }
+        self.last = at;
+    }
+
+    fn found(self) -> LogMatch {
+        let finding = self.finding;
+        let harmless = self.most_together <= finding.harmless_up_to;
+        LogMatch {
+            id: finding.id.clone(),
+            title: finding.title.clone(),
+            meaning: finding.meaning.clone(),
+            rank: if harmless { LogRank::Benign } else { finding.rank },
+            action: finding.action.clone().filter(|_| !harmless),
+            direction: finding.direction,
+            cause: finding.cause.clone().filter(|_| !harmless),
+            tells: finding.tells.clone().filter(|_| !harmless),
+            at: self.first.as_ref().and_then(|m| m.at),
+            count: self.count,
+            line: self.line,
+            first: self.first.map(|m| m.text),
+            last: self.last.map(|m| m.text),
+            text: self.text,
+            source: finding.source.clone(),
+        }
+    }
+}
+
+impl<'a> Series<'a> {
+    fn new(title: &'a str, unit: Unit) -> Self {
+        let (min, max) = (f64::INFINITY, f64::NEG_INFINITY);
+        Self { title, unit, count: 0, min, max, last: 0.0, kept: Vec::new(), every: 1 }
+    }
+
+    fn add(&mut self, value: f64) {
+        if self.count.is_multiple_of(self.every) {
+            self.kept.push(value);
+        }
+        if self.kept.len() >= READINGS {
+            let mut keep = false;
+            self.kept.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            self.every *= 2;
+        }
+        self.count += 1;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.last = value;
+    }
+
+    fn numbers(&self, name: &str) -> LogValueSummary {
+        let mut sorted = self.kept.clone();
+        sorted.sort_by(f64::total_cmp);
+        LogValueSummary {
+            name: name.to_owned(),
+            title: self.title.to_owned(),
+            unit: self.unit,
+            count: self.count,
+            min: self.min,
+            median: sorted.get(sorted.len() / 2).copied().unwrap_or(self.last),
+            max: self.max,
+            last: self.last,
+        }
+    }
+}

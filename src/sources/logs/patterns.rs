@@ -1,0 +1,73 @@
+//! Search of a line for all known texts in one pass, whatever their number.
+
+use regex::{RegexSet, RegexSetBuilder};
+
+use knowledge::playbook::{LogFact, LogFile, LogFinding, LogNumbers};
+
+/// Memory limits of the compiled patterns and of the search cache; a full cache only makes the search slower.
+const COMPILED_BYTES: usize = 8 << 20;
+const REMEMBERED_BYTES: usize = 8 << 20;
+
+/// The patterns of several log files of the playbooks, compiled once for any number of logs.
+#[derive(Debug)]
+pub struct Patterns<'a> {
+    pub(super) files: Vec<&'a LogFile>,
+    /// The compiled set; `None` if it is too large, and each pattern is then searched by itself.
+    set: Option<RegexSet>,
+    texts: Vec<(&'a str, PatternMeaning<'a>)>,
+}
+
+/// The meaning of a text that may be in a line.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum PatternMeaning<'a> {
+    /// Identifies the engine that wrote the log.
+    Known(&'a str),
+    /// Periodic numbers.
+    Statistics(&'a LogNumbers),
+    /// Numbers of the start-up.
+    Startup(&'a LogNumbers),
+    /// A version, or another fact of the start-up.
+    Fact(&'a LogFact),
+    /// A finding, with the pattern that may match.
+    Finding(&'a LogFinding, &'a str),
+}
+
+impl<'a> Patterns<'a> {
+    /// Compiles the patterns of these files.
+    pub fn new(files: impl IntoIterator<Item = &'a LogFile>) -> Self {
+        let files: Vec<&LogFile> = files.into_iter().collect();
+        let (mut texts, mut parts) = (Vec::new(), Vec::new());
+        for file in &files {
+            let known = file.known_by.iter().map(|text| (text.as_str(), PatternMeaning::Known(text)));
+            let statistics =
+                file.statistics.iter().map(|numbers| (numbers.mark.as_str(), PatternMeaning::Statistics(numbers)));
+            let startup = file.startup.iter().map(|numbers| (numbers.mark.as_str(), PatternMeaning::Startup(numbers)));
+            let facts = file.facts.iter().map(|fact| (fact.mark.as_str(), PatternMeaning::Fact(fact)));
+            let findings = file.findings.iter().flat_map(|finding| {
+                let part = |pattern: &'a String| {
+                    // The longest part is the most selective.
+                    let longest = pattern.split('*').map(str::trim).max_by_key(|part| part.len())?;
+                    (!longest.is_empty()).then_some((longest, PatternMeaning::Finding(finding, pattern)))
+                };
+                finding.lines.iter().filter_map(part)
+            });
+            for (part, text) in known.chain(statistics).chain(startup).chain(facts).chain(findings) {
+                parts.push(regex::escape(part));
+                texts.push((file.logs.as_str(), text));
+            }
+        }
+        let mut builder = RegexSetBuilder::new(&parts);
+        // ASCII is sufficient: engines write their messages in English.
+        let builder = builder.case_insensitive(true).unicode(false);
+        let set = builder.size_limit(COMPILED_BYTES).dfa_size_limit(REMEMBERED_BYTES).build().ok();
+        Self { files, set, texts }
+    }
+
+    /// Returns the candidate texts of a line, each with its engine, in the order of the data.
+    pub(super) fn of(&self, line: &str) -> Vec<(&'a str, PatternMeaning<'a>)> {
+        match &self.set {
+            Some(set) => set.matches(line).into_iter().filter_map(|i| self.texts.get(i).copied()).collect(),
+            None => self.texts.clone(),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The configuration of a connection to Prometheus: address, headers, token.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::PromError;
+use crate::redact::address;
+
+/// One entry of `prometheus:`.
+#[derive(Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The name in logs and metrics; defaults to `default`.
+    pub name: String,
+    /// The address, with any path prefix.
+    pub url: String,
+    /// Labels that an alert must carry for this Prometheus to be queried; empty takes every alert.
+    pub labels: BTreeMap<String, String>,
+    /// Additional headers, such as `X-Scope-OrgID`.
+    pub headers: BTreeMap<String, String>,
+    /// The path of a file with a bearer token.
+    pub bearer_token_file: Option<PathBuf>,
+    /// Concurrent queries; defaults to 8.
+    pub concurrency: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            name: "default".to_owned(),
+            url: "http://127.0.0.1:9090".to_owned(),
+            labels: BTreeMap::new(),
+            headers: BTreeMap::new(),
+            bearer_token_file: None,
+            concurrency: 8,
+        }
+    }
+}
+
+/// Formats the configuration without passwords: neither the address' nor one in a header.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("name", &self.name)
+            .field("url", &self.shown_url())
+            .field("labels", &self.labels)
+            .field("headers", &self.headers.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Config {
+    /// Returns the address without any password in it.
+    pub fn shown_url(&self) -> String {
+        address(&self.url)
+    }
+
+    pub(super) fn headers(&self) -> Result<HeaderMap, PromError> {
+        headers(&self.headers, self.bearer_token_file.as_deref()).map_err(PromError::Configuration)
+    }
+}
+
+/// Builds the headers of each request, marked as sensitive: configured ones, and a bearer token from a file.
+///
+/// # Errors
+/// A sentence that says what is wrong, without any value.
+pub fn headers(given: &BTreeMap<String, String>, token_file: Option<&Path>) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in given {
+        let header = HeaderName::try_from(name).map_err(|_| format!("`{name}` is no header name"))?;
+        let mut value =
+            HeaderValue::try_from(value).map_err(|_| format!("header `{name}` has a value that cannot be sent"))?;
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    if let Some(path) = token_file {
+        let token =
+            std::fs::read_to_string(path).map_err(|e| format!("cannot read the token file {}: {e}", path.display()))?;
+        let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+            .map_err(|_| format!("the token in {} cannot be sent in a header", path.display()))?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
+}

@@ -1,0 +1,359 @@
+//! A streaming parser of a matrix: one series at a time, sample values as the text that Prometheus wrote.
+//!
+//! Only the current series is held, in buffers that are reused.
+//! Source of the shape: Prometheus HTTP API, "Format overview" and "Range vectors".
+
+use std::fmt;
+use std::io::{self, BufReader, Read};
+use std::ops::ControlFlow;
+
+use serde::Deserializer as _;
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use knowledge::alert::Labels;
+
+/// Maximum bytes of one series' sample texts; a day of scrapes every second takes 2 MB.
+const SERIES_BYTES: usize = 32 << 20;
+/// Maximum number of warnings that are retained of one answer.
+const WARNINGS: usize = 8;
+
+/// One series of raw samples.
+#[derive(Debug, Default)]
+pub struct Raw {
+    /// The series' labels, `__name__` among them.
+    pub labels: Labels,
+    /// The number of native histograms among its samples; they have no text and are left out.
+    pub histograms: usize,
+    /// Unix milliseconds, and the end of the sample's text in `texts`.
+    times: Vec<(i64, usize)>,
+    texts: Vec<u8>,
+}
+
+impl Raw {
+    /// Iterates over the samples in order: unix milliseconds, and the value as Prometheus wrote it, untrusted.
+    pub fn samples(&self) -> impl Iterator<Item = (i64, &[u8])> {
+        let begins = std::iter::once(0).chain(self.times.iter().map(|(_, end)| *end));
+        self.times.iter().zip(begins).map(|((at, end), begin)| (*at, &self.texts[begin..*end]))
+    }
+
+    fn clear(&mut self) {
+        self.labels.clear();
+        self.histograms = 0;
+        self.times.clear();
+        self.texts.clear();
+    }
+}
+
+/// The fields of an answer beside its series.
+#[derive(Debug, Default)]
+pub struct MatrixEnvelope {
+    pub(super) status: String,
+    pub(super) error_type: Option<String>,
+    pub(super) error: Option<String>,
+    pub(super) warnings: Vec<String>,
+    /// True if `take` stopped the reading.
+    pub(super) stopped: bool,
+}
+
+/// Parses an answer to its end, or until `take` breaks.
+///
+/// # Errors
+/// If it is not JSON of the expected shape, or is cut off.
+pub fn read_matrix(
+    from: impl Read,
+    mut take: impl FnMut(&Raw) -> ControlFlow<()>,
+) -> Result<MatrixEnvelope, serde_json::Error> {
+    let mut raw = Raw::default();
+    let mut envelope = MatrixEnvelope::default();
+    let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(128 << 10, from));
+    let read = json.deserialize_map(Answer { envelope: &mut envelope, raw: &mut raw, take: &mut take });
+    match read.and_then(|()| json.end()) {
+        Err(_) if envelope.stopped => Ok(envelope),
+        Err(error) => Err(error),
+        Ok(()) => Ok(envelope),
+    }
+}
+
+/// Returns true if the answer ended before its JSON was complete.
+pub(super) fn is_cut(error: &serde_json::Error) -> bool {
+    error.is_eof() || error.io_error_kind() == Some(io::ErrorKind::UnexpectedEof)
+}
+
+type Take<'a> = &'a mut dyn FnMut(&Raw) -> ControlFlow<()>;
+
+struct Answer<'a> {
+    envelope: &'a mut MatrixEnvelope,
+    raw: &'a mut Raw,
+    take: Take<'a>,
+}
+
+impl<'de> Visitor<'de> for Answer<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an answer of Prometheus' API")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self { envelope, raw, take } = self;
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "status" => envelope.status = map.next_value()?,
+                "errorType" => envelope.error_type = map.next_value()?,
+                "error" => envelope.error = map.next_value()?,
+                // `warnings` of Prometheus and Thanos; `isPartial` of VictoriaMetrics.
+                "warnings" => {
+                    let told: Option<Vec<String>> = map.next_value()?;
+                    envelope.warnings.extend(told.unwrap_or_default().into_iter().take(WARNINGS));
+                }
+                "isPartial" => {
+                    if map.next_value::<bool>()? {
+                        envelope.warnings.push("not every store answered".to_owned());
+                    }
+                }
+                "data" => {
+                    map.next_value_seed(Data { raw: &mut *raw, take: &mut *take, stopped: &mut envelope.stopped })?
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Data<'a> {
+    raw: &'a mut Raw,
+    take: Take<'a>,
+    stopped: &'a mut bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Data<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_option(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Data<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a matrix")
+    }
+
+    fn visit_none<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_map(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "result" => {
+                    let all = All { raw: &mut *self.raw, take: &mut *self.take, stopped: &mut *self.stopped };
+                    map.next_value_seed(all)?;
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+struct All<'a> {
+    raw: &'a mut Raw,
+    take: Take<'a>,
+    stopped: &'a mut bool,
+}
+
+impl<'de> DeserializeSeed<'de> for All<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for All<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of series")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element_seed(One(&mut *self.raw))?.is_some() {
+            if (self.take)(self.raw).is_break() {
+                *self.stopped = true;
+                return Err(A::Error::custom("nobody wants the rest"));
+            }
+        }
+        Ok(())
+    }
+}
+
+struct One<'a>(&'a mut Raw);
+
+impl<'de> DeserializeSeed<'de> for One<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for One<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a series with `metric` and `values`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        self.0.clear();
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "metric" => self.0.labels = map.next_value()?,
+                "values" => map.next_value_seed(Samples(&mut *self.0))?,
+                "histograms" => self.0.histograms = map.next_value::<Vec<IgnoredAny>>()?.len(),
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Samples<'a>(&'a mut Raw);
+
+impl<'de> DeserializeSeed<'de> for Samples<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Samples<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of samples")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element_seed(Sample(&mut *self.0))?.is_some() {}
+        Ok(())
+    }
+}
+
+struct Sample<'a>(&'a mut Raw);
+
+impl<'de> DeserializeSeed<'de> for Sample<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_tuple(2, self)
+    }
+}
+
+impl<'de> Visitor<'de> for Sample<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a time in seconds and a value as text")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        let missing = || A::Error::custom("a sample without a time and a value");
+        let at: f64 = seq.next_element()?.ok_or_else(missing)?;
+        seq.next_element_seed(Text(&mut self.0.texts))?.ok_or_else(missing)?;
+        // The conversion of a float to an integer saturates.
+        self.0.times.push(((at * 1e3).round() as i64, self.0.texts.len()));
+        Ok(())
+    }
+}
+
+struct Text<'a>(&'a mut Vec<u8>);
+
+impl<'de> DeserializeSeed<'de> for Text<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Text<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value as text")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        if self.0.len() + text.len() > SERIES_BYTES {
+            return Err(E::custom(format!("one series has more than {} MiB of samples", SERIES_BYTES >> 20)));
+        }
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(body: &str) -> (Vec<String>, Result<MatrixEnvelope, serde_json::Error>) {
+        let mut seen = Vec::new();
+        let read = read_matrix(body.as_bytes(), |raw| {
+            let samples = raw.samples().map(|(at, text)| format!("{at}={}", String::from_utf8_lossy(text)));
+            seen.push(format!(
+                "{:?} {}",
+                raw.labels.values().collect::<Vec<_>>(),
+                samples.collect::<Vec<_>>().join(" ")
+            ));
+            ControlFlow::Continue(())
+        });
+        (seen, read)
+    }
+
+    #[test]
+    fn series_come_one_by_one_with_times_in_milliseconds_and_values_as_written() {
+        let (seen, envelope) = all(r#"{"status":"success","data":{"resultType":"matrix","result":[
+            {"metric":{"__name__":"a"},"values":[[1700000000.123,"1e+06"],[1700000015,"NaN"]]},
+            {"metric":{"__name__":"b"},"values":[]},{"metric":{"__name__":"c"},"histograms":[[1,{"count":"1"}]]}]},
+            "warnings":["a store is away"]}"#);
+        assert_eq!(seen, [r#"["a"] 1700000000123=1e+06 1700000015000=NaN"#, r#"["b"] "#, r#"["c"] "#]);
+        let envelope = envelope.unwrap();
+        assert_eq!((envelope.status.as_str(), envelope.warnings.len()), ("success", 1));
+    }
+
+    #[test]
+    fn what_arrived_before_the_cut_was_handed_over_and_the_cut_is_told() {
+        let whole =
+            r#"{"status":"success","data":{"result":[{"metric":{},"values":[[1,"2"]]},{"metric":{},"values":[[1,"#;
+        let (seen, read) = all(whole);
+        assert_eq!(seen.len(), 1);
+        assert!(is_cut(&read.unwrap_err()));
+        assert!(!is_cut(&all("<html>").1.unwrap_err()));
+    }
+
+    #[test]
+    fn whoever_has_enough_stops_the_reading() {
+        let mut taken = 0;
+        let body = r#"{"data":{"result":[{"metric":{},"values":[]},{"metric":{},"values":[]}]}}"#;
+        let read = read_matrix(body.as_bytes(), |_| {
+            taken += 1;
+            ControlFlow::Break(())
+        });
+        assert!(read.unwrap().stopped && taken == 1);
+    }
+}

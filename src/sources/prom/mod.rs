@@ -1,0 +1,280 @@
+//! A client of Prometheus, or of any server with its HTTP API: Thanos, Mimir, VictoriaMetrics.
+//!
+//! It is read-only; every query has a deadline and needs a slot of a semaphore. Identical concurrent queries are sent
+//! once, so that a storm of alerts does not become a storm of queries.
+
+mod answer;
+mod api;
+mod config;
+mod error;
+mod formula;
+mod matrix;
+mod metric_names;
+mod progress;
+mod quantile;
+mod rules;
+mod status;
+mod stream;
+mod targets;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use moka::future::Cache;
+use prometheus_client::metrics::histogram::Histogram;
+use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use knowledge::alert::{Alert, active, common_labels};
+
+pub use answer::{Row, Series};
+pub use config::Config;
+pub use config::headers;
+pub use error::PromError;
+pub use formula::{Formula, PartAnswer, QueryPart};
+pub use matrix::{MatrixEnvelope, Raw, read_matrix};
+pub use metric_names::MetricNames;
+pub use progress::QueryProgress;
+pub use rules::{AlertingRule, FiringAlert};
+pub use status::BuildInfo;
+pub use stream::Stream;
+pub use targets::ActiveTarget;
+
+/// The time for which a cached answer is shared with other diagnoses of the same moment.
+const SHARED_FOR: Duration = Duration::from_secs(5);
+/// Maximum number of cached instant answers.
+const SHARED_MOST: u64 = 4_096;
+/// Maximum size of an answer, in bytes.
+const ANSWER_BYTES: usize = 32 << 20;
+
+/// Returns the first entry whose labels all firing alerts carry, else the first entry.
+pub fn choose<'a, T>(several: &'a [(T, BTreeMap<String, String>)], alerts: &[Alert]) -> Option<&'a T> {
+    let common = common_labels(&active(alerts));
+    several
+        .iter()
+        .find(|(_, labels)| labels.iter().all(|(name, value)| common.get(name) == Some(value)))
+        .or_else(|| several.first())
+        .map(|(one, _)| one)
+}
+
+/// Maximum number of cached range answers; they are large.
+const SHARED_RANGES: u64 = 128;
+
+/// The cache key of an instant query: PromQL and evaluation time in unix milliseconds.
+type Key = (String, i64);
+
+/// The time range and the step of a range query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Range {
+    /// The start, included.
+    pub from: Timestamp,
+    /// The end, included.
+    pub to: Timestamp,
+    /// Seconds between two samples, at least 1.
+    pub step_seconds: i64,
+}
+
+/// A client of one Prometheus.
+#[derive(Clone)]
+pub struct Prometheus {
+    /// The configured name.
+    pub name: String,
+    /// The configured address, for links.
+    pub url: String,
+    /// The address that requests are sent to, including a password.
+    base: String,
+    http: reqwest::Client,
+    client: prometheus_http_query::Client,
+    running: Arc<Semaphore>,
+    concurrency: usize,
+    shared: Cache<Key, Arc<Vec<Row>>>,
+    ranges: Cache<(String, Range), Arc<Vec<Series>>>,
+    seconds: Option<Histogram>,
+    progress: Option<Arc<QueryProgress>>,
+}
+
+fn answers() -> Cache<Key, Arc<Vec<Row>>> {
+    Cache::builder().max_capacity(SHARED_MOST).time_to_live(SHARED_FOR).build()
+}
+
+fn ranges() -> Cache<(String, Range), Arc<Vec<Series>>> {
+    Cache::builder().max_capacity(SHARED_RANGES).time_to_live(SHARED_FOR).build()
+}
+
+impl std::fmt::Debug for Prometheus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prometheus").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Prometheus {
+    /// Creates a client; nothing is sent.
+    ///
+    /// # Errors
+    /// If the address or a header is malformed, or a token file cannot be read.
+    pub fn new(config: &Config) -> Result<Self, PromError> {
+        let url = config.url.trim_end_matches('/').to_owned();
+        let mut headers = config.headers()?;
+        // Compression costs Prometheus more time than it saves on the network.
+        headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
+        let http = reqwest::Client::builder()
+            .default_headers(headers)
+            .connect_timeout(Duration::from_secs(3))
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|e| PromError::Configuration(format!("cannot prepare the HTTP client: {e}")))?;
+        let client = prometheus_http_query::Client::from(http.clone(), &url)
+            .map_err(|e| PromError::Configuration(format!("`{}` is no Prometheus address: {e}", config.shown_url())))?;
+        Ok(Self {
+            name: config.name.clone(),
+            url: config.shown_url(),
+            base: url,
+            http,
+            client,
+            running: Arc::new(Semaphore::new(config.concurrency)),
+            concurrency: config.concurrency,
+            shared: answers(),
+            ranges: ranges(),
+            seconds: None,
+            progress: None,
+        })
+    }
+
+    /// Returns the same client with its own slots and cache, so that neither waits for the other's queries.
+    #[must_use]
+    pub fn with_own_slots(&self) -> Self {
+        let running = Arc::new(Semaphore::new(self.concurrency));
+        Self { running, shared: answers(), ranges: ranges(), ..self.clone() }
+    }
+
+    /// Observes the duration of each query in seconds, whether it succeeds or fails.
+    #[must_use]
+    pub fn timed(mut self, seconds: Histogram) -> Self {
+        self.seconds = Some(seconds);
+        self
+    }
+
+    /// Returns the same client, whose queries are counted in `progress`.
+    #[must_use]
+    pub fn watched(mut self, progress: Arc<QueryProgress>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Evaluates `query` at `at`; waits for a free slot and for the answer until `deadline`.
+    ///
+    /// # Errors
+    /// If Prometheus refuses, cannot be reached, misses the deadline, or answers in an unknown shape.
+    pub async fn query(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Vec<Row>>, Arc<PromError>> {
+        let key = (query.to_owned(), at.as_millisecond());
+        let ask = self.shared.try_get_with(key, self.ask(query, at, deadline));
+        self.waited(deadline, ask).await
+    }
+
+    /// Evaluates `query` over a range; waits for a free slot and for the answer until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub async fn query_range(
+        &self,
+        query: &str,
+        range: Range,
+        deadline: Instant,
+    ) -> Result<Arc<Vec<Series>>, Arc<PromError>> {
+        let ask = self.ranges.try_get_with((query.to_owned(), range), async {
+            let left = self.acquire_slot(deadline).await?;
+            let seconds = |at: Timestamp| at.as_millisecond().div_euclid(1_000);
+            let asked =
+                self.client.query_range(query, seconds(range.from), seconds(range.to), range.step_seconds as f64);
+            self.measured(async {
+                let response = asked.timeout(left.millis()).post_raw().await.map_err(PromError::from_client)?;
+                answer::read_series(response, ANSWER_BYTES).await.map(Arc::new)
+            })
+            .await
+        });
+        self.waited(deadline, ask).await
+    }
+
+    async fn ask(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Vec<Row>>, PromError> {
+        let left = self.acquire_slot(deadline).await?;
+        let asked = self.client.query(query).query("time", format!("{:.3}", at.as_millisecond() as f64 / 1e3));
+        self.measured(async {
+            let response = asked.timeout(left.millis()).post_raw().await.map_err(PromError::from_client)?;
+            answer::read_rows(response, ANSWER_BYTES).await.map(Arc::new)
+        })
+        .await
+    }
+
+    /// Awaits an answer until the deadline and counts it in `progress`.
+    async fn waited<T>(
+        &self,
+        deadline: Instant,
+        ask: impl Future<Output = Result<T, Arc<PromError>>>,
+    ) -> Result<T, Arc<PromError>> {
+        self.progress.iter().for_each(|progress| progress.ask());
+        let answer = tokio::time::timeout_at(deadline.into(), ask).await;
+        self.progress.iter().for_each(|progress| progress.answer());
+        answer.unwrap_or_else(|_| Err(Arc::new(PromError::Late)))
+    }
+
+    /// Waits for a free slot and returns it with the time that is left until the deadline.
+    async fn acquire_slot(&self, deadline: Instant) -> Result<QuerySlot<'_>, PromError> {
+        let slot = self.running.acquire().await.map_err(|_| PromError::Late)?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(PromError::Late) } else { Ok(QuerySlot { _slot: slot, left }) }
+    }
+
+    async fn measured<T>(&self, asking: impl Future<Output = T>) -> T {
+        let started = Instant::now();
+        let answer = asking.await;
+        if let Some(seconds) = &self.seconds {
+            seconds.observe(started.elapsed().as_secs_f64());
+        }
+        answer
+    }
+
+    /// Returns the server's clock, in unix seconds.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub async fn clock(&self, timeout: Duration) -> Result<f64, PromError> {
+        let millis = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX).max(1);
+        let ask = async {
+            // Without a `time` parameter Prometheus takes its own clock.
+            let sent = self.client.query("time()").timeout(millis).post_raw().await;
+            let rows = answer::read_rows(sent.map_err(PromError::from_client)?, ANSWER_BYTES).await?;
+            let none = || PromError::NotPrometheus("`time()` has no value".to_owned());
+            rows.first().map(|row| row.value).ok_or_else(none)
+        };
+        tokio::time::timeout(timeout, ask).await.unwrap_or(Err(PromError::Late))
+    }
+
+    /// Sends a trivial query to check that Prometheus answers.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub async fn ping(&self, at: Timestamp, timeout: Duration) -> Result<(), Arc<PromError>> {
+        let ask = self.ask("vector(1)", at, Instant::now() + timeout);
+        match tokio::time::timeout(timeout, ask).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(Arc::new(error)),
+            Err(_) => Err(Arc::new(PromError::Late)),
+        }
+    }
+}
+
+/// A slot for one of the concurrent queries.
+struct QuerySlot<'a> {
+    _slot: SemaphorePermit<'a>,
+    left: Duration,
+}
+
+impl QuerySlot<'_> {
+    /// Returns the remaining milliseconds for Prometheus' `timeout` parameter.
+    fn millis(&self) -> i64 {
+        i64::try_from(self.left.as_millis()).unwrap_or(i64::MAX).max(1)
+    }
+}

@@ -1,0 +1,158 @@
+//! Raw samples as they were scraped, streamed: an answer may be larger than our memory.
+//!
+//! Response ─▶ bounded channel ─▶ a blocking thread that parses and passes on each series. Prometheus leaves stale
+//! markers out of range selectors, so a series that vanished seems to continue for its look-back delta.
+
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use prometheus_client::metrics::histogram::Histogram;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use super::{PromError, Prometheus, Raw, answer, matrix};
+
+/// Chunks of a response between the network and the parser; hyper's are at most some 400 kB.
+const CHUNKS: usize = 8;
+/// The largest error message that is read, in bytes.
+const REFUSAL_BYTES: usize = 1 << 20;
+
+/// The response to a stream query whose body is still arriving; it holds one of the client's slots.
+#[derive(Debug)]
+pub struct Stream {
+    response: reqwest::Response,
+    deadline: Instant,
+    _slot: OwnedSemaphorePermit,
+    started: Instant,
+    seconds: Option<Histogram>,
+}
+
+impl Prometheus {
+    /// Queries every sample that `selector` has in the `length` up to `to`, and waits for the start of the answer.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`]; too many samples are a [`PromError::Refused`] that [`PromError::is_too_much`].
+    pub async fn stream(
+        &self,
+        selector: &str,
+        to: Timestamp,
+        length: Duration,
+        deadline: Instant,
+    ) -> Result<Stream, PromError> {
+        self.progress.iter().for_each(|progress| progress.ask());
+        let asked = tokio::time::timeout_at(deadline.into(), self.open(selector, to, length, deadline)).await;
+        self.progress.iter().for_each(|progress| progress.answer());
+        asked.unwrap_or(Err(PromError::Late))
+    }
+
+    async fn open(
+        &self,
+        selector: &str,
+        to: Timestamp,
+        length: Duration,
+        deadline: Instant,
+    ) -> Result<Stream, PromError> {
+        let slot = self.running.clone().acquire_owned().await.map_err(|_| PromError::Late)?;
+        let left = deadline.saturating_duration_since(Instant::now()).as_millis().max(1);
+        let started = Instant::now();
+        let form = [
+            ("query", format!("{selector}[{}ms]", length.as_millis().max(1))),
+            ("time", format!("{:.3}", to.as_millisecond() as f64 / 1e3)),
+            ("timeout", format!("{left}ms")),
+        ];
+        let request = self.http.post(format!("{}/api/v1/query", self.base));
+        let seconds = self.seconds.clone();
+        let response = match request.form(&form).send().await {
+            Ok(response) if response.status().is_success() => response,
+            bad => {
+                observe(seconds.as_ref(), started);
+                return Err(match bad {
+                    Ok(refusal) => answer::refusal(refusal, REFUSAL_BYTES).await,
+                    Err(error) => PromError::from_http(error),
+                });
+            }
+        };
+        Ok(Stream { response, deadline, _slot: slot, started, seconds })
+    }
+}
+
+impl Stream {
+    /// Passes every series to `take`, on a blocking thread, until the end, the deadline, or until `take` breaks.
+    /// Returns Prometheus' warnings, for example about stores that did not answer.
+    ///
+    /// # Errors
+    /// If the answer is cut off, misses the deadline, or is not a matrix; the series before it were passed to `take`.
+    pub async fn each(
+        mut self,
+        take: impl FnMut(&Raw) -> ControlFlow<()> + Send + 'static,
+    ) -> Result<Vec<String>, PromError> {
+        let (chunks, waiting) = mpsc::channel(CHUNKS);
+        let parsing = tokio::task::spawn_blocking(move || matrix::read_matrix(Chunks { waiting, chunk: None }, take));
+        let receive = async {
+            while let Some(chunk) = self.response.chunk().await.map_err(PromError::from_http)? {
+                // The parser has stopped; its result contains the reason.
+                if chunks.send(chunk).await.is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        let received = tokio::time::timeout_at(self.deadline.into(), receive).await.unwrap_or(Err(PromError::Late));
+        drop(chunks);
+        let parsed = parsing.await;
+        observe(self.seconds.as_ref(), self.started);
+        let envelope = match parsed {
+            Ok(Ok(envelope)) => envelope,
+            // The reason for the interruption is reported rather than the incomplete JSON that follows from it.
+            Ok(Err(error)) if matrix::is_cut(&error) => {
+                return Err(match received {
+                    Err(PromError::Late) => PromError::Late,
+                    Err(PromError::Unreachable(why)) => PromError::Cut(why),
+                    Ok(()) | Err(_) => PromError::Cut("its JSON is not complete".to_owned()),
+                });
+            }
+            Ok(Err(error)) => return Err(PromError::NotPrometheus(format!("no matrix of samples: {error}"))),
+            Err(error) => return Err(PromError::NotPrometheus(format!("it could not be read: {error}"))),
+        };
+        if envelope.stopped || envelope.status == "success" {
+            return Ok(envelope.warnings);
+        }
+        Err(PromError::Refused {
+            kind: envelope.error_type.unwrap_or_else(|| "unknown".to_owned()),
+            message: envelope.error.unwrap_or_default(),
+        })
+    }
+}
+
+fn observe(seconds: Option<&Histogram>, started: Instant) {
+    if let Some(seconds) = seconds {
+        seconds.observe(started.elapsed().as_secs_f64());
+    }
+}
+
+/// The chunks of a response as a blocking reader.
+struct Chunks<B> {
+    waiting: mpsc::Receiver<B>,
+    chunk: Option<(B, usize)>,
+}
+
+impl<B: AsRef<[u8]>> Read for Chunks<B> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some((chunk, begin)) = &mut self.chunk {
+                let left = &chunk.as_ref()[*begin..];
+                if !left.is_empty() {
+                    let n = left.len().min(into.len());
+                    into[..n].copy_from_slice(&left[..n]);
+                    *begin += n;
+                    return Ok(n);
+                }
+            }
+            match self.waiting.blocking_recv() {
+                Some(chunk) => self.chunk = Some((chunk, 0)),
+                None => return Ok(0),
+            }
+        }
+    }
+}

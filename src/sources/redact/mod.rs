@@ -1,0 +1,252 @@
+//! Redaction at the trust boundary: removes secrets from everything that a bundle contains, and replaces names if
+//! anonymization is requested. The redactions are counted by file and rule; the removed text is not stored.
+//!
+//! The rules are data, `playbooks/redaction.yaml`. All rules search the original text and their matches are merged, so
+//! that no rule can hide a part of a secret from another. A text may be of any length; a text in chunks goes through
+//! [`StreamRedactor`], because a private key or an argument's value may be on several lines.
+
+mod address;
+mod json;
+mod known;
+mod lines;
+mod names;
+mod rules;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use address::{address, innermost, unreachable_reason};
+pub use knowledge::playbook::NameKind as Kind;
+use knowledge::playbook::Redaction;
+use known::KnownSecrets;
+pub use lines::StreamRedactor;
+use names::Names;
+pub use rules::RedactionRuleError;
+use rules::{MARK, RedactionRules};
+
+/// The rule id under which replaced names are counted.
+const ANONYMIZED: &str = "anonymized";
+
+/// The number of redactions of one rule in one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RedactionCount {
+    /// The path of the file in the bundle.
+    pub place: String,
+    /// The id of the rule: `hf-token`.
+    pub rule: String,
+    /// The number of redactions.
+    pub count: u64,
+}
+
+/// Redacts secrets and names; cheap to clone, and clones share their counts and learned names.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    rules: Arc<RedactionRules>,
+    names: Option<Arc<Mutex<Names>>>,
+    known: Arc<Mutex<KnownSecrets>>,
+    found: Arc<Mutex<BTreeMap<(String, String), u64>>>,
+}
+
+/// Shows no names: the mapping of names to pseudonyms must not reach a log.
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Redactor").field("anonymize", &self.names.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Redactor {
+    /// Compiles the rules, which is slow: do it once, then call [`Self::another`] for each bundle.
+    ///
+    /// # Errors
+    /// If a rule's pattern is invalid; nothing may be written then, because it could contain secrets.
+    pub fn new(data: &Redaction, anonymize: bool) -> Result<Self, RedactionRuleError> {
+        let names = anonymize.then(|| Arc::new(Mutex::new(Names::new(data))));
+        Ok(Self { rules: Arc::new(RedactionRules::new(data)?), names, known: Arc::default(), found: Arc::default() })
+    }
+
+    /// Returns a redactor with the same rules for another bundle, with no counts and no known names.
+    #[must_use]
+    pub fn another(&self, data: &Redaction, anonymize: bool) -> Self {
+        let names = anonymize.then(|| Arc::new(Mutex::new(Names::new(data))));
+        Self { rules: Arc::clone(&self.rules), names, known: Arc::default(), found: Arc::default() }
+    }
+
+    /// Returns a redactor that lets everything pass; only for use after the user confirmed it.
+    pub fn off() -> Self {
+        Self::default()
+    }
+
+    /// Learns a name before it occurs in free text, so that anonymization finds it there. Call it for all pods, nodes
+    /// and namespaces before the first file is written.
+    pub fn learn(&self, kind: Kind, name: &str) {
+        if let Some(mut names) = self.names() {
+            names.learn(kind, name);
+        }
+    }
+
+    /// Learns the names and secrets of a value: names from fields that hold names, secrets from fields and labels named
+    /// as secrets. These secrets are then redacted in every other text too, for example in an alert's annotation.
+    /// Stores the first 256 secrets of 8 to 4,096 bytes on one line; of an object or a list, all its strings count.
+    pub fn learn_from(&self, value: &impl Serialize) {
+        if self.rules.is_empty() {
+            return;
+        }
+        let Ok(mut value) = serde_json::to_value(value) else { return };
+        if let Some(mut names) = self.names() {
+            json::learn(&mut names, &value, 0);
+        }
+        // Only the learned values matter; nothing of this value is written.
+        let reader = Self { names: None, found: Arc::default(), ..self.clone() };
+        json::redact(&reader, "", &mut value, 0);
+    }
+
+    /// Returns true if names are replaced by pseudonyms.
+    pub fn anonymizes(&self) -> bool {
+        self.names.is_some()
+    }
+
+    /// Redacts a text. `place` is the path of the file in the bundle.
+    pub fn text<'a>(&self, place: &str, text: &'a str) -> Cow<'a, str> {
+        let clean = self.secrets(place, text);
+        self.renamed(place, clean)
+    }
+
+    /// Redacts every string of a JSON value; the values of keys named as secrets are replaced as a whole.
+    pub fn json(&self, place: &str, value: &mut Value) {
+        if let Some(mut names) = self.names() {
+            json::learn(&mut names, value, 0);
+        }
+        json::redact(self, place, value, 0);
+    }
+
+    /// Redacts the value of the label `name`.
+    pub fn label<'a>(&self, place: &str, name: &str, value: &'a str) -> Cow<'a, str> {
+        if let Some(rule) = self.rules.key(name, |_| false)
+            && !self.rules.harmless(rule, value)
+        {
+            self.know(rule, value);
+            return Cow::Owned(self.mark(place, rule));
+        }
+        self.field(place, name, value)
+    }
+
+    /// Learns the value of a label named as a secret, which is then redacted in every other text too.
+    pub fn learn_label(&self, name: &str, value: &str) {
+        if let Some(rule) = self.rules.key(name, |_| false)
+            && !self.rules.harmless(rule, value)
+        {
+            self.know(rule, value);
+        }
+    }
+
+    /// Redacts a value and returns it as the same type.
+    ///
+    /// # Errors
+    /// If the redacted value does not deserialize to that type; it must not be shown then.
+    pub fn cleaned<T: Serialize + DeserializeOwned>(&self, place: &str, value: &T) -> serde_json::Result<T> {
+        let mut json = serde_json::to_value(value)?;
+        self.json(place, &mut json);
+        serde_json::from_value(json)
+    }
+
+    /// Redacts the path of an archive entry; these redactions count under that entry.
+    pub fn path(&self, path: &str) -> String {
+        let clean = self.text(path, path).into_owned();
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        // The counts must not show the original path.
+        let here: Vec<_> = found.keys().filter(|(place, _)| place == path && *place != clean).cloned().collect();
+        for key in here {
+            if let Some(count) = found.remove(&key) {
+                *found.entry((clean.clone(), key.1)).or_default() += count;
+            }
+        }
+        clean
+    }
+
+    /// Returns the redactions so far, by file and rule.
+    pub fn redactions(&self) -> Vec<RedactionCount> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = |((place, rule), count): (&(String, String), &u64)| RedactionCount {
+            place: place.clone(),
+            rule: rule.clone(),
+            count: *count,
+        };
+        found.iter().map(one).collect()
+    }
+
+    /// Redacts the value of a field that is not named as a secret.
+    fn field<'a>(&self, place: &str, name: &str, value: &'a str) -> Cow<'a, str> {
+        let clean = self.secrets(place, value);
+        let Some(mut names) = self.names() else { return clean };
+        match names.field(name, &clean) {
+            None => {
+                drop(names);
+                self.renamed(place, clean)
+            }
+            Some(renamed) if renamed == *clean => clean,
+            Some(renamed) => {
+                drop(names);
+                self.count(place, ANONYMIZED, 1);
+                Cow::Owned(renamed)
+            }
+        }
+    }
+
+    fn secrets<'a>(&self, place: &str, text: &'a str) -> Cow<'a, str> {
+        let mut spans = self.rules.spans(text);
+        self.known().add(text, &mut spans);
+        if spans.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let (mut out, mut rest) = (String::with_capacity(text.len()), 0);
+        for span in spans {
+            out.push_str(&text[rest..span.at.start]);
+            out.push_str(&self.mark(place, span.rule));
+            rest = span.at.end;
+        }
+        out.push_str(&text[rest..]);
+        Cow::Owned(out)
+    }
+
+    fn renamed<'a>(&self, place: &str, text: Cow<'a, str>) -> Cow<'a, str> {
+        let Some(mut names) = self.names() else { return text };
+        let Some((renamed, count)) = names.renamed(&text) else { return text };
+        drop(names);
+        self.count(place, ANONYMIZED, count);
+        Cow::Owned(renamed)
+    }
+
+    /// Returns the placeholder for a secret, and counts it.
+    fn mark(&self, place: &str, rule: usize) -> String {
+        let id = self.rules.id(rule);
+        self.count(place, id, 1);
+        format!("{MARK}{id}]")
+    }
+
+    fn count(&self, place: &str, rule: &str, count: u64) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        *found.entry((place.to_owned(), rule.to_owned())).or_default() += count;
+    }
+
+    /// Stores the value of a field named as a secret.
+    fn know(&self, rule: usize, value: &str) {
+        // Users' texts are not secrets by which other texts could be recognised.
+        if !self.rules.texts_only(rule) {
+            self.known().learn(rule, value);
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, KnownSecrets> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn names(&self) -> Option<MutexGuard<'_, Names>> {
+        self.names.as_ref().map(|names| names.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

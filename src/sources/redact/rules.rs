@@ -1,0 +1,222 @@
+//! The compiled rules of `redaction.yaml`.
+
+use std::ops::Range;
+
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+
+use knowledge::playbook::{Redaction, RedactionRule};
+
+/// The prefix of every placeholder; text inside a placeholder is not redacted again, so redaction is idempotent.
+pub(super) const MARK: &str = "[redacted: ";
+/// Maximum bytes of the compiled rules and of the lazy DFA's cache; a small cache is cleared and rebuilt all the time.
+const STATES: usize = 32 << 20;
+/// Maximum nesting depth of words in words.
+const WORDS_DEEP: usize = 8;
+/// Maximum bytes of a pattern after its words are expanded.
+const LONGEST: usize = 256 << 10;
+
+/// An invalid redaction rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("redaction rule `{rule}`: {why}")]
+pub struct RedactionRuleError {
+    /// The id of the rule.
+    pub rule: String,
+    /// The reason why it is invalid.
+    pub why: String,
+}
+
+/// A part of a text that must be redacted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MatchSpan {
+    pub(super) at: Range<usize>,
+    pub(super) rule: usize,
+}
+
+/// All rules, in the order of the file.
+#[derive(Debug, Default)]
+pub(super) struct RedactionRules {
+    rules: Vec<Rule>,
+    /// The set of all `patterns`, which finds the matching ones in one pass over a text.
+    any: Option<RegexSet>,
+    patterns: Vec<(usize, Regex)>,
+    keys: Option<RegexSet>,
+    key_rules: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    id: String,
+    beside: Vec<String>,
+    texts_only: bool,
+    unless_name: Option<Regex>,
+    unless_value: Option<Regex>,
+}
+
+impl RedactionRules {
+    pub(super) fn new(data: &Redaction) -> Result<Self, RedactionRuleError> {
+        let (mut rules, mut texts, mut keys) = (Self::default(), Vec::new(), Vec::new());
+        for (index, rule) in data.rules.iter().enumerate() {
+            let wrong = |error: regex::Error| RedactionRuleError { rule: rule.id.clone(), why: error.to_string() };
+            let optional = |pattern: &Option<String>| -> Result<Option<Regex>, RedactionRuleError> {
+                pattern.as_ref().map(|p| compile(&filled(data, rule, p)?).map_err(wrong)).transpose()
+            };
+            rules.rules.push(Rule {
+                id: rule.id.clone(),
+                beside: rule.beside.clone(),
+                texts_only: rule.texts_only,
+                unless_name: optional(&rule.unless_name)?,
+                unless_value: optional(&rule.unless_value)?,
+            });
+            for pattern in &rule.text {
+                let pattern = filled(data, rule, pattern)?;
+                rules.patterns.push((index, compile(&pattern).map_err(wrong)?));
+                texts.push(pattern);
+            }
+            for key in &rule.keys {
+                let key = format!("^(?:{})$", filled(data, rule, key)?);
+                compile(&key).map_err(wrong)?;
+                rules.key_rules.push(index);
+                keys.push(key);
+            }
+        }
+        let all = |patterns: &[String]| {
+            let set = RegexSetBuilder::new(patterns).dfa_size_limit(STATES).size_limit(STATES).build();
+            set.map_err(|error| RedactionRuleError { rule: "all together".to_owned(), why: error.to_string() })
+        };
+        rules.any = (!texts.is_empty()).then(|| all(&texts)).transpose()?;
+        rules.keys = (!keys.is_empty()).then(|| all(&keys)).transpose()?;
+        Ok(rules)
+    }
+
+    /// Returns true if there are no rules.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    pub(super) fn id(&self, rule: usize) -> &str {
+        self.rules.get(rule).map_or("", |rule| &rule.id)
+    }
+
+    /// Returns the spans to redact, in order and without overlaps.
+    pub(super) fn spans(&self, text: &str) -> Vec<MatchSpan> {
+        let Some(any) = &self.any else { return Vec::new() };
+        let matched = any.matches(text);
+        if !matched.matched_any() {
+            return Vec::new();
+        }
+        let marks = marks(text);
+        let mut spans = Vec::new();
+        for (rule, pattern) in matched.iter().filter_map(|index| self.patterns.get(index)) {
+            self.add(text, *rule, pattern, &marks, &mut spans);
+        }
+        merged(spans)
+    }
+
+    fn add(&self, text: &str, rule: usize, pattern: &Regex, marks: &[Range<usize>], spans: &mut Vec<MatchSpan>) {
+        let Some(of) = self.rules.get(rule) else { return };
+        let is = |unless: &Option<Regex>, text: &str| unless.as_ref().is_some_and(|regex| regex.is_match(text));
+        let secrets: Vec<&str> = pattern.capture_names().flatten().filter(|name| name.starts_with("secret")).collect();
+        for found in pattern.captures_iter(text) {
+            if found.name("name").is_some_and(|name| is(&of.unless_name, name.as_str())) {
+                continue;
+            }
+            let whole = if secrets.is_empty() { found.get(0) } else { None };
+            for secret in secrets.iter().filter_map(|name| found.name(name)).chain(whole) {
+                let inside = |mark: &Range<usize>| mark.start <= secret.start() && secret.end() <= mark.end;
+                // The last placeholder that begins before the secret.
+                let before = marks.partition_point(|mark| mark.start <= secret.start());
+                let marked = before.checked_sub(1).and_then(|last| marks.get(last)).is_some_and(inside);
+                if !secret.is_empty() && !marked && !is(&of.unless_value, secret.as_str()) {
+                    spans.push(MatchSpan { at: secret.range(), rule });
+                }
+            }
+        }
+    }
+
+    /// Returns the rule that redacts the value of a field with this name. The last part of a compound name counts too:
+    /// `vllm:cache_config_info.api_key`, `example.com/token`.
+    pub(super) fn key(&self, name: &str, has: impl Fn(&str) -> bool) -> Option<usize> {
+        let own = name.rsplit([':', '/', '.']).next().filter(|own| *own != name);
+        self.whole_key(name, &has).or_else(|| self.whole_key(own?, &has))
+    }
+
+    fn whole_key(&self, name: &str, has: &impl Fn(&str) -> bool) -> Option<usize> {
+        let matched = self.keys.as_ref()?.matches(name);
+        matched.iter().filter_map(|index| self.key_rules.get(index).copied()).find(|rule| {
+            self.rules.get(*rule).is_some_and(|rule| {
+                !rule.unless_name.as_ref().is_some_and(|unless| unless.is_match(name))
+                    && (rule.beside.is_empty() || rule.beside.iter().any(|other| has(other)))
+            })
+        })
+    }
+
+    /// Returns true if single numbers may stay under this rule's keys.
+    pub(super) fn texts_only(&self, rule: usize) -> bool {
+        self.rules.get(rule).is_some_and(|rule| rule.texts_only)
+    }
+
+    /// Returns true if this value needs no redaction although its field is named as a secret.
+    pub(super) fn harmless(&self, rule: usize, value: &str) -> bool {
+        let unless = self.rules.get(rule).and_then(|rule| rule.unless_value.as_ref());
+        value.is_empty() || is_mark(value) || unless.is_some_and(|unless| unless.is_match(value))
+    }
+}
+
+fn compile(pattern: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(pattern).dfa_size_limit(STATES).build()
+}
+
+/// Expands the words in a pattern.
+fn filled(data: &Redaction, rule: &RedactionRule, pattern: &str) -> Result<String, RedactionRuleError> {
+    let mut filled = pattern.to_owned();
+    for _ in 0..WORDS_DEEP {
+        let mut again = false;
+        for (word, stands_for) in &data.words {
+            let hole = format!("{{{word}}}");
+            if filled.contains(&hole) {
+                filled = filled.replace(&hole, stands_for);
+                again = true;
+            }
+        }
+        if !again {
+            return Ok(filled);
+        }
+        if filled.len() > LONGEST {
+            break;
+        }
+    }
+    let why = "its words stand in each other without an end".to_owned();
+    Err(RedactionRuleError { rule: rule.id.clone(), why })
+}
+
+/// Returns true if a text is exactly one placeholder.
+pub(super) fn is_mark(text: &str) -> bool {
+    matches!(marks(text).as_slice(), [one] if *one == (0..text.len()))
+}
+
+/// Returns the ranges of the placeholders in a text.
+pub(super) fn marks(text: &str) -> Vec<Range<usize>> {
+    let id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let one = |at: usize| {
+        let rest = text.get(at + MARK.len()..)?;
+        let end = rest.find(|c| !id(c))?;
+        (end > 0 && rest[end..].starts_with(']')).then(|| at..at + MARK.len() + end + 1)
+    };
+    text.match_indices(MARK).filter_map(|(at, _)| one(at)).collect()
+}
+
+/// Merges overlapping spans, in order; the rule that comes first in the file wins.
+pub(super) fn merged(mut spans: Vec<MatchSpan>) -> Vec<MatchSpan> {
+    spans.sort_by_key(|span| (span.at.start, span.at.end));
+    let mut out: Vec<MatchSpan> = Vec::with_capacity(spans.len());
+    for span in spans {
+        match out.last_mut() {
+            Some(last) if span.at.start < last.at.end => {
+                last.at.end = last.at.end.max(span.at.end);
+                last.rule = last.rule.min(span.rule);
+            }
+            _ => out.push(span),
+        }
+    }
+    out
+}
