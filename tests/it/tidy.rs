@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const MOST_LINES: usize = 500;
+/// Lines of a file of the product, and of a file of tests.
+const MOST_LINES: [usize; 2] = [450, 500];
 
 struct Source {
     /// Path below `src/`.
@@ -59,9 +60,9 @@ fn no_file_is_longer_than_one_can_read() {
     });
     let long: Vec<_> = rust
         .map(|path| (fs::read_to_string(&path).unwrap().lines().count(), path))
-        .filter(|(lines, _)| *lines > MOST_LINES)
+        .filter(|(lines, path)| *lines > MOST_LINES[usize::from(!path.starts_with(root().join("src")))])
         .collect();
-    assert!(long.is_empty(), "more than {MOST_LINES} lines: {long:?}");
+    assert!(long.is_empty(), "more than {MOST_LINES:?} lines: {long:?}");
 }
 
 #[test]

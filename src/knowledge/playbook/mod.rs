@@ -12,6 +12,7 @@ mod load;
 mod logs;
 mod problem;
 mod promise;
+mod promised_library;
 mod redaction;
 mod report;
 mod select;

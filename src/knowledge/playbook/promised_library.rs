@@ -1,0 +1,198 @@
+//! The library of a pool with its own objectives.
+//!
+//! The shipped data holds for the catalog's defaults: a limit, and [`BUDGET`] of the requests that may miss it. Both are
+//! adapted.
+
+use std::collections::BTreeMap;
+
+use super::promise::{PoolObjectives, Slo};
+use super::{Comparison, Condition, Evidence, Library, Promise, Reference, Step, Verify};
+use crate::signal::{Burn, SignalQuery};
+
+/// The share of requests that may violate an objective by default.
+const BUDGET: f64 = 0.01;
+/// The highest limit of a share. In a full outage the share of the hour reaches it after 18 minutes, 0.5 only after 30.
+const MOST: f64 = 0.3;
+
+impl Library {
+    /// Adds to every engine the burn rates of the signals that it has.
+    pub(super) fn derive_burns(&mut self) {
+        let burns: Vec<(String, Burn)> =
+            self.signals.iter().filter_map(|(name, signal)| Some((name.clone(), signal.burn.clone()?))).collect();
+        for engine in self.engines.values_mut() {
+            for (name, burn) in &burns {
+                let share = engine.signals.get(&burn.of).cloned();
+                let mean = burn.mean.as_ref().and_then(|mean| engine.signals.get(mean)).cloned();
+                let Some(of) = share.clone().or_else(|| mean.clone()) else { continue };
+                let share_query = share.as_ref().and_then(|share| share.query.as_deref());
+                let mean_query = mean.as_ref().and_then(|mean| mean.query.as_deref());
+                let query = burn.query(share_query, mean_query);
+                // The setting that enables quantiles is not needed where the mean has data.
+                let by_mean = query.is_some() && burn.query(share_query, None).is_none();
+                let of = mean.filter(|_| by_mean).unwrap_or(of);
+                let why = "it tells quantiles and no counts, of which shares could be made".to_owned();
+                let unsupported = query.is_none().then(|| of.unsupported.clone().unwrap_or(why));
+                let derived = SignalQuery { query, unsupported, direct: None, since: None, ..of };
+                engine.signals.insert(name.clone(), derived);
+            }
+        }
+    }
+
+    /// Sets the objectives of pools.
+    ///
+    /// # Errors
+    /// The first invalid entry, with its number.
+    pub fn promise(&mut self, slos: &[Slo]) -> Result<(), String> {
+        self.promised.clear();
+        let mut promised = Vec::new();
+        for (i, slo) in slos.iter().enumerate() {
+            slo.validate().map_err(|error| format!("`slo:` entry {}: {error}", i + 1))?;
+            let decided = |other: &Slo| slo.is_exception_of(other) || other.is_exception_of(slo);
+            if let Some(other) = slos.iter().take(i).position(|other| other.overlaps(slo) && !decided(other)) {
+                return Err(format!(
+                    "`slo:` entries {} and {}: one pool may be in both, and none of them is the exception; tell them apart by \
+                     the same label of `pools`, or give one all labels of the other and one more",
+                    other + 1,
+                    i + 1
+                ));
+            }
+            let mut general: Vec<&Slo> = slos.iter().filter(|other| slo.is_exception_of(other)).collect();
+            general.sort_by_key(|other| std::cmp::Reverse(other.pools.len()));
+            let whole = general.into_iter().fold(slo.clone(), Slo::or);
+            promised.push(PoolObjectives { library: Box::new(self.promising(&whole)), slo: whole });
+        }
+        self.promised = promised;
+        Ok(())
+    }
+
+    /// Returns the library for a pool.
+    pub fn for_pool(&self, pool: &BTreeMap<String, String>) -> &Self {
+        let fitting = self.promised.iter().filter(|promised| promised.slo.fits(pool));
+        fitting.max_by_key(|promised| promised.slo.pools.len()).map_or(self, |promised| &promised.library)
+    }
+
+    /// Returns the objective that a playbook's symptom or alerts depend on, if this is the library of an objective.
+    pub fn promise_of(&self, playbook: &str) -> Option<Promise> {
+        let slo = self.slo.as_ref()?;
+        let playbook = self.playbooks.get(playbook)?;
+        let checks = playbook.symptom.iter().chain(playbook.alerts.iter().flat_map(|alert| &alert.when));
+        let signals = checks.flat_map(Evidence::checks).filter_map(|(signal, _)| self.signals.get(signal));
+        let terms = signals.filter_map(|signal| signal.burn.as_ref()?.term);
+        terms.filter_map(|term| slo.promise(term)).next()
+    }
+
+    /// Builds the library with the limits of an objective.
+    fn promising(&self, slo: &Slo) -> Self {
+        let mut library = self.clone();
+        library.slo = Some(slo.clone());
+        let tops = self.tops();
+        let top = |signal: &str| tops.get(signal).copied();
+        let mut moves: BTreeMap<String, Move> = BTreeMap::new();
+        for (name, signal) in &mut library.signals {
+            let Some(burn) = &mut signal.burn else { continue };
+            let Some(promise) = burn.term.and_then(|term| slo.promise(term)) else { continue };
+            let budget = 1.0 - promise.share;
+            moves.insert(name.clone(), Move::Share { budget, top: top(name) });
+            match (burn.limit, promise.within_seconds) {
+                (Some(limit), Some(within)) => {
+                    // A 99th percentile above the limit means one slow request of a hundred. With another budget only
+                    // the share of slow requests shows whether the objective is met.
+                    let share = ((budget - BUDGET).abs() > 1e-9).then(|| (name.clone(), limit, budget));
+                    let time = Move::Time { factor: within / limit, share };
+                    // The share replaces the mean too: without a histogram it is computed from the mean.
+                    moves.extend(burn.mean.clone().map(|mean| (mean, time.clone())));
+                    moves.insert(burn.of.clone(), time);
+                    burn.limit = Some(within);
+                }
+                _ => drop(moves.insert(burn.of.clone(), Move::Share { budget, top: top(&burn.of) })),
+            }
+        }
+        library.derive_burns();
+        let moved = |signal: &mut String, when: &mut Condition| match moves.get(signal.as_str()) {
+            Some(Move::Time { share: Some((burn, limit, budget)), .. }) if when.is_limit(*limit) => {
+                *signal = burn.clone();
+                *when = numbers(when, |_| *budget);
+            }
+            Some(Move::Time { factor, .. }) => *when = numbers(when, |n| n * factor),
+            Some(Move::Share { budget, top }) => *when = numbers(when, |n| share(n, *budget, top.unwrap_or(n))),
+            None => {}
+        };
+        for playbook in library.playbooks.values_mut() {
+            let alerts = playbook.alerts.iter_mut().flat_map(|alert| &mut alert.when);
+            playbook.symptom.iter_mut().chain(alerts).for_each(|evidence| each(evidence, &moved));
+            verified(&mut playbook.now, &mut playbook.lasting, &moved);
+            for cause in &mut playbook.causes {
+                cause.evidence.iter_mut().for_each(|evidence| each(evidence, &moved));
+                verified(&mut cause.now, &mut cause.lasting, &moved);
+            }
+        }
+        for leaf in library.causes.values_mut() {
+            leaf.evidence.iter_mut().for_each(|evidence| each(evidence, &moved));
+            verified(&mut leaf.now, &mut leaf.lasting, &moved);
+        }
+        library
+    }
+
+    /// Returns the largest number with which an alert compares each signal.
+    fn tops(&self) -> BTreeMap<String, f64> {
+        let mut tops: BTreeMap<String, f64> = BTreeMap::new();
+        let alerts = self.playbooks.values().flat_map(|playbook| &playbook.alerts);
+        for (signal, when) in alerts.flat_map(|alert| &alert.when).flat_map(Evidence::checks) {
+            for comparison in when.comparisons() {
+                if let Reference::Number(n) = comparison.to {
+                    let top = tops.entry(signal.to_owned()).or_insert(n);
+                    *top = top.max(n);
+                }
+            }
+        }
+        tops
+    }
+}
+
+/// The change of the numbers that a signal is compared with.
+#[derive(Debug, Clone, PartialEq)]
+enum Move {
+    /// For a share: the error budget, and the largest number of an alert.
+    Share { budget: f64, top: Option<f64> },
+    /// For a latency: the factor, and the burn rate, limit and budget that replace it.
+    Time { factor: f64, share: Option<(String, f64, f64)> },
+}
+
+/// Adapts the limit of a share to another budget: below [`MOST`], in the alerts' order, never below the budget.
+pub(super) fn share(n: f64, budget: f64, top: f64) -> f64 {
+    let moved = n * budget / BUDGET;
+    if n > MOST { moved.min(n) } else { moved.min(MOST * (n / top).min(1.0)).max(budget.min(moved)) }
+}
+
+fn each(evidence: &mut Evidence, apply: &impl Fn(&mut String, &mut Condition)) {
+    if let (Some(signal), Some(when)) = (&mut evidence.signal, &mut evidence.when) {
+        apply(signal, when);
+    }
+    evidence.any.iter_mut().for_each(|inner| each(inner, apply));
+    // A quantile and its mean may have become the same check.
+    evidence
+        .any
+        .dedup_by(|later, first| later.signal.is_some() && later.signal == first.signal && later.when == first.when);
+}
+
+fn verified(now: &mut [Step], lasting: &mut [Step], apply: &impl Fn(&mut String, &mut Condition)) {
+    let checks = now.iter_mut().chain(lasting).filter_map(|step| step.verify.as_mut());
+    checks.for_each(|verify| moved(verify, apply));
+}
+
+fn moved(verify: &mut Verify, apply: &impl Fn(&mut String, &mut Condition)) {
+    apply(&mut verify.signal, &mut verify.when);
+    verify.or.iter_mut().for_each(|other| moved(other, apply));
+}
+
+/// Returns the condition with its numbers changed.
+fn numbers(when: &Condition, to: impl Fn(f64) -> f64) -> Condition {
+    let moved = |c: &Comparison| match c.to {
+        Reference::Number(n) => Comparison { to: Reference::Number((to(n) * 1e6).round() / 1e6), ..*c },
+        _ => *c,
+    };
+    match when {
+        Condition::All(list) => Condition::All(list.iter().map(moved).collect()),
+        other => other.clone(),
+    }
+}
