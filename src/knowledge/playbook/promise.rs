@@ -159,7 +159,7 @@ impl Slo {
 
 #[cfg(test)]
 mod tests {
-    use super::super::promised_library::share;
+    use super::super::promised_library::{MOST, share};
     use super::*;
     use crate::playbook::{SourceFile, load, parse};
 

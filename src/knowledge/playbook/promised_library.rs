@@ -12,7 +12,7 @@ use crate::signal::{Burn, SignalQuery};
 /// The share of requests that may violate an objective by default.
 const BUDGET: f64 = 0.01;
 /// The highest limit of a share. In a full outage the share of the hour reaches it after 18 minutes, 0.5 only after 30.
-const MOST: f64 = 0.3;
+pub(super) const MOST: f64 = 0.3;
 
 impl Library {
     /// Adds to every engine the burn rates of the signals that it has.
