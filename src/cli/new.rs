@@ -121,7 +121,8 @@ fn write(dir: &Path, file: &NewFile) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Replaces the text of a file as a whole: an error leaves the old one. A link stays a link, and permissions are kept.
+/// Replaces the text of a file as a whole: an error leaves the old one. A symbolic link stays one, and permissions
+/// are kept.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let path = fs::canonicalize(path)?;
     // A file that must not be written is not replaced either.

@@ -103,8 +103,8 @@ pub(super) fn unknown(
     // A job label of the rule that fired is often another exporter's.
     let telling = scope.iter().filter(|(dimension, _)| *dimension != "job");
     unknown_value(library, telling, rows).or_else(|| {
-        let names = pools(library, rows).iter().map(pool_name).collect::<BTreeSet<_>>();
-        let known: BTreeSet<String> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        let known: BTreeSet<String> =
+            pools(library, rows).iter().map(pool_name).filter(|name| !name.is_empty()).collect();
         let asked = pool_name(scope);
         let told = !asked.is_empty() && !known.is_empty();
         told.then(|| UnknownLabelValue::new("pool", &asked, known.iter().map(String::as_str)))

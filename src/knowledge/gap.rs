@@ -25,7 +25,7 @@ pub enum GapReason {
     Failed(String),
     /// The thing was there and no longer exists.
     Gone(String),
-    /// The source answered and does not have it, or has more than is kept.
+    /// The source does not have it, has more than is kept, or may not be asked for it.
     Absent(String),
 }
 
@@ -40,7 +40,7 @@ impl Gap {
         Self::new(what, GapReason::failed(error))
     }
 
-    /// Builds the gap of a source that answered and does not have the thing, or has more than is kept.
+    /// Builds the gap of a source that does not have the thing, has more than is kept, or may not be asked for it.
     pub fn absent(what: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::new(what, GapReason::Absent(reason.into()))
     }

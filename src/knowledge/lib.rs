@@ -1,4 +1,4 @@
-//! What is known without asking anybody: alerts, incidents, signals, playbooks, time. No network, no async.
+//! Knowledge that needs no query: alerts, incidents, signals, playbooks, time. No network, no async.
 
 pub mod alert;
 pub mod clip;

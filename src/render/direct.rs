@@ -1,6 +1,6 @@
 //! Notes on exporters that were scraped directly.
 
-use super::facts::{FEW, alike, few};
+use super::facts::{FEW, few, group_by_key};
 use super::{Line, Phrases};
 use diagnose::{DirectRead, DirectReadReason};
 
@@ -25,7 +25,7 @@ pub(super) fn read_directly(direct: &DirectRead, words: &Phrases) -> Vec<Line> {
         (engines, gpus) => engines.or(gpus).unwrap_or_default(),
     };
     let mut lines = vec![words.line(key, &[("read", read.into())])];
-    let alike = alike(direct.remarks.iter().map(|remark| (&remark.what, &remark.exporter)));
+    let alike = group_by_key(direct.remarks.iter().map(|remark| (&remark.what, &remark.exporter)));
     lines.extend(alike.iter().take(2 * FEW).map(|(what, names)| {
         words.line("direct-remark", &[("names", few(names, words).into()), ("what", Line::of(what).into())])
     }));

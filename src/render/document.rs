@@ -10,8 +10,8 @@ use super::{Line, MessagePart, Tone};
 pub(super) struct Document {
     /// The first sentence, as in the notification.
     pub(super) headline: String,
-    /// The line above the title: the state, the id.
-    pub(super) above: Line,
+    /// The line above the title, in pieces: the state, the id, the time zone.
+    pub(super) above: Vec<Line>,
     /// The symptom, or the name of the alert.
     pub(super) title: String,
     /// The sections, the summary first.
@@ -22,22 +22,88 @@ pub(super) struct Document {
 
 impl Document {
     /// Returns a section, or a group of one, by its key.
-    pub(super) fn group(&self, key: &str) -> Option<&PartGroup> {
+    pub(super) fn group(&self, key: SectionKey) -> Option<&PartGroup> {
         let mut all = self.sections.iter().flat_map(|section| std::iter::once(section).chain(section.groups()));
-        all.find(|group| group.key == key)
+        all.find(|group| group.key == key.as_str())
     }
 }
 
-/// A block that only documents have.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// The key of a section, or of an answer, which is a group of one. Tickets name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SectionKey {
+    Head,
+    Why,
+    Do,
+    Picture,
+    Timeline,
+    Answers,
+    Logs,
+    Topology,
+    Alerts,
+    Rules,
+    Evidence,
+    Not,
+    Unchecked,
+    Parts,
+    Redacted,
+    Tickets,
+    Bundles,
+    Goal,
+    Metrics,
+    Model,
+    Hardware,
+    Workload,
+    Deployment,
+    Versions,
+    Open,
+}
+
+impl SectionKey {
+    /// Returns the key as the anchor of a page.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Head => "head",
+            Self::Why => "why",
+            Self::Do => "do",
+            Self::Picture => "picture",
+            Self::Timeline => "timeline",
+            Self::Answers => "answers",
+            Self::Logs => "logs",
+            Self::Topology => "topology",
+            Self::Alerts => "alerts",
+            Self::Rules => "rules",
+            Self::Evidence => "evidence",
+            Self::Not => "not",
+            Self::Unchecked => "unchecked",
+            Self::Parts => "parts",
+            Self::Redacted => "redacted",
+            Self::Tickets => "tickets",
+            Self::Bundles => "bundles",
+            Self::Goal => "goal",
+            Self::Metrics => "metrics",
+            Self::Model => "model",
+            Self::Hardware => "hardware",
+            Self::Workload => "workload",
+            Self::Deployment => "deployment",
+            Self::Versions => "versions",
+            Self::Open => "open",
+        }
+    }
+}
+
+/// A block that only documents have. Never stored: a chart is markup that only our own renderer may write.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DocumentBlock {
     /// Names with their values.
     Pairs(Vec<(Line, Line)>),
     /// A table.
     Table {
-        /// The name, for screen readers and folds.
+        /// The key, unique in its document: the name of the fold of a long table.
+        key: String,
+        /// The name, for screen readers.
         name: String,
+        /// True if a page may fold the middle of a long table.
+        folds: bool,
         /// The heads of its columns.
         heads: Vec<String>,
         /// The rows.
@@ -55,14 +121,14 @@ pub enum DocumentBlock {
         links: Vec<ChainLink>,
     },
     /// A histogram.
-    Bars {
+    Histogram {
         /// The alternative text.
         alt: String,
         /// The upper bound of each bar, and its height in thousandths of the highest one.
         bars: Vec<(String, u16)>,
     },
     /// A chart.
-    Drawing {
+    Chart {
         /// The alternative text.
         alt: String,
         /// The `<svg>` from [`crate::chart::svg`].
@@ -71,13 +137,13 @@ pub enum DocumentBlock {
 }
 
 /// Blocks under a title.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartGroup {
     /// The key: the anchor of a section, and the name of a fold that keeps its state when the page is refreshed.
     pub key: String,
     /// The title.
     pub title: Line,
-    /// The visibility of the content.
+    /// The state of its fold at first, if it has one.
     pub folding: Folding,
     /// The content.
     pub parts: Vec<MessagePart>,
@@ -92,7 +158,7 @@ impl PartGroup {
     }
 }
 
-/// Removes blocks without content, so that whoever builds them need not look.
+/// Removes blocks without content, so that builders need not check for them.
 pub(super) fn drop_empty(parts: &mut Vec<MessagePart>) {
     parts.retain_mut(|part| match part {
         MessagePart::Paragraph(text) | MessagePart::Note(text) | MessagePart::Gap(text) => !text.is_empty(),
@@ -106,14 +172,16 @@ pub(super) fn drop_empty(parts: &mut Vec<MessagePart>) {
             drop_empty(&mut group.parts);
             !group.parts.is_empty()
         }
-        MessagePart::Block(DocumentBlock::Bars { bars, .. }) => !bars.is_empty(),
-        _ => true,
+        MessagePart::Block(DocumentBlock::Code(text)) => !text.is_empty(),
+        MessagePart::Block(DocumentBlock::Chain { links, .. }) => !links.is_empty(),
+        MessagePart::Block(DocumentBlock::Histogram { bars, .. }) => !bars.is_empty(),
+        MessagePart::Block(DocumentBlock::Chart { .. }) => true,
+        MessagePart::Beside(..) | MessagePart::Buttons(_) | MessagePart::Picture { .. } => true,
     });
 }
 
 /// The visibility of a group's content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Folding {
     /// Always shown.
     Never,
@@ -126,7 +194,7 @@ pub enum Folding {
 }
 
 /// A link of the causal chain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainLink {
     /// The kind, with the verdict: `Cause`, `Mechanism`.
     pub kind: Line,
@@ -158,6 +226,8 @@ pub enum StateStyle {
     NotMet,
     /// A check without data.
     NoData,
+    /// A check that was not made.
+    NotLookedAt,
 }
 
 impl StateStyle {

@@ -31,7 +31,7 @@ pub(super) fn join_limited(names: &[impl AsRef<str>], most: usize, between: &str
 }
 
 /// Groups values with the same key, in the order of first occurrence.
-pub(super) fn alike<K: PartialEq, V>(all: impl Iterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+pub(super) fn group_by_key<K: PartialEq, V>(all: impl Iterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
     for (key, value) in all {
         match groups.iter_mut().find(|(known, _)| *known == key) {
@@ -151,7 +151,7 @@ pub(super) fn verdict(verdict: Verdict, words: &Phrases) -> String {
 }
 
 /// Returns a verdict as a state, said with this word.
-pub(super) fn sureness(verdict: Verdict, word: String) -> TextSpan {
+pub(super) fn verdict_state(verdict: Verdict, word: String) -> TextSpan {
     let style = match verdict {
         Verdict::Likely => StateStyle::Bad,
         Verdict::Possible => StateStyle::Warn,
@@ -161,12 +161,12 @@ pub(super) fn sureness(verdict: Verdict, word: String) -> TextSpan {
 }
 
 /// Returns the outcome of a check as a state; `None` is a check that was not made.
-pub(super) fn outcome(outcome: Option<Outcome>, words: &Phrases) -> TextSpan {
+pub(super) fn outcome_state(outcome: Option<Outcome>, words: &Phrases) -> TextSpan {
     let (style, key) = match outcome {
         Some(Outcome::Met) => (StateStyle::Met, "page-met"),
         Some(Outcome::NotMet) => (StateStyle::NotMet, "page-not-met"),
         Some(Outcome::NoData) => (StateStyle::NoData, "page-no-data"),
-        None => (StateStyle::Mute, "page-not-kept"),
+        None => (StateStyle::NotLookedAt, "page-not-kept"),
     };
     TextSpan::State(style, words.text(key, &[]))
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::document::drop_empty;
 use super::facts::{
-    FEW, affected_replicas_line, alike, bullet, chain_summary, confidence, fact, facts, few, is_said, join_limited,
-    join_non_empty, misfit, no_data, pool_name, radius, verdict,
+    FEW, affected_replicas_line, bullet, chain_summary, confidence, fact, facts, few, group_by_key, is_said,
+    join_limited, join_non_empty, misfit, no_data, pool_name, radius, verdict,
 };
 use super::links::graph;
 use super::{Line, Message, MessagePart, Phrases, TextSpan, Tone, compared, direct, latency, logs, screened};
@@ -218,7 +218,7 @@ fn ruled_out(list: &[&RuledOut], words: &Phrases) -> MessagePart {
 /// Renders the signals that could not be checked, a line per reason; at most `reasons_most` reasons with `titles_most`
 /// titles each. One missing exporter affects many signals.
 pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most: usize, words: &Phrases) -> Vec<Line> {
-    let reasons = alike(diagnosis.unchecked.iter().map(|u| {
+    let reasons = group_by_key(diagnosis.unchecked.iter().map(|u| {
         let enable = u.enable.as_deref().filter(|_| u.why != NO_PAST);
         ((u.why.as_str(), enable), u.title.as_str())
     }));

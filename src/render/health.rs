@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 
-use super::facts::{FEW, alike, join_limited};
+use super::facts::{FEW, group_by_key, join_limited};
 use super::text::{clean, tone_style, wrap};
 use super::{Phrases, Tone};
 use diagnose::EngineFound;
@@ -324,7 +324,7 @@ pub(super) fn gaps<'a>(
     missing: impl Iterator<Item = (&'a str, &'a str, Option<&'a str>)>,
     words: &Phrases,
 ) {
-    for ((why, enable), titles) in alike(missing.map(|(title, why, enable)| ((why, enable), title))) {
+    for ((why, enable), titles) in group_by_key(missing.map(|(title, why, enable)| ((why, enable), title))) {
         hang(out, gap, &format!("{mark} "), &format!("{}: {}", join_limited(&titles, most, ", ", words), why));
         if let Some(enable) = enable {
             hang(out, gap, "  → ", enable);

@@ -1,7 +1,7 @@
 //! Diagnosis and incident ─▶ [`Message`] ─▶ Slack blocks, terminal text, or a page. Pure.
 //!
-//! A [`Message`] is independent of the medium, and so is the document of a report. The phrases are in `playbooks/phrases`, the formatting is in one file
-//! per medium, and each medium escapes untrusted text itself.
+//! A [`Message`] is independent of the medium, and so is the document of a report. The phrases are in
+//! `playbooks/phrases`, the formatting is in one file per medium, and each medium escapes untrusted text itself.
 
 mod blocks;
 mod bundle;
@@ -282,7 +282,8 @@ pub enum MessagePart {
     },
     /// Something that is missing, so that it is not overlooked.
     Gap(Line),
-    /// A block that chats and terminals have no room for, and leave out.
+    /// A block that chats and terminals have no room for, and leave out; never stored.
+    #[serde(skip)]
     Block(DocumentBlock),
 }
 

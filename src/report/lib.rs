@@ -1,6 +1,7 @@
 //! The report of an incident or of a pool: everything that a person who was not involved has to know, as one value.
 //!
-//! `summary.json` of a bundle is this value; the page, `report.md` and the tickets are rendered from it. Pure.
+//! `summary.json` of a bundle is this value; the page, `report.md` and the tickets are rendered from it. Pure, except
+//! [`facts`], which queries Prometheus.
 
 mod answers;
 mod build_report;

@@ -161,8 +161,8 @@ pub fn is_source(name: &str) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Playbooks {
-    /// A directory with the layout of the shipped playbooks; a file with the same name replaces the shipped one, any
-    /// other is added.
+    /// A directory with the layout of the shipped playbooks: a playbook with the same id, or another file with the same
+    /// path, replaces the shipped one; any other is added.
     pub dir: Option<PathBuf>,
 }
 

@@ -116,7 +116,8 @@ fn place(payload: &Value) -> RequestPlace {
     RequestPlace {
         channel: first(&channel, ID).unwrap_or_default(),
         thread: first(&thread, ID),
-        message: first(&pressed, ID),
+        // An ephemeral message has a timestamp, but it cannot begin a thread.
+        message: first(&pressed, ID).filter(|_| container["is_ephemeral"] != true),
         response_url: first(&answer, TEXT),
         trigger: optional(payload, "trigger_id"),
     }

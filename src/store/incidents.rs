@@ -407,7 +407,7 @@ impl Store {
     pub(super) fn read_incident(&self, row: &AnyRow) -> Result<Incident, StoreError> {
         let mut incident = read(row, &self.unreadable)?;
         incident.playbook.iter_mut().for_each(|id| self.aliases.resolve(id));
-        incident.diagnosis.iter_mut().for_each(|diagnosis| diagnosis.resolve(&self.aliases));
+        incident.diagnosis.iter_mut().for_each(|diagnosis| diagnosis.resolve_aliases(&self.aliases));
         Ok(incident)
     }
 }

@@ -74,6 +74,53 @@ fn files_of_a_user_name_playbooks_by_their_former_ids() {
 }
 
 #[test]
+fn every_file_of_a_user_may_have_former_ids() {
+    let health = shipped("health.yaml");
+    let health = health.replace("{ signal: kv_cache_peak }", "{ signal: kv_cache_peak, playbook: kv-cache-full }");
+    let paths = [
+        "logs/vllm.yaml",
+        "tables/engine-flags.yaml",
+        "tables/litellm-codes.yaml",
+        "tickets/platform.yaml",
+        "symptoms/high-ttft.yaml",
+    ];
+    let mut texts = paths.map(|path| (path, before(&shipped(path)))).to_vec();
+    texts.push(("health.yaml", before(&health)));
+    let files: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    for (path, text) in &files {
+        assert!(FORMER.iter().any(|(former, _)| text.contains(former)), "{path} has no former id");
+    }
+    let library = with(&files).unwrap();
+    assert_eq!(lint(&library), vec![]);
+    let causes = &library.playbooks["high-ttft"].causes;
+    let loaded = format!("{:?}{:?}{:?}", library.health, library.logs, library.tables);
+    let loaded = format!("{loaded}{:?}{causes:?}", library.tickets);
+    for (former, _) in FORMER {
+        assert!(!loaded.contains(former), "{former}");
+    }
+}
+
+#[test]
+fn an_id_wins_over_an_alias_of_the_same_name() {
+    let aliases = "aliases: [high-ttft, queue-buildup, traffic-surge]\n";
+    let text = shipped("mechanisms/hot-replica.yaml").replace("aliases: [routing-skew]\n", aliases);
+    let own = shipped("symptoms/queue-buildup.yaml");
+    let library = with(&[("hot-replica.yaml", &text), ("queue-buildup.yaml", &own)]).unwrap();
+    for id in ["high-ttft", "queue-buildup"] {
+        assert_eq!(library.playbook(id).unwrap().playbook, id);
+    }
+    assert_eq!(library.aliases.id("traffic-surge"), "traffic-surge");
+}
+
+#[test]
+fn former_ids_are_replaced_in_what_an_earlier_diagnosis_could_not_check() {
+    let mut diagnosis: Diagnosis = serde_json::from_str(&fixture("diagnoses/longer-prompts.high-ttft.json")).unwrap();
+    diagnosis.unchecked[0].causes = vec!["routing-skew".to_owned()];
+    diagnosis.resolve_aliases(&library().aliases);
+    assert_eq!(diagnosis.unchecked[0].causes, ["hot-replica"]);
+}
+
+#[test]
 fn an_alias_that_is_an_id_or_stands_twice_is_shown() {
     let found = |aliases: &str| {
         let head = "aliases: [routing-skew]\n";

@@ -216,6 +216,15 @@ fn the_table_of_crates_tells_what_each_uses() {
     };
     let made: BTreeMap<String, BTreeSet<String>> = names.iter().map(|name| (name.clone(), uses(name))).collect();
     assert_eq!(told, made, "left: the table in ARCHITECTURE.md, right: src/*/Cargo.toml");
+    let knows = |name: &str, package: &str| {
+        let manifest = read(&format!("src/{name}/Cargo.toml"));
+        let product = manifest.split("[dev-dependencies]").next().unwrap();
+        product.lines().any(|line| line == format!("{package}.workspace = true"))
+    };
+    let know =
+        |package: &str| -> Vec<&str> { names.iter().map(String::as_str).filter(|name| knows(name, package)).collect() };
+    assert_eq!([know("axum"), know("clap")], [["service"], ["service"]]);
+    assert!(!["tokio", "reqwest"].iter().any(|package| knows("knowledge", package)), "knowledge has no network");
 }
 
 /// The crate of a row such as ``| `store` | what is kept | `knowledge` `render` |``, and those that it uses.

@@ -230,6 +230,23 @@ fn a_signal_that_cannot_be_written_leaves_the_file_as_it_was() {
 
 #[cfg(unix)]
 #[test]
+fn a_write_protected_file_is_refused_and_left_as_it_was() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let own = directory(&[("signals/catalog.yaml", CATALOG), ("signals/vllm.yaml", QUERY)]);
+    let catalog = own.path().join("signals/catalog.yaml");
+    fs::set_permissions(&catalog, fs::Permissions::from_mode(0o444)).unwrap();
+    // The superuser may write it all the same.
+    if fs::OpenOptions::new().write(true).open(&catalog).is_ok() {
+        return;
+    }
+    let output = new(own.path(), &MISSES);
+    assert!(!output.status.success() && said(&output).contains("cannot write"), "{}", said(&output));
+    assert_eq!(fs::read_to_string(&catalog).unwrap(), CATALOG);
+}
+
+#[cfg(unix)]
+#[test]
 fn a_file_that_grows_stays_a_link_and_keeps_its_permissions() {
     use std::os::unix::fs::{PermissionsExt, symlink};
 

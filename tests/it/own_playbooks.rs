@@ -58,6 +58,39 @@ fn a_healthy_fleet_of_ones_own_joins_the_shipped_one() {
 }
 
 #[test]
+fn a_part_with_a_shipped_name_and_other_values_is_refused() {
+    let fleet = "schema: 1\nparts:\n  pool: { ttft_p99: 0.4 }\n";
+    let problems = with(&[("healthy-fleet.yaml", fleet)]).unwrap_err();
+    assert_eq!(problems[0].message, "the shipped healthy fleet has a part `pool` with other values");
+}
+
+#[test]
+fn problems_stand_in_the_order_of_the_files() {
+    let names = ["e.yaml", "b.yaml", "g.yaml", "a.yaml", "d.yaml", "f.yaml", "c.yaml"];
+    let own = directory(&names.map(|name| (name, "playbook: [")));
+    let problems = load(Some(own.path())).unwrap_err();
+    let files: Vec<&str> = problems.iter().map(|problem| problem.file.rsplit('/').next().unwrap()).collect();
+    assert_eq!(files, ["a.yaml", "b.yaml", "c.yaml", "d.yaml", "e.yaml", "f.yaml", "g.yaml"]);
+}
+
+#[test]
+fn a_file_of_the_top_is_refused_in_a_folder_of_playbooks() {
+    for name in
+        ["mechanisms/report.yaml", "symptoms/health.yaml", "symptoms/healthy-fleet.yaml", "symptoms/redaction.yaml"]
+    {
+        let problems = with(&[(name, "schema: 1\n")]).unwrap_err();
+        assert_eq!((problems.len(), problems[0].message.as_str()), (1, "a file in an unknown place"), "{name}");
+    }
+}
+
+#[test]
+fn the_name_of_the_directory_itself_is_no_folder() {
+    let above = directory(&[("mechanisms/high-ttft.yaml", &ours("symptoms/high-ttft.yaml"))]);
+    let library = load(Some(&above.path().join("mechanisms"))).unwrap();
+    assert_eq!((library.playbooks["high-ttft"].title.as_str(), lint(&library)), ("ours", vec![]));
+}
+
+#[test]
 fn the_checkouts_own_data_may_be_named_as_a_directory() {
     let library = load(Some(std::path::Path::new("playbooks"))).unwrap();
     assert_eq!((lint(&library), failures(&library)), (vec![], vec![]));
@@ -97,7 +130,7 @@ fn a_new_playbook_stands_at_the_top_or_in_the_folder_of_its_kind() {
         lint(&library).into_iter().map(|problem| (problem.message, problem.hint.unwrap())).collect::<Vec<_>>()
     };
     assert_eq!((found(""), found("symptoms/")), (vec![], vec![]));
-    let said = ("`mechanisms/` is for the other kind".to_owned(), "move it and its test to `symptoms/`".to_owned());
+    let said = ("`mechanisms/` is for mechanisms".to_owned(), "move it and its test to `symptoms/`".to_owned());
     assert_eq!(found("mechanisms/"), [said]);
 }
 

@@ -1,5 +1,6 @@
 //! The written report: what somebody who was not there reads first, and the forms of whoever takes over.
 
+mod limits;
 mod told;
 
 use llm_diagnose::diagnose::{Diagnosis, diagnose};

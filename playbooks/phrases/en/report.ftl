@@ -4,7 +4,8 @@
 
 report-summary = In short
 report-utc = Times are UTC
-report-incomplete = **Not complete:** { $parts }. The reasons stand under "What this is made of"; everything else is whole.
+report-incomplete = **Not complete:** { $parts }.
+report-incomplete-why = The reasons stand under "What this is made of"; everything else is whole.
 report-not-diagnosed = It was over before it was diagnosed.
 report-since = Since
 report-at = Looked at
@@ -82,6 +83,7 @@ report-node = Node
 report-gpus = GPUs
 report-role = Role
 report-affected = affected
+report-hurt-replicas = Affected replicas
 report-fires = firing
 report-ended = ended
 report-rules = Alerting rules
@@ -100,6 +102,7 @@ report-actual = Actual
 report-not-met-since = Not met since { $at }.
 report-changed = What changed before, or is other than it was
 report-metrics = Numbers before, during and after
+report-load = Load before, during and after
 report-before = Before
 report-during = During
 report-after = After

@@ -1,8 +1,6 @@
 //! `llm-diagnose check`: errors in data that loads.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::path::Path;
 
 use super::{endpoints, facts, logs, redaction, signals, steps, tables, tickets};
 use knowledge::playbook::{
@@ -156,11 +154,9 @@ impl Lint<'_> {
 
     /// Checks that a playbook of one kind does not stand in the folder of the other.
     fn folder(&mut self, playbook: &Playbook) {
-        let folder = Path::new(&self.file.path).parent().and_then(Path::file_name).and_then(OsStr::to_str);
-        let other = PlaybookKind::ALL.into_iter().find(|kind| *kind != playbook.kind);
-        if let Some(other) = other.map(PlaybookKind::folder).filter(|other| folder == Some(*other)) {
+        if let Some(other) = self.file.folder.filter(|kind| *kind != playbook.kind).map(PlaybookKind::folder) {
             let hint = format!("move it and its test to `{}/`", playbook.kind.folder());
-            self.say("playbook/folder", "kind", format!("`{other}/` is for the other kind"), Some(hint));
+            self.say("playbook/folder", "kind", format!("`{other}/` is for {other}"), Some(hint));
         }
     }
 

@@ -7,9 +7,14 @@ use std::collections::BTreeMap;
 pub struct Aliases(BTreeMap<String, String>);
 
 impl Aliases {
-    /// Adds the former ids of a playbook.
-    pub(super) fn add(&mut self, playbook: &str, aliases: &[String]) {
-        self.0.extend(aliases.iter().map(|alias| (alias.clone(), playbook.to_owned())));
+    /// Adds former ids of a playbook.
+    pub(super) fn add<'a>(&mut self, playbook: &str, aliases: impl Iterator<Item = &'a String>) {
+        self.0.extend(aliases.map(|alias| (alias.clone(), playbook.to_owned())));
+    }
+
+    /// Drops the former ids that are ids of today.
+    pub(super) fn drop_ids(&mut self, is_id: impl Fn(&str) -> bool) {
+        self.0.retain(|alias, _| !is_id(alias));
     }
 
     /// Returns the former ids.

@@ -36,7 +36,7 @@ pub struct Library {
     pub redaction: Redaction,
     /// Reference tables.
     pub tables: Tables,
-    /// Path to text, for errors that show the line; a playbook and its test by their names alone, whatever their folder.
+    /// Path to text, for errors that show the line; a playbook and its test by their names, without a folder.
     pub files: BTreeMap<String, SourceFile>,
     /// Pools with their own objectives.
     pub promised: Vec<PoolObjectives>,
@@ -134,14 +134,37 @@ impl Library {
         self.playbooks.get(self.aliases.id(id))
     }
 
-    /// Replaces the former ids by which playbooks and tables name each other.
+    /// Replaces the former ids by which files name playbooks. Those that are ids of today are dropped: an id wins.
     pub(super) fn resolve_references(&mut self) {
-        let Self { aliases, playbooks, health, tables, tickets, .. } = self;
+        // Every field stands here, so that a new one is not forgotten.
+        let Self {
+            signals: _,
+            engines: _,
+            playbooks,
+            aliases,
+            causes,
+            health,
+            healthy_fleet: _,
+            report: _,
+            logs,
+            tickets,
+            redaction: _,
+            tables,
+            files: _,
+            promised: _,
+            slo: _,
+            metrics: _,
+        } = self;
+        let entries = playbooks.values().flat_map(|playbook| &playbook.causes);
+        let leaves: BTreeSet<&str> = entries.filter_map(|entry| entry.id.as_deref()).collect();
+        aliases.drop_ids(|id| playbooks.contains_key(id) || causes.contains_key(id) || leaves.contains(id));
         let entries = playbooks.values_mut().flat_map(|playbook| &mut playbook.causes);
         let checks = health.headings.iter_mut().flat_map(|heading| &mut heading.checks);
         let named = entries.filter_map(|entry| entry.playbook.as_mut());
         let named = named.chain(checks.filter_map(|check| check.playbook.as_mut())).chain(tables.playbooks_mut());
-        named.chain(tickets.values_mut().flat_map(|ticket| &mut ticket.causes)).for_each(|id| aliases.resolve(id));
+        let named = named.chain(tickets.values_mut().flat_map(|ticket| &mut ticket.causes));
+        let findings = logs.values_mut().flat_map(|log| &mut log.findings);
+        named.chain(findings.filter_map(|finding| finding.cause.as_mut())).for_each(|id| aliases.resolve(id));
     }
 
     /// Returns the node of a playbook, by its id or a former one.

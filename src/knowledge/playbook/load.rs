@@ -27,6 +27,9 @@ pub const HEALTHY_FLEET: &str = "healthy-fleet.yaml";
 /// The path of the redaction rules, as in [`Library::files`].
 pub const REDACTION: &str = "redaction.yaml";
 
+/// The files at the top that are no playbooks.
+const AT_TOP: [&str; 4] = ["health.yaml", HEALTHY_FLEET, REDACTION, "report.yaml"];
+
 /// The suffix of the path of a user's file that joins the shipped one, in [`Library::files`].
 pub(super) const JOINED: &str = "+own";
 
@@ -36,15 +39,19 @@ pub fn shipped() -> BTreeMap<String, SourceFile> {
         .filter(|name| name.ends_with(".yaml"))
         .filter_map(|name| {
             let text = String::from_utf8(Shipped::get(&name)?.data.into_owned()).ok()?;
-            Some((known_as(&name).to_owned(), SourceFile::new(format!("playbooks/{name}"), text)))
+            let (path, folder) = library_path(&name);
+            let file = SourceFile::new(format!("playbooks/{name}"), text);
+            Some((path.to_owned(), SourceFile { folder, ..file }))
         })
         .collect()
 }
 
-/// Returns the path of a file as in [`Library::files`]: that of a playbook or its test has no folder.
-fn known_as(path: &str) -> &str {
-    let without = |kind: PlaybookKind| path.strip_prefix(kind.folder())?.strip_prefix('/');
-    PlaybookKind::ALL.into_iter().find_map(without).unwrap_or(path)
+/// Returns the path of a file as in [`Library::files`]: that of a playbook or its test has no folder, which is returned
+/// beside it.
+fn library_path(path: &str) -> (&str, Option<PlaybookKind>) {
+    let without = |kind: PlaybookKind| Some((path.strip_prefix(kind.folder())?.strip_prefix('/')?, Some(kind)));
+    let found = PlaybookKind::ALL.into_iter().find_map(without).filter(|(name, _)| !AT_TOP.contains(name));
+    found.unwrap_or((path, None))
 }
 
 /// Returns the shipped phrases, by file: `phrases/en/message.ftl`.
@@ -55,18 +62,18 @@ pub fn phrases() -> Vec<SourceFile> {
     names.iter().filter_map(|name| Some(SourceFile::new(format!("playbooks/{name}"), text(name)?))).collect()
 }
 
-/// Loads the shipped data with the files of `dir` over it: a playbook of the same name, whatever its folder, and another
-/// file with the same path replaces; the others add. The
-/// catalog, the healthy fleet, the redaction rules, and files of engines that hold nothing but signals join the shipped
-/// file instead.
+/// Loads the shipped data with the files of `dir` over it. A playbook replaces the shipped one with the same id,
+/// whatever its folder; another file replaces the one with the same path; all others add. The catalog, the healthy
+/// fleet, the redaction rules, and files of engines that hold nothing but signals join the shipped file instead.
 ///
 /// # Errors
-/// Every file that cannot be read or parsed. Cross references are checked by [`authoring::check`].
+/// Every file that cannot be read or parsed, and two files of `dir` with one name. Cross references are checked by
+/// `authoring::check`.
 pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
     let mut library = Library::default();
     let mut problems = Vec::new();
     for (name, file) in shipped() {
-        put(&mut library, name, file, &mut problems);
+        load_file(&mut library, name, file, &mut problems);
     }
     if let Some(dir) = dir {
         match read_dir(dir) {
@@ -76,8 +83,8 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
                     // outdated.
                     let joins = [CATALOG, HEALTHY_FLEET, REDACTION].contains(&name.as_str())
                         || (library.files.contains_key(&name) && has_only_signals(&name, &file));
-                    let name = if joins { format!("{name}{JOINED}") } else { with_id(&library.aliases, &name) };
-                    put(&mut library, name, file, &mut problems);
+                    let name = if joins { format!("{name}{JOINED}") } else { with_current_id(&library.aliases, &name) };
+                    load_file(&mut library, name, file, &mut problems);
                 }
             }
             Err(error) => problems.push(Problem {
@@ -96,9 +103,9 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
     if problems.is_empty() { Ok(library) } else { Err(problems) }
 }
 
-/// Adds a file, instead of the shipped one of this name.
-fn put(library: &mut Library, name: String, file: SourceFile, problems: &mut Vec<Problem>) {
-    problems.extend(add(library, &name, &file).err().map(|problem| *problem));
+/// Adds a file; it replaces the shipped one with this name.
+fn load_file(library: &mut Library, name: String, file: SourceFile, problems: &mut Vec<Problem>) {
+    problems.extend(parse_file(library, &name, &file).err().map(|problem| *problem));
     if let Some(other) = library.files.insert(name, file.clone()).filter(|other| other.own) {
         let message = format!("{} has the same name: remove one of them", other.path);
         problems.push(Problem::on_line("files/twice", &file, 1, message, None));
@@ -106,7 +113,7 @@ fn put(library: &mut Library, name: String, file: SourceFile, problems: &mut Vec
 }
 
 /// Returns the path of a playbook or its test with the playbook's id instead of a former one.
-fn with_id(aliases: &Aliases, path: &str) -> String {
+fn with_current_id(aliases: &Aliases, path: &str) -> String {
     match path.split_once('.') {
         Some((name, rest)) => format!("{}.{rest}", aliases.id(name)),
         None => path.to_owned(),
@@ -124,7 +131,7 @@ fn has_only_signals(name: &str, file: &SourceFile) -> bool {
     name.starts_with("signals/") && parse::<Described>(file).is_ok_and(|file| !described(file))
 }
 
-fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<Problem>> {
+fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<Problem>> {
     if name.ends_with(".test.yaml") {
         return Ok(());
     }
@@ -166,6 +173,15 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
         [name] if name.starts_with(HEALTHY_FLEET) => {
             let fleet: HealthyFleet = parse(file)?;
             same("healthy-fleet", "healthy-fleet", fleet.schema)?;
+            let shipped = &library.healthy_fleet.parts;
+            let taken = |(name, values): &(&String, &BTreeMap<String, f64>)| {
+                shipped.get(*name).is_some_and(|shipped| shipped != *values)
+            };
+            if let Some((part, _)) = fleet.parts.iter().find(taken) {
+                let message = format!("the shipped healthy fleet has a part `{part}` with other values");
+                let hint = "give it another name: the shipped verdict tests start from that one".to_owned();
+                return Err(Box::new(Problem::at("healthy-fleet/taken", file, part, message, Some(hint))));
+            }
             library.healthy_fleet.parts.extend(fleet.parts);
         }
         ["report.yaml"] => {
@@ -201,7 +217,9 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
             let mut playbook: Playbook = parse(file)?;
             library.aliases.resolve(&mut playbook.playbook);
             same("playbook", &playbook.playbook, playbook.schema)?;
-            library.aliases.add(&playbook.playbook, &playbook.aliases);
+            // The id of a playbook is no former id of another.
+            let former = playbook.aliases.iter().filter(|alias| !library.playbooks.contains_key(*alias));
+            library.aliases.add(&playbook.playbook, former);
             library.playbooks.insert(playbook.playbook.clone(), playbook);
         }
         _ => {
@@ -238,9 +256,13 @@ fn read_dir(dir: &Path) -> std::io::Result<Vec<(String, SourceFile)>> {
             let Some(name) = path.file_name().and_then(|n| n.to_str()) else { continue };
             if name.ends_with(".yaml") && path.is_file() {
                 let file = SourceFile::new(path.display().to_string(), std::fs::read_to_string(&path)?);
-                out.push((known_as(&format!("{prefix}{name}")).to_owned(), SourceFile { own: true, ..file }));
+                let place = format!("{prefix}{name}");
+                let (path, folder) = library_path(&place);
+                out.push((path.to_owned(), SourceFile { own: true, folder, ..file }));
             }
         }
     }
+    // Directories have no order. Of two files with one name, the one at the top comes first.
+    out.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(out)
 }

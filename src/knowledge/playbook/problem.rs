@@ -5,6 +5,8 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use unicode_width::UnicodeWidthStr;
 
+use super::PlaybookKind;
+
 /// Maximum characters of a line in an excerpt.
 const EXCERPT_CHARS: usize = 120;
 /// Maximum characters of a message: parsers repeat values of any length.
@@ -19,13 +21,15 @@ pub struct SourceFile {
     pub text: String,
     /// True if it is a user's own, and not shipped.
     pub own: bool,
+    /// The kind of playbook in whose folder it stands.
+    pub folder: Option<PlaybookKind>,
 }
 
 impl SourceFile {
     /// Creates a shipped file; a byte order mark, which editors on Windows write, is removed.
     pub fn new(path: String, text: String) -> Self {
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-        Self { path, text, own: false }
+        Self { path, text, own: false, folder: None }
     }
 
     /// Returns the 1-based number of the first line that contains `needle` as a whole word; 1 if none does.

@@ -5,7 +5,7 @@
 mod ticket;
 
 use super::document::{ChainLink, Document, DocumentBlock, Folding, PartGroup};
-use super::report::{ReportPageContext, document};
+use super::report::{Medium, ReportPageContext, document};
 use super::{Line, MessagePart, Phrases, TextSpan, is_unseen, time_of_day};
 use report::Report;
 pub use ticket::{ticket, tickets_for};
@@ -20,11 +20,19 @@ const MARKUP: &str = "\\`*_[]|~$";
 /// Characters that are markup at the beginning of a line.
 const LEADING: &str = "#+->=";
 
+/// The phrases of a text, and the one that counts what is left out.
+struct Wording<'a> {
+    words: &'a Phrases,
+    left_out: &'static str,
+}
+
 /// Renders the whole report.
 pub fn report_markdown(report: &Report, words: &Phrases) -> String {
-    let document = written(report, words);
+    let document = text_document(report, Medium::Text, words);
+    let words = &Wording { words, left_out: "report-more-rows" };
+    let above: Vec<String> = document.above.iter().map(line).collect();
     let (summary, sections) = document.sections.split_at(document.sections.len().min(1));
-    let mut out = format!("# {}\n\n{}", plain(&document.headline), paragraph(&document.above));
+    let mut out = format!("# {}\n\n{}\n\n", plain(&document.headline), above.join(" · "));
     out.extend(summary.iter().map(|section| blocks(&section.parts, 2, words)));
     out.extend(sections.iter().map(|section| titled(section, 2, words)));
     out.push_str("---\n\n");
@@ -32,9 +40,9 @@ pub fn report_markdown(report: &Report, words: &Phrases) -> String {
     out
 }
 
-/// Builds the document of a report that is a text.
-fn written(report: &Report, words: &Phrases) -> Document {
-    document(report, &ReportPageContext::default(), words)
+/// Builds the document without what only a page has: charts, links, tickets.
+fn text_document(report: &Report, medium: Medium, words: &Phrases) -> Document {
+    document(report, &ReportPageContext::default(), medium, words)
 }
 
 /// Escapes plain text, so that nothing in it is markup.
@@ -57,6 +65,16 @@ pub(super) fn plain(text: &str) -> String {
         }
     }
     out
+}
+
+/// Encodes the characters that would end the address of a link, mention anyone, or are no part of an address.
+fn address(url: &str) -> String {
+    let encoded = |c: char| match c {
+        '(' | ')' | '<' | '>' | '\\' | '`' | '|' | '"' | '\'' | '@' => format!("%{:02X}", u32::from(c)),
+        c if is_unseen(c) || c.is_whitespace() => "%20".to_owned(),
+        c => c.to_string(),
+    };
+    url.chars().map(encoded).collect()
 }
 
 /// Renders a code span of any text.
@@ -92,7 +110,7 @@ pub(super) fn line(line: &Line) -> String {
             TextSpan::Bold(text) => format!("**{}**", plain(text.trim())),
             TextSpan::Code(text) => code(text),
             TextSpan::Link(label, url) if url.starts_with("https://") || url.starts_with("http://") => {
-                format!("[{}]({})", plain(label), url.replace(['(', ')', '<', '>', ' ', '\n'], "%20"))
+                format!("[{}]({})", plain(label), address(url))
             }
             TextSpan::Link(label, _) => plain(label),
             TextSpan::Time(at) => time_of_day(*at),
@@ -106,11 +124,11 @@ pub(super) fn line(line: &Line) -> String {
 }
 
 /// Renders blocks, with headings from this depth on.
-pub(super) fn blocks(parts: &[MessagePart], depth: usize, words: &Phrases) -> String {
+fn blocks(parts: &[MessagePart], depth: usize, words: &Wording<'_>) -> String {
     parts.iter().map(|part| block(part, depth, words)).collect()
 }
 
-fn block(part: &MessagePart, depth: usize, words: &Phrases) -> String {
+fn block(part: &MessagePart, depth: usize, words: &Wording<'_>) -> String {
     let listed = |mark: &str, title: &str, lines: &[Line]| {
         let items = lines.iter().map(|text| format!("{mark} {}", line(text).trim_start_matches("• ")));
         format!("{}{}", heading(title, depth), list(items))
@@ -120,12 +138,12 @@ fn block(part: &MessagePart, depth: usize, words: &Phrases) -> String {
         MessagePart::Beside(text, _) => paragraph(text),
         MessagePart::Section(title, lines) => listed("-", title, lines),
         MessagePart::Steps(title, lines) => listed("1.", title, lines),
-        MessagePart::Block(block) => wide(block, depth, words),
+        MessagePart::Block(block) => document_block(block, depth, words),
         MessagePart::Buttons(_) | MessagePart::Picture { .. } => String::new(),
     }
 }
 
-fn wide(block: &DocumentBlock, depth: usize, words: &Phrases) -> String {
+fn document_block(block: &DocumentBlock, depth: usize, words: &Wording<'_>) -> String {
     match block {
         DocumentBlock::Pairs(pairs) => {
             let shown = pairs.iter().take(PAIRS).map(|(name, value)| format!("- {}: {}", line(name), line(value)));
@@ -134,9 +152,9 @@ fn wide(block: &DocumentBlock, depth: usize, words: &Phrases) -> String {
         DocumentBlock::Table { heads, rows, .. } => table(heads, rows, words),
         DocumentBlock::Code(text) => format!("{}\n", fence(text)),
         DocumentBlock::Group(group) => titled(group, depth, words),
-        DocumentBlock::Chain { leads, links } => list(links.iter().map(|link| chain_link(link, *leads, words))),
-        // The text before a histogram says the same.
-        DocumentBlock::Bars { .. } | DocumentBlock::Drawing { .. } => String::new(),
+        DocumentBlock::Chain { leads, links } => list(links.iter().map(|link| chain_link(link, *leads, words.words))),
+        // The sentence before a histogram says the same; a text has no charts.
+        DocumentBlock::Histogram { .. } | DocumentBlock::Chart { .. } => String::new(),
     }
 }
 
@@ -157,7 +175,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
 }
 
 /// Renders a group under its title; empty if it has no text.
-fn titled(group: &PartGroup, depth: usize, words: &Phrases) -> String {
+fn titled(group: &PartGroup, depth: usize, words: &Wording<'_>) -> String {
     let body = if group.folding == Folding::Aside { String::new() } else { blocks(&group.parts, depth + 1, words) };
     if body.is_empty() { body } else { format!("{} {}\n\n{body}", "#".repeat(depth.min(6)), line(&group.title)) }
 }
@@ -168,11 +186,12 @@ fn chain_link(link: &ChainLink, leads: bool, words: &Phrases) -> String {
     let since =
         link.since.map(|at| format!(", {} {}", words.text("report-from", &[]), time_of_day(at))).unwrap_or_default();
     let facts: Vec<String> = link.facts.iter().map(|fact| plain(fact)).collect();
-    format!("{mark} **{}** ({}{since}): {}", plain(&link.title), line(&link.kind), facts.join("; "))
+    let facts = if facts.is_empty() { String::new() } else { format!(": {}", facts.join("; ")) };
+    format!("{mark} **{}** ({}{since}){facts}", plain(&link.title), line(&link.kind))
 }
 
 /// Renders a table, with a note if rows are left out.
-fn table(heads: &[String], rows: &[Vec<Line>], words: &Phrases) -> String {
+fn table(heads: &[String], rows: &[Vec<Line>], words: &Wording<'_>) -> String {
     let cell = |text: &Line| line(text).replace('|', "\\|").replace("\\\\|", "\\|");
     let row = |cells: &Vec<Line>| format!("| {} |\n", cells.iter().map(cell).collect::<Vec<_>>().join(" | "));
     let rule = " --- |".repeat(heads.len());
@@ -181,10 +200,10 @@ fn table(heads: &[String], rows: &[Vec<Line>], words: &Phrases) -> String {
 }
 
 /// Says how many rows are left out; empty if none are.
-fn more(all: usize, most: usize, words: &Phrases) -> String {
+fn more(all: usize, most: usize, words: &Wording<'_>) -> String {
     match all.saturating_sub(most) {
         0 => String::new(),
-        n => paragraph(&words.line("report-more-rows", &[("n", n.into())])),
+        n => paragraph(&words.words.line(words.left_out, &[("n", n.into())])),
     }
 }
 
@@ -204,7 +223,40 @@ mod tests {
         );
         assert_eq!(code("a``b"), "```a``b```");
         assert!(fence("a\n```\nb").starts_with("````text\n"));
-        let table = table(&["a".into()], &[vec![Line::default().plain("x|y")]], &Phrases::english());
+        let words = &Phrases::english();
+        let words = &Wording { words, left_out: "and-others" };
+        let table = table(&["a".into()], &[vec![Line::default().plain("x|y")]], words);
         assert_eq!(table, "| a |\n| --- |\n| x\\|y |\n\n");
+    }
+
+    #[test]
+    fn an_address_ends_where_its_link_ends() {
+        let link = |url: &str| line(&Line::default().link("x", url));
+        assert_eq!(link("https://wiki/x_(y)"), "[x](https://wiki/x_%28y%29)");
+        assert_eq!(link("https://x\t@org/team\r\r~~~"), "[x](https://x%20%40org/team%20%20~~~)");
+        assert_eq!(link("javascript:alert(1)"), "x");
+    }
+
+    #[test]
+    fn pairs_that_are_left_out_are_counted() {
+        let pair = |i: usize| (Line::default().plain(format!("n{i}")), Line::default().plain("x"));
+        let words = &Phrases::english();
+        let words = &Wording { words, left_out: "and-others" };
+        let text = document_block(&DocumentBlock::Pairs((0..PAIRS + 5).map(pair).collect()), 2, words);
+        assert!(text.contains("- n99: x\n") && !text.contains("n100") && text.contains("and 5 more"), "{text}");
+    }
+
+    #[test]
+    fn a_detail_for_media_that_fold_is_left_out_of_a_text() {
+        let words = &Phrases::english();
+        let words = &Wording { words, left_out: "and-others" };
+        let group = |folding| PartGroup {
+            key: "k".to_owned(),
+            title: Line::default().plain("Title"),
+            folding,
+            parts: vec![MessagePart::Paragraph(Line::default().plain("Detail"))],
+        };
+        assert_eq!(titled(&group(Folding::Aside), 2, words), "");
+        assert_eq!(titled(&group(Folding::Closed), 2, words), "## Title\n\nDetail\n\n");
     }
 }

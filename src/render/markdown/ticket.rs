@@ -1,6 +1,8 @@
 //! Tickets: the form of the receiver, filled in. Always English, because the reader is outside the user's organisation.
 
-use super::{blocks, line, plain, titled, written};
+use super::{Wording, blocks, line, plain, text_document, titled};
+use crate::document::SectionKey;
+use crate::report::Medium;
 use crate::{Line, PartGroup, Phrases};
 use diagnose::Diagnosis;
 use knowledge::playbook::{Library, Section, Ticket};
@@ -12,17 +14,19 @@ pub fn ticket(ticket: &Ticket, report: &Report, words: &Phrases) -> String {
     ticket.address.iter().for_each(|address| out.push_str(&format!("File it at: {}\n", comment(address))));
     ticket.before.iter().for_each(|step| out.push_str(&format!("- {}\n", comment(step))));
     out.push_str(&format!("-->\n\n# {}\n\n", plain(&report.headline)));
-    let document = written(report, words);
+    let document = text_document(report, Medium::Ticket, words);
+    // A ticket has no file beside it that holds the rest.
+    let wording = &Wording { words, left_out: "and-others" };
     for field in &ticket.fields {
         out.push_str(&format!("## {}\n\n", field.name));
-        let groups: Vec<&PartGroup> =
-            field.holds.iter().flat_map(|which| keys(*which)).filter_map(|key| document.group(key)).collect();
-        for group in &groups {
-            out.push_str(&match groups.len() {
-                1 => blocks(&group.parts, 3, words),
-                _ => titled(group, 3, words),
-            });
-        }
+        let keys: Vec<SectionKey> = field.holds.iter().flat_map(|which| keys(*which)).copied().collect();
+        let groups = keys.iter().filter_map(|key| document.group(*key));
+        // The name of the field is the title of its only group.
+        let shown = |group: &PartGroup| match keys.len() {
+            1 => blocks(&group.parts, 3, wording),
+            _ => titled(group, 3, wording),
+        };
+        groups.for_each(|group| out.push_str(&shown(group)));
         if let Some(add) = &field.add {
             let pieces = [("what", Line::of(add).into())];
             out.push_str(&format!("> {}\n\n", line(&words.line("report-add", &pieces))));
@@ -32,26 +36,26 @@ pub fn ticket(ticket: &Ticket, report: &Report, words: &Phrases) -> String {
 }
 
 /// Returns the keys of a section's groups in the document.
-fn keys(which: Section) -> &'static [&'static str] {
+fn keys(which: Section) -> &'static [SectionKey] {
     match which {
-        Section::Summary => &["head"],
-        Section::Chain => &["why"],
-        Section::Evidence => &["evidence", "not", "unchecked"],
-        Section::Fixes => &["do"],
-        Section::Goal => &["goal"],
-        Section::Model => &["model"],
-        Section::Hardware => &["hardware"],
-        Section::Metrics => &["metrics"],
-        Section::Workload => &["workload"],
-        Section::Deployment => &["deployment"],
-        Section::Versions => &["versions"],
-        Section::Timeline => &["timeline"],
-        Section::Logs => &["logs"],
-        Section::Topology => &["topology"],
-        Section::Alerts => &["alerts", "rules"],
-        Section::Open => &["open"],
-        Section::Parts => &["parts"],
-        Section::Redacted => &["redacted"],
+        Section::Summary => &[SectionKey::Head],
+        Section::Chain => &[SectionKey::Why],
+        Section::Evidence => &[SectionKey::Evidence, SectionKey::Not, SectionKey::Unchecked],
+        Section::Fixes => &[SectionKey::Do],
+        Section::Goal => &[SectionKey::Goal],
+        Section::Model => &[SectionKey::Model],
+        Section::Hardware => &[SectionKey::Hardware],
+        Section::Metrics => &[SectionKey::Metrics],
+        Section::Workload => &[SectionKey::Workload],
+        Section::Deployment => &[SectionKey::Deployment],
+        Section::Versions => &[SectionKey::Versions],
+        Section::Timeline => &[SectionKey::Timeline],
+        Section::Logs => &[SectionKey::Logs],
+        Section::Topology => &[SectionKey::Topology],
+        Section::Alerts => &[SectionKey::Alerts, SectionKey::Rules],
+        Section::Open => &[SectionKey::Open],
+        Section::Parts => &[SectionKey::Parts],
+        Section::Redacted => &[SectionKey::Redacted],
     }
 }
 

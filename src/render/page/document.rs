@@ -40,26 +40,29 @@ fn block(part: &MessagePart, words: &Phrases) -> Markup {
                 ul { @for text in lines { li { (line(&item(text))) } } }
             },
             MessagePart::Steps(title, lines) => (steps(title, lines, words)),
-            MessagePart::Block(of) => (wide(of, words)),
+            MessagePart::Block(of) => (document_block(of, words)),
             // A page has no buttons, and the chat's pictures are not its own.
             MessagePart::Buttons(_) | MessagePart::Picture { .. } => {},
         }
     }
 }
 
-fn wide(block: &DocumentBlock, words: &Phrases) -> Markup {
+fn document_block(block: &DocumentBlock, words: &Phrases) -> Markup {
     html! {
         @match block {
             DocumentBlock::Pairs(pairs) => dl.kv {
                 @for (name, value) in pairs { div { dt { (line(name)) } dd { (line(value)) } } }
             },
-            DocumentBlock::Table { name, heads, rows } => (long_table(name, heads, rows, words)),
+            DocumentBlock::Table { name, heads, rows, folds: false, .. } => (table(Some(name.as_str()), heads, rows)),
+            DocumentBlock::Table { key, name, heads, rows, folds: true } => {
+                (long_table(key, name, heads, rows, words))
+            },
             DocumentBlock::Code(text) => pre tabindex="0" { code { (text) } },
             DocumentBlock::Group(of) => (group(of, words)),
             DocumentBlock::Chain { leads, links } => (chain(*leads, links, words)),
-            DocumentBlock::Bars { alt, bars } => (histogram(alt, bars)),
+            DocumentBlock::Histogram { alt, bars } => (histogram(alt, bars)),
             // The chart's renderer wrote and escaped it.
-            DocumentBlock::Drawing { alt, svg } => figure aria-label=(alt) { (PreEscaped(svg)) },
+            DocumentBlock::Chart { alt, svg } => figure aria-label=(alt) { (PreEscaped(svg)) },
         }
     }
 }
@@ -90,28 +93,32 @@ fn steps(title: &str, lines: &[Line], words: &Phrases) -> Markup {
     }
 }
 
-fn long_table(name: &str, heads: &[String], rows: &[Vec<Line>], words: &Phrases) -> Markup {
+/// Renders a table, the middle of a long one in a fold. Only the first part has the name: a name leads to one place.
+fn long_table(key: &str, name: &str, heads: &[String], rows: &[Vec<Line>], words: &Phrases) -> Markup {
     let open = if rows.len() > ROWS { ROWS / 2 } else { rows.len() };
     let (first, rest) = rows.split_at(open);
     let (middle, last) = rest.split_at(rest.len().saturating_sub(open));
-    let part = |rows| table(name, heads, rows);
     html! {
-        (part(first))
+        (table(Some(name), heads, first))
         @if !middle.is_empty() {
             @let title = words.line("report-between", &[("n", middle.len().into())]);
             @let shown = middle.get(..middle.len().min(FOLDED)).unwrap_or_default();
-            (fold(&format!("{name}/middle"), &line(&title), false, &part(shown)))
+            @let left_out = middle.len() - shown.len();
+            (fold(&format!("{key}/middle"), &line(&title), false, &html! {
+                (table(None, heads, shown))
+                @if left_out > 0 { p.dim { (line(&words.line("and-others", &[("n", left_out.into())]))) } }
+            }))
         }
-        @if !last.is_empty() { (part(last)) }
+        @if !last.is_empty() { (table(None, heads, last)) }
     }
 }
 
 /// Renders a table that scrolls by itself if it is too wide. A short cell, such as a number with its unit, is never
 /// broken.
-fn table(name: &str, heads: &[String], rows: &[Vec<Line>]) -> Markup {
+fn table(name: Option<&str>, heads: &[String], rows: &[Vec<Line>]) -> Markup {
     let is_short = |text: &Line| text.text().chars().count() <= SHORT;
     html! {
-        div.scroll role="region" tabindex="0" aria-label=(name) {
+        div.scroll role=[name.map(|_| "region")] tabindex="0" aria-label=[name] {
             table {
                 thead { tr { @for head in heads { th scope="col" { (head) } } } }
                 tbody { @for row in rows { tr { @for cell in row { td.num[is_short(cell)] { (line(cell)) } } } } }

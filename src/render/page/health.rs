@@ -65,8 +65,8 @@ fn pool_card(pool: &PoolHealth, words: &Phrases) -> Markup {
     let unseen_lines = MessagePart::Section(String::new(), unseen.iter().map(missing).collect());
     let counted = MessagePart::Paragraph(words.line(key, &data));
     let mut parts = vec![
-        checks(&name, &bad, words),
-        fold("seen", "page-in-order", seen.len(), vec![checks(&name, &seen, words)]),
+        checks(&name, format!("{whom}/bad"), &bad, words),
+        fold("seen", "page-in-order", seen.len(), vec![checks(&name, format!("{whom}/seen"), &seen, words)]),
         fold("unseen", "page-unseen", unseen.len(), vec![counted, unseen_lines]),
     ];
     drop_empty(&mut parts);
@@ -79,7 +79,7 @@ fn pool_card(pool: &PoolHealth, words: &Phrases) -> Markup {
     }
 }
 
-fn checks(name: &str, checks: &[&HealthCheck], words: &Phrases) -> MessagePart {
+fn checks(name: &str, key: String, checks: &[&HealthCheck], words: &Phrases) -> MessagePart {
     let heads = ["page-check", "health-column-now", "page-limits", "page-replicas", "health-column-playbook"];
     let row = |check: &&HealthCheck| {
         let limits = check.thresholds.iter().map(|limit| format!("{} {}", limit.severity, limit.when));
@@ -99,5 +99,5 @@ fn checks(name: &str, checks: &[&HealthCheck], words: &Phrases) -> MessagePart {
     };
     let heads = heads.map(|key| words.text(key, &[])).to_vec();
     let rows = checks.iter().map(row).collect();
-    MessagePart::Block(DocumentBlock::Table { name: name.to_owned(), heads, rows })
+    MessagePart::Block(DocumentBlock::Table { key, name: name.to_owned(), folds: true, heads, rows })
 }

@@ -64,6 +64,7 @@ pub(super) fn pill(style: StateStyle, word: &str) -> Markup {
         StateStyle::Met => ("mark", "bad", "✓"),
         StateStyle::NotMet => ("mark", "good", "✗"),
         StateStyle::NoData => ("mark", "mute", "?"),
+        StateStyle::NotLookedAt => ("mark", "mute", "–"),
     };
     html! { span.(frame).(class) { span aria-hidden="true" { (sign) " " } (word) } }
 }

@@ -157,13 +157,13 @@ impl<'a> Drawing<'a> {
         let say = |key: &str| self.words.text(key, &[]);
         let title = html! {
             (node.title)
-            @if let Some(verdict) = verdict { (span(&facts::sureness(*verdict, facts::verdict(*verdict, self.words)))) }
+            @if let Some(verdict) = verdict { (span(&facts::verdict_state(*verdict, facts::verdict(*verdict, self.words)))) }
             @if fallback { small { " (" (say("page-fallback")) ")" } }
         };
         if again {
             let to =
                 if node.kind == NodeKind::Leaf { format!("#{}", node.id) } else { format!("/playbooks/{}", node.id) };
-            return html! { p { "↳ " (link(node.title, &to)) @if let Some(verdict) = verdict { " " (span(&facts::sureness(*verdict, facts::verdict(*verdict, self.words)))) } } };
+            return html! { p { "↳ " (link(node.title, &to)) @if let Some(verdict) = verdict { " " (span(&facts::verdict_state(*verdict, facts::verdict(*verdict, self.words)))) } } };
         }
         let key = format!("{}/{}", path.join("/"), node.id);
         let inside = html! {
@@ -209,7 +209,7 @@ impl<'a> Drawing<'a> {
         let result = known.checks.get(&(signal, when));
         let blind = known.blind.get(signal).map(|_| Outcome::NoData);
         html! {
-            (span(&facts::outcome(result.map(|e| e.outcome).or(blind), self.words))) " " (asked)
+            (span(&facts::outcome_state(result.map(|e| e.outcome).or(blind), self.words))) " " (asked)
             @if let Some(e) = result.filter(|e| e.value.is_some()) { " " span.dim { (facts::fact(e, self.words)) } }
         }
     }

@@ -6,8 +6,8 @@ use super::document::blocks;
 use super::html::line;
 use super::{Page, UpdateMode};
 use crate::Phrases;
-use crate::document::PartGroup;
-use crate::report::{ReportPageContext, document};
+use crate::document::{PartGroup, SectionKey};
+use crate::report::{Medium, ReportPageContext, document};
 use report::Report;
 
 /// Seconds between two polls while the incident is open.
@@ -15,19 +15,19 @@ const OPEN: u32 = 5;
 /// Seconds between two polls after that; it may fire again.
 const OVER: u32 = 30;
 /// The sections that stand before the contents.
-const FIRST: [&str; 2] = ["why", "do"];
+const FIRST: [SectionKey; 2] = [SectionKey::Why, SectionKey::Do];
 
 /// Renders the whole page.
 pub fn report_page(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> String {
-    let document = document(report, around, words);
+    let document = document(report, around, Medium::Page, words);
     let say = |key: &str| words.text(key, &[]);
     let (head, sections) = document.sections.split_at(document.sections.len().min(1));
     let (first, rest): (Vec<&PartGroup>, Vec<&PartGroup>) =
-        sections.iter().partition(|section| FIRST.contains(&section.key.as_str()));
+        sections.iter().partition(|section| FIRST.iter().any(|key| section.key == key.as_str()));
     let body = html! {
         article.report {
             header.card #head data-part {
-                p.above { (line(&document.above)) }
+                p.above { @for one in &document.above { (line(one)) " " } }
                 h1 { (document.title) }
                 @for section in head { (blocks(&section.parts, words)) }
             }

@@ -1,7 +1,7 @@
 //! The questions of serving engineers, each with its answer; the open ones with a way to find it.
 
-use super::{ReportPageContext, code, evidence, group, list, pairs, plain, said, table, text};
-use crate::document::{DocumentBlock, Folding};
+use super::{ReportPageContext, code, code_block, evidence, group, list, pairs, paragraph, plain, table};
+use crate::document::{DocumentBlock, Folding, SectionKey};
 use crate::{Line, MessagePart, Phrases, facts};
 use knowledge::signal::{Unit, format_value};
 use report::{
@@ -10,28 +10,32 @@ use report::{
 
 /// Maximum number of pods named for a command line.
 const PODS: usize = 4;
-/// Maximum number of nodes named.
+/// Maximum number of nodes named in one line.
 const NODES: usize = 100;
 
 /// Builds all answers, and the list of what is not known.
 pub(super) fn answers(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Vec<MessagePart> {
     let a = &report.answers;
     let open = vec![
-        MessagePart::Gap(around.no_numbers.map(|why| words.line(why, &[])).unwrap_or_default()),
         list(a.open.iter().map(|(_, how)| Line::of(how))),
-        said(around.live.then(|| words.line("report-open-bundle", &[]))),
+        paragraph((around.live && !a.open.is_empty()).then(|| words.line("report-open-bundle", &[]))),
     ];
+    let no_numbers = around.no_numbers.map(|why| words.line(why, &[]));
+    let mut metrics = vec![MessagePart::Gap(no_numbers.unwrap_or_default())];
+    metrics.extend(measured("report-metrics", &a.metrics, words));
     let all = [
-        ("goal", "report-goal", goal(&a.goal, words)),
-        ("metrics", "report-metrics", measured("metrics", &a.metrics, words)),
-        ("model", "report-model", model(&a.model, words)),
-        ("hardware", "report-hardware", hardware(&a.hardware, words)),
-        ("workload", "report-workload", workload(&a.workload, words)),
-        ("deployment", "report-deployment", deployment(&a.deployment, words)),
-        ("versions", "report-versions", versions(&a.versions, words)),
-        ("open", "report-open", open),
+        (SectionKey::Goal, "report-goal", goal(&a.goal, words)),
+        (SectionKey::Metrics, "report-metrics", metrics),
+        (SectionKey::Model, "report-model", model(&a.model, words)),
+        (SectionKey::Hardware, "report-hardware", hardware(&a.hardware, words)),
+        (SectionKey::Workload, "report-workload", workload(&a.workload, words)),
+        (SectionKey::Deployment, "report-deployment", deployment(&a.deployment, words)),
+        (SectionKey::Versions, "report-versions", versions(&a.versions, words)),
+        (SectionKey::Open, "report-open", open),
     ];
-    all.into_iter().map(|(key, title, parts)| group(key, words.line(title, &[]), Folding::Never, parts)).collect()
+    all.into_iter()
+        .map(|(key, title, parts)| group(key.as_str(), words.line(title, &[]), Folding::Never, parts))
+        .collect()
 }
 
 fn goal(goal: &Goal, words: &Phrases) -> Vec<MessagePart> {
@@ -44,7 +48,7 @@ fn goal(goal: &Goal, words: &Phrases) -> Vec<MessagePart> {
     let since = |at| words.line("report-not-met-since", &[("at", Line::default().moment(at).into())]);
     vec![
         table("report-goal", &heads, goal.expected.iter().map(row), words),
-        said(goal.since.map(since)),
+        paragraph(goal.since.map(since)),
         MessagePart::Section(
             words.text("report-changed", &[]),
             goal.changed.iter().map(|text| Line::of(text)).collect(),
@@ -53,7 +57,8 @@ fn goal(goal: &Goal, words: &Phrases) -> Vec<MessagePart> {
 }
 
 /// Builds values before, during and after, with their change: changed ones stand out, those without data are aside.
-fn measured(key: &str, all: &[Measured], words: &Phrases) -> Vec<MessagePart> {
+/// The name of the table is a phrase.
+fn measured(name: &str, all: &[Measured], words: &Phrases) -> Vec<MessagePart> {
     let (told, untold): (Vec<&Measured>, Vec<&Measured>) =
         all.iter().partition(|m| [m.before, m.during, m.after].iter().any(Option::is_some));
     let over = told.iter().any(|m| m.after.is_some());
@@ -67,14 +72,14 @@ fn measured(key: &str, all: &[Measured], words: &Phrases) -> Vec<MessagePart> {
         let change = stands_out(facts::moved_by(m));
         [title, value(m.before), value(m.during)].into_iter().chain(after).chain([change]).collect()
     };
-    let why = |m: &&Measured| (plain(&m.title), Line::of(m.why.as_deref().unwrap_or_default()));
+    let why = |m: &&Measured| (plain(&m.title), Line::of(m.why.as_deref().unwrap_or("–")));
     let title = words.line("report-untold", &[("n", untold.len().into())]);
     let asked = |m: &Measured| Some(plain(format!("{}: ", m.title)).code(m.query.as_deref()?));
     let queries = all.iter().filter_map(asked).collect();
     vec![
-        table("report-metrics", &heads, told.iter().map(row), words),
-        group(format!("{key}/untold"), title, Folding::Aside, vec![pairs(untold.iter().map(why))]),
-        evidence::queries(&format!("{key}/queries"), queries, Folding::Aside, words),
+        table(name, &heads, told.iter().map(row), words),
+        group(format!("{name}/untold"), title, Folding::Aside, vec![pairs(untold.iter().map(why))]),
+        evidence::queries(&format!("{name}/queries"), queries, Folding::Aside, words),
     ]
 }
 
@@ -87,7 +92,7 @@ fn model(model: &ModelInfo, words: &Phrases) -> Vec<MessagePart> {
     let arguments = model.arguments.iter().flat_map(|arguments| {
         let of = facts::join_limited(&arguments.of, PODS, ", ", words);
         let pieces = [("of", of.into()), ("source", arguments.source.as_str().into())];
-        [said(words.line("report-arguments", &pieces)), text(command(&arguments.words))]
+        [paragraph(words.line("report-arguments", &pieces)), code_block(command(&arguments.words))]
     });
     // Settings that are not set are left out.
     let is_set = |values: &[String]| values.iter().any(|value| value != "None" && !value.is_empty());
@@ -122,12 +127,12 @@ fn hardware(hardware: &Hardware, words: &Phrases) -> Vec<MessagePart> {
         Line::default().bold(format!("{} × {}", gpu.count, gpu.kind)).small(source)
     });
     let (told, bare): (Vec<_>, Vec<_>) = hardware.nodes.iter().partition(|(_, facts)| !facts.is_empty());
-    let bare: Vec<&str> = bare.into_iter().take(NODES).map(|(node, _)| node.as_str()).collect();
-    let known =
-        [("report-interconnect", hardware.interconnect.clone().unwrap_or_default()), ("report-nodes", bare.join(", "))];
+    let bare: Vec<&str> = bare.into_iter().map(|(node, _)| node.as_str()).collect();
+    let bare = facts::join_limited(&bare, NODES, ", ", words);
+    let known = [("report-interconnect", hardware.interconnect.clone().unwrap_or_default()), ("report-nodes", bare)];
     let folding = if told.len() <= 4 { Folding::Open } else { Folding::Closed };
     let title = words.line("report-machines", &[("n", told.len().into())]);
-    let told = told.into_iter().take(NODES).map(|(node, facts)| (plain(node), plain(facts.join(", "))));
+    let told = told.into_iter().map(|(node, facts)| (plain(node), plain(facts.join(", "))));
     vec![list(gpus), named(known, words), group("hardware/nodes", title, folding, vec![pairs(told)])]
 }
 
@@ -139,7 +144,7 @@ fn named<const N: usize>(all: [(&str, String); N], words: &Phrases) -> MessagePa
 fn workload(workload: &Workload, words: &Phrases) -> Vec<MessagePart> {
     let lengths = [("report-input", &workload.input), ("report-output", &workload.output)];
     let lengths = lengths.into_iter().filter_map(|(key, of)| Some(distribution(key, of.as_ref()?, words)));
-    lengths.flatten().chain(measured("workload", &workload.load, words)).collect()
+    lengths.flatten().chain(measured("report-load", &workload.load, words)).collect()
 }
 
 /// Builds a distribution: in a sentence, as bars, and bucket by bucket.
@@ -161,16 +166,18 @@ fn distribution(key: &str, d: &Distribution, words: &Phrases) -> Vec<MessagePart
     let bucket =
         |(to, share): &(Option<f64>, f64)| plain(format!("≤ {}: {}", bound(*to), format_value(*share, Unit::Ratio)));
     let top = d.buckets.iter().map(|(_, share)| *share).filter(|share| share.is_finite()).fold(0.0, f64::max);
-    let bar = |(to, share): &(Option<f64>, f64)| (bound(*to), (share / top * 1_000.0).clamp(0.0, 1_000.0) as u16);
+    // The last bucket has no bound, and its bar no label.
+    let label = |to: Option<f64>| to.map(|to| format_value(to, Unit::Requests)).unwrap_or_default();
+    let bar = |(to, share): &(Option<f64>, f64)| (label(*to), (share / top * 1_000.0).clamp(0.0, 1_000.0) as u16);
     // Empty buckets at both ends are left out.
     let first = d.buckets.iter().position(|(_, share)| *share > 0.0).unwrap_or(0);
     let last = d.buckets.iter().rposition(|(_, share)| *share > 0.0).map_or(0, |at| at + 1);
     let bars = d.buckets.get(first..last).unwrap_or_default().iter().map(bar).collect();
     let buckets = vec![list(d.buckets.iter().map(bucket)), MessagePart::Note(code(&d.metric))];
     vec![
-        said(spread.clone()),
+        paragraph(spread.clone()),
         MessagePart::Note(d.earlier.map(earlier).unwrap_or_default()),
-        MessagePart::Block(DocumentBlock::Bars { alt: spread.text(), bars }),
+        MessagePart::Block(DocumentBlock::Histogram { alt: spread.text(), bars }),
         group(format!("{key}/buckets"), words.line("report-buckets", &[]), Folding::Aside, buckets),
     ]
 }
@@ -184,7 +191,7 @@ fn deployment(d: &DeploymentInfo, words: &Phrases) -> Vec<MessagePart> {
         ("report-objects", d.objects.join(", ")),
     ];
     vec![
-        said(Line::default().bold(&d.mode)),
+        paragraph(Line::default().bold(&d.mode)),
         list(d.because.iter().map(|because| Line::of(because))),
         named(known, words),
     ]

@@ -1,6 +1,6 @@
 //! All checks of a diagnosis, link by link, the causes ruled out, and the checks without data.
 
-use super::{code, group, list, plain, said};
+use super::{code, group, list, paragraph, plain};
 use crate::document::{DocumentBlock, Folding};
 use crate::{Line, MessagePart, Phrases, TextSpan, compared, evidence, facts, full_diagnosis};
 use diagnose::{Diagnosis, EvidenceResult, Outcome, RuledOut, ValueSource, Verdict};
@@ -14,8 +14,9 @@ pub(super) fn checked(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart
     let graded = evidence::is_graded(diagnosis);
     let one = |id: &str, title: &str, sure: Option<TextSpan>, checks: &[EvidenceResult], folding| {
         let sure = sure.map(|sure| Line(vec![TextSpan::Plain(" ".to_owned()), sure]));
-        let checks = vec![table(title, checks, graded, words)];
-        group(format!("e/{id}"), plain(title).then(sure.unwrap_or_default()), folding, checks)
+        let key = format!("e/{id}");
+        let checks = vec![table(&key, title, checks, graded, words)];
+        group(key, plain(title).then(sure.unwrap_or_default()), folding, checks)
     };
     let symptom = &diagnosis.symptom;
     let mut parts = vec![one("symptom", &symptom.title, None, &symptom.evidence, Folding::Open)];
@@ -23,17 +24,17 @@ pub(super) fn checked(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart
         // The other causes share most of the best chain's links.
         let (via, folding) = if i == 0 { (cause.via.as_slice(), Folding::Open) } else { (&[][..], Folding::Closed) };
         for link in via {
-            let sure = facts::sureness(link.verdict, facts::verdict(link.verdict, words));
+            let sure = facts::verdict_state(link.verdict, facts::verdict(link.verdict, words));
             parts.push(one(&link.id, &link.title, Some(sure), &link.evidence, folding));
         }
         if i > 0 || cause.id != symptom.playbook {
-            let sure = facts::sureness(cause.verdict, facts::confidence(cause, words));
+            let sure = facts::verdict_state(cause.verdict, facts::confidence(cause, words));
             parts.push(one(&cause.id, &cause.title, Some(sure), &cause.evidence, folding));
         }
     }
-    // Beside a chain it stands with its reason.
+    // With a root cause, section `why` names the past period already.
     let told = diagnosis.root().and_then(|_| compared::of_chain(diagnosis, words));
-    parts.push(said(if told.is_none() { compared::of_all(diagnosis, words) } else { None }));
+    parts.push(paragraph(if told.is_none() { compared::of_all(diagnosis, words) } else { None }));
     let odd = full_diagnosis::diagnosis_notes(diagnosis, words);
     parts.push(MessagePart::Section(words.text("while-looking", &[]), odd));
     parts.push(queries("e/queries", evidence::queries(diagnosis), Folding::Closed, words));
@@ -45,17 +46,18 @@ pub(super) fn queries(key: &str, queries: Vec<Line>, folding: Folding, words: &P
     group(key, words.line("evidence-queries", &[]), folding, vec![list(queries)])
 }
 
-fn table(name: &str, checks: &[EvidenceResult], graded: bool, words: &Phrases) -> MessagePart {
+fn table(key: &str, name: &str, checks: &[EvidenceResult], graded: bool, words: &Phrases) -> MessagePart {
     let heads = ["page-holds", "page-check", "page-now-value", "report-before", "page-asked", "report-since"];
     let value = |e: &EvidenceResult, v: Option<f64>| plain(v.map(|v| format_value(v, e.unit)).unwrap_or_default());
     let row = |e: &EvidenceResult| {
         let since = e.since.into_iter().fold(Line::default(), Line::time);
-        let outcome = Line(vec![facts::outcome(Some(e.outcome), words)]);
+        let outcome = Line(vec![facts::outcome_state(Some(e.outcome), words)]);
         vec![outcome, check(e, graded, words), value(e, e.value), value(e, e.baseline), code(&e.when), since]
     };
-    let heads = heads.map(|key| words.text(key, &[])).to_vec();
+    let heads = heads.map(|head| words.text(head, &[])).to_vec();
     let rows = checks.iter().map(row).collect();
-    MessagePart::Block(DocumentBlock::Table { name: name.to_owned(), heads, rows })
+    let (key, name) = (key.to_owned(), name.to_owned());
+    MessagePart::Block(DocumentBlock::Table { key, name, folds: true, heads, rows })
 }
 
 /// Names a check, with its strength, its replicas, or the reason why it has no data.

@@ -1,14 +1,14 @@
 //! The first section of a report, readable in thirty seconds by a person who did not follow the incident.
 
-use super::{ReportPageContext, list, pairs, plain, said};
+use super::{Medium, ReportPageContext, list, pairs, paragraph, plain};
 use crate::document::StateStyle;
 use crate::{IncidentView, Line, MessagePart, Phrases, TextSpan, facts, full_diagnosis, latency, message};
 use diagnose::{CauseFound, Diagnosis, Outcome};
 use knowledge::clock;
 use report::Report;
 
-/// Returns the line above the title: the state, and the incident's id.
-pub(super) fn above(report: &Report, view: &IncidentView<'_>, words: &Phrases) -> Line {
+/// Returns the pieces of the line above the title: the state, the incident's id, and the time zone.
+pub(super) fn above(report: &Report, view: &IncidentView<'_>, words: &Phrases) -> Vec<Line> {
     let (tone, state) = match view.diagnosis.filter(|_| report.incident.is_none() && report.alerts.is_empty()) {
         // Nothing is firing: a user requested the diagnosis.
         Some(diagnosis) => {
@@ -17,9 +17,9 @@ pub(super) fn above(report: &Report, view: &IncidentView<'_>, words: &Phrases) -
         }
         None => (message::tone(view), message::state(view, words)),
     };
-    let line = Line::default().state(StateStyle::of(tone), state);
-    let line = if view.id.is_empty() { line } else { line.plain(" ").code(view.id) };
-    line.plain(" ").then(words.line("report-utc", &[]))
+    let id = (!view.id.is_empty()).then(|| Line::default().code(view.id));
+    let state = Line::default().state(StateStyle::of(tone), state);
+    [state].into_iter().chain(id).chain([words.line("report-utc", &[])]).collect()
 }
 
 /// Summarises the affected pool, the symptom, the start, the cause and who is on it.
@@ -27,6 +27,7 @@ pub(super) fn summary(
     report: &Report,
     view: &IncidentView<'_>,
     around: &ReportPageContext<'_>,
+    medium: Medium,
     words: &Phrases,
 ) -> Vec<MessagePart> {
     let pool = match view.diagnosis {
@@ -38,11 +39,18 @@ pub(super) fn summary(
     };
     let failed = report.parts.iter().filter(|part| part.stage.is_trouble());
     let failed: Vec<&str> = failed.map(|part| part.name.as_str()).collect();
-    let failed = (!failed.is_empty()).then(|| words.line("report-incomplete", &[("parts", failed.join(", ").into())]));
+    let failed = (!failed.is_empty()).then(|| {
+        let incomplete = words.line("report-incomplete", &[("parts", failed.join(", ").into())]);
+        match medium {
+            Medium::Page | Medium::Text => incomplete.plain(" ").then(words.line("report-incomplete-why", &[])),
+            // A ticket holds no parts of a bundle.
+            Medium::Ticket => incomplete,
+        }
+    });
     vec![
-        said(pool),
-        said(lead(report, view, words)),
-        pairs(facts_of(report, view, around.live, words)),
+        paragraph(pool),
+        paragraph(lead(report, view, words)),
+        pairs(facts_of(report, view, around.live, medium, words)),
         MessagePart::Gap(failed.unwrap_or_default()),
         list(around.actions.iter().map(|(label, url)| Line::default().link(label, url))),
     ]
@@ -63,7 +71,13 @@ fn lead(report: &Report, view: &IncidentView<'_>, words: &Phrases) -> Line {
     more.fold(said, |said, more| said.plain(" ").then(more))
 }
 
-fn facts_of(report: &Report, view: &IncidentView<'_>, live: bool, words: &Phrases) -> Vec<(Line, Line)> {
+fn facts_of(
+    report: &Report,
+    view: &IncidentView<'_>,
+    live: bool,
+    medium: Medium,
+    words: &Phrases,
+) -> Vec<(Line, Line)> {
     let mut facts = vec![match &report.incident {
         Some(incident) => {
             let ended = view.resolved_at;
@@ -85,7 +99,8 @@ fn facts_of(report: &Report, view: &IncidentView<'_>, live: bool, words: &Phrase
     facts.extend(facts::alerted(&report.alerts, words).map(|alerts| ("report-alerted", plain(alerts))));
     facts.push(("report-hurt", affected_replicas(view.diagnosis, words)));
     facts.push(("report-root", cause(view.diagnosis.and_then(Diagnosis::root), words)));
-    if let Some(incident) = &report.incident {
+    // A chat's id of a person is of no use outside of the organisation, and does not leave it.
+    if let Some(incident) = report.incident.as_ref().filter(|_| medium != Medium::Ticket) {
         let who = match &incident.acknowledged {
             Some(by) => Line(vec![TextSpan::User(by.who.clone())]).small(Line::default().time(by.at)),
             None if incident.open => words.line("report-nobody", &[]),

@@ -9,10 +9,21 @@ mod head;
 mod sections;
 mod why;
 
-use super::document::{Document, DocumentBlock, Folding, PartGroup, drop_empty};
+use super::document::{Document, DocumentBlock, Folding, PartGroup, SectionKey, drop_empty};
 use super::{IncidentView, Line, MessagePart, Phrases, message};
 use knowledge::alert::AlertStatus;
 use report::Report;
+
+/// The medium of a report, and its readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Medium {
+    /// A page, on which details fold.
+    Page,
+    /// `report.md` of a bundle.
+    Text,
+    /// A ticket, for readers outside of the organisation.
+    Ticket,
+}
 
 /// The content of the page besides the report.
 #[derive(Debug, Clone, Default)]
@@ -36,32 +47,32 @@ pub struct ReportPageContext<'a> {
 }
 
 /// Builds the document of a report; empty sections are left out.
-pub(super) fn document(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Document {
+pub(super) fn document(report: &Report, around: &ReportPageContext<'_>, medium: Medium, words: &Phrases) -> Document {
     let diagnosis = report.diagnosis.as_ref();
     let view = view(report);
     let sections = [
-        ("head", "report-summary", head::summary(report, &view, around, words)),
-        ("why", "why", diagnosis.map(|d| why::why(report, d, words)).unwrap_or_default()),
-        ("do", "report-fixes", diagnosis.map(|d| why::steps(d, words)).unwrap_or_default()),
-        ("picture", "report-picture", sections::pictures(around, words)),
-        ("timeline", "report-timeline", sections::timeline(report, words)),
-        ("answers", "report-answers", answers::answers(report, around, words)),
-        ("logs", "report-logs", sections::logs(report, words)),
-        ("topology", "page-replicas", sections::topology(report, words)),
-        ("alerts", "alerts", sections::alerts(report, words)),
-        ("rules", "report-rules", sections::rules(report, words)),
-        ("evidence", "report-evidence", diagnosis.map(|d| evidence::checked(d, words)).unwrap_or_default()),
-        ("not", "ruled-out", diagnosis.map(|d| evidence::ruled_out(d, words)).unwrap_or_default()),
-        ("unchecked", "unchecked", diagnosis.map(|d| evidence::unchecked(d, words)).unwrap_or_default()),
-        ("parts", "report-parts", sections::parts(report, words)),
-        ("redacted", "report-redacted", sections::redacted(report, words)),
-        ("tickets", "report-tickets", sections::tickets(around, words)),
-        ("bundles", "report-bundles", sections::bundles(report, around, words)),
+        (SectionKey::Head, "report-summary", head::summary(report, &view, around, medium, words)),
+        (SectionKey::Why, "why", diagnosis.map(|d| why::why(report, d, words)).unwrap_or_default()),
+        (SectionKey::Do, "report-fixes", diagnosis.map(|d| why::steps(d, words)).unwrap_or_default()),
+        (SectionKey::Picture, "report-picture", sections::pictures(around, words)),
+        (SectionKey::Timeline, "report-timeline", sections::timeline(report, medium, words)),
+        (SectionKey::Answers, "report-answers", answers::answers(report, around, words)),
+        (SectionKey::Logs, "report-logs", sections::logs(report, medium, words)),
+        (SectionKey::Topology, "page-replicas", sections::topology(report, words)),
+        (SectionKey::Alerts, "alerts", sections::alerts(report, words)),
+        (SectionKey::Rules, "report-rules", sections::rules(report, words)),
+        (SectionKey::Evidence, "report-evidence", diagnosis.map(|d| evidence::checked(d, words)).unwrap_or_default()),
+        (SectionKey::Not, "ruled-out", diagnosis.map(|d| evidence::ruled_out(d, words)).unwrap_or_default()),
+        (SectionKey::Unchecked, "unchecked", diagnosis.map(|d| evidence::unchecked(d, words)).unwrap_or_default()),
+        (SectionKey::Parts, "report-parts", sections::parts(report, words)),
+        (SectionKey::Redacted, "report-redacted", sections::redacted(report, words)),
+        (SectionKey::Tickets, "report-tickets", sections::tickets(around, words)),
+        (SectionKey::Bundles, "report-bundles", sections::bundles(report, around, words)),
     ];
-    let section = |(key, title, mut parts): (&str, &str, Vec<MessagePart>)| {
+    let section = |(key, title, mut parts): (SectionKey, &str, Vec<MessagePart>)| {
         drop_empty(&mut parts);
         let title = words.line(title, &[]);
-        (!parts.is_empty()).then(|| PartGroup { key: key.to_owned(), title, folding: Folding::Never, parts })
+        (!parts.is_empty()).then(|| PartGroup { key: key.as_str().to_owned(), title, folding: Folding::Never, parts })
     };
     let title = message::symptom_or_alert_name(&view);
     Document {
@@ -123,7 +134,7 @@ fn code(text: impl Into<String>) -> Line {
 }
 
 /// Builds a paragraph; an empty one is left out.
-fn said(line: impl Into<Option<Line>>) -> MessagePart {
+fn paragraph(line: impl Into<Option<Line>>) -> MessagePart {
     MessagePart::Paragraph(line.into().unwrap_or_default())
 }
 
@@ -135,7 +146,8 @@ fn pairs(pairs: impl IntoIterator<Item = (Line, Line)>) -> MessagePart {
     MessagePart::Block(DocumentBlock::Pairs(pairs.into_iter().collect()))
 }
 
-fn text(text: impl Into<String>) -> MessagePart {
+/// Builds text as it is; an empty one is left out.
+fn code_block(text: impl Into<String>) -> MessagePart {
     MessagePart::Block(DocumentBlock::Code(text.into()))
 }
 
@@ -143,10 +155,11 @@ fn group(key: impl Into<String>, title: Line, folding: Folding, parts: Vec<Messa
     MessagePart::Block(DocumentBlock::Group(PartGroup { key: key.into(), title, folding, parts }))
 }
 
-/// Builds a table; its name and the heads of its columns are phrases.
+/// Builds a table; its name, which is its key, and the heads of its columns are phrases.
 fn table(name: &str, heads: &[&str], rows: impl Iterator<Item = Vec<Line>>, words: &Phrases) -> MessagePart {
     let heads = heads.iter().map(|key| words.text(key, &[])).collect();
-    MessagePart::Block(DocumentBlock::Table { name: words.text(name, &[]), heads, rows: rows.collect() })
+    let (key, rows) = (name.to_owned(), rows.collect());
+    MessagePart::Block(DocumentBlock::Table { key, name: words.text(name, &[]), folds: true, heads, rows })
 }
 
 /// Says how many items of a list are left out.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{ReportPageContext, code, group, left_out, list, pairs, plain, said, table, text};
+use super::{Medium, ReportPageContext, code, code_block, group, left_out, list, pairs, paragraph, plain, table};
 use crate::document::{DocumentBlock, Folding, StateStyle};
 use crate::{Line, MessagePart, Phrases, logs as log_lines};
 use diagnose::Diagnosis;
@@ -19,17 +19,25 @@ const MOST: usize = 60;
 /// Maximum number of findings shown of one log.
 const FINDINGS: usize = 20;
 
+/// Returns the maximum number of logs, and of findings of each. GitHub takes 65,536 characters of a ticket.
+fn most_of_logs(medium: Medium) -> (usize, usize) {
+    match medium {
+        Medium::Page => (MOST, FINDINGS),
+        Medium::Text => (20, FINDINGS),
+        Medium::Ticket => (8, 8),
+    }
+}
+
 /// Builds the pictures, or the reason why there are none.
 pub(super) fn pictures(around: &ReportPageContext<'_>, words: &Phrases) -> Vec<MessagePart> {
     let drawn = around.pictures.iter();
-    let drawn =
-        drawn.map(|(alt, svg)| MessagePart::Block(DocumentBlock::Drawing { alt: alt.clone(), svg: svg.clone() }));
+    let drawn = drawn.map(|(alt, svg)| MessagePart::Block(DocumentBlock::Chart { alt: alt.clone(), svg: svg.clone() }));
     let missing = around.no_picture.filter(|_| around.pictures.is_empty());
     drawn.chain(missing.map(|why| MessagePart::Gap(words.line(why, &[])))).collect()
 }
 
 /// Builds the timeline, oldest first.
-pub(super) fn timeline(report: &Report, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn timeline(report: &Report, medium: Medium, words: &Phrases) -> Vec<MessagePart> {
     let row = |one: &TimelineEvent| {
         let key = match one.kind {
             HappenedKind::Alert => "report-kind-alert",
@@ -43,63 +51,86 @@ pub(super) fn timeline(report: &Report, words: &Phrases) -> Vec<MessagePart> {
             HappenedKind::Log => "report-kind-log",
             HappenedKind::Event => "report-kind-event",
         };
-        let at = one.at.strftime("%m-%d %H:%M:%S").to_string();
-        vec![plain(at), words.line(key, &[]), Line::of(&one.what), plain(&one.source)]
+        // A chat's id of a person does not leave the organisation.
+        let is_person = one.source.starts_with('@');
+        let source = if is_person && medium == Medium::Ticket { "–" } else { one.source.as_str() };
+        vec![Line::default().moment(one.at), words.line(key, &[]), Line::of(&one.what), plain(source)]
     };
     let heads = ["report-when", "report-kind", "report-what", "report-source"];
     vec![table("report-timeline", &heads, report.timeline.iter().map(row), words)]
 }
 
 /// Builds the findings of logs, those with a root error first; logs without findings are named at the end.
-pub(super) fn logs(report: &Report, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn logs(report: &Report, medium: Medium, words: &Phrases) -> Vec<MessagePart> {
     let silent = |log: &&AnalyzedLog| log.report.findings.is_empty() && log.report.unknown.count == 0;
     let (silent, mut logs): (Vec<&AnalyzedLog>, Vec<&AnalyzedLog>) = report.logs.iter().partition(silent);
     logs.sort_by_key(|log| (log.report.first_root.is_none(), log.report.findings.is_empty()));
     // Replicas fail alike, so each step is shown only once.
     let fix = report.diagnosis.iter().flat_map(|diagnosis| diagnosis.fix.now.iter().chain(&diagnosis.fix.lasting));
-    let mut said_before: BTreeSet<&str> = fix.map(|fix| fix.action.trim()).collect();
+    let mut told = Told { medium, actions: fix.map(|fix| fix.action.trim()).collect(), findings: BTreeSet::new() };
+    let most = most_of_logs(medium).0;
     let mut parts: Vec<MessagePart> = Vec::new();
     let all = logs.len();
-    for (i, log) in logs.into_iter().take(MOST).enumerate() {
+    for (i, log) in logs.into_iter().take(most).enumerate() {
         let root = log.report.findings.iter().find(|found| Some(&found.id) == log.report.first_root.as_ref());
         let state = root.map(|root| plain(" ").state(StateStyle::Bad, &root.title)).unwrap_or_default();
         let folding = if i == 0 { Folding::Open } else { Folding::Closed };
-        let inside = findings(log, root, &mut said_before, words);
+        let inside = findings(log, root, &mut told, words);
         parts.push(group(format!("log/{}", log.name), code(&log.name).then(state), folding, inside));
     }
-    parts.push(left_out(all, MOST, words));
-    let named = silent.into_iter().map(|log| code(&log.name).small(code(&log.file)));
+    parts.push(left_out(all, most, words));
+    let named = silent.iter().take(most).map(|log| code(&log.name).small(code(&log.file)));
     parts.push(MessagePart::Section(words.text("report-log-silent", &[]), named.collect()));
+    parts.push(left_out(silent.len(), most, words));
     parts
+}
+
+/// The content of the steps and logs before.
+struct Told<'a> {
+    medium: Medium,
+    actions: BTreeSet<&'a str>,
+    findings: BTreeSet<&'a str>,
+}
+
+impl Told<'_> {
+    /// Returns true if a finding that is no root error is to be explained; a text, which does not fold, does it once.
+    fn explains(&self, is_new: bool) -> bool {
+        self.medium == Medium::Page || is_new
+    }
 }
 
 fn findings<'a>(
     log: &'a AnalyzedLog,
     root: Option<&'a LogMatch>,
-    said_before: &mut BTreeSet<&'a str>,
+    told: &mut Told<'a>,
     words: &Phrases,
 ) -> Vec<MessagePart> {
     let LogAnalysis { findings, unknown, .. } = &log.report;
     let unknown = if unknown.count > 0 { log_lines::unknown(unknown, words) } else { Vec::new() };
     let mut parts = vec![MessagePart::Note(code(&log.file)), list(unknown)];
-    let others = findings.iter().filter(|found| !root.is_some_and(|root| std::ptr::eq(root, *found)));
-    for found in root.into_iter().chain(others).take(FINDINGS) {
+    let is_root = |found: &LogMatch| root.is_some_and(|root| std::ptr::eq(root, found));
+    let others = findings.iter().filter(|found| !is_root(found));
+    let most = most_of_logs(told.medium).1;
+    for found in root.into_iter().chain(others).take(most) {
         let (style, rank) = log_lines::rank(found.rank);
         let title = plain(&found.title).plain(" ").state(style, words.text(rank, &[]));
-        let action = found.action.as_deref().map(str::trim).filter(|action| said_before.insert(action));
+        let action = found.action.as_deref().map(str::trim).filter(|action| told.actions.insert(action));
         let action = action.map(|action| words.line("report-log-do", &[("action", Line::of(action).into())]));
         let place =
             words.line("report-log-line", &[("line", found.line.to_string().into()), ("n", found.count.into())]);
         let place = found.first.iter().fold(place, |place, first| place.plain(" · ").plain(first));
-        let meaning = said(Line::of(found.meaning.trim()));
-        let inside = vec![meaning, said(action), text(&found.text), MessagePart::Note(place)];
+        let is_new = told.findings.insert(&found.id);
+        let explains = is_root(found) || told.explains(is_new);
+        let (meaning, text) = if explains { (found.meaning.trim(), found.text.as_str()) } else { ("", "") };
+        let meaning = paragraph(Line::of(meaning));
+        let inside = vec![meaning, paragraph(action), code_block(text), MessagePart::Note(place)];
         parts.push(group(&found.id, title, Folding::Never, inside));
     }
-    parts.push(left_out(findings.len(), FINDINGS, words));
+    parts.push(left_out(findings.len(), most, words));
     parts
 }
 
-/// Builds the replicas, the affected ones first.
+/// Builds the replicas, the affected ones first, of which none is folded away.
 pub(super) fn topology(report: &Report, words: &Phrases) -> Vec<MessagePart> {
     let root = report.diagnosis.as_ref().and_then(Diagnosis::root).map(|root| &root.replicas);
     let radius = root.filter(|radius| !radius.affected.is_empty()).or(report.diagnosis.as_ref().map(|d| &d.replicas));
@@ -107,7 +138,9 @@ pub(super) fn topology(report: &Report, words: &Phrases) -> Vec<MessagePart> {
     let known = told_by_diagnosis(report.diagnosis.as_ref());
     let mut replicas: Vec<&ReplicaInfo> =
         if report.topology.is_empty() { known.iter().collect() } else { report.topology.iter().collect() };
-    replicas.sort_by_key(|replica| (!affected(replica), &replica.node));
+    replicas.sort_by_key(|replica| &replica.node);
+    let (hurt, others): (Vec<&ReplicaInfo>, Vec<&ReplicaInfo>) =
+        replicas.into_iter().partition(|replica| affected(replica));
     let row = |replica: &&ReplicaInfo| {
         let name = code(&replica.name);
         let name = match affected(replica) {
@@ -118,7 +151,11 @@ pub(super) fn topology(report: &Report, words: &Phrases) -> Vec<MessagePart> {
         vec![name, node, plain(replica.gpus.join(", ")), plain(&replica.role), plain(&replica.state)]
     };
     let heads = ["report-replica", "report-node", "report-gpus", "report-role", "report-state"];
-    vec![table("page-replicas", &heads, replicas.iter().map(row), words)]
+    let mut hurt = table("report-hurt-replicas", &heads, hurt.iter().map(row), words);
+    if let MessagePart::Block(DocumentBlock::Table { folds, .. }) = &mut hurt {
+        *folds = false;
+    }
+    vec![hurt, table("page-replicas", &heads, others.iter().map(row), words)]
 }
 
 /// Returns the replicas that the diagnosis locates, which are few.
@@ -149,7 +186,7 @@ pub(super) fn alerts(report: &Report, words: &Phrases) -> Vec<MessagePart> {
         let since = (words.line("report-from", &[]), since);
         let about = pairs([since].into_iter().chain(alert.annotations.iter().map(annotation)));
         let folding = if i == 0 { Folding::Open } else { Folding::Closed };
-        group(format!("alert/{i}"), title, folding, vec![about, said(labels(&alert.labels))])
+        group(format!("alert/{i}"), title, folding, vec![about, paragraph(labels(&alert.labels))])
     };
     let shown = report.alerts.iter().take(MOST).enumerate().map(one);
     shown.chain([left_out(report.alerts.len(), MOST, words)]).collect()
@@ -173,7 +210,8 @@ pub(super) fn rules(report: &Report, words: &Phrases) -> Vec<MessagePart> {
         };
         let hold = words.line("report-rule-for", &[("time", format_value(rule.for_seconds, Unit::Seconds).into())]);
         let error = MessagePart::Gap(plain(rule.error.as_deref().unwrap_or_default()));
-        let inside = vec![text(&rule.query), MessagePart::Note(hold.plain(" ").then(labels(&rule.labels))), error];
+        let inside =
+            vec![code_block(&rule.query), MessagePart::Note(hold.plain(" ").then(labels(&rule.labels))), error];
         let title = plain(&rule.name).plain(" ").state(style, &rule.state);
         group(format!("rule/{i}"), title, Folding::Closed, inside)
     };
@@ -214,7 +252,7 @@ pub(super) fn tickets(around: &ReportPageContext<'_>, words: &Phrases) -> Vec<Me
         return Vec::new();
     }
     let one = |(whom, form): &(String, String)| {
-        group(format!("ticket/{whom}"), plain(whom), Folding::Closed, vec![text(form)])
+        group(format!("ticket/{whom}"), plain(whom), Folding::Closed, vec![code_block(form)])
     };
     let lead = MessagePart::Note(words.line("report-tickets-lead", &[]));
     [lead].into_iter().chain(around.tickets.iter().map(one)).chain([links(around.ticket_pages)]).collect()
@@ -225,7 +263,7 @@ pub(super) fn bundles(report: &Report, around: &ReportPageContext<'_>, words: &P
     let Some(incident) = report.incident.as_ref().filter(|_| around.live) else { return Vec::new() };
     let how = words.line("report-bundles-how", &[("incident", incident.id.as_str().into())]);
     let none = around.bundles.is_empty().then(|| words.line("report-no-bundles", &[]));
-    vec![said(how), MessagePart::Gap(none.unwrap_or_default()), links(around.bundles)]
+    vec![paragraph(how), MessagePart::Gap(none.unwrap_or_default()), links(around.bundles)]
 }
 
 fn links(links: &[(String, String)]) -> MessagePart {

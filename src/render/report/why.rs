@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use super::{group, list, plain, said};
+use super::{group, list, paragraph, plain};
 use crate::document::{ChainLink, DocumentBlock, Folding};
 use crate::{Line, MessagePart, Phrases, facts, full_diagnosis};
 use diagnose::{CauseFound, Diagnosis, EvidenceResult, Judgement, Outcome};
 use knowledge::clip::clip;
 use report::Report;
 
-/// Builds the chain with what is to be said about it; without a root cause, the reason.
+/// Builds the chain and the sentences about it; without a root cause, the reason why there is none.
 pub(super) fn why(report: &Report, diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
     let mut parts: Vec<MessagePart> = match diagnosis.root() {
-        None => full_diagnosis::explain_no_root_cause(diagnosis, words).into_iter().map(said).collect(),
+        None => full_diagnosis::explain_no_root_cause(diagnosis, words).into_iter().map(paragraph).collect(),
         Some(root) => {
             let meaning = Line::of(root.meaning.trim());
             let about = full_diagnosis::about_chain(diagnosis, root, meaning, words);
             let hand = |whom: &String| words.line("report-escalate", &[("whom", whom.as_str().into())]);
-            let about = about.into_iter().chain(root.escalate.as_ref().map(hand)).map(said);
+            let about = about.into_iter().chain(root.escalate.as_ref().map(hand)).map(paragraph);
             [chain(diagnosis, root, words)].into_iter().chain(about).collect()
         }
     };
-    parts.push(said(logged(report, words)));
+    parts.push(paragraph(logged(report, words)));
     parts
 }
 
@@ -34,13 +34,11 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Phrases) -> MessagePa
         since: diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| onset.at),
         root: false,
     };
-    let first = link("report-root", &root.title, &root.id, &root.evidence);
-    let kind = first
-        .kind
-        .clone()
-        .plain(" ")
-        .then(Line(vec![facts::sureness(root.verdict, facts::verdict(root.verdict, words))]));
-    let mut links = vec![ChainLink { kind, root: true, ..first }];
+    let mut first = link("report-root", &root.title, &root.id, &root.evidence);
+    let verdict = facts::verdict_state(root.verdict, facts::verdict(root.verdict, words));
+    first.root = true;
+    first.kind = first.kind.plain(" ").then(Line(vec![verdict]));
+    let mut links = vec![first];
     let symptom = &diagnosis.symptom;
     if root.id != symptom.playbook {
         let via = |via: &Judgement| link("report-mechanism", &via.title, &via.id, &via.evidence);
@@ -69,7 +67,7 @@ fn logged(report: &Report, words: &Phrases) -> Option<Line> {
 /// Lists the steps.
 pub(super) fn steps(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
     let nothing = diagnosis.fix.now.is_empty() && !diagnosis.fix.lasting.is_empty();
-    let nothing = said(nothing.then(|| words.line("report-nothing-now", &[])));
+    let nothing = paragraph(nothing.then(|| words.line("report-nothing-now", &[])));
     let folded = |part| match part {
         MessagePart::Section(title, steps) => group("do/lasting", plain(title), Folding::Closed, vec![list(steps)]),
         part => part,

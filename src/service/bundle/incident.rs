@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::Subject;
 
 /// Builds the document of everything that the store holds about an incident, with every query of its diagnosis; `None`
-/// for a pool without one. Readers may rely on the field names.
+/// for a pool without one. Readers may rely on the field names. None of its values can fail to be serialised: maps have
+/// strings as keys.
 pub fn incident_json(subject: &Subject) -> Option<Value> {
     let incident = subject.incident.as_ref()?;
     Some(json!({

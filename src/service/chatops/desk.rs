@@ -15,7 +15,7 @@ use sources::alertmanager::Alertmanager;
 use sources::prom::{Prometheus, choose};
 use store::Incident;
 
-/// Everything that a handler may need; the parts of the service are fields of the desk too.
+/// Everything that a handler may need. The fields of the service can be read as fields of the desk.
 #[derive(Debug)]
 pub struct Desk {
     /// The parts that the loops and the HTTP server use as well.

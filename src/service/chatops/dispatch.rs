@@ -10,7 +10,7 @@ use tracing::{Instrument, info_span, warn};
 use super::attempt::{decide, find_incident, permit, permit_form};
 use super::authority::Power;
 use super::forms::{self, ModalMetadata};
-use super::intent::{FormKind, Intent};
+use super::intent::{IncidentForm, Intent, TARGET_FORM};
 use super::people::RateDecision;
 use super::replies::{send_ephemeral_line, send_ephemeral_phrase};
 use super::reply::Reply;
@@ -67,12 +67,10 @@ impl Desk {
         let desk = Arc::clone(self);
         self.tasks.spawn(
             async move {
-                match Intent::of(&inbound.what, inbound.place.thread.is_some()) {
-                    _ if decision == RateDecision::Tell => {
-                        send_ephemeral_line(&desk, &inbound, desk.words.line("too-often", &[])).await
-                    }
-                    Some(intent) => carry_out(&desk, &inbound, intent).await,
-                    None => {}
+                if decision == RateDecision::Tell {
+                    send_ephemeral_line(&desk, &inbound, desk.words.line("too-often", &[])).await;
+                } else if let Some(intent) = Intent::of(&inbound.what, inbound.place.thread.is_some()) {
+                    carry_out(&desk, &inbound, intent).await;
                 }
                 drop(slot);
             }
@@ -116,37 +114,47 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, intent: Intent<'_>) {
             Act::Bundle => commands::bundle::press(desk, inbound, id).await,
             Act::Digest => digest::list(desk, inbound, id, part).await,
         },
-        Intent::Command(_) | Intent::PickTarget
-            if !permit(desk, inbound, kind(&inbound.what), None, Power::Look).await => {}
-        Intent::Command(line) => commands::run(desk, inbound, line).await,
-        Intent::PickTarget => target_form::offer(desk, &Reply::new(desk, inbound)).await,
+        Intent::Command(line) => {
+            if permit_look(desk, inbound).await {
+                commands::run(desk, inbound, line).await;
+            }
+        }
+        Intent::PickTarget => {
+            if permit_look(desk, inbound).await {
+                target_form::offer(desk, &Reply::new(desk, inbound)).await;
+            }
+        }
         Intent::Unknown(action) => {
-            warn!(action, "a button that is not ours was pressed");
+            warn!(action, "a press was refused: not our button, or a value that none of ours has");
             desk.metrics.act("unknown", "refused");
             send_ephemeral_phrase(desk, inbound, "act-unknown").await;
         }
     }
 }
 
+/// Returns true if the user may read; otherwise replies with the refusal.
+async fn permit_look(desk: &Desk, inbound: &SlackRequest) -> bool {
+    permit(desk, inbound, kind(&inbound.what), None, Power::Look).await
+}
+
 /// Handles a submitted form. The form for a target runs as a command typed where the form was opened.
 async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, slot: OwnedSemaphorePermit) -> Ack {
     let SlackAction::Submit { form, about, values } = inbound.what.clone() else { return Ack::Received };
     let refused = |key: &str| Ack::View(forms::notice(&desk.words, desk.words.line(key, &[])));
-    let form = FormKind::of(&form);
-    if form == Some(FormKind::Target) {
-        inbound.place = target_form::place(&about);
+    if form == TARGET_FORM {
+        inbound.place = target_form::read_place(&about);
         return submit_target(desk, inbound, &values, slot).await;
     }
-    let (Some(form), Some(about)) = (form, ModalMetadata::read(&about)) else {
+    let (Some(form), Some(about)) = (IncidentForm::of(&form), ModalMetadata::read(&about)) else {
         desk.metrics.act("unknown", "refused");
         return refused("act-unknown");
     };
     inbound.place.channel = about.channel.clone();
     inbound.place.thread = about.thread.clone();
     let power = match form {
-        FormKind::Target | FormKind::Evidence => Power::Look,
-        FormKind::Wrong => Power::Note,
-        FormKind::Silence => Power::Act,
+        IncidentForm::Evidence => Power::Look,
+        IncidentForm::Wrong => Power::Note,
+        IncidentForm::Silence => Power::Act,
     };
     if let Err(refusal) = permit_form(desk, &inbound, form.as_str(), Some(&about.incident), power).await {
         return refusal;
@@ -155,11 +163,13 @@ async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, slot: OwnedSemaphor
         Ok(incident) => incident,
         Err(key) => return refused(key),
     };
-    match (form, &incident.diagnosis) {
-        (FormKind::Wrong, _) => feedback::wrong(desk, inbound, incident, values, slot),
-        (FormKind::Silence, _) => silence_form::submit(desk, inbound, incident, values, slot),
-        (_, Some(diagnosis)) => Ack::View(forms::evidence(diagnosis, &desk.words, &about)),
-        (_, None) => refused("evidence-none"),
+    match form {
+        IncidentForm::Wrong => feedback::wrong(desk, inbound, incident, values, slot),
+        IncidentForm::Silence => silence_form::submit(desk, inbound, incident, values, slot),
+        IncidentForm::Evidence => match &incident.diagnosis {
+            Some(diagnosis) => Ack::View(forms::evidence(diagnosis, &desk.words, &about)),
+            None => refused("evidence-none"),
+        },
     }
 }
 

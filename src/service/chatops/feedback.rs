@@ -10,6 +10,7 @@ use tracing::error;
 use super::Desk;
 use super::attempt::{Attempt, begin_act, open_modal};
 use super::forms::{self, ModalMetadata, OPTIONS, input, modal, option, text_box};
+use super::intent::IncidentForm;
 use super::replies::send_ephemeral_phrase;
 use knowledge::incident::Act;
 use knowledge::playbook::Node;
@@ -60,7 +61,14 @@ pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str) {
         input("comment", &words.text("form-comment", &[]), true, text_box("comment", true, COMMENT_CHARS, "")),
     ];
     let (title, send) = (words.text("wrong-title", &[]), words.text("form-send", &[]));
-    let view = modal(words, &title, Some(&send), "wrong", &ModalMetadata::of(&incident.id, inbound), blocks);
+    let view = modal(
+        words,
+        &title,
+        Some(&send),
+        IncidentForm::Wrong.as_str(),
+        &ModalMetadata::of(&incident.id, inbound),
+        blocks,
+    );
     open_modal(desk, inbound, Act::Wrong.as_str(), &view).await;
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::intent::IncidentForm;
 use diagnose::Diagnosis;
 use knowledge::clip::clip_utf16;
 use render::{self, Line, MessagePart, Phrases};
@@ -113,7 +114,7 @@ pub(super) fn evidence(diagnosis: &Diagnosis, words: &Phrases, about: &ModalMeta
         _ => words.text("evidence-title-page", &pieces),
     };
     let about = ModalMetadata { page: at + 1, ..about.clone() };
-    modal(words, &title, more.then_some(&next), "evidence", &about, blocks)
+    modal(words, &title, more.then_some(&next), IncidentForm::Evidence.as_str(), &about, blocks)
 }
 
 /// Splits a section whose lines exceed [`SECTION_BYTES`] into several with the same title.

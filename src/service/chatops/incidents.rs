@@ -11,6 +11,7 @@ use store::{Incident, Store, StoreError};
 const KNOWN: u32 = 2_000;
 /// The shortest part of an id that selects an incident, in characters.
 const SHORTEST: usize = 4;
+
 /// Returns the end of an id; its beginning encodes the time, which neighbouring ids share.
 pub(crate) fn short(id: &str) -> &str {
     id.get(id.len().saturating_sub(SHORTEST)..).unwrap_or(id)

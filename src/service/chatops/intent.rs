@@ -1,4 +1,5 @@
-//! Intents: the meaning of what a user typed, pressed or submitted, read once from the texts that Slack sends back.
+//! Intents: the meaning of what a user typed or pressed, and the kind of a submitted form, read once from the texts that
+//! Slack sends back.
 //!
 //! Those texts are untrusted: anybody can send any `action_id`, value or form name.
 
@@ -64,26 +65,26 @@ impl<'a> Intent<'a> {
     }
 }
 
-/// The forms that users submit.
+/// The `callback_id` of the form for a target, a time and a playbook; it runs as a command.
+pub(super) const TARGET_FORM: &str = "diagnose";
+
+/// The forms about an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FormKind {
-    /// A target, a time and a playbook for `diagnose`.
-    Target,
+pub(super) enum IncidentForm {
     /// A page of evidence; submitting it shows the next page.
     Evidence,
-    /// The actual cause of an incident.
+    /// The actual cause of the incident.
     Wrong,
     /// The matchers and the duration of a silence.
     Silence,
 }
 
-impl FormKind {
-    const ALL: [Self; 4] = [Self::Target, Self::Evidence, Self::Wrong, Self::Silence];
+impl IncidentForm {
+    const ALL: [Self; 3] = [Self::Evidence, Self::Wrong, Self::Silence];
 
     /// Returns the form's `callback_id`, which the audit log and metrics use too.
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Self::Target => "diagnose",
             Self::Evidence => "evidence",
             Self::Wrong => "wrong",
             Self::Silence => "silence",

@@ -9,6 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::attempt::{begin_act, open_modal, reply_incident_ended};
 use super::forms::{self, ModalMetadata, OPTION_CHARS, OPTIONS, input, modal, option, text_box};
+use super::intent::IncidentForm;
 use super::{Desk, silences};
 use knowledge::incident::Act;
 use render::{self, Line, MessagePart};
@@ -70,7 +71,14 @@ pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str) {
         input("comment", &words.text("form-comment", &[]), true, text_box("comment", true, COMMENT_CHARS, "")),
     ]);
     let (title, send) = (words.text("silence-title", &[]), words.text("silence-send", &[]));
-    let view = modal(words, &title, Some(&send), "silence", &ModalMetadata::of(&incident.id, inbound), blocks);
+    let view = modal(
+        words,
+        &title,
+        Some(&send),
+        IncidentForm::Silence.as_str(),
+        &ModalMetadata::of(&incident.id, inbound),
+        blocks,
+    );
     open_modal(desk, inbound, Act::Silence.as_str(), &view).await;
 }
 

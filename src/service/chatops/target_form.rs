@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Desk;
 use super::command::{CommandError, parse};
 use super::forms::cut;
-use super::intent::{FormKind, PICK_TARGET};
+use super::intent::{PICK_TARGET, TARGET_FORM};
 use super::pools::{PoolList, list_pools};
 use super::reply::Reply;
 use super::wording::misuse;
@@ -17,7 +17,7 @@ use diagnose::{FleetPool, PoolMatch, find_pools};
 use knowledge::clock;
 use knowledge::playbook::{Library, Playbook};
 use render::{Button, ButtonLook, Message, MessagePart, Tone};
-use slack::{Choice, RequestPlace as Spot};
+use slack::{Choice, RequestPlace};
 use sources::prom::Prometheus;
 
 /// The menus' `action_id`s.
@@ -67,7 +67,7 @@ pub(super) async fn offer(desk: &Desk, reply: &Reply<'_>) {
     }
 }
 
-fn form(desk: &Desk, place: &Spot) -> Value {
+fn form(desk: &Desk, place: &RequestPlace) -> Value {
     let words = &desk.words;
     let plain = |key: &str| json!({ "type": "plain_text", "text": words.text(key, &[]), "emoji": false });
     let about = TargetFormMetadata {
@@ -90,7 +90,7 @@ fn form(desk: &Desk, place: &Spot) -> Value {
         })
     };
     json!({
-        "type": "modal", "callback_id": FormKind::Target.as_str(), "title": plain("form-title"), "submit": plain("form-submit"),
+        "type": "modal", "callback_id": TARGET_FORM, "title": plain("form-title"), "submit": plain("form-submit"),
         "close": plain("form-cancel"), "private_metadata": serde_json::to_string(&about).unwrap_or_default(),
         "blocks": [
             menu(TARGET, "form-target", "form-target-hint", false, 0),
@@ -154,9 +154,9 @@ fn middle(name: &str) -> String {
 }
 
 /// Returns the place where the form was opened, which is the place of the answer.
-pub(super) fn place(about: &str) -> Spot {
+pub(super) fn read_place(about: &str) -> RequestPlace {
     let TargetFormMetadata { channel, thread, response_url } = serde_json::from_str(about).unwrap_or_default();
-    Spot { channel, thread, response_url, ..Spot::default() }
+    RequestPlace { channel, thread, response_url, ..RequestPlace::default() }
 }
 
 /// Converts the form's fields to a command line; the error holds the messages by field.

@@ -26,7 +26,7 @@ impl SnapshotGaps {
         }
     }
 
-    /// Notes something that the server does not have, or has more of than is kept.
+    /// Notes something that the server does not have, has more of than is kept, or may not be asked for.
     pub(super) fn note_absent(&mut self, what: impl Into<String>, reason: impl Into<String>) {
         self.note(what, GapReason::Absent(reason.into()));
     }
@@ -37,7 +37,7 @@ impl SnapshotGaps {
             self.note(what, failure);
         }
         if listed.odd > 0 {
-            self.note_absent(what, format!("{} of them cannot be read", listed.odd));
+            self.note(what, GapReason::Failed(format!("{} of them cannot be read", listed.odd)));
         }
         if listed.more {
             self.note_absent(what, format!("there are more than the {} that were read", listed.items.len()));
@@ -45,9 +45,11 @@ impl SnapshotGaps {
     }
 
     fn finish(mut self) -> Vec<Gap> {
-        if let Some(over) = self.0.len().checked_sub(TOLD).filter(|over| *over > 0) {
-            self.0.truncate(TOLD);
-            self.0.push(Gap::absent("more", format!("{over} other things, for such reasons")));
+        let over = self.0.split_off(TOLD.min(self.0.len()));
+        if !over.is_empty() {
+            let reason = format!("{} other things, for such reasons", over.len());
+            let failed = over.iter().any(|gap| matches!(gap.reason, GapReason::Failed(_)));
+            self.0.push(Gap::new("more", if failed { GapReason::Failed(reason) } else { GapReason::Absent(reason) }));
         }
         self.0
     }
@@ -143,5 +145,31 @@ impl Kubernetes {
         let pods: Vec<_> = found.pods.into_iter().map(|(pod, _)| pod).collect();
         let logs = logs::read_logs(ask, &pods, since, bytes, &mut missing).await;
         (logs, missing.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_that_cannot_be_read_are_a_failure_and_items_beyond_the_limit_are_none() {
+        let mut gaps = SnapshotGaps::default();
+        gaps.listed("pods", &Listed::<()> { items: vec![], odd: 2, more: true, failure: None });
+        let failed = Gap::failed("pods", "2 of them cannot be read");
+        assert_eq!(gaps.finish(), [failed, Gap::absent("pods", "there are more than the 0 that were read")]);
+    }
+
+    #[test]
+    fn gaps_that_are_only_counted_are_a_failure_if_one_of_them_is() {
+        let counted = |last: GapReason| {
+            let mut gaps = SnapshotGaps::default();
+            (0..TOLD).for_each(|n| gaps.note_absent(format!("pod {n}"), "too many"));
+            gaps.note("the last", last);
+            gaps.finish().pop()
+        };
+        let reason = "1 other things, for such reasons";
+        assert_eq!(counted(GapReason::failed("no answer")), Some(Gap::failed("more", reason)));
+        assert_eq!(counted(GapReason::Absent("too many".to_owned())), Some(Gap::absent("more", reason)));
     }
 }

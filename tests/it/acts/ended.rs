@@ -66,7 +66,7 @@ async fn an_end_that_cannot_be_said_stays_open_until_it_can() {
     let (bench, _) = escalated().await;
     let later = clock::after(clock::now(), Duration::from_secs(60));
     assert_eq!(bench.store.give_up_orphans(later).await.unwrap(), 1);
-    let database = sqlx::sqlite::SqliteConnectOptions::new().filename(bench.state.path().join("db"));
+    let database = sqlx::sqlite::SqliteConnectOptions::new().filename(bench.state.path().join("llm-diagnose.db"));
     let mut beside = sqlx::ConnectOptions::connect(&database).await.unwrap();
     let full = "CREATE TRIGGER full BEFORE INSERT ON posts BEGIN SELECT RAISE(ABORT, 'no more'); END";
     sqlx::Executor::execute(&mut beside, full).await.unwrap();

@@ -12,7 +12,7 @@ use llm_diagnose::signal::{Unit, format_value};
 
 use super::*;
 
-fn alert(severity: Option<&str>, slo: Option<&str>) -> Alert {
+pub(super) fn alert(severity: Option<&str>, slo: Option<&str>) -> Alert {
     let pairs = |all: &[(&str, Option<&str>)]| {
         all.iter().filter_map(|(name, value)| Some(((*name).to_owned(), (*value)?.to_owned()))).collect()
     };
@@ -27,7 +27,7 @@ fn alert(severity: Option<&str>, slo: Option<&str>) -> Alert {
     }
 }
 
-fn page(report: &Report) -> String {
+pub(super) fn page(report: &Report) -> String {
     render::report_page(report, &ReportPageContext::default(), &Phrases::english())
 }
 
@@ -45,12 +45,12 @@ fn a_page_of_an_incident_that_is_being_screened_does_not_say_that_nothing_is_dia
     assert!(!waits.contains("Nothing was diagnosed") && waits.contains("Looking at the evidence"), "{waits}");
 }
 
-fn written(report: &Report) -> String {
+pub(super) fn written(report: &Report) -> String {
     report_markdown(report, &Phrases::english())
 }
 
 /// A card of the page, as text between its headings.
-fn card<'a>(page: &'a str, id: &str) -> &'a str {
+pub(super) fn card<'a>(page: &'a str, id: &str) -> &'a str {
     let from = page.find(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("no {id}: {page}"));
     let rest = &page[from..];
     &rest[..rest.find("</section>").or_else(|| rest.find("</header>")).unwrap()]
@@ -77,7 +77,7 @@ fn numbers(measured: Vec<Measured>) -> SourceFindings {
     }
 }
 
-fn reported_with_alerts(alerts: &[Alert], diagnosis: &Diagnosis) -> Report {
+pub(super) fn reported_with_alerts(alerts: &[Alert], diagnosis: &Diagnosis) -> Report {
     let window = Window { from: at(moment(CASE) - 1_800), to: at(moment(CASE)) };
     let about = ReportSubject {
         headline: "x",
@@ -226,7 +226,7 @@ fn a_cause_that_began_after_its_effect_is_not_drawn_before_it() {
     assert!(place(story, &at(600)) < place(story, &at(300)), "what began is told in the order of time: {story}");
 }
 
-fn logged(pod: &str, text: &str) -> (Log, logs::LogAnalysis) {
+pub(super) fn logged(pod: &str, text: &str) -> (Log, logs::LogAnalysis) {
     let patterns = Patterns::new(library().logs.values());
     let log = Log { source: "loki".into(), pod: Some(pod.into()), text: text.into(), ..Log::default() };
     let read = LogReader::new(&patterns).text(&log.text);

@@ -68,6 +68,15 @@ fn a_press_tells_what_was_chosen_whatever_the_element_and_without_a_team() {
 }
 
 #[test]
+fn an_ephemeral_message_begins_no_thread() {
+    let mut pressed = press(json!({ "action_id": "bundle", "type": "button", "value": "01J" }));
+    pressed["message"] = Value::Null;
+    pressed["container"]["is_ephemeral"] = json!(true);
+    let place = inbound(payload::interaction(&pressed, "e1")).place;
+    assert_eq!((place.channel.as_str(), place.message, place.thread), ("C1", None, None));
+}
+
+#[test]
 fn a_form_tells_its_fields_by_action_and_a_menu_what_was_typed() {
     let form = json!({
         "type": "view_submission", "team": { "id": "T1" }, "user": { "id": "U1" }, "trigger_id": "9.9.9",

@@ -30,7 +30,7 @@ pub(in crate::chatops) async fn press(desk: &Desk, inbound: &SlackRequest, id: &
         warn!(%error, incident.id = incident.id, "cannot read where the message stands");
         None
     });
-    // A message that was posted a moment ago may not be recorded yet; the pressed one is the same.
+    // The message may not be recorded yet. Then the pressed one is used, if it is no ephemeral answer.
     let pressed = inbound.place.thread.as_deref().or(inbound.place.message.as_deref());
     let (channel, thread) = match &standing {
         Some((channel, ts)) => (channel.as_str(), Some(ts.as_str())),

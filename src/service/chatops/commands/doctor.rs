@@ -13,6 +13,7 @@ use sources::prom::Prometheus;
 
 /// Maximum number of missing signals that are listed.
 const FEW: usize = 4;
+
 /// Merges the findings of `doctor` with the live checks: one per name, the more severe wins.
 fn merged(mut findings: Vec<Finding>, checks: Vec<ServiceCheck>) -> Vec<Finding> {
     for ServiceCheck { name, ok, detail, .. } in checks {

@@ -24,6 +24,7 @@ pub use knowledge::measured;
 
 /// The number of query deadlines that a command may take: a list of pools, a health check, and up to three diagnoses.
 const PHASES: u32 = 4;
+
 /// Executes a command line.
 pub(super) async fn run(desk: &Desk, inbound: &SlackRequest, text: &str) {
     let mut reply = Reply::new(desk, inbound);

@@ -117,11 +117,13 @@ fn details(message: &Message) -> Value {
     let joined = |lines: &[Line]| lines.iter().map(Line::text).collect::<Vec<_>>().join("\n");
     for (i, part) in message.parts.iter().enumerate() {
         let (title, text) = match part {
-            MessagePart::Paragraph(line) | MessagePart::Beside(line, _) => (format!("{}. ", i + 1), line.text()),
+            MessagePart::Paragraph(line) | MessagePart::Gap(line) | MessagePart::Beside(line, _) => {
+                (format!("{}. ", i + 1), line.text())
+            }
             MessagePart::Section(title, lines) | MessagePart::Steps(title, lines) => {
                 (format!("{}. {title}", i + 1), joined(lines))
             }
-            MessagePart::Note(_) | MessagePart::Gap(_) | MessagePart::Buttons(_) => continue,
+            MessagePart::Note(_) | MessagePart::Buttons(_) => continue,
             MessagePart::Picture { .. } | MessagePart::Block(_) => continue,
         };
         out.insert(title.trim_end_matches(". ").to_owned(), clip(&text, DETAIL_CHARS).into());
