@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use super::file_lint::Lint;
 use super::{endpoints, facts, logs, redaction, signals, steps, tables, tickets};
 use knowledge::playbook::{
     CauseEntry, Condition, Evidence, HEALTHY_FLEET, Library, Playbook, PlaybookKind, Problem, QuickCheck, REST,
-    Reference, SourceFile, Step, Verify, suggestion,
+    Reference, Step, Verify, suggestion,
 };
 use knowledge::signal::{Unit, VersionReq};
 
@@ -126,17 +127,7 @@ fn health(library: &Library, problems: &mut Vec<Problem>) {
     checks.for_each(|check| lint.of_prometheus("health", &check.signal));
 }
 
-struct Lint<'a> {
-    library: &'a Library,
-    file: &'a SourceFile,
-    problems: &'a mut Vec<Problem>,
-}
-
 impl Lint<'_> {
-    fn say(&mut self, rule: &'static str, needle: &str, message: String, hint: Option<String>) {
-        self.problems.push(Problem::at(rule, self.file, needle, message, hint));
-    }
-
     /// Checks that the former ids of a playbook are the ids of nothing, and former ids of nothing else.
     fn aliases(&mut self, playbook: &Playbook) {
         for alias in &playbook.aliases {

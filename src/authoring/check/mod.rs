@@ -4,6 +4,7 @@
 
 mod endpoints;
 mod facts;
+mod file_lint;
 mod lint;
 mod logs;
 mod phrases;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use knowledge::playbook::{Library, Problem, SourceFile, TableHeading, XidCounts, suggestion};
+use super::file_lint::Lint;
+use knowledge::playbook::{Library, Problem, TableHeading, XidCounts, suggestion};
 use knowledge::signal::VersionReq;
 
 /// The buckets of NVIDIA's catalog, without the workflows of single codes.
@@ -101,17 +102,7 @@ fn with_file(
     }
 }
 
-struct Lint<'a> {
-    library: &'a Library,
-    file: &'a SourceFile,
-    problems: &'a mut Vec<Problem>,
-}
-
 impl Lint<'_> {
-    fn say(&mut self, rule: &'static str, needle: &str, message: String, hint: Option<String>) {
-        self.problems.push(Problem::at(rule, self.file, needle, message, hint));
-    }
-
     fn heading(&mut self, heading: TableHeading<'_>) {
         heading.playbooks.iter().for_each(|id| self.playbook(id, id));
         if heading.references.is_empty() {

@@ -14,8 +14,9 @@ use crate::clock;
 use crate::diagnose::{ExtraSources, LogSources};
 use crate::exporter::ExporterTarget;
 use crate::health::Triage;
+use crate::notify::stored_view;
 use crate::prom::{self, Prometheus};
-use crate::render::{self, IncidentView};
+use crate::render;
 use crate::store::{Incident, Store};
 
 /// Maximum number of events of an incident.
@@ -76,19 +77,7 @@ async fn find(
 }
 
 fn headline(incident: &Incident, bench: &BundleContext<'_>) -> String {
-    let view = IncidentView {
-        id: &incident.id,
-        alerts: &incident.alerts,
-        truncated: incident.truncated,
-        resolved_at: incident.resolved_at,
-        started_at: incident.started_at,
-        reason: Some(&incident.reason),
-        because: incident.because.as_deref(),
-        refired: incident.refired,
-        diagnosis: incident.diagnosis.as_ref(),
-        ..IncidentView::default()
-    };
-    render::incident_message(&view, &bench.words).headline
+    render::incident_message(&stored_view(incident), &bench.words).headline
 }
 
 /// Returns a pool, with its symptom and the given notification. `why` is the reason why the name is not an incident's.

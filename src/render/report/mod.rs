@@ -157,9 +157,17 @@ fn group(key: impl Into<String>, title: Line, folding: Folding, parts: Vec<Messa
 
 /// Builds a table; its name, which is its key, and the heads of its columns are phrases.
 fn table(name: &str, heads: &[&str], rows: impl Iterator<Item = Vec<Line>>, words: &Phrases) -> MessagePart {
+    table_block(name, heads, rows.collect(), true, words)
+}
+
+/// Builds a table that a page shows as a whole, however long it is.
+fn unfolded_table(name: &str, heads: &[&str], rows: impl Iterator<Item = Vec<Line>>, words: &Phrases) -> MessagePart {
+    table_block(name, heads, rows.collect(), false, words)
+}
+
+fn table_block(name: &str, heads: &[&str], rows: Vec<Vec<Line>>, folds: bool, words: &Phrases) -> MessagePart {
     let heads = heads.iter().map(|key| words.text(key, &[])).collect();
-    let (key, rows) = (name.to_owned(), rows.collect());
-    MessagePart::Block(DocumentBlock::Table { key, name: words.text(name, &[]), folds: true, heads, rows })
+    MessagePart::Block(DocumentBlock::Table { key: name.to_owned(), name: words.text(name, &[]), folds, heads, rows })
 }
 
 /// Says how many items of a list are left out.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Medium, ReportPageContext, code, code_block, group, left_out, list, pairs, paragraph, plain, table};
+use super::{
+    Medium, ReportPageContext, code, code_block, group, left_out, list, pairs, paragraph, plain, table, unfolded_table,
+};
 use crate::document::{DocumentBlock, Folding, StateStyle};
 use crate::{Line, MessagePart, Phrases, logs as log_lines};
 use diagnose::Diagnosis;
@@ -52,8 +54,8 @@ pub(super) fn timeline(report: &Report, medium: Medium, words: &Phrases) -> Vec<
             HappenedKind::Event => "report-kind-event",
         };
         // A chat's id of a person does not leave the organisation.
-        let is_person = one.source.starts_with('@');
-        let source = if is_person && medium == Medium::Ticket { "–" } else { one.source.as_str() };
+        let is_of_people = matches!(one.kind, HappenedKind::Act | HappenedKind::Silence);
+        let source = if is_of_people && medium == Medium::Ticket { "–" } else { one.source.as_str() };
         vec![Line::default().moment(one.at), words.line(key, &[]), Line::of(&one.what), plain(source)]
     };
     let heads = ["report-when", "report-kind", "report-what", "report-source"];
@@ -151,10 +153,7 @@ pub(super) fn topology(report: &Report, words: &Phrases) -> Vec<MessagePart> {
         vec![name, node, plain(replica.gpus.join(", ")), plain(&replica.role), plain(&replica.state)]
     };
     let heads = ["report-replica", "report-node", "report-gpus", "report-role", "report-state"];
-    let mut hurt = table("report-hurt-replicas", &heads, hurt.iter().map(row), words);
-    if let MessagePart::Block(DocumentBlock::Table { folds, .. }) = &mut hurt {
-        *folds = false;
-    }
+    let hurt = unfolded_table("report-hurt-replicas", &heads, hurt.iter().map(row), words);
     vec![hurt, table("page-replicas", &heads, others.iter().map(row), words)]
 }
 

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use tracing::{error, info, warn};
 
+use super::Desk;
 use super::authority::{Denial, Power, authorise};
+use super::forms::{self, ModalMetadata};
+use super::intent::IncidentForm;
 use super::replies::{send_ephemeral_line, send_ephemeral_phrase};
-use super::{Desk, forms};
 use knowledge::clock;
 use knowledge::incident::Act;
 use render::Line;
@@ -219,6 +221,21 @@ impl Attempt {
 pub(super) async fn reply_incident_ended(desk: &Desk, inbound: &SlackRequest, act: Act) {
     desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
     send_ephemeral_phrase(desk, inbound, "act-over").await;
+}
+
+/// Opens a form about an incident; its title and its button are phrases.
+pub(super) async fn open_incident_form(
+    desk: &Desk,
+    inbound: &SlackRequest,
+    incident: &str,
+    form: IncidentForm,
+    [title, send]: [&str; 2],
+    blocks: Vec<serde_json::Value>,
+) {
+    let [title, send] = [title, send].map(|key| desk.words.text(key, &[]));
+    let about = ModalMetadata::of(incident, inbound);
+    let view = forms::modal(&desk.words, &title, Some(&send), form.as_str(), &about, blocks);
+    open_modal(desk, inbound, form.as_str(), &view).await;
 }
 
 /// Opens a modal; tells the user if that fails, mostly because Slack's trigger has expired. Returns true if it is open.

@@ -8,8 +8,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::error;
 
 use super::Desk;
-use super::attempt::{Attempt, begin_act, open_modal};
-use super::forms::{self, ModalMetadata, OPTIONS, input, modal, option, text_box};
+use super::attempt::{Attempt, begin_act, open_incident_form};
+use super::forms::{self, OPTIONS, input, option, text_box};
 use super::intent::IncidentForm;
 use super::replies::send_ephemeral_phrase;
 use knowledge::incident::Act;
@@ -60,16 +60,7 @@ pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str) {
         input("cause", &words.text("wrong-cause", &[]), false, menu),
         input("comment", &words.text("form-comment", &[]), true, text_box("comment", true, COMMENT_CHARS, "")),
     ];
-    let (title, send) = (words.text("wrong-title", &[]), words.text("form-send", &[]));
-    let view = modal(
-        words,
-        &title,
-        Some(&send),
-        IncidentForm::Wrong.as_str(),
-        &ModalMetadata::of(&incident.id, inbound),
-        blocks,
-    );
-    open_modal(desk, inbound, Act::Wrong.as_str(), &view).await;
+    open_incident_form(desk, inbound, &incident.id, IncidentForm::Wrong, ["wrong-title", "form-send"], blocks).await;
 }
 
 /// Handles the submitted form of [`open_form`].

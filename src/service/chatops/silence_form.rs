@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::attempt::{begin_act, open_modal, reply_incident_ended};
-use super::forms::{self, ModalMetadata, OPTION_CHARS, OPTIONS, input, modal, option, text_box};
+use super::attempt::{begin_act, open_incident_form, reply_incident_ended};
+use super::forms::{self, OPTION_CHARS, OPTIONS, input, option, text_box};
 use super::intent::IncidentForm;
 use super::{Desk, silences};
 use knowledge::incident::Act;
@@ -70,16 +70,8 @@ pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str) {
         ),
         input("comment", &words.text("form-comment", &[]), true, text_box("comment", true, COMMENT_CHARS, "")),
     ]);
-    let (title, send) = (words.text("silence-title", &[]), words.text("silence-send", &[]));
-    let view = modal(
-        words,
-        &title,
-        Some(&send),
-        IncidentForm::Silence.as_str(),
-        &ModalMetadata::of(&incident.id, inbound),
-        blocks,
-    );
-    open_modal(desk, inbound, Act::Silence.as_str(), &view).await;
+    open_incident_form(desk, inbound, &incident.id, IncidentForm::Silence, ["silence-title", "silence-send"], blocks)
+        .await;
 }
 
 /// Handles the submitted form of [`open_form`].

@@ -94,6 +94,22 @@ impl std::ops::Deref for Notifier {
     }
 }
 
+/// Returns the alerts, the state and the diagnosis of a stored incident, without links and buttons.
+pub fn stored_view(incident: &Incident) -> IncidentView<'_> {
+    IncidentView {
+        id: &incident.id,
+        alerts: &incident.alerts,
+        truncated: incident.truncated,
+        resolved_at: incident.resolved_at,
+        started_at: incident.started_at,
+        reason: Some(&incident.reason),
+        because: incident.because.as_deref(),
+        refired: incident.refired,
+        diagnosis: incident.diagnosis.as_ref(),
+        ..IncidentView::default()
+    }
+}
+
 impl Notifier {
     /// Creates a notifier.
     pub fn new(mut parts: NotifierParts) -> Self {
@@ -120,17 +136,8 @@ impl Notifier {
     /// Returns the data that every message about an incident shows.
     pub fn view<'a>(&'a self, incident: &'a Incident) -> IncidentView<'a> {
         IncidentView {
-            id: &incident.id,
-            alerts: &incident.alerts,
-            truncated: incident.truncated,
-            resolved_at: incident.resolved_at,
-            started_at: incident.started_at,
-            reason: Some(&incident.reason),
-            because: incident.because.as_deref(),
-            refired: incident.refired,
             page: (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id)),
             prometheus: choose(&self.prometheus, &incident.alerts).map(|prometheus| prometheus.url.as_str()),
-            diagnosis: incident.diagnosis.as_ref(),
             interactive: self.interactive,
             can_silence: self.can_silence,
             can_escalate: self.config.escalate.is_some(),
@@ -140,7 +147,7 @@ impl Notifier {
             impact: incident.impact,
             seen_before: incident.seen_before,
             alertmanager: Some(incident.external_url.as_str()).filter(|url| !url.is_empty()),
-            ..IncidentView::default()
+            ..stored_view(incident)
         }
     }
 
