@@ -8,6 +8,7 @@
 
 pub mod cli;
 
+pub use ::message;
 pub use ::slack;
 pub use ::store;
 pub use authoring::{check, explain, generate};

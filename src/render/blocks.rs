@@ -9,11 +9,11 @@
 //! Source of the limits: docs.slack.dev, Block Kit reference; the sum over all blocks is undocumented
 //! (slackapi/bolt-js#2509 saw `msg_blocks_too_long` at about 13,200 characters).
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Button, ButtonLook, Line, Message, MessagePart, TextSpan, Tone, is_unseen, time_of_day};
+use super::is_unseen;
 use knowledge::clip::{utf16_start, utf16_units};
+use message::{Block, Button, ButtonLook, Line, Message, SlackMessage, TextSpan, Tone, time_of_day};
 
 /// Maximum characters of a section; Slack allows 3,000.
 const SECTION_CHARS: usize = 2_900;
@@ -42,31 +42,17 @@ const VALUE_CHARS: usize = 500;
 /// The action id of the overflow menu; the value of an option is an action and its value: `right 01JD…`.
 pub const MENU: &str = "more";
 
-/// The arguments of `chat.postMessage` and `chat.update`, without channel and timestamp.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SlackMessage {
-    /// The text of notifications, and of messages without blocks; escaped.
-    pub text: String,
-    /// The top-level blocks, the headline first.
-    pub blocks: Vec<Value>,
-    /// The small print at the end, in the message's colour.
-    pub attachments: Vec<Value>,
-}
-
-impl SlackMessage {
-    /// Prepends mentions, which notify when the message is posted.
-    #[must_use]
-    pub fn calling(mut self, whom: &[&str]) -> Self {
-        if whom.is_empty() {
-            return self;
-        }
-        let mention = whom.iter().map(|id| mrkdwn(&Line(vec![TextSpan::whom(id)]))).collect::<Vec<_>>().join(" ");
-        self.text = format!("{mention} {}", self.text);
-        if let Some(Value::String(first)) = self.blocks.first_mut().and_then(|block| block.pointer_mut("/text/text")) {
-            *first = format!("{mention} {first}");
-        }
-        self
+/// Prepends mentions, which notify when the message is posted.
+pub fn calling(mut message: SlackMessage, whom: &[&str]) -> SlackMessage {
+    if whom.is_empty() {
+        return message;
     }
+    let mention = whom.iter().map(|id| mrkdwn(&Line(vec![TextSpan::whom(id)]))).collect::<Vec<_>>().join(" ");
+    message.text = format!("{mention} {}", message.text);
+    if let Some(Value::String(first)) = message.blocks.first_mut().and_then(|block| block.pointer_mut("/text/text")) {
+        *first = format!("{mention} {first}");
+    }
+    message
 }
 
 /// Renders a message for Slack.
@@ -76,7 +62,7 @@ pub fn slack(message: &Message) -> SlackMessage {
 }
 
 /// Renders a formatted line with parts below it.
-pub fn slack_said(line: &Line, tone: Tone, parts: &[MessagePart]) -> SlackMessage {
+pub fn slack_said(line: &Line, tone: Tone, parts: &[Block]) -> SlackMessage {
     let text = mrkdwn(line);
     below(text.clone(), text, tone, parts)
 }
@@ -87,12 +73,12 @@ pub fn slack_line(line: &Line) -> SlackMessage {
 }
 
 /// Builds a message: the last note becomes the coloured attachment, all other parts become blocks below the first line.
-fn below(first: String, text: String, tone: Tone, parts: &[MessagePart]) -> SlackMessage {
+fn below(first: String, text: String, tone: Tone, parts: &[Block]) -> SlackMessage {
     if parts.is_empty() {
         return SlackMessage { text, blocks: Vec::new(), attachments: Vec::new() };
     }
-    let foot = parts.iter().rposition(|part| matches!(part, MessagePart::Note(_)));
-    let rest: Vec<MessagePart> =
+    let foot = parts.iter().rposition(|part| matches!(part, Block::Note(_)));
+    let rest: Vec<Block> =
         parts.iter().enumerate().filter(|(at, _)| Some(*at) != foot).map(|(_, part)| part.clone()).collect();
     let foot = foot.map(|at| slack_blocks(&parts[at..=at])).filter(|blocks| !blocks.is_empty());
     let attachments = foot.map(|blocks| json!({ "color": tone.hex(), "blocks": blocks })).into_iter().collect();
@@ -103,18 +89,18 @@ fn below(first: String, text: String, tone: Tone, parts: &[MessagePart]) -> Slac
 
 /// Renders parts as the blocks of a message or a modal, within Slack's limits. Buttons and pictures are never left out;
 /// text is cut to make room for them.
-pub fn slack_blocks(parts: &[MessagePart]) -> Vec<Value> {
+pub fn slack_blocks(parts: &[Block]) -> Vec<Value> {
     let mut blocks = Vec::new();
     let mut total: usize = parts.iter().map(always).sum();
     let mut full = false;
     for part in parts {
         let text = match part {
-            MessagePart::Paragraph(line) | MessagePart::Gap(line) => mrkdwn(line),
-            MessagePart::Note(line) | MessagePart::Beside(line, _) => mrkdwn(line),
-            MessagePart::Section(title, lines) => listed(title, lines, |_| String::new()),
-            MessagePart::Steps(title, lines) => listed(title, lines, |i| format!("{}. ", i + 1)),
-            MessagePart::Buttons(buttons) if buttons.is_empty() => continue,
-            MessagePart::Buttons(buttons) => {
+            Block::Paragraph(line) | Block::Gap(line) => mrkdwn(line),
+            Block::Note(line) | Block::Beside(line, _) => mrkdwn(line),
+            Block::Section(title, lines) => listed(title, lines, |_| String::new()),
+            Block::Steps(title, lines) => listed(title, lines, |i| format!("{}. ", i + 1)),
+            Block::Buttons(buttons) if buttons.is_empty() => continue,
+            Block::Buttons(buttons) => {
                 let (menu, shown): (Vec<&Button>, Vec<&Button>) =
                     buttons.iter().partition(|button| button.look == ButtonLook::InMenu);
                 let mut elements: Vec<Value> = shown.into_iter().map(button).collect();
@@ -123,12 +109,12 @@ pub fn slack_blocks(parts: &[MessagePart]) -> Vec<Value> {
                 blocks.extend(rows.map(|row| json!({ "type": "actions", "elements": row })));
                 continue;
             }
-            MessagePart::Picture { file, alt } => {
+            Block::Picture { file, alt } => {
                 let alt = clip_markup(&visible(alt), ALT_CHARS);
                 blocks.push(json!({ "type": "image", "slack_file": { "id": file }, "alt_text": alt }));
                 continue;
             }
-            MessagePart::Block(_) => continue,
+            Block::Document(_) => continue,
         };
         if text.is_empty() || full {
             continue;
@@ -140,8 +126,8 @@ pub fn slack_blocks(parts: &[MessagePart]) -> Vec<Value> {
             continue;
         }
         blocks.push(match part {
-            MessagePart::Note(_) => context(&text),
-            MessagePart::Beside(_, button) => beside(&text, button),
+            Block::Note(_) => context(&text),
+            Block::Beside(_, button) => beside(&text, button),
             _ => section(&text),
         });
     }
@@ -149,16 +135,16 @@ pub fn slack_blocks(parts: &[MessagePart]) -> Vec<Value> {
 }
 
 /// Returns the characters of a part's buttons and pictures, which are never left out.
-fn always(part: &MessagePart) -> usize {
+fn always(part: &Block) -> usize {
     let label = |b: &Button| utf16_units(&b.label).min(LABEL_CHARS) * 3;
     let question = |b: &Button| b.confirm.as_deref().map_or(0, utf16_units).min(QUESTION_CHARS);
     let of = |b: &Button| label(b) + utf16_units(&b.value).min(VALUE_CHARS) + question(b);
     match part {
-        MessagePart::Buttons(buttons) => buttons.iter().map(of).sum(),
-        MessagePart::Beside(_, button) => of(button),
-        MessagePart::Picture { alt, .. } => utf16_units(alt).min(ALT_CHARS),
-        MessagePart::Paragraph(_) | MessagePart::Section(..) | MessagePart::Steps(..) | MessagePart::Note(_) => 0,
-        MessagePart::Gap(_) | MessagePart::Block(_) => 0,
+        Block::Buttons(buttons) => buttons.iter().map(of).sum(),
+        Block::Beside(_, button) => of(button),
+        Block::Picture { alt, .. } => utf16_units(alt).min(ALT_CHARS),
+        Block::Paragraph(_) | Block::Section(..) | Block::Steps(..) | Block::Note(_) => 0,
+        Block::Gap(_) | Block::Document(_) => 0,
     }
 }
 
@@ -328,9 +314,9 @@ fn clip_markup(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Tone;
+    use message::Tone;
 
-    fn message(parts: Vec<MessagePart>) -> Message {
+    fn message(parts: Vec<Block>) -> Message {
         Message { tone: Tone::Critical, headline: "h <!channel> & co".into(), parts }
     }
 
@@ -338,7 +324,7 @@ mod tests {
     fn mentions_links_and_markup_in_labels_are_harmless() {
         let line =
             Line::default().plain("<!channel> <http://evil|ok> *x*").code("a`b").link("l|m", "javascript:alert(1)");
-        let out = slack(&message(vec![MessagePart::Paragraph(line)]));
+        let out = slack(&message(vec![Block::Paragraph(line)]));
         assert_eq!(out.text, "h &lt;!channel&gt; &amp; co");
         let text = out.blocks[1]["text"]["text"].as_str().unwrap();
         assert!(!text.contains("<!") && !text.contains("<http") && text.contains("`a'b`"), "{text}");
@@ -347,7 +333,7 @@ mod tests {
     #[test]
     fn a_flood_of_lines_stays_inside_slacks_limits() {
         let lines: Vec<Line> = (0..500).map(|i| Line::of(&format!("pod-{i} & {}", "x".repeat(90)))).collect();
-        let parts = (0..60).map(|i| MessagePart::Section(format!("s{i}"), lines.clone())).collect();
+        let parts = (0..60).map(|i| Block::Section(format!("s{i}"), lines.clone())).collect();
         let out = slack(&message(parts));
         let blocks = &out.blocks;
         assert!(blocks.len() <= 50);
@@ -372,8 +358,8 @@ mod tests {
             confirm: Some(endless.clone()),
         };
         let parts = [
-            MessagePart::Section(endless.clone(), vec![Line::of("still there")]),
-            MessagePart::Buttons((0..5).map(button).collect()),
+            Block::Section(endless.clone(), vec![Line::of("still there")]),
+            Block::Buttons((0..5).map(button).collect()),
         ];
         let blocks = slack_blocks(&parts);
         let text = blocks[0]["text"]["text"].as_str().unwrap();
@@ -385,7 +371,7 @@ mod tests {
 
     #[test]
     fn one_endless_label_is_cut_and_cut_between_entities() {
-        let out = slack(&message(vec![MessagePart::Paragraph(Line::default().plain("&".repeat(5_000)))]));
+        let out = slack(&message(vec![Block::Paragraph(Line::default().plain("&".repeat(5_000)))]));
         let text = out.blocks[1]["text"]["text"].as_str().unwrap();
         assert!(utf16_units(text) <= 3_000 && text.ends_with("&amp;…"), "{}", &text[text.len() - 20..]);
     }

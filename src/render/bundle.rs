@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use super::Phrases;
 use super::document::drop_empty;
-use super::{Line, Message, MessagePart, Phrases, TextSpan, Tone};
 use knowledge::signal::{Unit, format_value};
+use message::{Block, Line, Message, TextSpan, Tone};
 use report::{self, Report, Stage};
 
 /// Stages in the order in which progress shows them.
@@ -40,7 +41,7 @@ pub fn bundle_progress(parts: &[report::ReportPart], words: &Phrases) -> Message
     };
     let told = TOLD.iter().filter_map(|(stage, key)| {
         let names = names(parts, *stage)?;
-        Some(MessagePart::Paragraph(words.line(key, &[("parts", names.into())])))
+        Some(Block::Paragraph(words.line(key, &[("parts", names.into())])))
     });
     Message { tone: Tone::Unknown, headline, parts: told.collect() }
 }
@@ -65,8 +66,8 @@ pub fn bundle_message(
         true => (Tone::Good, "bundle-complete"),
         false => (Tone::Warning, "bundle-incomplete"),
     };
-    let mut parts: Vec<MessagePart> = beside.into_iter().map(MessagePart::Paragraph).collect();
-    parts.push(MessagePart::Paragraph(match place {
+    let mut parts: Vec<Block> = beside.into_iter().map(Block::Paragraph).collect();
+    parts.push(Block::Paragraph(match place {
         BundleLocation::Here => words.line("bundle-here", &[]),
         BundleLocation::Link(url, until) => {
             let link = TextSpan::Link(words.text("bundle-download", &[]), url);
@@ -76,11 +77,11 @@ pub fn bundle_message(
         BundleLocation::Disk(path) => words.line("bundle-disk", &[("path", TextSpan::Code(path).into())]),
         BundleLocation::File(path) => words.line("bundle-file", &[("path", TextSpan::Code(path).into())]),
     }));
-    parts.push(MessagePart::Section(words.text("bundle-missing", &[]), troubles(report, words)));
+    parts.push(Block::Section(words.text("bundle-missing", &[]), troubles(report, words)));
     let skipped = names(&report.parts, Stage::Skipped);
     let skipped = skipped.map(|skipped| words.line("bundle-without", &[("parts", skipped.into())]));
-    parts.push(MessagePart::Note(skipped.unwrap_or_default()));
-    parts.push(MessagePart::Note(taken_out(report, words)));
+    parts.push(Block::Note(skipped.unwrap_or_default()));
+    parts.push(Block::Note(taken_out(report, words)));
     drop_empty(&mut parts);
     Message { tone, headline: words.text(key, &pieces), parts }
 }

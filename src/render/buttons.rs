@@ -1,12 +1,13 @@
 //! The buttons of an incident's message.
 
 use super::notes::{is_done, step_id};
-use super::{Button, ButtonLook, IncidentView, MessagePart, Phrases};
+use super::{IncidentView, Phrases};
 use diagnose::Fix;
 use knowledge::incident::Act;
+use message::{Block, Button, ButtonLook};
 
 /// Returns the buttons of an incident: urgent ones directly, the others in the menu.
-pub(super) fn of_incident(view: &IncidentView<'_>, words: &Phrases) -> MessagePart {
+pub(super) fn of_incident(view: &IncidentView<'_>, words: &Phrases) -> Block {
     let open = view.resolved_at.is_none();
     let press = |act: Act, key: &str| button(act.as_str(), words.text(key, &[]), view.id);
     // After the incident there is time for feedback, so these buttons leave the menu.
@@ -34,7 +35,7 @@ pub(super) fn of_incident(view: &IncidentView<'_>, words: &Phrases) -> MessagePa
         buttons.push(later(press(Act::Wrong, "button-wrong")));
     }
     buttons.push(later(press(Act::Bundle, "button-bundle")));
-    MessagePart::Buttons(buttons)
+    Block::Buttons(buttons)
 }
 
 /// Returns the button beside a step: "done", then "verify"; `None` if the step is done and has no check.

@@ -1,8 +1,9 @@
 //! The past period with which a diagnosis compared its values.
 
-use super::{Line, Phrases};
+use super::Phrases;
 use diagnose::{Diagnosis, EvidenceResult, NO_PAST, PastKind};
 use knowledge::clock;
+use message::Line;
 
 /// Names the past period with which these checks were compared, or says that there is none; `None` if no check needs
 /// one.

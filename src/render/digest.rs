@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::buttons::button;
 use super::facts::join_non_empty;
-use super::message::{affected_pool, is_critical, is_warning, symptom_or_alert_name};
-use super::{IncidentView, Line, Message, MessagePart, Phrases, TextSpan, Tone};
+use super::incident_message::{affected_pool, is_critical, is_warning, symptom_or_alert_name};
+use super::{IncidentView, Phrases};
 use knowledge::clip::clip;
 use knowledge::incident::{Act, VARIOUS};
+use message::{Block, Line, Message, TextSpan, Tone};
 
 /// Maximum number of lines before "and N more".
 const LINES: usize = 15;
@@ -107,15 +108,15 @@ pub fn digest_message(view: &DigestView, words: &Phrases) -> Message {
     if view.unreadable > 0 {
         lines.push(words.line("digest-unreadable", &[("n", view.unreadable.into())]));
     }
-    let mut parts = vec![MessagePart::Section(words.text("digest-title", &[]), lines)];
+    let mut parts = vec![Block::Section(words.text("digest-title", &[]), lines)];
     let times = view.incidents.iter().map(|entry| entry.since);
     if let (Some(oldest), Some(newest)) = (times.clone().min(), times.max()) {
         let times = [("oldest", TextSpan::Time(oldest).into()), ("newest", TextSpan::Time(newest).into())];
-        parts.push(MessagePart::Note(words.line("digest-times", &times)));
+        parts.push(Block::Note(words.line("digest-times", &times)));
     }
     if view.interactive {
         let label = words.text("button-digest", &[]);
-        parts.push(MessagePart::Buttons(vec![button(Act::Digest.as_str(), label, &view.id)]));
+        parts.push(Block::Buttons(vec![button(Act::Digest.as_str(), label, &view.id)]));
     }
     let (tone, state) = match (firing, critical) {
         (0, _) => (Tone::Good, "digest-over"),

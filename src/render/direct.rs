@@ -1,8 +1,9 @@
 //! Notes on exporters that were scraped directly.
 
+use super::Phrases;
 use super::facts::{FEW, few, group_by_key};
-use super::{Line, Phrases};
 use diagnose::{DirectRead, DirectReadReason};
+use message::Line;
 
 /// Says that exporters were scraped directly, why, and which problems they had.
 pub(super) fn read_directly(direct: &DirectRead, words: &Phrases) -> Vec<Line> {

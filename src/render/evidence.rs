@@ -3,8 +3,9 @@
 use super::document::drop_empty;
 use super::facts::{bullet, confidence, fact, verdict};
 use super::full_diagnosis::{diagnosis_notes, fixes, foot, not_this, unchecked};
-use super::{Line, MessagePart, Phrases, compared};
+use super::{Phrases, compared};
 use diagnose::{Diagnosis, EvidenceResult, Outcome, checked_queries};
+use message::{Block, Line};
 
 /// Minimum support of a clear check.
 const CLEAR: f64 = 0.9;
@@ -15,7 +16,7 @@ const VARIES: f64 = 1.25;
 
 /// Renders every check with its value, everything that was ruled out or could not be checked, all steps, and the
 /// queries.
-pub fn evidence_parts(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
+pub fn evidence_parts(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Block> {
     let graded = is_graded(diagnosis);
     let checks = |title: &str, sure, evidence: &[EvidenceResult]| checks(title, sure, evidence, graded, words);
     let mut parts = vec![checks(&diagnosis.symptom.title, None, &diagnosis.symptom.evidence)];
@@ -24,21 +25,21 @@ pub fn evidence_parts(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart
         let via = if i == 0 { cause.via.as_slice() } else { &[] };
         parts.extend(via.iter().map(|link| checks(&link.title, Some(verdict(link.verdict, words)), &link.evidence)));
         let mut part = checks(&cause.title, Some(confidence(cause, words)), &cause.evidence);
-        if let (0, MessagePart::Section(_, lines), false) = (i, &mut part, cause.meaning.trim().is_empty()) {
+        if let (0, Block::Section(_, lines), false) = (i, &mut part, cause.meaning.trim().is_empty()) {
             lines.push(Line::default().plain(cause.meaning.trim().replace('\n', " ")));
         }
         parts.push(part);
     }
     let ruled_out = diagnosis.ruled_out.iter().map(|cause| bullet(not_this(cause, words))).collect();
     let mut rest = vec![
-        MessagePart::Paragraph(compared::of_all(diagnosis, words).unwrap_or_default()),
-        MessagePart::Section(words.text("ruled-out", &[]), ruled_out),
-        MessagePart::Section(words.text("unchecked", &[]), unchecked(diagnosis, usize::MAX, usize::MAX, words)),
+        Block::Paragraph(compared::of_all(diagnosis, words).unwrap_or_default()),
+        Block::Section(words.text("ruled-out", &[]), ruled_out),
+        Block::Section(words.text("unchecked", &[]), unchecked(diagnosis, usize::MAX, usize::MAX, words)),
     ];
     rest.extend(fixes(diagnosis, words));
-    rest.push(MessagePart::Section(words.text("while-looking", &[]), diagnosis_notes(diagnosis, words)));
-    rest.push(MessagePart::Section(words.text("evidence-queries", &[]), queries(diagnosis)));
-    rest.push(MessagePart::Note(Line::default().plain(foot(diagnosis, words))));
+    rest.push(Block::Section(words.text("while-looking", &[]), diagnosis_notes(diagnosis, words)));
+    rest.push(Block::Section(words.text("evidence-queries", &[]), queries(diagnosis)));
+    rest.push(Block::Note(Line::default().plain(foot(diagnosis, words))));
     drop_empty(&mut rest);
     parts.extend(rest);
     parts
@@ -50,18 +51,12 @@ pub(super) fn is_graded(diagnosis: &Diagnosis) -> bool {
     diagnosis.unknown > 0.0 || diagnosis.causes.iter().any(|cause| cause.probability > 0.0)
 }
 
-fn checks(
-    title: &str,
-    sure: Option<String>,
-    evidence: &[EvidenceResult],
-    graded: bool,
-    words: &Phrases,
-) -> MessagePart {
+fn checks(title: &str, sure: Option<String>, evidence: &[EvidenceResult], graded: bool, words: &Phrases) -> Block {
     let title = match sure {
         None => title.to_owned(),
         Some(sure) => words.text("other-cause", &[("title", title.into()), ("verdict", sure.into())]),
     };
-    MessagePart::Section(title, evidence.iter().map(|e| check(e, graded, words)).collect())
+    Block::Section(title, evidence.iter().map(|e| check(e, graded, words)).collect())
 }
 
 /// Renders a check with a mark, so that it is readable without colour: `✓ KV cache peak 99 % (asked: > 0.95): speaks

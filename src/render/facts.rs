@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Line, Phrases, StateStyle, TextSpan};
+use super::Phrases;
 use diagnose::{
     BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, SymptomVerdict, ValueSource, Verdict,
 };
@@ -11,6 +11,7 @@ use knowledge::alert::{Alert, Labels, active};
 use knowledge::clip::clip;
 use knowledge::clock;
 use knowledge::signal::{Unit, format_value};
+use message::{Line, StateStyle, TextSpan};
 use report::{Distribution, Measured, QuantileBucket, bucket, changed, moved};
 
 /// Maximum number of items in a list before "and N more".

@@ -8,27 +8,28 @@ use super::facts::{
     join_limited, join_non_empty, misfit, no_data, pool_name, radius, verdict,
 };
 use super::links::graph;
-use super::{Line, Message, MessagePart, Phrases, TextSpan, Tone, compared, direct, latency, logs, screened};
+use super::{Phrases, compared, direct, latency, logs, screened};
 use diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
 use knowledge::signal::{Unit, format_value};
+use message::{Block, Line, Message, TextSpan, Tone};
 
 /// Builds the message of a diagnosis that a user requested.
 pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words: &Phrases) -> Message {
     let (tone, word) = verdict_tone(diagnosis);
-    let mut parts = vec![MessagePart::Paragraph(symptom(diagnosis, words))];
-    parts.extend(latency::parts(diagnosis, false, words).map(MessagePart::Paragraph));
+    let mut parts = vec![Block::Paragraph(symptom(diagnosis, words))];
+    parts.extend(latency::parts(diagnosis, false, words).map(Block::Paragraph));
     parts.extend(chain(diagnosis, words));
     parts.extend(fixes(diagnosis, words));
     parts.push(ruled_out(&not_nearest(diagnosis), words));
-    parts.push(MessagePart::Section(words.text("unchecked", &[]), unchecked(diagnosis, 2 * FEW, FEW, words)));
-    parts.push(MessagePart::Section(words.text("while-looking", &[]), diagnosis_notes(diagnosis, words)));
+    parts.push(Block::Section(words.text("unchecked", &[]), unchecked(diagnosis, 2 * FEW, FEW, words)));
+    parts.push(Block::Section(words.text("while-looking", &[]), diagnosis_notes(diagnosis, words)));
     drop_empty(&mut parts);
     parts.extend(screened::other_symptoms(diagnosis, words));
     let mut foot = Line::default().plain(foot(diagnosis, words));
     if let Some(link) = graph(diagnosis, prometheus, None) {
         foot = foot.plain(" · ").link(words.text("link-prometheus", &[]), link);
     }
-    parts.push(MessagePart::Note(foot));
+    parts.push(Block::Note(foot));
     let why = match (diagnosis.root(), diagnosis.symptom.verdict) {
         // The word for the verdict already says so.
         (None, SymptomVerdict::Absent) => facts(&diagnosis.symptom.evidence, Outcome::NotMet, words).join(", "),
@@ -62,11 +63,11 @@ fn symptom(diagnosis: &Diagnosis, words: &Phrases) -> Line {
     screened::before(diagnosis, told, words)
 }
 
-fn chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<MessagePart> {
+fn chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<Block> {
     let title = words.text("why", &[]);
     let Some(best) = diagnosis.root() else {
         let stands = diagnosis.symptom.verdict == SymptomVerdict::Confirmed;
-        return stands.then(|| MessagePart::Section(title, explain_no_root_cause(diagnosis, words)));
+        return stands.then(|| Block::Section(title, explain_no_root_cause(diagnosis, words)));
     };
     let mut lines: Vec<Line> =
         best.via.iter().map(|j| link(&j.title, verdict(j.verdict, words), &j.evidence, words)).collect();
@@ -76,7 +77,7 @@ fn chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<MessagePart> {
     }
     let meaning = Line::default().plain(best.meaning.trim().replace('\n', " "));
     lines.extend(about_chain(diagnosis, best, meaning, words));
-    Some(MessagePart::Section(title, lines))
+    Some(Block::Section(title, lines))
 }
 
 /// Returns the lines about the best chain: the affected replicas, the past, the times, its meaning, other causes.
@@ -152,13 +153,11 @@ fn story(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
 }
 
 /// Renders all steps: first those for now, then the lasting ones.
-pub(super) fn fixes(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn fixes(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Block> {
     let now = diagnosis.fix.now.iter().map(|fix| step(fix, words)).collect();
     let lasting = diagnosis.fix.lasting.iter().map(|fix| bullet(step(fix, words))).collect();
-    let mut parts = vec![
-        MessagePart::Steps(words.text("do-now", &[]), now),
-        MessagePart::Section(words.text("lasting", &[]), lasting),
-    ];
+    let mut parts =
+        vec![Block::Steps(words.text("do-now", &[]), now), Block::Section(words.text("lasting", &[]), lasting)];
     drop_empty(&mut parts);
     parts
 }
@@ -202,7 +201,7 @@ fn not_nearest(diagnosis: &Diagnosis) -> Vec<&RuledOut> {
 }
 
 /// Renders the nearest misses as sentences and the rest by name; the JSON has everything.
-fn ruled_out(list: &[&RuledOut], words: &Phrases) -> MessagePart {
+fn ruled_out(list: &[&RuledOut], words: &Phrases) -> Block {
     let mut lines: Vec<Line> = list.iter().take(FEW).map(|cause| bullet(not_this(cause, words))).collect();
     let rest: Vec<&str> = list.iter().skip(FEW).map(|r| r.title.as_str()).collect();
     if !rest.is_empty() {
@@ -212,7 +211,7 @@ fn ruled_out(list: &[&RuledOut], words: &Phrases) -> MessagePart {
             n => words.line("ruled-out-rest-more", &[titles, ("n", n.into())]),
         }));
     }
-    MessagePart::Section(words.text("ruled-out", &[]), lines)
+    Block::Section(words.text("ruled-out", &[]), lines)
 }
 
 /// Renders the signals that could not be checked, a line per reason; at most `reasons_most` reasons with `titles_most`

@@ -2,14 +2,15 @@
 
 use anstyle::Style;
 
+use super::Phrases;
 use super::facts::{FEW, group_by_key, join_limited};
 use super::text::{clean, tone_style, wrap};
-use super::{Phrases, Tone};
 use diagnose::EngineFound;
 use diagnose::health::{Health, HealthCheck, HealthState, PoolHealth, Threshold};
 use knowledge::alert::Labels;
 use knowledge::playbook::{Condition, Reference, Severity};
 use knowledge::signal::{Unit, format_value};
+use message::Tone;
 
 /// Maximum width of a line.
 const COLUMNS: usize = 100;

@@ -1,8 +1,9 @@
 //! The parts of a latency, and the share of it that a cause explains.
 
-use super::{Line, Phrases};
+use super::Phrases;
 use diagnose::{CauseFound, Diagnosis};
 use knowledge::signal::{Unit, format_part, format_value};
+use message::Line;
 
 /// Renders the parts: `First tokens take 6.9 s on average: 4.2 s in the queue, 2.5 s computing the prompt, 0.2 s
 /// elsewhere`.

@@ -1,11 +1,12 @@
 //! Log reports of engines ─▶ [`Message`].
 
+use super::Phrases;
 use super::document::drop_empty;
 use super::facts::few;
-use super::{Line, Message, MessagePart, Phrases, StateStyle, Tone};
 use diagnose::LogsRead;
 use knowledge::playbook::LogRank;
 use knowledge::signal::format_value;
+use message::{Block, Line, Message, StateStyle, Tone};
 use sources::logs::{LogAnalysis, LogMatch, LogValueSummary, NamedLogAnalysis, UnclassifiedErrors, first};
 
 /// Maximum number of findings shown of one log.
@@ -38,14 +39,13 @@ pub fn logs(logs: &[NamedLogAnalysis], known: &[&str], words: &Phrases) -> Messa
     let mut parts = Vec::new();
     if several {
         let rooted = logs.iter().filter(|log| log.report.root().is_some()).count();
-        parts.push(MessagePart::Paragraph(
-            words.line("logs-several", &[("n", logs.len().into()), ("rooted", rooted.into())]),
-        ));
+        parts
+            .push(Block::Paragraph(words.line("logs-several", &[("n", logs.len().into()), ("rooted", rooted.into())])));
     }
     logs.iter().for_each(|log| add_log_parts(log, several, words, &mut parts));
     drop_empty(&mut parts);
     if logs.iter().all(|log| log.report.engine.is_none()) {
-        parts.push(MessagePart::Note(words.line("logs-learn", &[("engines", known.join(", ").into())])));
+        parts.push(Block::Note(words.line("logs-learn", &[("engines", known.join(", ").into())])));
     }
     Message { tone, headline, parts }
 }
@@ -79,7 +79,7 @@ fn log_headline(report: &LogAnalysis, words: &Phrases) -> (Tone, String) {
 pub(super) fn unknown(unknown: &UnclassifiedErrors, words: &Phrases) -> Vec<Line> {
     let mut lines = vec![words.line("logs-unknown-count", &[("n", unknown.count.into())])];
     lines.extend(unknown.lines.iter().map(|one| {
-        let text = super::TextSpan::Code(one.text.clone());
+        let text = message::TextSpan::Code(one.text.clone());
         words.line(
             "logs-unknown-line",
             &[("line", one.line.to_string().into()), ("n", one.count.into()), ("text", text.into())],
@@ -88,7 +88,7 @@ pub(super) fn unknown(unknown: &UnclassifiedErrors, words: &Phrases) -> Vec<Line
     lines
 }
 
-fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: &mut Vec<MessagePart>) {
+fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: &mut Vec<Block>) {
     let report = &log.report;
     let title = |key: &str| match several {
         true => format!("{} · {}", log.name, words.text(key, &[])),
@@ -109,15 +109,15 @@ fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: 
     }
     if several {
         about.insert(0, Line::default().plain(log_headline(report, words).1));
-        parts.push(MessagePart::Section(log.name.clone(), about));
+        parts.push(Block::Section(log.name.clone(), about));
     } else {
-        parts.extend(about.into_iter().map(MessagePart::Paragraph));
+        parts.extend(about.into_iter().map(Block::Paragraph));
     }
     if let Some(root) = report.root() {
         let meaning = Line::default().plain(root.meaning.clone());
-        parts.push(MessagePart::Section(title("logs-first-root"), vec![place(root, words), meaning]));
+        parts.push(Block::Section(title("logs-first-root"), vec![place(root, words), meaning]));
         if let Some(action) = &root.action {
-            parts.push(MessagePart::Steps(title("do-now"), vec![Line::of(action)]));
+            parts.push(Block::Steps(title("do-now"), vec![Line::of(action)]));
         }
     }
     let mut found: Vec<&LogMatch> = report.findings.iter().collect();
@@ -127,15 +127,15 @@ fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: 
     if found.len() > FINDINGS {
         lines.push(words.line("and-others", &[("n", (found.len() - FINDINGS).into())]));
     }
-    parts.push(MessagePart::Section(title("logs-findings"), lines));
+    parts.push(Block::Section(title("logs-findings"), lines));
     if report.unknown.count > 0 {
-        parts.push(MessagePart::Section(title("logs-unknown-title"), unknown(&report.unknown, words)));
+        parts.push(Block::Section(title("logs-unknown-title"), unknown(&report.unknown, words)));
     }
     let row = |n: &LogValueSummary| match n.max > n.min {
         true => [n.title.clone(), shown(n.last, n), format!("({} … {})", shown(n.min, n), shown(n.max, n))],
         false => [n.title.clone(), shown(n.last, n), String::new()],
     };
-    parts.push(MessagePart::Section(title("logs-startup"), table(report.startup.iter().map(row))));
+    parts.push(Block::Section(title("logs-startup"), table(report.startup.iter().map(row))));
     if !report.statistics.is_empty() {
         let column = |key: &str| words.text(key, &[]);
         let named = ["logs-column-lowest", "logs-column-middle", "logs-column-highest", "logs-column-last"].map(column);
@@ -145,7 +145,7 @@ fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: 
             [n.title.clone(), shown(n.min, n), shown(n.median, n), shown(n.max, n), shown(n.last, n)]
         };
         let rows = std::iter::once(head).chain(report.statistics.iter().map(row));
-        parts.push(MessagePart::Section(title("logs-statistics"), table(rows)));
+        parts.push(Block::Section(title("logs-statistics"), table(rows)));
     }
 }
 
@@ -199,7 +199,7 @@ pub(super) fn read(read: &LogsRead, words: &Phrases) -> Vec<Line> {
 
 fn place(found: &LogMatch, words: &Phrases) -> Line {
     let line = found.line.to_string();
-    let text = super::TextSpan::Code(found.text.clone());
+    let text = message::TextSpan::Code(found.text.clone());
     match &found.first {
         Some(when) => {
             words.line("logs-line", &[("line", line.into()), ("when", when.as_str().into()), ("text", text.into())])

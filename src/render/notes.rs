@@ -1,9 +1,10 @@
 //! User actions on an incident, as its message shows them.
 
-use super::{IncidentView, Line, Phrases, TextSpan};
+use super::{IncidentView, Phrases};
 use diagnose::Fix;
 use knowledge::clip::clip;
 use knowledge::incident::{Act, Note};
+use message::{Line, TextSpan};
 
 /// Maximum number of notes shown.
 const NOTES: usize = 3;

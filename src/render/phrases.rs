@@ -9,8 +9,8 @@ use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentResource};
 use unic_langid::LanguageIdentifier;
 
-use super::{Line, TextSpan};
 use knowledge::playbook::{SourceFile, phrases};
+use message::{Line, TextSpan};
 
 /// The only language; the directory name of its phrases.
 pub const ENGLISH: &str = "en";

@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 
+use super::Phrases;
 use super::facts::{FEW, symptom_no_data_reason};
-use super::{Line, MessagePart, Phrases};
 use diagnose::{DataSpan, Diagnosis, SymptomVerdict};
+use message::{Block, Line};
 
 /// Prepends to the symptom's sentence how the diagnosis found the symptom.
 pub(super) fn before(diagnosis: &Diagnosis, symptom: Line, words: &Phrases) -> Line {
@@ -93,7 +94,7 @@ fn symptom_origin(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
 }
 
 /// Names the other abnormal symptoms of the pool, and those just beyond a threshold.
-pub(super) fn other_symptoms(diagnosis: &Diagnosis, words: &Phrases) -> Option<MessagePart> {
+pub(super) fn other_symptoms(diagnosis: &Diagnosis, words: &Phrases) -> Option<Block> {
     let screening = diagnosis.screening.as_ref()?;
     let also = few(&screening.also, words).map(|also| words.line("screened-also", &[("also", also.into())]));
     let slight =
@@ -102,7 +103,7 @@ pub(super) fn other_symptoms(diagnosis: &Diagnosis, words: &Phrases) -> Option<M
         (Some(also), Some(slight)) => also.plain(" ").then(slight),
         (one, other) => one.or(other)?,
     };
-    Some(MessagePart::Note(line))
+    Some(Block::Note(line))
 }
 
 /// Joins the first titles and the number of further ones; `None` if there are none.

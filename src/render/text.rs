@@ -2,7 +2,8 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::{Line, Message, MessagePart, TextSpan, Tone, is_unseen, time_of_day};
+use super::is_unseen;
+use message::{Block, Line, Message, TextSpan, Tone, time_of_day};
 
 /// Maximum characters of a URL.
 const ADDRESS: usize = 160;
@@ -38,25 +39,25 @@ pub fn terminal_with(message: &Message, commands: &Commands) -> String {
     let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&message.headline));
     for part in &message.parts {
         match part {
-            MessagePart::Paragraph(line) | MessagePart::Gap(line) | MessagePart::Beside(line, _) => {
+            Block::Paragraph(line) | Block::Gap(line) | Block::Beside(line, _) => {
                 out.push_str(&format!("\n{}\n", spans(line)))
             }
-            MessagePart::Section(title, lines) => {
+            Block::Section(title, lines) => {
                 out.push_str(&heading(title));
                 lines.iter().for_each(|line| out.push_str(&format!("  {}\n", spans(line))));
             }
-            MessagePart::Steps(title, lines) => {
+            Block::Steps(title, lines) => {
                 out.push_str(&heading(title));
                 for (i, line) in lines.iter().enumerate() {
                     out.push_str(&format!("  {}. {}\n", i + 1, spans(line)));
                 }
             }
-            MessagePart::Note(line) => {
+            Block::Note(line) => {
                 let dim = Style::new().dimmed();
                 out.push_str(&format!("\n{dim}{}{dim:#}\n", spans(line)));
             }
             // A terminal shows no buttons, pictures and blocks of documents.
-            MessagePart::Buttons(_) | MessagePart::Picture { .. } | MessagePart::Block(_) => {}
+            Block::Buttons(_) | Block::Picture { .. } | Block::Document(_) => {}
         }
     }
     out

@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::message::{FLAPS, hit, is_critical};
-use super::{IncidentView, Line, Phrases};
+use super::incident_message::{FLAPS, hit, is_critical};
+use super::{IncidentView, Phrases};
 use diagnose::{SymptomVerdict, Verdict};
 use knowledge::alert::AlertStatus;
 use knowledge::clock;
+use message::Line;
 
 /// The state of an incident at its last update; stored with its delivery.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use super::posts::queue_message;
 use super::{PostKind, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 use knowledge::incident::{Act, Note};
-use render::Message;
+use message::Message;
 
 /// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ use super::connections::StoreConnection;
 use super::events::record_event;
 use super::{PostponeReason, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
-use render::{Message, SlackMessage};
+use message::{Message, SlackMessage};
 
 /// Generates increasing ids also within one millisecond, so that a thread keeps its order.
 static IDS: LazyLock<Mutex<Generator>> = LazyLock::new(|| Mutex::new(Generator::new()));

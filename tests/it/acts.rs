@@ -16,7 +16,8 @@ use llm_diagnose::chatops::SilenceRequest;
 use llm_diagnose::check::verdict_test;
 use llm_diagnose::clock;
 use llm_diagnose::incident::{Act, AdmissionRules, Note};
-use llm_diagnose::render::{MessagePart, is_done};
+use llm_diagnose::message::Block;
+use llm_diagnose::render::is_done;
 use llm_diagnose::slack::{Ack, RequestPlace, SlackAction, SlackActor, SlackRequest};
 use llm_diagnose::store::{AdmissionPlan, Incident, PendingWork, Sink, Storm};
 use llm_diagnose_lab::slack::State;
@@ -104,7 +105,7 @@ async fn a_step_is_done_once_and_by_those_who_may() {
     assert_eq!(bench.audit().await, ["done U0BEN refused", "done U0ANN done"]);
     let incident = bench.store.incident(&id).await.unwrap().unwrap();
     assert!(bench.desk.notifier.message(&incident).parts.iter().any(|part| {
-        matches!(part, MessagePart::Beside(line, button) if line.text().starts_with("1. ✓ ") && button.action == "verify:0")
+        matches!(part, Block::Beside(line, button) if line.text().starts_with("1. ✓ ") && button.action == "verify:0")
     }));
 }
 

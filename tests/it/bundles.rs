@@ -268,7 +268,7 @@ async fn who_waits_sees_which_parts_are_over_and_in_the_end_what_is_missing_and_
         part("events", Stage::Partial, ""),
         part("kubernetes", Stage::Skipped, "not configured"),
     ];
-    let shown = |message: &render::Message| anstream::adapter::strip_str(&render::terminal(message)).to_string();
+    let shown = |message: &message::Message| anstream::adapter::strip_str(&render::terminal(message)).to_string();
     let english = Phrases::english();
     let told = shown(&render::bundle_progress(&parts, &english));
     for expected in ["4 of 5 parts over", "done metrics", "running series", "failed logs", "skipped kubernetes"] {

@@ -10,7 +10,8 @@ use llm_diagnose::diagnose::{
     Diagnosis, ExtraSources, LogSources, Outcome, Request, ValueSource, Verdict, diagnose_with, log_findings,
 };
 use llm_diagnose::logs::{Log, LogReader, NamedLogAnalysis, Patterns, files};
-use llm_diagnose::render::{self, Phrases, Tone, diagnosis_message, terminal};
+use llm_diagnose::message::Tone;
+use llm_diagnose::render::{self, Phrases, diagnosis_message, terminal};
 use serde_json::Value;
 
 use crate::chains::{asked, moment};

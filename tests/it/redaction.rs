@@ -5,10 +5,11 @@ use std::io::{Cursor, Write};
 use std::sync::LazyLock;
 
 use llm_diagnose::config::Config;
+use llm_diagnose::message::Line;
 use llm_diagnose::playbook::{self, Redaction};
 use llm_diagnose::prom;
 use llm_diagnose::redact::{Kind, Redactor};
-use llm_diagnose::render::{self, Line};
+use llm_diagnose::render;
 use llm_diagnose::slack::Slack;
 use serde_json::{Value, json};
 

@@ -7,7 +7,8 @@ use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::diagnose::Diagnosis;
 use llm_diagnose::exporter::ExporterTarget;
 use llm_diagnose::incident::{Act, AdmissionRules, AdmitReason, Impact};
-use llm_diagnose::render::{Message, Tone, slack};
+use llm_diagnose::message::{Message, Tone};
+use llm_diagnose::render::slack;
 use llm_diagnose::store::{
     AdmissionPlan, AuditEntry, AuditResult, CalledPeople, Delivery, Digest, DigestedDelivery, EndedCall, Feedback,
     Mention, MessageEffects, PendingItem, PendingWork, Post, PostKind, PostponeReason, Sink, Store, StoreAccess,

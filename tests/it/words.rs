@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use llm_diagnose::alert::{Alert, Labels};
 use llm_diagnose::diagnose::{Diagnosis, Outcome, SymptomVerdict};
 use llm_diagnose::incident::{Act, AdmitReason, ChangeReason, Impact, Note};
+use llm_diagnose::message::{Block, Line, Message, TextSpan, Tone};
 use llm_diagnose::render::{
-    Commands, IncidentView, Line, Message, MessagePart, Phrases, TextSpan, Tone, diagnosis_message, evidence_parts,
-    incident_message, slack, slack_blocks, step_id, terminal, terminal_with,
+    Commands, IncidentView, Phrases, diagnosis_message, evidence_parts, incident_message, slack, slack_blocks, step_id,
+    terminal, terminal_with,
 };
 use llm_diagnose::signal::Unit;
 use llm_diagnose_lab::slack::blocks::{Rule, Violation, validate};
@@ -107,20 +108,20 @@ fn read(message: &Message) -> String {
     let mut out = format!("{}\n", message.headline);
     for part in &message.parts {
         match part {
-            MessagePart::Beside(line, button) => out.push_str(&format!("{} [{}]\n", line.text(), button.label)),
-            MessagePart::Paragraph(line) | MessagePart::Note(line) | MessagePart::Gap(line) => {
+            Block::Beside(line, button) => out.push_str(&format!("{} [{}]\n", line.text(), button.label)),
+            Block::Paragraph(line) | Block::Note(line) | Block::Gap(line) => {
                 out.push_str(&format!("{}\n", line.text()))
             }
-            MessagePart::Block(block) => panic!("a chat has no room for {block:?}"),
-            MessagePart::Section(title, lines) | MessagePart::Steps(title, lines) => {
+            Block::Document(block) => panic!("a chat has no room for {block:?}"),
+            Block::Section(title, lines) | Block::Steps(title, lines) => {
                 out.push_str(&format!("{title}\n"));
                 lines.iter().for_each(|line| out.push_str(&format!("{}\n", line.text())));
             }
-            MessagePart::Buttons(buttons) => {
+            Block::Buttons(buttons) => {
                 let labels: Vec<&str> = buttons.iter().map(|b| b.label.as_str()).collect();
                 out.push_str(&format!("[{}]\n", labels.join("] [")));
             }
-            MessagePart::Picture { alt, .. } => out.push_str(&format!("({alt})\n")),
+            Block::Picture { alt, .. } => out.push_str(&format!("({alt})\n")),
         }
     }
     out
@@ -293,7 +294,7 @@ fn a_link_that_is_too_long_for_a_terminal_names_the_command_that_prints_its_quer
     let shown = IncidentView { can_silence: false, ..view(&alerts, Some(&diagnosis)) };
     let mut message = incident_message(&shown, &Phrases::english());
     let form = format!("https://alertmanager.example/am/#/silences/new?filter={}", "x".repeat(200));
-    message.parts.push(MessagePart::Paragraph(Line(vec![TextSpan::Link("Silence it".to_owned(), form)])));
+    message.parts.push(Block::Paragraph(Line(vec![TextSpan::Link("Silence it".to_owned(), form)])));
     let text = |commands: &Commands| anstream::adapter::strip_str(&terminal_with(&message, commands)).to_string();
     let known = text(&Commands::of_incident("01JCV7Y3E8"));
     for part in [
@@ -315,8 +316,8 @@ fn buttons_are_there_only_where_somebody_listens_and_fit_the_state() {
         let message = incident_message(view, &Phrases::english());
         blocks(&message);
         let rows = message.parts.into_iter().map(|part| match part {
-            MessagePart::Buttons(row) => row,
-            MessagePart::Beside(_, button) => vec![button],
+            Block::Buttons(row) => row,
+            Block::Beside(_, button) => vec![button],
             _ => Vec::new(),
         });
         rows.flatten().map(|button| (button.action, button.value)).collect()

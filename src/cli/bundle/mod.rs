@@ -22,9 +22,10 @@ use crate::clock;
 use crate::config::Config;
 use crate::diagnose::Exporters;
 use crate::exporter::ExporterReader;
+use crate::message::Line;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
-use crate::render::{self, BundleLocation, Line, Phrases};
+use crate::render::{self, BundleLocation, Phrases};
 use crate::report::Window;
 use progress::ProgressLines;
 

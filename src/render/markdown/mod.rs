@@ -4,9 +4,11 @@
 
 mod ticket;
 
-use super::document::{ChainLink, Document, DocumentBlock, Folding, PartGroup};
-use super::report::{Medium, ReportPageContext, document};
-use super::{Line, MessagePart, Phrases, TextSpan, is_unseen, time_of_day};
+use super::document::Document;
+use super::report_document::{Medium, ReportPageContext, document};
+use super::{Phrases, is_unseen};
+use message::{Block, Line, TextSpan, time_of_day};
+use message::{BlockGroup, ChainLink, DocumentBlock, Folding};
 use report::Report;
 pub use ticket::{ticket, tickets_for};
 
@@ -124,22 +126,22 @@ pub(super) fn line(line: &Line) -> String {
 }
 
 /// Renders blocks, with headings from this depth on.
-fn blocks(parts: &[MessagePart], depth: usize, words: &Wording<'_>) -> String {
+fn blocks(parts: &[Block], depth: usize, words: &Wording<'_>) -> String {
     parts.iter().map(|part| block(part, depth, words)).collect()
 }
 
-fn block(part: &MessagePart, depth: usize, words: &Wording<'_>) -> String {
+fn block(part: &Block, depth: usize, words: &Wording<'_>) -> String {
     let listed = |mark: &str, title: &str, lines: &[Line]| {
         let items = lines.iter().map(|text| format!("{mark} {}", line(text).trim_start_matches("• ")));
         format!("{}{}", heading(title, depth), list(items))
     };
     match part {
-        MessagePart::Paragraph(text) | MessagePart::Note(text) | MessagePart::Gap(text) => paragraph(text),
-        MessagePart::Beside(text, _) => paragraph(text),
-        MessagePart::Section(title, lines) => listed("-", title, lines),
-        MessagePart::Steps(title, lines) => listed("1.", title, lines),
-        MessagePart::Block(block) => document_block(block, depth, words),
-        MessagePart::Buttons(_) | MessagePart::Picture { .. } => String::new(),
+        Block::Paragraph(text) | Block::Note(text) | Block::Gap(text) => paragraph(text),
+        Block::Beside(text, _) => paragraph(text),
+        Block::Section(title, lines) => listed("-", title, lines),
+        Block::Steps(title, lines) => listed("1.", title, lines),
+        Block::Document(block) => document_block(block, depth, words),
+        Block::Buttons(_) | Block::Picture { .. } => String::new(),
     }
 }
 
@@ -175,7 +177,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
 }
 
 /// Renders a group under its title; empty if it has no text.
-fn titled(group: &PartGroup, depth: usize, words: &Wording<'_>) -> String {
+fn titled(group: &BlockGroup, depth: usize, words: &Wording<'_>) -> String {
     let body = if group.folding == Folding::Aside { String::new() } else { blocks(&group.parts, depth + 1, words) };
     if body.is_empty() { body } else { format!("{} {}\n\n{body}", "#".repeat(depth.min(6)), line(&group.title)) }
 }
@@ -250,11 +252,11 @@ mod tests {
     fn a_detail_for_media_that_fold_is_left_out_of_a_text() {
         let words = &Phrases::english();
         let words = &Wording { words, left_out: "and-others" };
-        let group = |folding| PartGroup {
+        let group = |folding| BlockGroup {
             key: "k".to_owned(),
             title: Line::default().plain("Title"),
             folding,
-            parts: vec![MessagePart::Paragraph(Line::default().plain("Detail"))],
+            parts: vec![Block::Paragraph(Line::default().plain("Detail"))],
         };
         assert_eq!(titled(&group(Folding::Aside), 2, words), "");
         assert_eq!(titled(&group(Folding::Closed), 2, words), "## Title\n\nDetail\n\n");

@@ -1,11 +1,12 @@
 //! Tickets: the form of the receiver, filled in. Always English, because the reader is outside the user's organisation.
 
 use super::{Wording, blocks, line, plain, text_document, titled};
+use crate::Phrases;
 use crate::document::SectionKey;
-use crate::report::Medium;
-use crate::{Line, PartGroup, Phrases};
+use crate::report_document::Medium;
 use diagnose::Diagnosis;
 use knowledge::playbook::{Library, Section, Ticket};
+use message::{BlockGroup, Line};
 use report::Report;
 
 /// Renders a ticket, ready to be pasted.
@@ -22,7 +23,7 @@ pub fn ticket(ticket: &Ticket, report: &Report, words: &Phrases) -> String {
         let keys: Vec<SectionKey> = field.holds.iter().flat_map(|which| keys(*which)).copied().collect();
         let groups = keys.iter().filter_map(|key| document.group(*key));
         // The name of the field is the title of its only group.
-        let shown = |group: &PartGroup| match keys.len() {
+        let shown = |group: &BlockGroup| match keys.len() {
             1 => blocks(&group.parts, 3, wording),
             _ => titled(group, 3, wording),
         };

@@ -3,8 +3,9 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::html::{clock, fold, line};
-use crate::document::{ChainLink, DocumentBlock, Folding, PartGroup};
-use crate::{Line, MessagePart, Phrases, TextSpan};
+use crate::Phrases;
+use message::{Block, Line, TextSpan};
+use message::{BlockGroup, ChainLink, DocumentBlock, Folding};
 
 /// Maximum number of steps shown open.
 const STEPS: usize = 3;
@@ -25,24 +26,24 @@ const FOOT: f64 = 16.0;
 const BOUNDS: usize = 6;
 
 /// Renders blocks.
-pub(super) fn blocks(parts: &[MessagePart], words: &Phrases) -> Markup {
+pub(super) fn blocks(parts: &[Block], words: &Phrases) -> Markup {
     html! { @for part in parts { (block(part, words)) } }
 }
 
-fn block(part: &MessagePart, words: &Phrases) -> Markup {
+fn block(part: &Block, words: &Phrases) -> Markup {
     html! {
         @match part {
-            MessagePart::Paragraph(text) | MessagePart::Beside(text, _) => p { (line(text)) },
-            MessagePart::Note(text) => p.dim { (line(text)) },
-            MessagePart::Gap(text) => p.none { (line(text)) },
-            MessagePart::Section(title, lines) => {
+            Block::Paragraph(text) | Block::Beside(text, _) => p { (line(text)) },
+            Block::Note(text) => p.dim { (line(text)) },
+            Block::Gap(text) => p.none { (line(text)) },
+            Block::Section(title, lines) => {
                 (heading(title))
                 ul { @for text in lines { li { (line(&item(text))) } } }
             },
-            MessagePart::Steps(title, lines) => (steps(title, lines, words)),
-            MessagePart::Block(of) => (document_block(of, words)),
+            Block::Steps(title, lines) => (steps(title, lines, words)),
+            Block::Document(of) => (document_block(of, words)),
             // A page has no buttons, and the chat's pictures are not its own.
-            MessagePart::Buttons(_) | MessagePart::Picture { .. } => {},
+            Block::Buttons(_) | Block::Picture { .. } => {},
         }
     }
 }
@@ -127,7 +128,7 @@ fn table(name: Option<&str>, heads: &[String], rows: &[Vec<Line>]) -> Markup {
     }
 }
 
-fn group(of: &PartGroup, words: &Phrases) -> Markup {
+fn group(of: &BlockGroup, words: &Phrases) -> Markup {
     let inside = blocks(&of.parts, words);
     match of.folding {
         Folding::Never => html! { div.qa { h3 { (line(&of.title)) } (inside) } },

@@ -7,9 +7,10 @@ use super::html::{line, moment, pill};
 use super::{Page, UpdateMode};
 use crate::document::drop_empty;
 use crate::health::{tone, word, worst_first};
-use crate::{DocumentBlock, Folding, Line, MessagePart, PartGroup, Phrases, StateStyle, facts};
+use crate::{Phrases, facts};
 use diagnose::health::{Health, HealthCheck, HealthState, PoolHealth};
 use knowledge::signal::format_value;
+use message::{Block, BlockGroup, DocumentBlock, Folding, Line, StateStyle};
 
 /// Seconds between two polls of the page.
 const EVERY: u32 = 15;
@@ -52,18 +53,18 @@ fn pool_card(pool: &PoolHealth, words: &Phrases) -> Markup {
     let engines: Vec<&str> = pool.engines.iter().map(|engine| engine.engine.as_str()).collect();
     let data = [("n", pool.coverage.with_data.into()), ("of", pool.coverage.of.into())];
     let key = if pool.idle { "health-have-data-idle" } else { "health-have-data" };
-    let fold = |key: &str, title: &str, n: usize, parts: Vec<MessagePart>| {
+    let fold = |key: &str, title: &str, n: usize, parts: Vec<Block>| {
         let (key, title) = (format!("{whom}/{key}"), words.line(title, &[("n", n.into())]));
         let parts = if n > 0 { parts } else { Vec::new() };
-        MessagePart::Block(DocumentBlock::Group(PartGroup { key, title, folding: Folding::Closed, parts }))
+        Block::Document(DocumentBlock::Group(BlockGroup { key, title, folding: Folding::Closed, parts }))
     };
     let missing = |check: &&HealthCheck| {
         let why = check.why.as_ref().map(|why| Line::default().plain(": ").then(Line::of(why)));
         let enable = check.enable.as_deref().map(Line::of).unwrap_or_default();
         Line::default().plain(&check.title).then(why.unwrap_or_default()).small(enable)
     };
-    let unseen_lines = MessagePart::Section(String::new(), unseen.iter().map(missing).collect());
-    let counted = MessagePart::Paragraph(words.line(key, &data));
+    let unseen_lines = Block::Section(String::new(), unseen.iter().map(missing).collect());
+    let counted = Block::Paragraph(words.line(key, &data));
     let mut parts = vec![
         checks(&name, format!("{whom}/bad"), &bad, words),
         fold("seen", "page-in-order", seen.len(), vec![checks(&name, format!("{whom}/seen"), &seen, words)]),
@@ -79,7 +80,7 @@ fn pool_card(pool: &PoolHealth, words: &Phrases) -> Markup {
     }
 }
 
-fn checks(name: &str, key: String, checks: &[&HealthCheck], words: &Phrases) -> MessagePart {
+fn checks(name: &str, key: String, checks: &[&HealthCheck], words: &Phrases) -> Block {
     let heads = ["page-check", "health-column-now", "page-limits", "page-replicas", "health-column-playbook"];
     let row = |check: &&HealthCheck| {
         let limits = check.thresholds.iter().map(|limit| format!("{} {}", limit.severity, limit.when));
@@ -99,5 +100,5 @@ fn checks(name: &str, key: String, checks: &[&HealthCheck], words: &Phrases) -> 
     };
     let heads = heads.map(|key| words.text(key, &[])).to_vec();
     let rows = checks.iter().map(row).collect();
-    MessagePart::Block(DocumentBlock::Table { key, name: name.to_owned(), folds: true, heads, rows })
+    Block::Document(DocumentBlock::Table { key, name: name.to_owned(), folds: true, heads, rows })
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::{Line, StateStyle, TextSpan};
+use message::{Line, StateStyle, TextSpan};
 
 /// Renders a formatted line.
 pub(super) fn line(line: &Line) -> Markup {

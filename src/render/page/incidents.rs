@@ -6,10 +6,11 @@ use serde::Deserialize;
 
 use super::html::{moment, pill};
 use super::{Page, UpdateMode};
-use crate::{IncidentView, Phrases, StateStyle, Tone, facts, message};
+use crate::{IncidentView, Phrases, facts, incident_message};
 use diagnose::Diagnosis;
 use knowledge::alert::Labels;
 use knowledge::clock;
+use message::{StateStyle, Tone};
 use sources::redact::Redactor;
 
 /// Seconds between two polls of the list.
@@ -114,14 +115,14 @@ pub struct IncidentRow {
 impl IncidentRow {
     /// Builds the row of an incident.
     pub fn of(view: &IncidentView<'_>, now: Timestamp, words: &Phrases) -> Self {
-        let tone = message::tone(view);
+        let tone = incident_message::tone(view);
         let ended = view.resolved_at.unwrap_or(now);
         Self {
             id: view.id.to_owned(),
             tone,
-            state: message::state(view, words),
-            what: message::symptom_or_alert_name(view),
-            whom: message::affected_pool(view),
+            state: incident_message::state(view, words),
+            what: incident_message::symptom_or_alert_name(view),
+            whom: incident_message::affected_pool(view),
             why: view.diagnosis.map(|diagnosis| facts::chain_summary(diagnosis, words)).unwrap_or_default(),
             started_at: view.started_at,
             lasted: clock::human_duration(clock::between(view.started_at, ended)),

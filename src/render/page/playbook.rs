@@ -6,9 +6,10 @@ use maud::{Markup, html};
 
 use super::html::{fold, line, link, pill, span};
 use super::{Page, UpdateMode};
-use crate::{Line, Phrases, StateStyle, facts, full_diagnosis};
+use crate::{Phrases, facts, full_diagnosis};
 use diagnose::{Diagnosis, EvidenceResult, Outcome, Verdict};
 use knowledge::playbook::{Evidence, Library, Node, NodeKind, Playbook, PlaybookKind, Step};
+use message::{Line, StateStyle};
 
 /// Maximum depth of the drawn tree.
 const DEPTH: usize = 6;

@@ -3,7 +3,8 @@
 use maud::html;
 
 use super::{Page, UpdateMode};
-use crate::{Line, Phrases};
+use crate::Phrases;
+use message::Line;
 
 /// Renders the error page: the problem and its remedy.
 pub fn problem_page(title: &str, what: &Line, words: &Phrases) -> String {

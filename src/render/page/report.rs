@@ -6,8 +6,9 @@ use super::document::blocks;
 use super::html::line;
 use super::{Page, UpdateMode};
 use crate::Phrases;
-use crate::document::{PartGroup, SectionKey};
-use crate::report::{Medium, ReportPageContext, document};
+use crate::document::SectionKey;
+use crate::report_document::{Medium, ReportPageContext, document};
+use message::BlockGroup;
 use report::Report;
 
 /// Seconds between two polls while the incident is open.
@@ -22,7 +23,7 @@ pub fn report_page(report: &Report, around: &ReportPageContext<'_>, words: &Phra
     let document = document(report, around, Medium::Page, words);
     let say = |key: &str| words.text(key, &[]);
     let (head, sections) = document.sections.split_at(document.sections.len().min(1));
-    let (first, rest): (Vec<&PartGroup>, Vec<&PartGroup>) =
+    let (first, rest): (Vec<&BlockGroup>, Vec<&BlockGroup>) =
         sections.iter().partition(|section| FIRST.iter().any(|key| section.key == key.as_str()));
     let body = html! {
         article.report {
@@ -47,7 +48,7 @@ pub fn report_page(report: &Report, around: &ReportPageContext<'_>, words: &Phra
     Page { title: &document.headline, place: "/incidents", kept, body }.html(words)
 }
 
-fn section(part: &PartGroup, words: &Phrases) -> Markup {
+fn section(part: &BlockGroup, words: &Phrases) -> Markup {
     html! {
         section.card id=(part.key) data-part aria-labelledby={ "h-" (part.key) } {
             h2 id={ "h-" (part.key) } { (line(&part.title)) }

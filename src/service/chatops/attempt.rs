@@ -11,7 +11,7 @@ use super::intent::IncidentForm;
 use super::replies::{send_ephemeral_line, send_ephemeral_phrase};
 use knowledge::clock;
 use knowledge::incident::Act;
-use render::Line;
+use message::Line;
 use slack::{Ack, SlackRequest};
 use store::{AuditEntry, AuditResult, Incident, StoreError};
 

@@ -10,7 +10,7 @@ use super::authority::Power;
 use super::incidents::line;
 use super::replies::{send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
 use knowledge::incident::Act;
-use render::{Button, ButtonLook, Line, MessagePart, Tone};
+use message::{Block, Button, ButtonLook, Line, Tone};
 use slack::SlackRequest;
 use store::{AuditResult, DigestContent, Incident};
 
@@ -50,9 +50,9 @@ pub(super) async fn list(desk: &Desk, inbound: &SlackRequest, id: &str, from: &s
     );
     let shown = words.text("listed-shown", &[("from", (from + 1).into()), ("to", to.into()), ("n", all.into())]);
     let lines = incidents[from..to].iter().map(|incident| line(desk, incident)).collect();
-    let mut parts = vec![MessagePart::Section(shown, lines)];
+    let mut parts = vec![Block::Section(shown, lines)];
     if to < all {
-        parts.push(MessagePart::Buttons(vec![Button {
+        parts.push(Block::Buttons(vec![Button {
             action: format!("{}:next", Act::Digest.as_str()),
             label: words.text("listed-next", &[("n", (all - to).min(PAGE).into())]),
             value: format!("{id}/{to}"),
@@ -61,10 +61,10 @@ pub(super) async fn list(desk: &Desk, inbound: &SlackRequest, id: &str, from: &s
         }]));
     }
     if unreadable > 0 {
-        parts.push(MessagePart::Note(left_out));
+        parts.push(Block::Note(left_out));
     }
     if let Some(page) = desk.notifier.incidents_page() {
-        parts.push(MessagePart::Note(Line::default().link(words.text("listed-page", &[]), page)));
+        parts.push(Block::Note(Line::default().link(words.text("listed-page", &[]), page)));
     }
     desk.metrics.act(Act::Digest.as_str(), AuditResult::Done.as_str());
     send_ephemeral_message(desk, inbound, if open > 0 { Tone::Warning } else { Tone::Good }, headline, parts).await;

@@ -9,7 +9,7 @@ use super::attempt::{Attempt, begin_act, reply_incident_ended, reply_with_error}
 use super::incidents::short;
 use super::replies::{ThreadPostOutcome, message, put_into_thread, send_ephemeral_line, send_ephemeral_phrase};
 use knowledge::incident::Act;
-use render::{Line, MessagePart, TextSpan, Tone};
+use message::{Block, Line, TextSpan, Tone};
 use slack::{SlackRequest, is_person};
 use store::{AuditEntry, AuditResult, Incident};
 
@@ -114,10 +114,10 @@ async fn call(
     let call = Line(vec![whom]).plain(" ").then(words.line("escalate-asks", &asks));
     let mut parts = Vec::new();
     if let Some(hint) = incident.diagnosis.as_ref().and_then(|d| d.root()).and_then(|root| root.escalate.clone()) {
-        parts.push(MessagePart::Paragraph(words.line("escalate-who", &[("who", Line::of(&hint).into())])));
+        parts.push(Block::Paragraph(words.line("escalate-who", &[("who", Line::of(&hint).into())])));
     }
     let command = Line::default().code(format!("/llm-diagnose bundle {}", short(&incident.id)));
-    parts.push(MessagePart::Note(words.line("escalate-bundle", &[("command", command.into())])));
+    parts.push(Block::Note(words.line("escalate-bundle", &[("command", command.into())])));
     let body = message(Tone::Critical, &call, parts);
     put_into_thread(desk, &incident.id, inbound, &body, escalation).await.map_err(|error| error.to_string())
 }

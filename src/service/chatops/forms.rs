@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::intent::IncidentForm;
 use diagnose::Diagnosis;
 use knowledge::clip::clip_utf16;
-use render::{self, Line, MessagePart, Phrases};
+use message::{Block, Line};
+use render::{self, Phrases};
 use slack::SlackRequest;
 
 /// The longest title or button label of a modal, in characters.
@@ -68,7 +69,7 @@ pub(super) fn modal(
 
 /// Builds a modal that shows one sentence.
 pub(super) fn notice(words: &Phrases, line: Line) -> Value {
-    let blocks = render::slack_blocks(&[MessagePart::Paragraph(line)]);
+    let blocks = render::slack_blocks(&[Block::Paragraph(line)]);
     modal(words, &words.text("form-notice", &[]), None, "notice", &ModalMetadata::default(), blocks)
 }
 
@@ -102,7 +103,7 @@ pub(super) fn cut(text: &str, most: usize) -> String {
 
 /// Builds one page of all evidence; the submit button opens the next page.
 pub(super) fn evidence(diagnosis: &Diagnosis, words: &Phrases, about: &ModalMetadata) -> Value {
-    let parts: Vec<MessagePart> = render::evidence_parts(diagnosis, words).into_iter().flat_map(divided).collect();
+    let parts: Vec<Block> = render::evidence_parts(diagnosis, words).into_iter().flat_map(divided).collect();
     let pages = paged(&parts);
     let at = about.page.min(pages.len().saturating_sub(1));
     let blocks = pages.get(at).map(|parts| render::slack_blocks(parts)).unwrap_or_default();
@@ -118,9 +119,9 @@ pub(super) fn evidence(diagnosis: &Diagnosis, words: &Phrases, about: &ModalMeta
 }
 
 /// Splits a section whose lines exceed [`SECTION_BYTES`] into several with the same title.
-fn divided(part: MessagePart) -> Vec<MessagePart> {
+fn divided(part: Block) -> Vec<Block> {
     let (title, lines) = match part {
-        MessagePart::Section(title, lines) => (title, lines),
+        Block::Section(title, lines) => (title, lines),
         other => return vec![other],
     };
     let mut out: Vec<(Vec<Line>, usize)> = vec![(Vec::new(), 0)];
@@ -134,11 +135,11 @@ fn divided(part: MessagePart) -> Vec<MessagePart> {
             _ => out.push((vec![line], bytes)),
         }
     }
-    out.into_iter().map(|(lines, _)| MessagePart::Section(title.clone(), lines)).collect()
+    out.into_iter().map(|(lines, _)| Block::Section(title.clone(), lines)).collect()
 }
 
-fn paged(parts: &[MessagePart]) -> Vec<Vec<MessagePart>> {
-    let mut pages: Vec<(Vec<MessagePart>, usize)> = Vec::new();
+fn paged(parts: &[Block]) -> Vec<Vec<Block>> {
+    let mut pages: Vec<(Vec<Block>, usize)> = Vec::new();
     for part in parts {
         let blocks = render::slack_blocks(std::slice::from_ref(part));
         let bytes: usize = blocks.iter().map(|block| block.to_string().len()).sum();
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn evidence_that_is_too_long_for_one_page_is_on_several_and_none_is_lost() {
         let lines: Vec<Line> = (0..400).map(|i| Line::of(&format!("check {i} {}", "x".repeat(80)))).collect();
-        let parts: Vec<MessagePart> = divided(MessagePart::Section("all".into(), lines));
+        let parts: Vec<Block> = divided(Block::Section("all".into(), lines));
         let pages = paged(&parts);
         assert!(pages.len() > 2);
         let shown: String =

@@ -4,7 +4,7 @@ use super::Desk;
 use super::command::{OfIncident, Which};
 use super::reply::Reply;
 use super::wording::{command_button, sentence, with};
-use render::{Line, Message, MessagePart, TextSpan, Tone};
+use message::{Block, Line, Message, TextSpan, Tone};
 use store::{Incident, Store, StoreError};
 
 /// The number of recent incidents that can be selected by a part of their id.
@@ -32,7 +32,7 @@ pub(super) async fn find(desk: &Desk, reply: &Reply<'_>, of: &OfIncident) -> Res
                 let buttons =
                     several.iter().take(4).enumerate().map(|(i, id)| command_button(i, id, &format!("status {id}")));
                 let line = words.line("incident-several", &[("id", Line::default().code(named.as_str()).into())]);
-                return Err(with(sentence(Tone::Unknown, line), MessagePart::Buttons(buttons.collect())));
+                return Err(with(sentence(Tone::Unknown, line), Block::Buttons(buttons.collect())));
             }
         },
         (None, Some(thread)) => match desk.store.incident_at(&reply.place.channel, thread).await.map_err(lost)? {
@@ -52,7 +52,7 @@ pub(super) async fn find(desk: &Desk, reply: &Reply<'_>, of: &OfIncident) -> Res
         };
         with(
             sentence(Tone::Unknown, line),
-            MessagePart::Buttons(vec![command_button(0, "incidents today", "incidents today")]),
+            Block::Buttons(vec![command_button(0, "incidents today", "incidents today")]),
         )
     })
 }

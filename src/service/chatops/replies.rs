@@ -4,7 +4,8 @@ use tracing::warn;
 
 use super::Desk;
 use crate::notify::AnswerTarget;
-use render::{self, Line, MessagePart, SlackMessage, Tone};
+use message::{Block, Line, SlackMessage, Tone};
+use render;
 use slack::{Destination, SlackError, SlackRequest};
 
 /// Sends a sentence that only the requesting user sees.
@@ -18,7 +19,7 @@ pub(super) async fn send_ephemeral_message(
     inbound: &SlackRequest,
     tone: Tone,
     line: Line,
-    parts: Vec<MessagePart>,
+    parts: Vec<Block>,
 ) {
     send(desk, inbound, &message(tone, &line, parts)).await;
 }
@@ -29,7 +30,7 @@ pub(super) async fn send_ephemeral_phrase(desk: &Desk, inbound: &SlackRequest, k
 }
 
 /// Builds a message from a headline, which also appears in the notification, and the parts below it.
-pub(super) fn message(tone: Tone, line: &Line, parts: Vec<MessagePart>) -> SlackMessage {
+pub(super) fn message(tone: Tone, line: &Line, parts: Vec<Block>) -> SlackMessage {
     render::slack_said(line, tone, &parts)
 }
 

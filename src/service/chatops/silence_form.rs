@@ -12,7 +12,8 @@ use super::forms::{self, OPTION_CHARS, OPTIONS, input, option, text_box};
 use super::intent::IncidentForm;
 use super::{Desk, silences};
 use knowledge::incident::Act;
-use render::{self, Line, MessagePart};
+use message::{Block, Line};
+use render;
 use slack::{Ack, SlackRequest};
 use sources::alertmanager::{self, SilenceMatcher};
 use store::{AuditResult, Incident};
@@ -52,11 +53,11 @@ pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str) {
     let duration = json!({ "type": "static_select", "action_id": "duration", "options": durations, "initial_option": durations[0] });
     let lines = matchers.iter().map(|matcher| Line::default().code(matcher.to_string())).collect();
     let mut parts = vec![
-        MessagePart::Paragraph(words.line("silence-what", &[])),
-        MessagePart::Section(words.text("silence-matchers", &[]), lines),
+        Block::Paragraph(words.line("silence-what", &[])),
+        Block::Section(words.text("silence-matchers", &[]), lines),
     ];
     if !named {
-        parts.push(MessagePart::Paragraph(words.line("silence-whole-pool", &[])));
+        parts.push(Block::Paragraph(words.line("silence-whole-pool", &[])));
     }
     let mut blocks = render::slack_blocks(&parts);
     blocks.extend([

@@ -9,7 +9,8 @@ use super::forms::cut;
 use super::replies::{into_thread, message, send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
 use knowledge::clock;
 use knowledge::incident::Act;
-use render::{self, Button, ButtonLook, Line, MessagePart, PhraseArgument, TextSpan, Tone};
+use message::{Block, Button, ButtonLook, Line, TextSpan, Tone};
+use render::{self, PhraseArgument};
 use slack::SlackRequest;
 use sources::alertmanager::{self, CreatedSilence, Silence, SilenceError, SilenceMatcher, SilenceParameters};
 use store::{AuditResult, Incident};
@@ -102,13 +103,13 @@ async fn tell_all(desk: &Desk, inbound: &SlackRequest, incident: &Incident, made
     let line = desk.words.line("silence-made", &said);
     let mut parts = Vec::new();
     if !comment.trim().is_empty() {
-        parts.push(MessagePart::Paragraph(desk.words.line("said-comment", &[("comment", cut(comment, 1_000).into())])));
+        parts.push(Block::Paragraph(desk.words.line("said-comment", &[("comment", cut(comment, 1_000).into())])));
     }
     if let Some(n) = made.alerts {
-        parts.push(MessagePart::Note(desk.words.line("silence-takes", &[("n", n.into())])));
+        parts.push(Block::Note(desk.words.line("silence-takes", &[("n", n.into())])));
     }
-    parts.push(MessagePart::Note(desk.words.line("silence-deaf", &[])));
-    parts.push(MessagePart::Buttons(vec![expire_button(desk, &made.id, EXPIRE)]));
+    parts.push(Block::Note(desk.words.line("silence-deaf", &[])));
+    parts.push(Block::Buttons(vec![expire_button(desk, &made.id, EXPIRE)]));
     let body = message(Tone::Unknown, &line, parts);
     if let Err(error) = into_thread(desk, &incident.id, inbound, &body).await {
         tracing::warn!(%error, incident.id = incident.id, "cannot tell the thread of a silence");
@@ -190,15 +191,15 @@ async fn list(desk: &Desk, inbound: &SlackRequest) {
     let (silences, problems) = alertmanager::list(&desk.alertmanagers).await;
     let mut parts = Vec::new();
     for (i, silence) in silences.iter().take(LISTED).enumerate() {
-        parts.push(MessagePart::Paragraph(described(desk, silence)));
+        parts.push(Block::Paragraph(described(desk, silence)));
         // Action ids must be unique within a message.
-        parts.push(MessagePart::Buttons(vec![expire_button(desk, &silence.id, &format!("{EXPIRE}:{i}"))]));
+        parts.push(Block::Buttons(vec![expire_button(desk, &silence.id, &format!("{EXPIRE}:{i}"))]));
     }
     if silences.len() > LISTED {
-        parts.push(MessagePart::Note(desk.words.line("silence-more", &[("n", (silences.len() - LISTED).into())])));
+        parts.push(Block::Note(desk.words.line("silence-more", &[("n", (silences.len() - LISTED).into())])));
     }
     let unanswered = problems.len();
-    parts.extend(problems.into_iter().map(|problem| MessagePart::Note(Line::of(&problem))));
+    parts.extend(problems.into_iter().map(|problem| Block::Note(Line::of(&problem))));
     let count = [("n", silences.len().into()), ("away", unanswered.into()), ("of", desk.alertmanagers.len().into())];
     // An Alertmanager that did not answer may have silences, so the list is not reported as complete.
     let key = match (unanswered, silences.len()) {

@@ -16,7 +16,7 @@ use super::wording::misuse;
 use diagnose::{FleetPool, PoolMatch, find_pools};
 use knowledge::clock;
 use knowledge::playbook::{Library, Playbook};
-use render::{Button, ButtonLook, Message, MessagePart, Tone};
+use message::{Block, Button, ButtonLook, Message, Tone};
 use slack::{Choice, RequestPlace};
 use sources::prom::Prometheus;
 
@@ -61,7 +61,7 @@ pub(super) async fn offer(desk: &Desk, reply: &Reply<'_>) {
         None => false,
     };
     if !opened {
-        let parts = vec![MessagePart::Buttons(vec![button(desk)])];
+        let parts = vec![Block::Buttons(vec![button(desk)])];
         let headline = desk.words.text("target-missing", &[]);
         reply.send_message(&Message { tone: Tone::Unknown, headline, parts }).await;
     }

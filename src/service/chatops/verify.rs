@@ -16,7 +16,8 @@ use knowledge::clock;
 use knowledge::incident::Act;
 use knowledge::playbook::Condition;
 use knowledge::signal::format_value;
-use render::{self, Line, MessagePart, TextSpan, Tone};
+use message::{Block, Line, TextSpan, Tone};
+use render;
 use slack::{RequestPlace, SlackActor, SlackError, SlackRequest};
 use sources::prom::choose;
 use store::{AuditEntry, AuditResult, Followup, Incident, StoreError};
@@ -182,8 +183,7 @@ async fn post_verdict(
         Some(who) => desk.words.line("verify-asked", &[("who", TextSpan::User(who.to_owned()).into())]),
         None => desk.words.line("verify-alone", &[]),
     };
-    let parts =
-        vec![MessagePart::Paragraph(desk.words.line("verify-step", &[("step", step.into())])), MessagePart::Note(foot)];
+    let parts = vec![Block::Paragraph(desk.words.line("verify-step", &[("step", step.into())])), Block::Note(foot)];
     let body = message(tone, &line, parts);
     into_thread(desk, &incident.id, inbound, &body).await
 }

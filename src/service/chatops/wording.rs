@@ -6,7 +6,8 @@ use super::Desk;
 use super::command::ArgumentError;
 use super::intent::ASK;
 use diagnose::Diagnosis;
-use render::{self, Button, ButtonLook, Line, Message, MessagePart, Tone};
+use message::{Block, Button, ButtonLook, Line, Message, Tone};
+use render;
 use sources::prom::Prometheus;
 
 /// The longest command line of a button; Slack accepts values of 2,000 characters.
@@ -18,7 +19,7 @@ pub(super) fn sentence(tone: Tone, line: Line) -> Message {
 }
 
 /// Appends a part to a message.
-pub(super) fn with(mut message: Message, part: MessagePart) -> Message {
+pub(super) fn with(mut message: Message, part: Block) -> Message {
     message.parts.push(part);
     message
 }
@@ -63,7 +64,7 @@ pub(super) fn diagnosis_message(desk: &Desk, diagnosis: &Diagnosis, prometheus: 
 /// Adds the judged moment to an answer that is not about now.
 pub(super) fn dated(desk: &Desk, message: Message, at: Option<Timestamp>) -> Message {
     match at {
-        Some(at) => with(message, MessagePart::Note(desk.words.line("answer-at", &[("time", full_time(at).into())]))),
+        Some(at) => with(message, Block::Note(desk.words.line("answer-at", &[("time", full_time(at).into())]))),
         None => message,
     }
 }

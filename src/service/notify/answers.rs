@@ -7,7 +7,7 @@ use ulid::Ulid;
 
 use super::{Lane, Notifier, pause};
 use knowledge::clock;
-use render::SlackMessage;
+use message::SlackMessage;
 use slack::{Destination, MessageMark, Posted, Slack, SlackError};
 use store::DuplicateCheck;
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::Notifier;
 use knowledge::clock;
 use knowledge::incident::Act;
-use render::{Line, Message, MessagePart, TextSpan, Tone};
+use message::{Block, Line, Message, TextSpan, Tone};
 use store::{AuditEntry, AuditResult, Post, PostKind, StoreError};
 
 /// The oldest escalation whose result is still looked up: posts are given up, found or retried within days.
@@ -56,7 +56,7 @@ impl Notifier {
         let who = [("who", TextSpan::User(attempt.who.clone()).into())];
         let entry = AuditEntry { target: target.to_owned(), result, detail: detail.to_owned(), ..attempt };
         let post = said.map(|headline| {
-            let parts = vec![MessagePart::Note(self.words.line("escalation-asked", &who))];
+            let parts = vec![Block::Note(self.words.line("escalation-asked", &who))];
             Message { tone: Tone::Unknown, headline, parts }
         });
         let is_news = self.store.end_escalation(&entry, post.as_ref(), now).await?;

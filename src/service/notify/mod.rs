@@ -25,11 +25,12 @@ use history_search::HistoryCache;
 pub(crate) use history_search::LAST_SEARCH_DELAY;
 use knowledge::alert::Alert;
 use knowledge::playbook::Library;
+use message::{Message, SlackMessage};
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
 pub use queue::Taken;
 use rates::{Lane, Rates};
 pub use refused_channels::{LONGEST_REFUSED, todo};
-use render::{self, IncidentView, Message, Phrases, SlackMessage};
+use render::{self, IncidentView, Phrases};
 use slack::{self, Destination, MessageMark, Posted, Slack, SlackError};
 use sources::prom::{Prometheus, choose};
 use store::{CalledPeople, Incident, PendingWork, Store};
@@ -200,12 +201,12 @@ impl Notifier {
         call: &[&str],
     ) -> (Result<Posted, SlackError>, Duration) {
         let started = Instant::now();
-        let mut answer = to.send(slack, &render::slack(message).calling(call)).await;
+        let mut answer = to.send(slack, &render::calling(render::slack(message), call)).await;
         if let Err(error) = &answer
             && error.is_about_content()
         {
             warn!(reason = %error, "Slack does not take the message: sending a shorter one");
-            answer = to.send(slack, &render::slack(&render::short(message)).calling(call)).await;
+            answer = to.send(slack, &render::calling(render::slack(&render::short(message)), call)).await;
         }
         (answer, started.elapsed())
     }

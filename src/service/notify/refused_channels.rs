@@ -10,7 +10,8 @@ use tracing::{error, info, warn};
 
 use super::{MOST_TRIES, Notifier};
 use knowledge::clock;
-use render::{self, Line, SlackMessage};
+use message::{Line, SlackMessage};
+use render;
 use slack::{Destination, MessageMark, Slack, SlackError, is_person};
 use store::{Delivery, Incident, Mention, PostponeReason, Refusal, StoreError};
 

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use llm_diagnose::message::SlackMessage;
 use llm_diagnose::notify::AnswerTarget;
-use llm_diagnose::render::{Phrases, ReportPageContext, SlackMessage};
+use llm_diagnose::render::{Phrases, ReportPageContext};
 use llm_diagnose::report;
 use llm_diagnose::slack::{
     Ack, Destination, MessageMark, RequestPlace, Slack, SlackAction, SlackActor, SlackError, SlackRequest,

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use llm_diagnose::clock;
-use llm_diagnose::render::{Message, Tone, slack};
+use llm_diagnose::message::{Message, Tone};
+use llm_diagnose::render::slack;
 use llm_diagnose::store::{AuditEntry, AuditResult, StoreError};
 use llm_diagnose_lab::slack::{Failure, State};
 

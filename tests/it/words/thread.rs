@@ -4,9 +4,8 @@ use jiff::Timestamp;
 use llm_diagnose::alert::AlertStatus;
 use llm_diagnose::diagnose::SymptomVerdict;
 use llm_diagnose::incident::VARIOUS;
-use llm_diagnose::render::{
-    DigestEntry, DigestView, IncidentView, MessagePart, Phrases, ThreadState, changes, digest_message,
-};
+use llm_diagnose::message::Block;
+use llm_diagnose::render::{DigestEntry, DigestView, IncidentView, Phrases, ThreadState, changes, digest_message};
 
 use super::{DIAGNOSES, blocks, diagnosis, late, read, view};
 
@@ -100,7 +99,7 @@ fn a_storm_is_one_message_with_the_worst_first() {
         text.starts_with("CRITICAL · storm of 60 incidents · various causes · 54 firing (1 critical), 6 resolved\n"),
         "{text}"
     );
-    let MessagePart::Section(_, lines) = &message.parts[0] else { panic!("{text}") };
+    let Block::Section(_, lines) = &message.parts[0] else { panic!("{text}") };
     assert!(lines[0].text().starts_with("symptom 3 · prod/llama — 1 firing (1 critical)"), "{text}");
     assert!(lines.len() == 16 && lines[15].text().contains("and 27 more lines with 27 incidents"), "{text}");
     assert!(text.contains("[Show incidents]") && body.to_string().contains("\"value\":\"d1\""));

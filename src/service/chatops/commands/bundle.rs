@@ -16,7 +16,8 @@ use crate::notify::ANSWER_WITHIN;
 use knowledge::clock;
 use knowledge::incident::Act;
 use knowledge::signal::{Unit, format_value};
-use render::{self, BundleLocation, Line, Message, Tone};
+use message::{Line, Message, Tone};
+use render::{self, BundleLocation};
 use slack::{Destination, SlackRequest};
 use store::{AuditResult, Incident};
 

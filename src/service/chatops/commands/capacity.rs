@@ -9,7 +9,7 @@ use diagnose::capacity;
 use diagnose::observe_signals;
 use knowledge::clock;
 use knowledge::signal::{Unit, format_value};
-use render::{Line, MessagePart, Tone};
+use message::{Block, Line, Tone};
 
 /// Compares the resources of a pool with their use.
 pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) {
@@ -45,15 +45,15 @@ pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) 
     let tone = if rows.is_empty() { Tone::Unknown } else { tone };
     let mut message = sentence(tone, words.line("capacity-headline", &pieces));
     if !rows.is_empty() {
-        message.parts.push(MessagePart::Section(words.text("capacity-live", &[]), rows));
+        message.parts.push(Block::Section(words.text("capacity-live", &[]), rows));
     }
-    message.parts.extend(report.warnings.iter().map(|warning| MessagePart::Paragraph(Line::of(warning))));
+    message.parts.extend(report.warnings.iter().map(|warning| Block::Paragraph(Line::of(warning))));
     let missing = live
         .missing
         .iter()
-        .map(|(signal, why)| MessagePart::Note(Line::default().code(&**signal).plain(": ").then(Line::of(why))));
-    message.parts.extend(missing.chain(live.problems.iter().map(|problem| MessagePart::Note(Line::of(problem)))));
+        .map(|(signal, why)| Block::Note(Line::default().code(&**signal).plain(": ").then(Line::of(why))));
+    message.parts.extend(missing.chain(live.problems.iter().map(|problem| Block::Note(Line::of(problem)))));
     let shell = Line::default().code("llm-diagnose capacity config.json --gpu H100");
-    message.parts.push(MessagePart::Note(words.line("capacity-more", &[("command", shell.into())])));
+    message.parts.push(Block::Note(words.line("capacity-more", &[("command", shell.into())])));
     reply.send_message(&message).await;
 }

@@ -12,7 +12,7 @@ use diagnose::health::{Triage, triage};
 use diagnose::{Exporters, ExtraSources, Request, diagnose_with, moment};
 use knowledge::clock;
 use knowledge::playbook::suggestion;
-use render::{Line, MessagePart, Tone};
+use message::{Block, Line, Tone};
 use sources::prom::Prometheus;
 use store::Incident;
 
@@ -30,7 +30,7 @@ pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, what: &Diagnose) {
         let pieces = [("id", Line::default().code(id).into()), ("hint", Line::of(&hint).into())];
         let message = sentence(Tone::Unknown, words.line("playbook-unknown", &pieces));
         return reply
-            .send_message(&with(message, MessagePart::Buttons(vec![command_button(0, "playbooks", "playbooks")])))
+            .send_message(&with(message, Block::Buttons(vec![command_button(0, "playbooks", "playbooks")])))
             .await;
     }
     let Some(typed) = what.target.as_deref() else {
@@ -96,7 +96,7 @@ async fn run_diagnosis(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Time
             let mut message = health::message(desk, &health, asked_at);
             let example = format!("{} playbook high-ttft", quoted(&name));
             let example = Line::default().code(example);
-            message.parts.push(MessagePart::Note(desk.words.line("diagnosis-quiet", &[("example", example.into())])));
+            message.parts.push(Block::Note(desk.words.line("diagnosis-quiet", &[("example", example.into())])));
             message
         }
     };

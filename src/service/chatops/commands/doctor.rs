@@ -8,7 +8,8 @@ use crate::chatops::reply::Reply;
 use crate::readiness::{self, Finding, Level, ServiceCheck};
 use diagnose::health::{SignalAvailability, coverage};
 use knowledge::clock;
-use render::{Line, Message, MessagePart, Phrases, Tone};
+use message::{Block, Line, Message, Tone};
+use render::Phrases;
 use sources::prom::Prometheus;
 
 /// Maximum number of missing signals that are listed.
@@ -55,7 +56,7 @@ pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
     let mut lines: Vec<Line> = wrong.iter().map(|finding| wrong_line(words, finding)).collect();
     let fine: Vec<&str> = fine.iter().map(|finding| finding.name.as_str()).collect();
     lines.push(words.line("doctor-fine", &[("names", fine.join(", ").into())]));
-    parts.push(MessagePart::Section(words.text("doctor-parts", &[]), lines));
+    parts.push(Block::Section(words.text("doctor-parts", &[]), lines));
     for one in seen {
         let missing: Vec<_> = one.signals.iter().filter(|s| s.answer == SignalAvailability::Missing).collect();
         let blind = one.playbooks.iter().filter(|sight| sight.eyes == diagnose::health::CoverageLimit::Blind).count();
@@ -77,11 +78,11 @@ pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
             let titles = titles.iter().take(2).copied().collect::<Vec<_>>().join(", ");
             Line::default().plain(format!("{titles}{more} → ")).then(Line::of(enable))
         }));
-        parts.push(MessagePart::Section(one.prometheus, lines));
-        parts.extend(one.problems.into_iter().map(|problem| MessagePart::Note(Line::of(&problem))));
+        parts.push(Block::Section(one.prometheus, lines));
+        parts.extend(one.problems.into_iter().map(|problem| Block::Note(Line::of(&problem))));
     }
     let shell = Line::default().code("llm-diagnose doctor --signals");
-    parts.push(MessagePart::Note(words.line("doctor-more", &[("command", shell.into())])));
+    parts.push(Block::Note(words.line("doctor-more", &[("command", shell.into())])));
     let (tone, key) = if failed == 0 { (Tone::Good, "doctor-well") } else { (Tone::Warning, "doctor-wrong") };
     let headline = words.text(key, &[("n", failed.into())]);
     reply.send_message(&Message { tone, headline, parts }).await;

@@ -13,7 +13,7 @@ use diagnose::FleetPool;
 use diagnose::health::{DIMENSIONS, Health, HealthQuery, HealthSource, HealthState, PoolHealth, evaluate_fleet};
 use knowledge::clock;
 use knowledge::signal::{Unit, format_value};
-use render::{self, Line, Message, MessagePart, Tone};
+use message::{Block, Line, Message, Tone};
 
 /// Maximum number of pools in an overview.
 const POOLS: usize = 20;
@@ -82,22 +82,22 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
     pools.sort_by_key(|pool| std::cmp::Reverse(rank(pool.state)));
     let alone = pools.len() == 1;
     for pool in pools.iter().take(POOLS) {
-        message.parts.push(MessagePart::Section(
+        message.parts.push(Block::Section(
             format!("{} · {}", words.text(state_key(pool.state), &[]), named(pool)),
             told_of(desk, pool, alone),
         ));
     }
     if pools.len() > POOLS {
-        message.parts.push(MessagePart::Note(
-            words.line("health-more", &[("n", (pools.len() - POOLS + health.left_out).into())]),
-        ));
+        message
+            .parts
+            .push(Block::Note(words.line("health-more", &[("n", (pools.len() - POOLS + health.left_out).into())])));
     }
     for line in health.problems.iter().chain(&health.notes).take(FEW) {
-        message.parts.push(MessagePart::Note(Line::of(line)));
+        message.parts.push(Block::Note(Line::of(line)));
     }
     let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
     let sick = pools.iter().filter(|pool| rank(pool.state) > 1).take(OFFERED);
-    let buttons: Vec<render::Button> = sick
+    let buttons: Vec<message::Button> = sick
         .enumerate()
         .map(|(i, pool)| {
             let label = words.text("health-why", &[("target", named(pool).into())]);
@@ -105,7 +105,7 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
         })
         .collect();
     if !buttons.is_empty() {
-        message.parts.push(MessagePart::Buttons(buttons));
+        message.parts.push(Block::Buttons(buttons));
     }
     message
 }

@@ -6,7 +6,7 @@ use crate::chatops::reply::Reply;
 use crate::chatops::wording::{command_button, diagnosis_message, sentence, with};
 use crate::chatops::{Desk, SilenceRequest, silence_form};
 use knowledge::clock;
-use render::{Line, MessagePart, Tone};
+use message::{Block, Line, Tone};
 use slack::SlackRequest;
 use store::Incident;
 
@@ -36,13 +36,13 @@ pub(super) async fn list(desk: &Desk, reply: &Reply<'_>, which: Which) {
     let tone = if open > 0 { Tone::Warning } else { Tone::Good };
     let mut message = sentence(tone, words.line(key, &[("n", shown.into())]));
     for incident in incidents.iter().take(shown) {
-        message.parts.push(MessagePart::Paragraph(line(desk, incident)));
+        message.parts.push(Block::Paragraph(line(desk, incident)));
     }
     if incidents.len() > shown {
-        message.parts.push(MessagePart::Note(words.line("incidents-more", &[])));
+        message.parts.push(Block::Note(words.line("incidents-more", &[])));
     }
     if which == Which::Open {
-        message.parts.push(MessagePart::Buttons(vec![command_button(0, "incidents today", "incidents today")]));
+        message.parts.push(Block::Buttons(vec![command_button(0, "incidents today", "incidents today")]));
     }
     reply.send_message(&message).await;
 }
@@ -72,7 +72,7 @@ pub(super) async fn silence(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'
         }
         Ok(incident) => {
             let message = desk.notifier.message(&incident);
-            reply.send_message(&with(message, MessagePart::Note(words.line("silence-by-button", &[])))).await;
+            reply.send_message(&with(message, Block::Note(words.line("silence-by-button", &[])))).await;
         }
         Err(message) => reply.send_message(&message).await,
     }

@@ -5,7 +5,7 @@ use crate::chatops::Desk;
 use crate::chatops::wording::{command_button, sentence, with};
 use authoring::explain;
 use knowledge::playbook::{Playbook, PlaybookKind};
-use render::{Line, Message, MessagePart, Tone};
+use message::{Block, Line, Message, Tone};
 
 /// The accuracy as measured by `make scenarios`.
 const MEASURED: &str = include_str!("../../../../docs/accuracy.md");
@@ -29,15 +29,14 @@ pub(super) fn explain(desk: &Desk, id: &str, name: Option<&str>) -> Message {
             let headline = lines.next().unwrap_or_default().to_owned();
             let lines: Vec<Line> = lines.take(LINES).map(labelled).collect();
             let title = std::iter::once(id).chain(name).collect::<Vec<_>>().join(" ");
-            Message { tone: Tone::Unknown, headline, parts: vec![MessagePart::Section(title, lines)] }
+            Message { tone: Tone::Unknown, headline, parts: vec![Block::Section(title, lines)] }
         }
         Err(problem) => {
             let mut lines = problem.lines().map(str::trim);
             let first = lines.next().unwrap_or_default().to_owned();
-            let notes =
-                lines.filter(|line| !line.starts_with("playbooks:")).map(|line| MessagePart::Note(Line::of(line)));
+            let notes = lines.filter(|line| !line.starts_with("playbooks:")).map(|line| Block::Note(Line::of(line)));
             let mut message = Message { tone: Tone::Unknown, headline: first, parts: notes.collect() };
-            message.parts.push(MessagePart::Buttons(vec![command_button(0, "playbooks", "playbooks")]));
+            message.parts.push(Block::Buttons(vec![command_button(0, "playbooks", "playbooks")]));
             message
         }
     }
@@ -56,15 +55,15 @@ fn labelled(line: &str) -> Line {
 /// Explains a playbook or cause: meaning, impact, causes, steps and runbook.
 fn explain_node(desk: &Desk, node: &knowledge::playbook::Node<'_>) -> Message {
     let (library, words) = (&*desk.library, &desk.words);
-    let mut parts = vec![MessagePart::Paragraph(Line::of(&flat(node.meaning)))];
+    let mut parts = vec![Block::Paragraph(Line::of(&flat(node.meaning)))];
     if let Some(playbook) = library.playbooks.get(node.id) {
-        parts.push(MessagePart::Section(words.text("explain-impact", &[]), vec![Line::of(&flat(&playbook.impact))]));
+        parts.push(Block::Section(words.text("explain-impact", &[]), vec![Line::of(&flat(&playbook.impact))]));
     }
     let causes = node.causes.iter().filter_map(|entry| library.node(entry));
     let causes: Vec<Line> =
         causes.map(|cause| Line::default().plain(cause.title).plain(" · ").code(cause.id)).collect();
     if !causes.is_empty() {
-        parts.push(MessagePart::Section(words.text("explain-causes", &[]), causes));
+        parts.push(Block::Section(words.text("explain-causes", &[]), causes));
     }
     for (title, steps) in [("explain-now", node.now), ("explain-lasting", node.lasting)] {
         let lines = steps.iter().map(|step| {
@@ -73,12 +72,12 @@ fn explain_node(desk: &Desk, node: &knowledge::playbook::Node<'_>) -> Message {
         });
         let lines: Vec<Line> = lines.collect();
         if !lines.is_empty() {
-            parts.push(MessagePart::Steps(words.text(title, &[]), lines));
+            parts.push(Block::Steps(words.text(title, &[]), lines));
         }
     }
     if library.playbooks.contains_key(node.id) {
         let runbook = format!("{RUNBOOKS}/{}.md", node.id);
-        parts.push(MessagePart::Note(Line::default().link(words.text("explain-runbook", &[]), runbook)));
+        parts.push(Block::Note(Line::default().link(words.text("explain-runbook", &[]), runbook)));
     }
     Message { tone: Tone::Unknown, headline: format!("{} ({})", node.title, node.id), parts }
 }
@@ -97,11 +96,9 @@ pub(super) fn playbooks(desk: &Desk) -> Message {
         tone: Tone::Unknown,
         headline: words.text("playbooks-headline", &counts),
         parts: vec![
-            MessagePart::Section(words.text("playbooks-symptoms", &[]), listed(PlaybookKind::Symptom)),
-            MessagePart::Section(words.text("playbooks-mechanisms", &[]), listed(PlaybookKind::Mechanism)),
-            MessagePart::Note(
-                words.line("playbooks-more", &[("example", Line::default().code("explain high-ttft").into())]),
-            ),
+            Block::Section(words.text("playbooks-symptoms", &[]), listed(PlaybookKind::Symptom)),
+            Block::Section(words.text("playbooks-mechanisms", &[]), listed(PlaybookKind::Mechanism)),
+            Block::Note(words.line("playbooks-more", &[("example", Line::default().code("explain high-ttft").into())])),
         ],
     }
 }
@@ -130,7 +127,7 @@ pub(super) async fn accuracy(desk: &Desk) -> Message {
         (0, 0) => words.line("accuracy-no-feedback", &[]),
         (yes, no) => words.line("accuracy-feedback", &[("yes", count(yes).into()), ("no", count(no).into())]),
     };
-    parts.push(MessagePart::Section(words.text("accuracy-here", &[]), vec![here]));
+    parts.push(Block::Section(words.text("accuracy-here", &[]), vec![here]));
     let headline = match measured() {
         Some([mechanism, root, three, wrong, healthy]) => {
             let lines = [
@@ -142,12 +139,12 @@ pub(super) async fn accuracy(desk: &Desk) -> Message {
             let lines = lines.map(|(key, figure)| words.line(key, &[("figure", figure.as_str().into())]));
             let real = captured().map(|figure| words.line("accuracy-captures", &[("figure", figure.into())]));
             let lines = real.into_iter().chain(lines).collect();
-            parts.insert(0, MessagePart::Section(words.text("accuracy-measured", &[]), lines));
+            parts.insert(0, Block::Section(words.text("accuracy-measured", &[]), lines));
             words.text("accuracy-headline", &[("figure", root.into())])
         }
         None => words.text("accuracy-here", &[]),
     };
-    parts.push(MessagePart::Note(Line::default().link("docs/accuracy.md", MEASURED_AT)));
+    parts.push(Block::Note(Line::default().link("docs/accuracy.md", MEASURED_AT)));
     Message { tone: Tone::Unknown, headline, parts }
 }
 
@@ -160,36 +157,31 @@ pub(super) fn help(desk: &Desk, command: Option<&str>) -> Message {
         one.as_deref().and_then(|one| topics.iter().find(|topic| topic.name == one))
     {
         let usage = Line::default().code(format!("/llm-diagnose {usage}"));
-        let mut parts = vec![MessagePart::Paragraph(usage)];
+        let mut parts = vec![Block::Paragraph(usage)];
         let arguments =
             arguments.iter().map(|(name, help)| Line::default().code(name.as_str()).plain(" ").then(Line::of(help)));
         let arguments: Vec<Line> = arguments.collect();
         if !arguments.is_empty() {
-            parts.push(MessagePart::Section(words.text("help-arguments", &[]), arguments));
+            parts.push(Block::Section(words.text("help-arguments", &[]), arguments));
         }
         let buttons = examples.iter().enumerate().map(|(i, line)| command_button(i, line, line));
-        parts.push(MessagePart::Buttons(buttons.collect()));
+        parts.push(Block::Buttons(buttons.collect()));
         return Message { tone: Tone::Unknown, headline: about.clone(), parts };
     }
     let mut message = sentence(Tone::Unknown, words.line("help-headline", &[]));
     if let Some(unknown) = one {
         let line = words.line("help-unknown", &[("command", Line::default().code(unknown).into())]);
-        message.parts.push(MessagePart::Paragraph(line));
+        message.parts.push(Block::Paragraph(line));
     }
     let lines: Vec<Line> = topics
         .iter()
         .map(|topic| Line::default().code(topic.usage.as_str()).plain(" ").plain(topic.about.as_str()))
         .collect();
-    message = with(message, MessagePart::Section(words.text("help-commands", &[]), lines));
+    message = with(message, Block::Section(words.text("help-commands", &[]), lines));
     let threads = ["why", "bundle"].map(|word| Line::default().code(format!("@llm-diagnose {word}")));
     let [why, bundle] = threads;
-    message = with(
-        message,
-        MessagePart::Paragraph(words.line("help-threads", &[("why", why.into()), ("bundle", bundle.into())])),
-    );
+    message =
+        with(message, Block::Paragraph(words.line("help-threads", &[("why", why.into()), ("bundle", bundle.into())])));
     let examples = ["health", "incidents", "help diagnose"];
-    with(
-        message,
-        MessagePart::Buttons(examples.iter().enumerate().map(|(i, line)| command_button(i, line, line)).collect()),
-    )
+    with(message, Block::Buttons(examples.iter().enumerate().map(|(i, line)| command_button(i, line, line)).collect()))
 }

@@ -17,7 +17,7 @@ use super::reply::Reply;
 use super::wording::{command_button, misuse, sentence, with};
 use super::{Desk, acts};
 use crate::notify::ANSWER_WITHIN;
-use render::{Line, Message, MessagePart, Tone};
+use message::{Block, Line, Message, Tone};
 use slack::SlackRequest;
 
 pub use knowledge::measured;
@@ -99,13 +99,13 @@ fn misunderstood(desk: &Desk, trouble: CommandError) -> Message {
         CommandError::Nearly { command, corrected, target } => {
             let line = words.line("command-nearly", &[("command", Line::default().code(command).into())]);
             let buttons = vec![command_button(0, &corrected, &corrected), command_button(1, &target, &target)];
-            with(sentence(Tone::Unknown, line), MessagePart::Buttons(buttons))
+            with(sentence(Tone::Unknown, line), Block::Buttons(buttons))
         }
         CommandError::Wrong { why, command } => {
             let usage = command::topics().into_iter().find(|topic| topic.name == command);
             let usage = usage.map(|topic| format!("/llm-diagnose {}", topic.usage)).unwrap_or_default();
             let help = words.line("command-usage", &[("usage", Line::default().code(usage).into())]);
-            with(sentence(Tone::Unknown, misuse(desk, &why)), MessagePart::Note(help))
+            with(sentence(Tone::Unknown, misuse(desk, &why)), Block::Note(help))
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::chatops::{Desk, target_form};
 use diagnose::{DataSpan, FleetPool, PoolMatch, Scope, data_elsewhere, find_pools, typed_label};
 use knowledge::clock;
 use knowledge::playbook::nearest;
-use render::{self, Line, Message, MessagePart, Tone};
+use message::{Block, Line, Message, Tone};
 use sources::prom::Prometheus;
 
 /// Timeout for the list of pools.
@@ -69,10 +69,10 @@ pub(super) async fn find_targets(
             }
         };
         let mut message = sentence(Tone::Unknown, line);
-        message.parts.extend(problems.into_iter().map(|problem| MessagePart::Note(Line::of(&problem))));
-        message.parts.push(MessagePart::Buttons(pool_buttons(desk, names.into_iter().map(str::to_owned), |name| {
-            name.to_owned()
-        })));
+        message.parts.extend(problems.into_iter().map(|problem| Block::Note(Line::of(&problem))));
+        message
+            .parts
+            .push(Block::Buttons(pool_buttons(desk, names.into_iter().map(str::to_owned), |name| name.to_owned())));
         return Err(message);
     }
     let found = fitting.into_iter().map(|PoolMatch { place, pod }| {
@@ -89,7 +89,7 @@ pub(super) async fn build_no_pools_message(desk: &Desk, reply: &Reply<'_>, at: T
     let (watched, every) = (clients(desk, reply), Scope::default());
     let spans = watched.iter().map(|prometheus| data_elsewhere(&desk.library, prometheus, &every, at, within));
     let data = join_all(spans).await.into_iter().flatten().next().map(|DataSpan { from, to }| {
-        MessagePart::Note(words.line("targets-data", &[("from", full_time(from).into()), ("to", full_time(to).into())]))
+        Block::Note(words.line("targets-data", &[("from", full_time(from).into()), ("to", full_time(to).into())]))
     });
     let now = clock::now();
     let places = if at < now { list_pools(desk, &watched, now, within).await.places } else { Vec::new() };
@@ -103,7 +103,7 @@ pub(super) async fn build_no_pools_message(desk: &Desk, reply: &Reply<'_>, at: T
     message.parts.extend(data);
     match names.is_empty() {
         true => message,
-        false => with(message, MessagePart::Buttons(pool_buttons(desk, names.into_iter(), str::to_owned))),
+        false => with(message, Block::Buttons(pool_buttons(desk, names.into_iter(), str::to_owned))),
     }
 }
 
@@ -112,13 +112,13 @@ fn pool_buttons(
     desk: &Desk,
     names: impl Iterator<Item = String>,
     line: impl Fn(&str) -> String,
-) -> Vec<render::Button> {
+) -> Vec<message::Button> {
     let mut names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
     names.sort();
     names.dedup();
     let many = names.len() > MOST_BUTTONS;
     names.truncate(MOST_BUTTONS);
-    let mut buttons: Vec<render::Button> =
+    let mut buttons: Vec<message::Button> =
         names.iter().enumerate().map(|(i, name)| command_button(i, name, &line(name))).collect();
     if many || buttons.is_empty() {
         buttons.push(target_form::button(desk));
@@ -138,5 +138,5 @@ pub(super) fn only(
     }
     let pieces = [("target", Line::default().code(typed).into()), ("n", found.len().into())];
     let message = sentence(Tone::Unknown, desk.words.line("target-several", &pieces));
-    Err(with(message, MessagePart::Buttons(pool_buttons(desk, found.iter().map(MatchedTarget::name), line))))
+    Err(with(message, Block::Buttons(pool_buttons(desk, found.iter().map(MatchedTarget::name), line))))
 }

@@ -1,6 +1,6 @@
 //! A call to a pager, and the data for it.
 
-use render::Message;
+use message::Message;
 use store::Incident;
 
 /// The data for a call.

@@ -21,7 +21,7 @@ pub use webhook::schema;
 use super::escalation::Callee;
 use super::{FIRST_PAUSE, LONGEST_PAUSE, MOST_TRIES, Notifier};
 use knowledge::clock;
-use render::Message;
+use message::Message;
 use store::{Delivery, Incident, MessageEffects, PostponeReason, Sink, StoreError};
 
 /// Tries of an escalation: about half a minute with the pauses.

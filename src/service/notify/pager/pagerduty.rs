@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::call::{Call, PagerUpdate};
 use super::{Pager, PagerOn};
 use knowledge::clip::clip;
-use render::{Line, Message, MessagePart, Tone};
+use message::{Block, Line, Message, Tone};
 use store::Incident;
 
 /// The default address for events; the EU service region has another.
@@ -117,14 +117,10 @@ fn details(message: &Message) -> Value {
     let joined = |lines: &[Line]| lines.iter().map(Line::text).collect::<Vec<_>>().join("\n");
     for (i, part) in message.parts.iter().enumerate() {
         let (title, text) = match part {
-            MessagePart::Paragraph(line) | MessagePart::Gap(line) | MessagePart::Beside(line, _) => {
-                (format!("{}. ", i + 1), line.text())
-            }
-            MessagePart::Section(title, lines) | MessagePart::Steps(title, lines) => {
-                (format!("{}. {title}", i + 1), joined(lines))
-            }
-            MessagePart::Note(_) | MessagePart::Buttons(_) => continue,
-            MessagePart::Picture { .. } | MessagePart::Block(_) => continue,
+            Block::Paragraph(line) | Block::Gap(line) | Block::Beside(line, _) => (format!("{}. ", i + 1), line.text()),
+            Block::Section(title, lines) | Block::Steps(title, lines) => (format!("{}. {title}", i + 1), joined(lines)),
+            Block::Note(_) | Block::Buttons(_) => continue,
+            Block::Picture { .. } | Block::Document(_) => continue,
         };
         out.insert(title.trim_end_matches(". ").to_owned(), clip(&text, DETAIL_CHARS).into());
     }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::call::{Call, PagerUpdate};
 use diagnose::Diagnosis;
 use knowledge::alert::{Labels, active, common_labels};
-use render::Tone;
+use message::Tone;
 
 /// The version of the body; an incompatible change gets a new name.
 const SCHEMA: &str = "llm-diagnose/webhook/v1";

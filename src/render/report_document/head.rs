@@ -1,10 +1,11 @@
 //! The first section of a report, readable in thirty seconds by a person who did not follow the incident.
 
 use super::{Medium, ReportPageContext, list, pairs, paragraph, plain};
-use crate::document::StateStyle;
-use crate::{IncidentView, Line, MessagePart, Phrases, TextSpan, facts, full_diagnosis, latency, message};
+use crate::{IncidentView, Phrases, facts, full_diagnosis, incident_message, latency};
 use diagnose::{CauseFound, Diagnosis, Outcome};
 use knowledge::clock;
+use message::StateStyle;
+use message::{Block, Line, TextSpan};
 use report::Report;
 
 /// Returns the pieces of the line above the title: the state, the incident's id, and the time zone.
@@ -15,7 +16,7 @@ pub(super) fn above(report: &Report, view: &IncidentView<'_>, words: &Phrases) -
             let (tone, key) = full_diagnosis::verdict_tone(diagnosis);
             (tone, words.text(key, &[]))
         }
-        None => (message::tone(view), message::state(view, words)),
+        None => (incident_message::tone(view), incident_message::state(view, words)),
     };
     let id = (!view.id.is_empty()).then(|| Line::default().code(view.id));
     let state = Line::default().state(StateStyle::of(tone), state);
@@ -29,13 +30,13 @@ pub(super) fn summary(
     around: &ReportPageContext<'_>,
     medium: Medium,
     words: &Phrases,
-) -> Vec<MessagePart> {
+) -> Vec<Block> {
     let pool = match view.diagnosis {
         Some(diagnosis) => {
             let labels = diagnosis.scope.labels.iter().map(|(name, value)| TextSpan::Code(format!("{name}={value}")));
             Line(labels.flat_map(|label| [label, TextSpan::Plain(" ".to_owned())]).collect())
         }
-        None => plain(message::affected_pool(view)),
+        None => plain(incident_message::affected_pool(view)),
     };
     let failed = report.parts.iter().filter(|part| part.stage.is_trouble());
     let failed: Vec<&str> = failed.map(|part| part.name.as_str()).collect();
@@ -51,7 +52,7 @@ pub(super) fn summary(
         paragraph(pool),
         paragraph(lead(report, view, words)),
         pairs(facts_of(report, view, around.live, medium, words)),
-        MessagePart::Gap(failed.unwrap_or_default()),
+        Block::Gap(failed.unwrap_or_default()),
         list(around.actions.iter().map(|(label, url)| Line::default().link(label, url))),
     ]
 }
@@ -60,14 +61,14 @@ pub(super) fn summary(
 fn lead(report: &Report, view: &IncidentView<'_>, words: &Phrases) -> Line {
     let resolved = view.resolved_at.is_some();
     let said = match (view.diagnosis, view.because) {
-        (Some(diagnosis), _) => message::symptom(diagnosis, diagnosis.symptom.impact.trim(), resolved, words),
+        (Some(diagnosis), _) => incident_message::symptom(diagnosis, diagnosis.symptom.impact.trim(), resolved, words),
         (None, Some(_)) if resolved => words.line("report-not-diagnosed", &[]),
         (None, Some(_)) => words.line("looking", &[]),
         (None, None) => words.line("no-playbook-why", &[]),
     };
     let latency = view.diagnosis.and_then(|diagnosis| latency::parts_with_share(diagnosis, resolved, words));
-    let cost = report.incident.as_ref().and_then(|incident| message::meanwhile(&incident.impact?, words));
-    let more = latency.into_iter().chain(cost).chain(message::flapping(view, words));
+    let cost = report.incident.as_ref().and_then(|incident| incident_message::meanwhile(&incident.impact?, words));
+    let more = latency.into_iter().chain(cost).chain(incident_message::flapping(view, words));
     more.fold(said, |said, more| said.plain(" ").then(more))
 }
 

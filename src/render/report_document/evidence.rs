@@ -1,16 +1,17 @@
 //! All checks of a diagnosis, link by link, the causes ruled out, and the checks without data.
 
 use super::{code, group, list, paragraph, plain};
-use crate::document::{DocumentBlock, Folding};
-use crate::{Line, MessagePart, Phrases, TextSpan, compared, evidence, facts, full_diagnosis};
+use crate::{Phrases, compared, evidence, facts, full_diagnosis};
 use diagnose::{Diagnosis, EvidenceResult, Outcome, RuledOut, ValueSource, Verdict};
 use knowledge::signal::format_value;
+use message::{Block, Line, TextSpan};
+use message::{DocumentBlock, Folding};
 
 /// Maximum number of ruled-out causes shown open.
 const RULED_OUT: usize = 8;
 
 /// Builds the checks of every link of the best chain, folded those of the other causes, and the queries.
-pub(super) fn checked(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn checked(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Block> {
     let graded = evidence::is_graded(diagnosis);
     let one = |id: &str, title: &str, sure: Option<TextSpan>, checks: &[EvidenceResult], folding| {
         let sure = sure.map(|sure| Line(vec![TextSpan::Plain(" ".to_owned()), sure]));
@@ -36,17 +37,17 @@ pub(super) fn checked(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart
     let told = diagnosis.root().and_then(|_| compared::of_chain(diagnosis, words));
     parts.push(paragraph(if told.is_none() { compared::of_all(diagnosis, words) } else { None }));
     let odd = full_diagnosis::diagnosis_notes(diagnosis, words);
-    parts.push(MessagePart::Section(words.text("while-looking", &[]), odd));
+    parts.push(Block::Section(words.text("while-looking", &[]), odd));
     parts.push(queries("e/queries", evidence::queries(diagnosis), Folding::Closed, words));
     parts
 }
 
 /// Builds the group of queries.
-pub(super) fn queries(key: &str, queries: Vec<Line>, folding: Folding, words: &Phrases) -> MessagePart {
+pub(super) fn queries(key: &str, queries: Vec<Line>, folding: Folding, words: &Phrases) -> Block {
     group(key, words.line("evidence-queries", &[]), folding, vec![list(queries)])
 }
 
-fn table(key: &str, name: &str, checks: &[EvidenceResult], graded: bool, words: &Phrases) -> MessagePart {
+fn table(key: &str, name: &str, checks: &[EvidenceResult], graded: bool, words: &Phrases) -> Block {
     let heads = ["page-holds", "page-check", "page-now-value", "report-before", "page-asked", "report-since"];
     let value = |e: &EvidenceResult, v: Option<f64>| plain(v.map(|v| format_value(v, e.unit)).unwrap_or_default());
     let row = |e: &EvidenceResult| {
@@ -57,7 +58,7 @@ fn table(key: &str, name: &str, checks: &[EvidenceResult], graded: bool, words: 
     let heads = heads.map(|head| words.text(head, &[])).to_vec();
     let rows = checks.iter().map(row).collect();
     let (key, name) = (key.to_owned(), name.to_owned());
-    MessagePart::Block(DocumentBlock::Table { key, name, folds: true, heads, rows })
+    Block::Document(DocumentBlock::Table { key, name, folds: true, heads, rows })
 }
 
 /// Names a check, with its strength, its replicas, or the reason why it has no data.
@@ -75,7 +76,7 @@ fn check(e: &EvidenceResult, graded: bool, words: &Phrases) -> Line {
 }
 
 /// Lists the causes ruled out, each with the check against it.
-pub(super) fn ruled_out(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn ruled_out(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Block> {
     let one = |cause: &RuledOut| match cause.verdict {
         Verdict::RuledOut => full_diagnosis::not_this(cause, words),
         verdict => full_diagnosis::not_this(cause, words).small(plain(facts::verdict(verdict, words))),
@@ -87,7 +88,7 @@ pub(super) fn ruled_out(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePa
 }
 
 /// Lists the signals that could not be checked, and the setting that enables them.
-pub(super) fn unchecked(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn unchecked(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Block> {
     let lead = if diagnosis.unchecked.is_empty() { Line::default() } else { words.line("report-unchecked-lead", &[]) };
-    vec![MessagePart::Note(lead), list(full_diagnosis::unchecked(diagnosis, usize::MAX, usize::MAX, words))]
+    vec![Block::Note(lead), list(full_diagnosis::unchecked(diagnosis, usize::MAX, usize::MAX, words))]
 }

@@ -9,10 +9,7 @@ use super::facts::{
     no_data, pool_name, radius,
 };
 use super::full_diagnosis::{diagnosis_notes, explain_no_root_cause, other_causes, step, unknown};
-use super::{
-    IncidentView, Line, Message, MessagePart, PhraseArgument, Phrases, TextSpan, Tone, buttons, compared, latency,
-    links_of, notes, screened,
-};
+use super::{IncidentView, PhraseArgument, Phrases, buttons, compared, latency, links_of, notes, screened};
 use diagnose::{
     CauseFound, Diagnosis, EvidenceResult, Fix, NOTICED_LATE, Outcome, Scope, SymptomFound, SymptomVerdict,
 };
@@ -22,6 +19,7 @@ use knowledge::clock;
 use knowledge::incident::{AdmitReason, ChangeReason, Impact};
 use knowledge::playbook::Promise;
 use knowledge::signal::{Term, Unit, format_value};
+use message::{Block, Line, Message, TextSpan, Tone};
 
 /// Maximum number of fix steps shown.
 const STEPS: usize = 3;
@@ -53,20 +51,20 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Phrases) -> Message {
         }
         (None, None) => {
             let why = vec![words.line("no-playbook-why", &[])];
-            parts.push(MessagePart::Section(words.text("no-playbook", &[]), why));
+            parts.push(Block::Section(words.text("no-playbook", &[]), why));
             first.extend(flapping(view, words));
         }
     }
-    parts.extend(first.into_iter().map(MessagePart::Paragraph));
+    parts.extend(first.into_iter().map(Block::Paragraph));
     if let Some(diagnosis) = view.diagnosis {
         parts.extend(diagnosed(diagnosis, view, words));
     }
     parts.push(alerts(view, words));
-    parts.extend(notes::others(view, words).into_iter().map(MessagePart::Note));
+    parts.extend(notes::others(view, words).into_iter().map(Block::Note));
     if let Some(picture) = &view.picture {
-        parts.push(MessagePart::Picture { file: picture.file.clone(), alt: picture.alt.clone() });
+        parts.push(Block::Picture { file: picture.file.clone(), alt: picture.alt.clone() });
     }
-    parts.push(MessagePart::Note(foot(view, words)));
+    parts.push(Block::Note(foot(view, words)));
     if view.interactive {
         parts.push(buttons::of_incident(view, words));
     }
@@ -212,17 +210,17 @@ pub(super) fn meanwhile(impact: &Impact, words: &Phrases) -> Option<Line> {
     Some(words.line("meanwhile", &[("requests", count(requests)), ("bad", said.into())]))
 }
 
-fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) -> Vec<MessagePart> {
+fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) -> Vec<Block> {
     let resolved = view.resolved_at.is_some();
     let mut parts = Vec::new();
     match diagnosis.root() {
         Some(root) => {
             let judged = notes::judgement(view, words);
             let lines = judged.into_iter().chain(chain(diagnosis, root, words)).collect();
-            parts.push(MessagePart::Section(words.text("why", &[]), lines));
+            parts.push(Block::Section(words.text("why", &[]), lines));
         }
         None if diagnosis.symptom.verdict == SymptomVerdict::Confirmed => {
-            parts.push(MessagePart::Section(words.text("why", &[]), explain_no_root_cause(diagnosis, words)));
+            parts.push(Block::Section(words.text("why", &[]), explain_no_root_cause(diagnosis, words)));
         }
         None => {}
     }
@@ -234,7 +232,7 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) ->
     let mut odd = diagnosis_notes(diagnosis, words);
     if !odd.is_empty() {
         odd.truncate(FEW);
-        parts.push(MessagePart::Section(words.text("while-looking", &[]), odd));
+        parts.push(Block::Section(words.text("while-looking", &[]), odd));
     }
     if !resolved {
         parts.extend(screened::other_symptoms(diagnosis, words));
@@ -243,7 +241,7 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) ->
 }
 
 /// Renders the steps to do now: with a button beside each if clicks are received, else with the check that verifies it.
-fn steps(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) -> Vec<MessagePart> {
+fn steps(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) -> Vec<Block> {
     let now = &diagnosis.fix.now;
     let title = match now.len() {
         0 => return Vec::new(),
@@ -253,24 +251,24 @@ fn steps(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) -> Vec
     let shown = now.iter().take(STEPS);
     if !view.interactive {
         let brief = |fix: &Fix| step(&Fix { source: None, ..fix.clone() }, words);
-        return vec![MessagePart::Steps(title, shown.map(brief).collect())];
+        return vec![Block::Steps(title, shown.map(brief).collect())];
     }
     let one = |(i, fix): (usize, &Fix)| {
         let mark = if notes::is_done(fix, view.notes) { "✓ " } else { "" };
         let line = Line::default().plain(format!("{}. {mark}", i + 1)).then(Line::of(&fix.action.replace('\n', " ")));
         match buttons::of_step(view, i, fix, words) {
-            Some(button) => MessagePart::Beside(line, button),
-            None => MessagePart::Paragraph(line),
+            Some(button) => Block::Beside(line, button),
+            None => Block::Paragraph(line),
         }
     };
-    std::iter::once(MessagePart::Section(title, Vec::new())).chain(shown.enumerate().map(one)).collect()
+    std::iter::once(Block::Section(title, Vec::new())).chain(shown.enumerate().map(one)).collect()
 }
 
 /// Renders the steps that prevent a recurrence.
-fn lasting(diagnosis: &Diagnosis, words: &Phrases) -> Option<MessagePart> {
+fn lasting(diagnosis: &Diagnosis, words: &Phrases) -> Option<Block> {
     let steps = diagnosis.fix.lasting.iter().take(LASTING);
     let steps: Vec<Line> = steps.map(|fix| bullet(Line::of(&fix.action.replace('\n', " ")))).collect();
-    (!steps.is_empty()).then(|| MessagePart::Section(words.text("lasting", &[]), steps))
+    (!steps.is_empty()).then(|| Block::Section(words.text("lasting", &[]), steps))
 }
 
 /// Renders the chain with its times, then one line each for evidence for it, evidence against it, and missing data.
@@ -329,7 +327,7 @@ fn evidence(root: &CauseFound, words: &Phrases) -> Vec<Line> {
     lines
 }
 
-fn alerts(view: &IncidentView<'_>, words: &Phrases) -> MessagePart {
+fn alerts(view: &IncidentView<'_>, words: &Phrases) -> Block {
     let firing = view.alerts.iter().filter(|a| a.status == AlertStatus::Firing).count();
     let active = active(view.alerts);
     let mut names: Vec<String> = active.iter().map(|a| clip(a.name(), 80)).collect();
@@ -358,7 +356,7 @@ fn alerts(view: &IncidentView<'_>, words: &Phrases) -> MessagePart {
     if !labels.is_empty() {
         lines.push(Line::default().code(clip(&labels.join(" "), 160)));
     }
-    MessagePart::Section(words.text("alerts", &[]), lines)
+    Block::Section(words.text("alerts", &[]), lines)
 }
 
 /// Builds the last line: id, start, reason of the last update, and links.

@@ -9,9 +9,11 @@ mod head;
 mod sections;
 mod why;
 
-use super::document::{Document, DocumentBlock, Folding, PartGroup, SectionKey, drop_empty};
-use super::{IncidentView, Line, MessagePart, Phrases, message};
+use super::document::{Document, SectionKey, drop_empty};
+use super::{IncidentView, Phrases, incident_message};
 use knowledge::alert::AlertStatus;
+use message::{Block, Line};
+use message::{BlockGroup, DocumentBlock, Folding};
 use report::Report;
 
 /// The medium of a report, and its readers.
@@ -69,12 +71,12 @@ pub(super) fn document(report: &Report, around: &ReportPageContext<'_>, medium: 
         (SectionKey::Tickets, "report-tickets", sections::tickets(around, words)),
         (SectionKey::Bundles, "report-bundles", sections::bundles(report, around, words)),
     ];
-    let section = |(key, title, mut parts): (SectionKey, &str, Vec<MessagePart>)| {
+    let section = |(key, title, mut parts): (SectionKey, &str, Vec<Block>)| {
         drop_empty(&mut parts);
         let title = words.line(title, &[]);
-        (!parts.is_empty()).then(|| PartGroup { key: key.as_str().to_owned(), title, folding: Folding::Never, parts })
+        (!parts.is_empty()).then(|| BlockGroup { key: key.as_str().to_owned(), title, folding: Folding::Never, parts })
     };
-    let title = message::symptom_or_alert_name(&view);
+    let title = incident_message::symptom_or_alert_name(&view);
     Document {
         headline: report.headline.clone(),
         above: head::above(report, &view, words),
@@ -134,44 +136,44 @@ fn code(text: impl Into<String>) -> Line {
 }
 
 /// Builds a paragraph; an empty one is left out.
-fn paragraph(line: impl Into<Option<Line>>) -> MessagePart {
-    MessagePart::Paragraph(line.into().unwrap_or_default())
+fn paragraph(line: impl Into<Option<Line>>) -> Block {
+    Block::Paragraph(line.into().unwrap_or_default())
 }
 
-fn list(lines: impl IntoIterator<Item = Line>) -> MessagePart {
-    MessagePart::Section(String::new(), lines.into_iter().collect())
+fn list(lines: impl IntoIterator<Item = Line>) -> Block {
+    Block::Section(String::new(), lines.into_iter().collect())
 }
 
-fn pairs(pairs: impl IntoIterator<Item = (Line, Line)>) -> MessagePart {
-    MessagePart::Block(DocumentBlock::Pairs(pairs.into_iter().collect()))
+fn pairs(pairs: impl IntoIterator<Item = (Line, Line)>) -> Block {
+    Block::Document(DocumentBlock::Pairs(pairs.into_iter().collect()))
 }
 
 /// Builds text as it is; an empty one is left out.
-fn code_block(text: impl Into<String>) -> MessagePart {
-    MessagePart::Block(DocumentBlock::Code(text.into()))
+fn code_block(text: impl Into<String>) -> Block {
+    Block::Document(DocumentBlock::Code(text.into()))
 }
 
-fn group(key: impl Into<String>, title: Line, folding: Folding, parts: Vec<MessagePart>) -> MessagePart {
-    MessagePart::Block(DocumentBlock::Group(PartGroup { key: key.into(), title, folding, parts }))
+fn group(key: impl Into<String>, title: Line, folding: Folding, parts: Vec<Block>) -> Block {
+    Block::Document(DocumentBlock::Group(BlockGroup { key: key.into(), title, folding, parts }))
 }
 
 /// Builds a table; its name, which is its key, and the heads of its columns are phrases.
-fn table(name: &str, heads: &[&str], rows: impl Iterator<Item = Vec<Line>>, words: &Phrases) -> MessagePart {
+fn table(name: &str, heads: &[&str], rows: impl Iterator<Item = Vec<Line>>, words: &Phrases) -> Block {
     table_block(name, heads, rows.collect(), true, words)
 }
 
 /// Builds a table that a page shows as a whole, however long it is.
-fn unfolded_table(name: &str, heads: &[&str], rows: impl Iterator<Item = Vec<Line>>, words: &Phrases) -> MessagePart {
+fn unfolded_table(name: &str, heads: &[&str], rows: impl Iterator<Item = Vec<Line>>, words: &Phrases) -> Block {
     table_block(name, heads, rows.collect(), false, words)
 }
 
-fn table_block(name: &str, heads: &[&str], rows: Vec<Vec<Line>>, folds: bool, words: &Phrases) -> MessagePart {
+fn table_block(name: &str, heads: &[&str], rows: Vec<Vec<Line>>, folds: bool, words: &Phrases) -> Block {
     let heads = heads.iter().map(|key| words.text(key, &[])).collect();
-    MessagePart::Block(DocumentBlock::Table { key: name.to_owned(), name: words.text(name, &[]), folds, heads, rows })
+    Block::Document(DocumentBlock::Table { key: name.to_owned(), name: words.text(name, &[]), folds, heads, rows })
 }
 
 /// Says how many items of a list are left out.
-fn left_out(all: usize, most: usize, words: &Phrases) -> MessagePart {
+fn left_out(all: usize, most: usize, words: &Phrases) -> Block {
     let more = all.saturating_sub(most);
-    MessagePart::Note(if more > 0 { words.line("and-others", &[("n", more.into())]) } else { Line::default() })
+    Block::Note(if more > 0 { words.line("and-others", &[("n", more.into())]) } else { Line::default() })
 }

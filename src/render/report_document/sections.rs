@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use super::{
     Medium, ReportPageContext, code, code_block, group, left_out, list, pairs, paragraph, plain, table, unfolded_table,
 };
-use crate::document::{DocumentBlock, Folding, StateStyle};
-use crate::{Line, MessagePart, Phrases, logs as log_lines};
+use crate::{Phrases, logs as log_lines};
 use diagnose::Diagnosis;
 use knowledge::alert::{Alert, AlertStatus};
 use knowledge::clip::clip;
 use knowledge::signal::{Unit, format_value};
+use message::{Block, Line};
+use message::{DocumentBlock, Folding, StateStyle};
 use report::facts::Rule;
 use report::{AnalyzedLog, HappenedKind, ReplicaInfo, Report, ReportPart, Stage, TimelineEvent};
 use sources::logs::{LogAnalysis, LogMatch};
@@ -31,15 +32,15 @@ fn most_of_logs(medium: Medium) -> (usize, usize) {
 }
 
 /// Builds the pictures, or the reason why there are none.
-pub(super) fn pictures(around: &ReportPageContext<'_>, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn pictures(around: &ReportPageContext<'_>, words: &Phrases) -> Vec<Block> {
     let drawn = around.pictures.iter();
-    let drawn = drawn.map(|(alt, svg)| MessagePart::Block(DocumentBlock::Chart { alt: alt.clone(), svg: svg.clone() }));
+    let drawn = drawn.map(|(alt, svg)| Block::Document(DocumentBlock::Chart { alt: alt.clone(), svg: svg.clone() }));
     let missing = around.no_picture.filter(|_| around.pictures.is_empty());
-    drawn.chain(missing.map(|why| MessagePart::Gap(words.line(why, &[])))).collect()
+    drawn.chain(missing.map(|why| Block::Gap(words.line(why, &[])))).collect()
 }
 
 /// Builds the timeline, oldest first.
-pub(super) fn timeline(report: &Report, medium: Medium, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn timeline(report: &Report, medium: Medium, words: &Phrases) -> Vec<Block> {
     let row = |one: &TimelineEvent| {
         let key = match one.kind {
             HappenedKind::Alert => "report-kind-alert",
@@ -63,7 +64,7 @@ pub(super) fn timeline(report: &Report, medium: Medium, words: &Phrases) -> Vec<
 }
 
 /// Builds the findings of logs, those with a root error first; logs without findings are named at the end.
-pub(super) fn logs(report: &Report, medium: Medium, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn logs(report: &Report, medium: Medium, words: &Phrases) -> Vec<Block> {
     let silent = |log: &&AnalyzedLog| log.report.findings.is_empty() && log.report.unknown.count == 0;
     let (silent, mut logs): (Vec<&AnalyzedLog>, Vec<&AnalyzedLog>) = report.logs.iter().partition(silent);
     logs.sort_by_key(|log| (log.report.first_root.is_none(), log.report.findings.is_empty()));
@@ -71,7 +72,7 @@ pub(super) fn logs(report: &Report, medium: Medium, words: &Phrases) -> Vec<Mess
     let fix = report.diagnosis.iter().flat_map(|diagnosis| diagnosis.fix.now.iter().chain(&diagnosis.fix.lasting));
     let mut told = Told { medium, actions: fix.map(|fix| fix.action.trim()).collect(), findings: BTreeSet::new() };
     let most = most_of_logs(medium).0;
-    let mut parts: Vec<MessagePart> = Vec::new();
+    let mut parts: Vec<Block> = Vec::new();
     let all = logs.len();
     for (i, log) in logs.into_iter().take(most).enumerate() {
         let root = log.report.findings.iter().find(|found| Some(&found.id) == log.report.first_root.as_ref());
@@ -82,7 +83,7 @@ pub(super) fn logs(report: &Report, medium: Medium, words: &Phrases) -> Vec<Mess
     }
     parts.push(left_out(all, most, words));
     let named = silent.iter().take(most).map(|log| code(&log.name).small(code(&log.file)));
-    parts.push(MessagePart::Section(words.text("report-log-silent", &[]), named.collect()));
+    parts.push(Block::Section(words.text("report-log-silent", &[]), named.collect()));
     parts.push(left_out(silent.len(), most, words));
     parts
 }
@@ -101,15 +102,10 @@ impl Told<'_> {
     }
 }
 
-fn findings<'a>(
-    log: &'a AnalyzedLog,
-    root: Option<&'a LogMatch>,
-    told: &mut Told<'a>,
-    words: &Phrases,
-) -> Vec<MessagePart> {
+fn findings<'a>(log: &'a AnalyzedLog, root: Option<&'a LogMatch>, told: &mut Told<'a>, words: &Phrases) -> Vec<Block> {
     let LogAnalysis { findings, unknown, .. } = &log.report;
     let unknown = if unknown.count > 0 { log_lines::unknown(unknown, words) } else { Vec::new() };
-    let mut parts = vec![MessagePart::Note(code(&log.file)), list(unknown)];
+    let mut parts = vec![Block::Note(code(&log.file)), list(unknown)];
     let is_root = |found: &LogMatch| root.is_some_and(|root| std::ptr::eq(root, found));
     let others = findings.iter().filter(|found| !is_root(found));
     let most = most_of_logs(told.medium).1;
@@ -125,7 +121,7 @@ fn findings<'a>(
         let explains = is_root(found) || told.explains(is_new);
         let (meaning, text) = if explains { (found.meaning.trim(), found.text.as_str()) } else { ("", "") };
         let meaning = paragraph(Line::of(meaning));
-        let inside = vec![meaning, paragraph(action), code_block(text), MessagePart::Note(place)];
+        let inside = vec![meaning, paragraph(action), code_block(text), Block::Note(place)];
         parts.push(group(&found.id, title, Folding::Never, inside));
     }
     parts.push(left_out(findings.len(), most, words));
@@ -133,7 +129,7 @@ fn findings<'a>(
 }
 
 /// Builds the replicas, the affected ones first, of which none is folded away.
-pub(super) fn topology(report: &Report, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn topology(report: &Report, words: &Phrases) -> Vec<Block> {
     let root = report.diagnosis.as_ref().and_then(Diagnosis::root).map(|root| &root.replicas);
     let radius = root.filter(|radius| !radius.affected.is_empty()).or(report.diagnosis.as_ref().map(|d| &d.replicas));
     let affected = |replica: &ReplicaInfo| radius.is_some_and(|radius| radius.affected.contains(&replica.name));
@@ -168,7 +164,7 @@ fn told_by_diagnosis(diagnosis: Option<&Diagnosis>) -> Vec<ReplicaInfo> {
 }
 
 /// Builds the alerts with their labels.
-pub(super) fn alerts(report: &Report, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn alerts(report: &Report, words: &Phrases) -> Vec<Block> {
     let one = |(i, alert): (usize, &Alert)| {
         let (style, key) = match alert.status {
             AlertStatus::Firing => (StateStyle::Bad, "report-fires"),
@@ -200,7 +196,7 @@ fn labels<'a>(labels: impl IntoIterator<Item = (&'a String, &'a String)>) -> Lin
 }
 
 /// Builds the alert rules.
-pub(super) fn rules(report: &Report, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn rules(report: &Report, words: &Phrases) -> Vec<Block> {
     let one = |(i, rule): (usize, &Rule)| {
         let style = match rule.state.as_str() {
             "firing" => StateStyle::Bad,
@@ -208,9 +204,8 @@ pub(super) fn rules(report: &Report, words: &Phrases) -> Vec<MessagePart> {
             _ => StateStyle::Mute,
         };
         let hold = words.line("report-rule-for", &[("time", format_value(rule.for_seconds, Unit::Seconds).into())]);
-        let error = MessagePart::Gap(plain(rule.error.as_deref().unwrap_or_default()));
-        let inside =
-            vec![code_block(&rule.query), MessagePart::Note(hold.plain(" ").then(labels(&rule.labels))), error];
+        let error = Block::Gap(plain(rule.error.as_deref().unwrap_or_default()));
+        let inside = vec![code_block(&rule.query), Block::Note(hold.plain(" ").then(labels(&rule.labels))), error];
         let title = plain(&rule.name).plain(" ").state(style, &rule.state);
         group(format!("rule/{i}"), title, Folding::Closed, inside)
     };
@@ -219,7 +214,7 @@ pub(super) fn rules(report: &Report, words: &Phrases) -> Vec<MessagePart> {
 }
 
 /// Builds the parts of the bundle and their stages.
-pub(super) fn parts(report: &Report, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn parts(report: &Report, words: &Phrases) -> Vec<Block> {
     let row = |part: &ReportPart| {
         let (style, key) = match part.stage {
             Stage::Waiting => (StateStyle::Mute, "report-stage-waiting"),
@@ -239,32 +234,32 @@ pub(super) fn parts(report: &Report, words: &Phrases) -> Vec<MessagePart> {
 }
 
 /// Builds the redactions by file and rule.
-pub(super) fn redacted(report: &Report, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn redacted(report: &Report, words: &Phrases) -> Vec<Block> {
     let row = |one: &RedactionCount| vec![code(&one.place), plain(&one.rule), plain(one.count.to_string())];
     let heads = ["report-file", "report-rule", "report-count"];
     vec![table("report-redacted", &heads, report.redacted.iter().map(row), words)]
 }
 
 /// Builds the tickets, or the links to them.
-pub(super) fn tickets(around: &ReportPageContext<'_>, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn tickets(around: &ReportPageContext<'_>, words: &Phrases) -> Vec<Block> {
     if around.tickets.is_empty() && around.ticket_pages.is_empty() {
         return Vec::new();
     }
     let one = |(whom, form): &(String, String)| {
         group(format!("ticket/{whom}"), plain(whom), Folding::Closed, vec![code_block(form)])
     };
-    let lead = MessagePart::Note(words.line("report-tickets-lead", &[]));
+    let lead = Block::Note(words.line("report-tickets-lead", &[]));
     [lead].into_iter().chain(around.tickets.iter().map(one)).chain([links(around.ticket_pages)]).collect()
 }
 
 /// Builds the existing bundles of the incident, and how to create one.
-pub(super) fn bundles(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn bundles(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Vec<Block> {
     let Some(incident) = report.incident.as_ref().filter(|_| around.live) else { return Vec::new() };
     let how = words.line("report-bundles-how", &[("incident", incident.id.as_str().into())]);
     let none = around.bundles.is_empty().then(|| words.line("report-no-bundles", &[]));
-    vec![paragraph(how), MessagePart::Gap(none.unwrap_or_default()), links(around.bundles)]
+    vec![paragraph(how), Block::Gap(none.unwrap_or_default()), links(around.bundles)]
 }
 
-fn links(links: &[(String, String)]) -> MessagePart {
+fn links(links: &[(String, String)]) -> Block {
     list(links.iter().map(|(label, url)| Line::default().link(label, url)))
 }

@@ -1,9 +1,11 @@
 //! The questions of serving engineers, each with its answer; the open ones with a way to find it.
 
 use super::{ReportPageContext, code, code_block, evidence, group, list, pairs, paragraph, plain, table};
-use crate::document::{DocumentBlock, Folding, SectionKey};
-use crate::{Line, MessagePart, Phrases, facts};
+use crate::document::SectionKey;
+use crate::{Phrases, facts};
 use knowledge::signal::{Unit, format_value};
+use message::{Block, Line};
+use message::{DocumentBlock, Folding};
 use report::{
     DeploymentInfo, Distribution, Expected, Goal, Hardware, Measured, ModelInfo, Report, Version, Workload, moved,
 };
@@ -14,14 +16,14 @@ const PODS: usize = 4;
 const NODES: usize = 100;
 
 /// Builds all answers, and the list of what is not known.
-pub(super) fn answers(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn answers(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Vec<Block> {
     let a = &report.answers;
     let open = vec![
         list(a.open.iter().map(|(_, how)| Line::of(how))),
         paragraph((around.live && !a.open.is_empty()).then(|| words.line("report-open-bundle", &[]))),
     ];
     let no_numbers = around.no_numbers.map(|why| words.line(why, &[]));
-    let mut metrics = vec![MessagePart::Gap(no_numbers.unwrap_or_default())];
+    let mut metrics = vec![Block::Gap(no_numbers.unwrap_or_default())];
     metrics.extend(measured("report-metrics", &a.metrics, words));
     let all = [
         (SectionKey::Goal, "report-goal", goal(&a.goal, words)),
@@ -38,7 +40,7 @@ pub(super) fn answers(report: &Report, around: &ReportPageContext<'_>, words: &P
         .collect()
 }
 
-fn goal(goal: &Goal, words: &Phrases) -> Vec<MessagePart> {
+fn goal(goal: &Goal, words: &Phrases) -> Vec<Block> {
     let row = |e: &Expected| {
         let expected = e.expected.clone().unwrap_or_else(|| words.text("expected-unknown", &[]));
         let limit = if e.limit.is_empty() { Line::default() } else { code(&e.limit) };
@@ -49,16 +51,13 @@ fn goal(goal: &Goal, words: &Phrases) -> Vec<MessagePart> {
     vec![
         table("report-goal", &heads, goal.expected.iter().map(row), words),
         paragraph(goal.since.map(since)),
-        MessagePart::Section(
-            words.text("report-changed", &[]),
-            goal.changed.iter().map(|text| Line::of(text)).collect(),
-        ),
+        Block::Section(words.text("report-changed", &[]), goal.changed.iter().map(|text| Line::of(text)).collect()),
     ]
 }
 
 /// Builds values before, during and after, with their change: changed ones stand out, those without data are aside.
 /// The name of the table is a phrase.
-fn measured(name: &str, all: &[Measured], words: &Phrases) -> Vec<MessagePart> {
+fn measured(name: &str, all: &[Measured], words: &Phrases) -> Vec<Block> {
     let (told, untold): (Vec<&Measured>, Vec<&Measured>) =
         all.iter().partition(|m| [m.before, m.during, m.after].iter().any(Option::is_some));
     let over = told.iter().any(|m| m.after.is_some());
@@ -83,7 +82,7 @@ fn measured(name: &str, all: &[Measured], words: &Phrases) -> Vec<MessagePart> {
     ]
 }
 
-fn model(model: &ModelInfo, words: &Phrases) -> Vec<MessagePart> {
+fn model(model: &ModelInfo, words: &Phrases) -> Vec<Block> {
     let listed = |values: &[String]| {
         let comma = |i| plain(if i == 0 { "" } else { ", " });
         values.iter().enumerate().fold(Line::default(), |line, (i, value)| line.then(comma(i).code(value)))
@@ -121,7 +120,7 @@ fn command(words: &[String]) -> String {
     out
 }
 
-fn hardware(hardware: &Hardware, words: &Phrases) -> Vec<MessagePart> {
+fn hardware(hardware: &Hardware, words: &Phrases) -> Vec<Block> {
     let gpus = hardware.gpus.iter().map(|gpu| {
         let source = words.line("report-read-from", &[("source", gpu.source.as_str().into())]);
         Line::default().bold(format!("{} × {}", gpu.count, gpu.kind)).small(source)
@@ -137,18 +136,18 @@ fn hardware(hardware: &Hardware, words: &Phrases) -> Vec<MessagePart> {
 }
 
 /// Builds pairs whose names are phrases.
-fn named<const N: usize>(all: [(&str, String); N], words: &Phrases) -> MessagePart {
+fn named<const N: usize>(all: [(&str, String); N], words: &Phrases) -> Block {
     pairs(all.map(|(key, value)| (words.line(key, &[]), plain(value))))
 }
 
-fn workload(workload: &Workload, words: &Phrases) -> Vec<MessagePart> {
+fn workload(workload: &Workload, words: &Phrases) -> Vec<Block> {
     let lengths = [("report-input", &workload.input), ("report-output", &workload.output)];
     let lengths = lengths.into_iter().filter_map(|(key, of)| Some(distribution(key, of.as_ref()?, words)));
     lengths.flatten().chain(measured("report-load", &workload.load, words)).collect()
 }
 
 /// Builds a distribution: in a sentence, as bars, and bucket by bucket.
-fn distribution(key: &str, d: &Distribution, words: &Phrases) -> Vec<MessagePart> {
+fn distribution(key: &str, d: &Distribution, words: &Phrases) -> Vec<Block> {
     let tokens = |value: f64| format_value(value, Unit::Tokens);
     let pieces = [
         ("count", format_value(d.count, Unit::Requests).into()),
@@ -173,16 +172,16 @@ fn distribution(key: &str, d: &Distribution, words: &Phrases) -> Vec<MessagePart
     let first = d.buckets.iter().position(|(_, share)| *share > 0.0).unwrap_or(0);
     let last = d.buckets.iter().rposition(|(_, share)| *share > 0.0).map_or(0, |at| at + 1);
     let bars = d.buckets.get(first..last).unwrap_or_default().iter().map(bar).collect();
-    let buckets = vec![list(d.buckets.iter().map(bucket)), MessagePart::Note(code(&d.metric))];
+    let buckets = vec![list(d.buckets.iter().map(bucket)), Block::Note(code(&d.metric))];
     vec![
         paragraph(spread.clone()),
-        MessagePart::Note(d.earlier.map(earlier).unwrap_or_default()),
-        MessagePart::Block(DocumentBlock::Histogram { alt: spread.text(), bars }),
+        Block::Note(d.earlier.map(earlier).unwrap_or_default()),
+        Block::Document(DocumentBlock::Histogram { alt: spread.text(), bars }),
         group(format!("{key}/buckets"), words.line("report-buckets", &[]), Folding::Aside, buckets),
     ]
 }
 
-fn deployment(d: &DeploymentInfo, words: &Phrases) -> Vec<MessagePart> {
+fn deployment(d: &DeploymentInfo, words: &Phrases) -> Vec<Block> {
     let ready =
         |(wanted, ready): (u32, u32)| words.text("report-ready", &[("ready", ready.into()), ("wanted", wanted.into())]);
     let known = [
@@ -197,7 +196,7 @@ fn deployment(d: &DeploymentInfo, words: &Phrases) -> Vec<MessagePart> {
     ]
 }
 
-fn versions(versions: &[Version], words: &Phrases) -> Vec<MessagePart> {
+fn versions(versions: &[Version], words: &Phrases) -> Vec<Block> {
     let row = |v: &Version| vec![plain(&v.what), code(&v.version), plain(&v.source)];
     let heads = ["report-what", "report-version", "report-source"];
     vec![table("report-versions", &heads, versions.iter().map(row), words)]

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use super::{group, list, paragraph, plain};
-use crate::document::{ChainLink, DocumentBlock, Folding};
-use crate::{Line, MessagePart, Phrases, facts, full_diagnosis};
+use crate::{Phrases, facts, full_diagnosis};
 use diagnose::{CauseFound, Diagnosis, EvidenceResult, Judgement, Outcome};
 use knowledge::clip::clip;
+use message::{Block, Line};
+use message::{ChainLink, DocumentBlock, Folding};
 use report::Report;
 
 /// Builds the chain and the sentences about it; without a root cause, the reason why there is none.
-pub(super) fn why(report: &Report, diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
-    let mut parts: Vec<MessagePart> = match diagnosis.root() {
+pub(super) fn why(report: &Report, diagnosis: &Diagnosis, words: &Phrases) -> Vec<Block> {
+    let mut parts: Vec<Block> = match diagnosis.root() {
         None => full_diagnosis::explain_no_root_cause(diagnosis, words).into_iter().map(paragraph).collect(),
         Some(root) => {
             let meaning = Line::of(root.meaning.trim());
@@ -26,7 +27,7 @@ pub(super) fn why(report: &Report, diagnosis: &Diagnosis, words: &Phrases) -> Ve
 }
 
 /// Builds the links, the root cause first; in order of time if the times contradict it.
-fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Phrases) -> MessagePart {
+fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Phrases) -> Block {
     let link = |kind: &str, title: &str, id: &str, evidence: &[EvidenceResult]| ChainLink {
         kind: words.line(kind, &[]),
         title: title.to_owned(),
@@ -49,7 +50,7 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Phrases) -> MessagePa
     if !leads {
         links.sort_by_key(|link| (link.since.is_none(), link.since));
     }
-    MessagePart::Block(DocumentBlock::Chain { leads, links })
+    Block::Document(DocumentBlock::Chain { leads, links })
 }
 
 /// Names the first root error of the logs, if any: the fastest way to many causes.
@@ -65,11 +66,11 @@ fn logged(report: &Report, words: &Phrases) -> Option<Line> {
 }
 
 /// Lists the steps.
-pub(super) fn steps(diagnosis: &Diagnosis, words: &Phrases) -> Vec<MessagePart> {
+pub(super) fn steps(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Block> {
     let nothing = diagnosis.fix.now.is_empty() && !diagnosis.fix.lasting.is_empty();
     let nothing = paragraph(nothing.then(|| words.line("report-nothing-now", &[])));
     let folded = |part| match part {
-        MessagePart::Section(title, steps) => group("do/lasting", plain(title), Folding::Closed, vec![list(steps)]),
+        Block::Section(title, steps) => group("do/lasting", plain(title), Folding::Closed, vec![list(steps)]),
         part => part,
     };
     [nothing].into_iter().chain(full_diagnosis::fixes(diagnosis, words).into_iter().map(folded)).collect()
