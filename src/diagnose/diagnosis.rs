@@ -16,6 +16,7 @@ use super::parts::LatencyParts;
 use super::screen::Screening;
 use super::unknown_labels::UnknownLabelValue;
 use knowledge::alert::Labels;
+use knowledge::signal::Unit;
 
 /// The version of the JSON output; a breaking change gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/diagnosis/v1";
@@ -46,6 +47,9 @@ pub struct FixCheck {
     pub title: String,
     /// The condition that then holds.
     pub when: String,
+    /// The unit of its numbers; unknown in diagnoses that older versions stored.
+    #[serde(default)]
+    pub unit: Option<Unit>,
     /// The query to watch.
     pub query: Option<String>,
 }

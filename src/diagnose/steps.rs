@@ -59,10 +59,12 @@ fn shows(library: &Library, step: &Step, about: &FixContext<'_>) -> Option<FixCh
 }
 
 fn check(library: &Library, verify: &Verify, observations: &Observations) -> FixCheck {
+    let signal = library.signals.get(&verify.signal);
     FixCheck {
         signal: verify.signal.clone(),
-        title: library.signals.get(&verify.signal).map_or_else(|| verify.signal.clone(), |s| s.title.clone()),
+        title: signal.map_or_else(|| verify.signal.clone(), |s| s.title.clone()),
         when: verify.when.to_string(),
+        unit: signal.map(|s| s.unit),
         query: observations.signals.get(&verify.signal).and_then(|o| o.query.clone()),
     }
 }
@@ -72,7 +74,8 @@ pub fn inverted_symptom_check(library: &Library, symptom: &[EvidenceResult]) -> 
     let worse = |e: &&EvidenceResult| e.outcome == Outcome::Met;
     symptom.iter().filter(worse).find_map(|e| {
         let when = invert_condition(library, &e.signal, &e.when.parse().ok()?)?.to_string();
-        Some(FixCheck { signal: e.signal.clone(), title: e.title.clone(), when, query: e.query.clone() })
+        let (signal, title, query) = (e.signal.clone(), e.title.clone(), e.query.clone());
+        Some(FixCheck { signal, title, when, unit: Some(e.unit), query })
     })
 }
 

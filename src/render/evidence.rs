@@ -1,7 +1,7 @@
 //! All checks of a diagnosis, shown by "Show evidence".
 
 use super::document::drop_empty;
-use super::facts::{bullet, confidence, fact, verdict};
+use super::facts::{bullet, condition_text, confidence, fact, verdict};
 use super::full_diagnosis::{diagnosis_notes, fixes, foot, not_this, unchecked};
 use super::{Phrases, compared};
 use diagnose::{Diagnosis, EvidenceResult, Outcome, checked_queries};
@@ -68,14 +68,13 @@ fn check(e: &EvidenceResult, graded: bool, words: &Phrases) -> Line {
         Outcome::NoData => "evidence-no-data",
     };
     let why = e.why.as_deref().unwrap_or_default();
-    let fact = fact(e, words).into();
+    let (fact, when) = (fact(e, words).into(), condition_text(&e.when, e.unit, words).into());
     match (e.outcome, why) {
         (Outcome::NoData, why) if !why.is_empty() => {
             words.line("evidence-no-data-why", &[("fact", fact), ("why", Line::of(why).into())])
         }
-        (Outcome::NoData, _) => words.line(key, &[("fact", fact), ("when", e.when.as_str().into())]),
-        _ => words
-            .line(key, &[("fact", fact), ("when", e.when.as_str().into()), ("says", says(e, graded, words).into())]),
+        (Outcome::NoData, _) => words.line(key, &[("fact", fact), ("when", when)]),
+        _ => words.line(key, &[("fact", fact), ("when", when), ("says", says(e, graded, words).into())]),
     }
 }
 

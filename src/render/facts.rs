@@ -10,6 +10,7 @@ use diagnose::{
 use knowledge::alert::{Alert, Labels, active};
 use knowledge::clip::clip;
 use knowledge::clock;
+use knowledge::playbook::{Comparison, Condition, Reference};
 use knowledge::signal::{Unit, format_value};
 use message::{Line, StateStyle, TextSpan};
 use report::{Distribution, Measured, QuantileBucket, bucket, changed, moved};
@@ -321,4 +322,23 @@ pub(super) fn bullet(line: Line) -> Line {
 /// Joins the parts of a headline that are not empty.
 pub(super) fn join_non_empty(parts: &[String]) -> String {
     parts.iter().filter(|p| !p.is_empty()).map(String::as_str).collect::<Vec<_>>().join(" · ")
+}
+
+/// Formats a condition in its signal's unit: `> 95 %`.
+pub(super) fn condition_text(when: &str, unit: Unit, words: &Phrases) -> String {
+    let Ok(condition) = when.parse::<Condition>() else { return when.to_owned() };
+    let comparison = |c: &Comparison| match c.to {
+        Reference::Number(limit) => format!("{} {}", c.op.symbol(), format_value(limit, unit)),
+        Reference::Baseline(_) | Reference::Peers(_) => c.to_string(),
+    };
+    match condition.comparisons() {
+        [] => when.to_owned(),
+        all => joined("health-and", all.iter().map(comparison).collect(), words),
+    }
+}
+
+/// Joins texts by a phrase for two: `a or b or c`.
+pub(super) fn joined(key: &str, all: Vec<String>, words: &Phrases) -> String {
+    let both = |one: String, other: String| words.text(key, &[("one", one.into()), ("other", other.into())]);
+    all.into_iter().reduce(both).unwrap_or_default()
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::document::drop_empty;
 use super::facts::{
-    FEW, affected_replicas_line, bullet, chain_summary, confidence, fact, facts, few, group_by_key, is_said,
-    join_limited, join_non_empty, misfit, no_data, pool_name, radius, verdict,
+    FEW, affected_replicas_line, bullet, chain_summary, condition_text, confidence, fact, facts, few, group_by_key,
+    is_said, join_limited, join_non_empty, misfit, no_data, pool_name, radius, verdict,
 };
 use super::links::graph;
 use super::{Phrases, compared, direct, latency, logs, screened};
@@ -166,7 +166,8 @@ pub(super) fn fixes(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Block> {
 pub(super) fn step(fix: &Fix, words: &Phrases) -> Line {
     let mut line = Line::of(&fix.action.replace('\n', " "));
     if let Some(check) = &fix.verify {
-        let check = format!("{} {}", check.title, check.when).into();
+        let when = check.unit.map_or_else(|| check.when.clone(), |unit| condition_text(&check.when, unit, words));
+        let check = format!("{} {}", check.title, when).into();
         line = words.line("step-worked", &[("step", line.into()), ("check", check)]);
     }
     if let Some(url) = &fix.source {
@@ -186,7 +187,8 @@ pub(super) fn not_this(cause: &RuledOut, words: &Phrases) -> Line {
         None => Line::default().plain(cause.title.clone()),
         Some(e) => {
             let (title, fact) = (cause.title.as_str().into(), fact(e, words).into());
-            words.line("ruled-out-because", &[("title", title), ("fact", fact), ("when", e.when.as_str().into())])
+            let when = condition_text(&e.when, e.unit, words).into();
+            words.line("ruled-out-because", &[("title", title), ("fact", fact), ("when", when)])
         }
     }
 }

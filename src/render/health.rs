@@ -3,13 +3,13 @@
 use anstyle::Style;
 
 use super::Phrases;
-use super::facts::{FEW, group_by_key, join_limited};
+use super::facts::{FEW, condition_text, group_by_key, join_limited, joined};
 use super::text::{clean, tone_style, wrap};
 use diagnose::EngineFound;
 use diagnose::health::{Health, HealthCheck, HealthState, PoolHealth, Threshold};
 use knowledge::alert::Labels;
 use knowledge::playbook::{Condition, Reference, Severity};
-use knowledge::signal::{Unit, format_value};
+use knowledge::signal::format_value;
 use message::Tone;
 
 /// Maximum width of a line.
@@ -205,7 +205,7 @@ fn lines(out: &mut String, pool: &PoolHealth, check: &HealthCheck, heading: &str
     };
     let limit = |severity: Severity| {
         let of = check.thresholds.iter().find(|t| t.severity == severity);
-        of.map(|t| render_condition(&t.when, check.unit, words)).unwrap_or_default()
+        of.map(|t| condition_text(&t.when, check.unit, words)).unwrap_or_default()
     };
     let titles = wrap(&clean(&check.title), TITLE);
     let playbook = match (check.playbook.as_deref(), check.thresholds.first()) {
@@ -242,7 +242,7 @@ fn company(check: &HealthCheck, words: &Phrases) -> String {
     let Some(threshold) = check.thresholds.iter().rev().find(beyond) else { return String::new() };
     let mut groups: Vec<(usize, Vec<String>)> = Vec::new();
     for with in &threshold.with {
-        let told = format!("{} {}", clean(&with.title), render_condition(&with.when, with.unit, words));
+        let told = format!("{} {}", clean(&with.title), condition_text(&with.when, with.unit, words));
         match groups.last_mut() {
             Some((group, list)) if *group == with.group => list.push(told),
             _ => groups.push((with.group, vec![told])),
@@ -253,26 +253,6 @@ fn company(check: &HealthCheck, words: &Phrases) -> String {
         all if all.is_empty() => all,
         all => words.text("health-together", &[("all", all.into())]),
     }
-}
-
-/// Joins texts: `a or b or c`.
-fn joined(key: &str, all: Vec<String>, words: &Phrases) -> String {
-    let both = |one: String, other: String| words.text(key, &[("one", one.into()), ("other", other.into())]);
-    all.into_iter().reduce(both).unwrap_or_default()
-}
-
-/// Renders a condition in its signal's unit: `> 95 %`.
-fn render_condition(when: &str, unit: Unit, words: &Phrases) -> String {
-    let Ok(condition) = when.parse::<Condition>() else { return when.to_owned() };
-    let parts = condition
-        .comparisons()
-        .iter()
-        .map(|c| match c.to {
-            Reference::Number(limit) => format!("{} {}", c.op.symbol(), format_value(limit, unit)),
-            Reference::Baseline(_) | Reference::Peers(_) => c.to_string(),
-        })
-        .collect();
-    joined("health-and", parts, words)
 }
 
 /// Writes the coverage of a pool: the number of checks with data, and for the others the reason and the setting that

@@ -53,7 +53,14 @@ fn table(key: &str, name: &str, checks: &[EvidenceResult], graded: bool, words: 
     let row = |e: &EvidenceResult| {
         let since = e.since.into_iter().fold(Line::default(), Line::time);
         let outcome = Line(vec![facts::outcome_state(Some(e.outcome), words)]);
-        vec![outcome, check(e, graded, words), value(e, e.value), value(e, e.baseline), code(&e.when), since]
+        vec![
+            outcome,
+            check(e, graded, words),
+            value(e, e.value),
+            value(e, e.baseline),
+            code(&facts::condition_text(&e.when, e.unit, words)),
+            since,
+        ]
     };
     let heads = heads.map(|head| words.text(head, &[])).to_vec();
     let rows = checks.iter().map(row).collect();
