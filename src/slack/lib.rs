@@ -238,7 +238,7 @@ impl Slack {
         let response = response.map_err(|e| SlackError::Unreachable(unreachable_reason(&e)))?;
         let status = response.status();
         if status == reqwest::StatusCode::TOO_MANY_REQUESTS {
-            return Err(SlackError::limited(connector::retry_after(&sent)));
+            return Err(SlackError::limited(connector::retry_after(&response)));
         }
         match (status.is_success(), status.is_server_error()) {
             (true, _) => Ok(()),

@@ -250,7 +250,8 @@ const POSTS: &str = "
                     AND q.state = 'pending' AND q.kind <> 'picture' AND q.id < p.id))) w WHERE thread = 1) ranked
     WHERE place <= $2";
 
-const DUPLICATE_CHECKS: &str = "SELECT subject, channel, thread_ts, since_ms, due_ms, looks FROM looks WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2";
+const DUPLICATE_CHECKS: &str = "
+    SELECT subject, channel, thread_ts, since_ms, due_ms, looks FROM looks WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2";
 
 fn message(row: &AnyRow) -> Result<PendingItem, StoreError> {
     let tries: i64 = row.try_get("tries")?;

@@ -17,7 +17,7 @@ const NAME: usize = 12;
 pub(super) struct ProgressLines {
     quiet: bool,
     /// The progress bars; `None` if the output is not a terminal.
-    drawn: Option<MultiProgress>,
+    terminal: Option<MultiProgress>,
     bars: BTreeMap<String, ProgressBar>,
     last_stages: BTreeMap<String, Stage>,
 }

@@ -133,7 +133,7 @@ async fn write_report_formats(
     let ticket_texts: Vec<_> = tickets.iter().map(|(ticket, text)| (ticket.title.clone(), text.clone())).collect();
     let context = ReportPageContext { pictures: &pictures, tickets: &ticket_texts, ..ReportPageContext::default() };
     archive.add("README.txt", render::readme(report, !options.redact, words)).await?;
-    archive.add("report.html", render::report_page(report, &around, words)).await?;
+    archive.add("report.html", render::report_page(report, &context, words)).await?;
     archive.add("report.md", render::report_markdown(report, words)).await?;
     for (ticket, text) in tickets {
         archive.add(&format!("tickets/{}.md", ticket.ticket), text).await?;

@@ -188,10 +188,10 @@ async fn submit_target(
         Err(errors) => return Ack::Errors(errors),
     };
     inbound.what = SlackAction::Command { text: line.clone() };
-    let desk = Arc::clone(desk);
+    let shared = Arc::clone(desk);
     desk.tasks.spawn(
         async move {
-            commands::run(&desk, &inbound, &line).await;
+            commands::run(&shared, &inbound, &line).await;
             drop(slot);
         }
         .in_current_span(),

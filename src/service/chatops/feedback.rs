@@ -89,9 +89,9 @@ pub(super) fn wrong(
         cause: cause.to_owned(),
         comment: forms::cut(values.get("comment").map(String::as_str).unwrap_or_default(), COMMENT_CHARS),
     };
-    let desk = Arc::clone(desk);
+    let shared = Arc::clone(desk);
     desk.tasks.spawn(async move {
-        save_feedback(&desk, &inbound, &feedback, &title).await;
+        save_feedback(&shared, &inbound, &feedback, &title).await;
         drop(slot);
     });
     Ack::Received

@@ -37,7 +37,7 @@ pub(super) struct Reply<'a> {
     /// True if the answer is visible to everybody in the channel.
     pub(super) in_channel: bool,
     /// The message that shows the progress and becomes the answer; locked while something is sent.
-    standing: Mutex<Option<Posted>>,
+    progress_message: Mutex<Option<Posted>>,
     /// The number of queries sent and answered by the clients of [`Self::watch`].
     pub(super) progress: Arc<QueryProgress>,
     /// The progress of the bundle being built, if there is one.

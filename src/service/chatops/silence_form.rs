@@ -101,9 +101,9 @@ pub(super) fn submit(
         _ => return wrong(field, "silence-wrong-duration"),
     };
     let comment = forms::cut(value("comment"), COMMENT_CHARS);
-    let desk = Arc::clone(desk);
+    let shared = Arc::clone(desk);
     desk.tasks.spawn(async move {
-        silences::create(&desk, &inbound, &incident, &matchers, duration, &comment).await;
+        silences::create(&shared, &inbound, &incident, &matchers, duration, &comment).await;
         drop(slot);
     });
     Ack::Received

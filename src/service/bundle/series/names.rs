@@ -105,7 +105,7 @@ fn own(request: &Request) -> [Group; 2] {
             metrics: OWN.map(|name| (name.to_owned(), need)).into(),
         },
         Group {
-            scope: of(&pools),
+            scope: pool_matchers(&pools),
             targets_of: None,
             metrics: [(RECORDED.to_owned(), SeriesNeed { later: true, ..need })].into(),
         },

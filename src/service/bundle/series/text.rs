@@ -29,7 +29,7 @@ pub(super) struct OpenMetricsWriter<W> {
     buffer: Vec<u8>,
     prefix: Vec<u8>,
     /// Hashes of the current metric's series, with the source that returned each.
-    told: HashMap<u64, usize>,
+    source_by_series: HashMap<u64, usize>,
     /// Series written so far.
     pub(super) series: u64,
     pub(super) samples: u64,

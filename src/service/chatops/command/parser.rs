@@ -92,7 +92,9 @@ impl From<&clap::Error> for ArgumentError {
             (ErrorKind::InvalidValue, Some(ContextValue::Strings(choices)), _) => {
                 Self::Choice { given: value, choices: choices.clone() }
             }
-            (ErrorKind::ValueValidation, _, Some(why)) => Self::Value { given: value, what: argument, why: why.to_string() },
+            (ErrorKind::ValueValidation, _, Some(why)) => {
+                Self::Value { given: value, what: argument, why: why.to_string() }
+            }
             (ErrorKind::UnknownArgument, _, _) => Self::Unexpected(text_of(ContextKind::InvalidArg)),
             _ => Self::Other,
         }
