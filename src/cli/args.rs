@@ -320,8 +320,9 @@ pub struct LogsArgs {
 /// Returns the help of `--engine`, with the engines of the shipped data.
 fn whose_log() -> String {
     let names = crate::playbook::shipped();
-    let known: Vec<&str> = names.keys().filter_map(|name| name.strip_prefix("logs/")?.strip_suffix(".yaml")).collect();
-    format!("Whose log it is: {}; found out unless told", known.join(", "))
+    let engines: Vec<&str> =
+        names.keys().filter_map(|name| name.strip_prefix("logs/")?.strip_suffix(".yaml")).collect();
+    format!("Whose log it is: {}; found out unless told", engines.join(", "))
 }
 
 fn label(text: &str) -> Result<(String, String), String> {

@@ -45,13 +45,13 @@ pub(super) struct RequestArguments<'a> {
 pub(super) fn request(
     library: &Library,
     config: &Config,
-    asked: &RequestArguments<'_>,
+    arguments: &RequestArguments<'_>,
     group: Option<&AlertGroup>,
 ) -> anyhow::Result<Request> {
-    let playbook = match (asked.playbook, group) {
+    let playbook = match (arguments.playbook, group) {
         (Some(id), _) => library.aliases.id(id).to_owned(),
         // The symptom is searched later.
-        (None, None) if asked.target.is_some() => String::new(),
+        (None, None) if arguments.target.is_some() => String::new(),
         (None, Some(group)) => select(library, &group.alerts).map(|selection| selection.playbook).unwrap_or_default(),
         (None, None) => bail!("pass --alert or --playbook"),
     };
@@ -59,42 +59,42 @@ pub(super) fn request(
         let hint = suggestion(&playbook, library.playbooks.keys().map(String::as_str)).unwrap_or_default();
         bail!("there is no playbook `{playbook}` {hint}");
     }
-    let labels: Labels = asked.labels.iter().cloned().collect();
+    let labels: Labels = arguments.labels.iter().cloned().collect();
     target::known_labels(config, &labels)?;
     let mut scope = group.map(|g| Scope::of_alerts(&g.alerts)).unwrap_or_default();
-    let given = Scope::of_labels(&labels);
-    scope.dimensions.extend(given.dimensions);
-    scope.replicas.extend(given.replicas);
-    let named = asked.target.is_some() || scope.names_pool();
-    if let Some(group) = group.filter(|_| playbook.is_empty() && !named) {
+    let label_scope = Scope::of_labels(&labels);
+    scope.dimensions.extend(label_scope.dimensions);
+    scope.replicas.extend(label_scope.replicas);
+    let names_pool = arguments.target.is_some() || scope.names_pool();
+    if let Some(group) = group.filter(|_| playbook.is_empty() && !names_pool) {
         bail!(
             "no playbook knows alert `{}`, and its labels name no pool: pass --playbook, or a --label such as model=NAME",
             group.alerts.first().map(|a| a.name()).unwrap_or_default()
         );
     }
     let now = clock::now();
-    let alerted = || group.map_or(now, |group| alerted(group, now));
-    let at = asked.when.at.map_or_else(alerted, |at| at.resolve(now));
-    let told = group.filter(|_| playbook.is_empty()).map(|group| without_expression(&group.alerts));
+    let time_of_alerts = || group.map_or(now, |group| time_of_alerts(group, now));
+    let at = arguments.when.at.map_or_else(time_of_alerts, |at| at.resolve(now));
+    let rules = group.filter(|_| playbook.is_empty()).map(|group| without_expression(&group.alerts));
     Ok(Request {
         playbook,
-        rules: told.unwrap_or_default(),
+        rules: rules.unwrap_or_default(),
         // A named playbook is never replaced by another, and without a pool the whole fleet would be screened as one.
-        screen: asked.playbook.is_none() && named,
+        screen: arguments.playbook.is_none() && names_pool,
         scope,
         at,
-        since: match asked.when.last {
+        since: match arguments.when.last {
             Some(last) => Some(clock::before(at, last)),
             None => group.and_then(|g| g.alerts.iter().map(|a| a.starts_at).min()),
         },
-        window: asked.when.last.or(asked.window).unwrap_or(config.diagnose.window),
-        baseline: asked.baseline.unwrap_or(config.diagnose.baseline),
-        deadline: asked.deadline.unwrap_or(config.diagnose.deadline),
+        window: arguments.when.last.or(arguments.window).unwrap_or(config.diagnose.window),
+        baseline: arguments.baseline.unwrap_or(config.diagnose.baseline),
+        deadline: arguments.deadline.unwrap_or(config.diagnose.deadline),
     })
 }
 
 /// Returns the time of the diagnosis of an alert group.
-fn alerted(group: &AlertGroup, now: Timestamp) -> Timestamp {
+fn time_of_alerts(group: &AlertGroup, now: Timestamp) -> Timestamp {
     let active = group.active();
     let Some(began) = active.iter().map(|alert| alert.starts_at).min() else { return now };
     let fires = active.iter().any(|alert| alert.status == AlertStatus::Firing);
@@ -113,8 +113,8 @@ pub(super) fn prometheus(config: &Config, url: Option<&str>, group: Option<&Aler
         Some(url) => prom::Config { url: url.to_owned(), ..prom::Config::default() },
         None => {
             let alerts = group.map(|g| g.alerts.as_slice()).unwrap_or_default();
-            let several: Vec<_> = config.prometheus.iter().map(|p| (p.clone(), p.labels.clone())).collect();
-            prom::choose(&several, alerts).cloned().unwrap_or_default()
+            let configured: Vec<_> = config.prometheus.iter().map(|p| (p.clone(), p.labels.clone())).collect();
+            prom::choose(&configured, alerts).cloned().unwrap_or_default()
         }
     }
 }
@@ -127,35 +127,36 @@ pub(super) async fn answer(
     library: &Library,
     source: HealthSource<'_>,
     request: &mut Request,
-    named: Option<&str>,
+    target: Option<&str>,
     labels: &[(String, String)],
-    beside: ExtraSources<'_>,
+    extra: ExtraSources<'_>,
 ) -> anyhow::Result<Triage> {
     let labels: Labels = labels.iter().cloned().collect();
     // Concurrent with the diagnosis, so that an unresponsive Prometheus costs its timeout only once.
-    let known = target::known_values(library, source, &labels, request.at, request.deadline);
-    let (known, answered) = futures::future::join(known, answer_about(library, source, request, named, beside)).await;
-    known.and(answered)
+    let values_known = target::known_values(library, source, &labels, request.at, request.deadline);
+    let (values_known, answered) =
+        futures::future::join(values_known, answer_about(library, source, request, target, extra)).await;
+    values_known.and(answered)
 }
 
 async fn answer_about(
     library: &Library,
     source: HealthSource<'_>,
     request: &mut Request,
-    named: Option<&str>,
-    beside: ExtraSources<'_>,
+    target: Option<&str>,
+    extra: ExtraSources<'_>,
 ) -> anyhow::Result<Triage> {
-    if let Some(typed) = named {
-        let found = target::find(library, &[source], typed, request.at, request.deadline).await?;
-        let (_, place, pod) = target::only(found, typed)?;
-        let given = std::mem::take(&mut request.scope);
+    if let Some(typed) = target {
+        let matches = target::find(library, &[source], typed, request.at, request.deadline).await?;
+        let (_, place, pod) = target::only(matches, typed)?;
+        let label_scope = std::mem::take(&mut request.scope);
         request.scope = place.scope(pod.as_deref());
-        request.scope.dimensions.extend(given.dimensions);
+        request.scope.dimensions.extend(label_scope.dimensions);
     }
     Ok(match request.playbook.is_empty() {
-        true => triage(library, source, request, beside).await,
+        true => triage(library, source, request, extra).await,
         false => {
-            let diagnosis = diagnose_with(library, source.0, request, beside).await;
+            let diagnosis = diagnose_with(library, source.0, request, extra).await;
             Triage::Found(Box::new(diagnosis))
         }
     })
@@ -188,19 +189,23 @@ pub(super) fn read(path: &str) -> anyhow::Result<AlertGroup> {
 /// As [`read`].
 pub(super) fn read_whole(path: &str) -> anyhow::Result<(AlertGroup, Value)> {
     let mut body = Vec::new();
-    let shown = if path == "-" { "standard input" } else { path };
+    let source_name = if path == "-" { "standard input" } else { path };
     let source: Box<dyn Read> = match path {
         "-" => Box::new(std::io::stdin().lock()),
         path => Box::new(std::fs::File::open(path).with_context(|| format!("cannot read the alert from {path}"))?),
     };
-    source.take(FILE_BYTES).read_to_end(&mut body).with_context(|| format!("cannot read the alert from {shown}"))?;
-    let placed = |error| match error {
+    source
+        .take(FILE_BYTES)
+        .read_to_end(&mut body)
+        .with_context(|| format!("cannot read the alert from {source_name}"))?;
+    let with_position = |error| match error {
         PayloadError::Shape(json) if json.line() > 0 => {
-            anyhow::Error::new(Problem::of_json(shown, &String::from_utf8_lossy(&body), &json))
+            anyhow::Error::new(Problem::of_json(source_name, &String::from_utf8_lossy(&body), &json))
         }
         error => error.into(),
     };
-    let group = AlertGroup::from_file(&body).map_err(placed).with_context(|| format!("{shown} holds no alert"))?;
+    let group =
+        AlertGroup::from_file(&body).map_err(with_position).with_context(|| format!("{source_name} holds no alert"))?;
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&body);
-    Ok((group, serde_json::from_slice(body).with_context(|| format!("{shown} is no JSON"))?))
+    Ok((group, serde_json::from_slice(body).with_context(|| format!("{source_name} is no JSON"))?))
 }

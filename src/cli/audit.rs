@@ -37,7 +37,7 @@ pub(super) fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
     let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let entries = runtime.block_on(async {
-        let store = visit_store(&config, StoreAccess::Look).await?;
+        let store = visit_store(&config, StoreAccess::ReadOnly).await?;
         let entries = store.audited(clock::before(clock::now(), args.since), args.most).await?;
         store.close().await;
         anyhow::Ok(entries)

@@ -81,11 +81,11 @@ fn without_password(url: &str) -> Option<String> {
     let mut url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "postgres" | "postgresql"))?;
     // It fails only without a host, and then there is no password either.
     let _ = url.set_password(None);
-    let kept = url.query().map(|query| {
+    let remaining = url.query().map(|query| {
         let parts: Vec<&str> = query.split('&').filter(|part| !part.starts_with("password=")).collect();
         parts.join("&")
     });
-    url.set_query(kept.as_deref().filter(|query| !query.is_empty()));
+    url.set_query(remaining.as_deref().filter(|query| !query.is_empty()));
     Some(url.into())
 }
 
@@ -101,14 +101,14 @@ mod tests {
 
     #[test]
     fn an_address_is_shown_without_its_password_wherever_that_stands() {
-        for (url, shown) in [
+        for (url, expected) in [
             ("postgres://u:s3cret@db:5433/llm", Some("postgres://u@db:5433/llm")),
             ("postgres://u:a%40b@db/llm?sslmode=require", Some("postgres://u@db/llm?sslmode=require")),
             ("postgres:///llm?host=/run/pg&user=u&password=s3cret", Some("postgres:///llm?host=/run/pg&user=u")),
             ("postgres://db/llm", Some("postgres://db/llm")),
             ("u:s3cret@db", None),
         ] {
-            assert_eq!(without_password(url).as_deref(), shown, "{url}");
+            assert_eq!(without_password(url).as_deref(), expected, "{url}");
         }
     }
 }

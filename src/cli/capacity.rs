@@ -88,7 +88,7 @@ fn deployment(args: &CapacityArgs) -> PlannedDeployment {
 }
 
 fn read(path: &str) -> anyhow::Result<ModelSpec> {
-    let shown = if path == "-" { "standard input" } else { path };
+    let source_name = if path == "-" { "standard input" } else { path };
     let source: Box<dyn Read> = match path {
         "-" => Box::new(std::io::stdin().lock()),
         path => {
@@ -99,9 +99,9 @@ fn read(path: &str) -> anyhow::Result<ModelSpec> {
     source
         .take(FILE_BYTES)
         .read_to_string(&mut text)
-        .with_context(|| format!("cannot read the configuration from {shown}"))?;
+        .with_context(|| format!("cannot read the configuration from {source_name}"))?;
     // Editors on Windows begin a file with a byte order mark.
-    ModelSpec::parse(text.trim_start_matches('\u{feff}')).with_context(|| shown.to_owned())
+    ModelSpec::parse(text.trim_start_matches('\u{feff}')).with_context(|| source_name.to_owned())
 }
 
 fn observe(
@@ -114,20 +114,20 @@ fn observe(
         Ok(library) => library,
         Err(code) => return Ok(Err(code)),
     };
-    let chosen = match &args.prometheus {
+    let selected = match &args.prometheus {
         Some(url) => prom::Config { url: url.clone(), ..prom::Config::default() },
         None => {
-            let wanted = |p: &&prom::Config| p.labels.iter().all(|(name, value)| labels.get(name) == Some(value));
-            config.prometheus.iter().find(wanted).or(config.prometheus.first()).cloned().unwrap_or_default()
+            let labels_match = |p: &&prom::Config| p.labels.iter().all(|(name, value)| labels.get(name) == Some(value));
+            config.prometheus.iter().find(labels_match).or(config.prometheus.first()).cloned().unwrap_or_default()
         }
     };
-    let prometheus = Prometheus::new(&chosen)?;
+    let prometheus = Prometheus::new(&selected)?;
     let at = args.at.unwrap_or_else(clock::now);
     let window = args.window.unwrap_or(config.diagnose.window);
     let deadline = args.deadline.unwrap_or(config.diagnose.deadline);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let known = target::known_values(&library, (&prometheus, &chosen.labels), labels, at, deadline);
-    runtime.block_on(known)?;
+    let checked_labels = target::known_values(&library, (&prometheus, &selected.labels), labels, at, deadline);
+    runtime.block_on(checked_labels)?;
     let signals = &capacity::SIGNALS;
     Ok(Ok(runtime.block_on(observe_signals(&library, &prometheus, scope, signals, at, window, deadline))))
 }

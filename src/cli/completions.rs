@@ -11,13 +11,13 @@ use crate::playbook;
 
 pub(super) fn run(shell: Shell) -> ExitCode {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut known(Cli::command()), "llm-diagnose", &mut script);
+    clap_complete::generate(shell, &mut with_playbooks(Cli::command()), "llm-diagnose", &mut script);
     anstream::print!("{}", String::from_utf8_lossy(&script));
     ExitCode::SUCCESS
 }
 
 /// Adds the shipped playbooks as values of `diagnose --playbook`.
-fn known(cli: Command) -> Command {
+fn with_playbooks(cli: Command) -> Command {
     let Ok(library) = playbook::load(None) else { return cli };
     let ids: Vec<String> = library.playbooks.into_keys().collect();
     cli.mut_subcommand("diagnose", |c| c.mut_arg("playbook", |arg| arg.value_parser(PossibleValuesParser::new(ids))))

@@ -27,7 +27,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     };
     config.extend_library(&mut library)?;
     let group = args.alert.as_deref().map(ask::read).transpose()?;
-    let asked = RequestArguments {
+    let arguments = RequestArguments {
         playbook: args.what.playbook.as_deref(),
         target: args.what.target.as_deref(),
         labels: &args.labels,
@@ -36,9 +36,9 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
         baseline: args.baseline,
         deadline: args.deadline,
     };
-    let mut request = ask::request(&library, &config, &asked, group.as_ref())?;
-    let chosen = ask::prometheus(&config, args.prometheus.as_deref(), group.as_ref());
-    let prometheus = Prometheus::new(&chosen)?;
+    let mut request = ask::request(&library, &config, &arguments, group.as_ref())?;
+    let selected = ask::prometheus(&config, args.prometheus.as_deref(), group.as_ref());
+    let prometheus = Prometheus::new(&selected)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let reader =
         ExporterReader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
@@ -54,33 +54,33 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     }
     let exporters = Some(&exporters).filter(|_| ask::is_now(&request));
     let logs = runtime.block_on(ask::logs(&config, &args.sources.logs))?;
-    let beside = ExtraSources { exporters, logs: Some(&logs) };
-    let source = (&prometheus, &chosen.labels);
-    let named = args.what.target.as_deref();
-    let answer = runtime.block_on(ask::answer(&library, source, &mut request, named, &args.labels, beside))?;
+    let extra = ExtraSources { exporters, logs: Some(&logs) };
+    let source = (&prometheus, &selected.labels);
+    let target = args.what.target.as_deref();
+    let answer = runtime.block_on(ask::answer(&library, source, &mut request, target, &args.labels, extra))?;
     let words = Phrases::load(config.playbooks.dir.as_deref())?;
     let diagnosis = match answer {
         Triage::Found(diagnosis) => diagnosis,
-        Triage::Quiet(look) => {
+        Triage::Quiet(health_report) => {
             anstream::eprintln!("nothing that an alert would fire for: pass --playbook to look deeper");
             match args.output {
                 Output::Text => {
                     let flags = health::flags(
                         [
                             ("prometheus", args.prometheus.as_deref().map(redact::address)),
-                            ("config", args.config.as_deref().map(health::shown)),
-                            ("playbooks", args.playbooks.as_deref().map(health::shown)),
-                            ("at", args.what.when.at.map(|_| look.at.to_string())),
+                            ("config", args.config.as_deref().map(health::path_value)),
+                            ("playbooks", args.playbooks.as_deref().map(health::path_value)),
+                            ("at", args.what.when.at.map(|_| health_report.at.to_string())),
                             ("window", args.window.map(health::duration)),
                             ("deadline", args.deadline.map(health::duration)),
                         ],
                         &args.labels,
                     );
-                    anstream::print!("{}", render::health(&look, &flags, &words));
+                    anstream::print!("{}", render::health(&health_report, &flags, &words));
                 }
                 // Without a symptom there is no diagnosis and there are no queries; stderr says so.
                 Output::Queries => {}
-                Output::Json | Output::Slack => anstream::println!("{}", serde_json::to_string_pretty(&look)?),
+                Output::Json | Output::Slack => anstream::println!("{}", serde_json::to_string_pretty(&health_report)?),
             }
             return Ok(ExitCode::SUCCESS);
         }

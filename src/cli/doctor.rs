@@ -22,20 +22,20 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let mut findings = Findings::default();
     let config = configuration(&mut findings, &args);
     let dir = args.playbooks.clone().or_else(|| config.as_ref()?.playbooks.dir.clone());
-    let asked = match (&args.prometheus, &config) {
+    let prometheuses = match (&args.prometheus, &config) {
         (Some(url), _) => vec![prom::Config { url: url.clone(), ..prom::Config::default() }],
         (None, Some(config)) => config.prometheus.clone(),
         (None, None) => Vec::new(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    runtime.block_on(run_checks(&mut findings, config.as_ref(), dir.as_deref(), &asked, args.signals));
+    runtime.block_on(run_checks(&mut findings, config.as_ref(), dir.as_deref(), &prometheuses, args.signals));
     match args.output {
         HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&findings)?),
         HealthOutput::Text => print(&findings),
     }
     let missing = findings.coverage.iter().flat_map(|c| &c.signals).any(|s| s.answer == SignalAvailability::Missing);
-    let found = missing || findings.checks.iter().any(|f| f.level > Level::Ok);
-    Ok(match (findings.prometheus_unavailable, found) {
+    let has_findings = missing || findings.checks.iter().any(|f| f.level > Level::Ok);
+    Ok(match (findings.prometheus_unavailable, has_findings) {
         (true, _) => ExitCode::from(NO_PROMETHEUS),
         (false, true) => ExitCode::from(FINDINGS),
         (false, false) => ExitCode::SUCCESS,
@@ -77,5 +77,5 @@ fn print(findings: &Findings) {
         }
     }
     let words = render::Phrases::english();
-    findings.coverage.iter().for_each(|seen| anstream::print!("{}", render::coverage(seen, &words)));
+    findings.coverage.iter().for_each(|coverage| anstream::print!("{}", render::coverage(coverage, &words)));
 }

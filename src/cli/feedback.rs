@@ -38,44 +38,45 @@ pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
         Err(code) => return Ok(code),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let (all, judged) = runtime.block_on(async {
-        let store = visit_store(&config, StoreAccess::Look).await?.with_aliases(library.aliases.clone());
+    let (all, rated) = runtime.block_on(async {
+        let store = visit_store(&config, StoreAccess::ReadOnly).await?.with_aliases(library.aliases.clone());
         let all = store.feedback().await?;
         // The last feedback on an incident counts.
-        let last: BTreeMap<&str, &Feedback> = all.iter().map(|said| (said.incident.as_str(), said)).collect();
-        let mut judged: Vec<(Incident, Feedback)> = Vec::new();
-        for (id, said) in last {
+        let last: BTreeMap<&str, &Feedback> =
+            all.iter().map(|feedback| (feedback.incident.as_str(), feedback)).collect();
+        let mut rated: Vec<(Incident, Feedback)> = Vec::new();
+        for (id, feedback) in last {
             let incident = store.each(&[id.to_owned()]).await?.pop();
-            judged.extend(incident.map(|incident| (incident, said.clone())));
+            rated.extend(incident.map(|incident| (incident, feedback.clone())));
         }
         store.close().await;
-        anyhow::Ok((all, judged))
+        anyhow::Ok((all, rated))
     })?;
     match args.output {
         HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&all)?),
         HealthOutput::Text => {
-            for said in &all {
-                let word = if said.is_right { "right" } else { "wrong" };
+            for feedback in &all {
+                let word = if feedback.is_right { "right" } else { "wrong" };
                 let line = format!(
                     "{}  {}  {word}: {} ─▶ {}  {} {}",
-                    said.at.strftime("%Y-%m-%d %H:%M UTC"),
-                    said.incident,
-                    said.named,
-                    said.cause,
-                    said.who,
-                    said.comment
+                    feedback.at.strftime("%Y-%m-%d %H:%M UTC"),
+                    feedback.incident,
+                    feedback.named,
+                    feedback.cause,
+                    feedback.who,
+                    feedback.comment
                 );
                 anstream::println!("{}", clean(line.trim_end()));
             }
         }
     }
-    let right = all.iter().filter(|said| said.is_right).count();
+    let right = all.iter().filter(|feedback| feedback.is_right).count();
     anstream::eprintln!("{} of {} said right", right, format_count(all.len(), "judgement"));
     if let Some(dir) = &args.export {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
         let mut written = 0_usize;
-        for (incident, said) in &judged {
-            match verdict_test(&library, incident, said) {
+        for (incident, feedback) in &rated {
+            match verdict_test(&library, incident, feedback) {
                 Ok(text) => {
                     write(dir, &incident.id, &text)?;
                     written += 1;

@@ -22,7 +22,7 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     config.extend_library(&mut library)?;
     let now = clock::now();
     let at = args.what.at.map_or(now, |at| at.resolve(now));
-    let mut what = HealthQuery {
+    let mut query = HealthQuery {
         scope: scope(&args.scope)?,
         at,
         window: args.window.unwrap_or(config.diagnose.window),
@@ -31,8 +31,8 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     let flags = flags(
         [
             ("prometheus", args.prometheus.as_deref().map(redact::address)),
-            ("config", args.config.as_deref().map(shown)),
-            ("playbooks", args.playbooks.as_deref().map(shown)),
+            ("config", args.config.as_deref().map(path_value)),
+            ("playbooks", args.playbooks.as_deref().map(path_value)),
             ("at", args.what.at.map(|_| at.to_string())),
             ("window", args.window.map(duration)),
             ("deadline", args.deadline.map(duration)),
@@ -52,10 +52,10 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let health = runtime.block_on(async {
         if let Some(typed) = &args.what.target {
-            let found = target::find(&library, &sources, typed, what.at, what.deadline).await?;
-            what.scope.extend(target::shared(&found));
+            let matches = target::find(&library, &sources, typed, query.at, query.deadline).await?;
+            query.scope.extend(target::shared(&matches));
         }
-        anyhow::Ok(evaluate_fleet(&library, &sources, &what).await)
+        anyhow::Ok(evaluate_fleet(&library, &sources, &query).await)
     })?;
     match args.output {
         HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&health)?),
@@ -66,15 +66,15 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
 
 /// Returns the given flags, including `--label`, for the follow-up commands in the output.
 pub(super) fn flags<const N: usize>(
-    all: [(&'static str, Option<String>); N],
+    optional: [(&'static str, Option<String>); N],
     labels: &[(String, String)],
 ) -> Vec<(&'static str, String)> {
     let labels = labels.iter().map(|(name, value)| ("label", format!("{name}={value}")));
-    all.into_iter().filter_map(|(name, value)| Some((name, value?))).chain(labels).collect()
+    optional.into_iter().filter_map(|(name, value)| Some((name, value?))).chain(labels).collect()
 }
 
 /// Formats a path as a flag's value.
-pub(super) fn shown(path: &std::path::Path) -> String {
+pub(super) fn path_value(path: &std::path::Path) -> String {
     path.display().to_string()
 }
 
@@ -88,8 +88,8 @@ pub(crate) fn scope(labels: &[(String, String)]) -> anyhow::Result<BTreeMap<Stri
     let mut scope = BTreeMap::new();
     for (name, value) in labels {
         let dimensions = Scope::of_labels(&[(name.clone(), value.clone())].into()).dimensions;
-        let known = dimensions.into_iter().find(|(dimension, _)| DIMENSIONS.contains(&dimension.as_str()));
-        let Some((dimension, value)) = known else {
+        let dimension = dimensions.into_iter().find(|(dimension, _)| DIMENSIONS.contains(&dimension.as_str()));
+        let Some((dimension, value)) = dimension else {
             bail!("`{name}={value}` does not select a pool: expected {} with a value", DIMENSIONS.join(", "));
         };
         scope.insert(dimension, value);
@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn the_next_command_asks_with_the_same_flags_and_labels() {
         let labels = [("namespace".to_owned(), "llm".to_owned()), ("cluster".to_owned(), "eu".to_owned())];
-        let kept = flags([("window", Some("4m".to_owned())), ("at", None)], &labels);
-        let kept: Vec<String> = kept.iter().map(|(name, value)| format!("--{name}={value}")).collect();
-        assert_eq!(kept, ["--window=4m", "--label=namespace=llm", "--label=cluster=eu"]);
+        let arguments = flags([("window", Some("4m".to_owned())), ("at", None)], &labels);
+        let arguments: Vec<String> = arguments.iter().map(|(name, value)| format!("--{name}={value}")).collect();
+        assert_eq!(arguments, ["--window=4m", "--label=namespace=llm", "--label=cluster=eu"]);
     }
 }

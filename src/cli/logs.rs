@@ -34,31 +34,31 @@ pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
-    let known: Vec<&str> = library.logs.keys().map(String::as_str).collect();
-    let of: Vec<&LogFile> = match &args.engine {
+    let engines: Vec<&str> = library.logs.keys().map(String::as_str).collect();
+    let files: Vec<&LogFile> = match &args.engine {
         None => library.logs.values().collect(),
         // Lines of the driver and the kernel may be in any engine's log.
         Some(engine) if library.logs.contains_key(engine) => {
             library.logs.values().filter(|file| file.logs == *engine || file.anywhere).collect()
         }
         Some(engine) => {
-            let hint = suggestion(engine, known.iter().copied()).unwrap_or_default();
-            bail!("no log of `{engine}` is known, only of {} {hint}", known.join(", "));
+            let hint = suggestion(engine, engines.iter().copied()).unwrap_or_default();
+            bail!("no log of `{engine}` is known, only of {} {hint}", engines.join(", "));
         }
     };
-    let patterns = Patterns::new(of);
-    let (piped, named): (Vec<PathBuf>, Vec<PathBuf>) = args.files.iter().cloned().partition(|f| f == Path::new("-"));
+    let patterns = Patterns::new(files);
+    let (piped, paths): (Vec<PathBuf>, Vec<PathBuf>) = args.files.iter().cloned().partition(|f| f == Path::new("-"));
     let mut logs = Vec::new();
     if !piped.is_empty() {
         logs.push(standard_input(&patterns)?);
     }
-    let (found, mut missing) = files::find(&named);
-    for (path, meta) in &found {
+    let (log_files, mut missing) = files::find(&paths);
+    for (path, meta) in &log_files {
         let bar = bar(meta.len());
-        let told = files::stream(path, meta, &patterns, |file| bar.wrap_read(file));
+        let analysis = files::stream(path, meta, &patterns, |file| bar.wrap_read(file));
         bar.finish_and_clear();
-        match told {
-            Ok(told) => logs.push(told),
+        match analysis {
+            Ok(analysis) => logs.push(analysis),
             Err(why) => missing.push(Gap::failed(clean(&path.to_string_lossy()), why)),
         }
     }
@@ -72,7 +72,7 @@ pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
         HealthOutput::Text => {
             missing.iter().for_each(|gap| anstream::eprintln!("error: {} {}", gap.what, gap.reason.as_str()));
             if !logs.is_empty() {
-                anstream::print!("{}", render::terminal(&render::logs(&logs, &known, &Phrases::english())));
+                anstream::print!("{}", render::terminal(&render::logs(&logs, &engines, &Phrases::english())));
             }
         }
     }

@@ -70,16 +70,17 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
-    let shown = quoted(dir)?;
+    let dir_argument = quoted(dir)?;
     let (files, explain) = match &args.what {
-        NewCommand::Playbook { id, kind } => {
-            (skeleton::playbook(&library, id, *kind), Some(format!("llm-diagnose explain {id} --playbooks {shown}")))
-        }
+        NewCommand::Playbook { id, kind } => (
+            skeleton::playbook(&library, id, *kind),
+            Some(format!("llm-diagnose explain {id} --playbooks {dir_argument}")),
+        ),
         // `explain` knows a cause by the playbooks that list it.
         NewCommand::Cause { id } => (skeleton::cause(&library, id), None),
         NewCommand::Signal { id, engine, query, unit, title } => {
             let new = NewSignal { id, engine, query, unit: *unit, title: title.as_deref() };
-            let explain = format!("llm-diagnose explain --queries {id} --playbooks {shown}");
+            let explain = format!("llm-diagnose explain --queries {id} --playbooks {dir_argument}");
             (skeleton::signal(&library, new), Some(explain))
         }
     };
@@ -94,7 +95,7 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         anstream::println!("{} {}", if file.grown { "added to" } else { "wrote" }, path.display());
     }
     anstream::println!("\nNext; `check` lists each TODO that is left:");
-    let commands = [format!("llm-diagnose check {shown}"), format!("llm-diagnose test {shown}")];
+    let commands = [format!("llm-diagnose check {dir_argument}"), format!("llm-diagnose test {dir_argument}")];
     for command in commands.into_iter().chain(explain) {
         anstream::println!("  {command}");
     }

@@ -86,22 +86,22 @@ pub(super) fn playbooks(dir: Option<&Path>) -> anyhow::Result<ExitCode> {
 pub(super) fn accuracy(args: &StateArgs) -> anyhow::Result<ExitCode> {
     let Some([mechanism, root, three, wrong, healthy]) = measured() else { bail!("docs/accuracy.md has no figures") };
     anstream::println!("measured on simulated fleets (docs/accuracy.md)");
-    for (what, figure) in [
+    for (label, figure) in [
         ("root cause right", root),
         ("mechanism right", mechanism),
         ("root among the first three", three),
         ("confident and wrong", wrong),
         ("blamed a healthy fleet", healthy),
     ] {
-        anstream::println!("  {what:<28}{figure}");
+        anstream::println!("  {label:<28}{figure}");
     }
-    let found = block_on(async {
+    let ratings = block_on(async {
         let store = open(args).await?;
-        let found = store.found_right().await?;
+        let ratings = store.found_right().await?;
         store.close().await;
-        Ok(found)
+        Ok(ratings)
     });
-    match found {
+    match ratings {
         Ok((yes, no)) => anstream::println!("as people here found: {yes} right, {no} wrong"),
         Err(error) => anstream::eprintln!("what people here found is not known: {error:#}"),
     }

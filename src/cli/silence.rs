@@ -64,27 +64,27 @@ pub(super) fn run(args: SilenceArgs) -> anyhow::Result<ExitCode> {
     if config.alertmanagers.is_empty() {
         bail!("no Alertmanager is configured: set `alertmanagers` in the configuration and pass it with --config");
     }
-    let all = config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<Vec<_>, _>>()?;
+    let alertmanagers = config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<Vec<_>, _>>()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(async {
         match args.what {
-            SilenceCommand::List { output } => list(&all, output).await,
+            SilenceCommand::List { output } => list(&alertmanagers, output).await,
             SilenceCommand::Expire { id } => {
                 let store = visit_store(&config, StoreAccess::Write).await?;
-                expire(&store, &all, &id).await
+                expire(&store, &alertmanagers, &id).await
             }
             SilenceCommand::Create { incident, duration, labels, comment } => {
                 let store = visit_store(&config, StoreAccess::Write).await?;
                 let who = acting();
-                let wish = SilenceParameters { who: who.clone(), comment, duration };
-                create(&store, &all, &incident, &labels, &wish).await
+                let parameters = SilenceParameters { who: who.clone(), comment, duration };
+                create(&store, &alertmanagers, &incident, &labels, &parameters).await
             }
         }
     })
 }
 
-async fn list(all: &[Alertmanager], output: HealthOutput) -> anyhow::Result<ExitCode> {
-    let (silences, problems) = alertmanager::list(all).await;
+async fn list(alertmanagers: &[Alertmanager], output: HealthOutput) -> anyhow::Result<ExitCode> {
+    let (silences, problems) = alertmanager::list(alertmanagers).await;
     match output {
         HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&silences)?),
         HealthOutput::Text => {
@@ -110,14 +110,14 @@ async fn list(all: &[Alertmanager], output: HealthOutput) -> anyhow::Result<Exit
     Ok(ExitCode::from(u8::from(!problems.is_empty())))
 }
 
-async fn expire(store: &Store, all: &[Alertmanager], id: &str) -> anyhow::Result<ExitCode> {
+async fn expire(store: &Store, alertmanagers: &[Alertmanager], id: &str) -> anyhow::Result<ExitCode> {
     let mut entry = AuditEntry::new_attempt(&acting(), "cli", "expire", None, clock::now());
     id.clone_into(&mut entry.target);
     store.audit(&entry).await?;
-    let ended = alertmanager::expire(all, id).await;
-    finish(store, entry, &ended.as_ref().map(|_| String::new())).await?;
-    if let Err(error) = ended {
-        return unanswered(all, error);
+    let result = alertmanager::expire(alertmanagers, id).await;
+    finish(store, entry, &result.as_ref().map(|_| String::new())).await?;
+    if let Err(error) = result {
+        return unanswered(alertmanagers, error);
     }
     anstream::println!("ended silence {id}");
     Ok(ExitCode::SUCCESS)
@@ -125,50 +125,50 @@ async fn expire(store: &Store, all: &[Alertmanager], id: &str) -> anyhow::Result
 
 async fn create(
     store: &Store,
-    all: &[Alertmanager],
+    alertmanagers: &[Alertmanager],
     id: &str,
     names: &[String],
-    wish: &SilenceParameters,
+    parameters: &SilenceParameters,
 ) -> anyhow::Result<ExitCode> {
     let Some(incident) = store.incident(id).await? else {
         bail!("there is no incident `{id}`: `llm-diagnose incidents` or the pages list them");
     };
     let mut matchers = alertmanager::shared(&incident.alerts);
     if let Some(unknown) = names.iter().find(|name| !matchers.iter().any(|matcher| matcher.name == **name)) {
-        let known: Vec<&str> = matchers.iter().map(|matcher| matcher.name.as_str()).collect();
-        bail!("the firing alerts do not agree on a label `{unknown}`: they do on {}", known.join(", "));
+        let names: Vec<&str> = matchers.iter().map(|matcher| matcher.name.as_str()).collect();
+        bail!("the firing alerts do not agree on a label `{unknown}`: they do on {}", names.join(", "));
     }
     match names {
         [] => {
-            let chosen = alertmanager::preselected(&incident.alerts);
-            matchers = chosen.map_err(|error| anyhow!("{error} with `--label NAME`"))?;
+            let preselected = alertmanager::preselected(&incident.alerts);
+            matchers = preselected.map_err(|error| anyhow!("{error} with `--label NAME`"))?;
         }
         names => matchers.retain(|matcher| names.contains(&matcher.name)),
     }
-    let entry = AuditEntry::new_attempt(&wish.who, "cli", "silence", Some(id), clock::now());
+    let entry = AuditEntry::new_attempt(&parameters.who, "cli", "silence", Some(id), clock::now());
     store.audit(&entry).await?;
-    let made = alertmanager::create(all, &incident.alerts, &matchers, wish, clock::now()).await;
-    let shown = |made: &alertmanager::CreatedSilence| {
-        let matchers: Vec<String> = made.matchers.iter().map(ToString::to_string).collect();
-        format!("until {}: {}", made.until.strftime("%Y-%m-%d %H:%M UTC"), matchers.join(" "))
+    let created = alertmanager::create(alertmanagers, &incident.alerts, &matchers, parameters, clock::now()).await;
+    let summary = |created: &alertmanager::CreatedSilence| {
+        let matchers: Vec<String> = created.matchers.iter().map(ToString::to_string).collect();
+        format!("until {}: {}", created.until.strftime("%Y-%m-%d %H:%M UTC"), matchers.join(" "))
     };
-    let target = made.as_ref().map(|made| made.id.clone()).unwrap_or_default();
-    finish(store, AuditEntry { target, ..entry }, &made.as_ref().map(shown)).await?;
-    let made = match made {
-        Ok(made) => made,
-        Err(error) => return unanswered(all, error),
+    let target = created.as_ref().map(|created| created.id.clone()).unwrap_or_default();
+    finish(store, AuditEntry { target, ..entry }, &created.as_ref().map(summary)).await?;
+    let created = match created {
+        Ok(created) => created,
+        Err(error) => return unanswered(alertmanagers, error),
     };
     store.touch(id).await?;
-    anstream::println!("{}  {}", made.id, shown(&made));
+    anstream::println!("{}  {}", created.id, summary(&created));
     Ok(ExitCode::SUCCESS)
 }
 
 /// Returns exit status 1 if an Alertmanager is down, with its address, which the error itself does not contain.
-fn unanswered(all: &[Alertmanager], error: SilenceError) -> anyhow::Result<ExitCode> {
+fn unanswered(alertmanagers: &[Alertmanager], error: SilenceError) -> anyhow::Result<ExitCode> {
     match &error {
         SilenceError::Alertmanager(why) if why.is_down() => {
-            let asked: Vec<&str> = all.iter().map(|one| one.url.as_str()).collect();
-            anstream::eprintln!("error: {error}: asked {}", asked.join(", "));
+            let urls: Vec<&str> = alertmanagers.iter().map(|alertmanager| alertmanager.url.as_str()).collect();
+            anstream::eprintln!("error: {error}: asked {}", urls.join(", "));
             Ok(ExitCode::FAILURE)
         }
         _ => Err(error.into()),
@@ -178,9 +178,9 @@ fn unanswered(all: &[Alertmanager], error: SilenceError) -> anyhow::Result<ExitC
 async fn finish<E: std::fmt::Display>(
     store: &Store,
     entry: AuditEntry,
-    ended: &Result<String, E>,
+    result: &Result<String, E>,
 ) -> anyhow::Result<()> {
-    let (result, detail) = match ended {
+    let (result, detail) = match result {
         Ok(detail) => (AuditResult::Done, detail.clone()),
         Err(error) => (AuditResult::Failed, error.to_string()),
     };

@@ -8,7 +8,7 @@ use crate::store::{Store, StoreAccess};
 
 /// Opens the store while the service may be running.
 pub(super) async fn open(args: &StateArgs) -> anyhow::Result<Store> {
-    visit_store(&args.config()?, StoreAccess::Look).await
+    visit_store(&args.config()?, StoreAccess::ReadOnly).await
 }
 
 /// Runs a command's work on a runtime of its own.

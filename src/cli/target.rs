@@ -17,7 +17,7 @@ use crate::health::{DIMENSIONS, HealthSource, places};
 use crate::playbook::{Library, nearest};
 
 /// Maximum number of names in an error.
-const FEW: usize = 12;
+const MOST_NAMES: usize = 12;
 
 /// A match: index of the source, pool, and the pod if one was named.
 pub(super) type TargetMatch = (usize, FleetPool, Option<String>);
@@ -30,16 +30,16 @@ pub(super) async fn find(
     at: Timestamp,
     deadline: Duration,
 ) -> anyhow::Result<Vec<TargetMatch>> {
-    let mut known = Vec::new();
+    let mut places_by_source = Vec::new();
     for (i, (prometheus, _)) in sources.iter().enumerate() {
-        let there = places(library, prometheus, at, Instant::now() + deadline).await;
-        known.extend(there?.into_iter().map(|place| (i, place)));
+        let pools = places(library, prometheus, at, Instant::now() + deadline).await;
+        places_by_source.extend(pools?.into_iter().map(|place| (i, place)));
     }
-    let all: Vec<FleetPool> = known.iter().map(|(_, place)| place.clone()).collect();
-    let fitting = find_pools(&all, typed);
-    if fitting.is_empty() {
+    let pools: Vec<FleetPool> = places_by_source.iter().map(|(_, place)| place.clone()).collect();
+    let matches = find_pools(&pools, typed);
+    if matches.is_empty() {
         let label = typed_label(typed).map_err(anyhow::Error::msg)?;
-        let names: Vec<String> = all.iter().map(FleetPool::name).collect();
+        let names: Vec<String> = pools.iter().map(FleetPool::name).collect();
         if names.is_empty() {
             for (prometheus, _) in sources {
                 let span = data_elsewhere(library, prometheus, &Scope::default(), at, deadline).await;
@@ -50,23 +50,26 @@ pub(super) async fn find(
         }
         let typed = label.map_or(typed, |(_, value)| value);
         let mut names = nearest(typed, names.iter().map(String::as_str));
-        let more = names.len().saturating_sub(FEW);
-        names.truncate(FEW);
+        let more = names.len().saturating_sub(MOST_NAMES);
+        names.truncate(MOST_NAMES);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         match names.is_empty() {
             true => bail!("Prometheus has no pool: `llm-diagnose doctor --signals` says what it has"),
             false => bail!("no pool or pod is called `{typed}`: there is {}{more}", names.join(", ")),
         }
     }
-    Ok(fitting.into_iter().map(|PoolMatch { place, pod }| (known[place].0, known[place].1.clone(), pod)).collect())
+    Ok(matches
+        .into_iter()
+        .map(|PoolMatch { place, pod }| (places_by_source[place].0, places_by_source[place].1.clone(), pod))
+        .collect())
 }
 
 /// Returns the only match, or an error with the candidates.
-pub(super) fn only(mut found: Vec<TargetMatch>, typed: &str) -> anyhow::Result<TargetMatch> {
+pub(super) fn only(mut matches: Vec<TargetMatch>, typed: &str) -> anyhow::Result<TargetMatch> {
     let names: Vec<String> =
-        found.iter().take(FEW).map(|(_, place, pod)| pod.clone().unwrap_or_else(|| place.name())).collect();
-    match found.len() {
-        1 => Ok(found.remove(0)),
+        matches.iter().take(MOST_NAMES).map(|(_, place, pod)| pod.clone().unwrap_or_else(|| place.name())).collect();
+    match matches.len() {
+        1 => Ok(matches.remove(0)),
         _ => bail!("`{typed}` may be {}: name one of them", names.join(", ")),
     }
 }
@@ -86,9 +89,9 @@ pub(super) async fn known_values(
     at: Timestamp,
     deadline: Duration,
 ) -> anyhow::Result<()> {
-    let (prometheus, fixed) = source;
+    let (prometheus, source_labels) = source;
     let mut dimensions = Scope::of_labels(labels).dimensions;
-    dimensions.retain(|dimension, _| !fixed.contains_key(dimension));
+    dimensions.retain(|dimension, _| !source_labels.contains_key(dimension));
     if dimensions.is_empty() {
         return Ok(());
     }
@@ -101,11 +104,11 @@ pub(super) async fn known_values(
 }
 
 /// Returns the dimensions that are equal in all matches.
-pub(super) fn shared(found: &[TargetMatch]) -> BTreeMap<String, String> {
-    let Some((_, first, _)) = found.first() else { return BTreeMap::new() };
+pub(super) fn shared(matches: &[TargetMatch]) -> BTreeMap<String, String> {
+    let Some((_, first, _)) = matches.first() else { return BTreeMap::new() };
     let agreed = first.dimensions.iter().filter(|(dimension, value)| {
-        let known = DIMENSIONS.contains(&dimension.as_str());
-        known && found.iter().all(|(_, place, _)| place.dimensions.get(*dimension) == Some(value))
+        let is_dimension = DIMENSIONS.contains(&dimension.as_str());
+        is_dimension && matches.iter().all(|(_, place, _)| place.dimensions.get(*dimension) == Some(value))
     });
     agreed.map(|(dimension, value)| (dimension.clone(), value.clone())).collect()
 }

@@ -57,8 +57,8 @@ pub async fn run(
         .iter()
         .map(|p| Ok((Prometheus::new(p)?.timed(metrics.query_seconds.clone()), p.labels.clone())))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    if let Some(given) = config.exporters.targets.iter().find(|given| !library.engines.contains_key(&given.engine)) {
-        bail!("`exporters.targets`: there is no signal file for engine `{}`", given.engine);
+    if let Some(target) = config.exporters.targets.iter().find(|target| !library.engines.contains_key(&target.engine)) {
+        bail!("`exporters.targets`: there is no signal file for engine `{}`", target.engine);
     }
     let reader =
         ExporterReader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
@@ -261,7 +261,7 @@ fn inward(
             let metrics = Arc::clone(&service.metrics);
             let state = SocketState::new(service.config.slack.connections, Arc::clone(&metrics));
             let (slack, timing) = (desk.slack.clone(), SocketTiming::default());
-            let (shown, stop) = (state.clone(), closing.clone());
+            let (reported_state, stop) = (state.clone(), closing.clone());
             let run = move || {
                 let desk = Arc::clone(&desk);
                 let handle = move |inbound| {
@@ -274,7 +274,7 @@ fn inward(
             };
             // The connections have timers of their own, and /readyz reports their state.
             tasks.spawn(supervisor.keep("slack socket", Duration::MAX, run));
-            (None, Some(shown))
+            (None, Some(reported_state))
         }
     }
 }

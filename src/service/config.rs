@@ -153,8 +153,8 @@ pub struct SourceConfig {
 
 /// Returns true if `name` is a valid name of a source.
 pub fn is_source(name: &str) -> bool {
-    let fits = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
-    (1..=100).contains(&name.chars().count()) && name.chars().all(fits)
+    let is_allowed = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
+    (1..=100).contains(&name.chars().count()) && name.chars().all(is_allowed)
 }
 
 /// The key `playbooks:`.
@@ -230,8 +230,8 @@ impl Config {
     /// # Errors
     /// When an engine or a label is unknown.
     pub fn extend_library(&self, library: &mut Library) -> anyhow::Result<()> {
-        let told = library.put_first(&self.engines).and_then(|()| library.promise(&self.slo));
-        told.map_err(anyhow::Error::msg).context("in the configuration")
+        let result = library.put_first(&self.engines).and_then(|()| library.promise(&self.slo));
+        result.map_err(anyhow::Error::msg).context("in the configuration")
     }
 
     /// Checks the rules that the types cannot express.
@@ -253,10 +253,10 @@ impl Config {
         }
         let address =
             |url: &str| url::Url::parse(url).is_ok_and(|url| url.scheme().starts_with("http") && url.has_host());
-        if let Some(given) = self.exporters.targets.iter().find(|given| !address(&given.url)) {
+        if let Some(target) = self.exporters.targets.iter().find(|target| !address(&target.url)) {
             bail!(
                 "`exporters.targets`: `{}` is no page's address: write it like http://10.0.0.7:9400/metrics",
-                redact::address(&given.url)
+                redact::address(&target.url)
             );
         }
         if self.webhook.bearer_token_file.is_some() && self.webhook.username.is_some() {
@@ -279,12 +279,12 @@ impl Config {
         if names.len() < self.pagers.len() {
             bail!("`pagers:` have names of their own: two are called the same");
         }
-        if let Some(whom) = &self.slack.escalate
-            && !slack::is_person(whom)
-            && !names.contains(whom.as_str())
+        if let Some(callee) = &self.slack.escalate
+            && !slack::is_person(callee)
+            && !names.contains(callee.as_str())
         {
             bail!(
-                "`slack.escalate: {whom}` is neither the id of a user group or user (S…, U…) nor the name of one of `pagers`"
+                "`slack.escalate: {callee}` is neither the id of a user group or user (S…, U…) nor the name of one of `pagers`"
             );
         }
         if self.slack.commands_per_minute.contains(&0) {

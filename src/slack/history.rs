@@ -80,7 +80,7 @@ impl Slack {
             response_metadata: Value,
         }
         let oldest = format!("{}.000000", since.as_second());
-        let mut found = Vec::new();
+        let mut messages = Vec::new();
         let mut cursor = String::new();
         for _ in 0..PAGES {
             let mut arguments = vec![
@@ -98,14 +98,14 @@ impl Slack {
                 None => "conversations.history",
             };
             let page: Page = self.form(method, &arguments).await?;
-            found.extend(page.messages.iter().filter(|message| message["user"] == me).filter_map(read));
+            messages.extend(page.messages.iter().filter(|message| message["user"] == me).filter_map(read));
             cursor = page.response_metadata["next_cursor"].as_str().unwrap_or_default().to_owned();
             if cursor.is_empty() {
                 break;
             }
         }
-        found.sort_by(|a, b| a.ts.cmp(&b.ts));
-        Ok(found)
+        messages.sort_by(|a, b| a.ts.cmp(&b.ts));
+        Ok(messages)
     }
 
     /// Deletes one of our messages, or the file that it shares, which also deletes the message. Succeeds if it is
@@ -113,12 +113,12 @@ impl Slack {
     ///
     /// # Errors
     /// See [`Slack::post`].
-    pub async fn remove(&self, channel: &str, found: &MarkedMessage) -> Result<(), SlackError> {
-        let gone = match &found.file {
+    pub async fn remove(&self, channel: &str, message: &MarkedMessage) -> Result<(), SlackError> {
+        let result = match &message.file {
             Some(file) => self.form::<Value>("files.delete", &[("file", file)]).await,
-            None => self.call::<Value>("chat.delete", &json!({ "channel": channel, "ts": found.ts })).await,
+            None => self.call::<Value>("chat.delete", &json!({ "channel": channel, "ts": message.ts })).await,
         };
-        match gone {
+        match result {
             Err(SlackError::Refused { code, .. })
                 if ["message_not_found", "file_not_found", "file_deleted"].contains(&code.as_str()) =>
             {

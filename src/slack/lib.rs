@@ -184,9 +184,13 @@ impl Slack {
         message: &SlackMessage,
         mark: &MessageMark,
     ) -> Result<Posted, SlackError> {
-        let (shown, metadata) = (Some(true), Some(mark.metadata()));
-        let arguments =
-            Arguments { unfurl_links: Some(false), metadata, reply_broadcast: shown, ..Arguments::new(to, message) };
+        let (in_channel, metadata) = (Some(true), Some(mark.metadata()));
+        let arguments = Arguments {
+            unfurl_links: Some(false),
+            metadata,
+            reply_broadcast: in_channel,
+            ..Arguments::new(to, message)
+        };
         self.call_within(POSTING, "chat.postMessage", &arguments).await
     }
 
@@ -230,11 +234,11 @@ impl Slack {
             "response_type": kind, "replace_original": replace, "text": message.text, "blocks": message.blocks,
             "attachments": message.attachments,
         });
-        let sent = self.http.post(response_url).timeout(CALL).json(&body).send().await;
-        let sent = sent.map_err(|e| SlackError::Unreachable(unreachable_reason(&e)))?;
-        let status = sent.status();
+        let response = self.http.post(response_url).timeout(CALL).json(&body).send().await;
+        let response = response.map_err(|e| SlackError::Unreachable(unreachable_reason(&e)))?;
+        let status = response.status();
         if status == reqwest::StatusCode::TOO_MANY_REQUESTS {
-            return Err(SlackError::limited(connector::retry_after(&sent)));
+            return Err(SlackError::limited(connector::retry_after(&response)));
         }
         match (status.is_success(), status.is_server_error()) {
             (true, _) => Ok(()),
@@ -310,17 +314,17 @@ impl Slack {
             upload_url: String,
             file_id: String,
         }
-        let shown = length.to_string();
-        let mut form = vec![("filename", name), ("length", &shown)];
+        let length_text = length.to_string();
+        let mut form = vec![("filename", name), ("length", &length_text)];
         if !alt.is_empty() {
             form.push(("alt_txt", alt));
         }
         let announced: Announced = self.form("files.getUploadURLExternal", &form).await?;
         // The address is signed; it must not get the token. A stream has no length of its own, and the host requires
         // one.
-        let sent = self.http.post(&announced.upload_url).header(reqwest::header::CONTENT_LENGTH, length);
-        let sent = sent.timeout(CALL + Duration::from_secs(length / SLOWEST)).body(body).send().await;
-        let status = sent.map_err(|e| SlackError::Unreachable(unreachable_reason(&e)))?.status();
+        let upload = self.http.post(&announced.upload_url).header(reqwest::header::CONTENT_LENGTH, length);
+        let upload = upload.timeout(CALL + Duration::from_secs(length / SLOWEST)).body(body).send().await;
+        let status = upload.map_err(|e| SlackError::Unreachable(unreachable_reason(&e)))?.status();
         if !status.is_success() {
             return Err(SlackError::Unreachable(format!("HTTP {} from the upload address", status.as_u16())));
         }

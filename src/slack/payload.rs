@@ -110,15 +110,15 @@ fn place(payload: &Value) -> RequestPlace {
     let thread = [&message["thread_ts"], &container["thread_ts"]];
     let pressed = [&message["ts"], &container["message_ts"]];
     let answer = [&payload["response_url"], &response["response_url"]];
-    let first = |found: &[&Value], most: usize| {
-        found.iter().find_map(|v| v.as_str()).filter(|v| !v.is_empty()).map(|v| cut(v, most))
+    let first_text = |candidates: &[&Value], most: usize| {
+        candidates.iter().find_map(|v| v.as_str()).filter(|v| !v.is_empty()).map(|v| cut(v, most))
     };
     RequestPlace {
-        channel: first(&channel, ID).unwrap_or_default(),
-        thread: first(&thread, ID),
+        channel: first_text(&channel, ID).unwrap_or_default(),
+        thread: first_text(&thread, ID),
         // An ephemeral message has a timestamp, but it cannot begin a thread.
-        message: first(&pressed, ID).filter(|_| container["is_ephemeral"] != true),
-        response_url: first(&answer, TEXT),
+        message: first_text(&pressed, ID).filter(|_| container["is_ephemeral"] != true),
+        response_url: first_text(&answer, TEXT),
         trigger: optional(payload, "trigger_id"),
     }
 }
@@ -132,18 +132,19 @@ fn pressed(payload: &Value) -> Option<SlackAction> {
 fn submitted(view: &Value) -> SlackAction {
     let blocks = view["state"]["values"].as_object().into_iter().flat_map(Map::values);
     let fields = blocks.filter_map(Value::as_object).flatten().take(FIELDS);
-    let values: BTreeMap<String, String> = fields.map(|(action, given)| (cut(action, ID), value(given))).collect();
+    let values: BTreeMap<String, String> = fields.map(|(action, element)| (cut(action, ID), value(element))).collect();
     SlackAction::Submit { form: short(view, "callback_id"), about: cut(text(view, "private_metadata"), TEXT), values }
 }
 
 /// Returns the value of a button, or the selected or typed value of any other element; several are joined with commas.
 fn value(element: &Value) -> String {
-    let one = ["value", "selected_user", "selected_channel", "selected_conversation", "selected_date", "selected_time"];
-    if let Some(found) = one.iter().find_map(|key| element[*key].as_str()) {
-        return cut(found, TEXT);
+    let keys =
+        ["value", "selected_user", "selected_channel", "selected_conversation", "selected_date", "selected_time"];
+    if let Some(value) = keys.iter().find_map(|key| element[*key].as_str()) {
+        return cut(value, TEXT);
     }
-    if let Some(found) = element["selected_option"]["value"].as_str() {
-        return cut(found, TEXT);
+    if let Some(value) = element["selected_option"]["value"].as_str() {
+        return cut(value, TEXT);
     }
     if let Some(at) = element["selected_date_time"].as_i64() {
         return at.to_string();
@@ -162,18 +163,19 @@ pub fn event(payload: &Value, id: &str) -> Payload {
     let event = &payload["event"];
     let kind = text(event, "type");
     let direct = text(event, "channel_type") == "im";
-    let own = payload["authorizations"][0]["user_id"].as_str();
+    let own_user = payload["authorizations"][0]["user_id"].as_str();
     match kind {
         "app_mention" => {}
-        "member_joined_channel" => return joined(payload, own, id),
+        "member_joined_channel" => return joined(payload, own_user, id),
         "message" if direct => {}
         "message" => return Payload::Nothing("not_ours"),
         _ => return Payload::Nothing("unknown"),
     }
     // Answers to bots, including ourselves, would never end. Edits and joins are messages with a subtype.
     let user = short(event, "user");
-    let program = !text(event, "bot_id").is_empty() || event["bot_profile"].is_object() || own == Some(&user);
-    if program {
+    let is_bot_message =
+        !text(event, "bot_id").is_empty() || event["bot_profile"].is_object() || own_user == Some(&user);
+    if is_bot_message {
         return Payload::Nothing("bot");
     }
     if !text(event, "subtype").is_empty() || event["hidden"] == true || event["edited"].is_object() {
@@ -190,17 +192,17 @@ pub fn event(payload: &Value, id: &str) -> Payload {
         message: optional(event, "ts"),
         ..RequestPlace::default()
     };
-    let said = cut(text(event, "text"), TEXT);
-    let what = SlackAction::Mention { text: unlinked(&without_mention(&said, own)).trim().to_owned() };
+    let typed = cut(text(event, "text"), TEXT);
+    let what = SlackAction::Mention { text: unlinked(&without_mention(&typed, own_user)).trim().to_owned() };
     let event_id = text(payload, "event_id");
     Payload::of(if event_id.is_empty() { id } else { event_id }, who, place, what)
 }
 
 /// Parses a join of a channel; only our own matters.
-fn joined(payload: &Value, own: Option<&str>, id: &str) -> Payload {
+fn joined(payload: &Value, own_user: Option<&str>, id: &str) -> Payload {
     let event = &payload["event"];
     let user = short(event, "user");
-    if user.is_empty() || own != Some(&user) {
+    if user.is_empty() || own_user != Some(&user) {
         return Payload::Nothing("not_ours");
     }
     let who = SlackActor { user, team: short(payload, "team_id"), is_bot: true };
@@ -210,32 +212,32 @@ fn joined(payload: &Value, own: Option<&str>, id: &str) -> Payload {
 }
 
 /// Removes the mention of the app: the first of our own id, or a mention at the beginning if our id is unknown.
-fn without_mention(said: &str, own: Option<&str>) -> String {
-    let said = said.trim_start();
+fn without_mention(text: &str, own_user: Option<&str>) -> String {
+    let text = text.trim_start();
     let mention = |text: &str| -> Option<usize> {
         let inner = text.strip_prefix("<@")?;
         let end = inner.find('>')?;
         let id = inner[..end].split('|').next()?;
-        own.is_none_or(|own| own == id).then_some(end + 3)
+        own_user.is_none_or(|own_user| own_user == id).then_some(end + 3)
     };
-    let mut rest = said;
+    let mut rest = text;
     while let Some(at) = rest.find("<@") {
-        let before = said.len() - rest.len() + at;
-        match mention(&said[before..]) {
-            Some(length) if own.is_some() || before == 0 => {
-                let (left, right) = (said[..before].trim_end(), said[before + length..].trim_start());
+        let before = text.len() - rest.len() + at;
+        match mention(&text[before..]) {
+            Some(length) if own_user.is_some() || before == 0 => {
+                let (left, right) = (text[..before].trim_end(), text[before + length..].trim_start());
                 return [left, right].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" ");
             }
-            _ => rest = &said[before + 2..],
+            _ => rest = &text[before + 2..],
         }
     }
-    said.trim_end().to_owned()
+    text.trim_end().to_owned()
 }
 
 /// Removes the links that Slack makes of text like an address, `<http://pod-1.example|pod-1.example>`.
-fn unlinked(said: &str) -> String {
-    let mut out = String::with_capacity(said.len());
-    let mut rest = said;
+fn unlinked(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
     while let Some(at) = rest.find('<') {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
@@ -250,8 +252,8 @@ fn unlinked(said: &str) -> String {
 }
 
 /// Unescapes the three characters that Slack escapes in messages.
-fn plain(said: &str) -> String {
-    said.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+fn plain(text: &str) -> String {
+    text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {

@@ -55,11 +55,11 @@ impl Signing {
     /// The reason why the request is not authentic or not recent.
     pub fn verify(&self, timestamp: &str, signature: &str, body: &[u8], now: Timestamp) -> Result<(), SignatureError> {
         let seconds: i64 = timestamp.parse().map_err(|_| SignatureError::Unsigned)?;
-        let given = signature.strip_prefix("v0=").and_then(bytes).ok_or(SignatureError::Unsigned)?;
+        let signature = signature.strip_prefix("v0=").and_then(bytes).ok_or(SignatureError::Unsigned)?;
         if seconds.abs_diff(now.as_second()) > AGE_SECONDS.unsigned_abs() {
             return Err(SignatureError::Stale);
         }
-        hmac::verify(&self.0, &[b"v0:", timestamp.as_bytes(), b":", body].concat(), &given)
+        hmac::verify(&self.0, &[b"v0:", timestamp.as_bytes(), b":", body].concat(), &signature)
             .map_err(|_| SignatureError::Wrong)
     }
 }

@@ -71,7 +71,7 @@ impl Slack {
         }
         let Some(name) = channel.strip_prefix('#') else {
             return match self.form::<One>("conversations.info", &[("channel", channel)]).await {
-                Ok(found) => Ok(Some(found.channel)),
+                Ok(answer) => Ok(Some(answer.channel)),
                 Err(SlackError::Refused { code, .. }) if code == "channel_not_found" => Ok(None),
                 Err(error) => Err(error),
             };
@@ -80,8 +80,8 @@ impl Slack {
         for _ in 0..PAGES {
             let arguments = [("types", "public_channel,private_channel"), ("limit", PAGE), ("cursor", &cursor)];
             let page: Many = self.form("conversations.list", &arguments).await?;
-            if let Some(found) = page.channels.into_iter().find(|c| c.name == name) {
-                return Ok(Some(found));
+            if let Some(channel) = page.channels.into_iter().find(|c| c.name == name) {
+                return Ok(Some(channel));
             }
             cursor = page.response_metadata["next_cursor"].as_str().unwrap_or_default().to_owned();
             if cursor.is_empty() {

@@ -10,7 +10,7 @@ use ulid::Ulid;
 use super::connections::StoreConnection;
 use super::destinations::{AdmissionPlan, Begin, mark_critical, send_to};
 use super::digests;
-use super::duplicates::look_again;
+use super::duplicates::hasten_duplicate_checks;
 use super::events::record_event;
 use super::replaced::{end_too_large, replace_unreadable};
 use super::unreadable::Unreadable;
@@ -60,13 +60,13 @@ impl Store {
         let mut tx = self.durable.begin(self.engine.begin()).await?;
         // Channels are locked too: new incidents of all groups are counted per channel before one joins a digest.
         let keys = groups.iter().map(|(group, _)| group.group_key.as_str());
-        let channels = groups.iter().flat_map(|(_, wanted)| wanted.channels());
+        let channels = groups.iter().flat_map(|(_, plan)| plan.channels());
         let names: Vec<&str> = keys.chain(channels).collect();
         self.engine.hold(&mut tx, &names).await?;
         let mut out = Vec::with_capacity(groups.len());
-        for (group, wanted) in groups {
+        for (group, plan) in groups {
             sqlx::query("SAVEPOINT one").execute(&mut *tx).await?;
-            let result = admit_one(&mut tx, group, wanted, now, rules, &self.unreadable).await;
+            let result = admit_one(&mut tx, group, plan, now, rules, &self.unreadable).await;
             let result = match result {
                 // The database may have ended the transaction itself; then the earlier work in it is lost too.
                 Err(error) if error.is_full() => return Err(error),
@@ -88,13 +88,13 @@ impl Store {
 async fn admit_one(
     db: &mut StoreConnection,
     group: &AlertGroup,
-    wanted: &AdmissionPlan,
+    plan: &AdmissionPlan,
     now: Timestamp,
     rules: &AdmissionRules,
     unreadable: &Unreadable,
 ) -> Result<Admitted, StoreError> {
-    let known = find_known_incident(db, group, unreadable).await?;
-    let admission = admit(known.as_ref(), group, now, rules);
+    let known_incident = find_known_incident(db, group, unreadable).await?;
+    let admission = admit(known_incident.as_ref(), group, now, rules);
     let reason = admission.reason;
     // A duplicate or late notification does not change the incident; it is only recorded as an event.
     let news = !matches!(reason, AdmitReason::Duplicate | AdmitReason::Late);
@@ -102,17 +102,17 @@ async fn admit_one(
     let mut digest = None;
     let id = match admission.incident.clone() {
         None => {
-            let (id, joined) = open(db, group, wanted, reason, admission.state, admission.left_out, now).await?;
+            let (id, joined) = open(db, group, plan, reason, admission.state, admission.left_out, now).await?;
             digest = joined;
             id
         }
         Some(id) if news => {
-            change(db, &id, group, wanted, &admission, now_ms).await?;
+            change(db, &id, group, plan, &admission, now_ms).await?;
             if matches!(reason, AdmitReason::NewAlerts | AdmitReason::Refired) {
-                select_again(db, &id, wanted).await?;
+                select_again(db, &id, plan).await?;
             }
             if admission.state == IncidentState::Open {
-                digest = send_to(db, &id, wanted, Begin { due_ms: now_ms, unseen: false }, now_ms).await?;
+                digest = send_to(db, &id, plan, Begin { due_ms: now_ms, unseen: false }, now_ms).await?;
             }
             id
         }
@@ -120,7 +120,7 @@ async fn admit_one(
     };
     if news {
         write_alerts(db, &id, group).await?;
-        mark_critical(db, &id, group, known.as_ref(), now_ms).await?;
+        mark_critical(db, &id, group, known_incident.as_ref(), now_ms).await?;
         for (fingerprint, start) in &admission.gone {
             sqlx::query(
                 "UPDATE alerts SET status = 'resolved' WHERE incident_id = $1 AND fingerprint = $2 AND starts_ns = $3",
@@ -160,14 +160,14 @@ async fn find_known_incident(
     // Leaves out rows that cannot be fetched.
     .fetch_all(&mut *db)
     .await?;
-    let found = match rows.first() {
+    let incident = match rows.first() {
         Some(row) => unreadable.without("incident", row, read_known(db, row).await)?,
         None => None,
     };
-    if found.as_ref().is_some_and(|known| known.state == IncidentState::Open) || group.sender.is_some() {
-        return Ok(found);
+    if incident.as_ref().is_some_and(|known| known.state == IncidentState::Open) || group.sender.is_some() {
+        return Ok(incident);
     }
-    Ok(shared(db, group, unreadable).await?.or(found))
+    Ok(shared(db, group, unreadable).await?.or(incident))
 }
 
 /// Finds the open incident that contains alerts of this group, whatever its source. If no name is configured for the
@@ -186,9 +186,9 @@ async fn shared(
     .fetch_all(&mut *db)
     .await?;
     for row in &rows {
-        let Some(known) = unreadable.without("incident", row, read_known(db, row).await)? else { continue };
-        if group.alerts.iter().any(|alert| known.episodes.contains_key(&alert.episode())) {
-            return Ok(Some(known));
+        let Some(incident) = unreadable.without("incident", row, read_known(db, row).await)? else { continue };
+        if group.alerts.iter().any(|alert| incident.episodes.contains_key(&alert.episode())) {
+            return Ok(Some(incident));
         }
     }
     Ok(None)
@@ -225,7 +225,7 @@ async fn read_known(db: &mut StoreConnection, row: &AnyRow) -> Result<KnownIncid
 async fn open(
     db: &mut StoreConnection,
     group: &AlertGroup,
-    wanted: &AdmissionPlan,
+    plan: &AdmissionPlan,
     reason: AdmitReason,
     state: IncidentState,
     left_out: u64,
@@ -236,7 +236,7 @@ async fn open(
     replace_unreadable(db, group, &id, now_ms).await?;
     let started = group.alerts.iter().map(|a| a.starts_at).min().unwrap_or(now);
     let unseen = reason == AdmitReason::ResolvedUnseen;
-    let due = (wanted.selection.is_some() && !unseen).then_some(now_ms);
+    let due = (plan.selection.is_some() && !unseen).then_some(now_ms);
     sqlx::query(
         "INSERT INTO incidents (id, group_key, state, playbook, because, reason, started_ms, opened_ms, notified_ms,
            resolved_ms, truncated, left_out_most, external_url, diagnose_due_ms, source)
@@ -245,8 +245,8 @@ async fn open(
     .bind(&id)
     .bind(&group.group_key)
     .bind(state.as_str())
-    .bind(wanted.selection.as_ref().map(|(playbook, _)| playbook))
-    .bind(wanted.selection.as_ref().map(|(_, because)| because))
+    .bind(plan.selection.as_ref().map(|(playbook, _)| playbook))
+    .bind(plan.selection.as_ref().map(|(_, because)| because))
     .bind(reason.as_str())
     .bind(unix_ms(started))
     .bind(now_ms)
@@ -257,8 +257,8 @@ async fn open(
     .bind(group.source())
     .execute(&mut *db)
     .await?;
-    let grace = if due.is_some() { i64::try_from(wanted.grace.as_millis()).unwrap_or(0) } else { 0 };
-    let digest = send_to(db, &id, wanted, Begin { due_ms: now_ms + grace, unseen }, now_ms).await?;
+    let grace = if due.is_some() { i64::try_from(plan.grace.as_millis()).unwrap_or(0) } else { 0 };
+    let digest = send_to(db, &id, plan, Begin { due_ms: now_ms + grace, unseen }, now_ms).await?;
     Ok((id, digest))
 }
 
@@ -266,7 +266,7 @@ async fn change(
     db: &mut StoreConnection,
     id: &str,
     group: &AlertGroup,
-    wanted: &AdmissionPlan,
+    plan: &AdmissionPlan,
     admission: &Admission,
     now_ms: i64,
 ) -> Result<(), StoreError> {
@@ -305,11 +305,11 @@ async fn change(
         digests::revive(db, id).await?;
     }
     if resolved {
-        look_again(db, id, now_ms).await?;
+        hasten_duplicate_checks(db, id, now_ms).await?;
     }
-    if resolved && wanted.selection.is_some() {
+    if resolved && plan.selection.is_some() {
         // The last message waits shortly for the impact, as the first one does for the diagnosis.
-        let until = now_ms + i64::try_from(wanted.grace.as_millis()).unwrap_or(0);
+        let until = now_ms + i64::try_from(plan.grace.as_millis()).unwrap_or(0);
         sqlx::query("UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND state = 'pending' AND due_ms < $2")
             .bind(id)
             .bind(until)
@@ -321,8 +321,8 @@ async fn change(
 
 /// Updates the playbook, because new alerts may select a better one. An existing playbook is not replaced by an empty
 /// one.
-async fn select_again(db: &mut StoreConnection, id: &str, wanted: &AdmissionPlan) -> Result<(), StoreError> {
-    let Some((playbook, because)) = &wanted.selection else { return Ok(()) };
+async fn select_again(db: &mut StoreConnection, id: &str, plan: &AdmissionPlan) -> Result<(), StoreError> {
+    let Some((playbook, because)) = &plan.selection else { return Ok(()) };
     sqlx::query(
         "UPDATE incidents SET playbook = $2, because = $3, diagnose_due_ms = COALESCE(diagnose_due_ms, notified_ms)
          WHERE id = $1 AND ($2 <> '' OR COALESCE(playbook, '') = '')",

@@ -144,16 +144,17 @@ impl Store {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        let done = sqlx::query(
+        let insert = sqlx::query(
             "INSERT INTO audit (id, at_ms, who, place, what, incident_id, target, result, detail)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
              ON CONFLICT (id) DO UPDATE SET incident_id = excluded.incident_id, target = excluded.target,
                result = excluded.result, detail = excluded.detail
              WHERE audit.result = 'begun' OR (audit.result = 'failed' AND excluded.result = 'done')",
         );
-        let done = done.bind(&entry.id).bind(unix_ms(entry.at)).bind(&entry.who).bind(&entry.place).bind(&entry.what);
-        let done = done.bind(&entry.incident).bind(&entry.target).bind(entry.result.as_str()).bind(&entry.detail);
-        let is_news = done.execute(&mut *tx).await?.rows_affected() > 0;
+        let insert =
+            insert.bind(&entry.id).bind(unix_ms(entry.at)).bind(&entry.who).bind(&entry.place).bind(&entry.what);
+        let insert = insert.bind(&entry.incident).bind(&entry.target).bind(entry.result.as_str()).bind(&entry.detail);
+        let is_news = insert.execute(&mut *tx).await?.rows_affected() > 0;
         if let Some(incident) = entry.incident.as_ref().filter(|_| is_news) {
             if let Some(post) = post {
                 queue_message(&mut tx, incident, PostKind::Note, post, now).await?;
@@ -172,7 +173,7 @@ impl Store {
     /// # Errors
     /// See [`Self::audit`].
     pub async fn audit_once(&self, entry: &AuditEntry, since: Timestamp) -> Result<bool, StoreError> {
-        let done = sqlx::query(
+        let insert = sqlx::query(
             "INSERT INTO audit (id, at_ms, who, place, what, incident_id, result)
              SELECT $1, CAST($2 AS BIGINT), $3, $4, $5, $6, $7 WHERE NOT EXISTS
                (SELECT 1 FROM audit
@@ -188,7 +189,7 @@ impl Store {
         .bind(unix_ms(since))
         .execute(&self.write)
         .await?;
-        Ok(done.rows_affected() > 0)
+        Ok(insert.rows_affected() > 0)
     }
 
     /// Returns the line with this id; `None` if there is none.

@@ -29,9 +29,9 @@ pub async fn backup(from: &Path, to: &Path) -> Result<(), StoreError> {
 
 async fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     let text = to.to_str().ok_or_else(|| file(to, io::Error::other("its path is not UTF-8")))?;
-    let pool = database::sqlite(from, SqliteAccess::Look).await?;
+    let pool = database::sqlite(from, SqliteAccess::ReadBeside).await?;
     let copied = async {
-        known(schema::check(&pool, DatabaseEngine::Sqlite).await)?;
+        allow_older(schema::check(&pool, DatabaseEngine::Sqlite).await)?;
         // https://sqlite.org/lang_vacuum.html#vacuuminto: a consistent copy; the file may exist when it is empty.
         // Without the pool's limit of a statement: a large store takes minutes.
         let mut connection = pool.acquire().await?;
@@ -84,9 +84,9 @@ pub async fn restore(from: &Path, directory: &Path, suffix: &str) -> Result<Opti
 async fn prepare(from: &Path, copy: &Path) -> Result<(), StoreError> {
     let beside = with(from, BESIDE[0]);
     if fs::metadata(&beside).is_ok_and(|beside| beside.len() > 0) {
-        let why =
+        let hint =
             "changes that are not in it stand in the file beside it (-wal): make the copy with `llm-diagnose backup`";
-        return Err(file(from, io::Error::other(why)));
+        return Err(file(from, io::Error::other(hint)));
     }
     let mut read = File::open(from).map_err(|error| file(from, error))?;
     let mut options = File::options();
@@ -94,13 +94,13 @@ async fn prepare(from: &Path, copy: &Path) -> Result<(), StoreError> {
     let mut written = options.open(copy).map_err(|error| file(copy, error))?;
     io::copy(&mut read, &mut written).map_err(|error| file(copy, error))?;
     file_synced(&written, copy)?;
-    let pool = database::sqlite(copy, SqliteAccess::Still).await.map_err(|_| StoreError::NoTables)?;
+    let pool = database::sqlite(copy, SqliteAccess::Immutable).await.map_err(|_| StoreError::NoTables)?;
     let examined = async {
-        known(schema::check(&pool, DatabaseEngine::Sqlite).await)?;
+        allow_older(schema::check(&pool, DatabaseEngine::Sqlite).await)?;
         let mut connection = pool.acquire().await?;
-        let said: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(connection.raw()?).await?;
+        let answer: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(connection.raw()?).await?;
         connection.done();
-        if said == "ok" { Ok(()) } else { Err(file(from, io::Error::other(format!("it is damaged: {said}")))) }
+        if answer == "ok" { Ok(()) } else { Err(file(from, io::Error::other(format!("it is damaged: {answer}")))) }
     };
     let examined = examined.await;
     pool.close().await;
@@ -108,7 +108,7 @@ async fn prepare(from: &Path, copy: &Path) -> Result<(), StoreError> {
 }
 
 /// Accepts an older store: `serve` migrates it.
-fn known(checked: Result<(), StoreError>) -> Result<(), StoreError> {
+fn allow_older(checked: Result<(), StoreError>) -> Result<(), StoreError> {
     match checked {
         Err(StoreError::Older { .. }) => Ok(()),
         checked => checked,

@@ -68,7 +68,7 @@ struct Inner {
 
 struct Live {
     connection: AnyConnection,
-    made: Instant,
+    opened_at: Instant,
 }
 
 impl fmt::Debug for ConnectionPool {
@@ -107,11 +107,11 @@ impl ConnectionPool {
     /// Takes a connection for at most [`PoolLimits::transaction`].
     pub(super) async fn acquire(&self) -> Result<StoreConnection, Error> {
         let wait = self.0.limits.acquire;
-        let found = within(wait, "no connection", async {
+        let waiting = within(wait, "no connection", async {
             let slot = Arc::clone(&self.0.slots).acquire_owned().await.map_err(|_| Error::PoolClosed)?;
             Ok((slot, self.live().await?))
         });
-        let (slot, live) = found.await.inspect_err(|error| self.failed(error))?;
+        let (slot, live) = waiting.await.inspect_err(|error| self.failed(error))?;
         let until = Instant::now() + self.0.limits.transaction;
         Ok(StoreConnection { live: Some(live), pool: self.clone(), until, failed: false, _slot: slot })
     }
@@ -129,7 +129,7 @@ impl ConnectionPool {
             // A separate statement, so that the lock is released at once.
             let waiting = self.idle().pop_back();
             let Some(mut live) = waiting else { break };
-            let alive = async { live.made.elapsed() < LIFETIME && live.connection.ping().await.is_ok() };
+            let alive = async { live.opened_at.elapsed() < LIFETIME && live.connection.ping().await.is_ok() };
             if tokio::time::timeout(PING, alive).await.unwrap_or(false) {
                 return Ok(live);
             }
@@ -140,7 +140,7 @@ impl ConnectionPool {
     async fn connect(&self) -> Result<Live, Error> {
         let mut connection = self.0.options.connect().await?;
         connection.execute(AssertSqlSafe(self.0.setup.clone())).await?;
-        Ok(Live { connection, made: Instant::now() })
+        Ok(Live { connection, opened_at: Instant::now() })
     }
 
     /// Runs statements on a new connection outside the pool and closes it.
@@ -254,14 +254,14 @@ impl StoreConnection {
             }
             Ok(steps)
         };
-        let done = within(limit, "no answer to a statement", all).await;
-        if let Err(error) = &done
+        let result = within(limit, "no answer to a statement", all).await;
+        if let Err(error) = &result
             && !std::mem::replace(&mut self.failed, true)
         {
             // Later failures are only consequences of the first error.
             pool.failed(error);
         }
-        done
+        result
     }
 }
 
@@ -388,20 +388,20 @@ impl<'p> Executor<'p> for &'p ConnectionPool {
     {
         async move {
             let mut connection = self.acquire().await?;
-            let told = connection.describe(sql).await?;
+            let description = connection.describe(sql).await?;
             connection.done();
-            Ok(told)
+            Ok(description)
         }
         .boxed()
     }
 }
 
 /// Runs work with a timeout; the error names the operation and the limit.
-async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+async fn within<T>(limit: Duration, problem: &str, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     match tokio::time::timeout(limit, work).await {
-        Ok(done) => done,
+        Ok(result) => result,
         Err(_) => {
-            let text = format!("{what} within {:.0} s", limit.as_secs_f64());
+            let text = format!("{problem} within {:.0} s", limit.as_secs_f64());
             Err(Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text)))
         }
     }

@@ -73,11 +73,11 @@ pub(super) enum SqliteAccess {
     Write,
     Read,
     /// Writes by a command beside the service; the file must exist.
-    Beside,
+    WriteBeside,
     /// Reads by a command beside the service.
-    Look,
-    /// As `Look`, if no process writes and not even the files beside it can be created.
-    Still,
+    ReadBeside,
+    /// As `ReadBeside`, if no process writes and not even the files beside it can be created.
+    Immutable,
 }
 
 /// Opens connections to a database file; except for commands, the file is created if it does not exist.
@@ -89,10 +89,10 @@ pub(super) async fn sqlite(path: &Path, access: SqliteAccess) -> Result<Connecti
         SqliteAccess::Durable => ("rwc", 1, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL"),
         SqliteAccess::Write => ("rwc", 1, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"),
         SqliteAccess::Read => ("ro", 2, "PRAGMA journal_mode = WAL"),
-        SqliteAccess::Beside => ("rw", 1, "PRAGMA synchronous = FULL"),
+        SqliteAccess::WriteBeside => ("rw", 1, "PRAGMA synchronous = FULL"),
         // The first read shows whether the file can be read.
-        SqliteAccess::Look => ("ro", 1, "SELECT COUNT(*) FROM sqlite_schema"),
-        SqliteAccess::Still => ("ro&immutable=true", 1, "SELECT COUNT(*) FROM sqlite_schema"),
+        SqliteAccess::ReadBeside => ("ro", 1, "SELECT COUNT(*) FROM sqlite_schema"),
+        SqliteAccess::Immutable => ("ro&immutable=true", 1, "SELECT COUNT(*) FROM sqlite_schema"),
     };
     // All separators are escaped, so that no part of the path is parsed as part of the address.
     let path = byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
@@ -115,7 +115,7 @@ pub(super) async fn postgres(options: &AnyConnectOptions, most: u32) -> Result<C
 }
 
 /// Opens read-only connections to a PostgreSQL.
-pub(super) async fn postgres_to_look(options: &AnyConnectOptions) -> Result<ConnectionPool, sqlx::Error> {
+pub(super) async fn postgres_read_only(options: &AnyConnectOptions) -> Result<ConnectionPool, sqlx::Error> {
     let setup = format!("{LIMITS}; SET default_transaction_read_only = on");
     ConnectionPool::open(options.clone(), setup, POSTGRES, 2).await
 }
@@ -136,14 +136,14 @@ pub(super) fn address(url: &str) -> Result<(AnyConnectOptions, String), String> 
     if !matches!(url.scheme(), "postgres" | "postgresql") {
         return Err(format!("it begins with `{}:`: {form}", url.scheme()));
     }
-    let asked = |key: &str| url.query_pairs().find(|(name, _)| name == key).map(|(_, value)| value.into_owned());
-    let host = url.host_str().filter(|host| !host.is_empty()).map(str::to_owned).or_else(|| asked("host"));
+    let parameter = |key: &str| url.query_pairs().find(|(name, _)| name == key).map(|(_, value)| value.into_owned());
+    let host = url.host_str().filter(|host| !host.is_empty()).map(str::to_owned).or_else(|| parameter("host"));
     let database = Some(url.path().trim_start_matches('/').to_owned()).filter(|name| !name.is_empty());
     let named = format!(
         "PostgreSQL at {}:{}/{}",
         host.as_deref().unwrap_or("localhost"),
         url.port().unwrap_or(5432),
-        database.or_else(|| asked("dbname")).unwrap_or_default()
+        database.or_else(|| parameter("dbname")).unwrap_or_default()
     );
     let options = AnyConnectOptions::from_url(&url).map_err(|error| format!("{error}: {form}"))?;
     Ok((options, named))
@@ -158,9 +158,9 @@ pub(super) async fn examine(options: &AnyConnectOptions) -> Result<(String, bool
     )
     .fetch_one(&mut connection)
     .await?;
-    let said = (row.try_get("version")?, row.try_get("may")?);
+    let version_and_right = (row.try_get("version")?, row.try_get("may")?);
     connection.close().await?;
-    Ok(said)
+    Ok(version_and_right)
 }
 
 fn drivers() {
@@ -177,11 +177,11 @@ mod tests {
         let named = |url| address(url).map(|(_, named)| named);
         assert_eq!(named("postgres://u:s3cret@db.example/llm").unwrap(), "PostgreSQL at db.example:5432/llm");
         assert_eq!(named("postgres:///llm?host=/run/pg&user=u").unwrap(), "PostgreSQL at /run/pg:5432/llm");
-        for (url, said) in
+        for (url, expected) in
             [("u:s3cret@db/llm", "it begins with `u:`"), ("postgres://u:s3cret@[x/llm", "it is no address")]
         {
             let error = named(url).unwrap_err();
-            assert!(error.contains(said) && !error.contains("s3cret"), "{error}");
+            assert!(error.contains(expected) && !error.contains("s3cret"), "{error}");
         }
     }
 

@@ -106,7 +106,7 @@ impl Store {
         delivery: &Delivery,
         posted: Option<&(String, String)>,
         revision: i64,
-        said: &MessageEffects,
+        effects: &MessageEffects,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
@@ -128,17 +128,17 @@ impl Store {
         .bind(posted.map(|(_, ts)| ts))
         .bind(revision)
         .bind(unix_ms(now))
-        .bind(&said.thread_state)
-        .bind(said.mention.as_ref().map(|mention| unix_ms(mention.since)))
-        .bind(said.mention.as_ref().map(|mention| mention.called.to_string()))
+        .bind(&effects.thread_state)
+        .bind(effects.mention.as_ref().map(|mention| unix_ms(mention.since)))
+        .bind(effects.mention.as_ref().map(|mention| mention.called.to_string()))
         .execute(&mut *tx)
         .await?;
         // An edit proves nothing about posts: a channel may accept one and refuse the other.
         if delivery.sink == Sink::Slack && delivery.posted.is_none() {
             accepts(&mut tx, &delivery.channel, unix_ms(now)).await?;
         }
-        let what = if delivery.posted.is_none() { "posted" } else { "updated" };
-        record_event(&mut tx, &delivery.incident, unix_ms(now), what, delivery.sink.as_str()).await?;
+        let event = if delivery.posted.is_none() { "posted" } else { "updated" };
+        record_event(&mut tx, &delivery.incident, unix_ms(now), event, delivery.sink.as_str()).await?;
         tx.commit().await?;
         Ok(())
     }
@@ -153,11 +153,11 @@ impl Store {
         incident: &str,
         channel: &str,
         posted: &(String, String),
-        said: &MessageEffects,
+        effects: &MessageEffects,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        let found = sqlx::query(
+        let adopted = sqlx::query(
             "UPDATE deliveries SET posted_to = $3, posted_ts = $4, revision = 0, due_ms = $5, tries = 0, note = NULL,
                told = COALESCE(told, $6), mentioned_ms = COALESCE($7, mentioned_ms),
                mentioned = COALESCE($8, mentioned), owner = NULL, began_ms = NULL,
@@ -170,19 +170,19 @@ impl Store {
         .bind(&posted.0)
         .bind(&posted.1)
         .bind(unix_ms(now))
-        .bind(&said.thread_state)
-        .bind(said.mention.as_ref().map(|mention| unix_ms(mention.since)))
-        .bind(said.mention.as_ref().map(|mention| mention.called.to_string()))
+        .bind(&effects.thread_state)
+        .bind(effects.mention.as_ref().map(|mention| unix_ms(mention.since)))
+        .bind(effects.mention.as_ref().map(|mention| mention.called.to_string()))
         .execute(&mut *tx)
         .await?
         .rows_affected()
             > 0;
-        if found {
+        if adopted {
             accepts(&mut tx, channel, unix_ms(now)).await?;
             record_event(&mut tx, incident, unix_ms(now), "posted", Sink::Slack.as_str()).await?;
         }
         tx.commit().await?;
-        Ok(found)
+        Ok(adopted)
     }
 
     /// Removes the record of the incident's message, which was deleted in Slack, so that a new one is posted;
@@ -199,7 +199,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        let done = sqlx::query(
+        let update = sqlx::query(
             "UPDATE deliveries SET posted_to = NULL, posted_ts = NULL, revision = 0, due_ms = $3, began_ms = NULL,
                state = CASE WHEN state = 'delivered' THEN 'pending' ELSE state END
              WHERE incident_id = $1 AND sink = 'slack' AND posted_ts = $2
@@ -212,29 +212,29 @@ impl Store {
         .bind(i64::from(most))
         .execute(&mut *tx)
         .await?;
-        let forgotten = done.rows_affected() > 0;
+        let forgotten = update.rows_affected() > 0;
         if forgotten {
             record_event(&mut tx, incident, unix_ms(now), "message gone", ts).await?;
         }
-        let stands: i64 =
+        let remaining: i64 =
             sqlx::query_scalar("SELECT COUNT(*) FROM deliveries WHERE incident_id = $1 AND posted_ts = $2")
                 .bind(incident)
                 .bind(ts)
                 .fetch_one(&mut *tx)
                 .await?;
         tx.commit().await?;
-        Ok(stands == 0)
+        Ok(remaining == 0)
     }
 
     /// Stores the state that the thread of the incident's message in this channel described last.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn save_thread_state(&self, incident: &str, channel: &str, told: &str) -> Result<(), StoreError> {
+    pub async fn save_thread_state(&self, incident: &str, channel: &str, state: &str) -> Result<(), StoreError> {
         sqlx::query("UPDATE deliveries SET told = $3 WHERE incident_id = $1 AND sink = 'slack' AND channel = $2")
             .bind(incident)
             .bind(channel)
-            .bind(told)
+            .bind(state)
             .execute(&self.write)
             .await?;
         Ok(())
@@ -248,7 +248,7 @@ impl Store {
         &self,
         delivery: &Delivery,
         due: Timestamp,
-        held: PostponeReason,
+        reason: PostponeReason,
         note: &str,
     ) -> Result<(), StoreError> {
         sqlx::query(
@@ -261,8 +261,8 @@ impl Store {
         .bind(&delivery.channel)
         .bind(unix_ms(due))
         .bind(note)
-        .bind(i64::from(held != PostponeReason::Waits))
-        .bind(held.keeps(delivery.began))
+        .bind(i64::from(reason != PostponeReason::Waits))
+        .bind(reason.keeps(delivery.began))
         .execute(&self.write)
         .await?;
         Ok(())
@@ -366,8 +366,8 @@ impl Store {
     /// Waits for concurrent changes of the incident, and blocks new ones until the transaction ends: PostgreSQL would
     /// compare with the state at the start of the statement.
     async fn lock_incident(&self, db: &mut StoreConnection, incident: &str) -> Result<(), StoreError> {
-        let held = sqlx::query(self.engine.sql("SELECT id FROM incidents WHERE id = $1 /*postgres FOR UPDATE*/"));
-        held.bind(incident).execute(db).await?;
+        let lock = sqlx::query(self.engine.sql("SELECT id FROM incidents WHERE id = $1 /*postgres FOR UPDATE*/"));
+        lock.bind(incident).execute(db).await?;
         Ok(())
     }
 }

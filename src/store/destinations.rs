@@ -50,23 +50,23 @@ pub(super) struct Begin {
 pub(super) async fn send_to(
     db: &mut StoreConnection,
     id: &str,
-    wanted: &AdmissionPlan,
+    plan: &AdmissionPlan,
     begin: Begin,
     now_ms: i64,
 ) -> Result<Option<String>, StoreError> {
     let rows = sqlx::query("SELECT sink, channel FROM deliveries WHERE incident_id = $1");
     let rows = rows.bind(id).fetch_all(&mut *db).await?;
-    let has = rows
+    let existing = rows
         .iter()
         .map(|row| Ok((row.try_get("sink")?, row.try_get("channel")?)))
         .collect::<Result<BTreeSet<(String, String)>, sqlx::Error>>()?;
     let mut digest = None;
-    for (sink, channel) in &wanted.sinks {
-        if has.contains(&(sink.as_str().to_owned(), channel.clone())) {
+    for (sink, channel) in &plan.sinks {
+        if existing.contains(&(sink.as_str().to_owned(), channel.clone())) {
             continue;
         }
         let joined = match (sink, begin.unseen) {
-            (Sink::Slack, false) => digests::collapse(db, channel, &wanted.storm, now_ms).await?,
+            (Sink::Slack, false) => digests::collapse(db, channel, &plan.storm, now_ms).await?,
             _ => None,
         };
         let state = match (begin.unseen, &joined) {
@@ -102,7 +102,8 @@ pub(super) async fn mark_critical(
     now_ms: i64,
 ) -> Result<(), StoreError> {
     let Some(critical) = critical(group) else { return Ok(()) };
-    let was = before.is_some_and(|known| known.id == id && known.state == IncidentState::Open && known.critical);
+    let was_critical =
+        before.is_some_and(|incident| incident.id == id && incident.state == IncidentState::Open && incident.critical);
     // Replicas' clocks differ, so a later mark of the same incident is made larger than the one before.
     let mark = sqlx::query(
         "UPDATE incidents SET critical = $2, critical_turns = COALESCE(critical_turns, 0) + $3,
@@ -110,7 +111,7 @@ pub(super) async fn mark_critical(
                               WHEN critical_ms >= $4 THEN critical_ms + 1 ELSE $4 END
          WHERE id = $1",
     );
-    let turn = i64::from(critical && !was);
+    let turn = i64::from(critical && !was_critical);
     let mark = mark.bind(id).bind(i64::from(critical)).bind(turn).bind(now_ms).bind(CALLS).bind(now_ms - CALL_AGAIN_MS);
     mark.execute(db).await?;
     Ok(())

@@ -220,14 +220,14 @@ impl Store {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        let found = sqlx::query(
+        let recorded = sqlx::query(
             "UPDATE digests SET posted_to = $2, posted_ts = $3, delivered = 0, due_ms = $4, tries = 0, note = NULL,
                owner = NULL, began_ms = NULL, state = CASE WHEN state = 'failed' THEN 'pending' ELSE state END
              WHERE id = $1 AND posted_ts IS NULL",
         );
-        let found = found.bind(digest).bind(&posted.0).bind(&posted.1).bind(unix_ms(now));
-        let found = found.execute(&mut *tx).await?.rows_affected() > 0;
-        if let Some(mention) = mention.filter(|_| found) {
+        let recorded = recorded.bind(digest).bind(&posted.0).bind(&posted.1).bind(unix_ms(now));
+        let recorded = recorded.execute(&mut *tx).await?.rows_affected() > 0;
+        if let Some(mention) = mention.filter(|_| recorded) {
             sqlx::query(
                 "UPDATE deliveries SET mentioned_ms = $2, mentioned = $3 WHERE digest_id = $1 AND COALESCE(mentioned_ms, -1) < $2
                    AND incident_id IN (SELECT id FROM incidents WHERE state = 'open' AND critical = 1
@@ -240,14 +240,14 @@ impl Store {
             .await?;
         }
         tx.commit().await?;
-        Ok(found)
+        Ok(recorded)
     }
 
     /// Waits for incidents that are joining the digest, and blocks further ones until the transaction ends: PostgreSQL
     /// would not see an incident that joined after the start of the statement.
     async fn lock_digest(&self, db: &mut StoreConnection, digest: &Digest) -> Result<(), StoreError> {
-        let held = sqlx::query(self.engine.sql("SELECT id FROM digests WHERE id = $1 /*postgres FOR UPDATE*/"));
-        held.bind(&digest.id).execute(db).await?;
+        let lock = sqlx::query(self.engine.sql("SELECT id FROM digests WHERE id = $1 /*postgres FOR UPDATE*/"));
+        lock.bind(&digest.id).execute(db).await?;
         Ok(())
     }
 
@@ -276,7 +276,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn forget_digest_message(&self, digest: &Digest, most: u32, now: Timestamp) -> Result<bool, StoreError> {
-        let done = sqlx::query(
+        let update = sqlx::query(
             "UPDATE digests SET posted_to = NULL, posted_ts = NULL, due_ms = $2, tries = 0, owner = NULL,
                reposts = reposts + 1
              WHERE id = $1 AND reposts < $3 + CASE WHEN EXISTS
@@ -288,7 +288,7 @@ impl Store {
         .bind(i64::from(most))
         .execute(&self.write)
         .await?;
-        Ok(done.rows_affected() > 0)
+        Ok(update.rows_affected() > 0)
     }
 
     /// Postpones a digest until `due`.
@@ -299,7 +299,7 @@ impl Store {
         &self,
         digest: &Digest,
         due: Timestamp,
-        held: PostponeReason,
+        reason: PostponeReason,
         note: &str,
     ) -> Result<(), StoreError> {
         sqlx::query(
@@ -310,8 +310,8 @@ impl Store {
         .bind(&digest.id)
         .bind(unix_ms(due))
         .bind(note)
-        .bind(i64::from(held != PostponeReason::Waits))
-        .bind(held.keeps(digest.began))
+        .bind(i64::from(reason != PostponeReason::Waits))
+        .bind(reason.keeps(digest.began))
         .execute(&self.write)
         .await?;
         Ok(())

@@ -23,7 +23,7 @@ pub struct DuplicateCheck {
     /// The start of the first post with an unknown result.
     pub since: Timestamp,
     /// Number of checks done so far.
-    pub looks: u32,
+    pub checks_done: u32,
 }
 
 /// The messages that are valid for a subject; all others are duplicates.
@@ -40,15 +40,15 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails; also in the methods below.
-    pub async fn look_later(&self, look: &DuplicateCheck, due: Timestamp) -> Result<(), StoreError> {
+    pub async fn schedule_duplicate_check(&self, check: &DuplicateCheck, due: Timestamp) -> Result<(), StoreError> {
         sqlx::query(
             "INSERT INTO looks (subject, channel, thread_ts, since_ms, due_ms) VALUES ($1, $2, $3, $4, $5)
              ON CONFLICT (subject, channel) DO UPDATE SET looks = 0, due_ms = excluded.due_ms, owner = NULL",
         )
-        .bind(&look.subject)
-        .bind(&look.channel)
-        .bind(&look.thread)
-        .bind(unix_ms(look.since))
+        .bind(&check.subject)
+        .bind(&check.channel)
+        .bind(&check.thread)
+        .bind(unix_ms(check.since))
         .bind(unix_ms(due))
         .execute(&self.write)
         .await?;
@@ -58,8 +58,12 @@ impl Store {
     /// Records a finished check; the next one is at `next`, if any.
     ///
     /// # Errors
-    /// See [`Self::look_later`].
-    pub async fn looked(&self, look: &DuplicateCheck, next: Option<Timestamp>) -> Result<(), StoreError> {
+    /// See [`Self::schedule_duplicate_check`].
+    pub async fn finish_duplicate_check(
+        &self,
+        check: &DuplicateCheck,
+        next: Option<Timestamp>,
+    ) -> Result<(), StoreError> {
         // If another check was requested meanwhile, the row is no longer ours and stays unchanged.
         let query = match next {
             Some(_) => sqlx::query(
@@ -68,7 +72,7 @@ impl Store {
             ),
             None => sqlx::query("DELETE FROM looks WHERE subject = $1 AND channel = $2 AND owner = $3"),
         };
-        let query = query.bind(&look.subject).bind(&look.channel).bind(&*self.me);
+        let query = query.bind(&check.subject).bind(&check.channel).bind(&*self.me);
         let query = match next {
             Some(next) => query.bind(unix_ms(next)),
             None => query,
@@ -80,18 +84,18 @@ impl Store {
     /// Postpones a check until `due`.
     ///
     /// # Errors
-    /// See [`Self::look_later`].
-    pub async fn look_postponed(&self, look: &DuplicateCheck, due: Timestamp) -> Result<(), StoreError> {
+    /// See [`Self::schedule_duplicate_check`].
+    pub async fn postpone_duplicate_check(&self, check: &DuplicateCheck, due: Timestamp) -> Result<(), StoreError> {
         let query = sqlx::query("UPDATE looks SET due_ms = $3, owner = NULL WHERE subject = $1 AND channel = $2");
-        query.bind(&look.subject).bind(&look.channel).bind(unix_ms(due)).execute(&self.write).await?;
+        query.bind(&check.subject).bind(&check.channel).bind(unix_ms(due)).execute(&self.write).await?;
         Ok(())
     }
 
     /// Returns the valid messages of an incident, a digest or a post.
     ///
     /// # Errors
-    /// See [`Self::look_later`].
-    pub async fn standing(&self, subject: &str) -> Result<ValidMessages, StoreError> {
+    /// See [`Self::schedule_duplicate_check`].
+    pub async fn valid_messages(&self, subject: &str) -> Result<ValidMessages, StoreError> {
         let rows = sqlx::query(
             "SELECT posted_ts FROM deliveries WHERE incident_id = $1 AND sink = 'slack' AND posted_ts IS NOT NULL
              UNION ALL SELECT posted_ts FROM digests WHERE id = $1 AND posted_ts IS NOT NULL
@@ -103,14 +107,14 @@ impl Store {
         if rows.is_empty() {
             return Ok(ValidMessages::No);
         }
-        let stands = rows.iter().map(|row| row.try_get::<Option<String>, _>("posted_ts"));
-        Ok(ValidMessages::At(stands.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()))
+        let timestamps = rows.iter().map(|row| row.try_get::<Option<String>, _>("posted_ts"));
+        Ok(ValidMessages::At(timestamps.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()))
     }
 
     /// Returns a channel's id, taken from an earlier message posted to it by this name.
     ///
     /// # Errors
-    /// See [`Self::look_later`].
+    /// See [`Self::schedule_duplicate_check`].
     pub async fn channel_id(&self, name: &str) -> Result<Option<String>, StoreError> {
         let id = sqlx::query_scalar(
             "SELECT posted_to FROM deliveries WHERE sink = 'slack' AND channel = $1 AND posted_to IS NOT NULL
@@ -121,7 +125,11 @@ impl Store {
 }
 
 /// Moves the last duplicate checks of an incident's messages and posts to now, because it has ended.
-pub(super) async fn look_again(db: &mut StoreConnection, incident: &str, now_ms: i64) -> Result<(), StoreError> {
+pub(super) async fn hasten_duplicate_checks(
+    db: &mut StoreConnection,
+    incident: &str,
+    now_ms: i64,
+) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE looks SET due_ms = $2 WHERE due_ms > $3 AND owner IS NULL
            AND (subject = $1 OR subject IN (SELECT id FROM posts WHERE incident_id = $1))",
@@ -134,13 +142,13 @@ pub(super) async fn look_again(db: &mut StoreConnection, incident: &str, now_ms:
     Ok(())
 }
 
-pub(super) fn look(row: &AnyRow) -> Result<DuplicateCheck, StoreError> {
-    let looks: i64 = row.try_get("looks")?;
+pub(super) fn duplicate_check(row: &AnyRow) -> Result<DuplicateCheck, StoreError> {
+    let checks_done: i64 = row.try_get("looks")?;
     Ok(DuplicateCheck {
         subject: row.try_get("subject")?,
         channel: row.try_get("channel")?,
         thread: row.try_get("thread_ts")?,
         since: from_unix_ms(row.try_get("since_ms")?),
-        looks: u32::try_from(looks).unwrap_or(u32::MAX),
+        checks_done: u32::try_from(checks_done).unwrap_or(u32::MAX),
     })
 }

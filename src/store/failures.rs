@@ -30,9 +30,9 @@ impl RestartHelps {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, what: Option<&'static str>) {
+    fn set(&self, reason: Option<&'static str>) {
         let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *since = what.map(|what| (since.map_or_else(Instant::now, |(since, _)| since), what));
+        *since = reason.map(|reason| (since.map_or_else(Instant::now, |(since, _)| since), reason));
     }
 }
 
@@ -70,13 +70,13 @@ impl WhenFull {
 
     /// Grants a lease in memory; returns false if it is held already. SQLite has only one writing process, so memory
     /// suffices.
-    pub(super) fn lend(&self, what: String, lease: Duration) -> bool {
+    pub(super) fn lend(&self, edit: String, lease: Duration) -> bool {
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         lent.retain(|_, until| *until > now);
-        let free = !lent.contains_key(&what);
+        let free = !lent.contains_key(&edit);
         if free {
-            lent.insert(what, now + lease);
+            lent.insert(edit, now + lease);
         }
         free
     }
@@ -105,8 +105,8 @@ impl Store {
         match self.engine {
             DatabaseEngine::Sqlite => Some(failed),
             DatabaseEngine::Postgres => {
-                let (since, what) = self.restart_helps.get()?;
-                (since.elapsed() > after).then(|| format!("{failed}; {what}"))
+                let (since, reason) = self.restart_helps.get()?;
+                (since.elapsed() > after).then(|| format!("{failed}; {reason}"))
             }
         }
     }
@@ -148,7 +148,7 @@ impl Store {
             self.full.give_way();
         }
         let result = self.try_all().await;
-        let mut why = None;
+        let mut reason = None;
         if result.is_err() && self.engine == DatabaseEngine::Postgres {
             let anew = self.durable.try_anew(TRY_ANEW).await;
             if anew.is_ok() {
@@ -156,9 +156,9 @@ impl Store {
                     pool.discard();
                 }
             }
-            why = helps_because(anew);
+            reason = helps_because(anew);
         }
-        self.restart_helps.set(why);
+        self.restart_helps.set(reason);
         result
     }
 

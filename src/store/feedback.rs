@@ -32,20 +32,20 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails; also in the methods below.
-    pub async fn give_feedback(&self, said: &Feedback) -> Result<(), StoreError> {
+    pub async fn give_feedback(&self, feedback: &Feedback) -> Result<(), StoreError> {
         sqlx::query(
             "INSERT INTO feedback (incident_id, who, at_ms, is_right, named, cause, comment)
              VALUES ($1, $2, $3, $4, $5, $6, $7)
              ON CONFLICT (incident_id, who) DO UPDATE SET at_ms = excluded.at_ms, is_right = excluded.is_right,
                named = excluded.named, cause = excluded.cause, comment = excluded.comment",
         )
-        .bind(&said.incident)
-        .bind(&said.who)
-        .bind(unix_ms(said.at))
-        .bind(i64::from(said.is_right))
-        .bind(&said.named)
-        .bind(&said.cause)
-        .bind(&said.comment)
+        .bind(&feedback.incident)
+        .bind(&feedback.who)
+        .bind(unix_ms(feedback.at))
+        .bind(i64::from(feedback.is_right))
+        .bind(&feedback.named)
+        .bind(&feedback.cause)
+        .bind(&feedback.comment)
         .execute(&self.write)
         .await?;
         Ok(())
@@ -63,7 +63,7 @@ impl Store {
         .fetch_all(&self.read)
         .await?;
         let mut all = self.unreadable.read_all("feedback", &rows, read);
-        all.iter_mut().flat_map(|said| [&mut said.named, &mut said.cause]).for_each(|id| self.aliases.resolve(id));
+        all.iter_mut().flat_map(|entry| [&mut entry.named, &mut entry.cause]).for_each(|id| self.aliases.resolve(id));
         Ok(all)
     }
 }

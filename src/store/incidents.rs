@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 
 use super::connections::StoreConnection;
 use super::deliveries::outdate;
-use super::duplicates::look_again;
+use super::duplicates::hasten_duplicate_checks;
 use super::events::record_event;
 use super::unreadable::Unreadable;
 use super::{Store, StoreError};
@@ -129,7 +129,7 @@ impl Store {
         .await?;
         incident.alerts =
             self.unreadable.read_all("alert", &rows, of_incident).into_iter().map(|(_, alert)| alert).collect();
-        let seen: i64 = sqlx::query_scalar(
+        let earlier: i64 = sqlx::query_scalar(
             "SELECT COUNT(*) FROM incidents WHERE group_key = $1 AND id <> $2 AND opened_ms >= $3 AND opened_ms <= $4
                AND reason <> 'resolved_unseen' AND COALESCE(source, $5) = $5",
         )
@@ -140,7 +140,7 @@ impl Store {
         .bind(&incident.source)
         .fetch_one(&self.read)
         .await?;
-        incident.seen_before = u32::try_from(seen).unwrap_or(u32::MAX);
+        incident.seen_before = u32::try_from(earlier).unwrap_or(u32::MAX);
         incident.notes = self.notes(id).await?;
         Ok(Some(incident))
     }
@@ -233,9 +233,9 @@ impl Store {
         let json = serde_json::to_string(diagnosis).map_err(|e| unreadable("diagnosis", &incident.id, &e))?;
         let mut tx = self.begin().await?;
         let keep = "UPDATE incidents SET diagnosis = $2, revision = revision + 1 WHERE id = $1 AND revision = $3";
-        let kept = sqlx::query(keep).bind(&incident.id).bind(json).bind(incident.revision).execute(&mut *tx).await?;
-        let kept = kept.rows_affected() > 0;
-        if kept {
+        let stored = sqlx::query(keep).bind(&incident.id).bind(json).bind(incident.revision).execute(&mut *tx).await?;
+        let stored = stored.rows_affected() > 0;
+        if stored {
             sqlx::query(
                 "UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND sink = 'slack' AND tries = 0
                    AND state = 'pending' AND due_ms > $2 AND due_ms < $2 + 5000",
@@ -246,7 +246,7 @@ impl Store {
             .await?;
         }
         tx.commit().await?;
-        Ok(kept)
+        Ok(stored)
     }
 
     /// Stores the impact of an incident, unless it fires again. With `None` the last message is sent without it.
@@ -276,7 +276,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn acknowledge(&self, incident: &str, who: &str, now: Timestamp) -> Result<bool, StoreError> {
-        let done = sqlx::query(
+        let update = sqlx::query(
             "UPDATE incidents SET acknowledged_by = $2, acknowledged_ms = $3
              WHERE id = $1 AND state = 'open' AND COALESCE(acknowledged_by, '') <> $2",
         )
@@ -285,7 +285,7 @@ impl Store {
         .bind(unix_ms(now))
         .execute(&self.write)
         .await?;
-        Ok(done.rows_affected() > 0)
+        Ok(update.rows_affected() > 0)
     }
 
     /// Makes a new diagnosis of an open incident due. Returns false if it is over, or its alerts select no playbook and
@@ -294,7 +294,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn diagnose_now(&self, incident: &str, now: Timestamp) -> Result<bool, StoreError> {
-        let done = sqlx::query(
+        let update = sqlx::query(
             "UPDATE incidents SET diagnose_due_ms = $2, diagnose_tries = 0
              WHERE id = $1 AND state = 'open' AND playbook IS NOT NULL",
         )
@@ -302,7 +302,7 @@ impl Store {
         .bind(unix_ms(now))
         .execute(&self.write)
         .await?;
-        Ok(done.rows_affected() > 0)
+        Ok(update.rows_affected() > 0)
     }
 
     /// Increments the revision, so that the message is updated.
@@ -337,7 +337,7 @@ impl Store {
         .await?;
         for id in &resolved {
             outdate(&mut tx, id).await?;
-            look_again(&mut tx, id, unix_ms(now)).await?;
+            hasten_duplicate_checks(&mut tx, id, unix_ms(now)).await?;
         }
         tx.commit().await?;
         Ok(u64::try_from(resolved.len()).unwrap_or(u64::MAX))

@@ -109,7 +109,7 @@ impl Store {
         escalation: &str,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let body = written(incident, message)?;
+        let body = serialised(incident, message)?;
         self.queue([incident, ""], PostKind::Answer, [&body, escalation], now).await
     }
 
@@ -142,10 +142,10 @@ impl Store {
         &self,
         incident: &str,
         channel: &str,
-        [whom, about]: [&str; 2],
+        [person, about]: [&str; 2],
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        self.queue([incident, channel], PostKind::Mention, [whom, about], now).await.map(drop)
+        self.queue([incident, channel], PostKind::Mention, [person, about], now).await.map(drop)
     }
 
     /// Calls [`queue`] in a transaction of its own.
@@ -167,8 +167,8 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn posted(&self, post: &Post, ts: Option<&str>) -> Result<(), StoreError> {
-        let done = sqlx::query("UPDATE posts SET state = 'done', note = NULL, posted_ts = $2 WHERE id = $1");
-        done.bind(&post.id).bind(ts).execute(&self.write).await?;
+        let update = sqlx::query("UPDATE posts SET state = 'done', note = NULL, posted_ts = $2 WHERE id = $1");
+        update.bind(&post.id).bind(ts).execute(&self.write).await?;
         Ok(())
     }
 
@@ -177,25 +177,25 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn found_post(&self, id: &str, ts: &str, told: Option<&str>) -> Result<bool, StoreError> {
+    pub async fn found_post(&self, id: &str, ts: &str, state: Option<&str>) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        let found = sqlx::query(
+        let recorded = sqlx::query(
             "UPDATE posts SET state = 'done', posted_ts = $2, note = NULL WHERE id = $1 AND state <> 'done'",
         );
-        let found = found.bind(id).bind(ts).execute(&mut *tx).await?.rows_affected() > 0;
-        if found && told.is_some() {
+        let recorded = recorded.bind(id).bind(ts).execute(&mut *tx).await?.rows_affected() > 0;
+        if recorded && state.is_some() {
             sqlx::query(
                 "UPDATE deliveries SET told = $2
                  WHERE sink = 'slack' AND incident_id = (SELECT incident_id FROM posts WHERE id = $1)
                    AND channel = COALESCE((SELECT channel FROM posts WHERE id = $1), channel)",
             )
             .bind(id)
-            .bind(told)
+            .bind(state)
             .execute(&mut *tx)
             .await?;
         }
         tx.commit().await?;
-        Ok(found)
+        Ok(recorded)
     }
 
     /// Closes a post that is not needed any more.
@@ -219,7 +219,7 @@ impl Store {
         &self,
         post: &Post,
         due: Timestamp,
-        held: PostponeReason,
+        reason: PostponeReason,
         note: &str,
     ) -> Result<(), StoreError> {
         sqlx::query(
@@ -230,8 +230,8 @@ impl Store {
         .bind(&post.id)
         .bind(unix_ms(due))
         .bind(note)
-        .bind(i64::from(held != PostponeReason::Waits))
-        .bind(held.keeps(post.began))
+        .bind(i64::from(reason != PostponeReason::Waits))
+        .bind(reason.keeps(post.began))
         .execute(&self.write)
         .await?;
         Ok(())
@@ -256,7 +256,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn give_up_orphans(&self, before: Timestamp) -> Result<u64, StoreError> {
-        let done = sqlx::query(
+        let update = sqlx::query(
             "UPDATE posts SET state = 'failed', note = 'the incident has no message in Slack'
              WHERE state = 'pending' AND due_ms < $1 AND NOT EXISTS
                (SELECT 1 FROM deliveries d LEFT JOIN digests g ON g.id = d.digest_id
@@ -267,7 +267,7 @@ impl Store {
         .bind(unix_ms(before))
         .execute(&self.write)
         .await?;
-        Ok(done.rows_affected())
+        Ok(update.rows_affected())
     }
 }
 
@@ -279,11 +279,11 @@ pub(super) async fn queue_message(
     message: &Message,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    queue_everywhere(db, incident, kind, &written(incident, message)?, now).await
+    queue_everywhere(db, incident, kind, &serialised(incident, message)?, now).await
 }
 
 /// Serialises a message for the store.
-fn written(incident: &str, message: &impl Serialize) -> Result<String, StoreError> {
+fn serialised(incident: &str, message: &impl Serialize) -> Result<String, StoreError> {
     serde_json::to_string(message).map_err(|e| StoreError::Unreadable {
         what: "post",
         id: incident.to_owned(),
@@ -364,8 +364,8 @@ pub(super) fn post(row: &AnyRow) -> Result<Post, StoreError> {
     let id: String = row.try_get("id")?;
     let kind: String = row.try_get("kind")?;
     let tries: i64 = row.try_get("tries")?;
-    let known = PostKind::ALL.into_iter().find(|k| k.as_str() == kind);
-    let kind = known.ok_or_else(|| StoreError::Unreadable {
+    let kind_by_name = PostKind::ALL.into_iter().find(|k| k.as_str() == kind);
+    let kind = kind_by_name.ok_or_else(|| StoreError::Unreadable {
         what: "kind of a post",
         id: id.clone(),
         error: format!("`{kind}` is unknown"),

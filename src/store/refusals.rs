@@ -68,7 +68,8 @@ impl Store {
             .collect()
     }
 
-    /// Claims the report of a channel's refusal to people. Returns true for one caller, until [`Self::untold`].
+    /// Claims the report of a channel's refusal to people. Returns true for one caller, until
+    /// [`Self::release_refusal_report`].
     ///
     /// # Errors
     /// See [`Self::refused`].
@@ -81,7 +82,7 @@ impl Store {
     ///
     /// # Errors
     /// See [`Self::refused`].
-    pub async fn untold(&self, channel: &str) -> Result<(), StoreError> {
+    pub async fn release_refusal_report(&self, channel: &str) -> Result<(), StoreError> {
         sqlx::query("UPDATE refusals SET told_ms = NULL WHERE channel = $1").bind(channel).execute(&self.write).await?;
         Ok(())
     }
@@ -125,7 +126,7 @@ impl Store {
         .fetch_optional(&mut *tx)
         .await?;
         let called = CalledPeople::read(called.flatten().as_deref()).without(&waiting);
-        let made = sqlx::query(
+        let insert = sqlx::query(
             "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, told, mentioned_ms, mentioned, stands_in_for)
              SELECT incident_id, sink, $3, 'pending', CAST($4 AS BIGINT), told, mentioned_ms, $5, channel FROM deliveries
              WHERE incident_id = $1 AND sink = 'slack' AND channel = $2 AND digest_id IS NULL
@@ -139,7 +140,7 @@ impl Store {
         .execute(&mut *tx)
         .await?;
         tx.commit().await?;
-        Ok(made.rows_affected() > 0)
+        Ok(insert.rows_affected() > 0)
     }
 }
 

@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 use super::StoreError;
 use super::connections::StoreConnection;
 use super::deliveries::outdate;
-use super::duplicates::look_again;
+use super::duplicates::hasten_duplicate_checks;
 use super::events::record_event;
 use knowledge::alert::{Alert, AlertGroup, AlertStatus};
 use knowledge::incident::{AdmitReason, ChangeReason};
@@ -35,7 +35,7 @@ pub(super) async fn replace_unreadable(
     for old in &replaced {
         end_alerts(db, old).await?;
         outdate(db, old).await?;
-        look_again(db, old, now_ms).await?;
+        hasten_duplicate_checks(db, old, now_ms).await?;
         record_event(db, old, now_ms, "set aside", &format!("its state cannot be read: incident {id} takes its place"))
             .await?;
         record_event(db, id, now_ms, "replaces", old).await?;
@@ -82,7 +82,7 @@ async fn end_one(db: &mut StoreConnection, id: &str, reason: &ChangeReason, now_
     .await?;
     end_alerts(db, id).await?;
     outdate(db, id).await?;
-    look_again(db, id, now_ms).await?;
+    hasten_duplicate_checks(db, id, now_ms).await?;
     record_event(db, id, now_ms, "notified", reason.as_str()).await
 }
 

@@ -106,12 +106,12 @@ impl Store {
             }
         }
         let mut tx = self.begin().await?;
-        let mut gone = 0;
+        let mut deleted = 0;
         for id in &old {
-            gone += forget_one(&mut tx, id, before).await?;
+            deleted += forget_one(&mut tx, id, before).await?;
         }
         tx.commit().await?;
-        Ok(gone)
+        Ok(deleted)
     }
 
     /// Deletes lines of the audit log that are older than `before`: the oldest [`ROWS_AT_ONCE`]. Returns their number;
@@ -121,16 +121,16 @@ impl Store {
     /// When the store fails.
     pub async fn forget_audit(&self, before: Timestamp) -> Result<u64, StoreError> {
         let old = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at_ms < $1 ORDER BY at_ms LIMIT $2)";
-        let gone = sqlx::query(old).bind(unix_ms(before)).bind(ROWS_AT_ONCE).execute(&self.write).await?;
-        Ok(gone.rows_affected())
+        let deleted = sqlx::query(old).bind(unix_ms(before)).bind(ROWS_AT_ONCE).execute(&self.write).await?;
+        Ok(deleted.rows_affected())
     }
 }
 
 /// Deletes one incident, unless it fires again meanwhile or another replica has deleted it.
 async fn forget_one(db: &mut StoreConnection, id: &str, before: Timestamp) -> Result<u64, StoreError> {
     let old = "DELETE FROM incidents WHERE id = $1 AND state = 'resolved' AND resolved_ms < $2";
-    let gone = sqlx::query(old).bind(id).bind(unix_ms(before)).execute(&mut *db).await?.rows_affected();
-    if gone == 0 {
+    let deleted = sqlx::query(old).bind(id).bind(unix_ms(before)).execute(&mut *db).await?.rows_affected();
+    if deleted == 0 {
         return Ok(0);
     }
     for owned in OWNED {

@@ -26,7 +26,7 @@ const BASE: i64 = 5;
 const EXPANSIONS: &str = "_expansions";
 
 /// Returns the newest migration that this program knows.
-fn known() -> i64 {
+fn newest_migration() -> i64 {
     MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default()
 }
 
@@ -49,7 +49,7 @@ pub(super) async fn migrate(connection: &mut AnyConnection) -> Result<(), StoreE
 /// Refuses a store that a newer version has contracted.
 async fn compatible(connection: &mut AnyConnection) -> Result<(), StoreError> {
     let needs: i64 = sqlx::query_scalar("SELECT MAX(needs) FROM compatibility").fetch_one(connection).await?;
-    if needs > known() { Err(StoreError::Newer { found: needs, known: known() }) } else { Ok(()) }
+    if needs > newest_migration() { Err(StoreError::Newer { found: needs, known: newest_migration() }) } else { Ok(()) }
 }
 
 /// Checks that this program can use the store as it is; changes nothing.
@@ -58,17 +58,19 @@ async fn compatible(connection: &mut AnyConnection) -> Result<(), StoreError> {
 /// When it is not a store, lacks migrations, or was contracted beyond what this program knows.
 pub(super) async fn check(pool: &ConnectionPool, engine: DatabaseEngine) -> Result<(), StoreError> {
     let mut connection = pool.acquire().await?;
-    let mut found = 0;
+    let mut newest_applied = 0;
     for table in ["_sqlx_migrations", EXPANSIONS] {
         if has_table(&mut connection, engine, table).await? {
             let newest = sqlx::AssertSqlSafe(format!("SELECT MAX(version) AS version FROM {table}"));
             let row = sqlx::query(newest).fetch_one(&mut connection).await?;
-            found = found.max(row.try_get::<Option<i64>, _>("version")?.unwrap_or_default());
+            newest_applied = newest_applied.max(row.try_get::<Option<i64>, _>("version")?.unwrap_or_default());
         }
     }
-    match found {
+    match newest_applied {
         0 => Err(StoreError::NoTables),
-        found if found < known() => Err(StoreError::Older { found, known: known() }),
+        newest_applied if newest_applied < newest_migration() => {
+            Err(StoreError::Older { found: newest_applied, known: newest_migration() })
+        }
         _ => compatible(connection.raw()?).await,
     }
 }

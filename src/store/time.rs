@@ -19,26 +19,26 @@ use knowledge::clock::{self, MonotonicClock, STEP, from_unix_ms, unix_ms};
 /// The clock of a store's handle and its clones.
 #[derive(Debug)]
 pub(super) struct Time {
-    shows: Mutex<MonotonicClock>,
+    clock: Mutex<MonotonicClock>,
     /// Held while rows are moved, so that a clock step moves them only once.
     moving: tokio::sync::Mutex<()>,
 }
 
 impl Time {
     /// Creates a clock that shows `shown` now.
-    pub(super) fn new(shown: Timestamp) -> Self {
-        Self { shows: Mutex::new(MonotonicClock::new(shown, Instant::now())), moving: tokio::sync::Mutex::new(()) }
+    pub(super) fn new(reading: Timestamp) -> Self {
+        Self { clock: Mutex::new(MonotonicClock::new(reading, Instant::now())), moving: tokio::sync::Mutex::new(()) }
     }
 
-    fn with<T>(&self, what: impl FnOnce(&mut MonotonicClock) -> T) -> T {
-        what(&mut self.shows.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, action: impl FnOnce(&mut MonotonicClock) -> T) -> T {
+        action(&mut self.clock.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Reads the clock of a PostgreSQL.
 pub(super) async fn of_database(db: impl Executor<'_, Database = Any>) -> Result<Timestamp, sqlx::Error> {
-    let shown = sqlx::query_scalar(concat!("SELECT ", database_now!())).fetch_one(db).await?;
-    Ok(from_unix_ms(shown))
+    let reading = sqlx::query_scalar(concat!("SELECT ", database_now!())).fetch_one(db).await?;
+    Ok(from_unix_ms(reading))
 }
 
 /// The longest intended waiting time of each kind of work.
@@ -51,7 +51,7 @@ pub struct LongestWaits {
     /// A follow-up.
     pub followup: Duration,
     /// A duplicate check.
-    pub look: Duration,
+    pub duplicate_check: Duration,
 }
 
 /// Moves the due times of all waiting work by `$1` milliseconds.
@@ -96,12 +96,12 @@ impl Store {
         if self.engine == DatabaseEngine::Sqlite {
             return self.follow(clock::now(), Instant::now()).await;
         }
-        let asked = Instant::now();
-        let shown = of_database(&self.read).await?;
-        let took = asked.elapsed();
+        let sent_at = Instant::now();
+        let reading = of_database(&self.read).await?;
+        let took = sent_at.elapsed();
         // The time in a slow answer may be of any moment since the query.
         match took < Duration::from_millis(500) {
-            true => self.follow(shown, asked + took / 2).await,
+            true => self.follow(reading, sent_at + took / 2).await,
             false => Ok(self.now()),
         }
     }
@@ -110,24 +110,24 @@ impl Store {
     ///
     /// # Errors
     /// When the clock was set and the database fails.
-    pub async fn follow(&self, shown: Timestamp, at: Instant) -> Result<Timestamp, StoreError> {
-        if self.time.with(|steady| steady.step(shown, at)).is_some() {
-            let _one = self.time.moving.lock().await;
+    pub async fn follow(&self, reading: Timestamp, at: Instant) -> Result<Timestamp, StoreError> {
+        if self.time.with(|steady| steady.step(reading, at)).is_some() {
+            let _guard = self.time.moving.lock().await;
             // Another task may have handled the step first.
-            if let Some(step) = self.time.with(|steady| steady.step(shown, at)) {
+            if let Some(step) = self.time.with(|steady| steady.step(reading, at)) {
                 warn!(seconds = step.as_secs(), "the clock was set, or this machine was suspended");
-                self.step(step, shown, at).await?;
+                self.step(step, reading, at).await?;
             }
         }
-        self.time.with(|steady| steady.follow(shown, at));
+        self.time.with(|steady| steady.follow(reading, at));
         Ok(self.now())
     }
 
     /// Moves rows after a clock step. Meanwhile work is due too late, never too early.
-    async fn step(&self, step: SignedDuration, shown: Timestamp, at: Instant) -> Result<(), StoreError> {
-        let back = step < -STEP;
-        if back {
-            self.time.with(|steady| steady.follow(shown, at));
+    async fn step(&self, step: SignedDuration, reading: Timestamp, at: Instant) -> Result<(), StoreError> {
+        let went_back = step < -STEP;
+        if went_back {
+            self.time.with(|steady| steady.follow(reading, at));
         }
         // On PostgreSQL every replica would move the rows again; `reschedule_far_future` handles work that waits for
         // too long instead.
@@ -139,8 +139,8 @@ impl Store {
         for moved in WAITING {
             sqlx::query(moved).bind(step_ms).execute(&mut *tx).await?;
         }
-        for moved in AHEAD.iter().filter(|_| back) {
-            sqlx::query(*moved).bind(step_ms).bind(unix_ms(shown)).execute(&mut *tx).await?;
+        for moved in AHEAD.iter().filter(|_| went_back) {
+            sqlx::query(*moved).bind(step_ms).bind(unix_ms(reading)).execute(&mut *tx).await?;
         }
         tx.commit().await?;
         Ok(())
@@ -152,8 +152,8 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn reschedule_far_future(&self, longest: &LongestWaits, now: Timestamp) -> Result<u64, StoreError> {
-        let LongestWaits { diagnosis, delivery, followup, look } = *longest;
-        let limits = [diagnosis, delivery, delivery, delivery, followup, look];
+        let LongestWaits { diagnosis, delivery, followup, duplicate_check } = *longest;
+        let limits = [diagnosis, delivery, delivery, delivery, followup, duplicate_check];
         let late = [
             "UPDATE incidents SET diagnose_due_ms = $1 WHERE diagnose_due_ms > $2",
             "UPDATE deliveries SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2",
@@ -165,8 +165,8 @@ impl Store {
         let mut hastened = 0;
         for (late, limit) in late.into_iter().zip(limits) {
             let limit = unix_ms(clock::after(now, limit));
-            let done = sqlx::query(late).bind(unix_ms(now)).bind(limit).execute(&self.write).await?;
-            hastened += done.rows_affected();
+            let update = sqlx::query(late).bind(unix_ms(now)).bind(limit).execute(&self.write).await?;
+            hastened += update.rows_affected();
         }
         Ok(hastened)
     }

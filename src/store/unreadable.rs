@@ -29,20 +29,20 @@ pub(super) struct Unreadable(Arc<Mutex<BTreeMap<(&'static str, String), String>>
 
 impl Unreadable {
     /// Records an unreadable row, and logs it the first time.
-    pub(super) fn note(&self, what: &'static str, id: &str, error: &dyn Display) {
+    pub(super) fn note(&self, kind: &'static str, id: &str, error: &dyn Display) {
         let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (what, id.to_owned());
+        let key = (kind, id.to_owned());
         if rows.len() < MOST && !rows.contains_key(&key) {
-            error!(what, id, %error, "a row of the store cannot be read: going on without it");
+            error!(what = kind, id, %error, "a row of the store cannot be read: going on without it");
             rows.insert(key, error.to_string().chars().take(ERROR_CHARS).collect());
         }
     }
 
     /// Removes the record of a row that can be read.
-    fn forget(&self, what: &'static str, id: &str) {
+    fn forget(&self, kind: &'static str, id: &str) {
         let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !rows.is_empty() {
-            rows.remove(&(what, id.to_owned()));
+            rows.remove(&(kind, id.to_owned()));
         }
     }
 
@@ -65,14 +65,14 @@ impl Unreadable {
     /// Converts the error of an unreadable row to `None` and records it; returns other errors.
     pub(super) fn without<T>(
         &self,
-        what: &'static str,
+        kind: &'static str,
         row: &AnyRow,
         read: Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         match read {
             Ok(read) => Ok(Some(read)),
             Err(error) if error.is_unreadable() => {
-                self.note(what, &name(row), &error);
+                self.note(kind, &name(row), &error);
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -82,18 +82,18 @@ impl Unreadable {
     /// Reads all rows; records and skips the unreadable ones.
     pub(super) fn read_all<T>(
         &self,
-        what: &'static str,
+        kind: &'static str,
         rows: &[AnyRow],
         read: impl Fn(&AnyRow) -> Result<T, StoreError>,
     ) -> Vec<T> {
-        rows.iter().filter_map(|row| read(row).inspect_err(|error| self.note(what, &name(row), error)).ok()).collect()
+        rows.iter().filter_map(|row| read(row).inspect_err(|error| self.note(kind, &name(row), error)).ok()).collect()
     }
 }
 
 /// Returns the name of a row for people.
 fn name(row: &AnyRow) -> String {
-    let of = |column| row.try_get::<String, _>(column).ok();
-    of("id").or_else(|| of("incident_id")).or_else(|| of("url")).unwrap_or_else(|| "?".to_owned())
+    let column = |column| row.try_get::<String, _>(column).ok();
+    column("id").or_else(|| column("incident_id")).or_else(|| column("url")).unwrap_or_else(|| "?".to_owned())
 }
 
 impl StoreError {

@@ -11,7 +11,7 @@ use knowledge::clock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreAccess {
     /// Read only; enforced by the database.
-    Look,
+    ReadOnly,
     /// Read and write, beside the service.
     Write,
 }
@@ -23,11 +23,11 @@ impl Store {
     /// When the file does not exist, cannot be opened, or its schema does not fit this version.
     pub async fn visit(path: &Path, visit: StoreAccess) -> Result<Self, StoreError> {
         let pool = match visit {
-            StoreAccess::Write => database::sqlite(path, SqliteAccess::Beside).await?,
-            StoreAccess::Look => match database::sqlite(path, SqliteAccess::Look).await {
+            StoreAccess::Write => database::sqlite(path, SqliteAccess::WriteBeside).await?,
+            StoreAccess::ReadOnly => match database::sqlite(path, SqliteAccess::ReadBeside).await {
                 Ok(pool) => pool,
                 // If the service is stopped and its directory is read-only for us, SQLite cannot create its files.
-                Err(_) => database::sqlite(path, SqliteAccess::Still).await?,
+                Err(_) => database::sqlite(path, SqliteAccess::Immutable).await?,
             },
         };
         let named = format!("SQLite at {}", path.display());
@@ -43,7 +43,7 @@ impl Store {
         // A single connection reports the cause; a pool would only report a timeout.
         drop(database::knock(&options).await?);
         let pool = match visit {
-            StoreAccess::Look => database::postgres_to_look(&options).await?,
+            StoreAccess::ReadOnly => database::postgres_read_only(&options).await?,
             StoreAccess::Write => database::postgres(&options, 2).await?,
         };
         visited(pool, DatabaseEngine::Postgres, named).await

@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 
 use super::deliveries::{Delivery, Sink};
 use super::digests::{Digest, digest};
-use super::duplicates::{DuplicateCheck, look};
+use super::duplicates::{DuplicateCheck, duplicate_check};
 use super::mentions::CalledPeople;
 use super::posts::{Post, PostKind, post};
 use super::{Store, StoreError};
@@ -30,7 +30,7 @@ pub enum DeliveryPriority {
     /// An edit of a digest.
     Digest,
     /// A duplicate check.
-    Look,
+    DuplicateCheck,
 }
 
 /// A piece of work for a sink.
@@ -43,7 +43,7 @@ pub enum PendingWork {
     /// A post in a thread.
     Post(Post),
     /// A duplicate check.
-    Look(DuplicateCheck),
+    DuplicateCheck(DuplicateCheck),
 }
 
 impl PendingWork {
@@ -52,7 +52,7 @@ impl PendingWork {
         match self {
             Self::Message(delivery) => Some(&delivery.incident),
             Self::Post(post) => Some(&post.incident),
-            Self::Digest(_) | Self::Look(_) => None,
+            Self::Digest(_) | Self::DuplicateCheck(_) => None,
         }
     }
 
@@ -61,7 +61,7 @@ impl PendingWork {
         let posted = match self {
             Self::Message(delivery) => delivery.posted.as_ref(),
             Self::Digest(digest) => digest.posted.as_ref(),
-            Self::Post(_) | Self::Look(_) => None,
+            Self::Post(_) | Self::DuplicateCheck(_) => None,
         };
         posted.map(|(_, ts)| ts.as_str())
     }
@@ -89,7 +89,7 @@ impl Store {
             ("deliveries", MESSAGES, message as Read),
             ("digests", DIGESTS, of_digest),
             ("posts", POSTS, of_post),
-            ("looks", LOOKS, of_look),
+            ("looks", DUPLICATE_CHECKS, of_duplicate_check),
         ] {
             let rows = sqlx::query(sql).bind(unix_ms(now)).bind(i64::from(most)).fetch_all(&self.read).await?;
             for row in &rows {
@@ -127,7 +127,7 @@ impl Store {
             .bind(delivery.sink.as_str())
             .bind(&delivery.channel)
             .bind(&*self.me)
-            .bind(standing(delivery.posted.as_ref()))
+            .bind(posted_ts(delivery.posted.as_ref()))
             .bind(delivery.began.map_or(0, unix_ms)),
             PendingWork::Digest(digest) => sqlx::query(
                 "UPDATE digests SET due_ms = $1 + $2, owner = $4,
@@ -139,7 +139,7 @@ impl Store {
             .bind(lease_ms)
             .bind(&digest.id)
             .bind(&*self.me)
-            .bind(standing(digest.posted.as_ref()))
+            .bind(posted_ts(digest.posted.as_ref()))
             .bind(digest.began.map_or(0, unix_ms)),
             PendingWork::Post(post) => sqlx::query(
                 "UPDATE posts SET due_ms = $1 + $2, owner = $4, began_ms = COALESCE(began_ms, $1)
@@ -150,13 +150,13 @@ impl Store {
             .bind(&post.id)
             .bind(&*self.me)
             .bind(post.began.map_or(0, unix_ms)),
-            PendingWork::Look(look) => sqlx::query(
+            PendingWork::DuplicateCheck(check) => sqlx::query(
                 "UPDATE looks SET due_ms = $1 + $2, owner = $5 WHERE due_ms <= $1 AND subject = $3 AND channel = $4",
             )
             .bind(unix_ms(now))
             .bind(lease_ms)
-            .bind(&look.subject)
-            .bind(&look.channel)
+            .bind(&check.subject)
+            .bind(&check.channel)
             .bind(&*self.me),
         };
         match query.execute(&self.write).await.map_err(StoreError::from) {
@@ -196,7 +196,7 @@ impl Store {
 }
 
 /// Returns the timestamp of the posted message; empty if there is none.
-fn standing(posted: Option<&(String, String)>) -> &str {
+fn posted_ts(posted: Option<&(String, String)>) -> &str {
     posted.map(|(_, ts)| ts.as_str()).unwrap_or_default()
 }
 
@@ -250,7 +250,8 @@ const POSTS: &str = "
                     AND q.state = 'pending' AND q.kind <> 'picture' AND q.id < p.id))) w WHERE thread = 1) ranked
     WHERE place <= $2";
 
-const LOOKS: &str = "SELECT subject, channel, thread_ts, since_ms, due_ms, looks FROM looks WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2";
+const DUPLICATE_CHECKS: &str = "
+    SELECT subject, channel, thread_ts, since_ms, due_ms, looks FROM looks WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2";
 
 fn message(row: &AnyRow) -> Result<PendingItem, StoreError> {
     let tries: i64 = row.try_get("tries")?;
@@ -292,10 +293,10 @@ fn of_digest(row: &AnyRow) -> Result<PendingItem, StoreError> {
     Ok(PendingItem { turn, work: PendingWork::Digest(digest), due_ms: row.try_get("due_ms")? })
 }
 
-fn of_look(row: &AnyRow) -> Result<PendingItem, StoreError> {
+fn of_duplicate_check(row: &AnyRow) -> Result<PendingItem, StoreError> {
     Ok(PendingItem {
-        turn: DeliveryPriority::Look,
-        work: PendingWork::Look(look(row)?),
+        turn: DeliveryPriority::DuplicateCheck,
+        work: PendingWork::DuplicateCheck(duplicate_check(row)?),
         due_ms: row.try_get("due_ms")?,
     })
 }

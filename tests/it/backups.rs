@@ -93,7 +93,7 @@ async fn a_backup_of_a_running_service_is_restored_and_its_messages_are_edited_a
     send(&service, "LLMHighTTFT", "firing").await;
     shown(&slack, "LLMHighTTFT").await;
     // What is shown is known a moment later.
-    let look = Store::visit(&state.join(STORE_FILE), StoreAccess::Look).await.unwrap();
+    let look = Store::visit(&state.join(STORE_FILE), StoreAccess::ReadOnly).await.unwrap();
     let id = look.recent(1).await.unwrap().remove(0);
     let known = async {
         while look.place_of(&id).await.unwrap().is_none() {
@@ -159,14 +159,14 @@ async fn what_is_no_backup_is_refused_and_the_store_stays() {
     refused("good", "changes that are not in it stand in the file beside it");
     std::fs::remove_file(at("good-wal")).unwrap();
 
-    let still = Store::visit(&state.join(STORE_FILE), StoreAccess::Look).await.unwrap();
+    let still = Store::visit(&state.join(STORE_FILE), StoreAccess::ReadOnly).await.unwrap();
     assert!(still.incident(&id).await.unwrap().is_some());
     still.close().await;
     // And into a directory in which there is nothing yet.
     let empty = at("empty");
     let said = works(&["restore", text(&at("good")), "--state-dir", text(&empty)]);
     assert!(!said.contains("replaces"), "{said}");
-    let restored = Store::visit(&empty.join(STORE_FILE), StoreAccess::Look).await.unwrap();
+    let restored = Store::visit(&empty.join(STORE_FILE), StoreAccess::ReadOnly).await.unwrap();
     assert!(restored.incident(&id).await.unwrap().is_some());
 }
 

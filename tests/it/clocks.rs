@@ -19,7 +19,7 @@ const LONGEST: LongestWaits = LongestWaits {
     diagnosis: Duration::from_secs(180),
     delivery: Duration::from_secs(120),
     followup: Duration::from_secs(960),
-    look: Duration::from_secs(86_460),
+    duplicate_check: Duration::from_secs(86_460),
 };
 
 async fn admit(store: &Store, name: &str, status: &str) -> (String, AdmitReason) {

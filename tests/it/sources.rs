@@ -116,8 +116,8 @@ async fn an_unreadable_incident_of_an_older_version_ends_with_its_alerts_and_is_
     let store = Store::open(&path).await.unwrap();
     let opened = admit(&store, &of("eu", "firing", &["a"]), None, 0).await;
     let subject = opened.incident.clone();
-    let look = DuplicateCheck { subject, channel: CHANNEL.to_owned(), thread: None, since: at(0), looks: 3 };
-    store.look_later(&look, at(86_400)).await.unwrap();
+    let check = DuplicateCheck { subject, channel: CHANNEL.to_owned(), thread: None, since: at(0), checks_done: 3 };
+    store.schedule_duplicate_check(&check, at(86_400)).await.unwrap();
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
     let mut older = sqlx::ConnectOptions::connect(&options).await.unwrap();
     sqlx::Executor::execute(&mut older, "UPDATE incidents SET source = NULL, notified_ms = 'x'").await.unwrap();
@@ -127,7 +127,10 @@ async fn an_unreadable_incident_of_an_older_version_ends_with_its_alerts_and_is_
     assert!(!old.open && old.firing().is_empty(), "{old:?}");
     let due: Vec<PendingWork> =
         store.waiting(at(10), 9).await.unwrap().into_iter().map(|waiting| waiting.work).collect();
-    assert!(due.iter().any(|work| matches!(work, PendingWork::Look(due) if due.subject == look.subject)), "{due:?}");
+    assert!(
+        due.iter().any(|work| matches!(work, PendingWork::DuplicateCheck(due) if due.subject == check.subject)),
+        "{due:?}"
+    );
 }
 
 #[tokio::test]

@@ -94,7 +94,7 @@ pub(crate) async fn take(store: &Store, seconds: i64) -> (Vec<Delivery>, Vec<Dig
             PendingWork::Message(message) => messages.push(message),
             PendingWork::Digest(digest) => digests.push(digest),
             PendingWork::Post(post) => posts.push(post),
-            PendingWork::Look(look) => panic!("nothing was lost: {look:?}"),
+            PendingWork::DuplicateCheck(check) => panic!("nothing was lost: {check:?}"),
         }
     }
     (messages, digests, posts)
@@ -451,14 +451,14 @@ async fn a_visitor_neither_makes_nor_changes_a_store_and_knows_its_age() {
     let stores = both.stores("visit").await;
     let path = both.directory.path().join("visit");
     let url = both.url("visit");
-    let look = [
-        Store::visit(&path, StoreAccess::Look).await.unwrap(),
-        Store::visit_postgres(&url, StoreAccess::Look).await.unwrap(),
+    let read_only = [
+        Store::visit(&path, StoreAccess::ReadOnly).await.unwrap(),
+        Store::visit_postgres(&url, StoreAccess::ReadOnly).await.unwrap(),
     ];
-    for (store, look) in stores.iter().zip(&look) {
+    for (store, read_only) in stores.iter().zip(&read_only) {
         let (id, _) = admit(store, "A", "firing", &CALM, 0).await;
-        assert!(look.incident(&id).await.unwrap().is_some());
-        let refused = look.touch(&id).await.unwrap_err().to_string();
+        assert!(read_only.incident(&id).await.unwrap().is_some());
+        let refused = read_only.touch(&id).await.unwrap_err().to_string();
         assert!(refused.contains("read") && refused.contains("only"), "{refused}");
     }
     for write in [
@@ -471,20 +471,23 @@ async fn a_visitor_neither_makes_nor_changes_a_store_and_knows_its_age() {
     }
     let missing = both.directory.path().join("missing");
     assert!(
-        Store::visit(&missing, StoreAccess::Look).await.is_err()
+        Store::visit(&missing, StoreAccess::ReadOnly).await.is_err()
             && Store::visit(&missing, StoreAccess::Write).await.is_err()
     );
     assert!(!missing.exists());
     let empty = both.postgres.database("empty").unwrap();
-    assert!(matches!(Store::visit_postgres(&empty, StoreAccess::Look).await, Err(StoreError::NoTables)));
+    assert!(matches!(Store::visit_postgres(&empty, StoreAccess::ReadOnly).await, Err(StoreError::NoTables)));
     assert_eq!(
         both.postgres.query("empty", "SELECT COUNT(*) FROM pg_tables WHERE schemaname = 'public'").unwrap(),
         "0"
     );
     both.postgres.query("visit", "UPDATE compatibility SET needs = 99").unwrap();
-    assert!(matches!(Store::visit_postgres(&url, StoreAccess::Look).await, Err(StoreError::Newer { found: 99, .. })));
+    assert!(matches!(
+        Store::visit_postgres(&url, StoreAccess::ReadOnly).await,
+        Err(StoreError::Newer { found: 99, .. })
+    ));
     both.postgres.query("visit", "DELETE FROM _expansions; DELETE FROM _sqlx_migrations WHERE version > 3").unwrap();
-    for visit in [StoreAccess::Look, StoreAccess::Write] {
+    for visit in [StoreAccess::ReadOnly, StoreAccess::Write] {
         assert!(matches!(Store::visit_postgres(&url, visit).await, Err(StoreError::Older { found: 3, .. })));
     }
 }

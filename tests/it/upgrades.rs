@@ -40,7 +40,7 @@ async fn a_store_that_a_newer_version_has_expanded_is_used_as_before() {
         assert_eq!(store.depths(at(4)).await.unwrap().2, 0);
         assert!(store.incident(&id).await.unwrap().is_some());
     }
-    let visit = Store::visit(&both.directory.path().join("ahead"), StoreAccess::Look).await.unwrap();
+    let visit = Store::visit(&both.directory.path().join("ahead"), StoreAccess::ReadOnly).await.unwrap();
     assert_eq!(visit.recent(9).await.unwrap().len(), 2);
 }
 

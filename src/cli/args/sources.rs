@@ -38,7 +38,8 @@ impl SourceArgs {
 
 /// Returns the kubeconfig that kubectl uses: the first file of $KUBECONFIG, else ~/.kube/config.
 fn kubeconfig() -> Option<PathBuf> {
-    let told = std::env::var_os("KUBECONFIG").and_then(|list| std::env::split_paths(&list).next());
-    told.filter(|path| !path.as_os_str().is_empty())
+    let first = std::env::var_os("KUBECONFIG").and_then(|list| std::env::split_paths(&list).next());
+    first
+        .filter(|path| !path.as_os_str().is_empty())
         .or_else(|| std::env::home_dir().map(|home| home.join(".kube").join("config")).filter(|path| path.is_file()))
 }

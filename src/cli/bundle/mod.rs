@@ -56,10 +56,10 @@ pub(super) fn run(args: &BundleArgs) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let done = runtime.block_on(work(args, config, library));
+    let result = runtime.block_on(work(args, config, library));
     // A log or host that hangs must not delay the exit.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    done
+    result
 }
 
 /// Everything that the creation of a bundle needs.
@@ -75,33 +75,33 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
     let words = Arc::new(Phrases::load(config.playbooks.dir.as_deref())?);
     let reader =
         ExporterReader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
-    let bench = BundleContext { args, config, library: Arc::new(library), words, reader };
-    let passed = args.alert.as_deref().map(ask::read_whole).transpose()?;
-    let registry = bench.registry().await?;
-    let (subject, remembered) = match subject::find_stored_incident(&bench, &registry).await? {
-        Ok(kept) => kept,
-        Err(why) => (subject::of_pool(&bench, passed, &why).await?, Vec::new()),
+    let context = BundleContext { args, config, library: Arc::new(library), words, reader };
+    let notification = args.alert.as_deref().map(ask::read_whole).transpose()?;
+    let registry = context.registry().await?;
+    let (subject, remembered) = match subject::find_stored_incident(&context, &registry).await? {
+        Ok(stored) => stored,
+        Err(why) => (subject::of_pool(&context, notification, &why).await?, Vec::new()),
     };
-    let subject = Subject { window: bench.window(&subject)?, ..subject };
+    let subject = Subject { window: context.window(&subject)?, ..subject };
     let sources = registry.sources(&subject.alerts, remembered, args.sources.logs.clone());
-    let asked = match &sources.prometheus {
+    let reachable = match &sources.prometheus {
         Some(prometheus) => prometheus.ping(clock::now(), PING).await.map_err(|error| (prometheus, error)),
         None => Ok(()),
     };
-    if let Err((prometheus, error)) = &asked {
+    if let Err((prometheus, error)) = &reachable {
         anstream::eprintln!("Prometheus at {} cannot be asked: {error}", render::clean(&prometheus.url));
     }
-    let (path, made) = bench.make(&sources, &subject).await?;
-    let report = &made.report;
+    let (path, built) = context.make(&sources, &subject).await?;
+    let report = &built.report;
     let place = BundleLocation::File(path.display().to_string());
-    let beside = args
+    let warning = args
         .no_redact
         .then(|| Line::default().bold("Secrets were left in it: hand it to nobody who must not know them."));
-    let message = render::bundle_message(report, made.bytes, &subject.of(), place, beside, &bench.words);
+    let message = render::bundle_message(report, built.bytes, &subject.of(), place, warning, &context.words);
     if !args.quiet {
         anstream::print!("{}", render::terminal(&message));
     }
-    Ok(match (asked, report.complete) {
+    Ok(match (reachable, report.complete) {
         (Err(_), _) => ExitCode::from(NO_PROMETHEUS),
         (Ok(()), false) => ExitCode::from(INCOMPLETE),
         (Ok(()), true) => ExitCode::SUCCESS,
@@ -111,11 +111,11 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
 impl BundleContext<'_> {
     async fn registry(&self) -> anyhow::Result<SourceRegistry> {
         let Config { exporters, diagnose: diagnosing, .. } = &self.config;
-        let given = match &self.args.prometheus {
+        let configured = match &self.args.prometheus {
             Some(_) => vec![ask::prometheus(&self.config, self.args.prometheus.as_deref(), None)],
             None => self.config.prometheus.clone(),
         };
-        let prometheus = given.iter().map(|given| Ok((Prometheus::new(given)?, given.labels.clone())));
+        let prometheus = configured.iter().map(|config| Ok((Prometheus::new(config)?, config.labels.clone())));
         let prometheus = prometheus.collect::<anyhow::Result<Vec<_>>>()?;
         let settings = SourceSettings { exporters, diagnosing };
         let logs = ask::logs(&self.config, &[]).await?;
@@ -152,8 +152,8 @@ impl BundleContext<'_> {
     async fn make(&self, sources: &Sources, subject: &Subject) -> anyhow::Result<(PathBuf, BuiltBundle)> {
         let args = self.args;
         // The file's name leaves the site too: a pool is named by its namespace and model.
-        let of = if args.anonymize && subject.incident.is_none() { "pool".to_owned() } else { subject.of() };
-        let path = place(args.output.as_deref(), &of);
+        let subject_name = if args.anonymize && subject.incident.is_none() { "pool".to_owned() } else { subject.of() };
+        let path = place(args.output.as_deref(), &subject_name);
         if path.exists() && !args.force {
             bail!("{} is there already: name another with --output, or pass --force", path.display());
         }
@@ -173,18 +173,18 @@ impl BundleContext<'_> {
         let progress = BundleProgress::default();
         let mut board = progress.watch();
         let mut lines = ProgressLines::new(args.quiet);
-        let mut making = Box::pin(bundle::make(sources, subject, &options, draft.part(), &progress));
-        let made = loop {
+        let mut build = Box::pin(bundle::make(sources, subject, &options, draft.part(), &progress));
+        let result = loop {
             tokio::select! {
-                made = &mut making => break made,
+                result = &mut build => break result,
                 Ok(()) = board.changed() => lines.show(&board.borrow_and_update()),
                 () = &mut stop => bail!("stopped: nothing was written"),
             }
         };
-        drop(making);
+        drop(build);
         lines.show(&progress.board());
-        let made = made.map_err(|error| draft.explain(error))?;
-        Ok((draft.publish(args.force)?, made))
+        let result = result.map_err(|error| draft.explain(error))?;
+        Ok((draft.publish(args.force)?, result))
     }
 }
 
@@ -212,9 +212,11 @@ fn place(output: Option<&Path>, of: &str) -> PathBuf {
 
 /// Checks that every named receiver has a form.
 fn receivers(args: &BundleArgs, library: &Library) -> anyhow::Result<()> {
-    let Some(unknown) = args.tickets.iter().find(|named| !library.tickets.contains_key(*named)) else { return Ok(()) };
-    let known: Vec<&str> = library.tickets.keys().map(String::as_str).collect();
-    bail!("--ticket: there is no form for `{unknown}`; there are {}", known.join(", "))
+    let Some(unknown) = args.tickets.iter().find(|ticket| !library.tickets.contains_key(*ticket)) else {
+        return Ok(());
+    };
+    let tickets: Vec<&str> = library.tickets.keys().map(String::as_str).collect();
+    bail!("--ticket: there is no form for `{unknown}`; there are {}", tickets.join(", "))
 }
 
 /// Asks for confirmation before secrets are written.

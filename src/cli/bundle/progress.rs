@@ -17,15 +17,15 @@ const NAME: usize = 12;
 pub(super) struct ProgressLines {
     quiet: bool,
     /// The progress bars; `None` if the output is not a terminal.
-    drawn: Option<MultiProgress>,
+    terminal: Option<MultiProgress>,
     bars: BTreeMap<String, ProgressBar>,
-    told: BTreeMap<String, Stage>,
+    last_stages: BTreeMap<String, Stage>,
 }
 
 impl ProgressLines {
     pub(super) fn new(quiet: bool) -> Self {
-        let drawn = (!quiet && std::io::stderr().is_terminal()).then(MultiProgress::new);
-        Self { quiet, drawn, bars: BTreeMap::new(), told: BTreeMap::new() }
+        let terminal = (!quiet && std::io::stderr().is_terminal()).then(MultiProgress::new);
+        Self { quiet, terminal, bars: BTreeMap::new(), last_stages: BTreeMap::new() }
     }
 
     /// Shows the state of the parts.
@@ -34,11 +34,11 @@ impl ProgressLines {
             return;
         }
         for part in parts {
-            if self.told.insert(part.name.clone(), part.stage) == Some(part.stage) {
+            if self.last_stages.insert(part.name.clone(), part.stage) == Some(part.stage) {
                 continue;
             }
-            match &self.drawn {
-                Some(drawn) => update(self.bars.entry(part.name.clone()).or_insert_with(|| bar(drawn)), part),
+            match &self.terminal {
+                Some(terminal) => update(self.bars.entry(part.name.clone()).or_insert_with(|| bar(terminal)), part),
                 None if part.stage.is_over() => anstream::eprintln!("{}", line(part)),
                 None => {}
             }
@@ -46,8 +46,8 @@ impl ProgressLines {
     }
 }
 
-fn bar(drawn: &MultiProgress) -> ProgressBar {
-    let bar = drawn.add(ProgressBar::new_spinner());
+fn bar(terminal: &MultiProgress) -> ProgressBar {
+    let bar = terminal.add(ProgressBar::new_spinner());
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
         bar.set_style(style.tick_chars("-\\|/ "));
     }

@@ -26,10 +26,10 @@ const POOL: &str = "for a pool pass --playbook, --label or --alert, or its name"
 
 /// Returns the named incident with its stored exporters; else the reason why the subject must be a pool.
 pub(super) async fn find_stored_incident(
-    bench: &BundleContext<'_>,
+    context: &BundleContext<'_>,
     registry: &SourceRegistry,
 ) -> anyhow::Result<Result<(Subject, Vec<ExporterTarget>), String>> {
-    let args = bench.args;
+    let args = context.args;
     if args.alert.is_some() || args.playbook.is_some() || !args.labels.is_empty() || args.when.at.is_some() {
         return Ok(Err(String::new()));
     }
@@ -44,25 +44,25 @@ pub(super) async fn find_stored_incident(
             };
         }
     };
-    let found = find(bench, registry, &store).await;
+    let result = find(context, registry, &store).await;
     store.close().await;
-    found
+    result
 }
 
 async fn find(
-    bench: &BundleContext<'_>,
+    context: &BundleContext<'_>,
     registry: &SourceRegistry,
     store: &Store,
 ) -> anyhow::Result<Result<(Subject, Vec<ExporterTarget>), String>> {
-    let ids = match &bench.args.what {
-        Some(named) => named_id(store, named).await?,
+    let ids = match &context.args.what {
+        Some(name) => named_id(store, name).await?,
         None => store.recent(1).await?,
     };
     let incident = match ids.as_slice() {
-        [one] => store.incident(one).await?,
-        [] if bench.args.what.is_some() => return Ok(Err("there is no such incident".to_owned())),
+        [id] => store.incident(id).await?,
+        [] if context.args.what.is_some() => return Ok(Err("there is no such incident".to_owned())),
         [] => None,
-        several => bail!("several incidents are called so: {}", several.join(", ")),
+        ids => bail!("several incidents are called so: {}", ids.join(", ")),
     };
     let Some(incident) = incident else { bail!("there is no such incident: `incidents all` lists them; {POOL}") };
     let events = store.events(&incident.id, EVENTS).await?;
@@ -70,55 +70,55 @@ async fn find(
         Some(prometheus) => store.exporters(&prometheus.url).await?,
         None => Vec::new(),
     };
-    let headline = headline(&incident, bench);
-    let (diagnosing, margin) = (&bench.config.diagnose, bench.config.bundle.margin);
+    let headline = headline(&incident, context);
+    let (diagnosing, margin) = (&context.config.diagnose, context.config.bundle.margin);
     let subject = Subject::of_incident(incident, headline, &events, diagnosing, margin, clock::now());
     Ok(Ok((subject, remembered)))
 }
 
-fn headline(incident: &Incident, bench: &BundleContext<'_>) -> String {
-    render::incident_message(&stored_view(incident), &bench.words).headline
+fn headline(incident: &Incident, context: &BundleContext<'_>) -> String {
+    render::incident_message(&stored_view(incident), &context.words).headline
 }
 
 /// Returns a pool, with its symptom and the given notification. `why` is the reason why the name is not an incident's.
 pub(super) async fn of_pool(
-    bench: &BundleContext<'_>,
-    passed: Option<(AlertGroup, Value)>,
+    context: &BundleContext<'_>,
+    notification: Option<(AlertGroup, Value)>,
     why: &str,
 ) -> anyhow::Result<Subject> {
-    let (group, payload) = passed.unzip();
+    let (group, payload) = notification.unzip();
     let group = group.as_ref();
-    let (args, config) = (bench.args, &bench.config);
-    let named = args.what.as_deref();
-    let asked = RequestArguments {
+    let (args, config) = (context.args, &context.config);
+    let target = args.what.as_deref();
+    let arguments = RequestArguments {
         playbook: args.playbook.as_deref(),
-        target: named,
+        target,
         labels: &args.labels,
         when: &args.when,
         window: None,
         baseline: None,
         deadline: None,
     };
-    let mut request = ask::request(&bench.library, config, &asked, group)?;
-    let chosen: prom::Config = ask::prometheus(config, args.prometheus.as_deref(), group);
-    let prometheus = Prometheus::new(&chosen)?;
-    let exporters = bench.exporters();
+    let mut request = ask::request(&context.library, config, &arguments, group)?;
+    let selected: prom::Config = ask::prometheus(config, args.prometheus.as_deref(), group);
+    let prometheus = Prometheus::new(&selected)?;
+    let exporters = context.exporters();
     // Exporters' pages show only the current state.
     let exporters = Some(&exporters).filter(|_| ask::is_now(&request));
     // The bundle reports a log that cannot be read.
     let (files, _) = crate::logs::files::read(&args.sources.logs, config.bundle.log_bytes);
     let logs = LogSources { files, ..ask::logs(config, &[]).await? };
-    let beside = ExtraSources { exporters, logs: Some(&logs) };
-    let source = (&prometheus, &chosen.labels);
-    let answer = ask::answer(&bench.library, source, &mut request, named, &args.labels, beside).await;
+    let extra = ExtraSources { exporters, logs: Some(&logs) };
+    let source = (&prometheus, &selected.labels);
+    let answer = ask::answer(&context.library, source, &mut request, target, &args.labels, extra).await;
     let answer = if why.is_empty() { answer } else { answer.with_context(|| format!("{why}, and no pool either")) };
     let (headline, diagnosis) = match answer? {
         Triage::Found(diagnosis) => {
             request.playbook.clone_from(&diagnosis.symptom.playbook);
-            let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url), &bench.words);
+            let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url), &context.words);
             (message.headline, Some(*diagnosis))
         }
-        Triage::Quiet(_) => (bench.words.text("bundle-quiet", &[]), None),
+        Triage::Quiet(_) => (context.words.text("bundle-quiet", &[]), None),
     };
     let from = request.since.unwrap_or(request.at);
     let window = around(from, request.at, config.bundle.margin, clock::now());

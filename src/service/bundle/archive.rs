@@ -200,8 +200,8 @@ pub(super) fn entry(name: &str) -> String {
         let (stem, ending) = split(&clean);
         let clean: String = stem.chars().take(PART - ending.len()).chain(ending.chars()).collect();
         // Windows removes trailing dots; `.` and `..` are other directories.
-        let kept = clean.trim_end_matches('.');
-        let clean = format!("{kept}{}", "_".repeat(clean.len() - kept.len()));
+        let trimmed = clean.trim_end_matches('.');
+        let clean = format!("{trimmed}{}", "_".repeat(clean.len() - trimmed.len()));
         if is_device(&clean) { format!("_{clean}") } else { clean }
     };
     name.split('/').filter(|p| !p.is_empty()).map(part).collect::<Vec<_>>().join("/")

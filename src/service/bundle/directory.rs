@@ -129,7 +129,7 @@ impl BundleDirectory {
     /// # Errors
     /// If the directory cannot be read.
     pub fn list(&self, of: Option<&str>) -> io::Result<Vec<StoredBundle>> {
-        let mut kept = Vec::new();
+        let mut bundles = Vec::new();
         for entry in fs::read_dir(&self.dir)?.flatten() {
             let Some(name) = entry.file_name().to_str().and_then(Name::read) else { continue };
             if of.is_some_and(|of| of != name.of) {
@@ -138,11 +138,11 @@ impl BundleDirectory {
             // Links are not followed: we create none here.
             let Ok(data) = fs::symlink_metadata(entry.path()) else { continue };
             if data.is_file() {
-                kept.push(StoredBundle { name, bytes: data.len() });
+                bundles.push(StoredBundle { name, bytes: data.len() });
             }
         }
-        kept.sort_by(|one, other| (one.name.at, &one.name.of).cmp(&(other.name.at, &other.name.of)));
-        Ok(kept)
+        bundles.sort_by(|first, other| (first.name.at, &first.name.of).cmp(&(other.name.at, &other.name.of)));
+        Ok(bundles)
     }
 
     /// Removes expired bundles, and the oldest ones while the total size is over the limit.
@@ -150,12 +150,12 @@ impl BundleDirectory {
     /// # Errors
     /// If the directory cannot be read, or a file cannot be removed.
     pub fn tidy(&self, now: Timestamp) -> io::Result<usize> {
-        let kept = self.list(None)?;
+        let bundles = self.list(None)?;
         let oldest = clock::before(now, self.keep);
-        let mut all: u64 = kept.iter().map(|kept| kept.bytes).sum();
+        let mut total_bytes: u64 = bundles.iter().map(|bundle| bundle.bytes).sum();
         let mut removed = 0;
-        for StoredBundle { name, bytes } in kept {
-            if name.at >= oldest && all <= self.keep_bytes {
+        for StoredBundle { name, bytes } in bundles {
+            if name.at >= oldest && total_bytes <= self.keep_bytes {
                 break;
             }
             match fs::remove_file(self.path(&name)) {
@@ -163,7 +163,7 @@ impl BundleDirectory {
                 _ => {}
             }
             tracing::info!(bundle = %name, "removed a bundle: too old, or all together too large");
-            (all, removed) = (all - bytes, removed + 1);
+            (total_bytes, removed) = (total_bytes - bytes, removed + 1);
         }
         Ok(removed)
     }

@@ -59,7 +59,7 @@ impl Files<'_> {
     }
 
     /// Adds everything that the sources returned, one file each.
-    pub(super) async fn raw(&self, subject: &Subject, seen: &SourceFindings) -> Result<(), BundleError> {
+    pub(super) async fn raw(&self, subject: &Subject, findings: &SourceFindings) -> Result<(), BundleError> {
         if !subject.alerts.is_empty() {
             self.json("raw/alerts.json", &subject.alerts).await?;
         }
@@ -69,14 +69,14 @@ impl Files<'_> {
         if subject.incident.is_some() {
             self.json("raw/incident.json", &incident_json(subject)).await?;
         }
-        let queries = queries(subject.diagnosis.as_ref(), seen);
+        let queries = queries(subject.diagnosis.as_ref(), findings);
         if !queries.is_empty() {
             self.json("raw/queries.json", &queries).await?;
         }
-        if let Some(facts) = &seen.facts {
+        if let Some(facts) = &findings.facts {
             self.json("raw/prometheus.json", facts).await?;
         }
-        for (answer, _) in &seen.endpoints {
+        for (answer, _) in &findings.endpoints {
             let path = answer.path.trim_matches('/').replace(['/', '?', '='], "-");
             let name = format!("endpoints/{}/{}-{path}", answer.target.replace('/', "_"), answer.engine);
             match &answer.said {
@@ -85,7 +85,7 @@ impl Files<'_> {
                 AnswerBody::Nothing(_) => 0,
             };
         }
-        if let Some(kubernetes) = &seen.kubernetes {
+        if let Some(kubernetes) = &findings.kubernetes {
             self.json("kubernetes/pods.json", &kubernetes.pods).await?;
             self.json("kubernetes/nodes.json", &kubernetes.nodes).await?;
             self.json("kubernetes/events.json", &kubernetes.events).await?;

@@ -21,7 +21,7 @@ use sources::logs::{self, Log};
 /// The part of the deadline that is reserved for the report and for closing the file.
 const RESERVE: Duration = Duration::from_secs(3);
 /// Maximum reasons in a part's note; all of them are in `raw/missing.json`.
-const TOLD: usize = 4;
+const REASONS_IN_NOTE: usize = 4;
 /// Maximum characters for the list of what is missing for one reason.
 const WHAT_CHARS: usize = 80;
 
@@ -54,17 +54,17 @@ impl<'a> PartInProgress<'a> {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for Gap { what, reason } in missing {
             let why = reason.as_str();
-            match reasons.iter_mut().find(|(known, _)| *known == why) {
-                Some((_, whats)) => whats.push(what),
+            match reasons.iter_mut().find(|(listed, _)| *listed == why) {
+                Some((_, gaps)) => gaps.push(what),
                 None => reasons.push((why, vec![what])),
             }
         }
-        let one = |(why, whats): &(&str, Vec<&str>)| format!("{}: {why}", clip(&whats.join(", "), WHAT_CHARS));
-        let mut told: Vec<String> = reasons.iter().take(TOLD).map(one).collect();
-        if reasons.len() > TOLD {
-            told.push(format!("and {} more reasons", reasons.len() - TOLD));
+        let reason_line = |(why, gaps): &(&str, Vec<&str>)| format!("{}: {why}", clip(&gaps.join(", "), WHAT_CHARS));
+        let mut lines: Vec<String> = reasons.iter().take(REASONS_IN_NOTE).map(reason_line).collect();
+        if reasons.len() > REASONS_IN_NOTE {
+            lines.push(format!("and {} more reasons", reasons.len() - REASONS_IN_NOTE));
         }
-        let note = [note].into_iter().filter(|note| !note.is_empty()).chain(told).collect::<Vec<_>>().join("; ");
+        let note = [note].into_iter().filter(|note| !note.is_empty()).chain(lines).collect::<Vec<_>>().join("; ");
         self.progress.end(self.name, self.began, stage, note, bytes);
     }
 }
@@ -88,14 +88,14 @@ pub(super) async fn metrics(
     };
     let diagnosis = subject.diagnosis.as_ref();
     let windows = subject.windows();
-    let seen = facts::collect_facts(&sources.library, prometheus, &subject.request, diagnosis, &windows, until).await;
-    let measured = seen.measured.iter().filter(|one| one.during.is_some()).count();
+    let facts = facts::collect_facts(&sources.library, prometheus, &subject.request, diagnosis, &windows, until).await;
+    let measured = facts.measured.iter().filter(|quantity| quantity.during.is_some()).count();
     let note = match measured {
         0 => String::new(),
-        n => format!("{n} quantities over {} replicas", seen.replicas.len()),
+        n => format!("{n} quantities over {} replicas", facts.replicas.len()),
     };
-    part.over(note, &seen.failed(), 0);
-    Some(seen)
+    part.over(note, &facts.failed(), 0);
+    Some(facts)
 }
 
 /// Queries the engines' own HTTP endpoints.
@@ -106,35 +106,35 @@ pub(super) async fn endpoints(
     progress: &BundleProgress,
 ) -> Vec<endpoint::EndpointAnswer> {
     let part = PartInProgress::of(progress, "endpoints");
-    let Some((reader, given)) = &sources.reader else {
+    let Some((reader, configured)) = &sources.reader else {
         part.skipped("engines are not read directly");
         return Vec::new();
     };
-    let mut known: Vec<ExporterTarget> = given.clone();
+    let mut addresses: Vec<ExporterTarget> = configured.clone();
     let mut missing = Vec::new();
     if let Some(prometheus) = &sources.prometheus {
-        let wanted: fn(&Engine) -> bool = |engine| !engine.endpoints.is_empty();
-        // If Prometheus hangs, the targets already known still have time to answer.
+        let has_endpoints: fn(&Engine) -> bool = |engine| !engine.endpoints.is_empty();
+        // If Prometheus hangs, the addresses already known still have time to answer.
         let half = until - until.saturating_duration_since(Instant::now()) / 2;
-        match targets(&sources.library, prometheus, &subject.request, wanted, half).await {
-            Ok(learnt) => known.extend(learnt),
+        match targets(&sources.library, prometheus, &subject.request, has_endpoints, half).await {
+            Ok(learnt) => addresses.extend(learnt),
             Err(error) => missing.push(Gap::failed("addresses of the engines", error)),
         }
     }
-    if known.is_empty() && missing.is_empty() {
+    if addresses.is_empty() && missing.is_empty() {
         part.skipped(
             "no engine's address is known: Prometheus scrapes none for this pool, `exporters.targets` has none",
         );
         return Vec::new();
     }
-    let answers = endpoint::request_endpoints(reader, &sources.library, &known, until).await;
+    let answers = endpoint::request_endpoints(reader, &sources.library, &addresses, until).await;
     for answer in answers.iter().filter(|answer| answer.is_trouble()) {
         if let endpoint::AnswerBody::Nothing(why) = &answer.said {
             missing.push(Gap::failed(format!("{} of {}", answer.path, answer.target), why));
         }
     }
-    let said = answers.iter().filter(|answer| !matches!(answer.said, endpoint::AnswerBody::Nothing(_))).count();
-    let note = if said == 0 { String::new() } else { format!("{said} answers of {} asked", answers.len()) };
+    let answered = answers.iter().filter(|answer| !matches!(answer.said, endpoint::AnswerBody::Nothing(_))).count();
+    let note = if answered == 0 { String::new() } else { format!("{answered} answers of {} asked", answers.len()) };
     part.over(note, &missing, 0);
     answers
 }
@@ -160,25 +160,30 @@ pub(super) async fn cluster(
         }
         return None;
     };
-    let wanted = SnapshotRequest {
+    let request = SnapshotRequest {
         namespace: subject.request.scope.dimensions.get("namespace").cloned(),
         pods: pods.to_vec(),
         since: subject.window.from,
         log_bytes,
     };
-    let seen = kubernetes.snapshot(&wanted, until).await;
+    let snapshot = kubernetes.snapshot(&request, until).await;
     // Metrics include replicas of the past; that their pods are gone is an answer, not an error.
     let (gone, missing): (Vec<_>, Vec<_>) =
-        seen.missing.iter().cloned().partition(|gap| matches!(gap.reason, GapReason::Gone(_)));
-    let note = match seen.pods.len() + seen.objects.len() + seen.events.len() {
+        snapshot.missing.iter().cloned().partition(|gap| matches!(gap.reason, GapReason::Gone(_)));
+    let note = match snapshot.pods.len() + snapshot.objects.len() + snapshot.events.len() {
         0 => String::new(),
         _ => {
             let gone = if gone.is_empty() { String::new() } else { format!(", {} pods are gone", gone.len()) };
-            format!("{} pods, {} events, {} objects{gone}", seen.pods.len(), seen.events.len(), seen.objects.len())
+            format!(
+                "{} pods, {} events, {} objects{gone}",
+                snapshot.pods.len(),
+                snapshot.events.len(),
+                snapshot.objects.len()
+            )
         }
     };
     part.over(note, &missing, 0);
-    Some(seen)
+    Some(snapshot)
 }
 
 /// Reads logs from Loki and from files; those of the cluster come with [`cluster`].
@@ -213,20 +218,20 @@ pub(super) async fn logs(
             }
         }
     };
-    let ((mut all, mut missing), (more, failed)) = join(from_files, from_loki).await;
-    all.extend(more);
+    let ((mut logs, mut missing), (loki_logs, failed)) = join(from_files, from_loki).await;
+    logs.extend(loki_logs);
     missing.extend(failed);
-    (all, missing)
+    (logs, missing)
 }
 
 /// Draws the chart of the deciding signal.
 pub(super) async fn drawn(sources: &Sources, subject: &Subject, until: Instant) -> Option<Chart> {
     let (prometheus, diagnosis) = (sources.prometheus.as_ref()?, subject.diagnosis.as_ref()?);
-    let wanted = HistoryRequest {
+    let request = HistoryRequest {
         since: subject.request.since.unwrap_or(subject.request.at),
         baseline: subject.request.baseline,
         deadline: until.saturating_duration_since(Instant::now()).min(sources.diagnosing.deadline),
     };
-    let history = evidence_history(&sources.library, prometheus, diagnosis, &wanted).await?;
-    diagnosis_chart(&sources.library, diagnosis, &history, wanted.since, &sources.words)
+    let history = evidence_history(&sources.library, prometheus, diagnosis, &request).await?;
+    diagnosis_chart(&sources.library, diagnosis, &history, request.since, &sources.words)
 }

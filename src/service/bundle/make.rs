@@ -66,45 +66,45 @@ async fn write(
     };
     let files = Files { archive, redactor: &redactor };
     // A Prometheus that hangs must leave time for the sources that do not depend on it.
-    let left = until.saturating_duration_since(Instant::now());
-    let subject = &diagnosed(sources, subject, until - left * 3 / 4, progress).await;
-    let facts = gather::metrics(sources, subject, until - left / 2, progress).await;
-    let mut seen = SourceFindings { facts, ..SourceFindings::default() };
-    register_names(&redactor, subject, &seen);
-    let pods = pods(subject, &seen);
+    let remaining = until.saturating_duration_since(Instant::now());
+    let subject = &diagnosed(sources, subject, until - remaining * 3 / 4, progress).await;
+    let facts = gather::metrics(sources, subject, until - remaining / 2, progress).await;
+    let mut findings = SourceFindings { facts, ..SourceFindings::default() };
+    register_names(&redactor, subject, &findings);
+    let pods = pods(subject, &findings);
     let log_bytes = options.log_bytes / 2;
     let (series, endpoints, kubernetes, (mut logs, mut missing)) = join!(
-        lines(sources, subject, options, archive, &redactor, until, progress),
+        write_series(sources, subject, options, archive, &redactor, until, progress),
         gather::endpoints(sources, subject, until, progress),
         gather::cluster(sources, subject, &pods, log_bytes, until, progress),
         gather::logs(sources, subject, &pods, log_bytes, until),
     );
     series?;
-    seen.endpoints = endpoints.into_iter().map(|answer| told_by(&sources.library, answer)).collect();
-    seen.kubernetes = kubernetes;
-    if let Some(kubernetes) = &mut seen.kubernetes {
+    findings.endpoints = endpoints.into_iter().map(|answer| with_info(&sources.library, answer)).collect();
+    findings.kubernetes = kubernetes;
+    if let Some(kubernetes) = &mut findings.kubernetes {
         logs.extend(std::mem::take(&mut kubernetes.logs));
     }
     let part = PartInProgress::of(progress, "logs");
     let (library, window) = (Arc::clone(&sources.library), subject.window);
     let reading = tokio::task::spawn_blocking(move || read(&library, logs, window));
-    seen.logs = reading.await.map_err(|_| BundleError::Stopped)?;
-    register_names(&redactor, subject, &seen);
-    let (names, bytes) = files.logs(&mut seen.logs).await?;
-    match seen.logs.len() {
+    findings.logs = reading.await.map_err(|_| BundleError::Stopped)?;
+    register_names(&redactor, subject, &findings);
+    let (names, bytes) = files.logs(&mut findings.logs).await?;
+    match findings.logs.len() {
         0 if missing.is_empty() => part.skipped("no source of logs: `kubernetes:`, `loki:`, or files with --logs"),
         0 => part.over(String::new(), &missing, 0),
         n => {
-            let cut = seen.logs.iter().filter(|(log, _)| log.cut);
+            let cut = findings.logs.iter().filter(|(log, _)| log.cut);
             missing.extend(cut.map(|(log, _)| Gap::absent(log.name(), "a part was left out")));
             part.over(format!("{n} logs"), &missing, bytes);
         }
     }
-    files.raw(subject, &seen).await?;
+    files.raw(subject, &findings).await?;
     files.missing(&progress.missing()).await?;
     let chart = gather::drawn(sources, subject, until).await;
     let part = PartInProgress::of(progress, "report");
-    let mut report = report::build(subject.about(), seen, clock::now());
+    let mut report = report::build(subject.about(), findings, clock::now());
     report.logs.iter_mut().zip(names).for_each(|(log, name)| log.file = name);
     part.over("report.html, report.md, summary.json, tickets".to_owned(), &[], 0);
     report.parts = progress.board();
@@ -130,10 +130,10 @@ async fn write_report_formats(
     let tickets: Vec<(&Ticket, String)> = render::tickets_for(&sources.library, report, &options.tickets)
         .map(|ticket| (ticket, render::ticket(ticket, report, &english)))
         .collect();
-    let shown: Vec<_> = tickets.iter().map(|(ticket, text)| (ticket.title.clone(), text.clone())).collect();
-    let around = ReportPageContext { pictures: &pictures, tickets: &shown, ..ReportPageContext::default() };
+    let ticket_texts: Vec<_> = tickets.iter().map(|(ticket, text)| (ticket.title.clone(), text.clone())).collect();
+    let context = ReportPageContext { pictures: &pictures, tickets: &ticket_texts, ..ReportPageContext::default() };
     archive.add("README.txt", render::readme(report, !options.redact, words)).await?;
-    archive.add("report.html", render::report_page(report, &around, words)).await?;
+    archive.add("report.html", render::report_page(report, &context, words)).await?;
     archive.add("report.md", render::report_markdown(report, words)).await?;
     for (ticket, text) in tickets {
         archive.add(&format!("tickets/{}.md", ticket.ticket), text).await?;
@@ -143,7 +143,7 @@ async fn write_report_formats(
 }
 
 /// Writes the series directly into the archive.
-async fn lines(
+async fn write_series(
     sources: &Sources,
     subject: &Subject,
     options: &Options,
@@ -160,12 +160,12 @@ async fn lines(
     archive.begin(series::FILE).await?;
     let (library, request, bytes) = (&sources.library, &subject.request, options.series_bytes);
     let out = archive.pipe();
-    let written = series::write(library, prometheus, request, subject.window, bytes, redactor, out, until).await;
-    let note = match written.series {
+    let export = series::write(library, prometheus, request, subject.window, bytes, redactor, out, until).await;
+    let note = match export.series {
         0 => String::new(),
-        series => format!("{} samples of {series} series, {} queries", written.samples, written.queries),
+        series => format!("{} samples of {series} series, {} queries", export.samples, export.queries),
     };
-    part.over(note, &written.left_out, written.bytes);
+    part.over(note, &export.left_out, export.bytes);
     Ok(())
 }
 
@@ -201,9 +201,9 @@ async fn diagnosed(sources: &Sources, subject: &Subject, until: Instant, progres
 }
 
 /// Adds to an engine's answer the values parsed from it.
-fn told_by(library: &Library, answer: EndpointAnswer) -> (EndpointAnswer, EndpointInfo) {
-    let told = endpoint::read(library, &answer);
-    (answer, told)
+fn with_info(library: &Library, answer: EndpointAnswer) -> (EndpointAnswer, EndpointInfo) {
+    let info = endpoint::read(library, &answer);
+    (answer, info)
 }
 
 /// Analyses each log for the window, and for the engine's start.
@@ -217,13 +217,13 @@ fn read(library: &Library, logs: Vec<Log>, Window { from, to }: Window) -> Vec<(
 }
 
 /// Returns the known pods of the pool, the affected ones first.
-fn pods(subject: &Subject, seen: &SourceFindings) -> Vec<String> {
+fn pods(subject: &Subject, findings: &SourceFindings) -> Vec<String> {
     let mut pods: Vec<String> = Vec::new();
     let affected = subject.diagnosis.iter().flat_map(|diagnosis| {
         let root = diagnosis.root().map(|root| root.replicas.affected.as_slice()).unwrap_or_default();
         root.iter().chain(&diagnosis.replicas.affected)
     });
-    let replicas = seen.facts.iter().flat_map(|facts| facts.replicas.iter().map(|replica| &replica.name));
+    let replicas = findings.facts.iter().flat_map(|facts| facts.replicas.iter().map(|replica| &replica.name));
     for name in affected.chain(&subject.request.scope.replicas).chain(replicas) {
         // An address is not a pod.
         if !pods.contains(name) && !name.contains(':') {
@@ -234,14 +234,14 @@ fn pods(subject: &Subject, seen: &SourceFindings) -> Vec<String> {
 }
 
 /// Registers names and secrets with the redactor before it processes free text, whichever file is written first.
-fn register_names(redactor: &Redactor, subject: &Subject, seen: &SourceFindings) {
+fn register_names(redactor: &Redactor, subject: &Subject, findings: &SourceFindings) {
     subject.request.scope.dimensions.get("namespace").iter().for_each(|name| redactor.learn(Kind::Namespace, name));
     subject.request.scope.replicas.iter().for_each(|name| redactor.learn(Kind::Pod, name));
-    for replica in seen.facts.iter().flat_map(|facts| &facts.replicas) {
+    for replica in findings.facts.iter().flat_map(|facts| &facts.replicas) {
         redactor.learn(Kind::Pod, &replica.name);
         replica.node.iter().for_each(|node| redactor.learn(Kind::Node, node));
     }
-    if let Some(kubernetes) = &seen.kubernetes {
+    if let Some(kubernetes) = &findings.kubernetes {
         kubernetes.pods.iter().for_each(|pod| redactor.learn(Kind::Pod, &pod.name));
         kubernetes.pods.iter().for_each(|pod| redactor.learn(Kind::Namespace, &pod.namespace));
         kubernetes.nodes.iter().for_each(|node| redactor.learn(Kind::Node, &node.name));
@@ -250,14 +250,14 @@ fn register_names(redactor: &Redactor, subject: &Subject, seen: &SourceFindings)
         redactor.learn_from(&kubernetes.events);
         kubernetes.objects.iter().for_each(|object| redactor.learn_from(&object.value));
     }
-    for (answer, _) in &seen.endpoints {
+    for (answer, _) in &findings.endpoints {
         redactor.learn(Kind::Pod, &answer.target);
         if let AnswerBody::Json(value) = &answer.said {
             redactor.learn_from(value);
         }
     }
-    seen.logs.iter().filter_map(|(log, _)| log.pod.as_ref()).for_each(|pod| redactor.learn(Kind::Pod, pod));
-    redactor.learn_from(&seen.facts);
+    findings.logs.iter().filter_map(|(log, _)| log.pod.as_ref()).for_each(|pod| redactor.learn(Kind::Pod, pod));
+    redactor.learn_from(&findings.facts);
     redactor.learn_from(&subject.diagnosis);
     redactor.learn_from(&subject.alerts);
     redactor.learn_from(&subject.payload);

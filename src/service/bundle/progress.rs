@@ -76,8 +76,8 @@ impl BundleProgress {
 
     /// Records what is missing from a part.
     pub(super) fn lacks(&self, part: &'static str, missing: &[Gap]) {
-        let one = |gap: &Gap| MissingItem { part, what: gap.what.clone(), why: gap.reason.as_str().to_owned() };
-        self.missing.lock().unwrap_or_else(PoisonError::into_inner).extend(missing.iter().map(one));
+        let item = |gap: &Gap| MissingItem { part, what: gap.what.clone(), why: gap.reason.as_str().to_owned() };
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner).extend(missing.iter().map(item));
     }
 
     /// Returns everything that is missing so far.

@@ -34,21 +34,21 @@ pub(super) struct BundleQuery<'a> {
 }
 
 /// Lists the queries in the order of the diagnosis; a query used several times is listed once.
-pub(super) fn queries<'a>(diagnosis: Option<&'a Diagnosis>, seen: &'a SourceFindings) -> Vec<BundleQuery<'a>> {
+pub(super) fn queries<'a>(diagnosis: Option<&'a Diagnosis>, findings: &'a SourceFindings) -> Vec<BundleQuery<'a>> {
     let mut all: Vec<BundleQuery<'a>> = Vec::new();
     let mut places: BTreeMap<(&str, &str, Option<&str>), usize> = BTreeMap::new();
     for (by, e) in diagnosis.into_iter().flat_map(judged) {
         let key = (e.signal.as_str(), e.when.as_str(), e.query.as_deref());
         match places.get(&key).and_then(|place| all.get_mut(*place)) {
-            Some(known) if known.by.contains(&by) => {}
-            Some(known) => known.by.push(by),
+            Some(query) if query.by.contains(&by) => {}
+            Some(query) => query.by.push(by),
             None => {
                 places.insert(key, all.len());
                 all.push(of_evidence(by, e));
             }
         }
     }
-    let numbers = seen.facts.iter().flat_map(|facts| facts.measured.iter().chain(&facts.load));
+    let numbers = findings.facts.iter().flat_map(|facts| facts.measured.iter().chain(&facts.load));
     all.extend(numbers.map(of_number));
     all
 }

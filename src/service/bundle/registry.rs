@@ -50,7 +50,7 @@ impl SourceRegistry {
         Self {
             library,
             words,
-            prometheus: prometheus.into_iter().map(|(one, labels)| (one.with_own_slots(), labels)).collect(),
+            prometheus: prometheus.into_iter().map(|(client, labels)| (client.with_own_slots(), labels)).collect(),
             reader: reader.with_own_slots(),
             targets: exporters.given().collect(),
             logs: logs.with_own_slots(),

@@ -154,15 +154,15 @@ impl BundleService {
         let (progress, span) = (job.progress.clone(), info_span!("bundle", incident.id = incident));
         self.tasks.spawn(
             async move {
-                let this = &entry.service;
-                let made = tokio::select! {
-                    made = Box::pin(this.build_bundle(&entry.incident, &progress)) => made,
-                    () = this.stop.cancelled() => Err(BundleError::Stopped.into()),
+                let service = &entry.service;
+                let result = tokio::select! {
+                    result = Box::pin(service.build_bundle(&entry.incident, &progress)) => result,
+                    () = service.stop.cancelled() => Err(BundleError::Stopped.into()),
                 };
-                this.record_result(&made, began.elapsed());
+                service.record_result(&result, began.elapsed());
                 // From here on a request starts a new bundle.
                 drop(entry);
-                let _ = tell.send(Some(made.map(Arc::new).map_err(Arc::new)));
+                let _ = tell.send(Some(result.map(Arc::new).map_err(Arc::new)));
             }
             .instrument(span),
         );
@@ -170,9 +170,9 @@ impl BundleService {
     }
 
     /// Logs and counts the result.
-    fn record_result(&self, made: &Result<Bundle, NoBundle>, took: Duration) {
+    fn record_result(&self, result: &Result<Bundle, NoBundle>, took: Duration) {
         let metrics = &self.notifier.metrics;
-        match made {
+        match result {
             Ok(Bundle { bytes, report, .. }) => {
                 metrics.bundle(report.complete, *bytes, took);
                 let duration_ms = took.as_millis() as u64;
@@ -201,10 +201,10 @@ impl BundleService {
         let subject = Subject::of_incident(incident, headline, &events, diagnosing, self.config.margin, now);
         let draft = self.directory.begin(id, now)?;
         let options = Options { file_bytes: draft.most, ..Options::of(&self.config) };
-        let made = make(&sources, &subject, &options, draft.part(), progress).await.map_err(|e| draft.explain(e))?;
+        let built = make(&sources, &subject, &options, draft.part(), progress).await.map_err(|e| draft.explain(e))?;
         let path = draft.publish(true)?;
         self.tidy();
-        Ok(Bundle { name: self.directory.new_name(id, now), path, bytes: made.bytes, report: *made.report })
+        Ok(Bundle { name: self.directory.new_name(id, now), path, bytes: built.bytes, report: *built.report })
     }
 
     /// Removes old bundles at an interval until stopped.

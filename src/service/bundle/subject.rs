@@ -64,8 +64,8 @@ impl Subject {
     pub fn of(&self) -> String {
         let pool = || {
             let Scope { dimensions, .. } = &self.request.scope;
-            let known = ["namespace", "model", "cluster"].iter().filter_map(|dimension| dimensions.get(*dimension));
-            let words = known.map(String::as_str).chain([self.request.playbook.as_str()]);
+            let values = ["namespace", "model", "cluster"].iter().filter_map(|dimension| dimensions.get(*dimension));
+            let words = values.map(String::as_str).chain([self.request.playbook.as_str()]);
             words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
         };
         let of = self.incident.as_ref().map_or_else(pool, |incident| incident.id.clone());

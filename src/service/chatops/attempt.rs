@@ -25,7 +25,7 @@ pub(super) async fn decide(desk: &Desk, inbound: &SlackRequest, power: Power) ->
 }
 
 /// Returns a well-formed incident id; other text is neither looked up nor written to the audit log.
-fn plausible(id: &str) -> Option<&str> {
+fn well_formed_id(id: &str) -> Option<&str> {
     Some(id).filter(|id| !id.is_empty() && id.len() <= ID_CHARS && id.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
@@ -33,12 +33,12 @@ fn plausible(id: &str) -> Option<&str> {
 pub(super) async fn permit(
     desk: &Desk,
     inbound: &SlackRequest,
-    what: &str,
+    action: &str,
     incident: Option<&str>,
     power: Power,
 ) -> bool {
     let Err(refusal) = decide(desk, inbound, power).await else { return true };
-    write_refusal(desk, inbound, what, incident, refusal).await;
+    write_refusal(desk, inbound, action, incident, refusal).await;
     if refusal != Denial::Bot {
         send_ephemeral_phrase(desk, inbound, refusal.key()).await;
     }
@@ -49,20 +49,21 @@ pub(super) async fn permit(
 pub(super) async fn permit_form(
     desk: &Desk,
     inbound: &SlackRequest,
-    what: &str,
+    action: &str,
     incident: Option<&str>,
     power: Power,
 ) -> Result<(), Ack> {
     let Err(refusal) = decide(desk, inbound, power).await else { return Ok(()) };
-    write_refusal(desk, inbound, what, incident, refusal).await;
+    write_refusal(desk, inbound, action, incident, refusal).await;
     Err(Ack::View(forms::notice(&desk.words, desk.words.line(refusal.key(), &[]))))
 }
 
-async fn write_refusal(desk: &Desk, inbound: &SlackRequest, what: &str, incident: Option<&str>, refusal: Denial) {
-    info!(user = inbound.who.user, what, why = refusal.as_str(), "refused somebody");
-    desk.metrics.act(what, AuditResult::Refused.as_str());
-    let incident = incident.and_then(plausible);
-    let attempt = AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
+async fn write_refusal(desk: &Desk, inbound: &SlackRequest, action: &str, incident: Option<&str>, refusal: Denial) {
+    info!(user = inbound.who.user, what = action, why = refusal.as_str(), "refused somebody");
+    desk.metrics.act(action, AuditResult::Refused.as_str());
+    let incident = incident.and_then(well_formed_id);
+    let attempt =
+        AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, action, incident, desk.store.now());
     let entry = AuditEntry { result: AuditResult::Refused, detail: refusal.as_str().to_owned(), ..attempt };
     if let Err(error) = desk.store.audit(&entry).await {
         error!(%error, "cannot write a refusal into the audit log");
@@ -73,14 +74,14 @@ async fn write_refusal(desk: &Desk, inbound: &SlackRequest, what: &str, incident
 pub(super) async fn find_incident_or_reply(
     desk: &Desk,
     inbound: &SlackRequest,
-    what: &str,
+    action: &str,
     id: &str,
 ) -> Option<Incident> {
     let key = match find_incident(desk, id).await {
         Ok(incident) => return Some(incident),
         Err(key) => key,
     };
-    desk.metrics.act(what, AuditResult::Failed.as_str());
+    desk.metrics.act(action, AuditResult::Failed.as_str());
     send_ephemeral_phrase(desk, inbound, key).await;
     None
 }
@@ -95,7 +96,7 @@ pub(super) async fn begin_act(desk: &Desk, inbound: &SlackRequest, act: Act, id:
 
 /// Finds the incident with this id; the error is the key of the phrase with the reason.
 pub(super) async fn find_incident(desk: &Desk, id: &str) -> Result<Incident, &'static str> {
-    let Some(id) = plausible(id) else { return Err("act-gone") };
+    let Some(id) = well_formed_id(id) else { return Err("act-gone") };
     match desk.store.incident(id).await {
         Ok(incident) => incident.ok_or("act-gone"),
         Err(error) => {
@@ -112,9 +113,14 @@ pub(super) struct Attempt {
 
 impl Attempt {
     /// Writes the audit entry. `None` if that fails: the act is not carried out, and the user is told.
-    pub(super) async fn begin(desk: &Desk, inbound: &SlackRequest, what: &str, incident: Option<&str>) -> Option<Self> {
+    pub(super) async fn begin(
+        desk: &Desk,
+        inbound: &SlackRequest,
+        action: &str,
+        incident: Option<&str>,
+    ) -> Option<Self> {
         let entry =
-            AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
+            AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, action, incident, desk.store.now());
         let written = desk.store.audit(&entry).await.map(|()| true);
         Self::begin_after_audit(desk, inbound, entry, written, "").await
     }
@@ -124,13 +130,13 @@ impl Attempt {
     pub(super) async fn begin_once(
         desk: &Desk,
         inbound: &SlackRequest,
-        what: &str,
+        action: &str,
         incident: &str,
         within: Duration,
         already: &str,
     ) -> Option<Self> {
         let now = desk.store.now();
-        let entry = AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, what, Some(incident), now);
+        let entry = AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, action, Some(incident), now);
         let written = desk.store.audit_once(&entry, clock::before(now, within)).await;
         Self::begin_after_audit(desk, inbound, entry, written, already).await
     }
@@ -143,17 +149,17 @@ impl Attempt {
         written: Result<bool, StoreError>,
         already: &str,
     ) -> Option<Self> {
-        let what = entry.what.as_str();
+        let action = entry.what.as_str();
         match written {
             Ok(true) => Some(Self { entry }),
             Ok(false) => {
-                desk.metrics.act(what, AuditResult::Failed.as_str());
+                desk.metrics.act(action, AuditResult::Failed.as_str());
                 send_ephemeral_phrase(desk, inbound, already).await;
                 None
             }
             Err(error) => {
-                error!(%error, what, "cannot write into the audit log: nothing is done");
-                desk.metrics.act(what, AuditResult::Failed.as_str());
+                error!(%error, what = action, "cannot write into the audit log: nothing is done");
+                desk.metrics.act(action, AuditResult::Failed.as_str());
                 send_ephemeral_phrase(desk, inbound, "act-store").await;
                 None
             }
@@ -175,9 +181,9 @@ impl Attempt {
         self.entry.result = result;
         self.entry.target = forms::cut(target, 200);
         self.entry.detail = forms::cut(detail, 500);
-        let AuditEntry { what, who, incident, .. } = &self.entry;
-        desk.metrics.act(what, result.as_str());
-        info!(user = who, what, incident.id = incident, result = result.as_str(), "somebody acted");
+        let AuditEntry { what: action, who, incident, .. } = &self.entry;
+        desk.metrics.act(action, result.as_str());
+        info!(user = who, what = action, incident.id = incident, result = result.as_str(), "somebody acted");
         if let Err(error) = desk.store.audit(&self.entry).await {
             error!(%error, "cannot write into the audit log how an act ended");
         }
@@ -195,7 +201,7 @@ impl Attempt {
         desk: &Desk,
         inbound: &SlackRequest,
         changed: Result<bool, StoreError>,
-        not: &str,
+        nothing_changed: &str,
     ) -> bool {
         match changed {
             Ok(true) => {
@@ -204,7 +210,7 @@ impl Attempt {
             }
             Ok(false) => {
                 self.end(desk, AuditResult::Failed, "", "nothing to do").await;
-                send_ephemeral_phrase(desk, inbound, not).await;
+                send_ephemeral_phrase(desk, inbound, nothing_changed).await;
                 false
             }
             Err(error) => {
@@ -239,14 +245,14 @@ pub(super) async fn open_incident_form(
 }
 
 /// Opens a modal; tells the user if that fails, mostly because Slack's trigger has expired. Returns true if it is open.
-pub(super) async fn open_modal(desk: &Desk, inbound: &SlackRequest, what: &str, view: &serde_json::Value) -> bool {
+pub(super) async fn open_modal(desk: &Desk, inbound: &SlackRequest, action: &str, view: &serde_json::Value) -> bool {
     let answer = match &inbound.place.trigger {
         Some(trigger) => desk.slack.open_view(trigger, view).await.map_err(|error| error.to_string()),
         None => Err("Slack gave no trigger".to_owned()),
     };
     if let Err(error) = answer {
-        warn!(error, what, "cannot open a modal");
-        desk.metrics.act(what, AuditResult::Failed.as_str());
+        warn!(error, what = action, "cannot open a modal");
+        desk.metrics.act(action, AuditResult::Failed.as_str());
         send_ephemeral_phrase(desk, inbound, "form-late").await;
         return false;
     }

@@ -8,7 +8,7 @@ use slack::{Powers, RequestPlace, SlackActor};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Power {
     /// Read: evidence, diagnoses, lists.
-    Look,
+    Read,
     /// Change our own state: acknowledge, diagnose again, rate a cause as right or wrong, verify.
     Note,
     /// Change something outside: create silences, call people.
@@ -19,7 +19,7 @@ impl Power {
     /// Returns the power that an act needs.
     pub(super) fn of(act: Act) -> Self {
         match act {
-            Act::Evidence | Act::Digest => Self::Look,
+            Act::Evidence | Act::Digest => Self::Read,
             Act::Acknowledge | Act::Again | Act::Right | Act::Wrong | Act::Done | Act::Verify | Act::Bundle => {
                 Self::Note
             }
@@ -84,31 +84,31 @@ pub fn authorise(
         return Err(Denial::Bot);
     }
     let Powers { groups, users, channels } = powers;
-    let theirs = facts.user.as_ref().and_then(|user| user.team_id.as_deref());
-    let elsewhere = |team: &str| !team.is_empty() && facts.own_team.as_deref().is_some_and(|own| own != team);
+    let user_team = facts.user.as_ref().and_then(|user| user.team_id.as_deref());
+    let is_other_team = |team: &str| !team.is_empty() && facts.own_team.as_deref().is_some_and(|own| own != team);
     let stranger = facts.user.as_ref().is_some_and(|user| user.is_stranger);
-    if stranger || elsewhere(&who.team) || theirs.is_some_and(elsewhere) {
+    if stranger || is_other_team(&who.team) || user_team.is_some_and(is_other_team) {
         return Err(Denial::Stranger);
     }
     if facts.user.as_ref().is_some_and(|user| user.deleted) {
         return Err(Denial::Gone);
     }
-    let named = users.contains(&who.user) || groups.iter().any(|group| facts.groups.contains(group));
-    if named && facts.own_team.is_some() {
+    let is_named = users.contains(&who.user) || groups.iter().any(|group| facts.groups.contains(group));
+    if is_named && facts.own_team.is_some() {
         return Ok(());
     }
     let Some(user) = facts.user.as_ref().filter(|_| facts.own_team.is_some()) else {
-        return if power == Power::Look { Ok(()) } else { Err(Denial::Unknown) };
+        return if power == Power::Read { Ok(()) } else { Err(Denial::Unknown) };
     };
     if user.is_restricted || user.is_ultra_restricted {
         return Err(Denial::Guest);
     }
-    let nobody = groups.is_empty() && users.is_empty() && channels.is_empty();
+    let nobody_named = groups.is_empty() && users.is_empty() && channels.is_empty();
     match power {
-        Power::Look => Ok(()),
+        Power::Read => Ok(()),
         _ if channels.contains(&place.channel) => Ok(()),
-        Power::Note if nobody => Ok(()),
-        Power::Act if nobody => Err(Denial::Nobody),
+        Power::Note if nobody_named => Ok(()),
+        Power::Act if nobody_named => Err(Denial::Nobody),
         // Slack did not return the members of a group that may contain the user.
         Power::Note | Power::Act if facts.groups_unknown => Err(Denial::Unknown),
         Power::Note | Power::Act => Err(Denial::NotNamed),
@@ -139,7 +139,7 @@ mod tests {
         Powers { groups: own(groups), users: own(users), channels: own(channels) }
     }
 
-    const ALL: [Power; 3] = [Power::Look, Power::Note, Power::Act];
+    const ALL: [Power; 3] = [Power::Read, Power::Note, Power::Act];
 
     #[test]
     fn while_nobody_is_configured_members_look_and_note_but_silence_nothing() {
@@ -158,7 +158,7 @@ mod tests {
             (&member, powers(&[], &[], &["C1"]), true),
             (&member, powers(&["S1"], &["U2"], &["C2"]), false),
         ] {
-            assert_eq!(decide(facts, Power::Look, &powers), Ok(()));
+            assert_eq!(decide(facts, Power::Read, &powers), Ok(()));
             let expected = if may_act { Ok(()) } else { Err(Denial::NotNamed) };
             assert_eq!(decide(facts, Power::Act, &powers), expected, "{powers:?}");
             assert_eq!(decide(facts, Power::Note, &powers), expected, "{powers:?}");
@@ -183,7 +183,7 @@ mod tests {
         }
         let who = SlackActor { user: "U1".into(), team: "T2".into(), is_bot: false };
         let answer =
-            authorise(&who, &facts(|_, _| {}), &RequestPlace::default(), Power::Look, &powers(&[], &["U1"], &[]));
+            authorise(&who, &facts(|_, _| {}), &RequestPlace::default(), Power::Read, &powers(&[], &["U1"], &[]));
         assert_eq!(answer, Err(Denial::Stranger), "Slack says that it was done from another workspace");
     }
 
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn while_slack_does_not_answer_people_look_and_only_the_named_act() {
         let dark = UserFacts { own_team: Some("T1".into()), groups_unknown: true, ..UserFacts::default() };
-        assert_eq!(decide(&dark, Power::Look, &powers(&["S1"], &[], &[])), Ok(()));
+        assert_eq!(decide(&dark, Power::Read, &powers(&["S1"], &[], &[])), Ok(()));
         assert_eq!(decide(&dark, Power::Act, &powers(&["S1"], &[], &["C1"])), Err(Denial::Unknown));
         assert_eq!(decide(&dark, Power::Act, &powers(&[], &["U1"], &[])), Ok(()));
         let half = facts(|facts, _| facts.groups_unknown = true);

@@ -41,20 +41,25 @@ pub(super) async fn list(desk: &Desk, inbound: &SlackRequest, id: &str, from: &s
     let is_critical = |incident: &Incident| incident.open && incident.critical;
     incidents.sort_by_key(|incident| (Reverse(is_critical(incident)), Reverse(incident.open), incident.started_at));
     let count = |is: &dyn Fn(&Incident) -> bool| incidents.iter().filter(|incident| is(incident)).count();
-    let (open, critical, all) = (count(&|incident| incident.open), count(&is_critical), incidents.len());
-    let from = from.parse().unwrap_or(0).min(all - 1);
-    let to = (from + PAGE).min(all);
+    let (open, critical, total) = (count(&|incident| incident.open), count(&is_critical), incidents.len());
+    let from = from.parse().unwrap_or(0).min(total - 1);
+    let to = (from + PAGE).min(total);
     let headline = words.line(
         "listed",
-        &[("n", all.into()), ("firing", open.into()), ("critical", critical.into()), ("resolved", (all - open).into())],
+        &[
+            ("n", total.into()),
+            ("firing", open.into()),
+            ("critical", critical.into()),
+            ("resolved", (total - open).into()),
+        ],
     );
-    let shown = words.text("listed-shown", &[("from", (from + 1).into()), ("to", to.into()), ("n", all.into())]);
+    let range = words.text("listed-shown", &[("from", (from + 1).into()), ("to", to.into()), ("n", total.into())]);
     let lines = incidents[from..to].iter().map(|incident| line(desk, incident)).collect();
-    let mut parts = vec![Block::Section(shown, lines)];
-    if to < all {
+    let mut parts = vec![Block::Section(range, lines)];
+    if to < total {
         parts.push(Block::Buttons(vec![Button {
             action: format!("{}:next", Act::Digest.as_str()),
-            label: words.text("listed-next", &[("n", (all - to).min(PAGE).into())]),
+            label: words.text("listed-next", &[("n", (total - to).min(PAGE).into())]),
             value: format!("{id}/{to}"),
             look: ButtonLook::Plain,
             confirm: None,

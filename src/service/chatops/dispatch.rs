@@ -85,8 +85,9 @@ impl Desk {
             self.metrics.inbound("suggest", "busy");
             return Ack::Options(Vec::new());
         };
-        let both = futures::future::join(decide(self, inbound, Power::Look), target_form::suggest(self, action, typed));
-        let answer = tokio::time::timeout(OPTIONS, both).await;
+        let decision_and_options =
+            futures::future::join(decide(self, inbound, Power::Read), target_form::suggest(self, action, typed));
+        let answer = tokio::time::timeout(OPTIONS, decision_and_options).await;
         let (result, options) = match answer {
             Ok((Ok(()), options)) => ("done", options),
             Ok((Err(_), _)) => ("refused", Vec::new()),
@@ -115,12 +116,12 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, intent: Intent<'_>) {
             Act::Digest => digest::list(desk, inbound, id, part).await,
         },
         Intent::Command(line) => {
-            if permit_look(desk, inbound).await {
+            if permit_read(desk, inbound).await {
                 commands::run(desk, inbound, line).await;
             }
         }
         Intent::PickTarget => {
-            if permit_look(desk, inbound).await {
+            if permit_read(desk, inbound).await {
                 target_form::offer(desk, &Reply::new(desk, inbound)).await;
             }
         }
@@ -133,26 +134,26 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, intent: Intent<'_>) {
 }
 
 /// Returns true if the user may read; otherwise replies with the refusal.
-async fn permit_look(desk: &Desk, inbound: &SlackRequest) -> bool {
-    permit(desk, inbound, kind(&inbound.what), None, Power::Look).await
+async fn permit_read(desk: &Desk, inbound: &SlackRequest) -> bool {
+    permit(desk, inbound, kind(&inbound.what), None, Power::Read).await
 }
 
 /// Handles a submitted form. The form for a target runs as a command typed where the form was opened.
 async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, slot: OwnedSemaphorePermit) -> Ack {
     let SlackAction::Submit { form, about, values } = inbound.what.clone() else { return Ack::Received };
-    let refused = |key: &str| Ack::View(forms::notice(&desk.words, desk.words.line(key, &[])));
+    let notice = |key: &str| Ack::View(forms::notice(&desk.words, desk.words.line(key, &[])));
     if form == TARGET_FORM {
         inbound.place = target_form::read_place(&about);
         return submit_target(desk, inbound, &values, slot).await;
     }
     let (Some(form), Some(about)) = (IncidentForm::of(&form), ModalMetadata::read(&about)) else {
         desk.metrics.act("unknown", "refused");
-        return refused("act-unknown");
+        return notice("act-unknown");
     };
     inbound.place.channel = about.channel.clone();
     inbound.place.thread = about.thread.clone();
     let power = match form {
-        IncidentForm::Evidence => Power::Look,
+        IncidentForm::Evidence => Power::Read,
         IncidentForm::Wrong => Power::Note,
         IncidentForm::Silence => Power::Act,
     };
@@ -161,14 +162,14 @@ async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, slot: OwnedSemaphor
     }
     let incident = match find_incident(desk, &about.incident).await {
         Ok(incident) => incident,
-        Err(key) => return refused(key),
+        Err(key) => return notice(key),
     };
     match form {
         IncidentForm::Wrong => feedback::wrong(desk, inbound, incident, values, slot),
         IncidentForm::Silence => silence_form::submit(desk, inbound, incident, values, slot),
         IncidentForm::Evidence => match &incident.diagnosis {
             Some(diagnosis) => Ack::View(forms::evidence(diagnosis, &desk.words, &about)),
-            None => refused("evidence-none"),
+            None => notice("evidence-none"),
         },
     }
 }
@@ -179,7 +180,7 @@ async fn submit_target(
     values: &BTreeMap<String, String>,
     slot: OwnedSemaphorePermit,
 ) -> Ack {
-    if let Err(refusal) = permit_form(desk, &inbound, "submit", None, Power::Look).await {
+    if let Err(refusal) = permit_form(desk, &inbound, "submit", None, Power::Read).await {
         return refusal;
     }
     let line = match target_form::command_line(desk, values) {
@@ -187,10 +188,10 @@ async fn submit_target(
         Err(errors) => return Ack::Errors(errors),
     };
     inbound.what = SlackAction::Command { text: line.clone() };
-    let this = Arc::clone(desk);
+    let shared = Arc::clone(desk);
     desk.tasks.spawn(
         async move {
-            commands::run(&this, &inbound, &line).await;
+            commands::run(&shared, &inbound, &line).await;
             drop(slot);
         }
         .in_current_span(),

@@ -18,33 +18,33 @@ const ONCE_WITHIN: Duration = Duration::from_secs(300);
 /// The longest wait of the answer for the delivery.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// The poll interval of that wait.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) async fn escalate(desk: &Desk, inbound: &SlackRequest, id: &str) {
     let Some(incident) = &begin_act(desk, inbound, Act::Escalate, id).await else { return };
-    let what = Act::Escalate;
+    let act = Act::Escalate;
     if !incident.open {
-        return reply_incident_ended(desk, inbound, what).await;
+        return reply_incident_ended(desk, inbound, act).await;
     }
-    let Some(whom) = &desk.config.slack.escalate else {
-        desk.metrics.act(what.as_str(), AuditResult::Failed.as_str());
+    let Some(callee) = &desk.config.slack.escalate else {
+        desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
         return send_ephemeral_phrase(desk, inbound, "escalate-nobody").await;
     };
-    let begun = Attempt::begin_once(desk, inbound, what.as_str(), &incident.id, ONCE_WITHIN, "escalate-already");
-    let Some(attempt) = begun.await else { return };
-    let Some(span) = person(whom) else { return page(desk, inbound, incident, whom, attempt).await };
+    let attempt = Attempt::begin_once(desk, inbound, act.as_str(), &incident.id, ONCE_WITHIN, "escalate-already");
+    let Some(attempt) = attempt.await else { return };
+    let Some(span) = person(callee) else { return page(desk, inbound, incident, callee, attempt).await };
     match call(desk, inbound, incident, span, attempt.id()).await {
         Ok(ThreadPostOutcome::Posted) => {
             // The id is not readable; the post in the thread mentions them.
-            attempt.end(desk, AuditResult::Done, whom, "").await;
+            attempt.end(desk, AuditResult::Done, callee, "").await;
             send_ephemeral_phrase(desk, inbound, "escalate-done").await;
         }
         Ok(ThreadPostOutcome::Queued) => {
-            let [done, waits] = ["escalate-done", "escalate-waits"].map(|key| desk.words.line(key, &[]));
-            tell_end(desk, inbound, attempt.id(), done, waits).await;
+            let [done, pending] = ["escalate-done", "escalate-waits"].map(|key| desk.words.line(key, &[]));
+            tell_end(desk, inbound, attempt.id(), done, pending).await;
         }
         Err(error) => {
-            attempt.end(desk, AuditResult::Failed, whom, &error).await;
+            attempt.end(desk, AuditResult::Failed, callee, &error).await;
             reply_with_error(desk, inbound, "escalate-failed", &error).await;
         }
     }
@@ -59,26 +59,26 @@ async fn page(desk: &Desk, inbound: &SlackRequest, incident: &Incident, pager: &
         return reply_with_error(desk, inbound, "escalate-failed", &error).await;
     }
     desk.deliveries.notify_one();
-    let [done, waits] =
+    let [done, pending] =
         ["escalation-called", "escalation-begun"].map(|key| desk.words.line(key, &[("pager", pager.into())]));
-    tell_end(desk, inbound, attempt.id(), done, waits).await;
+    tell_end(desk, inbound, attempt.id(), done, pending).await;
 }
 
 /// Replies with the result of the delivery, or with `waits` when it takes longer than [`ANSWER_WITHIN`].
-async fn tell_end(desk: &Desk, inbound: &SlackRequest, escalation: &str, done: Line, waits: Line) {
+async fn tell_end(desk: &Desk, inbound: &SlackRequest, escalation: &str, done: Line, pending: Line) {
     let ended = tokio::time::timeout(ANSWER_WITHIN, ended(desk, escalation)).await;
     match ended.ok().flatten() {
         Some(AuditEntry { result: AuditResult::Done, .. }) => send_ephemeral_line(desk, inbound, done).await,
         Some(entry) => reply_with_error(desk, inbound, "escalate-failed", &entry.detail).await,
-        None => send_ephemeral_line(desk, inbound, waits).await,
+        None => send_ephemeral_line(desk, inbound, pending).await,
     }
 }
 
 /// Waits for the audit entry to have a result and returns it; `None` if it cannot be read.
 async fn ended(desk: &Desk, id: &str) -> Option<AuditEntry> {
-    let mut looks = tokio::time::interval(LOOK);
+    let mut polls = tokio::time::interval(POLL_INTERVAL);
     loop {
-        looks.tick().await;
+        polls.tick().await;
         match desk.store.audit_entry(id).await {
             Ok(Some(entry)) if entry.result == AuditResult::Begun => {}
             Ok(entry) => return entry,
@@ -91,10 +91,10 @@ async fn ended(desk: &Desk, id: &str) -> Option<AuditEntry> {
 }
 
 /// Returns the mention of a user group or user id; `None` for the name of a pager.
-fn person(whom: &str) -> Option<TextSpan> {
-    match (is_person(whom), whom.starts_with('S')) {
-        (true, true) => Some(TextSpan::Group(whom.to_owned())),
-        (true, false) => Some(TextSpan::User(whom.to_owned())),
+fn person(id: &str) -> Option<TextSpan> {
+    match (is_person(id), id.starts_with('S')) {
+        (true, true) => Some(TextSpan::Group(id.to_owned())),
+        (true, false) => Some(TextSpan::User(id.to_owned())),
         (false, _) => None,
     }
 }
@@ -104,14 +104,15 @@ async fn call(
     desk: &Desk,
     inbound: &SlackRequest,
     incident: &Incident,
-    whom: TextSpan,
+    callee: TextSpan,
     escalation: &str,
 ) -> Result<ThreadPostOutcome, String> {
     let words = &desk.words;
-    let told = desk.notifier.message(incident);
-    let asks = [("who", TextSpan::User(inbound.who.user.clone()).into()), ("headline", told.headline.into())];
+    let incident_message = desk.notifier.message(incident);
+    let arguments =
+        [("who", TextSpan::User(inbound.who.user.clone()).into()), ("headline", incident_message.headline.into())];
     // Slack notifies only for mentions above an attachment.
-    let call = Line(vec![whom]).plain(" ").then(words.line("escalate-asks", &asks));
+    let call = Line(vec![callee]).plain(" ").then(words.line("escalate-asks", &arguments));
     let mut parts = Vec::new();
     if let Some(hint) = incident.diagnosis.as_ref().and_then(|d| d.root()).and_then(|root| root.escalate.clone()) {
         parts.push(Block::Paragraph(words.line("escalate-who", &[("who", Line::of(&hint).into())])));

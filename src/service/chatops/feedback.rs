@@ -29,7 +29,7 @@ pub(super) async fn right(desk: &Desk, inbound: &SlackRequest, id: &str) {
         desk.metrics.act(Act::Right.as_str(), AuditResult::Failed.as_str());
         return send_ephemeral_phrase(desk, inbound, "feedback-no-cause").await;
     };
-    let said = Feedback {
+    let feedback = Feedback {
         incident: incident.id.clone(),
         who: inbound.who.user.clone(),
         at: desk.store.now(),
@@ -38,7 +38,7 @@ pub(super) async fn right(desk: &Desk, inbound: &SlackRequest, id: &str) {
         cause: root.id.clone(),
         comment: String::new(),
     };
-    give(desk, inbound, &said, &root.title).await;
+    save_feedback(desk, inbound, &feedback, &root.title).await;
 }
 
 /// Handles "Wrong": opens the form that asks for the actual cause.
@@ -71,48 +71,48 @@ pub(super) fn wrong(
     values: BTreeMap<String, String>,
     slot: OwnedSemaphorePermit,
 ) -> Ack {
-    let chosen = values.get("cause").map(String::as_str).unwrap_or_default();
-    let title = causes(desk, &incident).iter().find(|node| node.id == chosen).map(|node| node.title.to_owned());
-    let title = match (title, chosen) {
+    let cause = values.get("cause").map(String::as_str).unwrap_or_default();
+    let title = causes(desk, &incident).iter().find(|node| node.id == cause).map(|node| node.title.to_owned());
+    let title = match (title, cause) {
         (Some(title), _) => title,
         (None, OTHER) => desk.words.text("wrong-other", &[]),
         (None, _) => {
             return Ack::Errors([("cause".to_owned(), desk.words.text("wrong-unknown", &[]))].into());
         }
     };
-    let said = Feedback {
+    let feedback = Feedback {
         incident: incident.id.clone(),
         who: inbound.who.user.clone(),
         at: desk.store.now(),
         is_right: false,
         named: named(&incident).unwrap_or_default(),
-        cause: chosen.to_owned(),
+        cause: cause.to_owned(),
         comment: forms::cut(values.get("comment").map(String::as_str).unwrap_or_default(), COMMENT_CHARS),
     };
-    let this = Arc::clone(desk);
+    let shared = Arc::clone(desk);
     desk.tasks.spawn(async move {
-        give(&this, &inbound, &said, &title).await;
+        save_feedback(&shared, &inbound, &feedback, &title).await;
         drop(slot);
     });
     Ack::Received
 }
 
-async fn give(desk: &Desk, inbound: &SlackRequest, said: &Feedback, title: &str) {
-    let act = if said.is_right { Act::Right } else { Act::Wrong };
-    let Some(attempt) = Attempt::begin(desk, inbound, act.as_str(), Some(&said.incident)).await else { return };
-    if let Err(error) = desk.store.give_feedback(said).await {
+async fn save_feedback(desk: &Desk, inbound: &SlackRequest, feedback: &Feedback, title: &str) {
+    let act = if feedback.is_right { Act::Right } else { Act::Wrong };
+    let Some(attempt) = Attempt::begin(desk, inbound, act.as_str(), Some(&feedback.incident)).await else { return };
+    if let Err(error) = desk.store.give_feedback(feedback).await {
         error!(%error, "cannot keep feedback");
-        attempt.end(desk, AuditResult::Failed, &said.cause, "the store failed").await;
+        attempt.end(desk, AuditResult::Failed, &feedback.cause, "the store failed").await;
         return send_ephemeral_phrase(desk, inbound, "act-store").await;
     }
-    let detail = match (said.is_right, said.comment.trim()) {
+    let detail = match (feedback.is_right, feedback.comment.trim()) {
         (true, _) => title.to_owned(),
         (false, "") => desk.words.text("wrong-note", &[("cause", title.into())]),
         (false, comment) => {
             desk.words.text("wrong-note-comment", &[("cause", title.into()), ("comment", comment.into())])
         }
     };
-    attempt.end(desk, AuditResult::Done, &said.cause, &detail).await;
+    attempt.end(desk, AuditResult::Done, &feedback.cause, &detail).await;
     send_ephemeral_phrase(desk, inbound, "feedback-thanks").await;
 }
 

@@ -36,8 +36,8 @@ pub(super) enum Intent<'a> {
 
 impl<'a> Intent<'a> {
     /// Reads the intent of a command, a mention or a press; `None` for other requests.
-    pub(super) fn of(what: &'a SlackAction, is_thread: bool) -> Option<Self> {
-        match what {
+    pub(super) fn of(action: &'a SlackAction, is_thread: bool) -> Option<Self> {
+        match action {
             // A mention without text in a thread means `status`.
             SlackAction::Mention { text } if is_thread && text.trim().is_empty() => Some(Self::Command("status")),
             SlackAction::Mention { text } | SlackAction::Command { text } => Some(Self::Command(text)),

@@ -100,7 +100,7 @@ impl People {
 
     /// Returns the facts for authorisation; queries Slack for those that are not cached.
     pub async fn facts(&self, slack: &Slack, inbound: &SlackRequest, config: &slack::Config) -> UserFacts {
-        let own = self.own_team.get_or_try_init(|| async {
+        let own_team_id = self.own_team.get_or_try_init(|| async {
             match tokio::time::timeout(CALL_WITHIN, slack.identity()).await {
                 Ok(answer) => answer.map(|identity| identity.team_id),
                 Err(_) => Err(SlackError::Late),
@@ -108,15 +108,15 @@ impl People {
         });
         let user = self.users.get(&inbound.who.user, || slack.user(&inbound.who.user));
         let groups = futures::future::join_all(config.act.groups.iter().map(|group| async move {
-            let asked = || async { slack.group_members(group).await.map(|members| members.into_iter().collect()) };
-            (group, self.groups.get(group, asked).await)
+            let fetch = || async { slack.group_members(group).await.map(|members| members.into_iter().collect()) };
+            (group, self.groups.get(group, fetch).await)
         }));
-        let (own, user, groups) = futures::join!(own, user, groups);
-        if let Err(error) = &own {
+        let (own_team_id, user, groups) = futures::join!(own_team_id, user, groups);
+        if let Err(error) = &own_team_id {
             warn!(%error, "cannot ask Slack which workspace is ours");
         }
         UserFacts {
-            own_team: own.ok().cloned(),
+            own_team: own_team_id.ok().cloned(),
             user,
             groups_unknown: groups.iter().any(|(_, members)| members.is_none()),
             groups: groups
@@ -137,32 +137,32 @@ struct FallbackCache<T: Clone + Send + Sync + 'static> {
 
 impl<T: Clone + Send + Sync + 'static> Default for FallbackCache<T> {
     fn default() -> Self {
-        let kept = |time| Cache::builder().max_capacity(CACHE_ENTRIES).time_to_live(time).build();
-        Self { fresh: kept(FRESH_FOR), last: kept(STALE_FOR) }
+        let cache = |time| Cache::builder().max_capacity(CACHE_ENTRIES).time_to_live(time).build();
+        Self { fresh: cache(FRESH_FOR), last: cache(STALE_FOR) }
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> FallbackCache<T> {
     /// Returns the answer for `key`, fetched, cached or stale; `None` if there is none.
-    async fn get<F>(&self, key: &str, ask: impl FnOnce() -> F) -> Option<T>
+    async fn get<F>(&self, key: &str, fetch: impl FnOnce() -> F) -> Option<T>
     where
         F: Future<Output = Result<T, SlackError>>,
     {
-        let asked = self.fresh.try_get_with_by_ref(key, async {
-            match tokio::time::timeout(CALL_WITHIN, ask()).await {
+        let answer = self.fresh.try_get_with_by_ref(key, async {
+            match tokio::time::timeout(CALL_WITHIN, fetch()).await {
                 Ok(answer) => answer,
                 Err(_) => Err(SlackError::Late),
             }
         });
-        match asked.await {
+        match answer.await {
             Ok(answer) => {
                 self.last.insert(key.to_owned(), answer.clone()).await;
                 Some(answer)
             }
             Err(error) => {
-                let stands_in = self.last.get(key).await;
-                warn!(%error, known = stands_in.is_some(), "cannot ask Slack about a person or a group");
-                stands_in
+                let stale = self.last.get(key).await;
+                warn!(%error, known = stale.is_some(), "cannot ask Slack about a person or a group");
+                stale
             }
         }
     }

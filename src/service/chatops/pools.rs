@@ -21,9 +21,9 @@ pub(super) struct PoolList {
 /// Lists the pools of every Prometheus.
 pub(super) async fn list_pools(desk: &Desk, clients: &[Prometheus], at: Timestamp, within: Duration) -> PoolList {
     let until = Instant::now() + within;
-    let asked = clients.iter().map(|prometheus| places(&desk.library, prometheus, at, until));
+    let answers = clients.iter().map(|prometheus| places(&desk.library, prometheus, at, until));
     let mut list = PoolList { places: Vec::new(), problems: Vec::new() };
-    for (i, (answer, prometheus)) in join_all(asked).await.into_iter().zip(clients).enumerate() {
+    for (i, (answer, prometheus)) in join_all(answers).await.into_iter().zip(clients).enumerate() {
         match answer {
             Ok(places) => list.places.extend(places.into_iter().map(|place| (i, place))),
             Err(error) => list.problems.push(format!("{}: {error}", prometheus.name)),

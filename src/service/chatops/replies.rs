@@ -57,10 +57,10 @@ async fn send(desk: &Desk, inbound: &SlackRequest, body: &SlackMessage) {
 pub(super) async fn into_thread(
     desk: &Desk,
     incident: &str,
-    asked: &SlackRequest,
+    request: &SlackRequest,
     body: &SlackMessage,
 ) -> Result<(), SlackError> {
-    put_into_thread(desk, incident, asked, body, "").await.map(drop)
+    put_into_thread(desk, incident, request, body, "").await.map(drop)
 }
 
 /// The result of [`put_into_thread`].
@@ -76,7 +76,7 @@ pub(super) enum ThreadPostOutcome {
 pub(super) async fn put_into_thread(
     desk: &Desk,
     incident: &str,
-    asked: &SlackRequest,
+    request: &SlackRequest,
     body: &SlackMessage,
     escalation: &str,
 ) -> Result<ThreadPostOutcome, SlackError> {
@@ -88,7 +88,7 @@ pub(super) async fn put_into_thread(
         Ok(false) => {}
         Err(error) => warn!(%error, incident.id = incident, "cannot keep what the thread is to be told"),
     }
-    let place = &asked.place;
+    let place = &request.place;
     let channel = if place.channel.is_empty() { desk.config.slack.channel.as_str() } else { place.channel.as_str() };
     let to = Destination { channel, thread: place.thread.as_deref().or(place.message.as_deref()) };
     desk.notifier.answer(&desk.slack, AnswerTarget::Post(to), body).await.map(|_| ThreadPostOutcome::Posted)

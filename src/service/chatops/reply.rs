@@ -36,9 +36,9 @@ pub(super) struct Reply<'a> {
     /// True if the request is public: a mention, or a button within a thread or direct message.
     is_open: bool,
     /// True if the answer is visible to everybody in the channel.
-    pub(super) here: bool,
+    pub(super) in_channel: bool,
     /// The message that shows the progress and becomes the answer; locked while something is sent.
-    standing: Mutex<Option<Posted>>,
+    progress_message: Mutex<Option<Posted>>,
     /// The number of queries sent and answered by the clients of [`Self::watch`].
     pub(super) progress: Arc<QueryProgress>,
     /// The progress of the bundle being built, if there is one.
@@ -54,10 +54,10 @@ impl<'a> Reply<'a> {
     pub(super) fn new(desk: &'a Desk, inbound: &'a SlackRequest) -> Self {
         let SlackRequest { place, who, what, .. } = inbound;
         // Answers to a button go to the thread that holds it; posts to `response_url` appear outside threads.
-        let within = place.thread.is_some() || place.channel.starts_with('D');
+        let in_thread_or_direct = place.thread.is_some() || place.channel.starts_with('D');
         let is_open = match what {
             SlackAction::Mention { .. } => true,
-            SlackAction::Press { .. } => within,
+            SlackAction::Press { .. } => in_thread_or_direct,
             SlackAction::Command { .. }
             | SlackAction::Submit { .. }
             | SlackAction::Suggest { .. }
@@ -68,8 +68,8 @@ impl<'a> Reply<'a> {
             place,
             user: &who.user,
             is_open,
-            here: false,
-            standing: Mutex::new(None),
+            in_channel: false,
+            progress_message: Mutex::new(None),
             progress: Arc::default(),
             parts: OnceLock::new(),
             done: CancellationToken::new(),
@@ -83,8 +83,8 @@ impl<'a> Reply<'a> {
 
     /// Returns the place of a public message: the request's thread, a new thread under a mention, else the channel.
     pub(super) fn destination(&self) -> Destination<'_> {
-        let own = self.place.message.as_deref().filter(|_| self.is_open && !self.is_direct());
-        Destination { channel: &self.place.channel, thread: self.place.thread.as_deref().or(own) }
+        let message = self.place.message.as_deref().filter(|_| self.is_open && !self.is_direct());
+        Destination { channel: &self.place.channel, thread: self.place.thread.as_deref().or(message) }
     }
 
     /// Sends the answer; a failure is only logged, as no other channel to the user remains.
@@ -96,21 +96,21 @@ impl<'a> Reply<'a> {
 
     async fn send(&self, message: &SlackMessage) -> Result<(), SlackError> {
         self.done.cancel();
-        let standing = self.standing.lock().await;
+        let progress_message = self.progress_message.lock().await;
         let answer = |target| self.desk.notifier.answer(&self.desk.slack, target, message);
         if self.is_open {
-            if let Some(standing) = &*standing
-                && answer(AnswerTarget::Edit(standing)).await.is_ok()
+            if let Some(progress_message) = &*progress_message
+                && answer(AnswerTarget::Edit(progress_message)).await.is_ok()
             {
                 return Ok(());
             }
             return match answer(AnswerTarget::Post(self.destination())).await {
-                Err(error) if error.is_retryable() && self.leave(message).await => Ok(()),
+                Err(error) if error.is_retryable() && self.queue_for_thread(message).await => Ok(()),
                 answered => answered.map(drop),
             };
         }
         if let Some(url) = &self.place.response_url {
-            match answer(AnswerTarget::Respond(url, self.here)).await {
+            match answer(AnswerTarget::Respond(url, self.in_channel)).await {
                 // The URL is used up, expired or unreachable; the channel remains.
                 Err(error) if !self.place.channel.is_empty() => {
                     warn!(%error, "cannot answer at a response_url: trying the channel");
@@ -118,7 +118,7 @@ impl<'a> Reply<'a> {
                 answered => return answered.map(drop),
             }
         }
-        let target = match self.here {
+        let target = match self.in_channel {
             true => AnswerTarget::Post(self.destination()),
             false => AnswerTarget::Ephemeral(self.destination(), self.user),
         };
@@ -126,16 +126,16 @@ impl<'a> Reply<'a> {
     }
 
     /// Queues the answer for the incident's thread when Slack does not accept it now. Returns true if it was queued.
-    async fn leave(&self, message: &SlackMessage) -> bool {
+    async fn queue_for_thread(&self, message: &SlackMessage) -> bool {
         let Some(thread) = &self.place.thread else { return false };
         let desk = self.desk;
-        let left = async {
+        let queued = async {
             let Some(incident) = desk.store.incident_at(&self.place.channel, thread).await? else { return Ok(false) };
             desk.store.queue_answer(&incident, message, "", desk.store.now()).await
         };
-        let left: Result<bool, StoreError> = left.await;
+        let queued: Result<bool, StoreError> = queued.await;
         desk.deliveries.notify_one();
-        left.inspect_err(|error| warn!(%error, "cannot keep an answer")).unwrap_or(false)
+        queued.inspect_err(|error| warn!(%error, "cannot keep an answer")).unwrap_or(false)
     }
 
     /// Returns a client whose queries count towards the progress of this answer.
@@ -144,53 +144,53 @@ impl<'a> Reply<'a> {
     }
 
     /// Runs the work, which ends with an answer, and posts its progress meanwhile.
-    pub(super) async fn watched<T>(&self, asked: &str, work: impl Future<Output = T>) -> T {
-        let telling = async {
+    pub(super) async fn watched<T>(&self, command: &str, work: impl Future<Output = T>) -> T {
+        let updates = async {
             for pause in PATIENCE {
                 if tokio::time::timeout(pause, self.done.cancelled()).await.is_ok() {
                     return;
                 }
-                self.update_progress(asked).await;
+                self.update_progress(command).await;
             }
             while self.is_open && self.parts.get().is_some() {
                 if tokio::time::timeout(EVERY, self.done.cancelled()).await.is_ok() {
                     return;
                 }
-                self.update_progress(asked).await;
+                self.update_progress(command).await;
             }
         };
-        futures::future::join(work, telling).await.0
+        futures::future::join(work, updates).await.0
     }
 
-    async fn update_progress(&self, asked: &str) {
-        let mut standing = self.standing.lock().await;
-        let Some(message) = self.so_far(asked).filter(|_| !self.done.is_cancelled()) else { return };
-        let target = match (&self.place.response_url, self.is_open, &*standing) {
+    async fn update_progress(&self, command: &str) {
+        let mut progress_message = self.progress_message.lock().await;
+        let Some(message) = self.so_far(command).filter(|_| !self.done.is_cancelled()) else { return };
+        let target = match (&self.place.response_url, self.is_open, &*progress_message) {
             (Some(url), false, _) => AnswerTarget::Respond(url, false),
             (None, false, _) => return,
             (_, true, Some(posted)) => AnswerTarget::Edit(posted),
             (_, true, None) => AnswerTarget::Post(self.destination()),
         };
-        let sent = self.desk.notifier.progress(&self.desk.slack, target, &message).await;
-        let sent = sent.map(|posted| *standing = posted.or(standing.take()));
-        if let Err(error) = sent {
+        let result = self.desk.notifier.progress(&self.desk.slack, target, &message).await;
+        let result = result.map(|posted| *progress_message = posted.or(progress_message.take()));
+        if let Err(error) = result {
             warn!(%error, "cannot tell the progress in Slack");
         }
     }
 
     /// Renders the progress; `None` before the first query or bundle part.
-    fn so_far(&self, asked: &str) -> Option<SlackMessage> {
+    fn so_far(&self, command: &str) -> Option<SlackMessage> {
         let words = &self.desk.words;
         if let Some(parts) = self.parts.get() {
             return Some(render::slack(&render::bundle_progress(&parts.board(), words)));
         }
-        let (answered, of) = self.progress.seen();
-        if of == 0 {
+        let (answered, sent) = self.progress.seen();
+        if sent == 0 {
             return None;
         }
-        let asked: String = asked.chars().take(REPEATED_CHARS).collect();
-        let asked = Line::default().code(asked);
-        let pieces = [("target", asked.into()), ("answered", answered.into()), ("asked", of.into())];
+        let command: String = command.chars().take(REPEATED_CHARS).collect();
+        let command = Line::default().code(command);
+        let pieces = [("target", command.into()), ("answered", answered.into()), ("asked", sent.into())];
         Some(render::slack(&sentence(Tone::Unknown, words.line("command-progress", &pieces))))
     }
 

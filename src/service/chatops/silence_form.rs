@@ -38,7 +38,7 @@ pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str) {
         return super::replies::send_ephemeral_phrase(desk, inbound, "silence-no-alertmanager").await;
     }
     let words = &desk.words;
-    let labels: Vec<Value> = matchers.iter().map(|matcher| option(&shown(matcher), &matcher.name)).collect();
+    let labels: Vec<Value> = matchers.iter().map(|matcher| option(&matcher_text(matcher), &matcher.name)).collect();
     let mut menu = json!({
         "type": "multi_static_select", "action_id": "labels", "options": labels,
         "placeholder": forms::plain(&words.text("silence-which", &[]), 150),
@@ -102,9 +102,9 @@ pub(super) fn submit(
         _ => return wrong(field, "silence-wrong-duration"),
     };
     let comment = forms::cut(value("comment"), COMMENT_CHARS);
-    let this = Arc::clone(desk);
+    let shared = Arc::clone(desk);
     desk.tasks.spawn(async move {
-        silences::make(&this, &inbound, &incident, &matchers, duration, &comment).await;
+        silences::create(&shared, &inbound, &incident, &matchers, duration, &comment).await;
         drop(slot);
     });
     Ack::Received
@@ -112,12 +112,16 @@ pub(super) fn submit(
 
 /// Returns the matchers that the firing alerts share, as far as they fit into a menu.
 fn selectable(incident: &Incident) -> Vec<SilenceMatcher> {
-    let fits = |name: &str| !name.contains(',') && name.encode_utf16().count() <= OPTION_CHARS;
-    alertmanager::shared(&incident.alerts).into_iter().filter(|matcher| fits(&matcher.name)).take(OPTIONS).collect()
+    let fits_option = |name: &str| !name.contains(',') && name.encode_utf16().count() <= OPTION_CHARS;
+    alertmanager::shared(&incident.alerts)
+        .into_iter()
+        .filter(|matcher| fits_option(&matcher.name))
+        .take(OPTIONS)
+        .collect()
 }
 
 /// Formats a matcher for the menu: `namespace = llm`, `alertname = HighTTFT | HighITL`.
-fn shown(matcher: &SilenceMatcher) -> String {
+fn matcher_text(matcher: &SilenceMatcher) -> String {
     match matcher.is_regex {
         true => format!("{} = {}", matcher.name, matcher.value.replace('|', " | ")),
         false => format!("{} = {}", matcher.name, matcher.value),

@@ -50,14 +50,14 @@ impl Desk {
             SilenceRequest::List => list(self, inbound).await,
             SilenceRequest::Expire { id } => expire(self, inbound, &id).await,
             SilenceRequest::Create { incident, duration } => {
-                let what = Act::Silence.as_str();
-                if !permit(self, inbound, what, Some(&incident), Power::Act).await {
+                let action = Act::Silence.as_str();
+                if !permit(self, inbound, action, Some(&incident), Power::Act).await {
                     return;
                 }
-                let Some(incident) = find_incident_or_reply(self, inbound, what, &incident).await else { return };
+                let Some(incident) = find_incident_or_reply(self, inbound, action, &incident).await else { return };
                 match alertmanager::preselected(&incident.alerts) {
-                    Ok(matchers) => make(self, inbound, &incident, &matchers, duration, "").await,
-                    Err(error) => say_why(self, inbound, &error).await,
+                    Ok(matchers) => create(self, inbound, &incident, &matchers, duration, "").await,
+                    Err(error) => reply_with_silence_error(self, inbound, &error).await,
                 }
             }
         }
@@ -65,7 +65,7 @@ impl Desk {
 }
 
 /// Creates a silence for an authorised user and posts it in the incident's thread.
-pub(super) async fn make(
+pub(super) async fn create(
     desk: &Desk,
     inbound: &SlackRequest,
     incident: &Incident,
@@ -74,42 +74,42 @@ pub(super) async fn make(
     comment: &str,
 ) {
     let Some(attempt) = Attempt::begin(desk, inbound, Act::Silence.as_str(), Some(&incident.id)).await else { return };
-    let about = format!("{ABOUT}{}", incident.id);
-    let wish = SilenceParameters {
+    let reference = format!("{ABOUT}{}", incident.id);
+    let parameters = SilenceParameters {
         who: format!("{} in Slack", inbound.who.user),
-        comment: if comment.trim().is_empty() { about } else { format!("{} ({about})", comment.trim()) },
+        comment: if comment.trim().is_empty() { reference } else { format!("{} ({reference})", comment.trim()) },
         duration,
     };
-    match alertmanager::create(&desk.alertmanagers, &incident.alerts, matchers, &wish, clock::now()).await {
+    match alertmanager::create(&desk.alertmanagers, &incident.alerts, matchers, &parameters, clock::now()).await {
         Err(error) => {
             attempt.end(desk, AuditResult::Failed, "", &error.to_string()).await;
-            say_why(desk, inbound, &error).await;
+            reply_with_silence_error(desk, inbound, &error).await;
         }
-        Ok(made) => {
-            let until = [("day", day(made.until).into()), ("until", TextSpan::Time(made.until).into())];
+        Ok(created) => {
+            let until = [("day", day(created.until).into()), ("until", TextSpan::Time(created.until).into())];
             let detail = desk.words.text("silence-note", &until);
-            let matchers: Vec<String> = made.matchers.iter().map(ToString::to_string).collect();
-            let target = format!("{} {}", made.id, matchers.join(" "));
+            let matchers: Vec<String> = created.matchers.iter().map(ToString::to_string).collect();
+            let target = format!("{} {}", created.id, matchers.join(" "));
             attempt.end(desk, AuditResult::Done, &target, &detail).await;
-            tell_all(desk, inbound, incident, &made, comment).await;
+            announce(desk, inbound, incident, &created, comment).await;
         }
     }
 }
 
 /// Announces a silence in the incident's thread, with a button that expires it.
-async fn tell_all(desk: &Desk, inbound: &SlackRequest, incident: &Incident, made: &CreatedSilence, comment: &str) {
-    let mut said = pieces(&made.matchers, made.until);
-    said.push(("who", TextSpan::User(inbound.who.user.clone()).into()));
-    let line = desk.words.line("silence-made", &said);
+async fn announce(desk: &Desk, inbound: &SlackRequest, incident: &Incident, created: &CreatedSilence, comment: &str) {
+    let mut arguments = silence_arguments(&created.matchers, created.until);
+    arguments.push(("who", TextSpan::User(inbound.who.user.clone()).into()));
+    let line = desk.words.line("silence-made", &arguments);
     let mut parts = Vec::new();
     if !comment.trim().is_empty() {
         parts.push(Block::Paragraph(desk.words.line("said-comment", &[("comment", cut(comment, 1_000).into())])));
     }
-    if let Some(n) = made.alerts {
+    if let Some(n) = created.alerts {
         parts.push(Block::Note(desk.words.line("silence-takes", &[("n", n.into())])));
     }
     parts.push(Block::Note(desk.words.line("silence-deaf", &[])));
-    parts.push(Block::Buttons(vec![expire_button(desk, &made.id, EXPIRE)]));
+    parts.push(Block::Buttons(vec![expire_button(desk, &created.id, EXPIRE)]));
     let body = message(Tone::Unknown, &line, parts);
     if let Err(error) = into_thread(desk, &incident.id, inbound, &body).await {
         tracing::warn!(%error, incident.id = incident.id, "cannot tell the thread of a silence");
@@ -117,7 +117,7 @@ async fn tell_all(desk: &Desk, inbound: &SlackRequest, incident: &Incident, made
     }
 }
 
-fn pieces(matchers: &[SilenceMatcher], until: jiff::Timestamp) -> Vec<(&'static str, PhraseArgument)> {
+fn silence_arguments(matchers: &[SilenceMatcher], until: jiff::Timestamp) -> Vec<(&'static str, PhraseArgument)> {
     let matchers: Vec<String> = matchers.iter().map(ToString::to_string).collect();
     let matchers = Line::default().code(cut(&matchers.join(" "), MATCHERS_CHARS));
     vec![("matchers", matchers.into()), ("until", TextSpan::Time(until).into()), ("day", day(until).into())]
@@ -151,9 +151,9 @@ pub(super) async fn expire(desk: &Desk, inbound: &SlackRequest, id: &str) {
                 attempt.about(incident);
             }
             attempt.end(desk, AuditResult::Done, id, "").await;
-            let mut said = pieces(&silence.matchers, silence.ends_at);
-            said.push(("who", TextSpan::User(inbound.who.user.clone()).into()));
-            let line = desk.words.line("silence-expired", &said);
+            let mut arguments = silence_arguments(&silence.matchers, silence.ends_at);
+            arguments.push(("who", TextSpan::User(inbound.who.user.clone()).into()));
+            let line = desk.words.line("silence-expired", &arguments);
             // The thread announced the silence, so it also announces its end.
             if let Some(incident) = &incident
                 && let Err(error) = into_thread(desk, incident, inbound, &render::slack_line(&line)).await
@@ -166,7 +166,7 @@ pub(super) async fn expire(desk: &Desk, inbound: &SlackRequest, id: &str) {
         }
         Err(error) => {
             attempt.end(desk, AuditResult::Failed, id, &error.to_string()).await;
-            say_why(desk, inbound, &error).await;
+            reply_with_silence_error(desk, inbound, &error).await;
         }
     }
 }
@@ -212,13 +212,13 @@ async fn list(desk: &Desk, inbound: &SlackRequest) {
 }
 
 fn described(desk: &Desk, silence: &Silence) -> Line {
-    let mut said = pieces(&silence.matchers, silence.ends_at);
-    said.push(("by", cut(&silence.created_by, 80).into()));
-    said.push(("comment", cut(&silence.comment, 200).into()));
-    desk.words.line("silence-one", &said)
+    let mut arguments = silence_arguments(&silence.matchers, silence.ends_at);
+    arguments.push(("by", cut(&silence.created_by, 80).into()));
+    arguments.push(("comment", cut(&silence.comment, 200).into()));
+    desk.words.line("silence-one", &arguments)
 }
 
-async fn say_why(desk: &Desk, inbound: &SlackRequest, error: &SilenceError) {
+async fn reply_with_silence_error(desk: &Desk, inbound: &SlackRequest, error: &SilenceError) {
     let key = match error {
         SilenceError::NoAlertmanager => "silence-no-alertmanager",
         SilenceError::NothingFires => "act-over",

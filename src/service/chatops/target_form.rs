@@ -116,12 +116,12 @@ async fn targets(desk: &Desk, typed: &str) -> Vec<Choice> {
     let PoolList { places, .. } =
         list_pools(desk, &clients, clock::floor(clock::now(), Duration::from_secs(5)), LIST_WITHIN).await;
     let places: Vec<FleetPool> = places.into_iter().map(|(_, place)| place).collect();
-    let found = match typed.trim() {
+    let matches = match typed.trim() {
         "" => (0..places.len()).map(|place| PoolMatch { place, pod: None }).collect(),
         typed => find_pools(&places, typed),
     };
     let mut choices: Vec<Choice> = Vec::new();
-    for PoolMatch { place, pod } in found {
+    for PoolMatch { place, pod } in matches {
         let name = pod.map_or_else(|| places[place].name(), |pod| places[place].pod_name(&pod));
         // A part of a name selects it as well, but the ellipsis is not part of the name.
         let value = cut(&name, VALUE_CHARS).trim_end_matches('…').to_owned();
@@ -169,8 +169,8 @@ pub(super) fn command_line(desk: &Desk, values: &BTreeMap<String, String>) -> Re
         None => _ = errors.insert(TARGET.to_owned(), desk.words.text("target-missing", &[])),
     }
     for id in [AT, LAST, PLAYBOOK] {
-        let Some(given) = value(id) else { continue };
-        let option = format!("--{id}={given}");
+        let Some(text) = value(id) else { continue };
+        let option = format!("--{id}={text}");
         let alone = shlex::try_join(["diagnose", "x", &option]).unwrap_or_default();
         match parse(&alone) {
             Ok(_) => words.push(option),
@@ -190,6 +190,6 @@ pub(super) fn command_line(desk: &Desk, values: &BTreeMap<String, String>) -> Re
 fn matching<'a>(library: &'a Library, typed: &str) -> Vec<&'a Playbook> {
     let typed = typed.to_lowercase();
     let named = |p: &Playbook| p.aliases.iter().chain([&p.playbook]).any(|id| id.contains(&typed));
-    let fits = |p: &&Playbook| named(p) || p.title.to_lowercase().contains(&typed);
-    library.playbooks.values().filter(fits).collect()
+    let matches = |p: &&Playbook| named(p) || p.title.to_lowercase().contains(&typed);
+    library.playbooks.values().filter(matches).collect()
 }

@@ -23,7 +23,7 @@ use sources::prom::choose;
 use store::{AuditEntry, AuditResult, Followup, Incident, StoreError};
 
 /// Delays of the automatic follow-ups after the button press.
-const LATER: [Duration; 2] = [Duration::from_secs(5 * 60), LONGEST_FOLLOWUP];
+const FOLLOWUP_DELAYS: [Duration; 2] = [Duration::from_secs(5 * 60), LONGEST_FOLLOWUP];
 /// The longest delay of a follow-up.
 pub(crate) const LONGEST_FOLLOWUP: Duration = Duration::from_secs(15 * 60);
 /// Maximum number of follow-ups that run concurrently.
@@ -31,7 +31,7 @@ const AT_ONCE: u32 = 4;
 /// The lease of a follow-up, in milliseconds; afterwards another replica may take it.
 const LEASE_MS: i64 = 60_000;
 /// The time after the last due time until which failed posts are retried.
-const WORTH: Duration = Duration::from_secs(15 * 60);
+const RETRY_POSTS_FOR: Duration = Duration::from_secs(15 * 60);
 /// The longest pause between two polls for due follow-ups.
 const IDLE: Duration = Duration::from_secs(5);
 
@@ -50,9 +50,9 @@ struct Check {
 /// Finds the step that a button names. `None` if the current diagnosis no longer has it: the user is told, and the
 /// message is sent again so that its buttons match the current steps.
 async fn fix<'a>(desk: &Desk, inbound: &SlackRequest, act: Act, incident: &'a Incident, step: &str) -> Option<&'a Fix> {
-    let mut now = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.fix.now);
-    let found = now.find(|fix| render::step_id(fix) == step);
-    if found.is_none() {
+    let mut steps = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.fix.now);
+    let step_found = steps.find(|fix| render::step_id(fix) == step);
+    if step_found.is_none() {
         desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
         send_ephemeral_phrase(desk, inbound, "step-changed").await;
         if let Err(error) = desk.store.touch(&incident.id).await {
@@ -60,7 +60,7 @@ async fn fix<'a>(desk: &Desk, inbound: &SlackRequest, act: Act, incident: &'a In
         }
         desk.deliveries.notify_one();
     }
-    found
+    step_found
 }
 
 /// Handles "Done": records the step in the audit log and the message; it can be verified from then on.
@@ -96,7 +96,7 @@ pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, id: &str, step: &
         action: fix.action.clone(),
         channel: place.channel.clone(),
         thread: place.thread.clone().or_else(|| place.message.clone()),
-        until_ms: clock::unix_ms(clock::after(desk.store.now(), LATER[1] + WORTH)),
+        until_ms: clock::unix_ms(clock::after(desk.store.now(), FOLLOWUP_DELAYS[1] + RETRY_POSTS_FOR)),
     };
     let verdict = match query_condition(desk, incident, &check).await {
         Ok(verdict) => verdict,
@@ -118,7 +118,7 @@ pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, id: &str, step: &
 /// Schedules the follow-ups; another press replaces their times.
 async fn plan(desk: &Desk, incident: &Incident, check: &Check) {
     let now = desk.store.now();
-    let due = LATER.map(|later| clock::after(now, later));
+    let due = FOLLOWUP_DELAYS.map(|later| clock::after(now, later));
     let kind = format!("verify {} {}", check.signal, check.when);
     let planned = match serde_json::to_string(check) {
         Ok(data) => desk.store.follow_up(&incident.id, &kind, &data, &due).await.map_err(|e| e.to_string()),
@@ -152,13 +152,13 @@ fn verdict_line(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>))
         (Outcome::NotMet, true) => "verify-not-yet-bare",
         (Outcome::NoData, _) => "verify-cannot-tell",
     };
-    let wanted = Line::default().code(result.when.clone());
+    let condition = Line::default().code(result.when.clone());
     desk.words.line(
         key,
         &[
             ("title", result.title.as_str().into()),
             ("value", value.into()),
-            ("wanted", wanted.into()),
+            ("wanted", condition.into()),
             ("why", Line::of(&why).into()),
         ],
     )
@@ -208,7 +208,7 @@ impl Desk {
             }
             // A follow-up that is interrupted here is due again after its lease.
             tokio::select! {
-                _ = join_all(due.iter().map(|one| self.follow(one))) => {}
+                _ = join_all(due.iter().map(|followup| self.follow(followup))) => {}
                 () = stop.cancelled() => return,
             }
         }
@@ -250,7 +250,7 @@ impl Desk {
                 return true;
             }
         };
-        let asked = SlackRequest {
+        let request = SlackRequest {
             id: String::new(),
             who: SlackActor::default(),
             place: RequestPlace {
@@ -260,7 +260,7 @@ impl Desk {
             },
             what: slack::SlackAction::Press { action: Act::Verify.as_str().to_owned(), value: String::new() },
         };
-        if let Err(error) = post_verdict(self, &asked, &incident, &check, &verdict, None).await {
+        if let Err(error) = post_verdict(self, &request, &incident, &check, &verdict, None).await {
             warn!(%error, incident.id = incident.id, "cannot tell the thread of a verification");
             return late || !error.is_retryable();
         }
@@ -279,11 +279,11 @@ impl Desk {
             detail: verdict_line(self, verdict).text(),
             ..attempt
         };
-        let written = match self.store.audit(&entry).await {
+        let result = match self.store.audit(&entry).await {
             Ok(()) => self.store.touch(&incident.id).await,
             Err(error) => Err(error),
         };
-        if let Err(error) = written {
+        if let Err(error) = result {
             error!(%error, "cannot note a verification");
         }
         self.metrics.act(Act::Verify.as_str(), AuditResult::Done.as_str());

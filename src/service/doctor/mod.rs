@@ -78,7 +78,7 @@ pub async fn run_checks(
     findings: &mut Findings,
     config: Option<&Config>,
     dir: Option<&Path>,
-    asked: &[prom::Config],
+    prometheuses: &[prom::Config],
     signals: bool,
 ) {
     let mut library = playbooks(findings, dir);
@@ -95,8 +95,8 @@ pub async fn run_checks(
         }
         webhook(findings, config);
     }
-    for one in asked {
-        prometheus(findings, one, library.as_ref(), config, signals).await;
+    for entry in prometheuses {
+        prometheus(findings, entry, library.as_ref(), config, signals).await;
     }
     if let Some(config) = config {
         sources::check(findings, config, &state_directory(config)).await;
@@ -106,7 +106,7 @@ pub async fn run_checks(
 
 /// Returns the channels that refuse messages, from the service's store; empty if there is no store yet.
 async fn refusals(config: &Config) -> Vec<Refusal> {
-    let Ok(store) = visit_store(config, StoreAccess::Look).await else { return Vec::new() };
+    let Ok(store) = visit_store(config, StoreAccess::ReadOnly).await else { return Vec::new() };
     let refusals = store.refusals().await.unwrap_or_default();
     store.close().await;
     refusals
@@ -138,18 +138,18 @@ fn playbooks(findings: &mut Findings, dir: Option<&Path>) -> Option<Library> {
 
 /// Checks that the database can be written without changing it: the service may be running.
 fn store(findings: &mut Findings, dir: &Path) {
-    let shown = dir.display();
+    let path = dir.display();
     let database = dir.join(STORE_FILE);
     let opened = match database.exists() {
         true => std::fs::OpenOptions::new().read(true).append(true).open(&database).map(|_| ()),
         false => Ok(()),
     };
     match writable(dir).and_then(|nearest| opened.map(|()| nearest)) {
-        Ok(nearest) if nearest == dir => findings.ok("store", format!("SQLite in {shown}, which can be written")),
-        Ok(_) => findings.ok("store", format!("SQLite in {shown}, which will be made by the first start")),
+        Ok(nearest) if nearest == dir => findings.ok("store", format!("SQLite in {path}, which can be written")),
+        Ok(_) => findings.ok("store", format!("SQLite in {path}, which will be made by the first start")),
         Err(error) => {
             let todo = "let the service's user write there, or set `state_dir` to a directory that it may write";
-            findings.say("store", Level::Fail, format!("{shown} cannot be written: {error}"), todo);
+            findings.say("store", Level::Fail, format!("{path} cannot be written: {error}"), todo);
         }
     }
 }
@@ -176,10 +176,10 @@ async fn shared_store(findings: &mut Findings, file: &Path) {
             return findings.say("store", Level::Fail, format_error(&error), todo);
         }
     };
-    let asked = Instant::now();
+    let sent_at = Instant::now();
     match Store::examine(url.expose_secret()).await {
         Ok((named, version, true)) => {
-            let took = asked.elapsed().as_millis();
+            let took = sent_at.elapsed().as_millis();
             findings.ok("store", format!("{named} (version {version}) answers in {took} ms"));
         }
         Ok((named, _, false)) => {
@@ -234,8 +234,8 @@ async fn prometheus(
             return findings.say(&name, Level::Fail, error.to_string(), "correct its entry under `prometheus:`");
         }
     };
-    let (before, asked) = (clock::now(), Instant::now());
-    let theirs = match client.clock(CALL).await {
+    let (sent_time, sent_at) = (clock::now(), Instant::now());
+    let server_seconds = match client.clock(CALL).await {
         Ok(seconds) => seconds,
         Err(error) => {
             findings.prometheus_unavailable = true;
@@ -248,10 +248,10 @@ async fn prometheus(
             return findings.say(&name, Level::Fail, found, todo);
         }
     };
-    findings.ok(&name, format!("{} answers in {} ms", client.url, asked.elapsed().as_millis()));
+    findings.ok(&name, format!("{} answers in {} ms", client.url, sent_at.elapsed().as_millis()));
     // The server read its clock between our request and now.
-    let ours = before.as_millisecond() as f64 / 1e3 + asked.elapsed().as_secs_f64() / 2.0;
-    let skew = theirs - ours;
+    let own_seconds = sent_time.as_millisecond() as f64 / 1e3 + sent_at.elapsed().as_secs_f64() / 2.0;
+    let skew = server_seconds - own_seconds;
     let side = if skew > 0.0 { "ahead of" } else { "behind" };
     let clocks = format!("its clock is {:.0} s {side} ours", skew.abs());
     let todo = "run a time service (chrony, systemd-timesyncd) on both machines: every query names a time of ours";
@@ -261,14 +261,14 @@ async fn prometheus(
         _ => findings.say(&format!("{name} clock"), Level::Fail, clocks, todo),
     }
     let Some(library) = library else { return };
-    let at = Timestamp::from_millisecond((theirs * 1e3) as i64).unwrap_or(before);
+    let at = Timestamp::from_millisecond((server_seconds * 1e3) as i64).unwrap_or(sent_time);
     age(findings, &name, &client, library, at).await;
     let settings = settings.cloned().unwrap_or_default().diagnose;
     slo::check(findings, &name, &client, library, at, settings.window).await;
     if signals {
-        let seen = coverage(library, &client, at, settings.window, settings.deadline).await;
-        findings.prometheus_unavailable |= seen.degraded;
-        findings.coverage.push(seen);
+        let coverage_report = coverage(library, &client, at, settings.window, settings.deadline).await;
+        findings.prometheus_unavailable |= coverage_report.degraded;
+        findings.coverage.push(coverage_report);
     }
 }
 

@@ -67,10 +67,10 @@ async fn within<T>(limit: Duration, call: impl Future<Output = Result<T, SlackEr
 
 fn rights(findings: &mut Findings, introduction: &TokenInfo) {
     const NAME: &str = "slack scopes";
-    let Some(given) = &introduction.scopes else {
+    let Some(token_scopes) = &introduction.scopes else {
         return findings.ok(NAME, "Slack does not say which the token has".to_owned());
     };
-    let is_missing = |scope: &str| !given.iter().any(|given| given == scope);
+    let is_missing = |scope: &str| !token_scopes.iter().any(|granted| granted == scope);
     for (scope, cost) in OPTIONAL.iter().filter(|(scope, _)| is_missing(scope)) {
         let todo = format!("add it at {APPS} under OAuth & Permissions and reinstall, or leave it so");
         findings.say("slack history", Level::Warn, format!("the token lacks {scope}: {cost}"), &todo);
@@ -87,14 +87,16 @@ fn rights(findings: &mut Findings, introduction: &TokenInfo) {
     findings.say(NAME, level, format!("the token lacks {}", missing.join(", ")), &todo);
 }
 
-fn time(findings: &mut Findings, theirs: Option<Timestamp>, ours: Timestamp) {
+fn time(findings: &mut Findings, slack_time: Option<Timestamp>, own_time: Timestamp) {
     const NAME: &str = "slack clock";
-    let Some(theirs) = theirs else { return findings.ok(NAME, "Slack does not say what time it is".to_owned()) };
-    let skew = clock::between(theirs, ours).max(clock::between(ours, theirs));
+    let Some(slack_time) = slack_time else {
+        return findings.ok(NAME, "Slack does not say what time it is".to_owned());
+    };
+    let skew = clock::between(slack_time, own_time).max(clock::between(own_time, slack_time));
     if skew <= SKEW {
         return findings.ok(NAME, format!("within {} s of ours", SKEW.as_secs()));
     }
-    let side = if theirs > ours { "ahead of" } else { "behind" };
+    let side = if slack_time > own_time { "ahead of" } else { "behind" };
     let todo =
         "run a time service (chrony, systemd-timesyncd): requests that are 5 minutes off are refused as replayed";
     findings.say(NAME, Level::Warn, format!("Slack's is {} s {side} ours", skew.as_secs()), todo);
@@ -106,20 +108,20 @@ async fn channels(findings: &mut Findings, slack: &Slack, settings: &slack::Conf
         let name = format!("slack channel {channel}");
         let invite = format!("in the channel, type /invite @llm-diagnose ({channel})");
         match within(LONG, slack.channel(channel)).await {
-            Ok(Some(found)) if found.is_archived => {
+            Ok(Some(info)) if info.is_archived => {
                 let todo = "unarchive it, or name another channel under `slack:`";
                 findings.say(&name, Level::Fail, "the channel is archived".to_owned(), todo);
             }
-            Ok(Some(found)) if !found.is_member => {
+            Ok(Some(info)) if !info.is_member => {
                 findings.say(&name, Level::Fail, "the app is not in the channel".to_owned(), &invite);
             }
             // A refusal by Slack counts, whatever Slack returns about the channel.
-            Ok(Some(found)) => match refusals.iter().find(|refusal| refusal.channel == channel) {
+            Ok(Some(info)) => match refusals.iter().find(|refusal| refusal.channel == channel) {
                 Some(Refusal { code, waiting, .. }) => {
                     let found = format!("Slack refused the last message: {code}; {waiting} wait for it");
                     findings.say(&name, Level::Fail, found, todo(code));
                 }
-                None => findings.ok(&name, format!("the app is in #{} ({})", found.name, found.id)),
+                None => findings.ok(&name, format!("the app is in #{} ({})", info.name, info.id)),
             },
             Ok(None) => {
                 let found = "there is no such channel, or it is private and the app is not in it".to_owned();
@@ -147,7 +149,7 @@ async fn people(findings: &mut Findings, slack: &Slack, config: &Config) {
     for id in groups {
         let name = format!("slack group {id}");
         match &all {
-            Ok(all) if all.iter().any(|known| known == id) => findings.ok(&name, "the user group is there".to_owned()),
+            Ok(all) if all.iter().any(|group| group == id) => findings.ok(&name, "the user group is there".to_owned()),
             Ok(_) => {
                 let todo = "take the id from the group's page in Slack (… > Copy group ID)";
                 findings.say(&name, Level::Fail, "there is no such user group".to_owned(), todo);

@@ -27,7 +27,7 @@ pub(super) async fn check(
         return;
     }
     let name = format!("{name} promises");
-    let (mut seen, mut found) = (false, 0);
+    let (mut has_histogram, mut violations) = (false, 0);
     let promised = |term: Term| {
         let mut promises = library.promised.iter().filter_map(|pools| pools.slo.promise(term));
         promises.any(|promise| promise.within_seconds.is_some())
@@ -36,8 +36,8 @@ pub(super) async fn check(
         for (buckets, term) in histograms(library, engine).into_iter().filter(|(_, term)| promised(*term)) {
             let by: Vec<String> = labels(engine).map(|(_, label)| label.to_owned()).collect();
             let prefix = engine.prefixes.first().map(|written| (written.as_str(), engine.prefixes.as_slice()));
-            let with = Fill { window, by: &by, prefix, ..Fill::default() };
-            let query = fill(&format!("group by (le, $by) ({})", buckets.rate), &with);
+            let arguments = Fill { window, by: &by, prefix, ..Fill::default() };
+            let query = fill(&format!("group by (le, $by) ({})", buckets.rate), &arguments);
             let rows = match client.query(&query, at, Instant::now() + CALL).await {
                 Ok(rows) => rows,
                 Err(error) => {
@@ -45,9 +45,9 @@ pub(super) async fn check(
                     return findings.say(&name, Level::Fail, error.to_string(), todo);
                 }
             };
-            seen |= !rows.is_empty();
+            has_histogram |= !rows.is_empty();
             let short = too_short(library, engine, term, buckets.scale, &rows);
-            found += short.len();
+            violations += short.len();
             let more = short.len().saturating_sub(1);
             let Some(Short { pool, within, largest }) = short.into_iter().next() else { continue };
             let more = if more > 0 { format!(" (and {more} more like it)") } else { String::new() };
@@ -57,7 +57,7 @@ pub(super) async fn check(
                 format!(
                     "{pool}{more}: {} is promised within {within} s, but the largest bucket of {} ends at {largest} s, \
                      so longer times cannot be told apart",
-                    what(term),
+                    term_name(term),
                     engine.engine
                 ),
                 &format!(
@@ -67,7 +67,7 @@ pub(super) async fn check(
             );
         }
     }
-    match (found, seen) {
+    match (violations, has_histogram) {
         (0, true) => findings.ok(&name, "every promised time is within the engines' buckets".to_owned()),
         (0, false) => findings.ok(&name, "no histogram was found that judges a promised time".to_owned()),
         _ => {}
@@ -86,15 +86,15 @@ struct Short {
 
 /// Returns the histograms of an engine that objectives are evaluated with, each once.
 fn histograms<'a>(library: &Library, engine: &'a Engine) -> Vec<(Buckets<'a>, Term)> {
-    let mut found: Vec<(Buckets<'_>, Term)> = Vec::new();
+    let mut histograms: Vec<(Buckets<'_>, Term)> = Vec::new();
     for burn in library.signals.values().filter_map(|signal| signal.burn.as_ref()) {
         let query = engine.signals.get(&burn.of).and_then(|entry| entry.query.as_deref());
         let (Some(term), Some(buckets)) = (burn.term, query.and_then(Buckets::of)) else { continue };
-        if !found.iter().any(|(known, _)| known.rate == buckets.rate) {
-            found.push((buckets, term));
+        if !histograms.iter().any(|(listed, _)| listed.rate == buckets.rate) {
+            histograms.push((buckets, term));
         }
     }
-    found
+    histograms
 }
 
 /// Returns the labels with which an engine's series may name their pool, each with its dimension.
@@ -125,7 +125,7 @@ fn too_short(library: &Library, engine: &Engine, term: Term, scale: f64, rows: &
     short.collect()
 }
 
-fn what(term: Term) -> &'static str {
+fn term_name(term: Term) -> &'static str {
     match term {
         Term::Ttft => "a first token",
         Term::InterToken => "each token",

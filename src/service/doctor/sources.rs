@@ -23,8 +23,8 @@ pub(super) async fn check(findings: &mut Findings, config: &Config, state: &Path
     if config.loki.is_empty() {
         findings.ok("loki", "none is configured: logs come from the cluster and from files".to_owned());
     }
-    for one in &config.loki {
-        logs(findings, one).await;
+    for loki in &config.loki {
+        logs(findings, loki).await;
     }
     endpoints(findings, config);
     pages(findings, config);
@@ -43,20 +43,20 @@ async fn cluster(findings: &mut Findings, config: &kubernetes::Config) {
             return findings.say(name, Level::Fail, error.to_string(), todo);
         }
     };
-    let told = client.permissions(Instant::now() + PERMISSIONS).await;
-    if let Some(failed) = told.failed {
+    let permissions = client.permissions(Instant::now() + PERMISSIONS).await;
+    if let Some(failed) = permissions.failed {
         let todo = "see that the API server answers from here in time, with the credentials that we have";
         findings.say(name, Level::Fail, failed, todo);
     } else {
-        findings.ok(name, format!("answers {} questions, one of each kind", told.tried));
+        findings.ok(name, format!("answers {} questions, one of each kind", permissions.tried));
     }
-    if !told.missing.is_empty() {
-        let named = told.missing.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        let more = told.missing.len().saturating_sub(NAMED);
+    if !permissions.missing.is_empty() {
+        let names = permissions.missing.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let more = permissions.missing.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let todo =
             "apply config/kubernetes/rbac.yaml, or leave it so: what cannot be read is named wherever it is missing";
-        findings.say("kubernetes permissions", Level::Warn, format!("may not {named}{more}"), todo);
+        findings.say("kubernetes permissions", Level::Warn, format!("may not {names}{more}"), todo);
     }
 }
 
@@ -120,17 +120,17 @@ fn bundles(findings: &mut Findings, config: &Config, state: &Path) {
         true => state.join("bundles"),
         false => settings.dir.clone(),
     };
-    let shown = dir.display();
+    let path = dir.display();
     let nearest: PathBuf = match writable(&dir) {
         Ok(nearest) => nearest,
         Err(error) => {
             let todo = "let the service's user write there, or set `bundle.dir` to a directory that it may write";
-            return findings.say("bundles", Level::Fail, format!("{shown} cannot be written: {error}"), todo);
+            return findings.say("bundles", Level::Fail, format!("{path} cannot be written: {error}"), todo);
         }
     };
     match directory::room(&nearest, settings.min_free_bytes) {
         Ok(room) => {
-            findings.ok("bundles", format!("{shown} can be written and has room for {} MiB", room >> 20));
+            findings.ok("bundles", format!("{path} can be written and has room for {} MiB", room >> 20));
         }
         Err(error) => {
             let todo = "free the disk, or lower `bundle.min_free_bytes`";

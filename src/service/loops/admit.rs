@@ -97,12 +97,12 @@ fn planned(service: &Service, group: AlertGroup) -> (AlertGroup, AdmissionPlan) 
 /// and namespace.
 fn topic(library: &Library, group: &AlertGroup, playbook: Option<&String>) -> String {
     let title = playbook.and_then(|id| library.playbooks.get(id)).map(|playbook| playbook.title.as_str());
-    let what = title.or_else(|| group.active().first().map(|alert| alert.name()));
+    let symptom = title.or_else(|| group.active().first().map(|alert| alert.name()));
     let scope = Scope::of_alerts(&group.alerts).dimensions;
-    let whose: Vec<&str> = ["cluster", "namespace"].iter().filter_map(|d| scope.get(*d)).map(String::as_str).collect();
-    let topic = match whose.is_empty() {
-        true => what.unwrap_or_default().to_owned(),
-        false => format!("{} · {}", what.unwrap_or_default(), whose.join("/")),
+    let place: Vec<&str> = ["cluster", "namespace"].iter().filter_map(|d| scope.get(*d)).map(String::as_str).collect();
+    let topic = match place.is_empty() {
+        true => symptom.unwrap_or_default().to_owned(),
+        false => format!("{} · {}", symptom.unwrap_or_default(), place.join("/")),
     };
     topic.chars().take(TOPIC_CHARS).collect()
 }

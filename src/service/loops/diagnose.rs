@@ -83,9 +83,9 @@ async fn process(service: &Service, id: &str, tries: u32) {
         }
     };
     let (diagnosis, cost) = tokio::join!(diagnosis, cost(service, &incident));
-    let (diagnosis, shown) = diagnosis.unzip();
-    let shown = shown.flatten();
-    incident.revision += i64::from(shown.is_some());
+    let (diagnosis, shown_early) = diagnosis.unzip();
+    let shown_early = shown_early.flatten();
+    incident.revision += i64::from(shown_early.is_some());
     let now = service.store.now();
     let next = match &diagnosis {
         None => None,
@@ -93,13 +93,14 @@ async fn process(service: &Service, id: &str, tries: u32) {
         Some(_) => Some(clock::after(now, service.config.diagnose.refresh)),
     };
     let recovering = incident.reason == ChangeReason::Notification(AdmitReason::FewerAlerts);
-    let keep = diagnosis.filter(|new| incident.diagnosis.as_ref().is_none_or(|old| old.gives_way_to(new, recovering)));
-    let before = shown.as_ref().or(incident.diagnosis.as_ref());
-    let says_more = keep.as_ref().is_some_and(|new| differs(before, new));
-    let shows = keep.as_ref().and_then(|new| newly_likely(incident.diagnosis.as_ref(), new));
+    let replacement =
+        diagnosis.filter(|new| incident.diagnosis.as_ref().is_none_or(|old| old.gives_way_to(new, recovering)));
+    let before = shown_early.as_ref().or(incident.diagnosis.as_ref());
+    let says_more = replacement.as_ref().is_some_and(|new| differs(before, new));
+    let new_cause = replacement.as_ref().and_then(|new| newly_likely(incident.diagnosis.as_ref(), new));
     let saved = async {
-        service.store.save_diagnosis(&incident, keep.as_ref(), says_more, next, now).await?;
-        if let Some(cause) = shows {
+        service.store.save_diagnosis(&incident, replacement.as_ref(), says_more, next, now).await?;
+        if let Some(cause) = new_cause {
             service.store.queue_picture(id, cause, now).await?;
         }
         match incident.open {
@@ -116,8 +117,8 @@ async fn process(service: &Service, id: &str, tries: u32) {
 async fn cost(service: &Service, incident: &Incident) -> Option<Impact> {
     let (at, prometheus) = (incident.resolved_at?, choose(&service.prometheus, &incident.alerts)?);
     let scope = Scope::of_alerts(&incident.alerts);
-    let whole = [incident.started_at, at];
-    impact(&service.library, prometheus, &scope, whole, service.config.diagnose.deadline).await
+    let period = [incident.started_at, at];
+    impact(&service.library, prometheus, &scope, period, service.config.diagnose.deadline).await
 }
 
 /// Diagnoses an incident. Also returns the diagnosis that was shown early, if any: the first diagnosis of an
@@ -138,7 +139,7 @@ async fn diagnose(service: &Service, incident: &Incident, playbook: &str) -> (Di
     let beside = ExtraSources { exporters: Some(&exporters).filter(|_| ended.is_none()), logs: Some(&logs) };
     let pending = begin(&service.library, prometheus, &request, beside).await;
     let first = if incident.open && incident.diagnosis.is_none() { pending.so_far() } else { None };
-    let (shown, diagnosis) = tokio::join!(show(service, incident, first), pending.finish());
+    let (shown_early, diagnosis) = tokio::join!(show(service, incident, first), pending.finish());
     let cause = diagnosis.root().map_or("none", |cause| cause.id.as_str());
     let entered = Some(diagnosis.symptom.playbook.as_str()).filter(|id| !id.is_empty()).unwrap_or("none");
     service.metrics.diagnosis(
@@ -153,7 +154,7 @@ async fn diagnose(service: &Service, incident: &Incident, playbook: &str) -> (Di
     );
     let took = (diagnosis.took_seconds * 1e3) as u64;
     info!(playbook.id = entered, cause, degraded = diagnosis.degraded, duration_ms = took, "diagnosed");
-    (diagnosis, shown)
+    (diagnosis, shown_early)
 }
 
 /// Saves the first diagnosis for delivery; returns it if it was stored.
@@ -209,6 +210,6 @@ fn differs(old: Option<&Diagnosis>, new: &Diagnosis) -> bool {
     };
     // Onsets and other symptoms are added last. They count when they appear for the first time.
     let also = |d: &Diagnosis| d.screening.as_ref().is_some_and(|screening| !screening.also.is_empty());
-    let late = |told: fn(&Diagnosis) -> bool| !told(old) && told(new);
-    gist(old) != gist(new) || late(|d| !d.timeline.is_empty()) || late(also)
+    let appeared = |condition: fn(&Diagnosis) -> bool| !condition(old) && condition(new);
+    gist(old) != gist(new) || appeared(|d| !d.timeline.is_empty()) || appeared(also)
 }

@@ -115,7 +115,7 @@ fn longest(config: &Config) -> LongestWaits {
         diagnosis: diagnosis.saturating_add(minute),
         delivery: config.diagnose.grace.max(DELIVERY_LEASE).max(LONGEST_REFUSED).saturating_add(minute),
         followup: LONGEST_FOLLOWUP.saturating_add(minute),
-        look: LAST_SEARCH_DELAY.saturating_add(minute),
+        duplicate_check: LAST_SEARCH_DELAY.saturating_add(minute),
     }
 }
 
@@ -173,16 +173,16 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(&directory.path().join("state.db")).await.unwrap();
         let (now, longest) = (store.now(), longest(&Config::default()));
-        let look = |subject: &str| DuplicateCheck {
+        let check = |subject: &str| DuplicateCheck {
             subject: subject.to_owned(),
             channel: "C0LLMALERTS".to_owned(),
             thread: None,
             since: now,
-            looks: 3,
+            checks_done: 3,
         };
-        store.look_later(&look("last"), clock::after(now, LAST_SEARCH_DELAY)).await.unwrap();
+        store.schedule_duplicate_check(&check("last"), clock::after(now, LAST_SEARCH_DELAY)).await.unwrap();
         assert_eq!(store.reschedule_far_future(&longest, now).await.unwrap(), 0);
-        store.look_later(&look("mistaken"), clock::after(now, 2 * LAST_SEARCH_DELAY)).await.unwrap();
+        store.schedule_duplicate_check(&check("mistaken"), clock::after(now, 2 * LAST_SEARCH_DELAY)).await.unwrap();
         assert_eq!(store.reschedule_far_future(&longest, now).await.unwrap(), 1);
     }
 

@@ -71,11 +71,11 @@ impl Notifier {
             let limited = |open: Instant| SlackError::RateLimited(open.saturating_duration_since(Instant::now()));
             self.rates.enter(lane).map_err(limited)?;
         }
-        let sent = send_answer(slack, target, message, &MessageMark::new(&Ulid::generate().to_string())).await;
-        if let (Err(SlackError::RateLimited(wait)), Some(lane)) = (&sent, &lane) {
+        let result = send_answer(slack, target, message, &MessageMark::new(&Ulid::generate().to_string())).await;
+        if let (Err(SlackError::RateLimited(wait)), Some(lane)) = (&result, &lane) {
             self.rates.close(lane, *wait);
         }
-        sent
+        result
     }
 
     async fn answer_within(
@@ -146,11 +146,11 @@ impl Notifier {
             channel: to.channel.to_owned(),
             thread: to.thread.map(str::to_owned),
             since,
-            looks: 0,
+            checks_done: 0,
         };
-        let (channel, found) = self.find_marked_messages(slack, &check).await.ok()?;
-        let found = found.into_iter().find(|found| found.mark.id == mark.id)?;
-        Some(Posted { channel, ts: found.ts })
+        let (channel, messages) = self.find_marked_messages(slack, &check).await.ok()?;
+        let message = messages.into_iter().find(|message| message.mark.id == mark.id)?;
+        Some(Posted { channel, ts: message.ts })
     }
 }
 

@@ -59,17 +59,17 @@ fn named<'a>(pools: impl ExactSizeIterator<Item = &'a String>, words: &Phrases) 
 fn calls<'a, 'b>(
     incidents: &'a [Incident],
     places: &Places,
-    whom: impl Fn(&'a Incident) -> Vec<&'b str>,
+    people_of: impl Fn(&'a Incident) -> Vec<&'b str>,
 ) -> BTreeMap<&'b str, BTreeMap<String, &'a Incident>> {
-    let mut before: BTreeMap<String, Vec<&CalledPeople>> = BTreeMap::new();
+    let mut called_by_pool: BTreeMap<String, Vec<&CalledPeople>> = BTreeMap::new();
     for incident in incidents {
-        before.entry(pool(incident)).or_default().extend(called(incident, places));
+        called_by_pool.entry(pool(incident)).or_default().extend(called(incident, places));
     }
     let mut calls: BTreeMap<&str, BTreeMap<String, &Incident>> = BTreeMap::new();
     for incident in incidents {
-        for id in whom(incident) {
+        for id in people_of(incident) {
             let pool = pool(incident);
-            if !before[&pool].iter().any(|called| called.includes(id)) {
+            if !called_by_pool[&pool].iter().any(|called| called.includes(id)) {
                 calls.entry(id).or_default().entry(pool).or_insert(incident);
             }
         }
@@ -79,17 +79,17 @@ fn calls<'a, 'b>(
 
 impl Notifier {
     pub(super) async fn deliver_digest(&self, digest: &Digest) -> Result<(), StoreError> {
-        let spoken = self.store.digest_incidents(&digest.id).await?;
-        let incidents = &spoken.incidents;
+        let content = self.store.digest_incidents(&digest.id).await?;
+        let incidents = &content.incidents;
         let Some(slack) = &self.slack else {
             let why = "Slack is no longer configured";
-            return self.store.digest_given_up(digest, spoken.revisions, why, self.store.now()).await;
+            return self.store.digest_given_up(digest, content.revisions, why, self.store.now()).await;
         };
         // For a single incident its own message says more than a digest.
-        let alone = incidents.first().filter(|_| incidents.len() == 1 && spoken.unreadable == 0);
-        let message = match alone {
-            Some(one) => self.message(one),
-            None => render::digest_message(&self.digest_view(digest, &spoken), &self.words),
+        let single = incidents.first().filter(|_| incidents.len() == 1 && content.unreadable == 0);
+        let message = match single {
+            Some(incident) => self.message(incident),
+            None => render::digest_message(&self.digest_view(digest, &content), &self.words),
         };
         let first = digest.posted.is_none();
         if let (true, Some(since)) = (first, digest.began)
@@ -98,56 +98,56 @@ impl Notifier {
             return Ok(());
         }
         let places = self.store.digest_places(&digest.id).await?;
-        let whom = |incident| self.people_to_mention_in_digest(incident, &places, digest);
-        let calls = calls(incidents, &places, whom);
-        let shown: BTreeSet<&str> = match first {
+        let people_of = |incident| self.people_to_mention_in_digest(incident, &places, digest);
+        let calls = calls(incidents, &places, people_of);
+        let mentions: BTreeSet<&str> = match first {
             true => calls.keys().copied().collect(),
             // Edits keep the mentions, which would otherwise disappear from the message.
             false => {
-                let kept = |incident| {
+                let called_before = |incident| {
                     let before = called(incident, &places);
-                    whom(incident).into_iter().filter(move |id| before.is_some_and(|called| called.includes(id)))
+                    people_of(incident).into_iter().filter(move |id| before.is_some_and(|called| called.includes(id)))
                 };
-                incidents.iter().flat_map(kept).collect()
+                incidents.iter().flat_map(called_before).collect()
             }
         };
-        let shown: Vec<&str> = shown.into_iter().collect();
-        let mark = mention_mark(&digest.id, &shown, &CalledPeople::default().and(&shown));
+        let mentions: Vec<&str> = mentions.into_iter().collect();
+        let mark = mention_mark(&digest.id, &mentions, &CalledPeople::default().and(&mentions));
         let to = To::of(&digest.channel, digest.posted.as_ref(), mark);
-        let (answer, took) = self.send(slack, to, &message, &shown).await;
+        let (answer, took) = self.send(slack, to, &message, &mentions).await;
         let now = self.store.now();
         let posted = match answer {
             Ok(posted) => (posted.channel, posted.ts),
-            Err(error) => return self.digest_failed(slack, digest, &spoken, &error, took, now).await,
+            Err(error) => return self.digest_failed(slack, digest, &content, &error, took, now).await,
         };
-        let done = if first { "posted" } else { "updated" };
-        self.metrics.delivery("digest", done, Some(took));
-        info!(digest.id = digest.id, incidents = incidents.len(), "{done} a digest");
+        let result = if first { "posted" } else { "updated" };
+        self.metrics.delivery("digest", result, Some(took));
+        info!(digest.id = digest.id, incidents = incidents.len(), "{result} a digest");
         let next = clock::after(now, BETWEEN_EDITS);
-        self.store.digest_delivered(digest, &posted, spoken.revisions, next).await?;
+        self.store.digest_delivered(digest, &posted, content.revisions, next).await?;
         // An edit notifies nobody, so new mentions go to a thread.
-        for (whom, pools) in calls.iter().filter(|_| !first) {
+        for (person, pools) in calls.iter().filter(|_| !first) {
             let Some((incident, place)) =
                 pools.values().next().and_then(|incident| places.get_key_value(incident.id.as_str()))
             else {
                 continue;
             };
             let about = named(pools.keys(), &self.words);
-            self.store.queue_mention(incident, &place.channel, [whom, &about], now).await?;
+            self.store.queue_mention(incident, &place.channel, [person, &about], now).await?;
         }
         // The digest covers all its incidents, so their mentions count as made.
         for incident in incidents.iter().filter(|incident| incident.open && incident.critical) {
             let Some(DigestedDelivery { channel, called: before, .. }) = places.get(&incident.id) else { continue };
-            let whom = whom(incident);
-            if before.as_ref().is_none_or(|called| whom.iter().any(|id| !called.includes(id))) {
-                let called = before.clone().unwrap_or_default().and(&whom);
+            let people = people_of(incident);
+            if before.as_ref().is_none_or(|called| people.iter().any(|id| !called.includes(id))) {
+                let called = before.clone().unwrap_or_default().and(&people);
                 let mention = Mention { since: incident.critical_at.unwrap_or(now), called };
                 self.store.record_mention(&incident.id, channel, &mention).await?;
             }
         }
         // Mentions come first: a failure below must not prevent them.
-        match alone {
-            Some(one) => self.tell_alone(one, places.get(&one.id), now).await,
+        match single {
+            Some(incident) => self.tell_alone(incident, places.get(&incident.id), now).await,
             None => Ok(()),
         }
     }
@@ -155,17 +155,17 @@ impl Notifier {
     /// Reports changes in the thread of a digest with a single incident, as under the incident's own message.
     async fn tell_alone(
         &self,
-        one: &Incident,
+        incident: &Incident,
         place: Option<&DigestedDelivery>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let Some(place) = place else { return Ok(()) };
-        let knows = ThreadState::of(&self.view(one));
+        let state = ThreadState::of(&self.view(incident));
         match &place.thread_state {
-            Some(told) => self.queue_changes(&one.id, &place.channel, told, &knows, now).await,
+            Some(reported) => self.queue_changes(&incident.id, &place.channel, reported, &state, now).await,
             None => {
-                let told = serde_json::to_string(&knows).unwrap_or_default();
-                self.store.save_thread_state(&one.id, &place.channel, &told).await
+                let reported = serde_json::to_string(&state).unwrap_or_default();
+                self.store.save_thread_state(&incident.id, &place.channel, &reported).await
             }
         }
     }
@@ -180,7 +180,7 @@ impl Notifier {
     /// exist.
     async fn may_post_digest(&self, slack: &Slack, digest: &Digest, since: Timestamp) -> Result<bool, StoreError> {
         let (subject, channel) = (digest.id.clone(), digest.channel.clone());
-        let check = DuplicateCheck { subject, channel, thread: None, since, looks: 0 };
+        let check = DuplicateCheck { subject, channel, thread: None, since, checks_done: 0 };
         match self.search_history(slack, &check).await? {
             SearchOutcome::Missing => Ok(true),
             SearchOutcome::Found => Ok(false),
@@ -192,13 +192,13 @@ impl Notifier {
         }
     }
 
-    fn digest_view(&self, digest: &Digest, spoken: &DigestContent) -> DigestView {
+    fn digest_view(&self, digest: &Digest, content: &DigestContent) -> DigestView {
         DigestView {
             id: digest.id.clone(),
             topic: digest.topic.clone(),
             opened_at: digest.opened_at,
-            incidents: spoken.incidents.iter().map(|incident| DigestEntry::of(&self.view(incident))).collect(),
-            unreadable: spoken.unreadable,
+            incidents: content.incidents.iter().map(|incident| DigestEntry::of(&self.view(incident))).collect(),
+            unreadable: content.unreadable,
             interactive: self.interactive,
         }
     }
@@ -207,7 +207,7 @@ impl Notifier {
         &self,
         slack: &Slack,
         digest: &Digest,
-        spoken: &DigestContent,
+        content: &DigestContent,
         error: &SlackError,
         took: Duration,
         now: Timestamp,
@@ -221,7 +221,7 @@ impl Notifier {
             count("rate_limited");
             return self.store.digest_postponed(digest, clock::after(now, *wait), PostponeReason::Failed, &note).await;
         }
-        let more = digest.tries + 1 < MOST_TRIES || spoken.incidents.iter().any(|incident| incident.open);
+        let retry = digest.tries + 1 < MOST_TRIES || content.incidents.iter().any(|incident| incident.open);
         if error.is_gone()
             && digest.posted.is_some()
             && self.store.forget_digest_message(digest, MOST_REPOSTS, now).await?
@@ -244,15 +244,15 @@ impl Notifier {
             count("rerouted");
             return self.store.digest_moved(digest, fallback, now).await;
         }
-        if (error.is_retryable() || refused) && more {
+        if (error.is_retryable() || refused) && retry {
             count(if refused { "refused" } else { "retried" });
             warn!(digest.id = digest.id, try = digest.tries + 1, reason = note, "cannot deliver a digest: trying again");
             let pause = if refused { refusal_pause(digest.tries) } else { pause(digest.tries) };
-            let held = PostponeReason::failed(digest.posted.is_none() && error.is_unknown());
-            return self.store.digest_postponed(digest, clock::after(now, pause), held, &note).await;
+            let reason = PostponeReason::failed(digest.posted.is_none() && error.is_unknown());
+            return self.store.digest_postponed(digest, clock::after(now, pause), reason, &note).await;
         }
         count("failed");
         error!(digest.id = digest.id, channel = digest.channel, reason = note, "gave up delivering a digest");
-        self.store.digest_given_up(digest, spoken.revisions, &note, now).await
+        self.store.digest_given_up(digest, content.revisions, &note, now).await
     }
 }

@@ -35,7 +35,7 @@ impl Notifier {
         let now = self.store.now();
         let attempt = AuditEntry::new_attempt("", "", Act::Escalate.as_str(), Some(incident), now);
         let attempt = self.store.audit_entry(escalation).await?.unwrap_or(attempt);
-        let said = match (callee, result) {
+        let headline = match (callee, result) {
             (Callee::Pager(pager), Ok(())) => Some(self.words.text("escalation-called", &[("pager", pager.into())])),
             (Callee::Pager(pager), Err(error)) => {
                 let error = Line::of(error).into();
@@ -53,10 +53,10 @@ impl Notifier {
             (Callee::Pager(target) | Callee::Person(target), Err(error)) => (target, error),
         };
         let result = if result.is_ok() { AuditResult::Done } else { AuditResult::Failed };
-        let who = [("who", TextSpan::User(attempt.who.clone()).into())];
+        let person = [("who", TextSpan::User(attempt.who.clone()).into())];
         let entry = AuditEntry { target: target.to_owned(), result, detail: detail.to_owned(), ..attempt };
-        let post = said.map(|headline| {
-            let parts = vec![Block::Note(self.words.line("escalation-asked", &who))];
+        let post = headline.map(|headline| {
+            let parts = vec![Block::Note(self.words.line("escalation-asked", &person))];
             Message { tone: Tone::Unknown, headline, parts }
         });
         let is_news = self.store.end_escalation(&entry, post.as_ref(), now).await?;
@@ -72,22 +72,23 @@ impl Notifier {
     /// # Errors
     /// When the store fails.
     pub async fn end_escalations(&self, now: Timestamp) -> Result<usize, StoreError> {
-        let whom = self.config.escalate.as_deref().unwrap_or_default();
+        let callee = self.config.escalate.as_deref().unwrap_or_default();
         let ended = self.store.ended_calls(clock::before(now, OLDEST)).await?;
-        let mut told = 0;
+        let mut recorded = 0;
         for call in &ended {
             let result = call.failed.as_deref().map_or(Ok(()), Err);
-            told += usize::from(self.escalation_ended(&call.incident, &call.line, Callee::Person(whom), result).await?);
+            recorded +=
+                usize::from(self.escalation_ended(&call.incident, &call.line, Callee::Person(callee), result).await?);
         }
-        Ok(told)
+        Ok(recorded)
     }
 
     /// Records the result of a post that escalates; other posts are ignored.
     pub(super) async fn post_ended(&self, post: &Post, result: Result<(), &str>) -> Result<(), StoreError> {
         match (post.kind, &post.about) {
             (PostKind::Answer, Some(escalation)) => {
-                let whom = self.config.escalate.as_deref().unwrap_or_default();
-                self.escalation_ended(&post.incident, escalation, Callee::Person(whom), result).await.map(drop)
+                let callee = self.config.escalate.as_deref().unwrap_or_default();
+                self.escalation_ended(&post.incident, escalation, Callee::Person(callee), result).await.map(drop)
             }
             _ => Ok(()),
         }

@@ -71,11 +71,11 @@ impl Notifier {
         check: &DuplicateCheck,
     ) -> Result<SearchOutcome, StoreError> {
         let now = self.store.now();
-        self.store.look_later(check, clock::after(now, SEARCH_DELAYS[0])).await?;
+        self.store.schedule_duplicate_check(check, clock::after(now, SEARCH_DELAYS[0])).await?;
         match self.find_marked_messages(slack, check).await {
-            Ok((channel, found)) => match found.into_iter().find(|found| found.mark.id == check.subject) {
-                Some(found) => {
-                    self.adopt(check, &channel, &found, now).await?;
+            Ok((channel, messages)) => match messages.into_iter().find(|message| message.mark.id == check.subject) {
+                Some(message) => {
+                    self.adopt(check, &channel, &message, now).await?;
                     self.metrics.delivery("look", "found", None);
                     info!(subject = check.subject, channel, "the message stands already: its answer was lost");
                     Ok(SearchOutcome::Found)
@@ -99,42 +99,43 @@ impl Notifier {
 
     /// Searches again for duplicates of a message: keeps the known one and removes the others.
     pub(super) async fn remove_duplicates(&self, check: &DuplicateCheck) -> Result<(), StoreError> {
-        let Some(slack) = &self.slack else { return self.store.looked(check, None).await };
+        let Some(slack) = &self.slack else { return self.store.finish_duplicate_check(check, None).await };
         let now = self.store.now();
-        let (channel, found) = match self.find_marked_messages(slack, check).await {
-            Ok(found) => found,
+        let (channel, messages) = match self.find_marked_messages(slack, check).await {
+            Ok(messages) => messages,
             Err(error) if error.is_retryable() && clock::between(check.since, now) < GIVE_UP_AFTER => {
-                return self.store.look_postponed(check, clock::after(now, self.wait(&error))).await;
+                return self.store.postpone_duplicate_check(check, clock::after(now, self.wait(&error))).await;
             }
             Err(error) => {
                 self.metrics.delivery("look", "refused", None);
                 warn!(subject = check.subject, reason = %error, "cannot see whether a message stands twice");
-                return self.store.looked(check, None).await;
+                return self.store.finish_duplicate_check(check, None).await;
             }
         };
-        let mut found: Vec<MarkedMessage> = found.into_iter().filter(|found| found.mark.id == check.subject).collect();
-        match self.store.standing(&check.subject).await? {
+        let mut messages: Vec<MarkedMessage> =
+            messages.into_iter().filter(|message| message.mark.id == check.subject).collect();
+        match self.store.valid_messages(&check.subject).await? {
             // The message of a chart is not known, so the first one is kept.
-            ValidMessages::At(stands) if stands.is_empty() => drop(found.drain(..found.len().min(1))),
-            ValidMessages::At(stands) => found.retain(|found| !stands.contains(&found.ts)),
+            ValidMessages::At(valid) if valid.is_empty() => drop(messages.drain(..messages.len().min(1))),
+            ValidMessages::At(valid) => messages.retain(|message| !valid.contains(&message.ts)),
             ValidMessages::No => {}
         }
-        if let Some(first) = found.first()
-            && self.adopt(check, &channel, first, now).await?
+        if let Some(message) = messages.first()
+            && self.adopt(check, &channel, message, now).await?
         {
-            found.remove(0);
+            messages.remove(0);
         }
-        if self.store.standing(&check.subject).await? != ValidMessages::No {
-            for extra in &found {
+        if self.store.valid_messages(&check.subject).await? != ValidMessages::No {
+            for extra in &messages {
                 self.remove(slack, check, &channel, extra).await;
             }
         }
-        let next = match SEARCH_DELAYS.get(check.looks as usize + 1) {
+        let next = match SEARCH_DELAYS.get(check.checks_done as usize + 1) {
             Some(wait) => Some(clock::after(now, *wait)),
             // The end of the incident brings it forward.
             None => Some(clock::after(check.since.min(now), LAST_SEARCH_DELAY)).filter(|last| *last > now),
         };
-        self.store.looked(check, next).await
+        self.store.finish_duplicate_check(check, next).await
     }
 
     /// Stores a found message as the posted one, unless another one is already stored. Returns true if it was adopted.
@@ -142,18 +143,18 @@ impl Notifier {
         &self,
         check: &DuplicateCheck,
         channel: &str,
-        found: &MarkedMessage,
+        message: &MarkedMessage,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let posted = (channel.to_owned(), found.ts.clone());
+        let posted = (channel.to_owned(), message.ts.clone());
         // Mentions of an earlier critical phase do not count for a later one.
-        let at = clock::parse_time(&found.ts).map_or(check.since, |at| at.max(check.since));
-        let called = CalledPeople::read(found.mark.called.as_deref());
-        let mention = found.mark.mention.then_some(Mention { since: at, called });
-        let said = MessageEffects { mention, thread_state: found.mark.told.clone() };
-        Ok(self.store.found_message(&check.subject, &check.channel, &posted, &said, now).await?
-            || self.store.found_digest(&check.subject, &posted, said.mention.as_ref(), now).await?
-            || self.store.found_post(&check.subject, &found.ts, said.thread_state.as_deref()).await?)
+        let at = clock::parse_time(&message.ts).map_or(check.since, |at| at.max(check.since));
+        let called = CalledPeople::read(message.mark.called.as_deref());
+        let mention = message.mark.mention.then_some(Mention { since: at, called });
+        let effects = MessageEffects { mention, thread_state: message.mark.told.clone() };
+        Ok(self.store.found_message(&check.subject, &check.channel, &posted, &effects, now).await?
+            || self.store.found_digest(&check.subject, &posted, effects.mention.as_ref(), now).await?
+            || self.store.found_post(&check.subject, &message.ts, effects.thread_state.as_deref()).await?)
     }
 
     async fn remove(&self, slack: &Slack, check: &DuplicateCheck, channel: &str, extra: &MarkedMessage) {
@@ -179,31 +180,31 @@ impl Notifier {
         slack: &Slack,
         check: &DuplicateCheck,
     ) -> Result<(String, Vec<MarkedMessage>), SlackError> {
-        let asked = async {
+        let search = async {
             let channel = self.channel_id(slack, &check.channel).await?;
             let since = clock::before(check.since, CLOCK_SKEW).as_second().div_euclid(START_STEP) * START_STEP;
             let place = (channel.clone(), check.thread.clone(), since);
-            let ask = async {
+            let fetch = async {
                 let own_user = self
                     .history_cache
                     .own_user
                     .get_or_try_init(|| async { slack.identity().await.map(|me| me.user_id) })
                     .await?;
                 self.rates
-                    .enter(&Lane::Look)
+                    .enter(&Lane::HistorySearch)
                     .map_err(|open| SlackError::RateLimited(open.saturating_duration_since(Instant::now())))?;
                 let since = Timestamp::from_second(since).unwrap_or(Timestamp::UNIX_EPOCH);
                 slack.marked(&channel, check.thread.as_deref(), since, own_user).await.map(Arc::new)
             };
-            let found = self.history_cache.messages.try_get_with(place, ask).await;
-            let found = found.map_err(|error: Arc<SlackError>| (*error).clone())?;
-            Ok((channel, found.to_vec()))
+            let messages = self.history_cache.messages.try_get_with(place, fetch).await;
+            let messages = messages.map_err(|error: Arc<SlackError>| (*error).clone())?;
+            Ok((channel, messages.to_vec()))
         };
-        let found = tokio::time::timeout(SEARCH_WITHIN, asked).await.unwrap_or(Err(SlackError::Late));
-        if let Err(SlackError::RateLimited(wait)) = &found {
-            self.rates.close(&Lane::Look, *wait);
+        let result = tokio::time::timeout(SEARCH_WITHIN, search).await.unwrap_or(Err(SlackError::Late));
+        if let Err(SlackError::RateLimited(wait)) = &result {
+            self.rates.close(&Lane::HistorySearch, *wait);
         }
-        found
+        result
     }
 
     /// Resolves a channel's name to its id, which Slack's history methods require.
@@ -211,16 +212,16 @@ impl Notifier {
         if !channel.starts_with('#') {
             return Ok(channel.to_owned());
         }
-        let ask = async {
+        let resolve = async {
             if let Ok(Some(id)) = self.store.channel_id(channel).await {
                 return Ok(id);
             }
             let unknown = SlackError::Refused { code: "channel_not_found".to_owned(), detail: String::new() };
-            slack.channel(channel).await?.map(|found| found.id).ok_or(unknown)
+            slack.channel(channel).await?.map(|channel| channel.id).ok_or(unknown)
         };
         self.history_cache
             .channels
-            .try_get_with(channel.to_owned(), ask)
+            .try_get_with(channel.to_owned(), resolve)
             .await
             .map_err(|error: Arc<SlackError>| (*error).clone())
     }

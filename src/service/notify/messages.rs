@@ -23,8 +23,8 @@ impl Notifier {
                 );
                 self.metrics.delivery("console", "posted", None);
                 let place = ("stdout".to_owned(), "-".to_owned());
-                let said = MessageEffects::default();
-                self.store.delivered(delivery, Some(&place), incident.revision, &said, self.store.now()).await
+                let effects = MessageEffects::default();
+                self.store.delivered(delivery, Some(&place), incident.revision, &effects, self.store.now()).await
             }
             (Sink::Pager, _) => self.to_pager(delivery, &incident, &self.message(&incident)).await,
             (Sink::Slack, Some(slack)) => self.message_to_slack(slack, delivery, &incident).await,
@@ -47,17 +47,17 @@ impl Notifier {
         {
             return Ok(());
         }
-        let whom = self.people_to_mention(incident, &delivery.channel);
-        let (called, calls): (Vec<&str>, Vec<&str>) = whom.into_iter().partition(|id| delivery.called.includes(id));
+        let people = self.people_to_mention(incident, &delivery.channel);
+        let (called, calls): (Vec<&str>, Vec<&str>) = people.into_iter().partition(|id| delivery.called.includes(id));
         let since = incident.critical_at.unwrap_or(self.store.now());
         let mention = Mention { since, called: delivery.called.and(&calls) };
         // Edits keep the mentions, which would otherwise disappear from the message.
-        let shown = if first { &calls } else { &called };
-        let knows = ThreadState::of(&self.view(incident));
-        let told = serde_json::to_string(&knows).ok();
-        let mark = MessageMark { told: told.clone(), ..mention_mark(&incident.id, &calls, &mention.called) };
+        let mentions = if first { &calls } else { &called };
+        let state = ThreadState::of(&self.view(incident));
+        let state_json = serde_json::to_string(&state).ok();
+        let mark = MessageMark { told: state_json.clone(), ..mention_mark(&incident.id, &calls, &mention.called) };
         let to = To::of(&delivery.channel, delivery.posted.as_ref(), mark);
-        let (answer, took) = self.send(slack, to, &self.message(incident), shown).await;
+        let (answer, took) = self.send(slack, to, &self.message(incident), mentions).await;
         let now = self.store.now();
         let posted = match answer {
             Ok(posted) => posted,
@@ -66,33 +66,34 @@ impl Notifier {
             }
             Err(error) => return self.message_failed(delivery, incident, &error, took, now).await,
         };
-        let done = if first { "posted" } else { "updated" };
-        self.metrics.delivery("slack", done, Some(took));
-        info!(incident.id = delivery.incident, channel = posted.channel, "{done} the incident's message");
-        let said =
-            MessageEffects { mention: (first && !calls.is_empty()).then(|| mention.clone()), thread_state: told };
+        let result = if first { "posted" } else { "updated" };
+        self.metrics.delivery("slack", result, Some(took));
+        info!(incident.id = delivery.incident, channel = posted.channel, "{result} the incident's message");
+        let effects =
+            MessageEffects { mention: (first && !calls.is_empty()).then(|| mention.clone()), thread_state: state_json };
         let place = (posted.channel, posted.ts);
-        self.store.delivered(delivery, Some(&place), incident.revision, &said, now).await?;
+        self.store.delivered(delivery, Some(&place), incident.revision, &effects, now).await?;
         if !first {
             self.call_in_thread(&incident.id, &delivery.channel, &calls, &mention).await?;
         }
         match &delivery.thread_state {
-            Some(told) => self.queue_changes(&incident.id, &delivery.channel, told, &knows, now).await,
+            Some(reported) => self.queue_changes(&incident.id, &delivery.channel, reported, &state, now).await,
             None => Ok(()),
         }
     }
 
-    /// Queues a post about the changes since `told` for the incident's thread in this channel, if there are any.
+    /// Queues a post about the changes since the state `reported` (JSON) for the incident's thread in this channel, if
+    /// there are any.
     pub(super) async fn queue_changes(
         &self,
         incident: &str,
         channel: &str,
-        told: &str,
-        knows: &ThreadState,
+        reported: &str,
+        state: &ThreadState,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let told: Option<ThreadState> = serde_json::from_str(told).ok();
-        match told.and_then(|told| render::changes(&told, knows, &self.words)) {
+        let reported: Option<ThreadState> = serde_json::from_str(reported).ok();
+        match reported.and_then(|reported| render::changes(&reported, state, &self.words)) {
             Some(_) => self.store.queue_change(incident, channel, now).await,
             None => Ok(()),
         }
@@ -106,8 +107,8 @@ impl Notifier {
         calls: &[&str],
         mention: &Mention,
     ) -> Result<(), StoreError> {
-        for whom in calls {
-            self.store.queue_mention(incident, channel, [whom, ""], self.store.now()).await?;
+        for person in calls {
+            self.store.queue_mention(incident, channel, [person, ""], self.store.now()).await?;
         }
         if calls.is_empty() { Ok(()) } else { self.store.record_mention(incident, channel, mention).await }
     }
@@ -120,7 +121,7 @@ impl Notifier {
             channel: delivery.channel.clone(),
             thread: None,
             since,
-            looks: 0,
+            checks_done: 0,
         };
         match self.search_history(slack, &check).await? {
             SearchOutcome::Missing => Ok(true),
@@ -160,8 +161,8 @@ impl Notifier {
         if error.is_retryable() && (incident.open || delivery.tries + 1 < MOST_TRIES) {
             count("retried");
             warn!(incident.id = delivery.incident, try = delivery.tries + 1, reason = note, "cannot deliver: trying again");
-            let held = PostponeReason::failed(delivery.posted.is_none() && error.is_unknown());
-            return self.store.postpone(delivery, clock::after(now, pause(delivery.tries)), held, &note).await;
+            let reason = PostponeReason::failed(delivery.posted.is_none() && error.is_unknown());
+            return self.store.postpone(delivery, clock::after(now, pause(delivery.tries)), reason, &note).await;
         }
         count("failed");
         error!(

@@ -180,7 +180,7 @@ impl Notifier {
             PendingWork::Message(delivery) => (delivery.sink.as_str(), self.deliver_message(delivery).await),
             PendingWork::Digest(digest) => ("digest", self.deliver_digest(digest).await),
             PendingWork::Post(post) => ("thread", self.deliver_post(post).await),
-            PendingWork::Look(check) => ("look", self.remove_duplicates(check).await),
+            PendingWork::DuplicateCheck(check) => ("look", self.remove_duplicates(check).await),
         };
         let Err(error) = done else { return };
         self.metrics.delivery(sink, "store_error", None);

@@ -38,13 +38,13 @@ impl Notifier {
             return Ok(());
         }
         let started = Instant::now();
-        let made = self.make(slack, post, &incident).await;
+        let outcome = self.send_post(slack, post, &incident).await;
         let (took, now) = (Some(started.elapsed()), self.store.now());
-        match made {
-            Ok(PostOutcome::Posted(ts, told)) => {
+        match outcome {
+            Ok(PostOutcome::Posted(ts, state)) => {
                 self.metrics.delivery("thread", post.kind.as_str(), took);
-                if let Some(told) = told.and_then(|told| serde_json::to_string(&told).ok()) {
-                    self.store.save_thread_state(&post.incident, &post.delivery, &told).await?;
+                if let Some(state) = state.and_then(|state| serde_json::to_string(&state).ok()) {
+                    self.store.save_thread_state(&post.incident, &post.delivery, &state).await?;
                 }
                 // First mark it as posted; after a crash `end_escalations` completes the rest.
                 self.store.posted(post, ts.as_deref()).await?;
@@ -63,27 +63,27 @@ impl Notifier {
         }
     }
 
-    async fn make(&self, slack: &Slack, post: &Post, incident: &Incident) -> Result<PostOutcome, SlackError> {
+    async fn send_post(&self, slack: &Slack, post: &Post, incident: &Incident) -> Result<PostOutcome, SlackError> {
         let (channel, ts) = &post.thread;
         let thread = Destination { channel, thread: Some(ts) };
         let mark = MessageMark::new(&post.id);
         match post.kind {
             PostKind::Change => {
-                let told: ThreadState =
+                let reported: ThreadState =
                     post.thread_state.as_deref().and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
-                let knows = ThreadState::of(&self.view(incident));
-                let Some(line) = render::changes(&told, &knows, &self.words) else {
+                let state = ThreadState::of(&self.view(incident));
+                let Some(line) = render::changes(&reported, &state, &self.words) else {
                     return Ok(PostOutcome::Needless("nothing has changed after all"));
                 };
-                let mark = MessageMark { told: serde_json::to_string(&knows).ok(), ..mark };
+                let mark = MessageMark { told: serde_json::to_string(&state).ok(), ..mark };
                 let posted = slack.post(thread, &render::slack_line(&line), &mark).await?;
-                Ok(PostOutcome::Posted(Some(posted.ts), Some(knows)))
+                Ok(PostOutcome::Posted(Some(posted.ts), Some(state)))
             }
             PostKind::Mention => {
-                let who = ("who", TextSpan::whom(&post.body).into());
+                let person = ("who", TextSpan::whom(&post.body).into());
                 let line = match &post.about {
-                    Some(pools) => self.words.line("call-storm", &[who, ("pools", pools.as_str().into())]),
-                    None => self.words.line("call", &[who]),
+                    Some(pools) => self.words.line("call-storm", &[person, ("pools", pools.as_str().into())]),
+                    None => self.words.line("call", &[person]),
                 };
                 let posted = slack.broadcast(thread, &render::slack_line(&line), &mark).await?;
                 Ok(PostOutcome::Posted(Some(posted.ts), None))
@@ -119,9 +119,9 @@ impl Notifier {
         let diagnosis = incident.diagnosis.as_ref()?;
         let prometheus = choose(&self.prometheus, &incident.alerts)?;
         let (baseline, deadline) = (self.diagnosing.baseline, self.diagnosing.deadline);
-        let wanted = HistoryRequest { since: incident.started_at, baseline, deadline };
-        let history = evidence_history(&self.library, prometheus, diagnosis, &wanted).await?;
-        let chart = render::diagnosis_chart(&self.library, diagnosis, &history, wanted.since, &self.words)?;
+        let request = HistoryRequest { since: incident.started_at, baseline, deadline };
+        let history = evidence_history(&self.library, prometheus, diagnosis, &request).await?;
+        let chart = render::diagnosis_chart(&self.library, diagnosis, &history, request.since, &self.words)?;
         // Drawing takes about ten milliseconds of CPU time, so it must not block the runtime.
         let drawn = tokio::task::spawn_blocking(move || {
             (chart::png(&chart), format!("{} · {}", chart.title, chart.subtitle), chart::alt(&chart))
@@ -133,7 +133,7 @@ impl Notifier {
     /// Returns true if a post whose result is unknown is to be posted again: only if it does not exist.
     async fn may_post(&self, slack: &Slack, post: &Post, since: Timestamp) -> Result<bool, StoreError> {
         let (channel, ts) = post.thread.clone();
-        let check = DuplicateCheck { subject: post.id.clone(), channel, thread: Some(ts), since, looks: 0 };
+        let check = DuplicateCheck { subject: post.id.clone(), channel, thread: Some(ts), since, checks_done: 0 };
         match self.search_history(slack, &check).await? {
             SearchOutcome::Missing => Ok(true),
             SearchOutcome::Found => {
@@ -179,17 +179,17 @@ impl Notifier {
                 self.call_instead(incident, &post.delivery, calls.collect(), now).await?;
             }
         }
-        let most = if picture { MOST_PICTURE_TRIES } else { MOST_POST_TRIES };
+        let most_tries = if picture { MOST_PICTURE_TRIES } else { MOST_POST_TRIES };
         // The thread moves to the message that replaces the deleted one.
-        let follows = error.is_about_thread()
+        let thread_moves = error.is_about_thread()
             && self.store.forget_message(&post.incident, &post.thread.1, MOST_REPOSTS, now).await?;
         // A mention is not given up while the incident is open.
-        let lasting = incident.open && !picture && (refused || post.kind == PostKind::Mention);
-        let again = post.tries + 1 < most || lasting;
-        if (error.is_retryable() || refused || follows) && again {
+        let keep_trying = incident.open && !picture && (refused || post.kind == PostKind::Mention);
+        let again = post.tries + 1 < most_tries || keep_trying;
+        if (error.is_retryable() || refused || thread_moves) && again {
             let pause = if refused { refusal_pause(post.tries) } else { pause(post.tries) };
-            let held = PostponeReason::failed(error.is_unknown());
-            self.store.post_postponed(post, clock::after(now, pause), held, &note).await?;
+            let reason = PostponeReason::failed(error.is_unknown());
+            self.store.post_postponed(post, clock::after(now, pause), reason, &note).await?;
             return Ok("retried");
         }
         warn!(incident.id = post.incident, kind = post.kind.as_str(), reason = note, "gave up a post in the thread");

@@ -57,9 +57,11 @@ pub(super) fn lane(waiting: &PendingItem) -> Option<Lane> {
     match (&waiting.work, waiting.turn) {
         (PendingWork::Message(delivery), _) if delivery.sink != Sink::Slack => None,
         // It enters its lane before its own API call.
-        (PendingWork::Look(_), _) => None,
+        (PendingWork::DuplicateCheck(_), _) => None,
         (_, DeliveryPriority::Favoured) => Some(Lane::Favoured),
-        (_, DeliveryPriority::Update | DeliveryPriority::Digest | DeliveryPriority::Look) => Some(Lane::Ordinary),
+        (_, DeliveryPriority::Update | DeliveryPriority::Digest | DeliveryPriority::DuplicateCheck) => {
+            Some(Lane::Ordinary)
+        }
         (
             PendingWork::Message(delivery),
             DeliveryPriority::NewCritical | DeliveryPriority::New | DeliveryPriority::Thread,

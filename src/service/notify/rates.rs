@@ -15,9 +15,9 @@ const EDIT_BURST: u32 = 4;
 const ORDINARY_TENTHS: u32 = 6;
 /// History calls per minute, below the 50 that Slack allows for each of its two methods (tier 3):
 /// <https://docs.slack.dev/apis/web-api/rate-limits>.
-const LOOKS_PER_MINUTE: u32 = 40;
+const SEARCHES_PER_MINUTE: u32 = 40;
 /// The burst of history calls.
-const LOOK_BURST: u32 = 8;
+const SEARCH_BURST: u32 = 8;
 
 /// The number of channel rate limiters above which idle ones are removed.
 const CHANNELS: usize = 10_000;
@@ -32,7 +32,7 @@ pub(super) enum Lane {
     /// Other edits.
     Ordinary,
     /// Calls that read the history of a channel.
-    Look,
+    HistorySearch,
 }
 
 /// The limits of one replica.
@@ -42,7 +42,7 @@ struct ReplicaLimits {
     posts: DefaultKeyedRateLimiter<String>,
     edits: DefaultDirectRateLimiter,
     ordinary: DefaultDirectRateLimiter,
-    looks: DefaultDirectRateLimiter,
+    history_searches: DefaultDirectRateLimiter,
 }
 
 impl ReplicaLimits {
@@ -63,7 +63,7 @@ impl ReplicaLimits {
             posts: RateLimiter::keyed(quota(Duration::from_secs(1), config.posts_per_second, config.posts_burst)),
             edits: RateLimiter::direct(edits(10)),
             ordinary: RateLimiter::direct(edits(ORDINARY_TENTHS)),
-            looks: RateLimiter::direct(quota(Duration::from_secs(60), LOOKS_PER_MINUTE, LOOK_BURST)),
+            history_searches: RateLimiter::direct(quota(Duration::from_secs(60), SEARCHES_PER_MINUTE, SEARCH_BURST)),
         }
     }
 }
@@ -105,7 +105,7 @@ impl Rates {
         let (refused, by) = match lane {
             Lane::Post(channel) => (part.posts.check_key(channel).err(), lane),
             Lane::Favoured => (part.edits.check().err(), lane),
-            Lane::Look => (part.looks.check().err(), lane),
+            Lane::HistorySearch => (part.history_searches.check().err(), lane),
             Lane::Ordinary => match part.ordinary.check() {
                 Err(refused) => (Some(refused), lane),
                 Ok(()) => (part.edits.check().err(), whole),

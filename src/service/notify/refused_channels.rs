@@ -143,7 +143,7 @@ impl Notifier {
         self.metrics.delivery("direct", if reached > 0 { "posted" } else { "failed" }, None);
         if reached == 0 {
             warn!(channel, people = people.len(), "no direct message about the channel went out");
-            self.store.untold(channel).await?;
+            self.store.release_refusal_report(channel).await?;
         }
         Ok(())
     }
@@ -212,11 +212,11 @@ impl Notifier {
         };
         for refusal in refusals.iter().filter(|refusal| clock::between(refusal.checked, now) >= since) {
             let open = tokio::time::timeout(NOTIFY_WITHIN, is_open(slack, refusal, now)).await.unwrap_or(false);
-            let done = match open {
+            let result = match open {
                 true => self.store.accepted(&refusal.channel, now).await.map(drop),
                 false => self.store.refused(&refusal.channel, &refusal.code, now).await,
             };
-            match done {
+            match result {
                 Ok(()) if open => info!(channel = refusal.channel, "the channel takes messages again"),
                 Ok(()) => {}
                 Err(error) => warn!(%error, channel = refusal.channel, "cannot keep how a channel stands"),
@@ -228,8 +228,8 @@ impl Notifier {
 /// Returns true if a channel accepts messages, as far as Slack reports it without a post.
 async fn is_open(slack: &Slack, refusal: &Refusal, now: Timestamp) -> bool {
     if MEMBERSHIP_CODES.contains(&refusal.code.as_str()) {
-        let found = slack.channel(&refusal.channel).await;
-        return matches!(found, Ok(Some(channel)) if channel.is_member && !channel.is_archived);
+        let answer = slack.channel(&refusal.channel).await;
+        return matches!(answer, Ok(Some(channel)) if channel.is_member && !channel.is_archived);
     }
     if is_about_token(&refusal.code) {
         let rights = slack.introduction().await.map(|introduction| introduction.scopes);

@@ -48,8 +48,8 @@ impl Credentials {
     /// Returns the sender; `None` if access is denied.
     pub(super) fn allow(&self, headers: &HeaderMap) -> Option<Sender> {
         // All values are compared, so that the time does not reveal which one was almost right.
-        let known = self.any.as_ref().map(|expected| bool::from(same(headers, expected)));
-        let mut sender = (known == Some(true) || !self.are_set()).then_some(Sender(None));
+        let matches = self.any.as_ref().map(|expected| bool::from(same(headers, expected)));
+        let mut sender = (matches == Some(true) || !self.are_set()).then_some(Sender(None));
         for (name, expected) in &self.sources {
             if bool::from(same(headers, expected)) {
                 sender = Some(Sender(Some(name.clone())));
@@ -70,8 +70,8 @@ fn basic(user: &str, password: &SecretString) -> SecretString {
 
 /// Compares the `Authorization` header with the expected value in constant time.
 fn same(headers: &HeaderMap, expected: &SecretString) -> Choice {
-    let given = headers.get(header::AUTHORIZATION).map(axum::http::HeaderValue::as_bytes).unwrap_or_default();
-    given.ct_eq(expected.expose_secret().as_bytes())
+    let credentials = headers.get(header::AUTHORIZATION).map(axum::http::HeaderValue::as_bytes).unwrap_or_default();
+    credentials.ct_eq(expected.expose_secret().as_bytes())
 }
 
 /// The visitor of a page or bundle, as the audit log names them: `page:anna`, `link`.
@@ -83,8 +83,8 @@ const WHO_CHARS: usize = 100;
 
 /// Returns the visitor's name for accepted credentials: the user of basic authentication, else `bearer`.
 fn named(headers: &HeaderMap) -> String {
-    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let pair = given.strip_prefix("Basic ").and_then(|pair| STANDARD.decode(pair).ok());
+    let credentials = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let pair = credentials.strip_prefix("Basic ").and_then(|pair| STANDARD.decode(pair).ok());
     let user = pair.and_then(|pair| Some(String::from_utf8(pair).ok()?.split_once(':')?.0.to_owned()));
     format!("page:{}", user.as_deref().unwrap_or("bearer"))
 }
@@ -138,22 +138,23 @@ impl Access {
     /// Returns the visitor; `None` if access is denied.
     pub(super) fn allow(&self, headers: &HeaderMap, from: SocketAddr) -> Option<Visitor> {
         // All values are compared, so that the time does not reveal which one was almost right.
-        let known = self.accepted.iter().fold(Choice::from(0), |known, expected| known | same(headers, expected));
-        if let Some(who) = self.vouched(headers, from) {
-            return Some(Visitor(format!("page:{who}")));
+        let is_accepted =
+            self.accepted.iter().fold(Choice::from(0), |is_accepted, expected| is_accepted | same(headers, expected));
+        if let Some(user) = self.proxy_user(headers, from) {
+            return Some(Visitor(format!("page:{user}")));
         }
-        bool::from(known).then(|| Visitor(named(headers)))
+        bool::from(is_accepted).then(|| Visitor(named(headers)))
     }
 
     /// Returns the user that the proxy names.
-    fn vouched(&self, headers: &HeaderMap, from: SocketAddr) -> Option<String> {
+    fn proxy_user(&self, headers: &HeaderMap, from: SocketAddr) -> Option<String> {
         let (name, proxies) = self.proxy.as_ref()?;
-        let mut told = headers.get_all(name).iter();
+        let mut values = headers.get_all(name).iter();
         // A proxy that appends instead of replacing would forward a header forged by the visitor.
-        let (Some(who), None) = (told.next(), told.next()) else { return None };
-        let who = String::from_utf8_lossy(who.as_bytes().trim_ascii()).into_owned();
-        (!who.is_empty() && proxies.iter().any(|proxy| proxy.holds(from.ip())))
-            .then(|| who.chars().take(WHO_CHARS).collect())
+        let (Some(user), None) = (values.next(), values.next()) else { return None };
+        let user = String::from_utf8_lossy(user.as_bytes().trim_ascii()).into_owned();
+        (!user.is_empty() && proxies.iter().any(|proxy| proxy.holds(from.ip())))
+            .then(|| user.chars().take(WHO_CHARS).collect())
     }
 
     /// Returns true if requests for this host need no credentials.
@@ -161,7 +162,8 @@ impl Access {
         let (Some(hosts), Some(host)) = (&self.open, host) else { return false };
         let host = host.trim_end_matches('.');
         let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        address.is_ok_and(|address| address.is_loopback()) || hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
+        address.is_ok_and(|address| address.is_loopback())
+            || hosts.iter().any(|open_host| open_host.eq_ignore_ascii_case(host))
     }
 
     /// Returns the authentication challenge for browsers; `None` if they have no way to answer one.
@@ -189,9 +191,9 @@ mod tests {
             ..PagesConfig::default()
         };
         let access = Access::new(&config, &Webhook::default(), HERE.parse().unwrap(), "").unwrap();
-        let may = |from: &str, told: &[&str]| {
+        let may = |from: &str, users: &[&str]| {
             let mut headers = HeaderMap::new();
-            told.iter().for_each(|who| _ = headers.append("x-forwarded-user", who.parse().unwrap()));
+            users.iter().for_each(|who| _ = headers.append("x-forwarded-user", who.parse().unwrap()));
             access.allow(&headers, from.parse().unwrap()).is_some()
         };
         assert!(may("10.0.0.7:1", &["anna"]) && may("[::ffff:10.0.0.7]:1", &["anna"]));
@@ -214,8 +216,8 @@ mod tests {
             access.allow(&headers, from.parse().unwrap()).map(|visitor| visitor.0)
         };
         let sent = |secret: &SecretString| secret.expose_secret().to_owned();
-        let told = who("10.0.0.7:1", "x-forwarded-user", "a".repeat(300)).unwrap();
-        assert_eq!(told, format!("page:{}", "a".repeat(WHO_CHARS)));
+        let visitor = who("10.0.0.7:1", "x-forwarded-user", "a".repeat(300)).unwrap();
+        assert_eq!(visitor, format!("page:{}", "a".repeat(WHO_CHARS)));
         for (accepted, expected) in access.accepted.iter().zip(["page:ops", "page:bearer"]) {
             assert_eq!(who("10.0.0.9:1", "authorization", sent(accepted)).as_deref(), Some(expected));
         }

@@ -58,31 +58,31 @@ pub(super) enum BodyError {
 impl Budget {
     /// Reads a group of at most `limit` bytes.
     pub(super) async fn read(&self, body: Body, limit: usize) -> Result<(AlertGroup, Held), BodyError> {
-        let told = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         let mut pieces = body.into_data_stream();
-        let mut held: Option<OwnedSemaphorePermit> = None;
+        let mut memory_permit: Option<OwnedSemaphorePermit> = None;
         let mut start: Vec<u8> = Vec::new();
         while start.len() <= SHORT.min(limit) {
             let Some(piece) = pieces.next().await else {
                 let group = AlertGroup::from_webhook(&start).map_err(BodyError::Malformed)?;
-                return Ok((group, Held { _memory: held, _turn: None }));
+                return Ok((group, Held { _memory: memory_permit, _turn: None }));
             };
             let piece = piece.map_err(|error| BodyError::BrokenOff(error.to_string()))?;
             let units = u32::try_from(piece.len().div_ceil(UNIT)).unwrap_or(u32::MAX);
             let memory = Arc::clone(&self.memory).try_acquire_many_owned(units).map_err(|_| BodyError::Busy)?;
-            match &mut held {
-                Some(held) => held.merge(memory),
-                None => held = Some(memory),
+            match &mut memory_permit {
+                Some(memory_permit) => memory_permit.merge(memory),
+                None => memory_permit = Some(memory),
             }
             start.extend_from_slice(&piece);
         }
-        if start.len().max(told) > limit {
+        if start.len().max(announced) > limit {
             return Err(BodyError::TooLarge(start));
         }
         let turn = tokio::time::timeout(TURN, Arc::clone(&self.long).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else { return Err(BodyError::Busy) };
         let group = read_long(start, pieces, limit).await?;
-        Ok((group, Held { _memory: held, _turn: Some(turn) }))
+        Ok((group, Held { _memory: memory_permit, _turn: Some(turn) }))
     }
 }
 

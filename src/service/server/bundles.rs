@@ -93,7 +93,7 @@ pub(super) async fn download(
         Ok((file, length)) => {
             // A HEAD request does not receive the file.
             if method != Method::HEAD
-                && let Err(error) = written_down(&shared, &name, &who, from).await
+                && let Err(error) = audit_download(&shared, &name, &who, from).await
             {
                 tracing::error!(%error, bundle = %name, "cannot write into the audit log: a bundle is not handed out");
                 metrics.download("failed");
@@ -136,7 +136,7 @@ pub(super) async fn download(
 }
 
 /// Writes the download to the audit log, because a bundle contains logs.
-async fn written_down(shared: &Shared, name: &Name, who: &str, from: SocketAddr) -> Result<(), StoreError> {
+async fn audit_download(shared: &Shared, name: &Name, who: &str, from: SocketAddr) -> Result<(), StoreError> {
     let attempt = AuditEntry::new_attempt(who, "http", "download", Some(&name.of), shared.service.store.now());
     let detail = format!("from {}", from.ip().to_canonical());
     let entry = AuditEntry { target: name.to_string(), result: AuditResult::Done, detail, ..attempt };
@@ -149,15 +149,15 @@ async fn written_down(shared: &Shared, name: &Name, who: &str, from: SocketAddr)
 /// Lists the bundles of an incident on this replica, oldest first, each with a signed link.
 pub(super) async fn list(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
     match shared.bundles.directory.list(Some(&id)) {
-        Ok(kept) => {
+        Ok(bundles) => {
             let now = clock::now();
-            let shown = kept.into_iter().map(|kept| {
-                let (link, until) = shared.bundles.links.link(&kept.name, now).unzip();
-                let (name, made_at) = (kept.name.to_string(), kept.name.at);
+            let listed = bundles.into_iter().map(|bundle| {
+                let (link, until) = shared.bundles.links.link(&bundle.name, now).unzip();
+                let (name, made_at) = (bundle.name.to_string(), bundle.name.at);
                 let path = format!("/bundles/{name}");
-                json!({ "name": name, "made_at": made_at, "bytes": kept.bytes, "path": path, "link": link, "link_expires_at": until })
+                json!({ "name": name, "made_at": made_at, "bytes": bundle.bytes, "path": path, "link": link, "link_expires_at": until })
             });
-            Json(shown.collect::<Vec<_>>()).into_response()
+            Json(listed.collect::<Vec<_>>()).into_response()
         }
         Err(error) => {
             tracing::error!(%error, "cannot list bundles");

@@ -26,8 +26,8 @@ pub(super) async fn admit_sender(State(shared): State<Shared>, mut request: Requ
 
 /// Returns the requested host without its port; `None` if there are several.
 fn host(request: &Request) -> Option<String> {
-    let mut told = request.headers().get_all(header::HOST).iter();
-    let authority = match (request.uri().authority(), told.next(), told.next()) {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let authority = match (request.uri().authority(), hosts.next(), hosts.next()) {
         (Some(authority), ..) => authority.clone(),
         (None, Some(host), None) => Authority::try_from(host.as_bytes()).ok()?,
         _ => return None,

@@ -193,7 +193,7 @@ impl AcceptBackoff {
 fn is_out_of_files(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let errno = error.raw_os_error();
-    [Errno::MFILE, Errno::NFILE].iter().any(|known| errno == Some(known.raw_os_error()))
+    [Errno::MFILE, Errno::NFILE].iter().any(|exhausted| errno == Some(exhausted.raw_os_error()))
 }
 
 /// Limits a log message to one per [`LOG_EVERY`], with the number of occurrences since the last one.
@@ -216,16 +216,20 @@ impl LogLimiter {
 }
 
 /// Raises the soft limit of open files to the hard one; returns the number of connections that it allows.
-fn most_connections(wanted: usize) -> usize {
+fn most_connections(configured: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     if let Err(error) = raised {
         warn!(%error, "cannot raise the limit of open files");
     }
-    let Some(files) = getrlimit(Resource::Nofile).current else { return wanted };
-    let most = usize::try_from(files - OTHER_FILES.min(files / 2)).unwrap_or(usize::MAX);
-    if most < wanted {
-        info!(files, connections = most, "fewer connections than `http.connections`: the limit of open files is low");
+    let Some(files) = getrlimit(Resource::Nofile).current else { return configured };
+    let possible = usize::try_from(files - OTHER_FILES.min(files / 2)).unwrap_or(usize::MAX);
+    if possible < configured {
+        info!(
+            files,
+            connections = possible,
+            "fewer connections than `http.connections`: the limit of open files is low"
+        );
     }
-    wanted.min(most).max(1)
+    configured.min(possible).max(1)
 }

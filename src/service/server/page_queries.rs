@@ -33,15 +33,15 @@ async fn draw(shared: &Shared, incident: &Incident) -> Drawn {
     let service = &shared.service;
     let diagnosis = incident.diagnosis.as_ref()?;
     let prometheus = choose(&service.prometheus, &incident.alerts)?;
-    let wanted = HistoryRequest {
+    let request = HistoryRequest {
         since: incident.started_at,
         baseline: service.config.diagnose.baseline,
         deadline: PICTURE_WITHIN.min(service.config.diagnose.deadline),
     };
     let words = &service.notifier.words;
-    let history = evidence_history(&service.library, prometheus, diagnosis, &wanted);
+    let history = evidence_history(&service.library, prometheus, diagnosis, &request);
     let history = tokio::time::timeout(PICTURE_WITHIN, history).await.ok().flatten()?;
-    let chart = diagnosis_chart(&service.library, diagnosis, &history, wanted.since, words)?;
+    let chart = diagnosis_chart(&service.library, diagnosis, &history, request.since, words)?;
     Some(Arc::new((chart::alt(&chart), chart::svg(&chart))))
 }
 
@@ -49,7 +49,7 @@ async fn draw(shared: &Shared, incident: &Incident) -> Drawn {
 /// alerts.
 pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<facts::PrometheusFacts>> {
     let incident = subject.incident.as_ref()?;
-    let asked = async {
+    let collect = async {
         let service = &shared.service;
         let prometheus = choose(&service.prometheus, &incident.alerts)?;
         let (diagnosis, windows) = (subject.diagnosis.as_ref(), subject.windows());
@@ -63,20 +63,20 @@ pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<fa
     };
     // The end of an incident changes its windows.
     let key = (incident.id.clone(), incident.resolved_at.is_some());
-    shared.pages.numbers.get_with(key, Box::pin(asked)).await
+    shared.pages.numbers.get_with(key, Box::pin(collect)).await
 }
 
 /// Returns the redacted health of the fleet or a part of it; the error says why it cannot be redacted.
 pub(super) async fn health(shared: &Shared, scope: BTreeMap<String, String>) -> Result<Arc<Health>, String> {
-    let asked = async {
+    let evaluate = async {
         let config = &shared.service.config.diagnose;
         let at = clock::floor(clock::now(), SHARED_STEP);
-        let what = HealthQuery { scope: scope.clone(), at, window: config.window, deadline: config.deadline };
+        let query = HealthQuery { scope: scope.clone(), at, window: config.window, deadline: config.deadline };
         let sources: Vec<HealthSource<'_>> = shared.service.prometheus.iter().map(|(p, labels)| (p, labels)).collect();
-        let health = evaluate_fleet(&shared.service.library, &sources, &what).await;
+        let health = evaluate_fleet(&shared.service.library, &sources, &query).await;
         let redactor = shared.pages.redactor.another(&shared.service.library.redaction, false);
         redactor.learn_from(&health);
         redactor.cleaned("health", &health).map(Arc::new).map_err(|error| error.to_string())
     };
-    shared.pages.healths.get_with(scope.clone(), asked).await
+    shared.pages.healths.get_with(scope.clone(), evaluate).await
 }

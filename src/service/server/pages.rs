@@ -113,12 +113,12 @@ pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String
     };
     let Some(incident) = &subject.incident else { return missing(&shared) };
     let (drawn, facts) = tokio::join!(page_queries::drawn(&shared, incident), page_queries::numbers(&shared, &subject));
-    let away = facts
-        .as_ref()
-        .is_none_or(|facts| facts.measured.iter().all(|one| one.during.is_none()) && !facts.failed().is_empty());
-    let seen = SourceFindings { facts: facts.map(Arc::unwrap_or_clone), ..SourceFindings::default() };
+    let away = facts.as_ref().is_none_or(|facts| {
+        facts.measured.iter().all(|quantity| quantity.during.is_none()) && !facts.failed().is_empty()
+    });
+    let findings = SourceFindings { facts: facts.map(Arc::unwrap_or_clone), ..SourceFindings::default() };
     // More people see a page than the labels in Prometheus, so it is redacted too.
-    let (redactor, report) = match cleaned(&shared, &subject, seen) {
+    let (redactor, report) = match cleaned(&shared, &subject, findings) {
         Ok(cleaned) => cleaned,
         Err(error) => return uncleaned(&error),
     };
@@ -159,12 +159,12 @@ fn missing(shared: &Shared) -> Response {
 
 /// Returns the bundles on this replica, newest first: name with size, and address.
 fn bundles(shared: &Shared, id: &str) -> Vec<(String, String)> {
-    let kept = shared.bundles.directory.list(Some(id)).unwrap_or_else(|error| {
+    let bundles = shared.bundles.directory.list(Some(id)).unwrap_or_else(|error| {
         tracing::error!(%error, "cannot list bundles");
         Vec::new()
     });
-    let label = |kept: &StoredBundle| format!("{} ({})", kept.name, format_value(kept.bytes as f64, Unit::Bytes));
-    kept.iter().rev().take(BUNDLES).map(|kept| (label(kept), format!("/bundles/{}", kept.name))).collect()
+    let label = |bundle: &StoredBundle| format!("{} ({})", bundle.name, format_value(bundle.bytes as f64, Unit::Bytes));
+    bundles.iter().rev().take(BUNDLES).map(|bundle| (label(bundle), format!("/bundles/{}", bundle.name))).collect()
 }
 
 /// Returns the titles and addresses of an incident's tickets.
@@ -184,8 +184,8 @@ pub(super) async fn ticket(State(shared): State<Shared>, Path((id, ticket)): Pat
         Err(answer) => return *answer,
     };
     let facts = page_queries::numbers(&shared, &subject).await;
-    let seen = SourceFindings { facts: facts.map(Arc::unwrap_or_clone), ..SourceFindings::default() };
-    match cleaned(&shared, &subject, seen) {
+    let findings = SourceFindings { facts: facts.map(Arc::unwrap_or_clone), ..SourceFindings::default() };
+    match cleaned(&shared, &subject, findings) {
         Ok((_, report)) => render::ticket(form, &report, &Phrases::english()).into_response(),
         Err(error) => uncleaned(&error),
     }
@@ -193,9 +193,9 @@ pub(super) async fn ticket(State(shared): State<Shared>, Path((id, ticket)): Pat
 
 /// Builds the redacted report and its redactor. Redacted before it is rendered, because escaping in HTML and Markdown
 /// hides secrets from the redactor.
-fn cleaned(shared: &Shared, subject: &Subject, seen: SourceFindings) -> Result<(Redactor, Report), BundleError> {
+fn cleaned(shared: &Shared, subject: &Subject, findings: SourceFindings) -> Result<(Redactor, Report), BundleError> {
     let redactor = redactor_of(shared, &subject.incident);
-    let report = report::build(subject.about(), seen, clock::now());
+    let report = report::build(subject.about(), findings, clock::now());
     redactor.learn_from(&report);
     let report = clean(&report, &redactor)?;
     Ok((redactor, report))
@@ -270,8 +270,8 @@ pub(super) async fn nowhere(State(shared): State<Shared>) -> Response {
 /// Answers with a page that polls for updates: 304 if the client has the current version.
 fn live(headers: &HeaderMap, page: String) -> Response {
     let (page, tag) = render::tagged(page);
-    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let same = known.split(',').any(|known| known.trim().trim_start_matches("W/") == tag);
+    let etags = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let same = etags.split(',').any(|etag| etag.trim().trim_start_matches("W/") == tag);
     let tag = [(header::ETAG, tag)];
     if same { (StatusCode::NOT_MODIFIED, tag).into_response() } else { (tag, Html(page)).into_response() }
 }

@@ -106,17 +106,17 @@ where
         let end = self.read(&mut line, &acks, &mut waiting, &mut up).await;
         // Accepted envelopes are acknowledged before the connection is closed.
         drop(acks);
-        let rest = async {
+        let flush = async {
             while let Some(ack) = waiting.recv().await {
                 line.send(Message::text(ack)).await?;
             }
             line.close(None).await
         };
-        let sent = tokio::time::timeout(self.shared.socket.timing.ack + CLOSE, rest).await;
+        let flushed = tokio::time::timeout(self.shared.socket.timing.ack + CLOSE, flush).await;
         drop(up);
         // After an announced end the slot listens no more, so a failure to send is ignored.
         let _ = self.tell.try_send(ConnectionEvent::Ended(end));
-        if matches!(sent, Ok(Ok(()))) {
+        if matches!(flushed, Ok(Ok(()))) {
             let _ = tokio::time::timeout(CLOSE, async { while let Some(Ok(_)) = line.next().await {} }).await;
         }
     }
@@ -129,17 +129,17 @@ where
         up: &mut Option<ConnectedGuard>,
     ) -> ConnectionEnd {
         let timing = self.shared.socket.timing;
-        let mut heard = Instant::now();
-        let greet_by = heard + timing.open;
+        let mut last_frame_at = Instant::now();
+        let greet_by = last_frame_at + timing.open;
         let mut ping = tokio::time::interval(timing.ping);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut leave_at: Option<Instant> = None;
         let mut is_ending = false;
         loop {
-            let dead_at = heard + timing.idle;
+            let dead_at = last_frame_at + timing.idle;
             let write = tokio::select! {
                 frame = line.next() => {
-                    heard = Instant::now();
+                    last_frame_at = Instant::now();
                     let text = match frame {
                         None => return lost("Slack closed the connection"),
                         Some(Err(Error::Capacity(_))) => {
@@ -215,9 +215,9 @@ where
             return FrameEffect::Nothing;
         };
         let envelope = Envelope { id: id.to_owned(), answers: frame["accepts_response_payload"] == true };
-        let found = payload::envelope(&kind, &frame["payload"].take(), &envelope.id);
+        let request = payload::envelope(&kind, &frame["payload"].take(), &envelope.id);
         let name = named(&kind);
-        match found {
+        match request {
             Payload::Inbound(inbound) => self.work(*inbound, name, envelope, acks.clone()),
             Payload::Challenge(_) => self.acknowledge(&envelope, acks),
             Payload::Nothing(why) => {

@@ -80,8 +80,8 @@ fn through(proxies: &Matcher, scheme: &str, host: &str, port: u16) -> Result<Opt
 /// Sends `CONNECT`; afterwards the proxy forwards all bytes.
 async fn tunnel(mut tcp: TcpStream, host: &str, port: u16, credentials: Option<&str>) -> Result<TcpStream, String> {
     let credentials = credentials.map(|value| format!("Proxy-Authorization: {value}\r\n")).unwrap_or_default();
-    let ask = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n{credentials}\r\n");
-    tcp.write_all(ask.as_bytes()).await.map_err(|error| error.to_string())?;
+    let request = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n{credentials}\r\n");
+    tcp.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
     let mut answer = Vec::new();
     // Byte by byte, because the bytes after the empty line belong to TLS.
     while !answer.ends_with(b"\r\n\r\n") {
@@ -107,21 +107,21 @@ mod tests {
     async fn a_proxy_is_asked_with_its_credentials_and_its_refusal_is_told() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
-        let asked = tokio::spawn(async move {
+        let request = tokio::spawn(async move {
             let (mut tcp, _) = listener.accept().await.unwrap();
-            let mut asked = Vec::new();
-            while !asked.ends_with(b"\r\n\r\n") {
-                asked.push(tcp.read_u8().await.unwrap());
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                request.push(tcp.read_u8().await.unwrap());
             }
             tcp.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await.unwrap();
-            String::from_utf8(asked).unwrap()
+            String::from_utf8(request).unwrap()
         });
         let proxies = Matcher::builder().https(format!("http://ann:secret@{at}")).no("inside.example").build();
         let error = dial("wss://wss-primary.slack.com/link/?ticket=hidden", &proxies).await.unwrap_err();
         assert!(error.contains("407") && !error.contains("hidden") && !error.contains("secret"), "{error}");
-        let asked = asked.await.unwrap();
-        assert!(asked.starts_with("CONNECT wss-primary.slack.com:443 HTTP/1.1\r\n"), "{asked}");
-        assert!(asked.contains("Proxy-Authorization: Basic YW5uOnNlY3JldA=="), "{asked}");
+        let request = request.await.unwrap();
+        assert!(request.starts_with("CONNECT wss-primary.slack.com:443 HTTP/1.1\r\n"), "{request}");
+        assert!(request.contains("Proxy-Authorization: Basic YW5uOnNlY3JldA=="), "{request}");
         assert!(through(&proxies, "wss", "inside.example", 443).unwrap().is_none());
     }
 }

@@ -93,9 +93,9 @@ impl SocketState {
     }
 
     /// Waits until the status meets a condition.
-    pub async fn wait_for(&self, asked: impl FnMut(&SocketStatus) -> bool) {
+    pub async fn wait_for(&self, condition: impl FnMut(&SocketStatus) -> bool) {
         // The sender is a field of `self`, so it still exists.
-        let _ = self.status.subscribe().wait_for(asked).await;
+        let _ = self.status.subscribe().wait_for(condition).await;
     }
 
     fn changed(&self, change: impl FnOnce(u32) -> u32) {
@@ -208,12 +208,12 @@ where
             Err(end) => end,
             Ok(line) => {
                 let leave = CancellationToken::new();
-                let (tell, mut told) = mpsc::channel(4);
+                let (tell, mut events) = mpsc::channel(4);
                 let connection =
                     SocketConnection { shared: Arc::clone(&shared), tell, leave: leave.clone(), stop: stop.clone() };
                 shared.tasks.spawn(connection.serve(line));
                 let end = loop {
-                    match told.recv().await {
+                    match events.recv().await {
                         Some(ConnectionEvent::Ready) => {
                             let status = state.status();
                             info!(

@@ -24,9 +24,9 @@ impl Pause {
         spread(whole)
     }
 
-    /// Returns the next pause added to `asked`, the minimum.
-    pub(super) fn at_least(&mut self, asked: Duration) -> Duration {
-        asked + self.next()
+    /// Returns the next pause added to `minimum`.
+    pub(super) fn at_least(&mut self, minimum: Duration) -> Duration {
+        minimum + self.next()
     }
 
     /// Returns the pause for a failure that only a person can fix.

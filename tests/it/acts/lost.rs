@@ -136,12 +136,12 @@ async fn the_last_look_is_made_again_when_slack_could_not_answer_it() {
     // A day has passed: the look is due for the last time.
     let then = clock::after(clock::now(), Duration::from_secs(86_500));
     let waiting = bench.store.waiting(then, 9).await.unwrap();
-    let waiting = waiting.into_iter().find(|waiting| matches!(waiting.work, PendingWork::Look(_))).unwrap();
+    let waiting = waiting.into_iter().find(|waiting| matches!(waiting.work, PendingWork::DuplicateCheck(_))).unwrap();
     assert!(bench.store.take(&waiting, then, 1).await.unwrap());
-    let PendingWork::Look(look) = waiting.work else { panic!("{look:?}", look = waiting.work) };
-    bench.store.looked(&look, None).await.unwrap();
+    let PendingWork::DuplicateCheck(check) = waiting.work else { panic!("{check:?}", check = waiting.work) };
+    bench.store.finish_duplicate_check(&check, None).await.unwrap();
     let since = clock::before(clock::now(), Duration::from_secs(86_400));
-    bench.store.look_later(&DuplicateCheck { since, ..look }, clock::now()).await.unwrap();
+    bench.store.schedule_duplicate_check(&DuplicateCheck { since, ..check }, clock::now()).await.unwrap();
     bench.slack.fail_next("conversations.history", Failure::Status(500), 1);
     deliver(&bench, 0).await;
     assert_eq!(bench.slack.with(tops).len(), 2);

@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use super::library;
 
-/// A desk as the service makes it of this configuration.
+/// Builds a desk from this configuration, as the service does.
 pub(crate) async fn desk(config: Config, slack: &FakeSlack, prometheus: Prometheus, state: &Path) -> Arc<Desk> {
     let client = Slack::new(&slack.base_url, &slack.token).unwrap();
     let store = Store::open(&state.join("llm-diagnose.db")).await.unwrap();

@@ -1,4 +1,4 @@
-//! What the data suites stand on: captured pages and bodies, one Prometheus that holds every case's history, and the
+//! The base of the data suites: captured pages and bodies, one Prometheus that holds every case's history, and the
 //! product's own way to it.
 //!
 //! A case has a time slot and a namespace of its own in that Prometheus, so that cases can run at once and in any order.
@@ -60,7 +60,7 @@ fn runtime() -> &'static Runtime {
     &RUNTIME
 }
 
-/// One TLS provider per process, without which every HTTP client panics; installed once, whoever comes first.
+/// Installs the TLS provider of the process, once; without it every HTTP client panics.
 pub(crate) fn tls() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

@@ -3,7 +3,7 @@
 use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
 use llm_diagnose_lab::stack::stamp_exposition;
 
-/// Whose page it is and when it was scraped.
+/// The target of a page, and the time of its scrape.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stamp {
     /// Label `job`.

@@ -1,24 +1,24 @@
-//! Secrets as they really look, in the clothes in which they are met, and a search for them in whatever was written.
+//! Planted secrets in the contexts of real logs and files, and a search for them in everything that was written.
 //!
 //! None of them is real; they are put together here, so that no scanner of repositories takes them for a leak.
 
 use std::io::{Cursor, Read};
 
-/// A secret in one of its dresses.
+/// A secret in one context.
 #[derive(Debug, Clone)]
 pub(crate) struct Planted {
-    /// What it is, and how it is dressed: `hf/env`.
+    /// The kind of secret and the context: `hf/env`.
     pub(crate) name: String,
-    /// What must not be found again.
+    /// The secret, which no output may contain.
     pub(crate) secret: String,
-    /// The text as a source would tell it.
+    /// The text of the source, which contains the secret.
     pub(crate) text: String,
 }
 
-/// Begins every secret's body, so that one search finds whatever is left.
+/// The common prefix of all secrets, so that one search finds every leak.
 const BODY: &str = "Zq7LEAKx9";
 
-/// Keys that are known by themselves, wherever they stand: what they are, and what they begin with.
+/// Keys that are recognised by their prefix in any context: the kind and the prefix.
 const KNOWN: [(&str, &str); 34] = [
     ("hf", "hf_"),
     ("hf-org", "api_org_"),
@@ -56,7 +56,7 @@ const KNOWN: [(&str, &str); 34] = [
     ("jwt", "eyJhbGciOiJIUzI1NiJ9."),
 ];
 
-/// Keys that only their name betrays: a variable, an argument, a field.
+/// Names of secrets without a recognisable format: variables, arguments, fields.
 const NAMED: [&str; 26] = [
     "hf_token",
     "HF_TOKEN",
@@ -90,32 +90,32 @@ fn body(number: usize) -> String {
     format!("{BODY}{number:03}aBcD3fGh1JkLmN0pQrStUv")
 }
 
-/// A secret that looks like nothing: only the name beside it betrays it.
+/// A secret without a recognisable format: only the name beside it marks it as one.
 pub(crate) fn innocent(number: usize) -> String {
     format!("{BODY} quiet harbour {number:03}")
 }
 
-/// Every secret in every dress: known keys in all, named ones where the name is told.
+/// Every secret in every context: known keys in all of them, other secrets only beside a name that marks them.
 pub(crate) fn planted() -> Vec<Planted> {
     let mut all = Vec::new();
     let mut number = 0;
-    let mut put = |name: String, before: &str, dress: &dyn Fn(&str) -> String| {
+    let mut put = |name: String, before: &str, context: &dyn Fn(&str) -> String| {
         number += 1;
         let secret = format!("{before}{}", body(number));
-        all.push(Planted { name, text: dress(&secret), secret });
+        all.push(Planted { name, text: context(&secret), secret });
     };
-    for (what, before) in KNOWN {
-        for (dress, text) in anywhere() {
-            put(format!("{what}/{dress}"), before, &|secret| text.replace("SECRET", secret));
+    for (kind, before) in KNOWN {
+        for (context, text) in anywhere() {
+            put(format!("{kind}/{context}"), before, &|secret| text.replace("SECRET", secret));
         }
     }
     for name in NAMED {
-        for (dress, text) in named() {
-            put(format!("{name}/{dress}"), "", &|secret| text.replace("NAME", name).replace("SECRET", secret));
+        for (context, text) in named() {
+            put(format!("{name}/{context}"), "", &|secret| text.replace("NAME", name).replace("SECRET", secret));
         }
     }
-    for (dress, text) in dressed() {
-        put(dress.to_owned(), "", &|secret| text.replace("SECRET", secret));
+    for (context, text) in in_context() {
+        put(context.to_owned(), "", &|secret| text.replace("SECRET", secret));
     }
     all
 }
@@ -154,8 +154,8 @@ fn named() -> [(&'static str, &'static str); 16] {
     ]
 }
 
-/// What is a secret by where it stands.
-fn dressed() -> Vec<(&'static str, &'static str)> {
+/// Contexts that mark any text as a secret: headers, addresses with passwords, key blocks, prompts in logs.
+fn in_context() -> Vec<(&'static str, &'static str)> {
     vec![
         ("bearer", "Authorization: Bearer SECRET"),
         ("bearer-lower", "authorization: bearer SECRET"),
@@ -234,7 +234,7 @@ fn dressed() -> Vec<(&'static str, &'static str)> {
     ]
 }
 
-/// Texts of which nothing may be lost.
+/// Texts that redaction must not change.
 pub(crate) const INNOCENT: [&str; 28] = [
     "Engine 000: Avg prompt throughput: 1204.5 tokens/s, Avg generation throughput: 312.8 tokens/s, Running: 28 reqs, Waiting: 0 reqs, GPU KV cache usage: 61.0%, Prefix cache hit rate: 12.0%",
     "GPU KV cache size: 162,704 tokens, Maximum concurrency for 16,000 tokens per request: 10.17x",
@@ -266,21 +266,21 @@ pub(crate) const INNOCENT: [&str; 28] = [
     "NCCL WARN socketStartConnect: Connect to 10.0.0.7<43210> failed : Software caused connection abort",
 ];
 
-/// Fails when any planted secret is left in what was written at `place`; looks into zip files too.
+/// Fails if `bytes`, written at `place`, contain a planted secret; also searches inside zip files.
 pub(crate) fn assert_clean(bytes: &[u8], place: &str) {
-    let left = |bytes: &[u8], place: &str| {
+    let assert_no_secret = |bytes: &[u8], place: &str| {
         let text = String::from_utf8_lossy(bytes);
         if let Some(at) = text.find(BODY) {
-            let shown: String = text[..at].chars().rev().take(200).collect::<Vec<_>>().into_iter().rev().collect();
-            panic!("a secret is left in {place} behind: {shown}");
+            let before: String = text[..at].chars().rev().take(200).collect::<Vec<_>>().into_iter().rev().collect();
+            panic!("a secret is left in {place} behind: {before}");
         }
     };
-    left(bytes, place);
+    assert_no_secret(bytes, place);
     let Ok(mut zip) = zip::ZipArchive::new(Cursor::new(bytes)) else { return };
     for index in 0..zip.len() {
         let mut entry = zip.by_index(index).unwrap();
         let name = format!("{place}: {}", entry.name().unwrap_or_default());
-        left(name.as_bytes(), "the name of an entry");
+        assert_no_secret(name.as_bytes(), "the name of an entry");
         let mut content = Vec::new();
         entry.read_to_end(&mut content).unwrap();
         assert_clean(&content, &name);

@@ -24,10 +24,10 @@ pub(crate) fn client(url: &str) -> Prometheus {
     Prometheus::new(&Config { url: url.to_owned(), ..Config::default() }).unwrap()
 }
 
-/// What Prometheus would keep of a simulated history if it scraped only what some signal or `up` is read from.
-/// The rest of a vLLM page, buckets that nobody asks for, would make the import three times as long.
+/// Returns the samples of a simulated history whose metrics a signal or `up` reads.
+/// All samples of a vLLM page, with buckets that no signal reads, would make the import three times as long.
 pub(crate) fn simulated(history: &History) -> String {
-    let asked: String = library()
+    let queries: String = library()
         .engines
         .values()
         .flat_map(|engine| {
@@ -37,25 +37,25 @@ pub(crate) fn simulated(history: &History) -> String {
     let probes =
         library().engines.values().flat_map(|engine| engine.versions.iter().map(|probe| probe.metric.as_str()));
     let probes: Vec<&str> = probes.collect();
-    let wanted = |name: &str| {
-        let whole = name.starts_with("DCGM_") || name.starts_with("kube_") || name == "up";
-        whole || probes.contains(&name) || asked.contains(name)
+    let is_queried = |name: &str| {
+        let always = name.starts_with("DCGM_") || name.starts_with("kube_") || name == "up";
+        always || probes.contains(&name) || queries.contains(name)
     };
     let mut text = Vec::new();
     history.write(&mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
-    let mut kept = String::with_capacity(text.len());
+    let mut filtered = String::with_capacity(text.len());
     let mut last = ("", false);
     for line in text.split_inclusive('\n').filter(|line| !line.starts_with('#')) {
         let (name, _) = line.split_once('{').unwrap();
         if last.0 != name {
-            last = (name, wanted(name));
+            last = (name, is_queried(name));
         }
         if last.1 {
-            kept.push_str(line);
+            filtered.push_str(line);
         }
     }
-    kept
+    filtered
 }
 
 struct Shared {

@@ -100,7 +100,7 @@ async fn rows_that_cannot_be_read_stop_nothing_else_in_sqlite() {
     everything_goes_on(&run, &NAMES, &ids).await;
     is_said(&run).await;
     // The one that cannot be read takes no place in a list, and hides none that is older.
-    let store = Store::visit(&database, StoreAccess::Look).await.unwrap();
+    let store = Store::visit(&database, StoreAccess::ReadOnly).await.unwrap();
     let listed: Vec<String> = store.listed("", "", 4).await.unwrap().into_iter().map(|incident| incident.id).collect();
     assert!(listed.len() == 4 && !listed.contains(&gone) && ids.iter().all(|id| listed.contains(id)), "{listed:?}");
     store.close().await;

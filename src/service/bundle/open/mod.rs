@@ -135,8 +135,8 @@ pub fn request(report: &Report) -> Option<Request> {
 }
 
 /// Returns true if two diagnoses have the same root cause, or both have none.
-pub fn same_root(one: &Diagnosis, other: &Diagnosis) -> bool {
-    one.root().map(|root| &root.id) == other.root().map(|root| &root.id)
+pub fn same_root(first: &Diagnosis, other: &Diagnosis) -> bool {
+    first.root().map(|root| &root.id) == other.root().map(|root| &root.id)
 }
 
 /// Returns the path of a program: beside the given Prometheus, else its name for lookup in `PATH`.

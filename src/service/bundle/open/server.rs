@@ -22,7 +22,7 @@ const END: Duration = Duration::from_secs(5);
 /// Attempts to start: another process may take the free port before Prometheus does.
 const ATTEMPTS: usize = 4;
 /// Maximum bytes of a program's output that are shown.
-const SAID: u64 = 2_000;
+const STDERR_CHARS: u64 = 2_000;
 /// A retention that deletes no block as too old.
 const RETENTION: &str = "--storage.tsdb.retention.time=100y";
 /// Long blocks, since promtool reads the file once per block.
@@ -81,8 +81,8 @@ impl Server {
             let mut server = Self { child, port, dir };
             match server.ready().await {
                 Ok(()) => return Ok(server),
-                Err(said) if attempt < ATTEMPTS && said.contains("address already in use") => attempt += 1,
-                Err(said) => return Err(OpenError::Program(prometheus.display().to_string(), said)),
+                Err(output) if attempt < ATTEMPTS && output.contains("address already in use") => attempt += 1,
+                Err(output) => return Err(OpenError::Program(prometheus.display().to_string(), output)),
             }
             dir = server.dir;
         }
@@ -143,9 +143,9 @@ async fn load(series: &Path, data: &Path, promtool: &Path) -> Result<(), OpenErr
     match tokio::time::timeout(LOAD, output).await {
         Ok(Ok(output)) if output.status.success() => Ok(()),
         Ok(Ok(output)) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let said: String = said.trim().chars().take(SAID as usize).collect();
-            Err(failed(format!("cannot load the bundle's series ({}): {said}", output.status)))
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let stderr: String = stderr.trim().chars().take(STDERR_CHARS as usize).collect();
+            Err(failed(format!("cannot load the bundle's series ({}): {stderr}", output.status)))
         }
         Ok(Err(error)) => Err(start(promtool, error)),
         Err(_) => Err(failed(format!("had not loaded the bundle's series after {} minutes", LOAD.as_secs() / 60))),
@@ -186,9 +186,9 @@ fn read_log_end(log: &Path) -> String {
     let read = || -> io::Result<String> {
         let mut file = File::open(log)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(SAID)))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(STDERR_CHARS)))?;
         let mut end = Vec::new();
-        file.take(SAID).read_to_end(&mut end)?;
+        file.take(STDERR_CHARS).read_to_end(&mut end)?;
         Ok(String::from_utf8_lossy(&end).trim().to_owned())
     };
     read().unwrap_or_default()

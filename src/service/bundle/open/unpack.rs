@@ -56,20 +56,20 @@ pub(super) struct Unpacked {
 /// # Errors
 /// If it is not a bundle, has a newer schema, holds no series, or contains something harmful.
 pub(super) fn unpack(file: &Path, into: &Path, stopped: &dyn Fn() -> bool) -> Result<Unpacked, OpenError> {
-    let shown = file.display().to_string();
-    let disk = |error| OpenError::Disk(shown.clone(), error);
-    let broken = |why: String| OpenError::NoBundle(shown.clone(), why);
+    let path = file.display().to_string();
+    let disk = |error| OpenError::Disk(path.clone(), error);
+    let broken = |why: String| OpenError::NoBundle(path.clone(), why);
     let opened = File::open(file).map_err(disk)?;
     if !opened.metadata().map_err(disk)?.is_file() {
         return Err(broken("it is no file".to_owned()));
     }
     let mut zip = ZipArchive::new(BufReader::new(opened)).map_err(|error| broken(error.to_string()))?;
     harmless(&mut zip).map_err(|why| match why {
-        Bad::Harm(why) => OpenError::Harmful(shown.clone(), why),
+        Bad::Harm(why) => OpenError::Harmful(path.clone(), why),
         Bad::Broken(why) => broken(why),
     })?;
     let bad = |bad: Bad, name: &str| match bad {
-        Bad::Harm(why) => OpenError::Harmful(shown.clone(), format!("`{name}` {why}")),
+        Bad::Harm(why) => OpenError::Harmful(path.clone(), format!("`{name}` {why}")),
         Bad::Broken(why) => broken(format!("`{name}`: {why}")),
     };
     let mut json = Vec::new();
@@ -107,13 +107,13 @@ fn logs<R: Read + io::Seek>(
 ) -> Result<Vec<Log>, Bad> {
     let read = report.diagnosis.iter().flat_map(|diagnosis| &diagnosis.logs).flat_map(|read| &read.logs);
     let names: BTreeSet<&str> = read.map(|log| log.name.as_str()).collect();
-    let (mut logs, mut left) = (Vec::new(), LOG_BYTES);
-    for seen in report.logs.iter().filter(|seen| names.contains(seen.name.as_str())).take(LOGS) {
+    let (mut logs, mut bytes_left) = (Vec::new(), LOG_BYTES);
+    for log in report.logs.iter().filter(|log| names.contains(log.name.as_str())).take(LOGS) {
         // A named log that is absent is missing evidence, which the comparison shows.
-        let Ok(entry) = zip.by_name(&seen.file) else { continue };
+        let Ok(entry) = zip.by_name(&log.file) else { continue };
         let mut bytes = Vec::new();
-        left -= copy(entry, &mut bytes, left, stopped)?;
-        logs.push(named(&seen.name, String::from_utf8_lossy(&bytes).into_owned()));
+        bytes_left -= copy(entry, &mut bytes, bytes_left, stopped)?;
+        logs.push(named(&log.name, String::from_utf8_lossy(&bytes).into_owned()));
     }
     Ok(logs)
 }
@@ -144,15 +144,15 @@ fn harmless<R: Read + io::Seek>(zip: &mut ZipArchive<R>) -> Result<(), Bad> {
     for index in 0..zip.len() {
         let entry = zip.by_index_raw(index).map_err(|error| Bad::Broken(error.to_string()))?;
         let raw = String::from_utf8_lossy(entry.name_raw()).into_owned();
-        let shown = raw.escape_debug().to_string();
+        let name = raw.escape_debug().to_string();
         if !is_below(&raw) {
-            return Err(Bad::Harm(format!("the entry `{shown}` leads out of it")));
+            return Err(Bad::Harm(format!("the entry `{name}` leads out of it")));
         }
         if entry.is_symlink() {
-            return Err(Bad::Harm(format!("the entry `{shown}` is a symbolic link")));
+            return Err(Bad::Harm(format!("the entry `{name}` is a symbolic link")));
         }
         if entry.encrypted() {
-            return Err(Bad::Broken(format!("the entry `{shown}` is encrypted")));
+            return Err(Bad::Broken(format!("the entry `{name}` is encrypted")));
         }
     }
     Ok(())

@@ -86,9 +86,9 @@ pub async fn write(
     match prometheus.query(&detection(library), request.at, deadline).await {
         Ok(rows) => {
             let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
-            let found = read_detection(library, &request.scope, &rows);
+            let detected = read_detection(library, &request.scope, &rows);
             let mut groups = Vec::new();
-            for group in names::groups(library, request, &found) {
+            for group in names::groups(library, request, &detected) {
                 groups.extend(export.bound(group, request, window).await);
             }
             let metrics = export.sized(&groups, request, window).await;
@@ -169,10 +169,10 @@ struct Export<'a, W> {
 }
 
 impl<W: Write + Send + 'static> Export<'_, W> {
-    fn leave(&mut self, what: String, why: GapReason) {
-        let left = self.left.entry(why).or_default();
-        if !left.contains(&what) {
-            left.push(what);
+    fn leave(&mut self, name: String, why: GapReason) {
+        let names = self.left.entry(why).or_default();
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
 
@@ -190,7 +190,7 @@ impl<W: Write + Send + 'static> Export<'_, W> {
                     instances.extend(values("instance"));
                 }
                 Err(error) => {
-                    group.wanted.keys().for_each(|name| self.leave(name.clone(), GapReason::failed(&error)));
+                    group.metrics.keys().for_each(|name| self.leave(name.clone(), GapReason::failed(&error)));
                     return None;
                 }
             }
@@ -208,14 +208,14 @@ impl<W: Write + Send + 'static> Export<'_, W> {
     async fn sized(&mut self, groups: &[Group], request: &Request, window: Window) -> Vec<Metric> {
         let mut metrics: BTreeMap<String, Metric> = BTreeMap::new();
         for group in groups {
-            let longest = group.wanted.values().map(|need| need.reach).max().unwrap_or_default();
+            let longest = group.metrics.values().map(|need| need.reach).max().unwrap_or_default();
             for piece in pieces(request, window, longest) {
                 let query = format!("count by (__name__) (last_over_time({}[{}ms]))", group.selector(), span(piece));
                 self.queries += 1;
                 let rows = match self.prometheus.query(&query, clock::from_unix_ms(piece.to), self.deadline).await {
                     Ok(rows) => rows,
                     Err(error) => {
-                        let names: Vec<String> = group.wanted.keys().cloned().collect();
+                        let names: Vec<String> = group.metrics.keys().cloned().collect();
                         names.into_iter().for_each(|name| self.leave(name, GapReason::failed(&error)));
                         break;
                     }
@@ -265,16 +265,16 @@ impl<W: Write + Send + 'static> Export<'_, W> {
         let mut under_way = futures::stream::iter(std::iter::from_fn(|| jobs.next()))
             .map(|job| async move { (open(prometheus, &job, deadline).await, job) })
             .buffered(AHEAD);
-        let mut rest = None;
+        let mut stopped_at = None;
         while let Some((opened, job)) = under_way.next().await {
             let name = job.name.clone();
             if let ControlFlow::Break(why) = self.write_answer(opened, job).await {
-                rest = Some((name, why));
+                stopped_at = Some((name, why));
                 break;
             }
         }
         drop(under_way);
-        if let Some((name, why)) = rest {
+        if let Some((name, why)) = stopped_at {
             // Includes the current metric, since a part of it may be missing.
             let from = metrics.iter().position(|metric| metric.name == name).unwrap_or_default();
             for metric in &metrics[from..] {
@@ -390,16 +390,16 @@ fn merged(mut pieces: Vec<Piece>) -> Vec<Piece> {
 }
 
 /// Lists what was left out by reason, with long lists shortened.
-fn left_out_by_reason(left: BTreeMap<GapReason, Vec<String>>) -> Vec<Gap> {
+fn left_out_by_reason(left_out: BTreeMap<GapReason, Vec<String>>) -> Vec<Gap> {
     let listed = |names: Vec<String>| match names.len() {
         n if n > NAMED => format!("{} and {} more", names[..NAMED].join(", "), n - NAMED),
         _ => names.join(", "),
     };
-    left.into_iter().map(|(why, names)| Gap::new(listed(names), why)).collect()
+    left_out.into_iter().map(|(why, names)| Gap::new(listed(names), why)).collect()
 }
 
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -437,7 +437,7 @@ mod tests {
     #[test]
     fn what_was_left_out_is_told_by_reason_and_never_as_an_endless_list() {
         let names: Vec<String> = (0..20).map(|i| format!("m{i:02}")).collect();
-        let told = left_out_by_reason([(GapReason::failed("late"), names)].into());
-        assert!(told[0].what.ends_with("m11 and 8 more") && told[0].reason.as_str() == "late", "{told:?}");
+        let gaps = left_out_by_reason([(GapReason::failed("late"), names)].into());
+        assert!(gaps[0].what.ends_with("m11 and 8 more") && gaps[0].reason.as_str() == "late", "{gaps:?}");
     }
 }

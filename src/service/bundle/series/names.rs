@@ -37,24 +37,25 @@ pub(super) struct Group {
     /// labels of the pool themselves.
     pub(super) targets_of: Option<String>,
     /// Names and regular expressions, each with its requirements.
-    pub(super) wanted: BTreeMap<String, SeriesNeed>,
+    pub(super) metrics: BTreeMap<String, SeriesNeed>,
 }
 
 impl Group {
     /// Returns a selector of all its metrics.
     pub(super) fn selector(&self) -> String {
-        let names: Vec<&str> = self.wanted.keys().map(String::as_str).collect();
+        let names: Vec<&str> = self.metrics.keys().map(String::as_str).collect();
         selector("=~", &names.join("|"), &self.scope)
     }
 
     /// Returns the combined requirements of all entries that match an existing metric.
     pub(super) fn need(&self, name: &str) -> SeriesNeed {
-        let matching = |wanted: &&String| {
+        let is_match = |pattern: &&String| {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-            let fits = || Regex::new(&format!("^(?:{wanted})$")).is_ok_and(|expression| expression.is_match(name));
-            wanted.as_str() == name || (!wanted.chars().all(plain) && fits())
+            let matches_regex =
+                || Regex::new(&format!("^(?:{pattern})$")).is_ok_and(|expression| expression.is_match(name));
+            pattern.as_str() == name || (!pattern.chars().all(plain) && matches_regex())
         };
-        let needs = self.wanted.iter().filter(|(wanted, _)| matching(wanted)).map(|(_, need)| *need);
+        let needs = self.metrics.iter().filter(|(pattern, _)| is_match(pattern)).map(|(_, need)| *need);
         needs.reduce(|a, b| SeriesNeed { reach: a.reach.max(b.reach), later: a.later && b.later }).unwrap_or_default()
     }
 }
@@ -77,16 +78,17 @@ pub(super) fn one_of(label: &str, values: &BTreeSet<String>) -> String {
 }
 
 /// Returns all groups: first the metrics about the pool as a whole, then engine by engine.
-pub(super) fn groups(library: &Library, request: &Request, found: &DetectionResult) -> Vec<Group> {
-    let asked: BTreeSet<String> = plan(library, request, found).asks.into_iter().map(|ask| ask.signal).collect();
-    let engines = found.engines.iter().filter_map(|seen| Some((library.engines.get(&seen.engine)?, seen)));
-    let engines = engines.flat_map(|(engine, seen)| of_engine(engine, seen, request, &asked));
-    own(request).into_iter().chain(engines).filter(|group| !group.wanted.is_empty()).collect()
+pub(super) fn groups(library: &Library, request: &Request, detection: &DetectionResult) -> Vec<Group> {
+    let signals: BTreeSet<String> = plan(library, request, detection).asks.into_iter().map(|ask| ask.signal).collect();
+    let engines =
+        detection.engines.iter().filter_map(|detected| Some((library.engines.get(&detected.engine)?, detected)));
+    let engines = engines.flat_map(|(engine, detected)| of_engine(engine, detected, request, &signals));
+    own(request).into_iter().chain(engines).filter(|group| !group.metrics.is_empty()).collect()
 }
 
 /// Returns metrics that no signal names: targets, alerts and recorded series, by the usual scope labels.
 fn own(request: &Request) -> [Group; 2] {
-    let of = |labels: &[(&str, &str)]| {
+    let pool_matchers = |labels: &[(&str, &str)]| {
         let bound = labels.iter().filter_map(|(label, dimension)| {
             let value = request.scope.dimensions.get(*dimension)?;
             Some(Matcher { or_absent: true, ..Matcher::one(label, value) })
@@ -97,58 +99,62 @@ fn own(request: &Request) -> [Group; 2] {
     let pools = [("cluster", "cluster"), ("namespace", "namespace"), ("model_name", "model")];
     let need = SeriesNeed { reach: Duration::ZERO, later: false };
     [
-        Group { scope: of(&targets), targets_of: None, wanted: OWN.map(|name| (name.to_owned(), need)).into() },
         Group {
-            scope: of(&pools),
+            scope: pool_matchers(&targets),
             targets_of: None,
-            wanted: [(RECORDED.to_owned(), SeriesNeed { later: true, ..need })].into(),
+            metrics: OWN.map(|name| (name.to_owned(), need)).into(),
+        },
+        Group {
+            scope: pool_matchers(&pools),
+            targets_of: None,
+            metrics: [(RECORDED.to_owned(), SeriesNeed { later: true, ..need })].into(),
         },
     ]
 }
 
 /// Returns the metrics that an engine's signals read: those with the pool's labels, and those without them that
 /// queries join by target (`http_requests_total`, `vllm:cache_config_info`).
-fn of_engine(engine: &Engine, seen: &EngineSeen, request: &Request, asked: &BTreeSet<String>) -> [Group; 2] {
-    let scope = matchers(&seen.matchers);
-    let (mut wanted, mut joined) = (BTreeMap::new(), BTreeMap::new());
-    let add = |wanted: &mut BTreeMap<String, SeriesNeed>, name: String, reach: Duration, later: bool| {
+fn of_engine(engine: &Engine, detected: &EngineSeen, request: &Request, signals: &BTreeSet<String>) -> [Group; 2] {
+    let scope = matchers(&detected.matchers);
+    let (mut metrics, mut joined) = (BTreeMap::new(), BTreeMap::new());
+    let add = |metrics: &mut BTreeMap<String, SeriesNeed>, name: String, reach: Duration, later: bool| {
         if OWN.contains(&name.as_str()) {
             return;
         }
-        let need = wanted.entry(name).or_insert(SeriesNeed { reach, later });
+        let need = metrics.entry(name).or_insert(SeriesNeed { reach, later });
         need.reach = need.reach.max(reach.min(LONGEST));
         need.later &= later;
     };
     // Detection reads the last hour.
     let probes = engine.versions.iter().map(|probe| probe.metric.as_str());
     for (_, name) in engine.detection_series().chain(probes).flat_map(|metric| engine.spellings(metric)) {
-        add(&mut wanted, name, LONGEST, false);
+        add(&mut metrics, name, LONGEST, false);
     }
     for (signal, entry) in &engine.signals {
         let Some(query) = &entry.query else { continue };
         let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok()).unwrap_or(request.window);
-        let prefix = engine.prefixes.first().map(|written| (written.as_str(), seen.prefixes.as_slice()));
+        let prefix = engine.prefixes.first().map(|written| (written.as_str(), detected.prefixes.as_slice()));
         let text = fill(query, &Fill { scope: &scope, workload: &scope, window, by: &engine.replica, prefix });
         // `check` has parsed every shipped query; a query of the site that does not parse returns nothing anyway.
         let Ok(expr) = parse(&text) else { continue };
         read(&expr, Duration::ZERO, &mut |selected, reach| {
-            let is_joined = engine.kind.is_pool() && !is_scoped(selected, &seen.matchers);
-            let wanted = if is_joined { &mut joined } else { &mut wanted };
+            let is_joined = engine.kind.is_pool() && !is_scoped(selected, &detected.matchers);
+            let metrics = if is_joined { &mut joined } else { &mut metrics };
             for name in names(selected) {
                 for part in parts(&name) {
-                    add(wanted, part, reach, !asked.contains(signal));
+                    add(metrics, part, reach, !signals.contains(signal));
                 }
             }
         });
     }
     let targets_of = Some(selector("=~", &engine.detected_by().join("|"), &scope));
-    [Group { scope, targets_of: None, wanted }, Group { scope: String::new(), targets_of, wanted: joined }]
+    [Group { scope, targets_of: None, metrics }, Group { scope: String::new(), targets_of, metrics: joined }]
 }
 
 /// Returns true if a selector has matchers for the pool's labels.
 fn is_scoped(selected: &VectorSelector, scope: &[Matcher]) -> bool {
-    let asks = |label: &str| selected.matchers.matchers.iter().any(|matcher| matcher.name == label);
-    scope.iter().filter(|matcher| !matcher.values.iter().all(String::is_empty)).all(|matcher| asks(&matcher.label))
+    let has_label = |label: &str| selected.matchers.matchers.iter().any(|matcher| matcher.name == label);
+    scope.iter().filter(|matcher| !matcher.values.iter().all(String::is_empty)).all(|matcher| has_label(&matcher.label))
 }
 
 /// Returns the metrics to export for `name`: of a histogram's buckets also its sum and count, for means; of a sum
@@ -156,7 +162,7 @@ fn is_scoped(selected: &VectorSelector, scope: &[Matcher]) -> bool {
 fn parts(name: &str) -> Vec<String> {
     match (name.strip_suffix("_bucket"), name.strip_suffix("_sum")) {
         (Some(histogram), _) => ["_bucket", "_sum", "_count"].map(|part| format!("{histogram}{part}")).to_vec(),
-        (None, Some(of)) => vec![name.to_owned(), format!("{of}_count")],
+        (None, Some(sum)) => vec![name.to_owned(), format!("{sum}_count")],
         (None, None) => vec![name.to_owned()],
     }
 }
@@ -164,38 +170,38 @@ fn parts(name: &str) -> Vec<String> {
 /// Returns the names that a selector matches: alternatives one by one, other regular expressions whole.
 fn names(selected: &VectorSelector) -> Vec<String> {
     let named = selected.matchers.matchers.iter().chain(selected.matchers.or_matchers.iter().flatten());
-    let told = |matcher: &NameMatcher| match &matcher.op {
+    let matched_names = |matcher: &NameMatcher| match &matcher.op {
         MatchOp::Equal => vec![matcher.value.clone()],
         MatchOp::Re(_) if matcher.value.contains('(') => vec![matcher.value.clone()],
         MatchOp::Re(_) => matcher.value.split('|').map(str::to_owned).collect(),
         MatchOp::NotEqual | MatchOp::NotRe(_) => Vec::new(),
     };
-    selected.name.clone().into_iter().chain(named.filter(|m| m.name == "__name__").flat_map(told)).collect()
+    selected.name.clone().into_iter().chain(named.filter(|m| m.name == "__name__").flat_map(matched_names)).collect()
 }
 
-/// Calls `tell` for every selector of an expression with how far back it reads.
-fn read(expr: &Expr, back: Duration, tell: &mut dyn FnMut(&VectorSelector, Duration)) {
-    let by = |offset: &Option<Offset>| match offset {
+/// Calls `visit` for every selector of an expression with how far back it reads.
+fn read(expr: &Expr, back: Duration, visit: &mut dyn FnMut(&VectorSelector, Duration)) {
+    let offset_of = |offset: &Option<Offset>| match offset {
         Some(Offset::Pos(by)) => *by,
         Some(Offset::Neg(_)) | None => Duration::ZERO,
     };
     match expr {
         Expr::Binary(b) => {
-            read(&b.lhs, back, tell);
-            read(&b.rhs, back, tell);
+            read(&b.lhs, back, visit);
+            read(&b.rhs, back, visit);
         }
         Expr::Aggregate(a) => {
-            read(&a.expr, back, tell);
+            read(&a.expr, back, visit);
             if let Some(param) = &a.param {
-                read(param, back, tell);
+                read(param, back, visit);
             }
         }
-        Expr::Paren(p) => read(&p.expr, back, tell),
-        Expr::Unary(u) => read(&u.expr, back, tell),
-        Expr::Subquery(s) => read(&s.expr, back + s.range + by(&s.offset), tell),
-        Expr::Call(c) => c.args.args.iter().for_each(|arg| read(arg, back, tell)),
-        Expr::VectorSelector(selected) => tell(selected, back + by(&selected.offset)),
-        Expr::MatrixSelector(m) => tell(&m.vs, back + m.range + by(&m.vs.offset)),
+        Expr::Paren(p) => read(&p.expr, back, visit),
+        Expr::Unary(u) => read(&u.expr, back, visit),
+        Expr::Subquery(s) => read(&s.expr, back + s.range + offset_of(&s.offset), visit),
+        Expr::Call(c) => c.args.args.iter().for_each(|arg| read(arg, back, visit)),
+        Expr::VectorSelector(selected) => visit(selected, back + offset_of(&selected.offset)),
+        Expr::MatrixSelector(m) => visit(&m.vs, back + m.range + offset_of(&m.vs.offset)),
         Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::Extension(_) => {}
     }
 }
@@ -226,8 +232,8 @@ mod tests {
     #[test]
     fn what_is_needed_of_a_name_is_the_most_of_all_that_ask_for_it() {
         let need = |seconds, later| SeriesNeed { reach: Duration::from_secs(seconds), later };
-        let wanted = [("a_b", need(60, true)), ("a_(b|c)", need(30, false))].map(|(name, n)| (name.to_owned(), n));
-        let group = Group { scope: String::new(), targets_of: None, wanted: wanted.into() };
+        let metrics = [("a_b", need(60, true)), ("a_(b|c)", need(30, false))].map(|(name, n)| (name.to_owned(), n));
+        let group = Group { scope: String::new(), targets_of: None, metrics: metrics.into() };
         assert_eq!(group.need("a_b"), need(60, false));
         assert_eq!(group.need("a_c"), need(30, false));
         assert_eq!(group.selector(), r#"{__name__=~"a_(b|c)|a_b"}"#);

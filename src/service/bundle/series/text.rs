@@ -29,7 +29,7 @@ pub(super) struct OpenMetricsWriter<W> {
     buffer: Vec<u8>,
     prefix: Vec<u8>,
     /// Hashes of the current metric's series, with the source that returned each.
-    told: HashMap<u64, usize>,
+    source_by_series: HashMap<u64, usize>,
     /// Series written so far.
     pub(super) series: u64,
     pub(super) samples: u64,
@@ -58,7 +58,7 @@ impl<W: Write> OpenMetricsWriter<W> {
             written: 0,
             buffer: Vec::with_capacity(FLUSH * 2),
             prefix: Vec::new(),
-            told: HashMap::new(),
+            source_by_series: HashMap::new(),
             series: 0,
             samples: 0,
             unwritable: 0,
@@ -73,7 +73,7 @@ impl<W: Write> OpenMetricsWriter<W> {
 
     /// Starts the next metric.
     pub(super) fn metric(&mut self) {
-        self.told.clear();
+        self.source_by_series.clear();
     }
 
     /// Writes the samples later than `after` and not later than `to`, in unix milliseconds. Skips a series that
@@ -90,9 +90,9 @@ impl<W: Write> OpenMetricsWriter<W> {
         }
         let mut hasher = DefaultHasher::new();
         self.prefix.hash(&mut hasher);
-        match self.told.insert(hasher.finish(), source) {
+        match self.source_by_series.insert(hasher.finish(), source) {
             Some(other) if other != source => {
-                self.told.insert(hasher.finish(), other);
+                self.source_by_series.insert(hasher.finish(), other);
                 return ControlFlow::Continue(());
             }
             Some(_) => {}

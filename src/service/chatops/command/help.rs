@@ -53,21 +53,22 @@ fn topic(command: &clap::Command) -> Topic {
             let value = arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
             let values: Vec<String> = arg.get_possible_values().iter().map(|v| v.get_name().to_owned()).collect();
             let value = if values.is_empty() { value.unwrap_or_default() } else { values.join("|") };
-            let shown = match arg.get_long() {
+            let usage = match arg.get_long() {
                 Some(long) => format!("{long} {value}").trim().to_owned(),
                 None => value,
             };
-            (shown, arg.get_help().map(ToString::to_string).unwrap_or_default())
+            (usage, arg.get_help().map(ToString::to_string).unwrap_or_default())
         })
         .collect();
     // `diagnose` is the command of a bare target, so its name may be left out.
     let first = if name == "diagnose" { String::new() } else { name.clone() };
-    let rest = arguments.iter().zip(command.get_arguments()).map(|((shown, _), arg)| match arg.is_required_set() {
-        true => shown.clone(),
-        false => format!("[{shown}]"),
+    let rest = arguments.iter().zip(command.get_arguments()).map(|((argument, _), arg)| match arg.is_required_set() {
+        true => argument.clone(),
+        false => format!("[{argument}]"),
     });
     let usage = std::iter::once(first).chain(rest).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-    let examples = EXAMPLES.iter().find(|(of, _)| *of == name).map(|(_, all)| all.to_vec()).unwrap_or_default();
+    let examples =
+        EXAMPLES.iter().find(|(command, _)| *command == name).map(|(_, all)| all.to_vec()).unwrap_or_default();
     Topic { usage, about: command.get_about().map(ToString::to_string).unwrap_or_default(), arguments, examples, name }
 }
 

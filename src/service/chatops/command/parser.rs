@@ -77,23 +77,25 @@ pub enum ArgumentError {
 
 impl From<&clap::Error> for ArgumentError {
     fn from(error: &clap::Error) -> Self {
-        let one = |kind: ContextKind| match error.get(kind) {
+        let text_of = |kind: ContextKind| match error.get(kind) {
             Some(ContextValue::String(text)) => text.clone(),
             Some(ContextValue::Strings(all)) => all.join(", "),
             _ => String::new(),
         };
         // In Slack `--at <TIME>` is written as `at TIME`.
-        let what = one(ContextKind::InvalidArg).replace("--", "").replace(['<', '>', '[', ']'], "");
-        let given = one(ContextKind::InvalidValue);
+        let argument = text_of(ContextKind::InvalidArg).replace("--", "").replace(['<', '>', '[', ']'], "");
+        let value = text_of(ContextKind::InvalidValue);
         match (error.kind(), error.get(ContextKind::ValidValue), error.source()) {
-            (ErrorKind::InvalidValue | ErrorKind::MissingRequiredArgument, _, _) if given.is_empty() => {
-                Self::Missing(what)
+            (ErrorKind::InvalidValue | ErrorKind::MissingRequiredArgument, _, _) if value.is_empty() => {
+                Self::Missing(argument)
             }
             (ErrorKind::InvalidValue, Some(ContextValue::Strings(choices)), _) => {
-                Self::Choice { given, choices: choices.clone() }
+                Self::Choice { given: value, choices: choices.clone() }
             }
-            (ErrorKind::ValueValidation, _, Some(why)) => Self::Value { given, what, why: why.to_string() },
-            (ErrorKind::UnknownArgument, _, _) => Self::Unexpected(one(ContextKind::InvalidArg)),
+            (ErrorKind::ValueValidation, _, Some(why)) => {
+                Self::Value { given: value, what: argument, why: why.to_string() }
+            }
+            (ErrorKind::UnknownArgument, _, _) => Self::Unexpected(text_of(ContextKind::InvalidArg)),
             _ => Self::Other,
         }
     }
@@ -110,8 +112,8 @@ pub fn parse(text: &str) -> Result<ParsedCommand, CommandError> {
     let mut words = split(&plain(text));
     let commands = definition();
     let first = words.first().map(|word| word.trim_end_matches(['?', '!', '.', ':']).to_lowercase());
-    let named = first.as_deref().and_then(|first| commands.find_subcommand(first));
-    match (named, first.as_deref()) {
+    let subcommand = first.as_deref().and_then(|first| commands.find_subcommand(first));
+    match (subcommand, first.as_deref()) {
         (Some(command), _) => words[0] = command.get_name().to_owned(),
         (None, None) => words.push(HEALTH.to_owned()),
         (None, Some("-h" | "--help" | "?" | "")) => words[0] = "help".to_owned(),
@@ -133,10 +135,10 @@ pub fn parse(text: &str) -> Result<ParsedCommand, CommandError> {
         words.insert(0, "help".to_owned());
     }
     let command = words[0].clone();
-    let Some(known) = commands.find_subcommand(&command) else { return Err(CommandError::TooLong) };
-    let words = match known.get_name() {
+    let Some(subcommand) = commands.find_subcommand(&command) else { return Err(CommandError::TooLong) };
+    let words = match subcommand.get_name() {
         "explain" => last_joined(words),
-        _ => dashed(known, words),
+        _ => dashed(subcommand, words),
     };
     let wrong = |error: clap::Error| CommandError::Wrong { why: ArgumentError::from(&error), command: command.clone() };
     let matches = definition().try_get_matches_from(words).map_err(wrong)?;
@@ -163,9 +165,9 @@ fn nearly<'a>(commands: &'a clap::Command, word: &str) -> Option<&'a str> {
     if !word.chars().all(|c| c.is_ascii_lowercase()) || word.len() < 3 {
         return None;
     }
-    let slips = |name: &str| strsim::damerau_levenshtein(word, name);
+    let edits = |name: &str| strsim::damerau_levenshtein(word, name);
     let near = commands.get_subcommands().map(clap::Command::get_name);
-    let near = near.map(|name| (slips(name), name)).filter(|(n, name)| *n <= if name.len() > 5 { 2 } else { 1 });
+    let near = near.map(|name| (edits(name), name)).filter(|(n, name)| *n <= if name.len() > 5 { 2 } else { 1 });
     near.min().map(|(_, name)| name)
 }
 
@@ -187,8 +189,8 @@ fn dashed(command: &clap::Command, words: Vec<String>) -> Vec<String> {
     while let Some(word) = words.next() {
         let lower = word.to_lowercase();
         let bare = lower.trim_start_matches("--");
-        let takes = option(command, bare).or_else(|| [HERE, "share"].contains(&bare).then_some(false));
-        match takes {
+        let takes_value = option(command, bare).or_else(|| [HERE, "share"].contains(&bare).then_some(false));
+        match takes_value {
             Some(false) => out.push(format!("--{bare}")),
             Some(true) if words.peek().is_some() || lower.starts_with("--") => {
                 let mut value = words.next().unwrap_or_default();

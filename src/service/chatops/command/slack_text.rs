@@ -12,7 +12,7 @@ pub(super) fn plain(text: &str) -> String {
             rest = "";
             break;
         };
-        out.push_str(&shown(&inside[..end]));
+        out.push_str(&display_text(&inside[..end]));
         rest = &inside[end + 1..];
     }
     out.push_str(rest);
@@ -33,7 +33,7 @@ fn is_unseen(c: char) -> bool {
 }
 
 /// Returns the visible text of Slack's markup `<…>`.
-fn shown(inside: &str) -> String {
+fn display_text(inside: &str) -> String {
     let (target, label) = match inside.split_once('|') {
         Some((target, label)) => (target, Some(label)),
         None => (inside, None),

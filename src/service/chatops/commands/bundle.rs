@@ -27,20 +27,20 @@ pub(super) const UPLOAD: Duration = Duration::from_secs(120);
 /// Handles the button of an incident's message: the file goes to that message's thread.
 pub(in crate::chatops) async fn press(desk: &Desk, inbound: &SlackRequest, id: &str) {
     let Some(incident) = &attempt::begin_act(desk, inbound, Act::Bundle, id).await else { return };
-    let standing = desk.store.place_of(&incident.id).await.unwrap_or_else(|error| {
+    let posted = desk.store.place_of(&incident.id).await.unwrap_or_else(|error| {
         warn!(%error, incident.id = incident.id, "cannot read where the message stands");
         None
     });
     // The message may not be recorded yet. Then the pressed one is used, if it is no ephemeral answer.
     let pressed = inbound.place.thread.as_deref().or(inbound.place.message.as_deref());
-    let (channel, thread) = match &standing {
+    let (channel, thread) = match &posted {
         Some((channel, ts)) => (channel.as_str(), Some(ts.as_str())),
         None => (inbound.place.channel.as_str(), pressed),
     };
     let thread = thread.map(|ts| Destination { channel, thread: Some(ts) });
     let reply = Reply::new(desk, inbound);
-    let within = desk.bundles.max_wait() + UPLOAD + ANSWER_WITHIN;
-    let work = tokio::time::timeout(within, Box::pin(bundle(desk, inbound, &reply, incident, thread)));
+    let time_limit = desk.bundles.max_wait() + UPLOAD + ANSWER_WITHIN;
+    let work = tokio::time::timeout(time_limit, Box::pin(bundle(desk, inbound, &reply, incident, thread)));
     if reply.watched(Act::Bundle.as_str(), work).await.is_err() {
         reply.send_message(&sentence(Tone::Unknown, desk.words.line("command-late", &[]))).await;
     }
@@ -55,13 +55,13 @@ pub(super) async fn bundle(
     incident: &Incident,
     thread: Option<Destination<'_>>,
 ) {
-    let what = Act::Bundle.as_str();
-    if !attempt::permit(desk, inbound, what, Some(&incident.id), Power::Note).await {
+    let action = Act::Bundle.as_str();
+    if !attempt::permit(desk, inbound, action, Some(&incident.id), Power::Note).await {
         return;
     }
-    let Some(attempt) = Attempt::begin(desk, inbound, what, Some(&incident.id)).await else { return };
+    let Some(attempt) = Attempt::begin(desk, inbound, action, Some(&incident.id)).await else { return };
     let words = &desk.words;
-    let made = match desk.bundles.get_or_start(&incident.id) {
+    let result = match desk.bundles.get_or_start(&incident.id) {
         Ok(job) => {
             // Set only once, because a reply belongs to one request.
             let _ = reply.parts.set(job.progress.clone());
@@ -69,7 +69,7 @@ pub(super) async fn bundle(
         }
         Err(error) => Err(Arc::new(error)),
     };
-    match made {
+    match result {
         Ok(bundle) => {
             let message = hand_over(desk, reply, incident, &bundle, thread).await;
             attempt.end(desk, AuditResult::Done, &bundle.name.to_string(), "").await;
@@ -99,14 +99,14 @@ async fn hand_over(
     thread: Option<Destination<'_>>,
 ) -> Message {
     let (words, id) = (&desk.words, short(&incident.id));
-    let told = |place, beside| render::bundle_message(&bundle.report, bundle.bytes, id, place, beside, words);
-    let most = desk.bundles.config.upload_bytes;
-    let beside = if bundle.bytes > most {
-        words.line("bundle-too-large", &[("most", format_value(most as f64, Unit::Bytes).into())])
+    let message = |place, reason| render::bundle_message(&bundle.report, bundle.bytes, id, place, reason, words);
+    let limit = desk.bundles.config.upload_bytes;
+    let reason = if bundle.bytes > limit {
+        words.line("bundle-too-large", &[("most", format_value(limit as f64, Unit::Bytes).into())])
     } else {
         let (name, title) = (bundle.name.to_string(), words.text("bundle-title", &[("id", id.into())]));
         match reply.upload(&bundle.path, [&name, &title], thread).await {
-            Ok(_) => return told(BundleLocation::Here, None),
+            Ok(_) => return message(BundleLocation::Here, None),
             Err(error) => {
                 warn!(%error, incident.id = incident.id, "cannot upload a bundle");
                 words.line("bundle-upload-failed", &[("why", Line::of(&error.to_string()).into())])
@@ -117,5 +117,5 @@ async fn hand_over(
         Some((url, until)) => BundleLocation::Link(url, until),
         None => BundleLocation::Disk(bundle.path.display().to_string()),
     };
-    told(place, Some(beside))
+    message(place, Some(reason))
 }

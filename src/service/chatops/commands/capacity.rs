@@ -12,16 +12,17 @@ use knowledge::signal::{Unit, format_value};
 use message::{Block, Line, Tone};
 
 /// Compares the resources of a pool with their use.
-pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) {
+pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, command: &CapacityOf) {
     let now = clock::now();
-    let typed = what.target.as_deref().unwrap_or_default();
+    let typed = command.target.as_deref().unwrap_or_default();
     let line = |name: &str| format!("capacity {}", quoted(name));
-    let found = match find_targets(desk, reply, typed, now).await.and_then(|found| only(desk, found, typed, line)) {
-        Ok(found) => found,
+    let target = match find_targets(desk, reply, typed, now).await.and_then(|targets| only(desk, targets, typed, line))
+    {
+        Ok(target) => target,
         Err(message) => return reply.send_message(&message).await,
     };
-    let Some((prometheus, _)) = desk.prometheus.get(found.source) else { return };
-    let scope = found.place.scope(None);
+    let Some((prometheus, _)) = desk.prometheus.get(target.source) else { return };
+    let scope = target.place.scope(None);
     let (window, deadline) = (desk.config.diagnose.window, desk.config.diagnose.deadline);
     let signals = &capacity::SIGNALS;
     let observed =
@@ -40,7 +41,7 @@ pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) 
     ];
     let rows: Vec<Line> =
         rows.into_iter().filter_map(|(key, value)| Some(words.line(key, &[("value", value?.into())]))).collect();
-    let pieces = [("target", found.name().into()), ("n", live.replicas.into())];
+    let pieces = [("target", target.name().into()), ("n", live.replicas.into())];
     let tone = if report.warnings.is_empty() { Tone::Good } else { Tone::Warning };
     let tone = if rows.is_empty() { Tone::Unknown } else { tone };
     let mut message = sentence(tone, words.line("capacity-headline", &pieces));

@@ -17,15 +17,15 @@ use sources::prom::Prometheus;
 use store::Incident;
 
 /// Diagnoses a target and replies with the causes and steps.
-pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, what: &Diagnose) {
+pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, command: &Diagnose) {
     let words = &desk.words;
     let now = clock::now();
-    let at = what.when.at.map_or(now, |at| at.resolve(now));
+    let at = command.when.at.map_or(now, |at| at.resolve(now));
     if at > now {
         let line = words.line("time-ahead", &[("time", full_time(at).into())]);
         return reply.send_message(&sentence(Tone::Unknown, line)).await;
     }
-    if let Some(id) = what.playbook.as_deref().filter(|id| desk.library.playbook(id).is_none()) {
+    if let Some(id) = command.playbook.as_deref().filter(|id| desk.library.playbook(id).is_none()) {
         let hint = suggestion(id, desk.library.playbooks.keys().map(String::as_str)).unwrap_or_default();
         let pieces = [("id", Line::default().code(id).into()), ("hint", Line::of(&hint).into())];
         let message = sentence(Tone::Unknown, words.line("playbook-unknown", &pieces));
@@ -33,63 +33,69 @@ pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, what: &Diagnose) {
             .send_message(&with(message, Block::Buttons(vec![command_button(0, "playbooks", "playbooks")])))
             .await;
     }
-    let Some(typed) = what.target.as_deref() else {
+    let Some(typed) = command.target.as_deref() else {
         // Diagnosing all pools as one is allowed only with an explicit playbook.
-        return match &what.playbook {
-            Some(_) => Box::pin(run_diagnosis(desk, reply, what, at, None)).await,
+        return match &command.playbook {
+            Some(_) => Box::pin(run_diagnosis(desk, reply, command, at, None)).await,
             None => target_form::offer(desk, reply).await,
         };
     };
-    let of = OfIncident { incident: Some(typed.to_owned()) };
+    let query = OfIncident { incident: Some(typed.to_owned()) };
     if typed.len() >= 20
-        && let Ok(incident) = incidents::find(desk, reply, &of).await
+        && let Ok(incident) = incidents::find(desk, reply, &query).await
     {
         return Box::pin(again(desk, reply, &incident)).await;
     }
     let line = |name: &str| {
-        let at = what.when.at.map(|_| format!(" at {at}")).unwrap_or_default();
-        let last = what
+        let at = command.when.at.map(|_| format!(" at {at}")).unwrap_or_default();
+        let last = command
             .when
             .last
             .map(|last| format!(" last {}", humantime::format_duration(last).to_string().replace(' ', "")));
-        let playbook = what.playbook.as_ref().map(|id| format!(" playbook {id}")).unwrap_or_default();
+        let playbook = command.playbook.as_ref().map(|id| format!(" playbook {id}")).unwrap_or_default();
         format!("diagnose {}{at}{}{playbook}", quoted(name), last.unwrap_or_default())
     };
-    match find_targets(desk, reply, typed, at).await.and_then(|found| only(desk, found, typed, line)) {
-        Ok(found) => Box::pin(run_diagnosis(desk, reply, what, at, Some(found))).await,
+    match find_targets(desk, reply, typed, at).await.and_then(|targets| only(desk, targets, typed, line)) {
+        Ok(target) => Box::pin(run_diagnosis(desk, reply, command, at, Some(target))).await,
         Err(message) => reply.send_message(&message).await,
     }
 }
 
-async fn run_diagnosis(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, found: Option<MatchedTarget>) {
-    let name = found.as_ref().map(MatchedTarget::name).unwrap_or_default();
-    let Some((prometheus, labels)) = desk.prometheus.get(found.as_ref().map_or(0, |found| found.source)) else {
+async fn run_diagnosis(
+    desk: &Desk,
+    reply: &Reply<'_>,
+    command: &Diagnose,
+    at: Timestamp,
+    target: Option<MatchedTarget>,
+) {
+    let name = target.as_ref().map(MatchedTarget::name).unwrap_or_default();
+    let Some((prometheus, labels)) = desk.prometheus.get(target.as_ref().map_or(0, |target| target.source)) else {
         return;
     };
     let request = Request {
-        playbook: what.playbook.clone().unwrap_or_default(),
-        screen: what.playbook.is_none(),
+        playbook: command.playbook.clone().unwrap_or_default(),
+        screen: command.playbook.is_none(),
         rules: Vec::new(),
-        scope: found.as_ref().map(|found| found.place.scope(found.pod.as_deref())).unwrap_or_default(),
+        scope: target.as_ref().map(|target| target.place.scope(target.pod.as_deref())).unwrap_or_default(),
         at,
-        since: what.when.last.map(|last| clock::before(at, last)),
-        window: what.when.last.unwrap_or(desk.config.diagnose.window),
+        since: command.when.last.map(|last| clock::before(at, last)),
+        window: command.when.last.unwrap_or(desk.config.diagnose.window),
         baseline: desk.config.diagnose.baseline,
         deadline: desk.config.diagnose.deadline,
     };
-    let watched = reply.watch(prometheus);
+    let client = reply.watch(prometheus);
     let exporters = exporters(desk, prometheus).await;
     // Exporter pages hold current values only.
-    let beside =
-        ExtraSources { exporters: exporters.as_ref().filter(|_| what.when.at.is_none()), logs: Some(&desk.logs) };
-    let answer = match what.playbook.is_some() {
-        false => Box::pin(triage(&desk.library, (&watched, labels), &request, beside)).await,
+    let extra =
+        ExtraSources { exporters: exporters.as_ref().filter(|_| command.when.at.is_none()), logs: Some(&desk.logs) };
+    let answer = match command.playbook.is_some() {
+        false => Box::pin(triage(&desk.library, (&client, labels), &request, extra)).await,
         true => {
-            let diagnosis = Box::pin(diagnose_with(&desk.library, &watched, &request, beside)).await;
+            let diagnosis = Box::pin(diagnose_with(&desk.library, &client, &request, extra)).await;
             Triage::Found(Box::new(diagnosis))
         }
     };
-    let asked_at = what.when.at.map(|_| at);
+    let asked_at = command.when.at.map(|_| at);
     let message = match answer {
         Triage::Found(diagnosis) => diagnosis_message(desk, &diagnosis, Some(prometheus)),
         Triage::Quiet(health) => {
@@ -117,11 +123,11 @@ pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     });
     let at = over.unwrap_or(now);
     let request = desk.config.diagnose.request(playbook, &incident.alerts, incident.started_at, at);
-    let watched = reply.watch(prometheus);
+    let client = reply.watch(prometheus);
     // Exporter pages hold current values only.
     let exporters = if incident.open { exporters(desk, prometheus).await } else { None };
-    let beside = ExtraSources { exporters: exporters.as_ref(), logs: Some(&desk.logs) };
-    let diagnosis = diagnose_with(&desk.library, &watched, &request, beside).await;
+    let extra = ExtraSources { exporters: exporters.as_ref(), logs: Some(&desk.logs) };
+    let diagnosis = diagnose_with(&desk.library, &client, &request, extra).await;
     reply.send_message(&dated(desk, diagnosis_message(desk, &diagnosis, Some(prometheus)), over)).await;
 }
 

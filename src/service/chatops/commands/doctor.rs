@@ -13,7 +13,7 @@ use render::Phrases;
 use sources::prom::Prometheus;
 
 /// Maximum number of missing signals that are listed.
-const FEW: usize = 4;
+const MOST_SIGNALS: usize = 4;
 
 /// Merges the findings of `doctor` with the live checks: one per name, the more severe wins.
 fn merged(mut findings: Vec<Finding>, checks: Vec<ServiceCheck>) -> Vec<Finding> {
@@ -21,7 +21,7 @@ fn merged(mut findings: Vec<Finding>, checks: Vec<ServiceCheck>) -> Vec<Finding>
         let level = if ok { Level::Ok } else { Level::Fail };
         let live = Finding { name, level, found: detail.unwrap_or_default(), todo: None };
         match findings.iter_mut().find(|finding| finding.name == live.name) {
-            Some(known) if known.level < live.level => *known = live,
+            Some(finding) if finding.level < live.level => *finding = live,
             Some(_) => {}
             None => findings.push(live),
         }
@@ -29,7 +29,7 @@ fn merged(mut findings: Vec<Finding>, checks: Vec<ServiceCheck>) -> Vec<Finding>
     findings
 }
 
-fn wrong_line(words: &Phrases, finding: &Finding) -> Line {
+fn failing_line(words: &Phrases, finding: &Finding) -> Line {
     let key = if finding.level == Level::Fail { "doctor-fails" } else { "doctor-warns" };
     let name = Line::default().code(&*finding.name);
     let line = words.line(key, &[("name", name.into()), ("detail", Line::of(&finding.found).into())]);
@@ -44,42 +44,47 @@ pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
     let words = &desk.words;
     let now = clock::now();
     let (window, deadline) = (desk.config.diagnose.window, desk.config.diagnose.deadline);
-    let watched = clients(desk, reply);
-    let asked: Vec<&Prometheus> = watched.iter().collect();
-    let checks = readiness::checks(&desk.store, &asked, Some(&desk.slack), &desk.config.slack, None, &desk.logs);
-    let seen = join_all(watched.iter().map(|p| coverage(&desk.library, p, now, window, deadline)));
-    let (findings, checks, seen) = join3(desk.examination.findings(), checks, seen).await;
+    let clients = clients(desk, reply);
+    let client_refs: Vec<&Prometheus> = clients.iter().collect();
+    let checks = readiness::checks(&desk.store, &client_refs, Some(&desk.slack), &desk.config.slack, None, &desk.logs);
+    let coverages = join_all(clients.iter().map(|p| coverage(&desk.library, p, now, window, deadline)));
+    let (findings, checks, coverages) = join3(desk.examination.findings(), checks, coverages).await;
     let findings = merged(findings, checks);
     let failed = findings.iter().filter(|finding| finding.level > Level::Ok).count();
     let mut parts = Vec::new();
-    let (fine, wrong): (Vec<&Finding>, Vec<&Finding>) = findings.iter().partition(|finding| finding.level == Level::Ok);
-    let mut lines: Vec<Line> = wrong.iter().map(|finding| wrong_line(words, finding)).collect();
-    let fine: Vec<&str> = fine.iter().map(|finding| finding.name.as_str()).collect();
-    lines.push(words.line("doctor-fine", &[("names", fine.join(", ").into())]));
+    let (passing, failing): (Vec<&Finding>, Vec<&Finding>) =
+        findings.iter().partition(|finding| finding.level == Level::Ok);
+    let mut lines: Vec<Line> = failing.iter().map(|finding| failing_line(words, finding)).collect();
+    let passing: Vec<&str> = passing.iter().map(|finding| finding.name.as_str()).collect();
+    lines.push(words.line("doctor-fine", &[("names", passing.join(", ").into())]));
     parts.push(Block::Section(words.text("doctor-parts", &[]), lines));
-    for one in seen {
-        let missing: Vec<_> = one.signals.iter().filter(|s| s.answer == SignalAvailability::Missing).collect();
-        let blind = one.playbooks.iter().filter(|sight| sight.eyes == diagnose::health::CoverageLimit::Blind).count();
+    for coverage in coverages {
+        let missing: Vec<_> = coverage.signals.iter().filter(|s| s.answer == SignalAvailability::Missing).collect();
+        let blind = coverage
+            .playbooks
+            .iter()
+            .filter(|playbook| playbook.eyes == diagnose::health::CoverageLimit::Blind)
+            .count();
         let mut lines = vec![words.line(
             "doctor-signals",
-            &[("missing", missing.len().into()), ("of", one.signals.len().into()), ("blind", blind.into())],
+            &[("missing", missing.len().into()), ("of", coverage.signals.len().into()), ("blind", blind.into())],
         )];
         let mut enables: Vec<(&str, Vec<&str>)> = Vec::new();
         for signal in &missing {
             let Some(enable) = signal.enable.as_deref() else { continue };
-            match enables.iter_mut().find(|(known, _)| *known == enable) {
+            match enables.iter_mut().find(|(listed, _)| *listed == enable) {
                 Some((_, titles)) => titles.push(&signal.title),
                 None => enables.push((enable, vec![&signal.title])),
             }
         }
         enables.sort_by_key(|(_, titles)| std::cmp::Reverse(titles.len()));
-        lines.extend(enables.iter().take(FEW).map(|(enable, titles)| {
+        lines.extend(enables.iter().take(MOST_SIGNALS).map(|(enable, titles)| {
             let more = if titles.len() > 2 { format!(" +{}", titles.len() - 2) } else { String::new() };
             let titles = titles.iter().take(2).copied().collect::<Vec<_>>().join(", ");
             Line::default().plain(format!("{titles}{more} → ")).then(Line::of(enable))
         }));
-        parts.push(Block::Section(one.prometheus, lines));
-        parts.extend(one.problems.into_iter().map(|problem| Block::Note(Line::of(&problem))));
+        parts.push(Block::Section(coverage.prometheus, lines));
+        parts.extend(coverage.problems.into_iter().map(|problem| Block::Note(Line::of(&problem))));
     }
     let shell = Line::default().code("llm-diagnose doctor --signals");
     parts.push(Block::Note(words.line("doctor-more", &[("command", shell.into())])));

@@ -17,42 +17,41 @@ use message::{Block, Line, Message, Tone};
 
 /// Maximum number of pools in an overview.
 const POOLS: usize = 20;
-/// Maximum number of failing checks listed per pool.
-const FEW: usize = 4;
+/// Maximum number of failing checks listed per pool, and of notes.
+const MOST_LISTED: usize = 4;
 /// Maximum number of healthy values of a pool that is shown alone.
-const NUMBERS: usize = 10;
+const HEALTHY_VALUES: usize = 10;
 /// Maximum number of pools with a button for their diagnosis.
-const OFFERED: usize = 4;
+const DIAGNOSE_BUTTONS: usize = 4;
 
 /// Replies with the health of all pools, or of those that match a name.
-pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
+pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, command: &HealthOf) {
     let now = clock::now();
-    let at = what.at.map_or(now, |at| at.resolve(now));
-    let fitting = match &what.target {
+    let at = command.at.map_or(now, |at| at.resolve(now));
+    let targets = match &command.target {
         Some(typed) => match find_targets(desk, reply, typed, at).await {
-            Ok(found) => Some(found),
+            Ok(targets) => Some(targets),
             Err(message) => return reply.send_message(&message).await,
         },
         None => None,
     };
     let mut scope = BTreeMap::new();
-    if let Some([only]) = fitting.as_deref() {
+    if let Some([only]) = targets.as_deref() {
         scope = only.place.dimensions.clone();
         scope.retain(|dimension, _| DIMENSIONS.contains(&dimension.as_str()));
     }
-    let look_at =
-        HealthQuery { scope, at, window: desk.config.diagnose.window, deadline: desk.config.diagnose.deadline };
-    let watched = clients(desk, reply);
-    let sources: Vec<HealthSource<'_>> = watched.iter().zip(desk.prometheus.iter().map(|(_, labels)| labels)).collect();
-    let mut health = evaluate_fleet(&desk.library, &sources, &look_at).await;
-    if let Some(fitting) = fitting {
-        health.pools.retain(|pool| fitting.iter().any(|found| found.place.dimensions == pool.labels));
+    let query = HealthQuery { scope, at, window: desk.config.diagnose.window, deadline: desk.config.diagnose.deadline };
+    let clients = clients(desk, reply);
+    let sources: Vec<HealthSource<'_>> = clients.iter().zip(desk.prometheus.iter().map(|(_, labels)| labels)).collect();
+    let mut health = evaluate_fleet(&desk.library, &sources, &query).await;
+    if let Some(targets) = targets {
+        health.pools.retain(|pool| targets.iter().any(|target| target.place.dimensions == pool.labels));
         health.state = HealthState::worst(health.pools.iter().map(|pool| pool.state)).unwrap_or(HealthState::Unknown);
     }
-    if what.at.is_some() && health.pools.is_empty() && health.problems.is_empty() {
+    if command.at.is_some() && health.pools.is_empty() && health.problems.is_empty() {
         return reply.send_message(&build_no_pools_message(desk, reply, at).await).await;
     }
-    let asked_at = what.at.map(|_| at);
+    let asked_at = command.at.map(|_| at);
     let message = message(desk, &health, asked_at);
     reply.send_message(&dated(desk, message, asked_at)).await;
 }
@@ -84,7 +83,7 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
     for pool in pools.iter().take(POOLS) {
         message.parts.push(Block::Section(
             format!("{} · {}", words.text(state_key(pool.state), &[]), named(pool)),
-            told_of(desk, pool, alone),
+            pool_lines(desk, pool, alone),
         ));
     }
     if pools.len() > POOLS {
@@ -92,11 +91,11 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
             .parts
             .push(Block::Note(words.line("health-more", &[("n", (pools.len() - POOLS + health.left_out).into())])));
     }
-    for line in health.problems.iter().chain(&health.notes).take(FEW) {
+    for line in health.problems.iter().chain(&health.notes).take(MOST_LISTED) {
         message.parts.push(Block::Note(Line::of(line)));
     }
     let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
-    let sick = pools.iter().filter(|pool| rank(pool.state) > 1).take(OFFERED);
+    let sick = pools.iter().filter(|pool| rank(pool.state) > 1).take(DIAGNOSE_BUTTONS);
     let buttons: Vec<message::Button> = sick
         .enumerate()
         .map(|(i, pool)| {
@@ -133,14 +132,14 @@ fn named(pool: &PoolHealth) -> String {
 }
 
 /// Lists the failing checks of a pool; if it is shown alone, also its other numbers.
-fn told_of(desk: &Desk, pool: &PoolHealth, alone: bool) -> Vec<Line> {
+fn pool_lines(desk: &Desk, pool: &PoolHealth, alone: bool) -> Vec<Line> {
     let words = &desk.words;
     let value = |value: f64, unit: Unit| Line::default().bold(format_value(value, unit));
     let mut lines = Vec::new();
     let sick = |state: Option<HealthState>| matches!(state, Some(HealthState::Warning | HealthState::Critical));
-    let mut wrong: Vec<_> = pool.checks.iter().filter(|check| sick(check.state)).collect();
-    wrong.sort_by_key(|check| check.state.map(|state| std::cmp::Reverse(rank(state))));
-    for check in wrong.iter().take(if alone { usize::MAX } else { FEW }) {
+    let mut failing: Vec<_> = pool.checks.iter().filter(|check| sick(check.state)).collect();
+    failing.sort_by_key(|check| check.state.map(|state| std::cmp::Reverse(rank(state))));
+    for check in failing.iter().take(if alone { usize::MAX } else { MOST_LISTED }) {
         let now = check.value.map(|v| value(v, check.unit)).unwrap_or_default();
         let mut line = Line::default().plain(&*check.title).plain(" ").then(now);
         if let Some(first) = check.replicas.first() {
@@ -151,16 +150,16 @@ fn told_of(desk: &Desk, pool: &PoolHealth, alone: bool) -> Vec<Line> {
         }
         lines.push(line);
     }
-    if wrong.len() > FEW && !alone {
-        lines.push(words.line("health-checks-more", &[("n", (wrong.len() - FEW).into())]));
+    if failing.len() > MOST_LISTED && !alone {
+        lines.push(words.line("health-checks-more", &[("n", (failing.len() - MOST_LISTED).into())]));
     }
     if alone {
         // Zeros are left out, because most count events that must not happen; each signal appears once.
-        let mut told: BTreeSet<&String> = wrong.iter().map(|check| &check.signal).collect();
-        let well =
+        let mut listed: BTreeSet<&String> = failing.iter().map(|check| &check.signal).collect();
+        let healthy =
             pool.checks.iter().filter(|check| !sick(check.state) && check.value.is_some_and(|value| value != 0.0));
-        let well = well.filter(|check| told.insert(&check.signal)).take(NUMBERS);
-        lines.extend(well.filter_map(|check| {
+        let healthy = healthy.filter(|check| listed.insert(&check.signal)).take(HEALTHY_VALUES);
+        lines.extend(healthy.filter_map(|check| {
             Some(Line::default().plain(&*check.title).plain(" ").then(value(check.value?, check.unit)))
         }));
     }

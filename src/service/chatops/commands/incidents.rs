@@ -31,14 +31,14 @@ pub(super) async fn list(desk: &Desk, reply: &Reply<'_>, which: Which) {
         Which::Today => "incidents-today",
         Which::All => "incidents-newest",
     };
-    let shown = incidents.len().min(LISTED as usize);
+    let listed_count = incidents.len().min(LISTED as usize);
     let open = incidents.iter().filter(|incident| incident.open).count();
     let tone = if open > 0 { Tone::Warning } else { Tone::Good };
-    let mut message = sentence(tone, words.line(key, &[("n", shown.into())]));
-    for incident in incidents.iter().take(shown) {
+    let mut message = sentence(tone, words.line(key, &[("n", listed_count.into())]));
+    for incident in incidents.iter().take(listed_count) {
         message.parts.push(Block::Paragraph(line(desk, incident)));
     }
-    if incidents.len() > shown {
+    if incidents.len() > listed_count {
         message.parts.push(Block::Note(words.line("incidents-more", &[])));
     }
     if which == Which::Open {
@@ -60,13 +60,13 @@ pub(super) async fn why(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
 /// opened, the answer is the incident's message with its button.
 pub(super) async fn silence(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, silence: &SilenceArguments) {
     let words = &desk.words;
-    let named = match silence.operation() {
+    let incident = match silence.operation() {
         Ok(SilenceOperation::Make(incident, _)) => incident,
         Ok(SilenceOperation::List) => return desk.silence(inbound, SilenceRequest::List).await,
         Ok(SilenceOperation::Expire(id)) => return desk.silence(inbound, SilenceRequest::Expire { id }).await,
         Err(why) => return reply.send_message(&sentence(Tone::Unknown, Line::of(&why))).await,
     };
-    match find(desk, reply, &OfIncident { incident: named }).await {
+    match find(desk, reply, &OfIncident { incident }).await {
         Ok(incident) if inbound.place.trigger.is_some() => {
             silence_form::open_form(desk, inbound, &incident.id).await;
         }

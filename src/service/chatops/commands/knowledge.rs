@@ -121,13 +121,13 @@ fn captured() -> Option<&'static str> {
 pub(super) async fn accuracy(desk: &Desk) -> Message {
     let words = &desk.words;
     let mut parts = Vec::new();
-    let found = desk.store.found_right().await.unwrap_or_default();
+    let ratings = desk.store.found_right().await.unwrap_or_default();
     let count = |n: i64| usize::try_from(n).unwrap_or_default();
-    let here = match found {
+    let local_accuracy = match ratings {
         (0, 0) => words.line("accuracy-no-feedback", &[]),
         (yes, no) => words.line("accuracy-feedback", &[("yes", count(yes).into()), ("no", count(no).into())]),
     };
-    parts.push(Block::Section(words.text("accuracy-here", &[]), vec![here]));
+    parts.push(Block::Section(words.text("accuracy-here", &[]), vec![local_accuracy]));
     let headline = match measured() {
         Some([mechanism, root, three, wrong, healthy]) => {
             let lines = [
@@ -152,9 +152,9 @@ pub(super) async fn accuracy(desk: &Desk) -> Message {
 pub(super) fn help(desk: &Desk, command: Option<&str>) -> Message {
     let words = &desk.words;
     let topics = topics();
-    let one = command.map(str::to_lowercase);
+    let name = command.map(str::to_lowercase);
     if let Some(Topic { usage, about, arguments, examples, .. }) =
-        one.as_deref().and_then(|one| topics.iter().find(|topic| topic.name == one))
+        name.as_deref().and_then(|name| topics.iter().find(|topic| topic.name == name))
     {
         let usage = Line::default().code(format!("/llm-diagnose {usage}"));
         let mut parts = vec![Block::Paragraph(usage)];
@@ -169,7 +169,7 @@ pub(super) fn help(desk: &Desk, command: Option<&str>) -> Message {
         return Message { tone: Tone::Unknown, headline: about.clone(), parts };
     }
     let mut message = sentence(Tone::Unknown, words.line("help-headline", &[]));
-    if let Some(unknown) = one {
+    if let Some(unknown) = name {
         let line = words.line("help-unknown", &[("command", Line::default().code(unknown).into())]);
         message.parts.push(Block::Paragraph(line));
     }

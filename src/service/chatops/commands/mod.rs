@@ -28,9 +28,9 @@ const PHASES: u32 = 4;
 /// Executes a command line.
 pub(super) async fn run(desk: &Desk, inbound: &SlackRequest, text: &str) {
     let mut reply = Reply::new(desk, inbound);
-    let asked = match command::parse(text) {
+    let command = match command::parse(text) {
         Ok(ParsedCommand { command, here }) => {
-            reply.here = here;
+            reply.in_channel = here;
             command
         }
         Err(trouble) => {
@@ -38,13 +38,13 @@ pub(super) async fn run(desk: &Desk, inbound: &SlackRequest, text: &str) {
             return reply.send_message(&misunderstood(desk, trouble)).await;
         }
     };
-    let within = match asked {
+    let time_limit = match command {
         ChatCommand::Bundle(_) => desk.bundles.max_wait() + bundle::UPLOAD,
         _ => desk.config.diagnose.deadline.saturating_mul(PHASES) + Duration::from_secs(10),
     };
     // The answer itself may need several tries.
-    let within = within + ANSWER_WITHIN;
-    let working = tokio::time::timeout(within, Box::pin(carry_out(desk, inbound, &reply, &asked)));
+    let time_limit = time_limit + ANSWER_WITHIN;
+    let working = tokio::time::timeout(time_limit, Box::pin(carry_out(desk, inbound, &reply, &command)));
     match reply.watched(text, working).await {
         Ok(()) => desk.metrics.inbound("command", "done"),
         Err(_) => {
@@ -57,20 +57,22 @@ pub(super) async fn run(desk: &Desk, inbound: &SlackRequest, text: &str) {
 /// Executes a command. The futures of queries are large and therefore boxed, or debug builds overflow the stack.
 async fn carry_out(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, command: &ChatCommand) {
     match command {
-        ChatCommand::Diagnose(what) => Box::pin(diagnose::diagnose(desk, reply, what)).await,
-        ChatCommand::Health(what) => Box::pin(health::overview(desk, reply, what)).await,
-        ChatCommand::Capacity(what) => Box::pin(capacity::capacity(desk, reply, what)).await,
-        ChatCommand::Explain(what) => {
+        ChatCommand::Diagnose(arguments) => Box::pin(diagnose::diagnose(desk, reply, arguments)).await,
+        ChatCommand::Health(arguments) => Box::pin(health::overview(desk, reply, arguments)).await,
+        ChatCommand::Capacity(arguments) => Box::pin(capacity::capacity(desk, reply, arguments)).await,
+        ChatCommand::Explain(arguments) => {
             // The argument may be the end of an incident's id, unless a playbook or cause has that name.
-            let named = OfIncident { incident: Some(what.id.clone()) };
+            let named = OfIncident { incident: Some(arguments.id.clone()) };
             match find(desk, reply, &named).await {
-                Ok(incident) if what.name.is_none() && authoring::explain::node(&desk.library, &what.id).is_none() => {
+                Ok(incident)
+                    if arguments.name.is_none() && authoring::explain::node(&desk.library, &arguments.id).is_none() =>
+                {
                     incidents::why(desk, reply, &incident).await;
                 }
-                _ => reply.send_message(&knowledge::explain(desk, &what.id, what.name.as_deref())).await,
+                _ => reply.send_message(&knowledge::explain(desk, &arguments.id, arguments.name.as_deref())).await,
             }
         }
-        ChatCommand::Incidents(what) => incidents::list(desk, reply, what.which).await,
+        ChatCommand::Incidents(arguments) => incidents::list(desk, reply, arguments.which).await,
         ChatCommand::Why(of) | ChatCommand::Status(of) | ChatCommand::Again(of) | ChatCommand::Bundle(of) => {
             let incident = match find(desk, reply, of).await {
                 Ok(incident) => incident,
@@ -92,9 +94,9 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, comma
     }
 }
 
-fn misunderstood(desk: &Desk, trouble: CommandError) -> Message {
+fn misunderstood(desk: &Desk, error: CommandError) -> Message {
     let words = &desk.words;
-    match trouble {
+    match error {
         CommandError::TooLong => sentence(Tone::Unknown, words.line("command-too-long", &[])),
         CommandError::Nearly { command, corrected, target } => {
             let line = words.line("command-nearly", &[("command", Line::default().code(command).into())]);

@@ -48,17 +48,17 @@ pub(super) async fn find_targets(
     let words = &desk.words;
     let PoolList { places, problems } =
         list_pools(desk, &clients(desk, reply), at, LIST_WITHIN.min(desk.config.diagnose.deadline)).await;
-    let all: Vec<FleetPool> = places.iter().map(|(_, place)| place.clone()).collect();
-    let fitting = find_pools(&all, typed);
-    if fitting.is_empty() {
+    let pools: Vec<FleetPool> = places.iter().map(|(_, place)| place.clone()).collect();
+    let matches = find_pools(&pools, typed);
+    if matches.is_empty() {
         let typed = match typed_label(typed) {
             Ok(label) => label.map_or(typed, |(_, value)| value),
             Err(why) => return Err(sentence(Tone::Unknown, Line::of(&why))),
         };
-        if all.is_empty() && problems.is_empty() {
+        if pools.is_empty() && problems.is_empty() {
             return Err(build_no_pools_message(desk, reply, at).await);
         }
-        let names: Vec<String> = all.iter().map(FleetPool::name).filter(|name| !name.is_empty()).collect();
+        let names: Vec<String> = pools.iter().map(FleetPool::name).filter(|name| !name.is_empty()).collect();
         let names = nearest(typed, names.iter().map(String::as_str));
         let line = match names.first() {
             None if problems.is_empty() => words.line("targets-none", &[]),
@@ -75,24 +75,24 @@ pub(super) async fn find_targets(
             .push(Block::Buttons(pool_buttons(desk, names.into_iter().map(str::to_owned), |name| name.to_owned())));
         return Err(message);
     }
-    let found = fitting.into_iter().map(|PoolMatch { place, pod }| {
+    let targets = matches.into_iter().map(|PoolMatch { place, pod }| {
         let (source, place) = places[place].clone();
         MatchedTarget { source, place, pod }
     });
-    Ok(found.collect())
+    Ok(targets.collect())
 }
 
 /// Builds the message that there are no pools, with the period that has data and, for a past moment, the pools of now.
 pub(super) async fn build_no_pools_message(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
     let words = &desk.words;
-    let within = LIST_WITHIN.min(desk.config.diagnose.deadline);
-    let (watched, every) = (clients(desk, reply), Scope::default());
-    let spans = watched.iter().map(|prometheus| data_elsewhere(&desk.library, prometheus, &every, at, within));
+    let deadline = LIST_WITHIN.min(desk.config.diagnose.deadline);
+    let (clients, whole_scope) = (clients(desk, reply), Scope::default());
+    let spans = clients.iter().map(|prometheus| data_elsewhere(&desk.library, prometheus, &whole_scope, at, deadline));
     let data = join_all(spans).await.into_iter().flatten().next().map(|DataSpan { from, to }| {
         Block::Note(words.line("targets-data", &[("from", full_time(from).into()), ("to", full_time(to).into())]))
     });
     let now = clock::now();
-    let places = if at < now { list_pools(desk, &watched, now, within).await.places } else { Vec::new() };
+    let places = if at < now { list_pools(desk, &clients, now, deadline).await.places } else { Vec::new() };
     let names: Vec<String> = places.iter().map(|(_, place)| place.name()).collect();
     let mut message = match names.len() {
         0 => sentence(Tone::Unknown, words.line("targets-none", &[])),
@@ -129,14 +129,14 @@ fn pool_buttons(
 /// Returns the only match; the error is the answer that lists several.
 pub(super) fn only(
     desk: &Desk,
-    mut found: Vec<MatchedTarget>,
+    mut targets: Vec<MatchedTarget>,
     typed: &str,
     line: impl Fn(&str) -> String,
 ) -> Result<MatchedTarget, Message> {
-    if found.len() == 1 {
-        return Ok(found.remove(0));
+    if targets.len() == 1 {
+        return Ok(targets.remove(0));
     }
-    let pieces = [("target", Line::default().code(typed).into()), ("n", found.len().into())];
+    let pieces = [("target", Line::default().code(typed).into()), ("n", targets.len().into())];
     let message = sentence(Tone::Unknown, desk.words.line("target-several", &pieces));
-    Err(with(message, Block::Buttons(pool_buttons(desk, found.iter().map(MatchedTarget::name), line))))
+    Err(with(message, Block::Buttons(pool_buttons(desk, targets.iter().map(MatchedTarget::name), line))))
 }

@@ -29,9 +29,9 @@ pub struct PagerClient {
 
 /// The error of a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the pager {what}")]
+#[error("the pager {problem}")]
 pub(super) struct PagerError {
-    what: String,
+    problem: String,
     /// True if a retry can help.
     pub(super) retry: bool,
     /// The pause before the retry, if the pager states one.
@@ -93,7 +93,7 @@ impl PagerClient {
             request = request.header(*name, value);
         }
         let unreachable = |e: reqwest::Error| PagerError {
-            what: format!("cannot be reached: {}", unreachable_reason(&e)),
+            problem: format!("cannot be reached: {}", unreachable_reason(&e)),
             retry: true,
             after: None,
         };
@@ -109,7 +109,7 @@ impl PagerClient {
         let text: String = text.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
         let text = text.replace(self.key.expose_secret(), "…");
         Err(PagerError {
-            what: format!("answered {} {text}", status.as_u16()),
+            problem: format!("answered {} {text}", status.as_u16()),
             retry,
             after: after.map(Duration::from_secs),
         })

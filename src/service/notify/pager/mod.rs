@@ -50,10 +50,11 @@ impl Notifier {
         if !incident.open {
             self.escalated(delivery, escalation.take(), Err("the incident is over")).await?;
         }
-        let young = clock::between(incident.opened_at, now) < DIAGNOSIS_WITHIN;
-        let waits = incident.open && incident.diagnosis.is_none() && incident.because.is_some() && young;
+        let is_recent = clock::between(incident.opened_at, now) < DIAGNOSIS_WITHIN;
+        let waits_for_diagnosis =
+            incident.open && incident.diagnosis.is_none() && incident.because.is_some() && is_recent;
         // An escalation does not wait for the diagnosis.
-        if waits && escalation.is_none() {
+        if waits_for_diagnosis && escalation.is_none() {
             let due = clock::after(now, LOOK_AGAIN);
             return self.store.postpone(delivery, due, PostponeReason::Waits, "waiting for the diagnosis").await;
         }
@@ -62,8 +63,8 @@ impl Notifier {
         let news = PagerUpdate { incident, message, page: page.as_deref(), posted, escalation };
         let Some(call) = pager.call(&news, clock::now()) else {
             // Nothing new for this pager; the revision counts as delivered.
-            let said = MessageEffects::default();
-            return self.store.delivered(delivery, posted, incident.revision, &said, now).await;
+            let effects = MessageEffects::default();
+            return self.store.delivered(delivery, posted, incident.revision, &effects, now).await;
         };
         let started = std::time::Instant::now();
         let answer = pager.send(&call).await;

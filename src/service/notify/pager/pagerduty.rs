@@ -30,16 +30,16 @@ const RESOLVED: &str = "resolved";
 /// Our own pages are resolved by us.
 pub(super) fn call(routing_key: &str, config: &Pager, news: &PagerUpdate<'_>) -> Option<Call> {
     let incident = news.incident;
-    let open_page = news.posted.filter(|(_, said)| said != RESOLVED);
-    let ours = |key: &str| config.on == PagerOn::Escalation || key == incident.id;
-    let own_page = open_page.filter(|(key, _)| ours(key));
-    let own = news.escalation.is_some() || config.on == PagerOn::Escalation || own_page.is_some();
-    let key = match (own, own_page) {
+    let open_page = news.posted.filter(|(_, summary)| summary != RESOLVED);
+    let is_own = |key: &str| config.on == PagerOn::Escalation || key == incident.id;
+    let own_page = open_page.filter(|(key, _)| is_own(key));
+    let use_own_key = news.escalation.is_some() || config.on == PagerOn::Escalation || own_page.is_some();
+    let key = match (use_own_key, own_page) {
         (true, Some((key, _))) => key.clone(),
         (true, None) => incident.id.clone(),
         (false, _) => dedup_key(&incident.group_key),
     };
-    let body = match (incident.open, own) {
+    let body = match (incident.open, use_own_key) {
         (false, true) if own_page.is_some() => {
             let body = json!({ "routing_key": routing_key, "event_action": "resolve", "dedup_key": key });
             let (summary, body) = (RESOLVED.to_owned(), body.to_string());
@@ -50,8 +50,8 @@ pub(super) fn call(routing_key: &str, config: &Pager, news: &PagerUpdate<'_>) ->
         (true, _) => trigger(routing_key, &key, incident, news.message, news.page),
     };
     let gist = gist(incident);
-    let told = news.posted.is_some_and(|(before, said)| *before == key && *said == gist);
-    (!told || news.escalation.is_some()).then(|| Call {
+    let already_sent = news.posted.is_some_and(|(posted_key, summary)| *posted_key == key && *summary == gist);
+    (!already_sent || news.escalation.is_some()).then(|| Call {
         key,
         summary: gist,
         body: body.to_string(),
