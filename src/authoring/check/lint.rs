@@ -300,11 +300,11 @@ impl Lint<'_> {
 
 /// Returns a path of ids from `start` back to itself.
 fn cycle(library: &Library, start: &str) -> Option<Vec<String>> {
-    fn walk(library: &Library, at: &str, start: &str, path: &mut Vec<String>, seen: &mut BTreeSet<String>) -> bool {
+    fn walk(library: &Library, at: &str, start: &str, path: &mut Vec<String>, visited: &mut BTreeSet<String>) -> bool {
         let Some(playbook) = library.playbooks.get(at) else { return false };
         for next in playbook.causes.iter().filter_map(|entry| entry.playbook.as_deref()) {
             path.push(next.to_owned());
-            if next == start || (seen.insert(next.to_owned()) && walk(library, next, start, path, seen)) {
+            if next == start || (visited.insert(next.to_owned()) && walk(library, next, start, path, visited)) {
                 return true;
             }
             path.pop();

@@ -4,7 +4,7 @@ use knowledge::playbook::{CATALOG, Library, PlaybookKind, SourceFile, shipped, s
 use knowledge::signal::{Engine, Unit};
 
 /// The lines that may open the block of signals: with entries, or empty.
-const OPENS: [&str; 2] = ["signals:", "signals: {}"];
+const OPENING_LINES: [&str; 2] = ["signals:", "signals: {}"];
 
 /// The end of a playbook and of a cause.
 const END: &str = "lasting:
@@ -212,18 +212,18 @@ fn with_entry(library: &Library, path: &str, start: &str, id: &str, entry: &str)
 /// Inserts an entry at the end of the block `signals:`, which may be `{}`, with the indentation of its neighbours.
 fn inserted(text: &str, id: &str, entry: &str) -> Result<String, String> {
     let lines: Vec<&str> = text.lines().collect();
-    let opens = |line: &&str| line.split(" #").next().is_some_and(|key| OPENS.contains(&key.trim_end()));
+    let opens = |line: &&str| line.split(" #").next().is_some_and(|key| OPENING_LINES.contains(&key.trim_end()));
     let begin = lines.iter().position(opens).ok_or("has no block `signals:` to put it under")? + 1;
     let inside = |line: &&&str| line.is_empty() || line.starts_with([' ', '#']);
     let block: Vec<&str> = lines.iter().skip(begin).take_while(inside).copied().collect();
     let indent = |line: &str| line.len() - line.trim_start().len();
-    let told = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-    let pad = " ".repeat(block.iter().copied().find(told).map_or(2, indent));
+    let is_content = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    let pad = " ".repeat(block.iter().copied().find(is_content).map_or(2, indent));
     if block.iter().any(|line| line.starts_with(&format!("{pad}{id}:"))) {
         return Err(format!("has an entry `{id}`: change it there"));
     }
     // What stands between the last entry and the next key belongs to that key.
-    let end = begin + block.iter().rposition(told).map_or(0, |last| last + 1);
+    let end = begin + block.iter().rposition(is_content).map_or(0, |last| last + 1);
     let entry: String = entry.lines().map(|line| format!("{pad}{line}\n")).collect();
     let joined = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
     let key = lines[begin - 1].replacen(" {}", "", 1);
