@@ -83,7 +83,7 @@ pub fn newest(library: &Library) -> String {
 /// Returns true if the rows of [`presence`] contain the detected pool.
 pub(super) fn was_present(library: &Library, detection: &DetectionResult, rows: &[Row]) -> bool {
     let mut pool = detection.pool(library);
-    pool.any(|(_, seen)| rows.iter().any(|row| fits(&seen.matchers, &row.labels)))
+    pool.any(|(_, engine_seen)| rows.iter().any(|row| fits(&engine_seen.matchers, &row.labels)))
 }
 
 /// Returns the labels that bind an engine's series to a scope, or identify them as another program's.

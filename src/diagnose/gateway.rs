@@ -55,7 +55,7 @@ impl Gateway<'_> {
 
     /// Returns the matcher of a dimension, on the label that has this value in a row. Shared series lack the label.
     fn of_dimension(&self, dimension: &str, value: &str) -> Option<Matcher> {
-        let has = |label: &&String| self.own.iter().any(|row| row.get(*label).is_some_and(|told| told == value));
+        let has = |label: &&String| self.own.iter().any(|row| row.get(*label).is_some_and(|text| text == value));
         let label = self.engine.scope.get(dimension)?.iter().find(has)?;
         Some(Matcher { or_absent: true, ..Matcher::one(label, value) })
     }

@@ -9,7 +9,7 @@ use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, EngineKind, Matcher};
 
-/// Returns the pools that only gateways have: what they serve beside these pools, dimension to value.
+/// Returns the pools that only gateways report, beside the known ones; dimension to value.
 pub fn gateway_pools(
     library: &Library,
     rows: &[Labels],

@@ -113,7 +113,7 @@ impl Members {
     /// Returns the certainty that a row is the pool's; `None` if it names another owner.
     pub(super) fn owns(&self, row: &Labels) -> Option<RowOwnership> {
         match self.membership(row) {
-            Membership::Ours => Some(RowOwnership::Known),
+            Membership::Member => Some(RowOwnership::Known),
             Membership::Open => Some(RowOwnership::Open),
             Membership::Foreign => None,
         }
@@ -122,7 +122,7 @@ impl Members {
     fn membership(&self, row: &Labels) -> Membership {
         // A LeaderWorkerSet's worker pods belong to a StatefulSet with the name of their leader, `<set>-0`.
         let is_member = |workload: &str| self.workloads.contains(workload) || self.pods.contains(workload);
-        let membership_of = |is_member: bool| if is_member { Membership::Ours } else { Membership::Foreign };
+        let membership_of = |is_member: bool| if is_member { Membership::Member } else { Membership::Foreign };
         if self.pods.is_empty() {
             return Membership::Open;
         }
@@ -139,7 +139,7 @@ impl Members {
         // An exporter on the host network has the node's address; any other address says nothing.
         let host =
             row.get("instance").map(|address| address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host));
-        if host.is_some_and(|host| self.nodes.contains(host)) { Membership::Ours } else { Membership::Open }
+        if host.is_some_and(|host| self.nodes.contains(host)) { Membership::Member } else { Membership::Open }
     }
 }
 
@@ -161,9 +161,9 @@ fn run_on_by_rows(library: &Library, asks: &[PlannedQuery], answers: &[QueryAnsw
 /// The owner of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Membership {
-    Ours,
+    Member,
     Foreign,
-    /// It names no owner; it counts if no row of its signal is known to be ours.
+    /// It names no owner; it counts if no row of its signal is known to be the pool's.
     Open,
 }
 
@@ -184,7 +184,7 @@ pub(super) fn gather(
         .zip(answers)
         .filter(|(ask, _)| !ask.signal.is_empty() && !of_pool(ask))
         .filter_map(|(ask, answer)| Some((ask, answer.as_ref().ok()?)))
-        .filter(|(_, rows)| rows.iter().any(|row| members.membership(&row.labels) == Membership::Ours))
+        .filter(|(_, rows)| rows.iter().any(|row| members.membership(&row.labels) == Membership::Member))
         .map(|(ask, _)| (ask.signal.as_str(), ask.purpose))
         .collect();
     for (ask, answer) in asks.iter().zip(answers).filter(|(ask, _)| !ask.signal.is_empty()) {
@@ -212,7 +212,7 @@ pub(super) fn gather(
                 let with_known_rows = with_known_rows.contains(&(ask.signal.as_str(), ask.purpose));
                 engine.kind.is_pool()
                     || match members.membership(&row.labels) {
-                        Membership::Ours => true,
+                        Membership::Member => true,
                         Membership::Open => !with_known_rows,
                         Membership::Foreign => false,
                     }

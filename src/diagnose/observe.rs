@@ -34,7 +34,7 @@ pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Reque
     observe_needs(library, prometheus, request, &needs(library, &request.playbook), AnswerCache::default()).await
 }
 
-/// Queries these needs, without what is cached; the request's playbook is ignored.
+/// Queries these needs, without the cached answers; the request's playbook is ignored.
 pub(super) async fn observe_needs(
     library: &Library,
     prometheus: &Prometheus,
@@ -45,7 +45,7 @@ pub(super) async fn observe_needs(
     let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
     let mut observed = ObserveResult::default();
     match cache.detection.clone() {
-        Some(found) => observed.detection = found,
+        Some(detection) => observed.detection = detection,
         None => detect(library, prometheus, request, deadline, &mut observed, &mut cache).await,
     }
     let with_driver = against::signals_with_driver(library, needs);

@@ -193,7 +193,8 @@ impl PendingDiagnosis<'_> {
         self
     }
 
-    /// Returns what is known before the onsets; `None` if that is nothing, or if onsets may select another cause.
+    /// Returns the diagnosis without onsets; `None` if there is no cause, if data is missing, or if onsets may select
+    /// another cause.
     pub fn so_far(&self) -> Option<Diagnosis> {
         let judged = self.judged.as_ref().filter(|judged| !judged.chains.is_empty() && !judged.is_tied())?;
         let (observed, judged) = (self.observed.clone(), Some(judged.clone()));

@@ -99,7 +99,7 @@ pub(super) fn plan_for(library: &Library, request: &Request, detection: &Detecti
                         request,
                         Source {
                             engine,
-                            engine_seen: engine_seen,
+                            engine_seen,
                             query,
                             window,
                             labels,

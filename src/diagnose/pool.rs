@@ -46,12 +46,15 @@ impl<'a> Pool<'a> {
         let asks = plan_for(library, request, &detection, &Needs::new()).asks;
         let answers = batch::query_all(prometheus, &asks, deadline).await;
         let members = Members::of(library, &asks, &answers);
-        Ok(Self { library, request, detection: detection, members })
+        Ok(Self { library, request, detection, members })
     }
 
     /// Returns the engines and exporters that report on it.
     pub fn engines(&self) -> impl Iterator<Item = (&'a Engine, &EngineSeen)> {
-        self.detection.engines.iter().filter_map(|seen| Some((self.library.engines.get(&seen.engine)?, seen)))
+        self.detection
+            .engines
+            .iter()
+            .filter_map(|engine_seen| Some((self.library.engines.get(&engine_seen.engine)?, engine_seen)))
     }
 
     /// Returns the engines whose replicas are the pool.
@@ -112,7 +115,8 @@ impl<'a> Pool<'a> {
         rows: &'r [T],
         labels: impl Fn(&T) -> &Labels,
     ) -> (RowOwnership, Vec<&'r T>) {
-        let of = |wanted: RowOwnership| rows.iter().filter(|row| self.owns(labels(row)) == Some(wanted)).collect();
+        let of =
+            |ownership: RowOwnership| rows.iter().filter(|row| self.owns(labels(row)) == Some(ownership)).collect();
         let of_pool: Vec<&T> = of(RowOwnership::Known);
         if !of_pool.is_empty() {
             return (RowOwnership::Known, of_pool);

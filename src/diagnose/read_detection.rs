@@ -171,7 +171,7 @@ impl<'a> EngineRows<'a> {
     fn carries(&self, dimension: &str, value: &str) -> (bool, bool) {
         let labels = || self.engine.scope.get(dimension).into_iter().flatten();
         let values = || self.rows().flat_map(|row| labels().filter_map(|label| row.get(label)));
-        (values().any(|told| !told.is_empty()), values().any(|told| told == value))
+        (values().any(|text| !text.is_empty()), values().any(|text| text == value))
     }
 
     /// Returns true if a row has the scope's namespace, model or job.
@@ -181,7 +181,7 @@ impl<'a> EngineRows<'a> {
             .any(|dimension| scope.dimensions.get(*dimension).is_some_and(|value| self.carries(dimension, value).1))
     }
 
-    /// Returns true if it lacks a dimension whose value no series has: then it is not what the alert means.
+    /// Returns true if the engine lacks a dimension whose value no series has: the alert is then not about this engine.
     fn is_silent_on(&self, scope: &Scope, nobody: &BTreeSet<&str>) -> bool {
         scope.dimensions.iter().any(|(dimension, value)| {
             let relevant = nobody.contains(dimension.as_str()) && (self.engine.kind.is_pool() || dimension != "model");

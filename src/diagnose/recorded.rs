@@ -39,7 +39,8 @@ pub(super) async fn find_recorded(
     detection: &DetectionResult,
     deadline: Instant,
 ) -> (RecordedSeries, usize) {
-    let scopes = detection.pool(library).filter_map(|(engine, seen)| Some((engine, scope(engine, seen)?)));
+    let scopes =
+        detection.pool(library).filter_map(|(engine, engine_seen)| Some((engine, scope(engine, engine_seen)?)));
     let scopes: Vec<(&Engine, Vec<Matcher>)> = scopes.collect();
     let past = detection.past.iter().flat_map(|past| [past.begins(), past.at]);
     let moments: Vec<Timestamp> = [request.at, onset::range(request).from].into_iter().chain(past).collect();

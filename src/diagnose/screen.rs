@@ -110,8 +110,8 @@ fn entries(library: &Library) -> Vec<&Playbook> {
     entries
 }
 
-/// Queries and judges all symptoms in one pass, without what is cached; returns the observations as well. No symptom
-/// is judged if no pool has the scope.
+/// Queries and judges all symptoms in one pass, without the cached answers; returns the observations as well. No
+/// symptom is judged if no pool has the scope.
 pub(super) async fn screen(
     library: &Library,
     prometheus: &Prometheus,

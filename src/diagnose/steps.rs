@@ -19,8 +19,9 @@ pub(super) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
         Some(Err(_)) => false,
         Some(Ok(req)) => about.detection.engines.iter().any(|e| req.allows(&e.engine, e.version.as_ref())),
     };
-    let on = |step: &Step| step.runs_on.is_none_or(|on| about.runs_on.is_none_or(|known| known == on));
-    let vendors = about.detection.engines.iter().filter_map(|seen| library.engines.get(&seen.engine)?.gpu);
+    let on = |step: &Step| step.runs_on.is_none_or(|on| about.runs_on.is_none_or(|platform| platform == on));
+    let vendors =
+        about.detection.engines.iter().filter_map(|engine_seen| library.engines.get(&engine_seen.engine)?.gpu);
     let vendors: BTreeSet<GpuVendor> = vendors.collect();
     let gpu = |step: &Step| step.gpu.is_none_or(|gpu| vendors.is_empty() || vendors.contains(&gpu));
     let applies = |step: &Step| engine_matches(step) && on(step) && gpu(step);

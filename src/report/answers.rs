@@ -407,7 +407,7 @@ fn open(answers: &Answers, findings: &SourceFindings) -> Vec<(Question, String)>
         say(Question::Metrics, "no numbers: Prometheus had none for this pool and time, see the parts");
     }
     let lengths = [("prompts", &answers.workload.input), ("answers", &answers.workload.output)];
-    for (what, _) in lengths.iter().filter(|(_, known)| known.is_none()) {
+    for (what, _) in lengths.iter().filter(|(_, lengths)| lengths.is_none()) {
         say(Question::Workload, &format!("the lengths of {what} are not known: the engine's histogram was not found"));
     }
     if answers.deployment.mode.is_empty() {

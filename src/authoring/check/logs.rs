@@ -96,8 +96,8 @@ fn lint_file(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut
         for example in &numbers.examples {
             let read = numbers.read(&example.line).unwrap_or_default();
             let same = read.len() == example.values.len()
-                && example.values.iter().all(|(name, wanted)| {
-                    read.get(name.as_str()).is_some_and(|v| (v - wanted).abs() <= TOLERANCE * wanted.abs().max(1.0))
+                && example.values.iter().all(|(name, expected)| {
+                    read.get(name.as_str()).is_some_and(|v| (v - expected).abs() <= TOLERANCE * expected.abs().max(1.0))
                 });
             if !same {
                 say("log/numbers", &numbers.mark, format!("read {read:?} instead of {:?}", example.values));

@@ -1,4 +1,4 @@
-//! Lints of the catalog and the engines' files: every signal is told, and every query can be asked.
+//! Lints of the catalog and the engines' files: every signal has a source, and every query is valid.
 
 use super::promql;
 use knowledge::playbook::{CATALOG, Library, Problem, parse, shipped, suggestion};
@@ -45,9 +45,9 @@ pub(super) fn signals(library: &Library, problems: &mut Vec<Problem>) {
             }
         }
         // A user's own file may cover only the signals that it was written for, and a user's own signal only the
-        // engines that the user has: an engine without an entry cannot tell it.
+        // engines that the user has: an engine without an entry cannot report it.
         let complete = shipped_files.contains_key(&path);
-        // A burn rate is made of what the engine tells of another signal.
+        // A burn rate is computed from the engine's query of another signal.
         let must_have = |signal: &Signal| complete && signal.burn.is_none() && signal.of.contains(&engine.kind);
         for (name, _) in library.signals.iter().filter(|(_, signal)| must_have(signal)) {
             if is_ours(name) && !engine.signals.contains_key(name) {

@@ -79,7 +79,7 @@ pub(super) fn log(library: &Library, text: &str) -> Result<String, String> {
         let hint = suggestion(text, patterns.map(String::as_str));
         return Err(format_error(message, Some(hint.unwrap_or_else(|| "give the whole line, in quotes".to_owned()))));
     }
-    let texts = matches.into_iter().map(|known| match known {
+    let texts = matches.into_iter().map(|line_match| match line_match {
         LogLineMatch::Finding(file, finding) => self::finding(library, file, finding),
         LogLineMatch::Numbers(file, numbers) => self::numbers(library, file, numbers, text),
     });

@@ -148,7 +148,7 @@ now:
 /// Returns the catalog with the signal, unless the signal is known, and the engine's file with its query.
 ///
 /// # Errors
-/// If the id is not an id or names something else, there is no such engine, or the engine tells the signal already.
+/// If the id is not an id or names something else, there is no such engine, or the engine already reports the signal.
 pub fn signal(library: &Library, new: NewSignal<'_>) -> Result<Vec<NewFile>, String> {
     let NewSignal { id, engine, query, .. } = new;
     words(id, '_')?;
@@ -161,7 +161,7 @@ pub fn signal(library: &Library, new: NewSignal<'_>) -> Result<Vec<NewFile>, Str
     };
     let mut files = Vec::new();
     if !library.signals.contains_key(id) {
-        if library.ids().any(|known| known == id) {
+        if library.ids().any(|existing| existing == id) {
             return Err(format!("`{id}` is taken: ids are unique over all data"));
         }
         files.push(with_entry(library, CATALOG, "schema: 1\nsignals:\n", id, &definition(new, engine))?);
@@ -239,7 +239,7 @@ fn free(library: &Library, id: &str, path: &str) -> Result<(), String> {
         return Err(format!("{} exists", file.path));
     }
     let former = library.aliases.id(id) != id;
-    if former || shipped().contains_key(path) || library.ids().any(|known| known == id) {
+    if former || shipped().contains_key(path) || library.ids().any(|existing| existing == id) {
         return Err(format!("`{id}` is taken: ids are unique over all data"));
     }
     Ok(())

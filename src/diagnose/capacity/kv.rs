@@ -42,7 +42,7 @@ impl Cache {
         let mut windows: Vec<(u64, u64)> = Vec::new();
         for kind in &model.layers {
             let LayerKind::Sliding { window } = *kind else { continue };
-            match windows.iter_mut().find(|(known, _)| *known == window) {
+            match windows.iter_mut().find(|(size, _)| *size == window) {
                 Some((_, n)) => *n += 1,
                 None => windows.push((window, 1)),
             }

@@ -74,7 +74,7 @@ pub async fn observe_with_exporters(
     .await
 }
 
-/// Runs [`observe_with_exporters`] for these needs, without what is cached; the request's playbook is ignored.
+/// Runs [`observe_with_exporters`] for these needs, without the cached answers; the request's playbook is ignored.
 pub(super) async fn observe_needs_with_exporters(
     library: &Library,
     prometheus: &Prometheus,
@@ -315,7 +315,7 @@ fn fill(
         observed.observations.pool = names.into_iter().collect();
     }
     for engine_seen in detection.engines {
-        if !observed.detection.engines.iter().any(|known| known.engine == engine_seen.engine) {
+        if !observed.detection.engines.iter().any(|engine| engine.engine == engine_seen.engine) {
             observed.detection.engines.push(engine_seen);
             observed.detection.notes.extend(detection.notes.iter().cloned());
         }

@@ -249,7 +249,7 @@ impl Reading<'_> {
             pages.latest().iter().any(|sample| counters.iter().any(|counter| counter.names(&sample.name)))
         };
         let mut replicas: BTreeMap<String, Share> = BTreeMap::new();
-        // A page without the counter does not say 0: nobody counts there.
+        // A page without the counter is no 0: its process does not count these events.
         for (visit, pages) in self.pages().filter(|(_, pages)| is_counted(pages)) {
             for (labels, grown) in self.grown((visit, pages), form, &form.over, out) {
                 let Some(name) = name(self.engine, &labels) else { continue };

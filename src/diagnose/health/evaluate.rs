@@ -122,7 +122,7 @@ async fn evaluate_source(
     // A gateway of none of these pools is a pool of its own. Each pool needs a scan of all rows, so requested pools
     // come first.
     let is_requested =
-        |pool: &&Labels| query.scope.iter().all(|(name, value)| pool.get(name).is_none_or(|told| told == value));
+        |pool: &&Labels| query.scope.iter().all(|(name, value)| pool.get(name).is_none_or(|label| label == value));
     let (requested, unrequested): (Vec<&Labels>, Vec<&Labels>) = hour.iter().partition(is_requested);
     let scanned_pools = requested.into_iter().chain(unrequested).take(MOST_POOLS).cloned().collect();
     current_pools

@@ -105,7 +105,8 @@ pub struct Admission {
     pub left_out: u64,
 }
 
-/// Decides what a group means, given the known incident with its key: the open one, or else the last resolved one.
+/// Decides how to admit a notification, given the incident with its deduplication key: the open one, else the last
+/// resolved one.
 pub fn admit(
     open_or_last: Option<&KnownIncident>,
     group: &AlertGroup,

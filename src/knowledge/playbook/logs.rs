@@ -255,7 +255,8 @@ pub fn match_log_line<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &s
         matches.extend(best);
         matches.extend(numbers.map(|n| (n.mark.len(), LogLineMatch::Numbers(file, n))));
     }
-    let own = |known: &LogLineMatch<'_>| known.file().known_by.iter().any(|text| line.contains(text.as_str()));
+    let own =
+        |line_match: &LogLineMatch<'_>| line_match.file().known_by.iter().any(|text| line.contains(text.as_str()));
     let most = matches.iter().map(|(length, _)| *length).max();
     matches.retain(|(length, line_match)| Some(*length) == most || matches!(line_match, LogLineMatch::Numbers(..)));
     // Engines share texts such as "CUDA out of memory"; text that identifies an engine decides.

@@ -46,7 +46,7 @@ pub fn select(library: &Library, alerts: &[Alert]) -> Option<Selection> {
 
 fn select_one(library: &Library, alert: &Alert) -> Option<Selection> {
     let chosen = |id: &str, because: String| {
-        library.playbook(id).map(|known| Selection { playbook: known.playbook.clone(), because })
+        library.playbook(id).map(|playbook| Selection { playbook: playbook.playbook.clone(), because })
     };
     if let Some(selection) = alert.labels.get("playbook").and_then(|id| chosen(id, "label playbook".into())) {
         return Some(selection);

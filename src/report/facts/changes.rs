@@ -55,7 +55,7 @@ pub(super) async fn follow<'a>(context: FactQueryContext<'_>, pool: &Pool<'a>) -
     };
     let served = pool.engines().filter(|(engine, _)| engine.kind.is_pool());
     let presence: Vec<(&Engine, String)> =
-        served.map(|(engine, seen)| (engine, pool.bound(engine, seen, &newest(engine)))).collect();
+        served.map(|(engine, engine_seen)| (engine, pool.bound(engine, engine_seen, &newest(engine)))).collect();
     let changes: Vec<(&Engine, Change, String)> = pool
         .engines()
         .flat_map(|(engine, engine_seen)| {
@@ -177,10 +177,11 @@ fn lives(pool: &Pool<'_>, followed: &Followed<'_>) -> BTreeMap<String, Life> {
         if !gateway && !serving.contains(engine.engine.as_str()) {
             continue;
         }
-        for sampled in series.iter().filter(|sampled| !sampled.samples.is_empty()) {
-            let Some(name) = pool.replica(engine, &sampled.labels) else { continue };
-            let entry = samples_by_replica.entry(name).or_insert_with(|| (sampled.labels.clone(), gateway, Vec::new()));
-            entry.2.extend(&sampled.samples);
+        for one_series in series.iter().filter(|one_series| !one_series.samples.is_empty()) {
+            let Some(name) = pool.replica(engine, &one_series.labels) else { continue };
+            let entry =
+                samples_by_replica.entry(name).or_insert_with(|| (one_series.labels.clone(), gateway, Vec::new()));
+            entry.2.extend(&one_series.samples);
         }
     }
     let newest =
@@ -207,9 +208,9 @@ fn restarts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<(Timestamp, String)
     let begin = followed.range.from;
     let mut counted: Vec<(Timestamp, String)> = Vec::new();
     for (engine, series) in of(followed, Change::Restarts) {
-        for sampled in pool_series(pool, engine, series) {
-            let Some(pod) = sampled.labels.get("pod") else { continue };
-            for (at, before, after) in steps(sampled) {
+        for one_series in pool_series(pool, engine, series) {
+            let Some(pod) = one_series.labels.get("pod") else { continue };
+            for (at, before, after) in steps(one_series) {
                 // A crash loop may restart several times between two samples.
                 let times = (after - before).clamp(0.0, 20.0).round() as usize;
                 counted.extend(std::iter::repeat_n((at, pod.clone()), times));
@@ -218,9 +219,9 @@ fn restarts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<(Timestamp, String)
     }
     let mut began: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
     for (engine, series) in of(followed, Change::Started) {
-        for sampled in series {
-            let Some(name) = pool.replica(engine, &sampled.labels) else { continue };
-            began.entry(name).or_default().extend(sampled.samples.iter().map(|(_, at)| *at as i64));
+        for one_series in series {
+            let Some(name) = pool.replica(engine, &one_series.labels) else { continue };
+            began.entry(name).or_default().extend(one_series.samples.iter().map(|(_, at)| *at as i64));
         }
     }
     let near = |at: Timestamp, who: &str| {
@@ -244,7 +245,7 @@ fn of<'f>(followed: &'f Followed<'_>, kind: Change) -> impl Iterator<Item = (&'f
 
 /// Returns the series whose labels name the pool.
 fn pool_series<'s>(pool: &Pool<'_>, engine: &Engine, series: &'s [Series]) -> Vec<&'s Series> {
-    match pool.own(engine, series, |sampled| &sampled.labels) {
+    match pool.own(engine, series, |one_series| &one_series.labels) {
         (RowOwnership::Known, own) => own,
         (RowOwnership::Open, _) => Vec::new(),
     }
@@ -274,18 +275,18 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
     };
     let mut scaled = Vec::new();
     for (engine, series) in of(followed, Change::Wanted) {
-        for sampled in pool_series(pool, engine, series) {
-            let Some(who) = workload(&sampled.labels) else { continue };
-            for (at, before, after) in steps(sampled) {
+        for one_series in pool_series(pool, engine, series) {
+            let Some(who) = workload(&one_series.labels) else { continue };
+            for (at, before, after) in steps(one_series) {
                 let what = ReplicaEventKind::Told(format!("{who}: replicas wanted {before} ─▶ {after}"));
                 scaled.push(ReplicaEvent { at, what, who: who.clone() });
             }
         }
     }
     for (engine, series) in of(followed, Change::Autoscaled) {
-        for sampled in pool_series(pool, engine, series) {
-            let Some(name) = sampled.labels.get("horizontalpodautoscaler") else { continue };
-            for (at, before, after) in steps(sampled).filter(|(at, ..)| !has_event_near(*at, &scaled)) {
+        for one_series in pool_series(pool, engine, series) {
+            let Some(name) = one_series.labels.get("horizontalpodautoscaler") else { continue };
+            for (at, before, after) in steps(one_series).filter(|(at, ..)| !has_event_near(*at, &scaled)) {
                 let what = ReplicaEventKind::Told(format!("autoscaler {name}: replicas wanted {before} ─▶ {after}"));
                 events.push(ReplicaEvent { at, what, who: name.clone() });
             }
@@ -294,9 +295,9 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
     // Scaling and a new image change the specification too.
     let known_events: Vec<ReplicaEvent> = scaled.iter().chain(&events).cloned().collect();
     for (engine, series) in of(followed, Change::Specification) {
-        for sampled in pool_series(pool, engine, series) {
-            let Some(who) = workload(&sampled.labels) else { continue };
-            for (at, before, after) in steps(sampled).filter(|(at, ..)| !has_event_near(*at, &known_events)) {
+        for one_series in pool_series(pool, engine, series) {
+            let Some(who) = workload(&one_series.labels) else { continue };
+            for (at, before, after) in steps(one_series).filter(|(at, ..)| !has_event_near(*at, &known_events)) {
                 let what = ReplicaEventKind::Told(format!(
                     "{who}: its specification changed (generation {before} ─▶ {after})"
                 ));
@@ -312,14 +313,14 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
 fn images(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
     let mut first_seen_at: BTreeMap<(String, String), (Timestamp, Labels)> = BTreeMap::new();
     for (engine, series) in of(followed, Change::Images) {
-        for sampled in pool_series(pool, engine, series) {
-            let label = |name: &str| sampled.labels.get(name).cloned().unwrap_or_default();
-            let at = sampled.samples.first().and_then(|(at, _)| Timestamp::from_millisecond(*at).ok());
+        for one_series in pool_series(pool, engine, series) {
+            let label = |name: &str| one_series.labels.get(name).cloned().unwrap_or_default();
+            let at = one_series.samples.first().and_then(|(at, _)| Timestamp::from_millisecond(*at).ok());
             let Some(at) = at else { continue };
             let entry =
-                first_seen_at.entry((label("container"), label("image"))).or_insert((at, sampled.labels.clone()));
+                first_seen_at.entry((label("container"), label("image"))).or_insert((at, one_series.labels.clone()));
             if at < entry.0 {
-                *entry = (at, sampled.labels.clone());
+                *entry = (at, one_series.labels.clone());
             }
         }
     }

@@ -47,8 +47,8 @@ pub(super) struct InfoResults<'a> {
 pub(super) async fn query_info<'a>(context: FactQueryContext<'_>, pool: &Pool<'a>) -> InfoResults<'a> {
     let infos: Vec<(&Engine, String, &Info)> = pool
         .engines()
-        .flat_map(|(engine, seen)| engine.info.iter().map(move |info| (engine, seen, info)))
-        .map(|(engine, seen, info)| (engine, pool.bound(engine, seen, &info.query), info))
+        .flat_map(|(engine, engine_seen)| engine.info.iter().map(move |info| (engine, engine_seen, info)))
+        .map(|(engine, engine_seen, info)| (engine, pool.bound(engine, engine_seen, &info.query), info))
         .collect();
     let queries = infos.iter().map(|(_, query, _)| (query.clone(), context.request.at)).collect();
     let answers: Vec<QueryAnswer> = pool.query(context.prometheus, queries, context.deadline).await;
@@ -77,12 +77,12 @@ fn gap_name(info: &Info) -> String {
 
 impl InfoResult<'_> {
     fn label<'r>(&self, row: &'r Row, fact: Fact) -> Option<&'r str> {
-        let labels = self.info.tells.iter().filter(|(_, told)| **told == fact);
+        let labels = self.info.tells.iter().filter(|(_, reported)| **reported == fact);
         labels.filter_map(|(label, _)| row.labels.get(label)).find(|value| !value.is_empty()).map(String::as_str)
     }
 
     fn reports(&self, fact: Fact) -> bool {
-        self.info.tells.values().any(|told| *told == fact)
+        self.info.tells.values().any(|reported| *reported == fact)
     }
 
     /// Returns product and slice: `NVIDIA H100 80GB HBM3 MIG 1g.10gb`.

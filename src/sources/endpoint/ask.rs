@@ -61,7 +61,7 @@ fn chosen(targets: &[ExporterTarget]) -> Vec<&ExporterTarget> {
     let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
     let mut ranked: Vec<(usize, &ExporterTarget)> = Vec::new();
     for target in targets {
-        if ranked.iter().any(|(_, known)| known.engine == target.engine && known.url == target.url) {
+        if ranked.iter().any(|(_, other)| other.engine == target.engine && other.url == target.url) {
             continue;
         }
         let turn = turns.entry(&target.engine).or_default();

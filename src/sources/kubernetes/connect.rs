@@ -84,7 +84,7 @@ async fn from_file(path: PathBuf, context: Option<&str>) -> Result<kube::Config,
         Err(error) => return Err(KubernetesError::Kubeconfig(path, error)),
     };
     if let Some(context) = context
-        && !kubeconfig.contexts.iter().any(|known| known.name == context)
+        && !kubeconfig.contexts.iter().any(|named| named.name == context)
     {
         let contexts: Vec<_> = kubeconfig.contexts.iter().map(|contexts| format!("`{}`", contexts.name)).collect();
         let contexts = if contexts.is_empty() { "none".to_owned() } else { contexts.join(", ") };

@@ -84,7 +84,7 @@ fn read(raw: Raw) -> ClusterNode {
     ClusterNode {
         name: raw.metadata.name.unwrap_or_default(),
         versions: versions.unwrap_or_default(),
-        labels: labels.filter(|(name, _)| LABELS.iter().any(|known| name.starts_with(known))).collect(),
+        labels: labels.filter(|(name, _)| LABELS.iter().any(|prefix| name.starts_with(prefix))).collect(),
         allocatable: status.allocatable.into_iter().flatten().map(|(name, quantity)| (name, quantity.0)).collect(),
         troubles,
     }
