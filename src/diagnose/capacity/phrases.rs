@@ -89,7 +89,7 @@ pub(super) fn does_not_fit(fit: &Fit) -> String {
     let d = &fit.deployed;
     let gpus = d.tensor_parallel * d.pipeline_parallel;
     let on = if gpus == 1 { "1 GPU".to_owned() } else { format!("{gpus} GPUs") };
-    let verdict = match fit.longest_request_tokens {
+    let note = match fit.longest_request_tokens {
         0 => format!("the model does not fit on {on}"),
         longest => format!(
             "a request of {} tokens does not fit on {on}; {} would: `--max-model-len {longest}`",
@@ -98,9 +98,9 @@ pub(super) fn does_not_fit(fit: &Fit) -> String {
         ),
     };
     match fit.smallest_tensor_parallel {
-        Some(tensor) => format!("{verdict}; the smallest tensor-parallel size that does is {tensor}"),
+        Some(tensor) => format!("{note}; the smallest tensor-parallel size that does is {tensor}"),
         None => format!(
-            "{verdict}; no tensor-parallel size up to 64 does: more memory, fewer bits, `--kv-cache-dtype fp8`, or a larger `--pp`"
+            "{note}; no tensor-parallel size up to 64 does: more memory, fewer bits, `--kv-cache-dtype fp8`, or a larger `--pp`"
         ),
     }
 }

@@ -127,7 +127,7 @@ fn directory(path: &Path, log_files: &mut Vec<(PathBuf, Metadata)>, missing: &mu
     };
     let is_log = |path: &PathBuf| {
         let ending = path.extension().map(|e| e.to_ascii_lowercase());
-        ending.is_some_and(|ending| ["log", "txt", "gz"].iter().any(|extension| ending == *extension))
+        ending.is_some_and(|ending| ["log", "txt", "gz"].iter().any(|suffix| ending == *suffix))
     };
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_log).collect();
     files.sort();
