@@ -39,34 +39,34 @@ pub(super) async fn query_replicas(
     let before = observed.cache.queries;
     let answers = observed.cache.query(prometheus, &asks, deadline).await;
     observed.queries += observed.cache.queries - before;
-    let mut told = Observations::default();
-    observed.degraded |= gather(library, &observed.members, &asks, &answers, &mut told);
-    for (signal, o) in told.signals {
-        if let Some(known) = observed.observations.signals.get_mut(&signal) {
-            known.replicas = o.replicas;
+    let mut by_replica = Observations::default();
+    observed.degraded |= gather(library, &observed.members, &asks, &answers, &mut by_replica);
+    for (signal, o) in by_replica.signals {
+        if let Some(observation) = observed.observations.signals.get_mut(&signal) {
+            observation.replicas = o.replicas;
         }
     }
     true
 }
 
 /// Returns true if evidence is met for the pool, and might name replicas that were not queried.
-fn is_open(library: &Library, e: &EvidenceResult, seen: &Observations) -> bool {
+fn is_open(library: &Library, e: &EvidenceResult, observations: &Observations) -> bool {
     let fleet = library.signals.get(&e.signal).map(|signal| signal.fleet);
     let when = e.when.parse::<Condition>().ok();
     let names = when.is_some_and(|when| !when.comparisons().is_empty() && names_replicas(when.comparisons(), fleet));
     let unasked = |o: &Observation| o.replicas.is_empty() && o.source == ValueSource::Prometheus;
     // Replicas of a mean are queried at once, those of a quantile only for comparisons.
     let by_pool = matches!(fleet, Some(PoolAggregation::Max | PoolAggregation::Min | PoolAggregation::Sum));
-    e.outcome == Outcome::Met && by_pool && names && seen.signals.get(&e.signal).is_some_and(unasked)
+    e.outcome == Outcome::Met && by_pool && names && observations.signals.get(&e.signal).is_some_and(unasked)
 }
 
 /// Returns the replicas that the checks of a node name, worst first; empty if they are about the pool as a whole.
-pub(super) fn affected_replicas(evidence: &[EvidenceResult], seen: &Observations) -> Vec<String> {
-    let workloads: BTreeSet<&str> = seen.pool.iter().map(|replica| workload_of(replica)).collect();
+pub(super) fn affected_replicas(evidence: &[EvidenceResult], observations: &Observations) -> Vec<String> {
+    let workloads: BTreeSet<&str> = observations.pool.iter().map(|replica| workload_of(replica)).collect();
     // Evidence may also name Deployments and nodes, which are no replicas; a pod that never served is one.
     let is_replica = |name: &str| {
-        seen.pool.is_empty()
-            || seen.pool.iter().any(|replica| replica == name)
+        observations.pool.is_empty()
+            || observations.pool.iter().any(|replica| replica == name)
             || (workloads.contains(workload_of(name)) && !workloads.contains(name))
     };
     let met = evidence.iter().filter(|e| e.outcome == Outcome::Met);

@@ -43,37 +43,37 @@ const TOO_LITTLE: &str =
 const NOT_ANSWERED: &str = "the hours before the incident were not answered in time";
 
 /// Returns the needed signals that have a driver, by name.
-pub(super) fn wanted<'a>(library: &'a Library, needs: &Needs<'a>) -> Vec<(&'a str, &'a Against)> {
+pub(super) fn signals_with_driver<'a>(library: &'a Library, needs: &Needs<'a>) -> Vec<(&'a str, &'a Against)> {
     let against = |name: &&'a str| library.signals.get(*name).and_then(|signal| signal.against.as_ref());
     needs.keys().filter_map(|name| Some((*name, against(name)?))).collect()
 }
 
 /// Returns the needs extended by the signals that the wanted ones are computed from.
-pub(super) fn with_sources<'a>(needs: &Needs<'a>, wanted: &[(&'a str, &'a Against)]) -> Needs<'a> {
+pub(super) fn with_sources<'a>(needs: &Needs<'a>, signals: &[(&'a str, &'a Against)]) -> Needs<'a> {
     let mut all = needs.clone();
-    let sources = wanted.iter().flat_map(|(_, against)| [&against.signal, &against.driver]);
+    let sources = signals.iter().flat_map(|(_, against)| [&against.signal, &against.driver]);
     sources.for_each(|signal| _ = all.entry(signal).or_default());
     all
 }
 
 /// Builds the queries for the hours before, for the whole pool, each once.
-fn asks(
+fn plan_queries(
     library: &Library,
     request: &Request,
-    found: &DetectionResult,
-    wanted: &[(&str, &Against)],
+    detection: &DetectionResult,
+    signals: &[(&str, &Against)],
 ) -> Vec<PlannedQuery> {
     let mut asks: Vec<PlannedQuery> = Vec::new();
-    for signal in wanted.iter().flat_map(|(_, against)| [&against.signal, &against.driver]) {
+    for signal in signals.iter().flat_map(|(_, against)| [&against.signal, &against.driver]) {
         for engine in engines_reporting(library, signal) {
             let query = engine.signals.get(signal).and_then(|entry| entry.query.as_deref());
-            let seen = found.engines.iter().find(|seen| seen.engine == engine.engine);
-            let (Some(query), Some(seen)) = (query, seen) else { continue };
+            let engine_seen = detection.engines.iter().find(|engine_seen| engine_seen.engine == engine.engine);
+            let (Some(query), Some(engine_seen)) = (query, engine_seen) else { continue };
             let ask = PlannedQuery {
                 signal: signal.clone(),
                 engine: engine.engine.clone(),
                 purpose: QueryPurpose::Pool,
-                query: filled(query, engine, seen, request.window, &[]),
+                query: filled(query, engine, engine_seen, request.window, &[]),
                 at: request.at,
             };
             if !asks.contains(&ask) {
@@ -81,7 +81,7 @@ fn asks(
             }
         }
     }
-    pruned(found, asks)
+    pruned(detection, asks)
 }
 
 /// Returns the range of hours before the incident.
@@ -98,32 +98,32 @@ pub(super) async fn hours(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
-    found: &DetectionResult,
-    wanted: &[(&str, &Against)],
+    detection: &DetectionResult,
+    signals: &[(&str, &Against)],
     deadline: Instant,
 ) -> (Option<Hours>, usize) {
     let asks = match request.baseline {
-        Baseline::Earlier(_) => asks(library, request, found, wanted),
+        Baseline::Earlier(_) => plan_queries(library, request, detection, signals),
         Baseline::Off => Vec::new(),
     };
     let packs = pack(&asks);
     let range = range(request);
     let answered = join_all(packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range, deadline))).await;
     let mut hours = Hours::new();
-    let mut tellers: BTreeMap<&str, usize> = BTreeMap::new();
-    let questions = packs.len();
+    let mut engines_with_data: BTreeMap<&str, usize> = BTreeMap::new();
+    let query_count = packs.len();
     let answered: Option<Vec<Arc<Vec<Series>>>> = answered.into_iter().flatten().collect();
-    let Some(answered) = answered else { return (None, questions) };
+    let Some(answered) = answered else { return (None, query_count) };
     for (i, series) in packs.into_iter().flatten().zip(answered) {
         let ask = &asks[i];
         let values = points(&series);
         if !values.is_empty() {
-            *tellers.entry(&ask.signal).or_default() += 1;
+            *engines_with_data.entry(&ask.signal).or_default() += 1;
             hours.insert(ask.signal.clone(), values);
         }
     }
-    hours.retain(|signal, _| tellers.get(signal.as_str()) == Some(&1));
-    (Some(hours), questions)
+    hours.retain(|signal, _| engines_with_data.get(signal.as_str()) == Some(&1));
+    (Some(hours), query_count)
 }
 
 fn points(series: &Arc<Vec<Series>>) -> BTreeMap<i64, f64> {
@@ -131,18 +131,18 @@ fn points(series: &Arc<Vec<Series>>) -> BTreeMap<i64, f64> {
 }
 
 /// Adds the values of the wanted signals; the hours are `None` if they were not answered.
-pub(super) fn add_ratios(wanted: &[(&str, &Against)], hours: Option<&Hours>, seen: &mut Observations) {
-    for (name, against) in wanted {
-        let now = |signal: &str| seen.signals.get(signal).and_then(|o| o.value);
+pub(super) fn add_ratios(signals: &[(&str, &Against)], hours: Option<&Hours>, observations: &mut Observations) {
+    for (name, against) in signals {
+        let now = |signal: &str| observations.signals.get(signal).and_then(|o| o.value);
         let past = |signal: &str| hours.and_then(|hours| hours.get(signal)).cloned().unwrap_or_default();
         let (of, by) = (past(&against.signal), past(&against.driver));
         let points: Vec<(f64, f64)> = by.iter().filter_map(|(at, x)| Some((*x, *of.get(at)?))).collect();
         let value = now(&against.signal).zip(now(&against.driver)).and_then(|(y, x)| Some(y / expected(&points, x)?));
-        let query = seen.signals.get(&against.signal).and_then(|o| o.query.clone());
+        let query = observations.signals.get(&against.signal).and_then(|o| o.query.clone());
         let why = value.is_none().then(|| if hours.is_some() { TOO_LITTLE } else { NOT_ANSWERED }.to_owned());
         let answered = hours.is_some_and(|hours| !hours.is_empty());
-        let told = Observation { value, answered, why, query, ..Observation::default() };
-        seen.signals.insert((*name).to_owned(), told);
+        let ratio = Observation { value, answered, why, query, ..Observation::default() };
+        observations.signals.insert((*name).to_owned(), ratio);
     }
 }
 
@@ -152,9 +152,9 @@ fn expected(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let middle = |values: Vec<f64>| median(&mut { values });
     let usual = middle(points.iter().map(|(x, _)| *x).collect()).filter(|_| points.len() >= MIN_POINTS)?;
     let (least, most) = points.iter().fold((f64::MAX, 0.0_f64), |(a, b), (x, _)| (a.min(*x), b.max(*x)));
-    let known = most - least > MIN_SPREAD * usual;
-    let reach = if known { MAX_EXTRAPOLATION } else { 1.0 + MIN_SPREAD };
-    if x.is_nan() || x > most * reach || (!known && x * reach < least) {
+    let fits_line = most - least > MIN_SPREAD * usual;
+    let reach = if fits_line { MAX_EXTRAPOLATION } else { 1.0 + MIN_SPREAD };
+    if x.is_nan() || x > most * reach || (!fits_line && x * reach < least) {
         return None;
     }
     // A batch smaller than all others costs no more than the smallest.
@@ -163,7 +163,7 @@ fn expected(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let slopes =
         pairs.filter(|(a, b)| (a.0 - b.0).abs() > MIN_SPREAD / 4.0 * usual).map(|(a, b)| (a.1 - b.1) / (a.0 - b.0));
     // No step becomes faster with a larger batch.
-    let slope = if known { middle(slopes.collect()).unwrap_or(0.0).max(0.0) } else { 0.0 };
+    let slope = if fits_line { middle(slopes.collect()).unwrap_or(0.0).max(0.0) } else { 0.0 };
     let base = middle(points.iter().map(|(x, y)| y - slope * x).collect())?;
     let scatter = middle(points.iter().map(|(x, y)| ((base + slope * x) / y - 1.0).abs()).collect())?;
     Some(base + slope * x).filter(|expected| *expected > 0.0 && scatter <= SCATTER)
@@ -182,8 +182,8 @@ mod tests {
         pool((0..24).map(|i| 8.0 + f64::from(i)))
     }
 
-    fn near(told: Option<f64>, expected: f64) {
-        assert!(told.is_some_and(|told| (told / expected - 1.0).abs() < 0.05), "{told:?}, expected {expected}");
+    fn near(value: Option<f64>, expected: f64) {
+        assert!(value.is_some_and(|value| (value / expected - 1.0).abs() < 0.05), "{value:?}, expected {expected}");
     }
 
     #[test]
@@ -195,9 +195,9 @@ mod tests {
 
     #[test]
     fn a_quarter_of_odd_points_does_not_bend_the_line() {
-        let mut odd = day();
-        odd.iter_mut().step_by(4).for_each(|(_, y)| *y *= 10.0);
-        near(expected(&odd, 30.0), 0.040);
+        let mut outlying = day();
+        outlying.iter_mut().step_by(4).for_each(|(_, y)| *y *= 10.0);
+        near(expected(&outlying, 30.0), 0.040);
     }
 
     #[test]

@@ -52,20 +52,20 @@ impl AnswerCache {
         deadline: Instant,
     ) -> Vec<QueryAnswer> {
         let mut once = BTreeSet::new();
-        let known =
+        let is_cached =
             |ask: &PlannedQuery| self.of(ask).is_some_and(|answer| !answer.as_ref().is_err_and(|e| e.is_unavailable()));
-        let new = asks.iter().filter(|ask| !known(ask) && once.insert((&ask.query, ask.at)));
+        let new = asks.iter().filter(|ask| !is_cached(ask) && once.insert((&ask.query, ask.at)));
         let names = self.detection.as_ref().map(|found| found.names.clone()).unwrap_or_default();
         let new: Vec<(&PlannedQuery, Formula)> = new.map(|ask| (ask, Formula::of(&ask.query, &names))).collect();
         let parts: Vec<(Timestamp, &QueryPart)> =
             new.iter().flat_map(|(ask, formula)| formula.parts().into_iter().map(|part| (ask.at, part))).collect();
-        let parts = finest(parts.into_iter().filter(|(at, part)| !self.tells(*at, part)).collect());
-        let asked: Vec<PlannedQuery> = parts.iter().map(|(at, part)| PlannedQuery::of_part(*at, part)).collect();
-        self.queries += pack(&asked).len();
-        let answers = query_all(prometheus, &asked, deadline).await;
+        let parts = finest(parts.into_iter().filter(|(at, part)| !self.has_answer(*at, part)).collect());
+        let part_queries: Vec<PlannedQuery> = parts.iter().map(|(at, part)| PlannedQuery::of_part(*at, part)).collect();
+        self.queries += pack(&part_queries).len();
+        let answers = query_all(prometheus, &part_queries, deadline).await;
         for ((at, part), answer) in parts.into_iter().zip(answers) {
-            let told = answer.map(|rows| Arc::new(part.read(&rows)));
-            self.values.entry(at).or_default().insert(part, told);
+            let part_answer = answer.map(|rows| Arc::new(part.read(&rows)));
+            self.values.entry(at).or_default().insert(part, part_answer);
         }
         for (ask, formula) in new {
             let answer = formula.rows(&|part: &QueryPart| self.cached_answer(ask.at, part));
@@ -75,8 +75,8 @@ impl AnswerCache {
     }
 
     /// Returns true if a part at this time is cached.
-    fn tells(&self, at: Timestamp, part: &QueryPart) -> bool {
-        self.finer(at, part).any(|(_, told)| !told.as_ref().is_err_and(|e| e.is_unavailable()))
+    fn has_answer(&self, at: Timestamp, part: &QueryPart) -> bool {
+        self.finer(at, part).any(|(_, part_answer)| !part_answer.as_ref().is_err_and(|e| e.is_unavailable()))
     }
 
     /// Returns the cached values that contain a part: its own, or a finer sum.
@@ -87,10 +87,10 @@ impl AnswerCache {
 
     fn cached_answer(&self, at: Timestamp, part: &QueryPart) -> Answered {
         let mut last = Err(PromError::Late.into());
-        for (finer, told) in self.finer(at, part) {
-            match told {
-                Ok(told) if finer == part => return Ok(Arc::clone(told)),
-                Ok(told) => last = Ok(Arc::new(part.summed(told))),
+        for (finer, part_answer) in self.finer(at, part) {
+            match part_answer {
+                Ok(part_answer) if finer == part => return Ok(Arc::clone(part_answer)),
+                Ok(part_answer) => last = Ok(Arc::new(part.summed(part_answer))),
                 Err(error) if last.is_err() => last = Err(Arc::clone(error)),
                 Err(_) => {}
             }

@@ -18,7 +18,7 @@ use knowledge::playbook::{Library, Node};
 use knowledge::signal::matchers;
 
 /// Nodes, GPUs and share of the traffic are given for at most this number of affected replicas, for none of more.
-const NAMED: usize = 4;
+const MAX_DETAILED_REPLICAS: usize = 4;
 
 pub(super) fn assemble(
     library: &Library,
@@ -52,7 +52,7 @@ pub(super) fn assemble(
     });
     let nodes: BTreeMap<&str, Node<'_>> =
         library.reachable(&request.playbook).into_iter().map(|node| (node.id, node)).collect();
-    let serving = detection.pool(library).next().map(|(_, seen)| seen);
+    let serving = detection.pool(library).next().map(|(_, engine_seen)| engine_seen);
     let causes = roots(library, &nodes, &judged, &observations);
     let entry = library.playbooks.get(&request.playbook);
     let about = |cause| {
@@ -74,7 +74,7 @@ pub(super) fn assemble(
         window_seconds: request.window.as_secs(),
         scope: ScopeFound {
             labels: request.scope.dimensions.clone(),
-            matchers: serving.map(|seen| matchers(&seen.matchers)).unwrap_or_default(),
+            matchers: serving.map(|engine_seen| matchers(&engine_seen.matchers)).unwrap_or_default(),
             named: request.scope.replicas.iter().cloned().collect(),
             notes: detection.notes.clone(),
             // A value with data at another time is not unknown.
@@ -128,7 +128,12 @@ pub(super) fn assemble(
 }
 
 /// Returns one entry per root, with its best chain.
-fn roots(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, seen: &Observations) -> Vec<CauseFound> {
+fn roots(
+    library: &Library,
+    nodes: &BTreeMap<&str, Node<'_>>,
+    judged: &Judged,
+    observations: &Observations,
+) -> Vec<CauseFound> {
     let mut done = BTreeSet::new();
     let mut out = Vec::new();
     for chain in &judged.chains {
@@ -147,7 +152,7 @@ fn roots(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, s
             explained: along.first().and_then(|link| link.explained),
             evidence: judgement.evidence.clone(),
             // The nearest link that names replicas says which are affected.
-            replicas: radius(along.iter().rev().map(|j| j.evidence.as_slice()), seen),
+            replicas: radius(along.iter().rev().map(|j| j.evidence.as_slice()), observations),
             fallback: library.ends_in_fallback(chain),
             via: via.iter().map(|j| (*j).clone()).collect(),
             escalate: chain.iter().rev().find_map(|id| nodes.get(id.as_str())?.escalate).map(str::to_owned),
@@ -178,24 +183,28 @@ fn timeline(best: Option<&CauseFound>, entry: &str, judged: &Judged) -> Vec<Onse
     out
 }
 
-fn radius<'a>(mut evidence: impl Iterator<Item = &'a [EvidenceResult]>, seen: &Observations) -> BlastRadius {
-    let named = |list: &'a [EvidenceResult]| Some(affected_replicas(list, seen)).filter(|names| !names.is_empty());
+fn radius<'a>(mut evidence: impl Iterator<Item = &'a [EvidenceResult]>, observations: &Observations) -> BlastRadius {
+    let named =
+        |list: &'a [EvidenceResult]| Some(affected_replicas(list, observations)).filter(|names| !names.is_empty());
     let affected = evidence.find_map(named).unwrap_or_default();
-    let (places, traffic) =
-        if affected.len() <= NAMED { (places(&affected, seen), traffic(&affected, seen)) } else { Default::default() };
-    BlastRadius { affected, total: seen.pool.len(), places, traffic }
+    let (places, traffic) = if affected.len() <= MAX_DETAILED_REPLICAS {
+        (places(&affected, observations), traffic(&affected, observations))
+    } else {
+        Default::default()
+    };
+    BlastRadius { affected, total: observations.pool.len(), places, traffic }
 }
 
 /// Returns the nodes and GPUs of replicas.
-fn places(affected: &[String], seen: &Observations) -> BTreeMap<String, Vec<String>> {
-    let of = |name: &String| Some((name.clone(), seen.places.get(name)?.iter().cloned().collect()));
+fn places(affected: &[String], observations: &Observations) -> BTreeMap<String, Vec<String>> {
+    let of = |name: &String| Some((name.clone(), observations.places.get(name)?.iter().cloned().collect()));
     affected.iter().filter_map(of).collect()
 }
 
 /// Returns the replicas' share of the arrivals; `None` if arrivals are not known by replica.
-fn traffic(affected: &[String], seen: &Observations) -> Option<f64> {
-    let rates = &seen.signals.get(TRAFFIC)?.replicas;
+fn traffic(affected: &[String], observations: &Observations) -> Option<f64> {
+    let rates = &observations.signals.get(TRAFFIC)?.replicas;
     let all: f64 = rates.iter().map(|r| r.value.max(0.0)).sum();
-    let theirs: f64 = rates.iter().filter(|r| affected.contains(&r.name)).map(|r| r.value.max(0.0)).sum();
-    (!affected.is_empty() && all > 0.0).then_some(theirs / all)
+    let of_affected: f64 = rates.iter().filter(|r| affected.contains(&r.name)).map(|r| r.value.max(0.0)).sum();
+    (!affected.is_empty() && all > 0.0).then_some(of_affected / all)
 }

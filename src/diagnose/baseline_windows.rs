@@ -127,12 +127,12 @@ mod tests {
             baseline: Baseline::Earlier(minutes(1_440)),
             deadline: minutes(1),
         };
-        let told = |request: &Request| -> Vec<(PastKind, u64, u64)> {
+        let pasts_of = |request: &Request| -> Vec<(PastKind, u64, u64)> {
             let ago = |moment| clock::between(moment, at).as_secs() / 60;
             ladder(request).iter().map(|past| (past.kind, ago(past.begins()), ago(past.at))).collect()
         };
         assert_eq!(
-            told(&request(minutes(5))),
+            pasts_of(&request(minutes(5))),
             [
                 (PastKind::SameTime, 1_450, 1_440),
                 (PastKind::SameTime, 7 * 1_440 + 10, 7 * 1_440),
@@ -141,7 +141,7 @@ mod tests {
                 (PastKind::SinceStart, 35, 30),
             ]
         );
-        assert_eq!(told(&request(minutes(20))).len(), 4, "a long window is its own past's");
+        assert_eq!(pasts_of(&request(minutes(20))).len(), 4, "a long window is its own past's");
         let off = Request { baseline: Baseline::Off, ..request(minutes(5)) };
         assert_eq!(ladder(&off), []);
         assert_eq!(ComparedWith::of(None, 2).kind, PastKind::Peers);

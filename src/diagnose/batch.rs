@@ -53,8 +53,8 @@ pub(super) fn finest(parts: Vec<(Timestamp, &QueryPart)>) -> Vec<(Timestamp, Que
     let once: BTreeSet<(Timestamp, &QueryPart)> = parts.iter().copied().collect();
     let in_another =
         |at: Timestamp, part: &QueryPart| once.iter().any(|(t, other)| *t == at && part != *other && part.is_in(other));
-    let mut kept = BTreeSet::new();
-    let own = parts.iter().filter(|(at, part)| !in_another(*at, part) && kept.insert((*at, *part)));
+    let mut distinct = BTreeSet::new();
+    let own = parts.iter().filter(|(at, part)| !in_another(*at, part) && distinct.insert((*at, *part)));
     own.map(|(at, part)| (*at, (*part).clone())).collect()
 }
 

@@ -12,16 +12,16 @@ use knowledge::clock::{self, duration};
 use knowledge::playbook::without_expression;
 
 /// Maximum age of a firing alert that is evaluated at the current time.
-const YOUNG: Duration = Duration::from_secs(3_600);
+const MAX_CURRENT_AGE: Duration = Duration::from_secs(3_600);
 /// Delay after the start of an older alert at which it is evaluated: the time of the service's first diagnosis.
-const FIRST_LOOK: Duration = Duration::from_secs(60);
+const FIRST_DIAGNOSIS_DELAY: Duration = Duration::from_secs(60);
 
 /// Returns the time to evaluate if none is given: now while the alert fires and is young, else shortly after its
 /// start.
 pub fn moment(began: Timestamp, ended: Option<Timestamp>, now: Timestamp) -> Timestamp {
     match ended {
-        None if clock::between(began, now) <= YOUNG => now,
-        ended => clock::after(began, FIRST_LOOK).min(ended.unwrap_or(now)).min(now),
+        None if clock::between(began, now) <= MAX_CURRENT_AGE => now,
+        ended => clock::after(began, FIRST_DIAGNOSIS_DELAY).min(ended.unwrap_or(now)).min(now),
     }
 }
 

@@ -24,12 +24,12 @@ const fn days(n: u64) -> Duration {
 }
 
 /// Ranges before and after the time of the evaluation, with their steps: finely nearby, coarsely further away.
-const LOOKS: [(Duration, Duration); 3] =
+const SEARCH_RANGES: [(Duration, Duration); 3] =
     [(days(1), Duration::from_secs(600)), (days(30), Duration::from_secs(6 * 3_600)), (days(400), days(4))];
 /// Maximum number of series that are queried for their first and last sample.
-const FEW: usize = 4;
+const MAX_SERIES: usize = 4;
 /// Points within a step at which the first and last sample are searched.
-const FINE: u64 = 240;
+const EDGE_POINTS: u64 = 240;
 
 /// The time span in which a pool has data: within minutes for the last 30 days, within half an hour before that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -69,23 +69,23 @@ pub(super) async fn data(
         // A pool with data at that time needs no hint.
         Ok(_) | Err(_) => return (None, queries),
     }
-    for (around, step) in LOOKS {
+    for (around, step) in SEARCH_RANGES {
         let range = Range {
             from: clock::before(at, around),
             to: clock::after(at, around).min(clock::now()).max(at),
             step_seconds: i64::try_from(step.as_secs()).unwrap_or(i64::MAX),
         };
         queries += 1;
-        let there = serving(library, scope, &format!("[{}s]", step.as_secs()));
-        let Ok(series) = prometheus.query_range(&there, range, deadline).await else { return (None, queries) };
+        let presence_query = serving(library, scope, &format!("[{}s]", step.as_secs()));
+        let Ok(series) = prometheus.query_range(&presence_query, range, deadline).await else { return (None, queries) };
         let own: Vec<&Series> = series.iter().filter(|series| fits(library, scope, &series.labels)).collect();
         let Some((first, last)) = nearest_run(&own, at, step) else { continue };
         // The value at a step covers the time since the step before.
         let begun = clock::before(first, step);
         queries += 2;
         let exact = |edge: &'static str, at: Timestamp| {
-            let there = |series: &&&Series| series.samples.iter().any(|(ms, _)| *ms == at.as_millisecond());
-            let query = edges(&own.iter().filter(there).copied().collect::<Vec<_>>(), edge, step);
+            let has_sample = |series: &&&Series| series.samples.iter().any(|(ms, _)| *ms == at.as_millisecond());
+            let query = edges(&own.iter().filter(has_sample).copied().collect::<Vec<_>>(), edge, step);
             async move { prometheus.query(&query, at, deadline).await.ok()?.first().map(|row| row.value) }
         };
         let (from, to) = futures::future::join(exact("min", first), exact("max", last)).await;
@@ -118,8 +118,9 @@ fn fits(library: &Library, scope: &Scope, series: &Labels) -> bool {
     let telling = |dimension: &str| dimension != "job" || scope.dimensions.len() == 1;
     let dimensions = || scope.dimensions.iter().filter(|(dimension, _)| telling(dimension));
     let fits = |engine: &Engine| {
-        let told = |(dimension, value): (&String, &String)| Some(engine.dimension_value(dimension, series)? == value);
-        let own: Vec<bool> = dimensions().filter_map(told).collect();
+        let matches_dimension =
+            |(dimension, value): (&String, &String)| Some(engine.dimension_value(dimension, series)? == value);
+        let own: Vec<bool> = dimensions().filter_map(matches_dimension).collect();
         scope.dimensions.is_empty() || (!own.is_empty() && own.into_iter().all(|same| same))
     };
     let mut engines = library.engines.values().filter(|engine| engine.kind.is_pool());
@@ -154,9 +155,9 @@ fn nearest_run(series: &[&Series], at: Timestamp, step: Duration) -> Option<(Tim
 
 /// Builds the query for the first or last sample's time within a step; a few of the series suffice.
 fn edges(series: &[&Series], edge: &str, step: Duration) -> String {
-    let selectors = series.iter().take(FEW).map(|series| {
+    let selectors = series.iter().take(MAX_SERIES).map(|series| {
         let own = series.labels.iter().map(|(label, value)| Matcher::one(label, value)).collect::<Vec<_>>();
-        let resolution = (step.as_secs() / FINE).max(MINUTE.as_secs());
+        let resolution = (step.as_secs() / EDGE_POINTS).max(MINUTE.as_secs());
         format!("{edge}_over_time(timestamp({{{}}})[{}s:{resolution}s])", matchers(&own), step.as_secs())
     });
     format!("{edge}({})", selectors.collect::<Vec<_>>().join(" or "))

@@ -48,8 +48,8 @@ pub(super) fn degree(comparison: Comparison, value: f64, limit: f64, unit: Unit,
     // NaN is clearly not met. The curve is steep near the threshold: half of the distance gives three quarters of the
     // support.
     let x = if distance.is_nan() { 1.0 } else { distance.min(1.0) };
-    let said = x * (2.0 - x);
-    if holds { said } else { -said }
+    let support = x * (2.0 - x);
+    if holds { support } else { -support }
 }
 
 /// Returns the absolute logarithm of the ratio; infinite if one of them is zero.

@@ -29,19 +29,20 @@ pub fn detection(library: &Library) -> String {
         }
     }
     let serving = library.engines.values().filter(|engine| engine.kind == EngineKind::Serving);
-    let known: BTreeSet<String> = serving.flat_map(Engine::detected_by).chain(behind.iter().cloned()).collect();
+    let detection_names: BTreeSet<String> =
+        serving.flat_map(Engine::detected_by).chain(behind.iter().cloned()).collect();
     called.extend(&labels);
     let all = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join("|");
     let by = |labels: BTreeSet<&str>| labels.into_iter().collect::<Vec<_>>().join(", ");
-    let there = format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))", by(labels), all(names));
+    let present = format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))", by(labels), all(names));
     if behind.is_empty() {
-        return there;
+        return present;
     }
     format!(
-        "{there} or (count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h])) \
+        "{present} or (count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h])) \
          and on () group(last_over_time({{__name__=~\"{}\"}}[1h])))",
         by(called),
-        all(known),
+        all(detection_names),
         all(behind)
     )
 }
@@ -80,9 +81,9 @@ pub fn newest(library: &Library) -> String {
 }
 
 /// Returns true if the rows of [`presence`] contain the detected pool.
-pub(super) fn was_present(library: &Library, found: &DetectionResult, rows: &[Row]) -> bool {
-    let mut pool = found.pool(library);
-    pool.any(|(_, seen)| rows.iter().any(|row| fits(&seen.matchers, &row.labels)))
+pub(super) fn was_present(library: &Library, detection: &DetectionResult, rows: &[Row]) -> bool {
+    let mut pool = detection.pool(library);
+    pool.any(|(_, engine_seen)| rows.iter().any(|row| fits(&engine_seen.matchers, &row.labels)))
 }
 
 /// Returns the labels that bind an engine's series to a scope, or identify them as another program's.

@@ -54,10 +54,10 @@ pub struct DetectionResult {
 impl DetectionResult {
     /// Returns the engines whose replicas are the pool: serving engines, or gateways if there are only gateways.
     pub(super) fn pool<'a>(&'a self, library: &'a Library) -> impl Iterator<Item = (&'a Engine, &'a EngineSeen)> {
-        let known = || self.engines.iter().filter_map(|seen| Some((library.engines.get(&seen.engine)?, seen)));
+        let engines = || self.engines.iter().filter_map(|seen| Some((library.engines.get(&seen.engine)?, seen)));
         let rank = |engine: &Engine| (engine.kind, engine.stand_in);
-        let best = known().map(|(engine, _)| rank(engine)).filter(|(kind, _)| kind.is_pool()).min();
-        known().filter(move |(engine, _)| Some(rank(engine)) == best)
+        let best = engines().map(|(engine, _)| rank(engine)).filter(|(kind, _)| kind.is_pool()).min();
+        engines().filter(move |(engine, _)| Some(rank(engine)) == best)
     }
 
     /// Assumes that the pool existed in the last window of the ladder, for callers that know it without a query.

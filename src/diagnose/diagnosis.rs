@@ -187,8 +187,8 @@ impl Diagnosis {
 pub fn checked_queries(diagnosis: &Diagnosis) -> impl Iterator<Item = (&str, &str)> {
     let root = diagnosis.root();
     let via = root.into_iter().flat_map(|root| root.via.iter().flat_map(|link| &link.evidence).chain(&root.evidence));
-    let mut seen = BTreeSet::new();
+    let mut queries_returned = BTreeSet::new();
     let all = diagnosis.symptom.evidence.iter().chain(via);
     let queries = all.filter_map(|e| Some((e.title.as_str(), e.query.as_deref()?)));
-    queries.filter(move |(_, query)| seen.insert(*query))
+    queries.filter(move |(_, query)| queries_returned.insert(*query))
 }

@@ -7,16 +7,16 @@ use knowledge::playbook::{Comparison, Condition, Evidence, Library, Reference};
 use knowledge::signal::{PoolAggregation, Unit};
 
 /// Evaluates one entry of an evidence list; of alternatives, returns the one that decided.
-pub fn evaluate(library: &Library, evidence: &Evidence, seen: &Observations) -> EvidenceResult {
+pub fn evaluate(library: &Library, evidence: &Evidence, observations: &Observations) -> EvidenceResult {
     let mut decided = match (&evidence.signal, &evidence.when) {
-        (Some(signal), Some(when)) => check(library, signal, when, seen),
+        (Some(signal), Some(when)) => check(library, signal, when, observations),
         _ => {
             let mut used: Vec<(&Evidence, EvidenceResult)> =
-                evidence.any.iter().map(|e| (e, evaluate(library, e, seen))).collect();
+                evidence.any.iter().map(|e| (e, evaluate(library, e, observations))).collect();
             let no_past = used.iter().any(|(_, r)| r.why.as_deref() == Some(NO_PAST));
             used.retain(|(e, _)| no_past || !e.without_past);
-            let known = used.iter().any(|(_, r)| r.outcome != Outcome::NoData);
-            used.retain(|(e, r)| !(known && e.optional && r.outcome == Outcome::NoData));
+            let any_has_data = used.iter().any(|(_, r)| r.outcome != Outcome::NoData);
+            used.retain(|(e, r)| !(any_has_data && e.optional && r.outcome == Outcome::NoData));
             let mut results: Vec<EvidenceResult> = used.into_iter().map(|(_, r)| r).collect();
             // Alternatives without any data leave the others as they are.
             if results.iter().any(|r| !is_silent(library, r)) {
@@ -40,8 +40,9 @@ pub fn evaluate(library: &Library, evidence: &Evidence, seen: &Observations) -> 
     decided.required = evidence.required;
     decided.weight = evidence.weight;
     if decided.outcome == Outcome::Met {
-        let told = seen.signals.get(&decided.signal).and_then(|o| o.since);
-        decided.since = seen.held_since.get(&Observations::held_key(&decided.signal, &decided.when)).copied().or(told);
+        let since = observations.signals.get(&decided.signal).and_then(|o| o.since);
+        decided.since =
+            observations.held_since.get(&Observations::held_key(&decided.signal, &decided.when)).copied().or(since);
     }
     decided
 }
@@ -52,13 +53,13 @@ pub(super) fn is_silent(library: &Library, e: &EvidenceResult) -> bool {
     e.outcome == Outcome::NoData && library.signals.get(&e.signal).is_some_and(|signal| signal.is_extra())
 }
 
-fn nothing(library: &Library, signal: &str, when: &str, seen: Option<&Observation>) -> EvidenceResult {
-    let known = library.signals.get(signal);
+fn nothing(library: &Library, signal: &str, when: &str, observation: Option<&Observation>) -> EvidenceResult {
+    let definition = library.signals.get(signal);
     EvidenceResult {
         signal: signal.to_owned(),
-        title: known.map_or_else(|| signal.to_owned(), |s| s.title.clone()),
-        value: seen.and_then(|o| o.value),
-        unit: known.map_or(Unit::Count, |s| s.unit),
+        title: definition.map_or_else(|| signal.to_owned(), |s| s.title.clone()),
+        value: observation.and_then(|o| o.value),
+        unit: definition.map_or(Unit::Count, |s| s.unit),
         baseline: None,
         varies: None,
         when: when.to_owned(),
@@ -68,19 +69,19 @@ fn nothing(library: &Library, signal: &str, when: &str, seen: Option<&Observatio
         required: false,
         weight: 1.0,
         replicas: Vec::new(),
-        why: Some(seen.and_then(|o| o.why.clone()).unwrap_or_else(|| "it was not asked".to_owned())),
-        query: seen.and_then(|o| o.query.clone()),
-        source: seen.map(|o| o.source).unwrap_or_default(),
+        why: Some(observation.and_then(|o| o.why.clone()).unwrap_or_else(|| "it was not asked".to_owned())),
+        query: observation.and_then(|o| o.query.clone()),
+        source: observation.map(|o| o.source).unwrap_or_default(),
     }
 }
 
 /// Evaluates a condition on a signal.
-pub fn holds(library: &Library, signal: &str, when: &Condition, seen: &Observations) -> Outcome {
-    check(library, signal, when, seen).outcome
+pub fn holds(library: &Library, signal: &str, when: &Condition, observations: &Observations) -> Outcome {
+    check(library, signal, when, observations).outcome
 }
 
-pub(super) fn check(library: &Library, signal: &str, when: &Condition, seen: &Observations) -> EvidenceResult {
-    let observation = seen.signals.get(signal);
+pub(super) fn check(library: &Library, signal: &str, when: &Condition, observations: &Observations) -> EvidenceResult {
+    let observation = observations.signals.get(signal);
     let mut result = nothing(library, signal, &when.to_string(), observation);
     let unasked = Observation::default();
     let o = match observation {
@@ -94,13 +95,13 @@ pub(super) fn check(library: &Library, signal: &str, when: &Condition, seen: &Ob
         result.why = None;
     };
     let sign = |met: bool| if met { 1.0 } else { -1.0 };
-    let there = o.value.is_some() || !o.replicas.is_empty();
+    let has_value = o.value.is_some() || !o.replicas.is_empty();
     match when {
-        Condition::Absent if o.answered => decide(&mut result, !there, sign(!there)),
-        Condition::Present if o.answered => decide(&mut result, there, sign(there)),
+        Condition::Absent if o.answered => decide(&mut result, !has_value, sign(!has_value)),
+        Condition::Present if o.answered => decide(&mut result, has_value, sign(has_value)),
         // A query that was sent and failed says nothing.
-        Condition::NoData if there || o.answered || (o.query.is_none() && !o.away) => {
-            decide(&mut result, !there, sign(!there))
+        Condition::NoData if has_value || o.answered || (o.query.is_none() && !o.away) => {
+            decide(&mut result, !has_value, sign(!has_value))
         }
         Condition::Absent | Condition::Present | Condition::NoData => {}
         Condition::All(comparisons) if when.needs_peers() => compare_peers(&mut result, comparisons, o),
@@ -113,8 +114,8 @@ pub(super) fn check(library: &Library, signal: &str, when: &Condition, seen: &Ob
             result.baseline = o.baseline.filter(|_| when.needs_baseline());
             let met = comparisons.iter().all(|c| c.op.holds(value, limit(*c, o.baseline, None)));
             result.varies = o.varies().filter(|_| when.needs_baseline());
-            let says = |c: &Comparison| degree(*c, value, limit(*c, o.baseline, None), result.unit, result.varies);
-            let support = comparisons.iter().map(says).fold(1.0, f64::min);
+            let degree_of = |c: &Comparison| degree(*c, value, limit(*c, o.baseline, None), result.unit, result.varies);
+            let support = comparisons.iter().map(degree_of).fold(1.0, f64::min);
             decide(&mut result, met, support);
             let fleet = library.signals.get(signal).map(|s| s.fleet);
             if met {
@@ -154,8 +155,8 @@ fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Ob
             nearest = Some((replica.value, peers));
         }
         let limit = |c: &Comparison| limit(*c, o.baseline, Some(peers));
-        let says = |c: &Comparison| degree(*c, replica.value, limit(c), result.unit, None);
-        support = support.max(comparisons.iter().map(says).fold(1.0, f64::min));
+        let degree_of = |c: &Comparison| degree(*c, replica.value, limit(c), result.unit, None);
+        support = support.max(comparisons.iter().map(degree_of).fold(1.0, f64::min));
         if comparisons.iter().all(|c| c.op.holds(replica.value, limit(c))) {
             deviants.push((off, peers, ReplicaValue { name: replica.name.clone(), value: replica.value }));
         }
@@ -164,9 +165,9 @@ fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Ob
     result.why = None;
     result.outcome = if deviants.is_empty() { Outcome::NotMet } else { Outcome::Met };
     result.support = support;
-    let shown = deviants.first().map(|(_, peers, replica)| (replica.value, *peers)).or(nearest);
-    result.value = shown.map(|(value, _)| value);
-    result.baseline = shown.map(|(_, peers)| peers);
+    let shown_values = deviants.first().map(|(_, peers, replica)| (replica.value, *peers)).or(nearest);
+    result.value = shown_values.map(|(value, _)| value);
+    result.baseline = shown_values.map(|(_, peers)| peers);
     result.replicas = deviants.into_iter().map(|(_, _, replica)| replica).collect();
 }
 
@@ -213,15 +214,15 @@ mod tests {
         let library = knowledge::playbook::load(None).unwrap();
         let outcome = |o: Option<Observation>| {
             let signals = o.map(|o| ("replicas_unready".to_owned(), o)).into_iter().collect();
-            let seen = Observations { signals, ..Observations::default() };
-            holds(&library, "replicas_unready", &Condition::NoData, &seen)
+            let observations = Observations { signals, ..Observations::default() };
+            holds(&library, "replicas_unready", &Condition::NoData, &observations)
         };
-        let asked = Observation { query: Some("up".to_owned()), ..Observation::default() };
+        let queried = Observation { query: Some("up".to_owned()), ..Observation::default() };
         assert_eq!(outcome(None), Outcome::Met);
         assert_eq!(outcome(Some(Observation::default())), Outcome::Met);
-        assert_eq!(outcome(Some(Observation { answered: true, ..asked.clone() })), Outcome::Met);
-        assert_eq!(outcome(Some(asked.clone())), Outcome::NoData);
+        assert_eq!(outcome(Some(Observation { answered: true, ..queried.clone() })), Outcome::Met);
+        assert_eq!(outcome(Some(queried.clone())), Outcome::NoData);
         assert_eq!(outcome(Some(Observation { away: true, ..Observation::default() })), Outcome::NoData);
-        assert_eq!(outcome(Some(Observation { answered: true, value: Some(0.0), ..asked })), Outcome::NotMet);
+        assert_eq!(outcome(Some(Observation { answered: true, value: Some(0.0), ..queried })), Outcome::NotMet);
     }
 }

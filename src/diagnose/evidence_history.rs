@@ -26,13 +26,13 @@ use sources::prom::{Prometheus, Range};
 /// Maximum number of panels: fits on a phone, with few queries.
 const PANELS: usize = 6;
 /// Number of checks of one link that are shown before those of other links.
-const OF_LINK: usize = 2;
+const CHECKS_PER_LINK: usize = 2;
 /// Minimum and maximum length of the time before the onset.
 const LEAD: [Duration; 2] = [Duration::from_secs(20 * 60), Duration::from_secs(45 * 60)];
 /// Length of the time before the onset as a multiple of the incident's, so that the incident is not squeezed.
 const LEAD_SHARE: u32 = 4;
 /// Maximum length of the picture.
-const LONGEST: Duration = Duration::from_secs(6 * 3_600);
+const MAX_LENGTH: Duration = Duration::from_secs(6 * 3_600);
 /// Maximum number of points in a line.
 const POINTS: u64 = 180;
 /// Steps between points, seconds; scrapes are rarely closer than the first.
@@ -78,13 +78,13 @@ pub async fn evidence_history<'a>(
     library: &Library,
     prometheus: &Prometheus,
     diagnosis: &'a Diagnosis,
-    wanted: &HistoryRequest,
+    history: &HistoryRequest,
 ) -> Option<EvidenceHistory<'a>> {
-    let deadline = Instant::now() + wanted.deadline;
+    let deadline = Instant::now() + history.deadline;
     let checks = deciding(library, diagnosis);
-    let asks = asks(library, prometheus, diagnosis, &checks, deadline).await?;
-    let range = range(diagnosis, wanted);
-    let earlier = match wanted.baseline {
+    let asks = plan_queries(library, prometheus, diagnosis, &checks, deadline).await?;
+    let range = range(diagnosis, history);
+    let earlier = match history.baseline {
         Baseline::Earlier(by) => Some((by, shifted(range, by))),
         Baseline::Off => None,
     };
@@ -118,28 +118,28 @@ pub struct DecidingCheck<'a> {
 /// Returns the checks that decided: the symptom's, then those of the best chain from its root upward; each signal
 /// once.
 fn deciding<'a>(library: &Library, diagnosis: &'a Diagnosis) -> Vec<DecidingCheck<'a>> {
-    let tells = |e: &&EvidenceResult| {
-        let there = e.when.parse::<Condition>().is_ok_and(|when| when == Condition::Present);
+    let is_informative = |e: &&EvidenceResult| {
+        let must_be_present = e.when.parse::<Condition>().is_ok_and(|when| when == Condition::Present);
         let usable = e.outcome == Outcome::Met && e.value.is_some() && e.source == ValueSource::Prometheus;
-        usable && (there || (tells_of_change(library, e) && !is_guard(e)))
+        usable && (must_be_present || (tells_of_change(library, e) && !is_guard(e)))
     };
     let mut links: Vec<&[EvidenceResult]> = vec![&diagnosis.symptom.evidence];
     if let Some(root) = diagnosis.root() {
         links.push(&root.evidence);
         links.extend(root.via.iter().rev().map(|link| link.evidence.as_slice()));
     }
-    let told = |link: &&'a [EvidenceResult]| link.iter().filter(tells).collect::<Vec<_>>();
-    let first = links.iter().flat_map(|link| told(link).into_iter().take(OF_LINK));
-    let rest = links.iter().flat_map(|link| told(link).into_iter().skip(OF_LINK));
-    let mut known = BTreeSet::new();
-    let once = first.chain(rest).filter(|e| known.insert(e.signal.as_str())).take(PANELS);
-    let shown = once.map(|evidence| {
+    let informative = |link: &&'a [EvidenceResult]| link.iter().filter(is_informative).collect::<Vec<_>>();
+    let first = links.iter().flat_map(|link| informative(link).into_iter().take(CHECKS_PER_LINK));
+    let remaining = links.iter().flat_map(|link| informative(link).into_iter().skip(CHECKS_PER_LINK));
+    let mut signals = BTreeSet::new();
+    let distinct = first.chain(remaining).filter(|e| signals.insert(e.signal.as_str())).take(PANELS);
+    let checks = distinct.map(|evidence| {
         let when = evidence.when.parse::<Condition>().ok();
         let past = when.as_ref().is_some_and(Condition::needs_baseline);
         let peers = when.as_ref().is_some_and(Condition::needs_peers);
         DecidingCheck { evidence, signal: &evidence.signal, when, past, peers }
     });
-    shown.collect()
+    checks.collect()
 }
 
 /// Returns true if a check only says that nothing has changed: `> 0.6x baseline` of the demand.
@@ -159,14 +159,14 @@ struct Asks {
 }
 
 /// Plans the queries, with two queries of its own: for the engines and for the replicas.
-async fn asks(
+async fn plan_queries(
     library: &Library,
     prometheus: &Prometheus,
     diagnosis: &Diagnosis,
-    shown: &[DecidingCheck<'_>],
+    checks: &[DecidingCheck<'_>],
     deadline: Instant,
 ) -> Option<Asks> {
-    if shown.is_empty() {
+    if checks.is_empty() {
         return None;
     }
     let request = Request {
@@ -185,13 +185,13 @@ async fn asks(
     };
     let rows = prometheus.query(&detection(library), request.at, deadline).await.ok()?;
     let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
-    let found = read_detection(library, &request.scope, &rows);
+    let detection = read_detection(library, &request.scope, &rows);
     let outliers = !diagnosis.outliers().is_empty();
     let mut needs = Needs::new();
-    for e in shown {
+    for e in checks {
         needs.entry(e.signal).or_default().replicas = e.peers || outliers || !e.evidence.replicas.is_empty();
     }
-    let plan = plan_for(library, &request, &found, &needs);
+    let plan = plan_for(library, &request, &detection, &needs);
     let (list, pool): (Vec<PlannedQuery>, Vec<PlannedQuery>) =
         plan.asks.into_iter().partition(|ask| !ask.signal.is_empty());
     let pool: Vec<PlannedQuery> =
@@ -216,14 +216,14 @@ async fn query_observations(
     let mut answered: Vec<(usize, Arc<Vec<_>>)> =
         packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
     answered.sort_by_key(|(i, _)| *i);
-    let asked: Vec<PlannedQuery> = answered.iter().map(|(i, _)| asks[*i].clone()).collect();
+    let answered_queries: Vec<PlannedQuery> = answered.iter().map(|(i, _)| asks[*i].clone()).collect();
     let mut all = Vec::new();
     for at in moments(&range) {
         let rows = |series: &Arc<Vec<_>>| -> QueryAnswer { Ok(Arc::new(rows_at(series, at.as_millisecond()))) };
         let answers: Vec<QueryAnswer> = answered.iter().map(|(_, series)| rows(series)).collect();
-        let mut seen = Observations::default();
-        gather(library, members, &asked, &answers, &mut seen);
-        all.push((at, seen));
+        let mut observations = Observations::default();
+        gather(library, members, &answered_queries, &answers, &mut observations);
+        all.push((at, observations));
         // Steps of a large fleet take a while; other tasks run in between.
         tokio::task::yield_now().await;
     }
@@ -231,11 +231,11 @@ async fn query_observations(
 }
 
 /// Returns the time range: from well before the first onset to the time of the evaluation.
-fn range(diagnosis: &Diagnosis, wanted: &HistoryRequest) -> Range {
+fn range(diagnosis: &Diagnosis, history: &HistoryRequest) -> Range {
     let onsets = diagnosis.timeline.iter().map(|onset| onset.at);
-    let begun = onsets.chain([wanted.since]).min().unwrap_or(wanted.since).min(diagnosis.at);
-    let lasts = clock::between(begun, diagnosis.at).min(LONGEST);
-    let length = (lasts + (lasts * LEAD_SHARE).clamp(LEAD[0], LEAD[1])).min(LONGEST);
+    let started = onsets.chain([history.since]).min().unwrap_or(history.since).min(diagnosis.at);
+    let lasts = clock::between(started, diagnosis.at).min(MAX_LENGTH);
+    let length = (lasts + (lasts * LEAD_SHARE).clamp(LEAD[0], LEAD[1])).min(MAX_LENGTH);
     let finest = length.as_secs().div_ceil(POINTS);
     let step = STEPS.into_iter().find(|step| *step >= finest).unwrap_or(finest);
     let steps = length.as_secs() / step;

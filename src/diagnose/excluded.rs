@@ -11,7 +11,7 @@ use super::{EvidenceResult, Judged, Judgement, Observations, Outcome, Request, S
 use knowledge::playbook::{Evidence, Library, Node};
 
 /// Number of causes that are named as nearest if none is likely.
-const NEAREST: usize = 2;
+const NEAREST_CAUSES: usize = 2;
 
 /// A cause that is ruled out or unlikely.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -62,10 +62,10 @@ pub(super) fn ruled_out(library: &Library, request: &Request, judged: &Judged) -
         .map(|entry| entry.causes.iter().map(knowledge::playbook::CauseEntry::target).collect())
         .unwrap_or_default();
     nearest.extend(library.reachable(&request.playbook).iter().map(|node| node.id));
-    let mut said = BTreeSet::new();
+    let mut ids = BTreeSet::new();
     nearest
         .into_iter()
-        .filter(|id| said.insert(*id))
+        .filter(|id| ids.insert(*id))
         .filter_map(|id| judged.causes.get(id))
         .map(|j| against(j, judged))
         .filter(|cause| matches!(cause.verdict, Verdict::RuledOut | Verdict::Unlikely))
@@ -77,13 +77,13 @@ fn against(judgement: &Judgement, judged: &Judged) -> RuledOut {
     let in_a_chain = judged.chains.iter().any(|chain| chain.contains(&judgement.id));
     let (verdict, _) = judgement.as_link(!in_a_chain);
     let missed = judgement.evidence.iter().filter(|e| e.outcome == Outcome::NotMet);
-    let says = |e: &EvidenceResult| if e.required { 1e3 + e.support.abs() } else { e.weight * e.support.abs() };
+    let weight_of = |e: &EvidenceResult| if e.required { 1e3 + e.support.abs() } else { e.weight * e.support.abs() };
     RuledOut {
         id: judgement.id.clone(),
         title: judgement.title.clone(),
         verdict,
         explained: judgement.explained.filter(|_| verdict < judgement.verdict),
-        because: missed.rev().max_by(|a, b| says(a).total_cmp(&says(b))).cloned(),
+        because: missed.rev().max_by(|a, b| weight_of(a).total_cmp(&weight_of(b))).cloned(),
     }
 }
 
@@ -97,7 +97,7 @@ pub(super) fn nearest(library: &Library, entry: &str, judged: &Judged) -> Vec<Ru
     let causes = judged.causes.values().filter(may_be).map(|j| (j.as_link(true).1, against(j, judged)));
     let mut near: Vec<(f64, RuledOut)> = causes.filter(|(_, cause)| cause.verdict == Verdict::Unlikely).collect();
     near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    near.into_iter().take(NEAREST).map(|(_, cause)| cause).collect()
+    near.into_iter().take(NEAREST_CAUSES).map(|(_, cause)| cause).collect()
 }
 
 /// Returns the causes that are undetermined because of queries that timed out.
@@ -105,12 +105,12 @@ pub(super) fn not_looked_at(
     library: &Library,
     nodes: &BTreeMap<&str, Node<'_>>,
     judged: &Judged,
-    seen: &Observations,
+    observations: &Observations,
 ) -> Vec<UnevaluatedCause> {
-    let late = |evidence: &&Evidence| evidence.checks().iter().any(|(signal, _)| is_late(seen, signal));
+    let late = |evidence: &&Evidence| evidence.checks().iter().any(|(signal, _)| is_late(observations, signal));
     let cut = |judgement: &&Judgement| {
         let evidence = nodes.get(judgement.id.as_str()).map(|node| node.evidence).unwrap_or_default();
-        let open = || evidence.iter().filter(|e| evaluate(library, e, seen).outcome == Outcome::NoData);
+        let open = || evidence.iter().filter(|e| evaluate(library, e, observations).outcome == Outcome::NoData);
         let required = open().any(|e| e.required);
         judgement.verdict == Verdict::Undetermined && open().filter(|e| e.required || !required).any(|e| late(&e))
     };
@@ -118,17 +118,17 @@ pub(super) fn not_looked_at(
     causes.map(|j| UnevaluatedCause { id: j.id.clone(), title: j.title.clone() }).collect()
 }
 
-fn is_late(seen: &Observations, signal: &str) -> bool {
-    seen.signals.get(signal).is_some_and(|o| o.late)
+fn is_late(observations: &Observations, signal: &str) -> bool {
+    observations.signals.get(signal).is_some_and(|o| o.late)
 }
 
 /// Returns the signals without data that leave a cause or the symptom undetermined; timeouts are no lack of data.
-pub(super) fn unchecked(library: &Library, judged: &Judged, seen: &Observations) -> Vec<Unchecked> {
+pub(super) fn unchecked(library: &Library, judged: &Judged, observations: &Observations) -> Vec<Unchecked> {
     let mut causes: BTreeMap<&str, (BTreeSet<String>, Option<String>)> = BTreeMap::new();
     let open = judged.causes.values().filter(|j| j.verdict == Verdict::Undetermined);
     for judgement in open {
         let open = judgement.evidence.iter().filter(|e| e.outcome == Outcome::NoData);
-        for e in open.filter(|e| !is_late(seen, &e.signal)) {
+        for e in open.filter(|e| !is_late(observations, &e.signal)) {
             let entry = causes.entry(&e.signal).or_default();
             entry.0.insert(judgement.id.clone());
             entry.1 = e.why.clone();
@@ -145,7 +145,7 @@ pub(super) fn unchecked(library: &Library, judged: &Judged, seen: &Observations)
             signal: signal.to_owned(),
             title: library.signals.get(signal).map_or_else(|| signal.to_owned(), |s| s.title.clone()),
             why: why.unwrap_or_else(|| "no data".to_owned()),
-            enable: seen.signals.get(signal).and_then(|o| o.enable.clone()),
+            enable: observations.signals.get(signal).and_then(|o| o.enable.clone()),
             causes: causes.into_iter().collect(),
         })
         .collect()

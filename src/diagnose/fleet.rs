@@ -45,17 +45,17 @@ fn replica_labels(library: &Library) -> impl Iterator<Item = &String> {
 
 /// Reads the rows of [`fleet`]: each pool once, by name.
 pub fn places(library: &Library, rows: &[Labels]) -> Vec<FleetPool> {
-    let mut known: BTreeMap<BTreeMap<String, String>, BTreeSet<String>> =
+    let mut pods_by_pool: BTreeMap<BTreeMap<String, String>, BTreeSet<String>> =
         pools(library, rows).into_iter().map(|dimensions| (dimensions, BTreeSet::new())).collect();
     for row in rows {
         let pod = replica_labels(library).find_map(|label| row.get(label).filter(|value| !value.is_empty()));
         for dimensions in pools(library, std::slice::from_ref(row)) {
-            if let Some(pods) = known.get_mut(&dimensions) {
+            if let Some(pods) = pods_by_pool.get_mut(&dimensions) {
                 pods.extend(pod.cloned());
             }
         }
     }
-    known.into_iter().map(|(dimensions, pods)| FleetPool { dimensions, pods }).collect()
+    pods_by_pool.into_iter().map(|(dimensions, pods)| FleetPool { dimensions, pods }).collect()
 }
 
 impl FleetPool {
@@ -153,20 +153,20 @@ mod tests {
             place("llm", "qwen", &["qwen-0"]),
             place("llm-dev", "qwen", &["qwen-0", "qwen-1"]),
         ];
-        let found = |typed: &str| -> Vec<(usize, Option<String>)> {
+        let matches = |typed: &str| -> Vec<(usize, Option<String>)> {
             find_pools(&places, typed).into_iter().map(|hit| (hit.place, hit.pod)).collect()
         };
-        assert_eq!(found("LLM"), [(0, None), (1, None)], "the namespace, not the one that begins so");
-        assert_eq!(found("llama-3.1-8b"), [(0, None)]);
-        assert_eq!(found("llm/chat"), [(0, None)]);
-        assert_eq!(found("qwen"), [(1, None), (2, None)]);
-        assert_eq!(found("llm-dev/qwen"), [(2, None)]);
-        assert_eq!(found("qwen-1"), [(2, Some("qwen-1".to_owned()))]);
-        assert_eq!(found("8f5b6c-x2"), [(0, Some("chat-7c9d8f5b6c-x2x4z".to_owned()))]);
-        assert_eq!(found("llam"), [(0, None)]);
-        assert_eq!(found("gpt"), []);
-        assert_eq!(found("model=qwen"), [(1, None), (2, None)]);
-        assert_eq!(found("namespace=llm-dev"), [(2, None)]);
-        assert_eq!([found("model=qwe"), found("modle=qwen")], [vec![], vec![]]);
+        assert_eq!(matches("LLM"), [(0, None), (1, None)], "the namespace, not the one that begins so");
+        assert_eq!(matches("llama-3.1-8b"), [(0, None)]);
+        assert_eq!(matches("llm/chat"), [(0, None)]);
+        assert_eq!(matches("qwen"), [(1, None), (2, None)]);
+        assert_eq!(matches("llm-dev/qwen"), [(2, None)]);
+        assert_eq!(matches("qwen-1"), [(2, Some("qwen-1".to_owned()))]);
+        assert_eq!(matches("8f5b6c-x2"), [(0, Some("chat-7c9d8f5b6c-x2x4z".to_owned()))]);
+        assert_eq!(matches("llam"), [(0, None)]);
+        assert_eq!(matches("gpt"), []);
+        assert_eq!(matches("model=qwen"), [(1, None), (2, None)]);
+        assert_eq!(matches("namespace=llm-dev"), [(2, None)]);
+        assert_eq!([matches("model=qwe"), matches("modle=qwen")], [vec![], vec![]]);
     }
 }

@@ -21,12 +21,12 @@ pub(super) fn before(
     own: &[&Labels],
     behind: &[(&Backends, &Labels)],
 ) -> Option<Vec<Matcher>> {
-    let here = |row: &Labels| in_cluster(engine, scope, row);
-    let own: Vec<&Labels> = own.iter().copied().filter(|row| here(row)).collect();
+    let in_cluster_of_scope = |row: &Labels| in_cluster(engine, scope, row);
+    let own: Vec<&Labels> = own.iter().copied().filter(|row| in_cluster_of_scope(row)).collect();
     if own.is_empty() {
         return None;
     }
-    let behind = behind.iter().copied().filter(|(_, row)| here(row)).collect();
+    let behind = behind.iter().copied().filter(|(_, row)| in_cluster_of_scope(row)).collect();
     let gateway = Gateway { engine, own, behind };
     let named = || {
         let mut matchers = gateway.by_name(pool).or_else(|| gateway.by_namespace(pool))?;
@@ -55,7 +55,7 @@ impl Gateway<'_> {
 
     /// Returns the matcher of a dimension, on the label that has this value in a row. Shared series lack the label.
     fn of_dimension(&self, dimension: &str, value: &str) -> Option<Matcher> {
-        let has = |label: &&String| self.own.iter().any(|row| row.get(*label).is_some_and(|told| told == value));
+        let has = |label: &&String| self.own.iter().any(|row| row.get(*label).is_some_and(|text| text == value));
         let label = self.engine.scope.get(dimension)?.iter().find(has)?;
         Some(Matcher { or_absent: true, ..Matcher::one(label, value) })
     }
@@ -80,22 +80,22 @@ impl Gateway<'_> {
     /// Returns the matchers of the rows that name the pool's models or engines.
     fn by_name(&self, pool: &PoolNames) -> Option<Vec<Matcher>> {
         let (engine, models, own) = (self.engine, self.models(), &self.own);
-        let says = |labels: &[String], row: &Labels, is: &dyn Fn(&str) -> bool| {
+        let any_label = |labels: &[String], row: &Labels, is: &dyn Fn(&str) -> bool| {
             labels.iter().any(|label| row.get(label).is_some_and(|value| is(value)))
         };
-        let named = |row: &Labels| says(models, row, &|model| pool.has_model(model));
+        let named = |row: &Labels| any_label(models, row, &|model| pool.has_model(model));
         let serves = |of: &Backends, row: &Labels| {
             let beside = engine.dimension_value("namespace", row);
-            says(&of.model, row, &|model| pool.has_model(model))
-                || says(&of.address, row, &|address| pool.has_address(address, beside))
+            any_label(&of.model, row, &|model| pool.has_model(model))
+                || any_label(&of.address, row, &|address| pool.has_address(address, beside))
         };
-        let ours = |row: &Labels| {
+        let of_pool = |row: &Labels| {
             !engine.dimension_value("namespace", row).is_some_and(|namespace| pool.is_anothers(namespace))
         };
         let every = || own.iter().copied().chain(self.behind.iter().map(|(_, row)| *row));
         let naming = own.iter().copied().filter(|row| named(row));
         let serving = self.behind.iter().filter(|(of, row)| named(row) || serves(of, row)).map(|(_, row)| *row);
-        let naming: Vec<&Labels> = naming.chain(serving).filter(|row| ours(row)).collect();
+        let naming: Vec<&Labels> = naming.chain(serving).filter(|row| of_pool(row)).collect();
         if naming.is_empty() {
             return None;
         }
@@ -106,21 +106,26 @@ impl Gateway<'_> {
             rows.iter().filter_map(|row| row.get(label).filter(names)).cloned().collect()
         };
         if let Some(label) = models.iter().find(|label| own.iter().any(|row| row.contains_key(*label))) {
-            let asked = values(label, &naming);
+            let model_names = values(label, &naming);
             // Series without the label are about all models: they count if the gateway serves only this pool.
-            let or_absent = values(label, own).is_subset(&asked);
-            if !asked.is_empty() {
-                matchers.push(Matcher { label: label.clone(), values: asked.into_iter().collect(), or_absent });
+            let or_absent = values(label, own).is_subset(&model_names);
+            if !model_names.is_empty() {
+                matchers.push(Matcher { label: label.clone(), values: model_names.into_iter().collect(), or_absent });
             }
         }
         // Of several gateways of one kind, those at the place that names the pool.
         let places = engine.scope.iter().filter(|(dimension, _)| *dimension != "model").flat_map(|(_, labels)| labels);
         for label in places.chain(&engine.replica) {
-            let here = values(label, &naming);
+            let place_values = values(label, &naming);
             let all = naming.iter().all(|row| row.get(label).is_some_and(|value| !value.is_empty()));
-            let other = |row: &Labels| row.get(label).is_some_and(|value| !value.is_empty() && !here.contains(value));
+            let other =
+                |row: &Labels| row.get(label).is_some_and(|value| !value.is_empty() && !place_values.contains(value));
             if all && every().any(other) {
-                matchers.push(Matcher { label: label.clone(), values: here.into_iter().collect(), or_absent: false });
+                matchers.push(Matcher {
+                    label: label.clone(),
+                    values: place_values.into_iter().collect(),
+                    or_absent: false,
+                });
             }
         }
         Some(matchers)
@@ -133,12 +138,12 @@ impl Gateway<'_> {
             return None;
         }
         let labels = self.engine.scope.get("namespace").map(Vec::as_slice).unwrap_or_default();
-        let standing = |label: &String| -> BTreeSet<String> {
-            let told = self.own.iter().filter_map(|row| row.get(label));
-            told.filter(|value| pool.is_alone_in(value)).cloned().collect()
+        let owned_namespaces = |label: &String| -> BTreeSet<String> {
+            let namespaces = self.own.iter().filter_map(|row| row.get(label));
+            namespaces.filter(|value| pool.is_alone_in(value)).cloned().collect()
         };
         let (label, values) =
-            labels.iter().map(|label| (label, standing(label))).find(|(_, values)| !values.is_empty())?;
+            labels.iter().map(|label| (label, owned_namespaces(label))).find(|(_, values)| !values.is_empty())?;
         Some(vec![Matcher { label: label.clone(), values: values.into_iter().collect(), or_absent: false }])
     }
 }
@@ -200,8 +205,8 @@ mod tests {
     }
 
     /// Returns the matchers of an engine, if it counts.
-    fn counts(found: &DetectionResult, engine: &str) -> Option<String> {
-        found.engines.iter().find(|seen| seen.engine == engine).map(|seen| matchers(&seen.matchers))
+    fn counts(detection: &DetectionResult, engine: &str) -> Option<String> {
+        detection.engines.iter().find(|seen| seen.engine == engine).map(|seen| matchers(&seen.matchers))
     }
 
     #[test]

@@ -107,39 +107,39 @@ impl Members {
 
     /// Returns true if a row of a shared exporter may be about this pool.
     pub(super) fn have(&self, row: &Labels) -> bool {
-        self.standing(row) != Standing::Foreign
+        self.membership(row) != Membership::Foreign
     }
 
     /// Returns the certainty that a row is the pool's; `None` if it names another owner.
     pub(super) fn owns(&self, row: &Labels) -> Option<RowOwnership> {
-        match self.standing(row) {
-            Standing::Ours => Some(RowOwnership::Known),
-            Standing::Open => Some(RowOwnership::Open),
-            Standing::Foreign => None,
+        match self.membership(row) {
+            Membership::Member => Some(RowOwnership::Known),
+            Membership::Open => Some(RowOwnership::Open),
+            Membership::Foreign => None,
         }
     }
 
-    fn standing(&self, row: &Labels) -> Standing {
+    fn membership(&self, row: &Labels) -> Membership {
         // A LeaderWorkerSet's worker pods belong to a StatefulSet with the name of their leader, `<set>-0`.
-        let ours = |workload: &str| self.workloads.contains(workload) || self.pods.contains(workload);
-        let known = |ours: bool| if ours { Standing::Ours } else { Standing::Foreign };
+        let is_member = |workload: &str| self.workloads.contains(workload) || self.pods.contains(workload);
+        let membership_of = |is_member: bool| if is_member { Membership::Member } else { Membership::Foreign };
         if self.pods.is_empty() {
-            return Standing::Open;
+            return Membership::Open;
         }
         if let Some(pod) = first(row, &POD_LABELS) {
-            return known(self.pods.contains(pod) || ours(workload_of(pod)));
+            return membership_of(self.pods.contains(pod) || is_member(workload_of(pod)));
         }
         // A namespace has other workloads too, and a cluster has other nodes.
         if let Some(workload) = first(row, &["deployment", "statefulset", "daemonset"]) {
-            return known(ours(workload));
+            return membership_of(is_member(workload));
         }
         if let Some(node) = first(row, &NODE_LABELS).filter(|node| !node.is_empty() && !self.nodes.is_empty()) {
-            return known(self.nodes.contains(node));
+            return membership_of(self.nodes.contains(node));
         }
         // An exporter on the host network has the node's address; any other address says nothing.
         let host =
             row.get("instance").map(|address| address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host));
-        if host.is_some_and(|host| self.nodes.contains(host)) { Standing::Ours } else { Standing::Open }
+        if host.is_some_and(|host| self.nodes.contains(host)) { Membership::Member } else { Membership::Open }
     }
 }
 
@@ -160,10 +160,10 @@ fn run_on_by_rows(library: &Library, asks: &[PlannedQuery], answers: &[QueryAnsw
 
 /// The owner of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Ours,
+enum Membership {
+    Member,
     Foreign,
-    /// It names no owner; it counts if no row of its signal is known to be ours.
+    /// It names no owner; it counts if no row of its signal is known to be the pool's.
     Open,
 }
 
@@ -173,18 +173,18 @@ pub(super) fn gather(
     members: &Members,
     asks: &[PlannedQuery],
     answers: &[QueryAnswer],
-    seen: &mut Observations,
+    observations: &mut Observations,
 ) -> bool {
     let mut degraded = false;
-    let mut heard: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
+    let mut first_tier: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
     let mut places: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let of_pool = |ask: &PlannedQuery| library.engines.get(&ask.engine).is_some_and(|engine| engine.kind.is_pool());
-    let known: BTreeSet<(&str, QueryPurpose)> = asks
+    let with_known_rows: BTreeSet<(&str, QueryPurpose)> = asks
         .iter()
         .zip(answers)
         .filter(|(ask, _)| !ask.signal.is_empty() && !of_pool(ask))
         .filter_map(|(ask, answer)| Some((ask, answer.as_ref().ok()?)))
-        .filter(|(_, rows)| rows.iter().any(|row| members.standing(&row.labels) == Standing::Ours))
+        .filter(|(_, rows)| rows.iter().any(|row| members.membership(&row.labels) == Membership::Member))
         .map(|(ask, _)| (ask.signal.as_str(), ask.purpose))
         .collect();
     for (ask, answer) in asks.iter().zip(answers).filter(|(ask, _)| !ask.signal.is_empty()) {
@@ -192,7 +192,7 @@ pub(super) fn gather(
             continue;
         };
         let entry = engine.signals.get(&ask.signal);
-        let o = seen.signals.entry(ask.signal.clone()).or_default();
+        let o = observations.signals.entry(ask.signal.clone()).or_default();
         let rows = match answer {
             Ok(rows) => rows,
             Err(error) => {
@@ -207,34 +207,34 @@ pub(super) fn gather(
             }
         };
         let from_labels = entry.map_or(&[][..], |e| &e.from_labels);
-        let ours = || {
+        let own_rows = || {
             rows.iter().filter(|row| {
-                let known = known.contains(&(ask.signal.as_str(), ask.purpose));
+                let with_known_rows = with_known_rows.contains(&(ask.signal.as_str(), ask.purpose));
                 engine.kind.is_pool()
-                    || match members.standing(&row.labels) {
-                        Standing::Ours => true,
-                        Standing::Open => !known,
-                        Standing::Foreign => false,
+                    || match members.membership(&row.labels) {
+                        Membership::Member => true,
+                        Membership::Open => !with_known_rows,
+                        Membership::Foreign => false,
                     }
             })
         };
         if engine.kind == EngineKind::Gpu && ask.purpose == QueryPurpose::Replicas {
             for (pod, gpu) in
-                ours().filter_map(|row| first(&row.labels, &POD_LABELS).zip(first(&row.labels, &GPU_LABELS)))
+                own_rows().filter_map(|row| first(&row.labels, &POD_LABELS).zip(first(&row.labels, &GPU_LABELS)))
             {
                 places.entry(pod.to_owned()).or_default().insert(gpu.to_owned());
             }
         }
-        let mut values = ours()
+        let mut values = own_rows()
             .filter_map(|row| Some((name(engine, &row.labels).unwrap_or_default(), read_value(row, from_labels)?)))
             .peekable();
         // Values of two engines for the same requests do not add up.
         let tier = tier(library, &ask.signal, engine);
-        if heard.get(ask.signal.as_str()).is_some_and(|best| *best < tier) {
+        if first_tier.get(ask.signal.as_str()).is_some_and(|best| *best < tier) {
             continue;
         }
         if values.peek().is_some() {
-            heard.insert(&ask.signal, tier);
+            first_tier.insert(&ask.signal, tier);
         }
         match ask.purpose {
             QueryPurpose::Replicas => {
@@ -265,14 +265,14 @@ pub(super) fn gather(
         }
     }
     for (replica, gpus) in places {
-        seen.places.entry(replica).or_default().extend(gpus);
+        observations.places.entry(replica).or_default().extend(gpus);
     }
-    say_what_is_native(asks, answers, seen);
+    say_what_is_native(asks, answers, observations);
     degraded
 }
 
 /// Writes the reason for missing values of native histograms, which no query reads.
-fn say_what_is_native(asks: &[PlannedQuery], answers: &[QueryAnswer], seen: &mut Observations) {
+fn say_what_is_native(asks: &[PlannedQuery], answers: &[QueryAnswer], observations: &mut Observations) {
     let native: BTreeSet<&str> = asks
         .iter()
         .zip(answers)
@@ -280,9 +280,9 @@ fn say_what_is_native(asks: &[PlannedQuery], answers: &[QueryAnswer], seen: &mut
         .filter_map(|(_, answer)| answer.as_ref().ok())
         .flat_map(|rows| rows.iter().filter_map(|row| row.labels.get(HISTOGRAM).map(String::as_str)))
         .collect();
-    for o in seen.signals.values_mut().filter(|o| o.value.is_none() && o.replicas.is_empty()) {
-        let found = o.query.as_deref().and_then(|query| histograms(query).find(|name| native.contains(name)));
-        if let Some(name) = found {
+    for o in observations.signals.values_mut().filter(|o| o.value.is_none() && o.replicas.is_empty()) {
+        let native_name = o.query.as_deref().and_then(|query| histograms(query).find(|name| native.contains(name)));
+        if let Some(name) = native_name {
             o.why = Some(format!("`{name}` is a native histogram here, and only classic ones are read"));
             o.enable = Some(CLASSIC.to_owned());
         }

@@ -25,11 +25,11 @@ pub(super) const POSSIBLE: f64 = 0.5;
 /// Scores that differ by less are equal; other criteria decide.
 const TIE: f64 = 0.08;
 /// The share of a latency from which a cause explains it: the rest is the usual cost of a request.
-const MOST: f64 = 0.5;
-/// Minimum difference at which one cause explains less than another; shares above [`MOST`] count as [`MOST`].
+const EXPLAINING_SHARE: f64 = 0.5;
+/// Minimum difference at which one cause explains less than another; shares above [`EXPLAINING_SHARE`] count as that.
 const STEP: f64 = 0.2;
 /// Support at which a required check is clearly not met.
-const BROKEN: f64 = -0.99;
+const CLEARLY_NOT_MET: f64 = -0.99;
 
 /// Maximum delay of a cause after its effect: prompts and answers are counted when requests end.
 pub const NOTICED_LATE: Duration = Duration::from_secs(180);
@@ -68,15 +68,15 @@ impl Judged {
 ///
 /// An absent symptom has no chains: a healthy pool gets no causes. Without data on the symptom no cause is better
 /// than possible.
-pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<Judged> {
+pub fn judge(library: &Library, playbook: &str, observations: &Observations) -> Option<Judged> {
     let entry = library.playbook_node(playbook)?;
-    let (evidence, symptom) = symptom(library, entry.evidence, seen);
+    let (evidence, symptom) = symptom(library, entry.evidence, observations);
     let mut causes = BTreeMap::new();
     let mut chains = Vec::new();
     if symptom != SymptomVerdict::Absent {
-        let latency = parts(library, playbook, seen);
+        let latency = parts(library, playbook, observations);
         for node in library.reachable(playbook).into_iter().skip(1) {
-            let mut judgement = judge_node(library, node, seen);
+            let mut judgement = judge_node(library, node, observations);
             if symptom == SymptomVerdict::NoData && judgement.verdict == Verdict::Likely {
                 judgement.verdict = Verdict::Possible;
             }
@@ -88,7 +88,7 @@ pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<J
         descend(library, entry, &causes, effect, &mut vec![playbook.to_owned()], &mut chains);
         // An alert may name the mechanism itself; then at least the mechanism is known.
         if chains.is_empty() && entry.kind == NodeKind::Mechanism && symptom == SymptomVerdict::Confirmed {
-            causes.insert(playbook.to_owned(), judge_node(library, entry, seen));
+            causes.insert(playbook.to_owned(), judge_node(library, entry, observations));
             chains.push(vec![playbook.to_owned()]);
         }
     }
@@ -99,9 +99,9 @@ pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<J
 pub(super) fn symptom(
     library: &Library,
     evidence: &[Evidence],
-    seen: &Observations,
+    observations: &Observations,
 ) -> (Vec<EvidenceResult>, SymptomVerdict) {
-    let evidence = results(library, evidence, seen).unwrap_or_default();
+    let evidence = results(library, evidence, observations).unwrap_or_default();
     let weight = |outcome: Outcome| -> f64 { evidence.iter().filter(|e| e.outcome == outcome).map(|e| e.weight).sum() };
     let required = |outcome: Outcome| evidence.iter().any(|e| e.required && e.outcome == outcome);
     let (met, not_met, open) = (weight(Outcome::Met), weight(Outcome::NotMet), weight(Outcome::NoData) / 2.0);
@@ -118,22 +118,24 @@ pub(super) fn symptom(
     (evidence, symptom)
 }
 
-fn judge_node(library: &Library, node: Node<'_>, seen: &Observations) -> Judgement {
-    let (evidence, verdict, score) = weigh(library, node.evidence, seen);
+fn judge_node(library: &Library, node: Node<'_>, observations: &Observations) -> Judgement {
+    let (evidence, verdict, score) = weigh(library, node.evidence, observations);
     Judgement { id: node.id.to_owned(), title: node.title.to_owned(), verdict, score, explained: None, evidence }
 }
 
 /// Evaluates all checks and returns verdict and score as well.
-fn weigh(library: &Library, evidence: &[Evidence], seen: &Observations) -> (Vec<EvidenceResult>, Verdict, f64) {
-    let Some(results) = results(library, evidence, seen) else { return (Vec::new(), Verdict::Undetermined, 0.0) };
+fn weigh(library: &Library, evidence: &[Evidence], observations: &Observations) -> (Vec<EvidenceResult>, Verdict, f64) {
+    let Some(results) = results(library, evidence, observations) else {
+        return (Vec::new(), Verdict::Undetermined, 0.0);
+    };
     let (verdict, score) = score(&results);
     (results, verdict, score)
 }
 
 /// Evaluates all checks. Checks on logs that were not read, or on too few hours before the incident, count neither
 /// for nor against and are left out; `None` if a required check is among them.
-fn results(library: &Library, evidence: &[Evidence], seen: &Observations) -> Option<Vec<EvidenceResult>> {
-    let mut results: Vec<EvidenceResult> = evidence.iter().map(|e| evaluate(library, e, seen)).collect();
+fn results(library: &Library, evidence: &[Evidence], observations: &Observations) -> Option<Vec<EvidenceResult>> {
+    let mut results: Vec<EvidenceResult> = evidence.iter().map(|e| evaluate(library, e, observations)).collect();
     let unread = results.iter().any(|e| e.required && is_silent(library, e));
     results.retain(|e| !is_silent(library, e));
     (!unread).then_some(results)
@@ -142,16 +144,16 @@ fn results(library: &Library, evidence: &[Evidence], seen: &Observations) -> Opt
 /// Computes verdict and score by the rule in the module's documentation.
 pub(super) fn score(evidence: &[EvidenceResult]) -> (Verdict, f64) {
     let required = |outcome: Outcome| evidence.iter().filter(move |e| e.required && e.outcome == outcome);
-    let known: f64 = evidence.iter().filter(|e| e.outcome != Outcome::NoData).map(|e| e.weight).sum();
+    let weight_with_data: f64 = evidence.iter().filter(|e| e.outcome != Outcome::NoData).map(|e| e.weight).sum();
     let open: f64 = evidence.iter().filter(|e| e.outcome == Outcome::NoData).map(|e| e.weight / 2.0).sum();
     let support: f64 =
         evidence.iter().filter(|e| e.outcome != Outcome::NoData).map(|e| e.weight * (1.0 + e.support) / 2.0).sum();
-    let balance = if known > 0.0 { support / (known + open) } else { 0.0 };
+    let balance = if weight_with_data > 0.0 { support / (weight_with_data + open) } else { 0.0 };
     let missed: f64 = required(Outcome::NotMet).map(|e| 1.0 + e.support).product();
     let score = balance * missed;
-    let verdict = if required(Outcome::NotMet).any(|e| e.support <= BROKEN) {
+    let verdict = if required(Outcome::NotMet).any(|e| e.support <= CLEARLY_NOT_MET) {
         return (Verdict::RuledOut, 0.0);
-    } else if required(Outcome::NoData).next().is_some() || known == 0.0 {
+    } else if required(Outcome::NoData).next().is_some() || weight_with_data == 0.0 {
         Verdict::Undetermined
     } else {
         graded(score)
@@ -170,12 +172,12 @@ fn graded(score: f64) -> Verdict {
 
 impl Judgement {
     /// Returns verdict and score as a link of a chain. The first link has to explain the symptom itself: it has its
-    /// full score from [`MOST`] of a latency on, and half of it if it explains nothing. A later link only explains
-    /// the link before it.
+    /// full score from [`EXPLAINING_SHARE`] of a latency on, and half of it if it explains nothing. A later link only
+    /// explains the link before it.
     pub(super) fn as_link(&self, first: bool) -> (Verdict, f64) {
         match self.explained.filter(|_| first && self.verdict != Verdict::RuledOut) {
             Some(share) => {
-                let score = self.score * (0.5 + 0.5 * (share / MOST).min(1.0));
+                let score = self.score * (0.5 + 0.5 * (share / EXPLAINING_SHARE).min(1.0));
                 (self.verdict.min(graded(score)), score)
             }
             None => (self.verdict, self.score),
@@ -213,8 +215,8 @@ fn rank(children: &mut [(Node<'_>, &Judgement)], effect: Option<Timestamp>, firs
     tied.sort_by(|(_, a), (_, b)| {
         let less = |child: &Judgement| most.is_some_and(|most| explains_less(child, most, first));
         let explained = less(a).cmp(&less(b));
-        let shown = explained.then_with(|| strength(b).total_cmp(&strength(a)));
-        shown.then_with(|| began_after(a, effect).cmp(&began_after(b, effect)))
+        let by_strength = explained.then_with(|| strength(b).total_cmp(&strength(a)));
+        by_strength.then_with(|| began_after(a, effect).cmp(&began_after(b, effect)))
     });
 }
 
@@ -228,7 +230,7 @@ fn ties(a: &Judgement, b: &Judgement, first: bool) -> bool {
 /// unknown.
 fn explains_less(one: &Judgement, other: &Judgement, first: bool) -> bool {
     let shares = one.explained.zip(other.explained).filter(|_| first);
-    shares.is_some_and(|(one, other)| other.min(MOST) - one.min(MOST) > STEP)
+    shares.is_some_and(|(one, other)| other.min(EXPLAINING_SHARE) - one.min(EXPLAINING_SHARE) > STEP)
 }
 
 /// Walks down along likely and possible causes, best first, and writes a chain for every end it reaches.

@@ -9,9 +9,9 @@ use super::log_findings::LogFindings;
 use knowledge::clock;
 
 /// Time to live of log findings: every second or third diagnosis of an incident fetches the logs again.
-const STANDS: Duration = Duration::from_secs(150);
+const TTL: Duration = Duration::from_secs(150);
 /// Maximum number of cached pools; the oldest entry is dropped first.
-const POOLS: usize = 64;
+const MAX_POOLS: usize = 64;
 
 /// The cache key: pods, start of the time range, and the window of the statistics.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,18 +29,21 @@ pub struct LogFindingsCache(Arc<Mutex<Vec<(LogCacheKey, Timestamp, LogFindings)>
 impl LogFindingsCache {
     /// Returns the findings of a time shortly before `at`.
     pub(super) fn get(&self, whose: &LogCacheKey, at: Timestamp) -> Option<LogFindings> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = |then: Timestamp| then <= at && clock::between(then, at) < STANDS;
-        kept.iter().find(|(known, then, _)| known == whose && fresh(*then)).map(|(_, _, told)| told.clone())
+        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = |then: Timestamp| then <= at && clock::between(then, at) < TTL;
+        entries
+            .iter()
+            .find(|(cached, then, _)| cached == whose && fresh(*then))
+            .map(|(_, _, findings)| findings.clone())
     }
 
     /// Stores the findings in place of the previous ones.
-    pub(super) fn put(&self, whose: LogCacheKey, at: Timestamp, told: &LogFindings) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|(known, _, _)| *known != whose);
-        let over = (kept.len() + 1).saturating_sub(POOLS);
-        kept.drain(..over);
-        kept.push((whose, at, told.clone()));
+    pub(super) fn put(&self, key: LogCacheKey, at: Timestamp, findings: &LogFindings) {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|(cached, _, _)| *cached != key);
+        let over = (entries.len() + 1).saturating_sub(MAX_POOLS);
+        entries.drain(..over);
+        entries.push((key, at, findings.clone()));
     }
 }
 
@@ -50,21 +53,21 @@ mod tests {
 
     fn whose(pod: &str) -> LogCacheKey {
         let since = Timestamp::from_second(1_000).unwrap();
-        LogCacheKey { namespace: None, pods: vec![pod.to_owned()], since, window: STANDS }
+        LogCacheKey { namespace: None, pods: vec![pod.to_owned()], since, window: TTL }
     }
 
     #[test]
     fn what_logs_told_stands_for_a_while_for_the_same_pods_and_the_number_is_bounded() {
         let at = |seconds: i64| Timestamp::from_second(10_000 + seconds).unwrap();
-        let kept = LogFindingsCache::default();
-        let told = LogFindings { replicas: ["a".to_owned()].into(), ..LogFindings::default() };
-        kept.put(whose("a"), at(0), &told);
-        assert_eq!(kept.clone().get(&whose("a"), at(149)), Some(told.clone()));
-        assert_eq!(kept.get(&whose("a"), at(150)), None, "it is fetched again");
-        assert_eq!(kept.get(&whose("a"), at(-1)), None, "a question about the past is another one");
-        assert_eq!(kept.get(&whose("b"), at(1)), None);
-        (0..POOLS).for_each(|i| kept.put(whose(&format!("pod-{i}")), at(2), &told));
-        assert_eq!(kept.get(&whose("a"), at(3)), None, "the oldest went");
-        assert!(kept.get(&whose("pod-0"), at(3)).is_some());
+        let cache = LogFindingsCache::default();
+        let findings = LogFindings { replicas: ["a".to_owned()].into(), ..LogFindings::default() };
+        cache.put(whose("a"), at(0), &findings);
+        assert_eq!(cache.clone().get(&whose("a"), at(149)), Some(findings.clone()));
+        assert_eq!(cache.get(&whose("a"), at(150)), None, "it is fetched again");
+        assert_eq!(cache.get(&whose("a"), at(-1)), None, "a question about the past is another one");
+        assert_eq!(cache.get(&whose("b"), at(1)), None);
+        (0..MAX_POOLS).for_each(|i| cache.put(whose(&format!("pod-{i}")), at(2), &findings));
+        assert_eq!(cache.get(&whose("a"), at(3)), None, "the oldest went");
+        assert!(cache.get(&whose("pod-0"), at(3)).is_some());
     }
 }

@@ -21,7 +21,7 @@ use sources::logs::{Log, LogAnalysis, LogMatch, LogReader, Patterns};
 
 /// Time within which a root error follows from the one before it in the same log: a collective operation notices a
 /// dead peer after its timeout, which is ten minutes by default.
-const FOLLOWS: Duration = Duration::from_secs(900);
+const FOLLOW_UP_WITHIN: Duration = Duration::from_secs(900);
 /// Maximum number of logs that are read in one diagnosis.
 const LOGS_MOST: usize = 64;
 /// Maximum clock difference between nodes.
@@ -64,12 +64,12 @@ pub fn log_findings(library: &Library, logs: &[Log], since: Timestamp, at: Times
                 }
             }
         }
-        let root = roots(&report).first().map(|found| LogError {
-            id: found.id.clone(),
-            title: found.title.clone(),
-            line: found.line,
-            when: found.first.clone(),
-            action: found.action.clone(),
+        let root = roots(&report).first().map(|finding| LogError {
+            id: finding.id.clone(),
+            title: finding.title.clone(),
+            line: finding.line,
+            when: finding.first.clone(),
+            action: finding.action.clone(),
         });
         let LogAnalysis { engine, lines, from, to, .. } = report;
         findings.read.push(LogRead { name: log.name(), engine, lines, from, to, root });
@@ -90,12 +90,12 @@ fn replica(log: &Log) -> String {
 /// Returns the root errors that do not follow from an earlier one.
 fn roots(report: &LogAnalysis) -> Vec<&LogMatch> {
     let mut roots: Vec<&LogMatch> = Vec::new();
-    for found in report.findings.iter().filter(|found| found.rank == LogRank::Root) {
+    for finding in report.findings.iter().filter(|finding| finding.rank == LogRank::Root) {
         let apart = roots.last().is_none_or(|last| {
-            last.at.zip(found.at).is_some_and(|(last, at)| at > last && clock::between(last, at) > FOLLOWS)
+            last.at.zip(finding.at).is_some_and(|(last, at)| at > last && clock::between(last, at) > FOLLOW_UP_WITHIN)
         });
         if apart {
-            roots.push(found);
+            roots.push(finding);
         }
     }
     roots
@@ -104,9 +104,13 @@ fn roots(report: &LogAnalysis) -> Vec<&LogMatch> {
 impl LogFindings {
     fn errors(&mut self, library: &Library, replica: &str, report: &LogAnalysis) {
         let roots = roots(report);
-        let signs = report.findings.iter().filter(|found| found.rank == LogRank::Sign);
-        let telling: Vec<(&str, &LogMatch)> =
-            roots.iter().copied().chain(signs).filter_map(|found| Some((found.tells.as_deref()?, found))).collect();
+        let signs = report.findings.iter().filter(|finding| finding.rank == LogRank::Sign);
+        let telling: Vec<(&str, &LogMatch)> = roots
+            .iter()
+            .copied()
+            .chain(signs)
+            .filter_map(|finding| Some((finding.tells.as_deref()?, finding)))
+            .collect();
         // The actual error is known, so it was none of the others. A root error without a signal counts too.
         if !roots.is_empty() {
             let ends = library.logs.values().flat_map(|file| &file.findings).filter(|f| f.rank == LogRank::Root);
@@ -114,9 +118,9 @@ impl LogFindings {
                 self.counts.entry(signal.to_owned()).or_default().entry(replica.to_owned()).or_default();
             }
         }
-        for (signal, found) in telling {
-            *self.counts.entry(signal.to_owned()).or_default().entry(replica.to_owned()).or_default() += found.count;
-            if let Some(at) = found.at {
+        for (signal, finding) in telling {
+            *self.counts.entry(signal.to_owned()).or_default().entry(replica.to_owned()).or_default() += finding.count;
+            if let Some(at) = finding.at {
                 let since = self.since.entry(signal.to_owned()).or_insert(at);
                 *since = (*since).min(at);
             }
@@ -131,13 +135,13 @@ impl LogFindings {
                 counts.iter().map(|(name, n)| Replica { name: name.clone(), value: *n as f64 }).collect();
             let value = Some(replicas.iter().map(|r| r.value).sum());
             let since = self.since.get(signal).copied();
-            let seen =
+            let observation =
                 Observation { value, replicas, since, answered: true, source: ValueSource::Log, ..Default::default() };
-            into.observations.signals.insert(signal.clone(), seen);
+            into.observations.signals.insert(signal.clone(), observation);
         }
         // Logs of a part of the pool give no value for the pool.
-        let whole = into.observations.pool.iter().all(|replica| self.replicas.contains(replica));
-        for (signal, values) in self.values.into_iter().filter(|_| whole) {
+        let covers_pool = into.observations.pool.iter().all(|replica| self.replicas.contains(replica));
+        for (signal, values) in self.values.into_iter().filter(|_| covers_pool) {
             let Some(definition) = library.signals.get(&signal).filter(|_| needs.contains_key(signal.as_str())) else {
                 continue;
             };

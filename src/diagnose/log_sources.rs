@@ -167,10 +167,10 @@ impl LogSources {
                 }
             }
         };
-        let ((cluster, failed), (kept, late)) = tokio::join!(from_cluster, from_loki);
+        let ((cluster, failed), (stored, late)) = tokio::join!(from_cluster, from_loki);
         // Logs in both sources are counted once; the cluster's copy is newer.
-        let known: BTreeSet<Option<String>> = cluster.iter().map(|log| log.pod.clone()).collect();
-        logs.extend(kept.into_iter().filter(|log| log.pod.is_none() || !known.contains(&log.pod)));
+        let pods_with_logs: BTreeSet<Option<String>> = cluster.iter().map(|log| log.pod.clone()).collect();
+        logs.extend(stored.into_iter().filter(|log| log.pod.is_none() || !pods_with_logs.contains(&log.pod)));
         logs.extend(cluster);
         missing.extend(failed);
         missing.extend(late);
@@ -185,8 +185,8 @@ fn first(request: &Request, judged: Option<&Judged>, pool: &[String]) -> Vec<Str
         std::iter::once(&judged.evidence).chain(judged.causes.values().map(|judgement| &judgement.evidence))
     });
     let affected = lists.flatten().filter(|e| e.outcome == Outcome::Met).flat_map(|e| &e.replicas);
-    let mut seen = BTreeSet::new();
+    let mut names = BTreeSet::new();
     let all = named.chain(affected.map(|r| r.name.as_str())).chain(pool.iter().map(String::as_str));
     // `host:port` is no pod.
-    all.filter(|name| !name.contains(':') && seen.insert(*name)).take(REPLICAS_MOST).map(str::to_owned).collect()
+    all.filter(|name| !name.contains(':') && names.insert(*name)).take(REPLICAS_MOST).map(str::to_owned).collect()
 }

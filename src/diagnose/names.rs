@@ -75,14 +75,14 @@ impl PoolNames {
         let same_host = || !shared && self.instances.iter().any(|own| host(own) == name);
         let mut parts = name.split('.');
         let first = parts.next().unwrap_or_default();
-        let rest: Vec<&str> = parts.collect();
+        let labels: Vec<&str> = parts.collect();
         // llm-d's endpoint picker names an endpoint `<pod>-rank-<n>`, one for each data-parallel rank.
         let ranked = first
             .rsplit_once("-rank-")
             .filter(|(_, rank)| !rank.is_empty() && rank.bytes().all(|b| b.is_ascii_digit()));
         let named = |pod: &String| pod == first || ranked.is_some_and(|(of, _)| pod == of);
         // `service.namespace.svc`, `pod.service.namespace.svc`; without a namespace, the gateway's own.
-        let within = |at: usize, namespace: &Option<String>| match (rest.get(at), namespace) {
+        let within = |at: usize, namespace: &Option<String>| match (labels.get(at), namespace) {
             (Some(part), Some(own)) => part == own,
             (None, Some(own)) => beside.is_none_or(|gateway| gateway == own),
             (_, None) => true,
@@ -109,8 +109,8 @@ impl PoolNames {
 
 /// Returns true if a row belongs to the scope's cluster, or names no cluster.
 pub(super) fn in_cluster(engine: &Engine, scope: &Scope, row: &Labels) -> bool {
-    let asked = scope.dimensions.get("cluster");
-    engine.dimension_value("cluster", row).is_none_or(|cluster| asked.is_none_or(|asked| asked == cluster))
+    let scope_cluster = scope.dimensions.get("cluster");
+    engine.dimension_value("cluster", row).is_none_or(|cluster| scope_cluster.is_none_or(|scope| scope == cluster))
 }
 
 /// Returns true if two names mean the same model: a provider or owner may come first, `openai/`, `meta-llama/`.

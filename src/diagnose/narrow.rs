@@ -26,23 +26,23 @@ pub(super) async fn narrow(
     prometheus: &Prometheus,
     request: &Request,
     rows: &[Labels],
-    found: DetectionResult,
+    detection: DetectionResult,
     deadline: Instant,
 ) -> (Result<DetectionResult, Arc<PromError>>, usize) {
-    let known = pools(library, rows);
-    if known.len() < 2 {
+    let pools_present = pools(library, rows);
+    if pools_present.len() < 2 {
         let note = "the alert's labels name no pool: the only one of this Prometheus was looked at".to_owned();
-        return (Ok(DetectionResult { notes: [found.notes, vec![note]].concat(), ..found }), 0);
+        return (Ok(DetectionResult { notes: [detection.notes, vec![note]].concat(), ..detection }), 0);
     }
     if request.scope.replicas.is_empty() {
-        return (Ok(narrowed(library, request, rows, found, &known, &BTreeSet::new())), 0);
+        return (Ok(narrowed(library, request, rows, detection, &pools_present, &BTreeSet::new())), 0);
     }
     let fleet = prometheus.query(&fleet(library), request.at, deadline).await;
     let narrowed = fleet.map(|fleet| {
         let named = |value: Option<&String>| value.is_some_and(|value| request.scope.replicas.contains(value));
         let own = fleet.iter().filter(|row| REPLICA_LABELS.iter().any(|label| named(row.labels.get(*label))));
         let of_replicas: BTreeSet<_> = own.flat_map(|row| pools(library, std::slice::from_ref(&row.labels))).collect();
-        narrowed(library, request, rows, found, &known, &of_replicas)
+        narrowed(library, request, rows, detection, &pools_present, &of_replicas)
     });
     (narrowed, 1)
 }
@@ -52,26 +52,26 @@ fn narrowed(
     library: &Library,
     request: &Request,
     rows: &[Labels],
-    found: DetectionResult,
-    known: &BTreeSet<BTreeMap<String, String>>,
+    detection: DetectionResult,
+    pools_present: &BTreeSet<BTreeMap<String, String>>,
     of_replicas: &BTreeSet<BTreeMap<String, String>>,
 ) -> DetectionResult {
     if let (Some(pool), 1) = (of_replicas.first(), of_replicas.len()) {
         let scope = Scope { dimensions: pool.clone(), replicas: request.scope.replicas.clone() };
-        let mut found = read_detection(library, &scope, rows);
-        found
+        let mut detection = read_detection(library, &scope, rows);
+        detection
             .notes
             .push(format!("the alert names no pool but a replica of `{}`, which was looked at", pool_name(pool)));
-        return found;
+        return detection;
     }
     if library.playbooks.contains_key(&request.playbook) || !request.screen {
         let note = "the alert's labels name no pool of this Prometheus: all were looked at as one".to_owned();
-        return DetectionResult { notes: [found.notes, vec![note]].concat(), ..found };
+        return DetectionResult { notes: [detection.notes, vec![note]].concat(), ..detection };
     }
-    let told = request.scope.dimensions.iter().map(|(dimension, value)| format!("{dimension}={value}"));
-    let told: Vec<String> = told.chain(request.scope.replicas.iter().cloned()).collect();
-    let names: Vec<String> = known.iter().map(pool_name).collect();
-    let unknown = UnknownLabelValue::new("pool", &told.join(", "), names.iter().map(String::as_str));
+    let requested = request.scope.dimensions.iter().map(|(dimension, value)| format!("{dimension}={value}"));
+    let requested: Vec<String> = requested.chain(request.scope.replicas.iter().cloned()).collect();
+    let names: Vec<String> = pools_present.iter().map(pool_name).collect();
+    let unknown = UnknownLabelValue::new("pool", &requested.join(", "), names.iter().map(String::as_str));
     let why = library.engines.keys().map(|engine| (engine.clone(), unknown.to_string()));
-    DetectionResult { engines: Vec::new(), apart: why.collect(), unknown: Some(unknown), ..found }
+    DetectionResult { engines: Vec::new(), apart: why.collect(), unknown: Some(unknown), ..detection }
 }

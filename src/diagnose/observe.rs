@@ -34,7 +34,7 @@ pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Reque
     observe_needs(library, prometheus, request, &needs(library, &request.playbook), AnswerCache::default()).await
 }
 
-/// Queries these needs, without what is cached; the request's playbook is ignored.
+/// Queries these needs, without the cached answers; the request's playbook is ignored.
 pub(super) async fn observe_needs(
     library: &Library,
     prometheus: &Prometheus,
@@ -45,27 +45,27 @@ pub(super) async fn observe_needs(
     let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
     let mut observed = ObserveResult::default();
     match cache.detection.clone() {
-        Some(found) => observed.detection = found,
+        Some(detection) => observed.detection = detection,
         None => detect(library, prometheus, request, deadline, &mut observed, &mut cache).await,
     }
-    let driven = against::wanted(library, needs);
-    let needs = &against::with_sources(needs, &driven);
+    let with_driver = against::signals_with_driver(library, needs);
+    let needs = &against::with_sources(needs, &with_driver);
     let plan = plan_for(library, request, &observed.detection, needs);
-    let names: Vec<String> = driven.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let known = cache.hours.get(&names).cloned();
+    let names: Vec<String> = with_driver.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let cached_hours = cache.hours.get(&names).cloned();
     let hours = async {
-        match known {
+        match cached_hours {
             Some(hours) => (Some(hours), 0),
-            None => against::hours(library, prometheus, request, &observed.detection, &driven, deadline).await,
+            None => against::hours(library, prometheus, request, &observed.detection, &with_driver, deadline).await,
         }
     };
-    let (answers, (hours, questions)) = join(cache.query(prometheus, &plan.asks, deadline), hours).await;
-    cache.queries += questions;
+    let (answers, (hours, query_count)) = join(cache.query(prometheus, &plan.asks, deadline), hours).await;
+    cache.queries += query_count;
     observed.members = Members::of(library, &plan.asks, &answers);
     observed.observations.pool = observed.members.pool();
     observed.observations.places = observed.members.places();
     observed.degraded |= gather(library, &observed.members, &plan.asks, &answers, &mut observed.observations);
-    against::add_ratios(&driven, hours.as_ref(), &mut observed.observations);
+    against::add_ratios(&with_driver, hours.as_ref(), &mut observed.observations);
     // Unanswered queries are repeated next time.
     cache.hours.extend(hours.map(|hours| (names, hours)));
     say_what_is_missing(&plan, &answers, &mut observed);
@@ -103,8 +103,8 @@ async fn detect(
             let detection = read_detection(library, &request.scope, &rows);
             if detection.no_label_fits {
                 let narrow = narrow(library, prometheus, request, &rows, detection, deadline);
-                let (narrowed, questions) = Box::pin(narrow).await;
-                cache.queries += questions;
+                let (narrowed, query_count) = Box::pin(narrow).await;
+                cache.queries += query_count;
                 narrowed
             } else {
                 Ok(detection)
@@ -127,9 +127,9 @@ async fn detect(
                 observed.degraded |= error.is_unavailable();
                 observed.problems.push(format!("whether there is a past could not be asked: {error}"));
             }
-            let (recorded, questions) =
+            let (recorded, query_count) =
                 recorded::find_recorded(library, prometheus, request, &detection, deadline).await;
-            cache.queries += questions;
+            cache.queries += query_count;
             detection.recorded = recorded;
             cache.detection = Some(detection.clone());
             observed.detection = detection;

@@ -26,12 +26,12 @@ use sources::prom::{Prometheus, Range, Row, Series};
 /// Length of the range before the first alert.
 const LOOK_BACK: Duration = Duration::from_secs(1_800);
 /// Maximum length of the range of a long incident.
-const LONGEST: Duration = Duration::from_secs(3 * 3_600);
+const MAX_RANGE: Duration = Duration::from_secs(3 * 3_600);
 /// Steps in a range: fine enough for minutes, few enough for Prometheus.
 const STEPS: u64 = 60;
 /// Number of replicas above which steps are costly: only every second one is queried, and every fourth for
 /// histograms.
-const MANY: usize = 250;
+const MANY_REPLICAS: usize = 250;
 /// The finest step, in seconds; scrapes are rarely closer.
 const FINEST: u64 = 30;
 /// The rate window of a step: two scrapes of a minute.
@@ -41,7 +41,7 @@ const CHAINS: usize = 2;
 /// Maximum wait for onsets: the message must not be delayed longer.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 /// Steps in a row that may lack data or the condition within a period: a missed scrape does not end it.
-const GAP: usize = 2;
+const MAX_MISSED_STEPS: usize = 2;
 
 /// Finds the onsets of the evidence of the best chains; returns true if any was found.
 pub(super) async fn trace(
@@ -52,16 +52,16 @@ pub(super) async fn trace(
     judged: &Judged,
     deadline: Instant,
 ) -> bool {
-    let wanted = wanted(library, judged);
+    let checks = checks_with_onset(library, judged);
     // A shorter window blurs less; all share it, so that their order stays. Recorded series have their own.
-    let recorded = wanted.iter().any(|e| observed.detection.recorded.has(&e.signal));
+    let recorded = checks.iter().any(|e| observed.detection.recorded.has(&e.signal));
     let window = if recorded { request.window } else { request.window.min(WINDOW) };
     let sharp = Request { window, ..request.clone() };
-    let asks = asks(library, &sharp, &observed.detection, &wanted);
+    let asks = plan_queries(library, &sharp, &observed.detection, &checks);
     if asks.is_empty() {
         return false;
     }
-    let is_large = observed.members.replicas() > MANY;
+    let is_large = observed.members.replicas() > MANY_REPLICAS;
     let range = if is_large { halved(range(request)) } else { range(request) };
     let deadline = deadline.min(Instant::now() + PATIENCE);
     let packs = batch::pack(&asks);
@@ -80,21 +80,21 @@ pub(super) async fn trace(
         .map(|at| {
             let answers: Vec<QueryAnswer> =
                 series.iter().map(|s| Ok(Arc::new(rows_at(s, at.as_millisecond())))).collect();
-            let mut seen = Observations::default();
-            gather(library, &observed.members, &asks, &answers, &mut seen);
-            for (signal, o) in &mut seen.signals {
+            let mut observations = Observations::default();
+            gather(library, &observed.members, &asks, &answers, &mut observations);
+            for (signal, o) in &mut observations.signals {
                 o.baseline = observed.observations.signals.get(signal).and_then(|now| now.baseline);
             }
-            (at, seen)
+            (at, observations)
         })
         .collect();
-    for e in wanted {
+    for e in checks {
         let Ok(when) = e.when.parse::<Condition>() else { continue };
         let is_heavy = asks.iter().any(|ask| ask.signal == e.signal && batch::is_heavy(ask));
         let step = if is_heavy { histogram_range } else { range }.step_seconds.max(1);
         // For a histogram only the steps that were queried count.
         let queried = moments.iter().filter(|(at, _)| (range.to.as_second() - at.as_second()) % step == 0);
-        let held = queried.map(|(at, seen)| (*at, check(library, &e.signal, &when, seen).outcome));
+        let held = queried.map(|(at, observations)| (*at, check(library, &e.signal, &when, observations).outcome));
         if let Some(since) = begin(&held.collect::<Vec<_>>()) {
             observed.observations.held_since.insert(Observations::held_key(&e.signal, &e.when), since);
         }
@@ -103,33 +103,38 @@ pub(super) async fn trace(
 }
 
 /// Builds the queries; by replica only if replicas are compared with each other.
-fn asks(library: &Library, request: &Request, found: &DetectionResult, wanted: &[EvidenceResult]) -> Vec<PlannedQuery> {
+fn plan_queries(
+    library: &Library,
+    request: &Request,
+    detection: &DetectionResult,
+    checks: &[EvidenceResult],
+) -> Vec<PlannedQuery> {
     let mut needs = Needs::new();
-    for (signal, when) in wanted.iter().filter_map(|e| Some((e.signal.as_str(), e.when.parse::<Condition>().ok()?))) {
+    for (signal, when) in checks.iter().filter_map(|e| Some((e.signal.as_str(), e.when.parse::<Condition>().ok()?))) {
         needs.entry(signal).or_default().replicas |= when.needs_peers();
     }
-    let mut asks = plan_for(library, request, found, &needs).asks;
+    let mut asks = plan_for(library, request, detection, &needs).asks;
     asks.retain(|ask| !ask.signal.is_empty() && matches!(ask.purpose, QueryPurpose::Replicas | QueryPurpose::Pool));
-    let told: Vec<(String, QueryPurpose)> = asks.iter().map(|ask| (ask.signal.clone(), ask.purpose)).collect();
+    let planned: Vec<(String, QueryPurpose)> = asks.iter().map(|ask| (ask.signal.clone(), ask.purpose)).collect();
     for ask in
         asks.iter_mut().filter(|ask| ask.purpose == QueryPurpose::Replicas && !needs[ask.signal.as_str()].replicas)
     {
         // Values of several engines are combined by replica, and rows of other pools are excluded by it.
-        let alone = told.iter().filter(|(signal, _)| *signal == ask.signal).count() == 1;
+        let alone = planned.iter().filter(|(signal, _)| *signal == ask.signal).count() == 1;
         let own = library.engines.get(&ask.engine).is_some_and(|engine| engine.kind.is_pool());
         let signal = library.signals.get(&ask.signal).filter(|_| alone && own);
         let engine = library.engines.get(&ask.engine);
-        let recorded = || found.recorded.query(engine?, &ask.signal, QueryPurpose::Pool, request.window);
+        let recorded = || detection.recorded.query(engine?, &ask.signal, QueryPurpose::Pool, request.window);
         let query = signal.and_then(|signal| recorded().or_else(|| reduced(signal.fleet, &ask.query)));
         if let Some(query) = query {
             (ask.purpose, ask.query) = (QueryPurpose::Pool, query);
         }
     }
-    pruned(found, asks)
+    pruned(detection, asks)
 }
 
 /// Returns the met evidence along the best chains; checks for mere presence or absence have no onset.
-fn wanted(library: &Library, judged: &Judged) -> Vec<EvidenceResult> {
+fn checks_with_onset(library: &Library, judged: &Judged) -> Vec<EvidenceResult> {
     let along = judged.chains.iter().take(CHAINS).flatten().filter_map(|id| judged.causes.get(id));
     let all = judged.evidence.iter().chain(along.flat_map(|judgement| &judgement.evidence));
     let telling = all.filter(|e| e.outcome == Outcome::Met && e.value.is_some() && tells_of_change(library, e));
@@ -150,7 +155,7 @@ pub(super) fn tells_of_change(library: &Library, e: &EvidenceResult) -> bool {
 
 pub(super) fn range(request: &Request) -> Range {
     let start = request.since.unwrap_or(request.at).min(request.at);
-    let length = (clock::between(start, request.at) + LOOK_BACK).min(LONGEST);
+    let length = (clock::between(start, request.at) + LOOK_BACK).min(MAX_RANGE);
     let step = Duration::from_secs(length.as_secs().div_ceil(STEPS).max(FINEST));
     let steps = length.as_secs() / step.as_secs();
     Range {
@@ -192,12 +197,12 @@ fn begin(held: &[(Timestamp, Outcome)]) -> Option<Timestamp> {
             gap = 0;
         } else {
             gap += 1;
-            if gap > GAP {
+            if gap > MAX_MISSED_STEPS {
                 break;
             }
         }
     }
-    since.filter(|(i, _)| *i > GAP).map(|(_, at)| at)
+    since.filter(|(i, _)| *i > MAX_MISSED_STEPS).map(|(_, at)| at)
 }
 
 #[cfg(test)]

@@ -50,25 +50,26 @@ pub struct LatencyRest {
 
 /// Returns the parts of the latency that a playbook is about; `None` if the whole or every part lacks data, or if the
 /// parts are clearly more than the whole, which then counts other requests.
-pub(super) fn parts(library: &Library, playbook: &str, seen: &Observations) -> Option<LatencyParts> {
-    library.playbooks.get(playbook)?.latency.iter().find_map(|latency| parts_of(latency, seen))
+pub(super) fn parts(library: &Library, playbook: &str, observations: &Observations) -> Option<LatencyParts> {
+    library.playbooks.get(playbook)?.latency.iter().find_map(|latency| parts_of(latency, observations))
 }
 
-fn parts_of(latency: &Latency, seen: &Observations) -> Option<LatencyParts> {
-    let value = |signal: &str| seen.signals.get(signal).and_then(|o| o.value).filter(|v| v.is_finite() && *v >= 0.0);
+fn parts_of(latency: &Latency, observations: &Observations) -> Option<LatencyParts> {
+    let value =
+        |signal: &str| observations.signals.get(signal).and_then(|o| o.value).filter(|v| v.is_finite() && *v >= 0.0);
     let seconds = value(&latency.signal).filter(|whole| *whole > 0.0)?;
-    let known: Vec<_> = latency.parts.iter().filter_map(|part| Some((part, value(&part.signal)?))).collect();
-    let sum: f64 = known.iter().map(|(_, part)| part).sum();
-    if known.is_empty() || sum > seconds * (1.0 + OVERLAP) {
+    let parts_with_value: Vec<_> = latency.parts.iter().filter_map(|part| Some((part, value(&part.signal)?))).collect();
+    let sum: f64 = parts_with_value.iter().map(|(_, part)| part).sum();
+    if parts_with_value.is_empty() || sum > seconds * (1.0 + OVERLAP) {
         return None;
     }
     let all = sum.max(seconds);
-    let rest = (all - sum).max(0.0);
+    let remaining = (all - sum).max(0.0);
     Some(LatencyParts {
         signal: latency.signal.clone(),
         title: latency.title.clone(),
         seconds,
-        parts: known
+        parts: parts_with_value
             .iter()
             .map(|(part, seconds)| LatencyPart {
                 signal: part.signal.clone(),
@@ -77,7 +78,8 @@ fn parts_of(latency: &Latency, seen: &Observations) -> Option<LatencyParts> {
                 share: seconds / all,
             })
             .collect(),
-        rest: (known.len() == latency.parts.len()).then_some(LatencyRest { seconds: rest, share: rest / all }),
+        rest: (parts_with_value.len() == latency.parts.len())
+            .then_some(LatencyRest { seconds: remaining, share: remaining / all }),
     })
 }
 
@@ -100,12 +102,12 @@ mod tests {
     use knowledge::playbook::load;
 
     /// The latency parts for TTFT, queue and prefill in seconds.
-    fn told(whole: Option<f64>, queue: Option<f64>, prefill: Option<f64>) -> Option<LatencyParts> {
-        let mut seen = Observations::default();
+    fn latency_parts(whole: Option<f64>, queue: Option<f64>, prefill: Option<f64>) -> Option<LatencyParts> {
+        let mut observations = Observations::default();
         for (signal, value) in [("ttft_mean", whole), ("queue_time_mean", queue), ("prefill_time_mean", prefill)] {
-            seen.signals.insert(signal.to_owned(), Observation { value, ..Observation::default() });
+            observations.signals.insert(signal.to_owned(), Observation { value, ..Observation::default() });
         }
-        parts(&load(None).unwrap(), "high-ttft", &seen)
+        parts(&load(None).unwrap(), "high-ttft", &observations)
     }
 
     fn entry(explains: &[&str]) -> CauseEntry {
@@ -118,12 +120,12 @@ mod tests {
 
     #[test]
     fn a_latency_is_the_sum_of_its_parts_and_the_rest() {
-        let told = told(Some(6.9), Some(4.2), Some(2.5)).unwrap();
-        let seconds: Vec<f64> = told.parts.iter().map(|part| part.seconds).collect();
-        assert_eq!((told.seconds, seconds), (6.9, vec![4.2, 2.5]));
-        let rest = told.rest.unwrap();
+        let latency_parts = latency_parts(Some(6.9), Some(4.2), Some(2.5)).unwrap();
+        let seconds: Vec<f64> = latency_parts.parts.iter().map(|part| part.seconds).collect();
+        assert_eq!((latency_parts.seconds, seconds), (6.9, vec![4.2, 2.5]));
+        let rest = latency_parts.rest.unwrap();
         assert!((rest.seconds - 0.2).abs() < 1e-9 && (rest.share - 0.2 / 6.9).abs() < 1e-9, "{rest:?}");
-        let explained = |of: &[&str]| told.explained(&entry(of));
+        let explained = |of: &[&str]| latency_parts.explained(&entry(of));
         assert_eq!(explained(&["queue_time_mean"]), Some(4.2 / 6.9));
         assert!((explained(&["queue_time_mean", "prefill_time_mean", "rest"]).unwrap() - 1.0).abs() < 1e-9);
         assert_eq!([explained(&[]), explained(&["decode_time_mean"])], [None, None]);
@@ -131,19 +133,19 @@ mod tests {
 
     #[test]
     fn parts_of_other_requests_than_the_whole_are_not_told() {
-        assert_eq!(told(Some(2.0), Some(4.2), Some(2.5)), None);
+        assert_eq!(latency_parts(Some(2.0), Some(4.2), Some(2.5)), None);
         // A window's edge is no contradiction; nothing is left then.
-        let near = told(Some(27.01), Some(27.08), Some(0.01)).unwrap();
+        let near = latency_parts(Some(27.01), Some(27.08), Some(0.01)).unwrap();
         assert_eq!(near.rest.unwrap(), LatencyRest { seconds: 0.0, share: 0.0 });
         assert!(near.parts.iter().map(|part| part.share).sum::<f64>() <= 1.0 + 1e-9);
     }
 
     #[test]
     fn a_part_that_nobody_tells_leaves_the_rest_open() {
-        let told = told(Some(6.9), Some(4.2), None).unwrap();
-        assert_eq!((told.parts.len(), told.rest), (1, None));
-        assert_eq!(told.explained(&entry(&["rest"])), None);
-        assert_eq!(super::tests::told(None, Some(4.2), Some(2.5)), None);
-        assert_eq!(super::tests::told(Some(6.9), None, None), None);
+        let latency_parts = latency_parts(Some(6.9), Some(4.2), None).unwrap();
+        assert_eq!((latency_parts.parts.len(), latency_parts.rest), (1, None));
+        assert_eq!(latency_parts.explained(&entry(&["rest"])), None);
+        assert_eq!(super::tests::latency_parts(None, Some(4.2), Some(2.5)), None);
+        assert_eq!(super::tests::latency_parts(Some(6.9), None, None), None);
     }
 }

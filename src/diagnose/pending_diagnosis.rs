@@ -46,7 +46,7 @@ pub struct PendingDiagnosis<'a> {
     library: &'a Library,
     prometheus: &'a Prometheus,
     /// The original request.
-    asked: Request,
+    original: Request,
     /// The request with the playbook that was entered.
     request: Request,
     beside: ExtraSources<'a>,
@@ -72,12 +72,12 @@ pub async fn begin<'a>(
 ) -> PendingDiagnosis<'a> {
     let started = Instant::now();
     let library = library.for_pool(&request.scope.dimensions);
-    let (asked, queries) = rule::with_playbook(library, prometheus, request, started).await;
+    let (original, queries) = rule::with_playbook(library, prometheus, request, started).await;
     let mut pending = PendingDiagnosis {
         library,
         prometheus,
-        request: asked.clone(),
-        asked,
+        request: original.clone(),
+        original,
         beside,
         observed: ObserveResult { queries, cache: AnswerCache::after(queries), ..ObserveResult::default() },
         judged: None,
@@ -86,8 +86,8 @@ pub async fn begin<'a>(
         has_logs: false,
         started,
     };
-    if library.playbooks.contains_key(&pending.asked.playbook) {
-        let request = screen::with_time_left(&pending.asked, started, 1);
+    if library.playbooks.contains_key(&pending.original.playbook) {
+        let request = screen::with_time_left(&pending.original, started, 1);
         let needs = pool_first(needs(library, &request.playbook));
         let observing = direct::observe_needs_with_exporters(
             library,
@@ -102,12 +102,12 @@ pub async fn begin<'a>(
         pending.judge().await;
         pending.own = pending.judged.as_ref().map(|judged| judged.symptom);
     }
-    if !pending.asked.screen || pending.observed.degraded || pending.explains() {
+    if !pending.original.screen || pending.observed.degraded || pending.explains() {
         return pending;
     }
     if pending.own == Some(SymptomVerdict::Confirmed) {
         // Half of the time is left for the screening.
-        pending.read_logs(started + pending.asked.deadline / 2).await;
+        pending.read_logs(started + pending.original.deadline / 2).await;
         if pending.explains() {
             return pending;
         }
@@ -151,21 +151,21 @@ impl PendingDiagnosis<'_> {
     /// Screens the pool for a symptom that explains more.
     async fn screened(mut self) -> Self {
         let (library, prometheus, exporters) = (self.library, self.prometheus, self.beside.exporters);
-        let asked_beside = self.observed.queries.saturating_sub(self.observed.cache.queries);
+        let queries_beside = self.observed.queries.saturating_sub(self.observed.cache.queries);
         // Exporters may be read twice, for the symptoms and for their causes.
-        let request = screen::with_time_left(&self.asked, self.started, 2);
+        let request = screen::with_time_left(&self.original, self.started, 2);
         let cache = self.observed.cache.clone();
-        let (screened, seen) = Box::pin(screen::screen(library, prometheus, &request, exporters, cache)).await;
-        let mut cache = seen.cache.clone();
-        if !seen.degraded && seen.detection.is_of_another_job(library, &self.asked.scope) {
+        let (screened, observed) = Box::pin(screen::screen(library, prometheus, &request, exporters, cache)).await;
+        let mut cache = observed.cache.clone();
+        if !observed.degraded && observed.detection.is_of_another_job(library, &self.original.scope) {
             // The alert is about another program: other symptoms here are not related to it.
-            self.asked.screen = false;
-            self.observed.detection.unknown = seen.detection.unknown;
+            self.original.screen = false;
+            self.observed.detection.unknown = observed.detection.unknown;
         } else {
             let own = self.judged.as_ref().map(|judged| screen::clarity(library, &self.request.playbook, judged));
-            let request = screen::with_time_left(&self.asked, self.started, 1);
+            let request = screen::with_time_left(&self.original, self.started, 1);
             let enter = screen::enter(library, prometheus, &request, exporters, &screened, own, cache.clone());
-            let mut before = seen;
+            let mut before = observed;
             if let Some((observed, best)) = Box::pin(enter).await {
                 cache = observed.cache.clone();
                 match best {
@@ -185,7 +185,7 @@ impl PendingDiagnosis<'_> {
             }
             self.screened = Some(screened);
         }
-        self.observed.queries = asked_beside + cache.queries;
+        self.observed.queries = queries_beside + cache.queries;
         self.observed.cache = cache;
         if self.judged.is_some() {
             self.judge().await;
@@ -193,20 +193,21 @@ impl PendingDiagnosis<'_> {
         self
     }
 
-    /// Returns what is known before the onsets; `None` if that is nothing, or if onsets may select another cause.
+    /// Returns the diagnosis without onsets; `None` if there is no cause, if data is missing, or if onsets may select
+    /// another cause.
     pub fn so_far(&self) -> Option<Diagnosis> {
         let judged = self.judged.as_ref().filter(|judged| !judged.chains.is_empty() && !judged.is_tied())?;
         let (observed, judged) = (self.observed.clone(), Some(judged.clone()));
-        let said = !observed.degraded;
+        let is_complete = !observed.degraded;
         let screening = self.screening();
-        said.then(|| {
+        is_complete.then(|| {
             assemble::assemble(self.library, &self.request, observed, judged, screening, self.started.elapsed())
         })
     }
 
     fn screening(&self) -> Option<Screening> {
         let screened = self.screened.as_ref()?;
-        Some(screened.screening(self.library, &self.asked, self.own, &self.request.playbook, self.judged.as_ref()))
+        Some(screened.screening(self.library, &self.original, self.own, &self.request.playbook, self.judged.as_ref()))
     }
 
     /// Reads the logs, queries the onsets and the other symptoms, and assembles the diagnosis.
@@ -216,11 +217,11 @@ impl PendingDiagnosis<'_> {
         self.read_logs(deadline).await;
         let request = &self.request;
         let away = self.observed.direct.as_ref().is_some_and(|direct| direct.because == DirectReadReason::NoAnswer);
-        let unscreened = self.asked.screen && self.screened.is_none() && !self.observed.degraded;
+        let unscreened = self.original.screen && self.screened.is_none() && !self.observed.degraded;
         let cache = unscreened.then(|| self.observed.cache.clone());
         let glance = async {
-            let rest = screen::glance(&self.asked, started);
-            let screen = screen::screen(library, prometheus, &rest, None, cache?);
+            let glance_request = screen::glance(&self.original, started);
+            let screen = screen::screen(library, prometheus, &glance_request, None, cache?);
             Some(Box::pin(screen).instrument(debug_span!("screen")).await)
         };
         let (observed, first) = (&mut self.observed, self.judged.as_ref().filter(|_| !away));
@@ -233,8 +234,8 @@ impl PendingDiagnosis<'_> {
         if traced {
             self.judged = judge(library, &request.playbook, &self.observed.observations);
         }
-        if let Some((screened, seen)) = glanced {
-            self.observed.queries += seen.cache.queries.saturating_sub(self.observed.cache.queries);
+        if let Some((screened, observed)) = glanced {
+            self.observed.queries += observed.cache.queries.saturating_sub(self.observed.cache.queries);
             self.screened = Some(screened);
         }
         if is_blind(self.own, self.screened.as_ref(), &self.observed) {

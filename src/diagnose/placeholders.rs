@@ -12,7 +12,7 @@ use knowledge::playbook::{Library, RunsOn};
 use knowledge::signal::{EngineKind, Signal};
 
 /// The signal for the wanted number of replicas.
-const WANTED: &str = "replicas_wanted";
+const REPLICAS_WANTED: &str = "replicas_wanted";
 /// The signal whose rows are autoscalers.
 const AUTOSCALERS: &str = "autoscaler_at_max";
 /// The prefix that KEDA puts before a ScaledObject's name for its autoscaler.
@@ -92,20 +92,20 @@ pub(super) fn placeholder_values(
 
 /// Returns the replicas of the gateways that report on the pool.
 fn gateways<'a>(library: &'a Library, observations: &'a Observations) -> impl Iterator<Item = &'a str> {
-    let told =
+    let affected_signals =
         observations.signals.iter().filter(|(name, _)| library.signals.get(*name).is_some_and(Signal::is_of_gateways));
-    told.flat_map(|(_, o)| &o.replicas).map(|r| r.name.as_str()).filter(|name| !name.is_empty())
+    affected_signals.flat_map(|(_, o)| &o.replicas).map(|r| r.name.as_str()).filter(|name| !name.is_empty())
 }
 
 /// Returns a step's text with its placeholders replaced.
-pub(super) fn filled(action: &str, known: &BTreeMap<&'static str, String>) -> String {
+pub(super) fn filled(action: &str, values: &BTreeMap<&'static str, String>) -> String {
     // In one pass, so that inserted text is not searched again.
     let mut out = String::with_capacity(action.len());
     let mut rest = action;
     while let Some(at) = rest.find('<') {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
-        match known.iter().find_map(|(name, value)| Some((value, from.strip_prefix(name)?))) {
+        match values.iter().find_map(|(name, value)| Some((value, from.strip_prefix(name)?))) {
             Some((value, after)) => {
                 out.push_str(value);
                 rest = after;
@@ -176,8 +176,8 @@ fn deployment_of(pod: &str) -> Option<&str> {
 
 /// Returns the number of replicas that were wanted in the past, if that was more than now.
 fn replicas_before(observations: &Observations) -> Option<u64> {
-    let wanted = observations.signals.get(WANTED)?;
-    let (now, before) = (wanted.value?, wanted.baseline?);
+    let replicas_wanted = observations.signals.get(REPLICAS_WANTED)?;
+    let (now, before) = (replicas_wanted.value?, replicas_wanted.baseline?);
     (before.fract() == 0.0 && before > now && before < 1e6).then_some(before as u64)
 }
 
@@ -191,9 +191,9 @@ mod tests {
 
     #[test]
     fn placeholders_that_are_known_are_filled_and_the_others_stay() {
-        let known = [("<pod>", "vllm-7f9c4d6b8-x2x9p".to_owned()), ("<namespace>", "prod".to_owned())].into();
+        let values = [("<pod>", "vllm-7f9c4d6b8-x2x9p".to_owned()), ("<namespace>", "prod".to_owned())].into();
         assert_eq!(
-            filled("`kubectl -n <namespace> logs <pod>` on <node>, 1 < 2", &known),
+            filled("`kubectl -n <namespace> logs <pod>` on <node>, 1 < 2", &values),
             "`kubectl -n prod logs vllm-7f9c4d6b8-x2x9p` on <node>, 1 < 2"
         );
     }
@@ -232,9 +232,13 @@ mod tests {
         assert_eq!(of("gateway_connection_error_ratio"), None);
         assert_eq!(of("itl_p50").as_deref(), Some("10.0.0.9:4000"));
         let machine = [("<node>", "gpu-03".to_owned())];
-        assert_eq!(told(&["gpu-03"], &observations, &detection, RunsOn::Hosts), machine);
-        assert_eq!(told(&["gpu-03"], &observations, &detection, None::<RunsOn>), machine, "an exporter's name for it");
-        assert_eq!(told(&["vllm-7f9c4d6b8-x2x9p"], &observations, &detection, None::<RunsOn>), []);
+        assert_eq!(values_of(&["gpu-03"], &observations, &detection, RunsOn::Hosts), machine);
+        assert_eq!(
+            values_of(&["gpu-03"], &observations, &detection, None::<RunsOn>),
+            machine,
+            "an exporter's name for it"
+        );
+        assert_eq!(values_of(&["vllm-7f9c4d6b8-x2x9p"], &observations, &detection, None::<RunsOn>), []);
     }
 
     #[test]
@@ -247,18 +251,19 @@ mod tests {
         let diagnosis = bad_replica();
         let (library, detection) = (load(None).unwrap(), DetectionResult::default());
         let nodes = [("vllm-llama-8b-1".to_owned(), "gpu-node-0".to_owned())].into();
-        let wanted = Observation { value: Some(2.0), baseline: Some(4.0), ..Observation::default() };
-        let observations = Observations { signals: [(WANTED.to_owned(), wanted)].into(), ..Observations::default() };
+        let replicas_wanted = Observation { value: Some(2.0), baseline: Some(4.0), ..Observation::default() };
+        let observations =
+            Observations { signals: [(REPLICAS_WANTED.to_owned(), replicas_wanted)].into(), ..Observations::default() };
         let request = request(&[("namespace", "prod"), ("model", "$(reboot)")]);
-        let known = placeholder_values(
+        let values = placeholder_values(
             &library,
             &about(&diagnosis, &request, &observations, &detection, &nodes),
             "bad-replica",
         );
-        let told: Vec<_> = known.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let filled_in: Vec<_> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let expected =
             [("<namespace>", "prod"), ("<node>", "gpu-node-0"), ("<pod>", "vllm-llama-8b-1"), ("<replicas>", "4")];
-        assert_eq!(told, expected);
+        assert_eq!(filled_in, expected);
     }
 
     /// Builds a check that is met on these replicas.
@@ -311,7 +316,7 @@ mod tests {
     }
 
     /// Returns the placeholders' values for a cause whose own checks name these replicas, in this pool.
-    fn told(
+    fn values_of(
         named: &[&str],
         observations: &Observations,
         detection: &DetectionResult,
@@ -332,7 +337,7 @@ mod tests {
     #[test]
     fn a_replica_that_is_known_by_its_address_gives_the_address_and_the_machine() {
         let observations = Observations::default();
-        let of = |name: &str, runs_on| told(&[name], &observations, &DetectionResult::default(), runs_on);
+        let of = |name: &str, runs_on| values_of(&[name], &observations, &DetectionResult::default(), runs_on);
         let at = |name: &str| [("<address>", name.to_owned()), ("<backend>", format!("http://{name}"))];
         let machine = ("<node>", "gpu-03".to_owned());
         let expected: Vec<_> = at("gpu-03:8000").into_iter().chain([machine]).collect();
@@ -345,7 +350,7 @@ mod tests {
     #[test]
     fn the_only_backend_that_a_gateway_names_is_put_in_and_of_several_none() {
         let observations = Observations::default();
-        let of = |urls: &[&str]| told(&[], &observations, &backends(urls), RunsOn::Pods);
+        let of = |urls: &[&str]| values_of(&[], &observations, &backends(urls), RunsOn::Pods);
         let expected = [
             ("<address>", "vllm.prod:8000".to_owned()),
             ("<api_base>", "http://vllm.prod:8000/v1".to_owned()),
@@ -369,7 +374,7 @@ mod tests {
             let o = Observation { replicas, ..Observation::default() };
             Observations { signals: [("gateway_busy".to_owned(), o)].into(), ..Observations::default() }
         };
-        let of = |names: &[&str]| told(&[], &observations(names), &DetectionResult::default(), RunsOn::Pods);
+        let of = |names: &[&str]| values_of(&[], &observations(names), &DetectionResult::default(), RunsOn::Pods);
         assert_eq!(of(&["litellm-7f9c4d6b8-x2x9p", "litellm-7f9c4d6b8-aaaaa"]), [("<gateway>", "litellm".to_owned())]);
         assert_eq!(of(&["10.0.0.9:29000"]), [("<router>", "10.0.0.9".to_owned())]);
         assert_eq!(of(&["litellm-7f9c4d6b8-x2x9p", "router-7f9c4d6b8-aaaaa"]), []);
@@ -382,19 +387,22 @@ mod tests {
             ..DetectionResult::default()
         };
         let observations = Observations::default();
-        assert_eq!(told(&[], &observations, &services(&["vllm"]), RunsOn::Pods), [("<service>", "vllm".to_owned())]);
-        assert_eq!(told(&[], &observations, &services(&["a", "b"]), RunsOn::Pods), []);
+        assert_eq!(
+            values_of(&[], &observations, &services(&["vllm"]), RunsOn::Pods),
+            [("<service>", "vllm".to_owned())]
+        );
+        assert_eq!(values_of(&[], &observations, &services(&["a", "b"]), RunsOn::Pods), []);
         let mut diagnosis = bad_replica();
         diagnosis.causes[0].evidence =
             vec![EvidenceResult { signal: AUTOSCALERS.to_owned(), ..names(&["keda-hpa-vllm"]) }];
         let (library, detection, nodes, request) =
             (load(None).unwrap(), DetectionResult::default(), BTreeMap::new(), request(&[]));
-        let known = placeholder_values(
+        let values = placeholder_values(
             &library,
             &about(&diagnosis, &request, &observations, &detection, &nodes),
             "bad-replica",
         );
-        let told = |name: &str| known.get(name).map(String::as_str);
-        assert_eq!((told("<hpa>"), told("<scaledobject>")), (Some("keda-hpa-vllm"), Some("vllm")));
+        let values_of = |name: &str| values.get(name).map(String::as_str);
+        assert_eq!((values_of("<hpa>"), values_of("<scaledobject>")), (Some("keda-hpa-vllm"), Some("vllm")));
     }
 }

@@ -58,40 +58,40 @@ pub(super) fn pool_first(mut needs: Needs<'_>) -> Needs<'_> {
 }
 
 /// Plans the queries for everything that can be reached from the request's playbook.
-pub fn plan(library: &Library, request: &Request, found: &DetectionResult) -> Plan {
-    plan_for(library, request, found, &needs(library, &request.playbook))
+pub fn plan(library: &Library, request: &Request, detection: &DetectionResult) -> Plan {
+    plan_for(library, request, detection, &needs(library, &request.playbook))
 }
 
 /// Plans the queries for these needs; the request's playbook is ignored.
-pub(super) fn plan_for(library: &Library, request: &Request, found: &DetectionResult, needs: &Needs<'_>) -> Plan {
+pub(super) fn plan_for(library: &Library, request: &Request, detection: &DetectionResult, needs: &Needs<'_>) -> Plan {
     let mut plan = Plan::default();
-    pool_question(library, request, found, &mut plan);
-    node_question(library, request, found, &mut plan);
+    pool_question(library, request, detection, &mut plan);
+    node_question(library, request, detection, &mut plan);
     // Values of several engines are combined by replica.
-    let alone = found.pool(library).count() == 1;
+    let alone = detection.pool(library).count() == 1;
     for (&signal, &need) in needs {
         let Some(definition) = library.signals.get(signal).filter(|s| !s.is_extra()) else {
             continue;
         };
         let mut why: Vec<(String, Option<String>)> = Vec::new();
-        let mut asked = false;
+        let mut reported = false;
         for engine in engines_reporting(library, signal) {
             let Some(entry) = engine.signals.get(signal) else { continue };
-            let seen = found.engines.iter().find(|seen| seen.engine == engine.engine);
-            match (&entry.query, seen) {
+            let engine_seen = detection.engines.iter().find(|engine_seen| engine_seen.engine == engine.engine);
+            match (&entry.query, engine_seen) {
                 (None, Some(_)) => {
                     let reason = entry.unsupported.clone().unwrap_or_default();
                     why.push((format!("{} cannot tell: {reason}", engine.engine), entry.enable.clone()));
                 }
                 (_, None) if engine.kind.is_pool() || engine.stand_in => {
-                    why.extend(found.apart.get(&engine.engine).map(|apart| (apart.clone(), None)));
+                    why.extend(detection.apart.get(&engine.engine).map(|apart| (apart.clone(), None)));
                 }
                 (_, None) => why.push((
                     format!("no {} series in this Prometheus", engine.engine),
                     Some(format!("{}: its series `{}` is missing", scrape(engine), engine.detect)),
                 )),
-                (Some(query), Some(seen)) => {
-                    asked = true;
+                (Some(query), Some(engine_seen)) => {
+                    reported = true;
                     let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok());
                     let labels = !entry.from_labels.is_empty();
                     add(
@@ -99,14 +99,14 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &DetectionRe
                         request,
                         Source {
                             engine,
-                            seen,
+                            engine_seen,
                             query,
                             window,
                             labels,
                             alone,
-                            past: found.past,
-                            before: found.past_before,
-                            recorded: &found.recorded,
+                            past: detection.past,
+                            before: detection.past_before,
+                            recorded: &detection.recorded,
                         },
                         signal,
                         definition.fleet,
@@ -115,14 +115,14 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &DetectionRe
                 }
             }
         }
-        if !asked {
+        if !reported {
             let (reason, enable) = why.into_iter().next().unwrap_or_else(|| {
                 no_engine_reason(library, definition.of.first().copied().unwrap_or(EngineKind::Serving))
             });
             plan.unavailable.insert(signal.to_owned(), (reason, enable));
         }
     }
-    native_question(library, request, found, &mut plan);
+    native_question(library, request, detection, &mut plan);
     plan
 }
 
@@ -130,9 +130,9 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &DetectionRe
 pub(super) const POD_AND_NODE: [&str; 3] = ["pod", "node", "host_ip"];
 
 /// Adds the query for the nodes of pods, for exporters that know nodes and no pods.
-fn node_question(library: &Library, request: &Request, found: &DetectionResult, plan: &mut Plan) {
-    for seen in &found.engines {
-        let Some(engine) = library.engines.get(&seen.engine).filter(|e| e.kind == EngineKind::Platform) else {
+fn node_question(library: &Library, request: &Request, detection: &DetectionResult, plan: &mut Plan) {
+    for engine_seen in &detection.engines {
+        let Some(engine) = library.engines.get(&engine_seen.engine).filter(|e| e.kind == EngineKind::Platform) else {
             continue;
         };
         let query =
@@ -141,7 +141,7 @@ fn node_question(library: &Library, request: &Request, found: &DetectionResult, 
             signal: String::new(),
             engine: engine.engine.clone(),
             purpose: QueryPurpose::Nodes,
-            query: filled(&query, engine, seen, request.window, &[]),
+            query: filled(&query, engine, engine_seen, request.window, &[]),
             at: request.at,
         });
     }
@@ -156,15 +156,15 @@ fn scrape(engine: &Engine) -> String {
 pub(super) const HISTOGRAM: &str = "histogram";
 
 /// Adds the query for native histograms: a classic one has no series of its plain name, a native one has.
-fn native_question(library: &Library, request: &Request, found: &DetectionResult, plan: &mut Plan) {
-    for (engine, seen) in found.pool(library) {
-        let asked = plan.asks.iter().filter(|ask| ask.engine == engine.engine);
-        let names: BTreeSet<&str> = asked.flat_map(|ask| histograms(&ask.query)).collect();
+fn native_question(library: &Library, request: &Request, detection: &DetectionResult, plan: &mut Plan) {
+    for (engine, engine_seen) in detection.pool(library) {
+        let queries = plan.asks.iter().filter(|ask| ask.engine == engine.engine);
+        let names: BTreeSet<&str> = queries.flat_map(|ask| histograms(&ask.query)).collect();
         if names.is_empty() {
             continue;
         }
         let names: Vec<&str> = names.into_iter().collect();
-        let scope = matchers(&seen.matchers);
+        let scope = matchers(&engine_seen.matchers);
         let rows = format!("{{__name__=~\"{}\", {scope}}}", names.join("|"));
         plan.asks.push(PlannedQuery {
             signal: String::new(),
@@ -200,16 +200,16 @@ pub fn no_engine_reason(library: &Library, kind: EngineKind) -> (String, Option<
         EngineKind::Platform => "no orchestrator was found in this Prometheus",
         EngineKind::Log => "only logs tell it",
     };
-    let known = || library.engines.values().filter(|e| e.kind == kind);
-    let series: Vec<String> = known().map(|e| format!("`{}`", e.detect)).collect();
+    let engines = || library.engines.values().filter(|e| e.kind == kind);
+    let series: Vec<String> = engines().map(|e| format!("`{}`", e.detect)).collect();
     let mut enable = format!("scrape its `/metrics`; one of these series must be there: {}", series.join(", "));
-    known().filter_map(|e| e.enable.as_deref()).for_each(|more| enable.push_str(&format!(". {more}")));
+    engines().filter_map(|e| e.enable.as_deref()).for_each(|more| enable.push_str(&format!(". {more}")));
     (why.to_owned(), Some(enable))
 }
 
 /// Adds the query for the pool's replicas of the last hour, including those that are gone.
-fn pool_question(library: &Library, request: &Request, found: &DetectionResult, plan: &mut Plan) {
-    for (engine, seen) in found.pool(library) {
+fn pool_question(library: &Library, request: &Request, detection: &DetectionResult, plan: &mut Plan) {
+    for (engine, engine_seen) in detection.pool(library) {
         let query = match engine.detect_also.as_slice() {
             [] => format!("count by ($by) (last_over_time({}{{$scope}}[1h]))", engine.detect),
             _ => {
@@ -221,7 +221,7 @@ fn pool_question(library: &Library, request: &Request, found: &DetectionResult, 
             signal: String::new(),
             engine: engine.engine.clone(),
             purpose: QueryPurpose::Replicas,
-            query: filled(&query, engine, seen, request.window, &engine.replica),
+            query: filled(&query, engine, engine_seen, request.window, &engine.replica),
             at: request.at,
         });
     }
@@ -229,7 +229,7 @@ fn pool_question(library: &Library, request: &Request, found: &DetectionResult, 
 
 struct Source<'a> {
     engine: &'a Engine,
-    seen: &'a EngineSeen,
+    engine_seen: &'a EngineSeen,
     query: &'a str,
     window: Option<Duration>,
     labels: bool,
@@ -241,7 +241,7 @@ struct Source<'a> {
 }
 
 fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet: PoolAggregation, need: SignalNeed) {
-    let Source { engine, seen, query, window, labels, alone, past, before, recorded } = from;
+    let Source { engine, engine_seen, query, window, labels, alone, past, before, recorded } = from;
     let reads_histogram = histograms(query).next().is_some();
     let derived = fleet != PoolAggregation::Query || labels;
     let mut ask = |purpose: QueryPurpose, at: Timestamp, window: Duration| {
@@ -256,7 +256,7 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
             });
         }
         let by: &[String] = if pool && !derived { &[] } else { &engine.replica };
-        let query = filled(query, engine, seen, window, by);
+        let query = filled(query, engine, engine_seen, window, by);
         let query = reduced(fleet, &query).filter(|_| pool && derived).unwrap_or(query);
         plan.asks.push(PlannedQuery { signal: signal.to_owned(), engine: engine.engine.clone(), purpose, query, at });
     };
@@ -283,8 +283,8 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
 }
 
 /// Removes metrics that do not exist from the queries; queries without an answer are left out.
-pub(super) fn pruned(found: &DetectionResult, asks: Vec<PlannedQuery>) -> Vec<PlannedQuery> {
-    asks.into_iter().filter_map(|ask| Some(PlannedQuery { query: found.names.prune(&ask.query)?, ..ask })).collect()
+pub(super) fn pruned(detection: &DetectionResult, asks: Vec<PlannedQuery>) -> Vec<PlannedQuery> {
+    asks.into_iter().filter_map(|ask| Some(PlannedQuery { query: detection.names.prune(&ask.query)?, ..ask })).collect()
 }
 
 /// Returns PromQL for the pool's value, from the query of its replicas' values: a past or an onset needs no single
@@ -298,9 +298,15 @@ pub(super) fn reduced(fleet: PoolAggregation, query: &str) -> Option<String> {
     }
 }
 
-pub(super) fn filled(query: &str, engine: &Engine, seen: &EngineSeen, window: Duration, by: &[String]) -> String {
-    let scope = matchers(&seen.matchers);
-    let prefix = engine.prefixes.first().map(|written| (written.as_str(), seen.prefixes.as_slice()));
+pub(super) fn filled(
+    query: &str,
+    engine: &Engine,
+    engine_seen: &EngineSeen,
+    window: Duration,
+    by: &[String],
+) -> String {
+    let scope = matchers(&engine_seen.matchers);
+    let prefix = engine.prefixes.first().map(|written| (written.as_str(), engine_seen.prefixes.as_slice()));
     fill(query, &Fill { scope: &scope, workload: &scope, window, by, prefix })
 }
 

@@ -42,16 +42,19 @@ impl<'a> Pool<'a> {
     ) -> Result<Self, Arc<PromError>> {
         let rows = prometheus.query(&detection(library), request.at, deadline).await?;
         let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
-        let found = read_detection(library, &request.scope, &rows);
-        let asks = plan_for(library, request, &found, &Needs::new()).asks;
+        let detection = read_detection(library, &request.scope, &rows);
+        let asks = plan_for(library, request, &detection, &Needs::new()).asks;
         let answers = batch::query_all(prometheus, &asks, deadline).await;
         let members = Members::of(library, &asks, &answers);
-        Ok(Self { library, request, detection: found, members })
+        Ok(Self { library, request, detection, members })
     }
 
     /// Returns the engines and exporters that report on it.
     pub fn engines(&self) -> impl Iterator<Item = (&'a Engine, &EngineSeen)> {
-        self.detection.engines.iter().filter_map(|seen| Some((self.library.engines.get(&seen.engine)?, seen)))
+        self.detection
+            .engines
+            .iter()
+            .filter_map(|engine_seen| Some((self.library.engines.get(&engine_seen.engine)?, engine_seen)))
     }
 
     /// Returns the engines whose replicas are the pool.
@@ -77,8 +80,8 @@ impl<'a> Pool<'a> {
     }
 
     /// Fills an engine's query for the pool; `$by` becomes a replica's labels.
-    pub fn bound(&self, engine: &Engine, seen: &EngineSeen, query: &str) -> String {
-        filled(query, engine, seen, self.request.window, &engine.replica)
+    pub fn bound(&self, engine: &Engine, engine_seen: &EngineSeen, query: &str) -> String {
+        filled(query, engine, engine_seen, self.request.window, &engine.replica)
     }
 
     /// Sends queries with their evaluation times, common parts once and packed by time; returns one answer per query,
@@ -112,10 +115,11 @@ impl<'a> Pool<'a> {
         rows: &'r [T],
         labels: impl Fn(&T) -> &Labels,
     ) -> (RowOwnership, Vec<&'r T>) {
-        let of = |wanted: RowOwnership| rows.iter().filter(|row| self.owns(labels(row)) == Some(wanted)).collect();
-        let known: Vec<&T> = of(RowOwnership::Known);
-        if !known.is_empty() {
-            return (RowOwnership::Known, known);
+        let of =
+            |ownership: RowOwnership| rows.iter().filter(|row| self.owns(labels(row)) == Some(ownership)).collect();
+        let of_pool: Vec<&T> = of(RowOwnership::Known);
+        if !of_pool.is_empty() {
+            return (RowOwnership::Known, of_pool);
         }
         // The query binds a serving engine's rows to the pool.
         let sure = if engine.kind == EngineKind::Serving { RowOwnership::Known } else { RowOwnership::Open };

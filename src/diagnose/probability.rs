@@ -12,7 +12,7 @@ use super::{Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdict};
 const LIKELY: f64 = 0.7;
 
 /// Maximum probability of a cause if the symptom has no data: just below [`LIKELY`].
-const UNSEEN: f64 = 0.69;
+const MAX_WITHOUT_SYMPTOM_DATA: f64 = 0.69;
 
 /// Factor for causes of another symptom: they need not explain the alert's own.
 const OTHER_SYMPTOM: f64 = 0.3;
@@ -38,12 +38,12 @@ pub fn features(diagnosis: &Diagnosis, place: usize) -> [f64; FEATURES] {
     let checks = || cause.via.iter().flat_map(|link| &link.evidence).chain(&cause.evidence);
     let weight = |e: &EvidenceResult| e.weight;
     let all: f64 = checks().map(weight).sum();
-    let known: f64 = checks().filter(|e| e.outcome != Outcome::NoData).map(weight).sum();
+    let weight_with_data: f64 = checks().filter(|e| e.outcome != Outcome::NoData).map(weight).sum();
     let one = |holds: bool| if holds { 1.0 } else { 0.0 };
     [
         cause.score,
         cause.score - rival,
-        if all > 0.0 { known / all } else { 0.0 },
+        if all > 0.0 { weight_with_data / all } else { 0.0 },
         one(place == 0),
         unchecked(diagnosis),
         one(cause.fallback),
@@ -65,7 +65,7 @@ pub(super) fn weigh(diagnosis: &mut Diagnosis) {
     let probable: Vec<f64> =
         (0..diagnosis.causes.len()).map(|place| probability(&features(diagnosis, place))).collect();
     let other_symptom = if is_of_another_symptom(diagnosis) { OTHER_SYMPTOM } else { 1.0 };
-    let most = if diagnosis.symptom.verdict == SymptomVerdict::NoData { UNSEEN } else { 1.0 };
+    let most = if diagnosis.symptom.verdict == SymptomVerdict::NoData { MAX_WITHOUT_SYMPTOM_DATA } else { 1.0 };
     for (cause, probability) in diagnosis.causes.iter_mut().zip(&probable) {
         cause.probability = (probability * other_symptom).min(most);
         let verdict = if cause.probability >= LIKELY { Verdict::Likely } else { Verdict::Possible };
@@ -84,8 +84,8 @@ fn is_of_another_symptom(diagnosis: &Diagnosis) -> bool {
 
 /// Returns the probability for these features.
 fn probability(features: &[f64; FEATURES]) -> f64 {
-    let [constant, rest @ ..] = COEFFICIENTS;
-    let odds = constant + rest.iter().zip(features).map(|(a, b)| a * b).sum::<f64>();
+    let [constant, weights @ ..] = COEFFICIENTS;
+    let odds = constant + weights.iter().zip(features).map(|(a, b)| a * b).sum::<f64>();
     1.0 / (1.0 + (-odds).exp())
 }
 

@@ -23,8 +23,8 @@ pub fn orchestrated(library: &Library, rows: &[Labels]) -> BTreeSet<String> {
         .flat_map(|(detect, labels)| labels.iter().map(move |label| (detect, label)))
         .collect();
     let of = |row: &Labels| -> Vec<String> {
-        let told = labels.iter().filter(|(detect, _)| row.get("__name__") == Some(detect));
-        told.filter_map(|(_, label)| row.get(*label).cloned()).collect()
+        let matching_labels = labels.iter().filter(|(detect, _)| row.get("__name__") == Some(detect));
+        matching_labels.filter_map(|(_, label)| row.get(*label).cloned()).collect()
     };
     rows.iter().flat_map(of).collect()
 }
@@ -39,84 +39,90 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Dete
     let nobody = unmatched_dimensions(scope, &all);
     let mut bound: Vec<(&EngineRows<'_>, Vec<Matcher>, Vec<String>)> = Vec::new();
     let mut pool = PoolNames::of_scope(scope);
-    for there in all.iter().filter(|there| there.engine.kind == EngineKind::Serving) {
-        let (matchers, notes) = bind(there, scope, &nobody);
-        there.rows().for_each(|row| pool.learn(there.engine, scope, &matchers, row));
-        bound.push((there, matchers, notes));
+    for candidate in all.iter().filter(|candidate| candidate.engine.kind == EngineKind::Serving) {
+        let (matchers, notes) = bind(candidate, scope, &nobody);
+        candidate.rows().for_each(|row| pool.learn(candidate.engine, scope, &matchers, row));
+        bound.push((candidate, matchers, notes));
     }
-    let mut found = DetectionResult::default();
+    let mut detection = DetectionResult::default();
     let mut before: Vec<(&Engine, Vec<&Labels>)> = Vec::new();
     // A job that only a gateway has says which gateway is meant.
-    let has_job = |there: &EngineRows<'_>| scope.dimensions.get("job").is_some_and(|job| there.carries("job", job).1);
-    let has_the_job = |kind: EngineKind| all.iter().any(|there| there.engine.kind == kind && has_job(there));
+    let has_job =
+        |candidate: &EngineRows<'_>| scope.dimensions.get("job").is_some_and(|job| candidate.carries("job", job).1);
+    let has_the_job =
+        |kind: EngineKind| all.iter().any(|candidate| candidate.engine.kind == kind && has_job(candidate));
     let job_is_a_gateways = has_the_job(EngineKind::Gateway) && !has_the_job(EngineKind::Serving);
-    for there in all.iter().filter(|there| there.engine.kind == EngineKind::Gateway) {
-        if job_is_a_gateways && !has_job(there) {
-            found.apart.insert(there.engine.engine.clone(), unnamed_pool_note(there, scope));
+    for candidate in all.iter().filter(|candidate| candidate.engine.kind == EngineKind::Gateway) {
+        if job_is_a_gateways && !has_job(candidate) {
+            detection.apart.insert(candidate.engine.engine.clone(), unnamed_pool_note(candidate, scope));
             continue;
         }
-        let own: Vec<&Labels> = there.rows().collect();
-        match gateway::before(there.engine, scope, &pool, &own, &there.behind) {
+        let own: Vec<&Labels> = candidate.rows().collect();
+        match gateway::before(candidate.engine, scope, &pool, &own, &candidate.behind) {
             Some(matchers) => {
-                let rows = own.into_iter().chain(there.behind.iter().map(|(_, row)| *row));
-                before.push((there.engine, rows.filter(|row| fits(&matchers, row)).collect()));
-                bound.push((there, matchers, Vec::new()));
+                let rows = own.into_iter().chain(candidate.behind.iter().map(|(_, row)| *row));
+                before.push((candidate.engine, rows.filter(|row| fits(&matchers, row)).collect()));
+                bound.push((candidate, matchers, Vec::new()));
             }
-            None => _ = found.apart.insert(there.engine.engine.clone(), unnamed_pool_note(there, scope)),
+            None => _ = detection.apart.insert(candidate.engine.engine.clone(), unnamed_pool_note(candidate, scope)),
         }
     }
     // An alert that matches only a gateway's labels is about the engines behind that gateway.
     let named = |serves: bool| {
-        let holds = |(there, matchers, _): &(&EngineRows<'_>, Vec<Matcher>, _)| {
-            there.serves() == serves && there.is_named(scope) && there.rows().any(|row| fits(matchers, row))
+        let holds = |(candidate, matchers, _): &(&EngineRows<'_>, Vec<Matcher>, _)| {
+            candidate.serves() == serves && candidate.is_named(scope) && candidate.rows().any(|row| fits(matchers, row))
         };
         bound.iter().any(holds)
     };
     if named(false) && !named(true) {
-        bound.retain_mut(|(there, matchers, notes)| {
-            let own: Vec<&Labels> = there.rows().collect();
-            let behind =
-                if there.serves() { gateway::behind(there.engine, &before, &own) } else { Some(matchers.clone()) };
+        bound.retain_mut(|(candidate, matchers, notes)| {
+            let own: Vec<&Labels> = candidate.rows().collect();
+            let behind = if candidate.serves() {
+                gateway::behind(candidate.engine, &before, &own)
+            } else {
+                Some(matchers.clone())
+            };
             notes.clear();
             behind.map(|behind| *matchers = behind).is_some()
         });
     }
-    for there in all.iter().filter(|there| !there.engine.kind.is_pool()) {
-        let (matchers, notes) = bind(there, scope, &nobody);
-        bound.push((there, matchers, notes));
+    for candidate in all.iter().filter(|candidate| !candidate.engine.kind.is_pool()) {
+        let (matchers, notes) = bind(candidate, scope, &nobody);
+        bound.push((candidate, matchers, notes));
     }
-    bound.retain(|(there, ..)| !there.is_silent_on(scope, &nobody));
+    bound.retain(|(candidate, ..)| !candidate.is_silent_on(scope, &nobody));
     let fitting: Vec<bool> =
-        bound.iter().map(|(there, matchers, _)| there.rows().any(|row| fits(matchers, row))).collect();
-    let served = bound.iter().zip(&fitting).any(|((there, ..), fits)| *fits && there.engine.kind.is_pool());
-    let carried = |there: &EngineRows<'_>| scope.dimensions.iter().any(|(name, value)| there.carries(name, value).1);
-    let told = !scope.dimensions.is_empty() || !scope.replicas.is_empty();
+        bound.iter().map(|(candidate, matchers, _)| candidate.rows().any(|row| fits(matchers, row))).collect();
+    let served = bound.iter().zip(&fitting).any(|((candidate, ..), fits)| *fits && candidate.engine.kind.is_pool());
+    let carried =
+        |candidate: &EngineRows<'_>| scope.dimensions.iter().any(|(name, value)| candidate.carries(name, value).1);
+    let narrowed = !scope.dimensions.is_empty() || !scope.replicas.is_empty();
     // The job of an exporter names no pool.
-    let names_a_pool = |there: &EngineRows<'_>| {
-        let carries = |(name, value): (&String, &String)| there.carries(name, value).1;
-        scope.dimensions.iter().filter(|(name, _)| there.engine.kind.is_pool() || *name != "job").any(carries)
+    let names_a_pool = |candidate: &EngineRows<'_>| {
+        let carries = |(name, value): (&String, &String)| candidate.carries(name, value).1;
+        scope.dimensions.iter().filter(|(name, _)| candidate.engine.kind.is_pool() || *name != "job").any(carries)
     };
-    found.no_label_fits = told && !scope.is_of_a_cluster() && served && !all.iter().any(names_a_pool);
-    found.unknown = if served { None } else { unknown(library, &scope.dimensions, rows) };
-    for ((there, matchers, notes), fits) in bound.into_iter().zip(fitting) {
+    detection.no_label_fits = narrowed && !scope.is_of_a_cluster() && served && !all.iter().any(names_a_pool);
+    detection.unknown = if served { None } else { unknown(library, &scope.dimensions, rows) };
+    for ((candidate, matchers, notes), fits) in bound.into_iter().zip(fitting) {
         // Shared exporters say nothing about a pool that does not exist.
-        if found.unknown.is_some() && !there.engine.kind.is_pool() && !carried(there) {
+        if detection.unknown.is_some() && !candidate.engine.kind.is_pool() && !carried(candidate) {
             continue;
         }
         // Notes about engines of other pools are irrelevant.
-        if there.engine.kind.is_pool() && served && !fits {
+        if candidate.engine.kind.is_pool() && served && !fits {
             continue;
         }
-        found.notes.extend(notes);
-        found.services.extend(there.services(&matchers));
-        found.backends.extend(there.backends(&matchers, &pool));
-        found.engines.push(there.seen(matchers));
+        detection.notes.extend(notes);
+        detection.services.extend(candidate.services(&matchers));
+        detection.backends.extend(candidate.backends(&matchers, &pool));
+        detection.engines.push(candidate.engine_seen(matchers));
     }
-    found.engines.sort_by(|a, b| a.engine.cmp(&b.engine));
-    found.notes.extend(found.apart.values().cloned());
-    found.notes.sort();
-    found.notes.dedup();
-    found
+    detection.engines.sort_by(|a, b| a.engine.cmp(&b.engine));
+    detection.notes.extend(detection.apart.values().cloned());
+    detection.notes.sort();
+    detection.notes.dedup();
+    detection
 }
 
 /// An engine's rows of [`detection`](super::detection()).
@@ -134,13 +140,13 @@ impl<'a> EngineRows<'a> {
     /// Collects an engine's rows; `None` if the engine is not there.
     fn of(engine: &'a Engine, rows: &'a [Labels]) -> Option<Self> {
         let called = |name: String| rows.iter().filter(move |row| row.get("__name__") == Some(&name));
-        let ours: Vec<Matcher> = engine.own_series().collect();
+        let own_matchers: Vec<Matcher> = engine.own_series().collect();
         let spelt = |metric: &str| engine.spellings(metric).into_iter();
         let detection_rows: Vec<(Option<String>, &Labels)> = engine
             .detection_series()
             .flat_map(spelt)
             .flat_map(|(prefix, name)| called(name).map(move |row| (prefix.clone(), row)))
-            .filter(|(_, row)| fits(&ours, row))
+            .filter(|(_, row)| fits(&own_matchers, row))
             .collect();
         if detection_rows.is_empty() {
             return None;
@@ -165,7 +171,7 @@ impl<'a> EngineRows<'a> {
     fn carries(&self, dimension: &str, value: &str) -> (bool, bool) {
         let labels = || self.engine.scope.get(dimension).into_iter().flatten();
         let values = || self.rows().flat_map(|row| labels().filter_map(|label| row.get(label)));
-        (values().any(|told| !told.is_empty()), values().any(|told| told == value))
+        (values().any(|text| !text.is_empty()), values().any(|text| text == value))
     }
 
     /// Returns true if a row has the scope's namespace, model or job.
@@ -175,11 +181,11 @@ impl<'a> EngineRows<'a> {
             .any(|dimension| scope.dimensions.get(*dimension).is_some_and(|value| self.carries(dimension, value).1))
     }
 
-    /// Returns true if it lacks a dimension whose value no series has: then it is not what the alert means.
+    /// Returns true if the engine lacks a dimension whose value no series has: the alert is then not about this engine.
     fn is_silent_on(&self, scope: &Scope, nobody: &BTreeSet<&str>) -> bool {
         scope.dimensions.iter().any(|(dimension, value)| {
-            let asked = nobody.contains(dimension.as_str()) && (self.engine.kind.is_pool() || dimension != "model");
-            asked && !self.carries(dimension, value).0
+            let relevant = nobody.contains(dimension.as_str()) && (self.engine.kind.is_pool() || dimension != "model");
+            relevant && !self.carries(dimension, value).0
         })
     }
 
@@ -193,8 +199,9 @@ impl<'a> EngineRows<'a> {
     /// there.
     fn backends(&self, matchers: &[Matcher], pool: &PoolNames) -> BTreeSet<String> {
         let rows = self.behind.iter().filter(|(_, row)| fits(matchers, row));
-        let told = rows.flat_map(|(of, row)| of.address.iter().filter_map(|label| Some((row.get(label)?, *row))));
-        let ours = |(address, row): &(&String, &Labels)| {
+        let addressed_rows =
+            rows.flat_map(|(of, row)| of.address.iter().filter_map(|label| Some((row.get(label)?, *row))));
+        let of_pool = |(address, row): &(&String, &Labels)| {
             pool.has_address(address, self.engine.dimension_value("namespace", row))
         };
         // A bare pod name, as llm-d's picker writes it, is no address for a request, nor is a scheme other than HTTP.
@@ -202,10 +209,14 @@ impl<'a> EngineRows<'a> {
             Some((scheme, _)) => matches!(scheme, "http" | "https"),
             None => host(address).len() < address.len(),
         };
-        told.filter(ours).map(|(address, _)| address.clone()).filter(|address| speaks_http(address)).collect()
+        addressed_rows
+            .filter(of_pool)
+            .map(|(address, _)| address.clone())
+            .filter(|address| speaks_http(address))
+            .collect()
     }
 
-    fn seen(&self, matchers: Vec<Matcher>) -> EngineSeen {
+    fn engine_seen(&self, matchers: Vec<Matcher>) -> EngineSeen {
         let engine = self.engine;
         let own = self.detection_rows.iter().filter(|(_, row)| fits(&matchers, row));
         let mut prefixes: BTreeSet<String> = own.filter_map(|(prefix, _)| prefix.clone()).collect();
@@ -226,23 +237,24 @@ impl<'a> EngineRows<'a> {
 /// Returns the dimensions that engines and gateways carry, but never with the scope's value.
 fn unmatched_dimensions<'a>(scope: &'a Scope, all: &[EngineRows<'_>]) -> BTreeSet<&'a str> {
     let dimensions = scope.dimensions.iter().filter(|(dimension, value)| {
-        let told = all.iter().filter(|there| there.engine.kind.is_pool()).map(|there| there.carries(dimension, value));
-        let (carried, exact) = told.fold((false, false), |all, one| (all.0 || one.0, all.1 || one.1));
+        let carriers =
+            all.iter().filter(|there| there.engine.kind.is_pool()).map(|there| there.carries(dimension, value));
+        let (carried, exact) = carriers.fold((false, false), |all, one| (all.0 || one.0, all.1 || one.1));
         carried && !exact && *dimension != "job"
     });
     dimensions.map(|(dimension, _)| dimension.as_str()).collect()
 }
 
 /// Returns the note that a gateway does not name the pool.
-fn unnamed_pool_note(there: &EngineRows<'_>, scope: &Scope) -> String {
-    let engine = &there.engine.engine;
-    let told = |dimension: &str| -> Option<(String, String)> {
+fn unnamed_pool_note(candidate: &EngineRows<'_>, scope: &Scope) -> String {
+    let engine = &candidate.engine.engine;
+    let label_and_value = |dimension: &str| -> Option<(String, String)> {
         let value = scope.dimensions.get(dimension)?;
-        let labels = there.engine.scope.get(dimension)?;
-        let label = labels.iter().find(|label| there.rows().any(|row| row.contains_key(*label)))?;
+        let labels = candidate.engine.scope.get(dimension)?;
+        let label = labels.iter().find(|label| candidate.rows().any(|row| row.contains_key(*label)))?;
         Some((label.clone(), value.clone()))
     };
-    match told("model").or_else(|| told("namespace")) {
+    match label_and_value("model").or_else(|| label_and_value("namespace")) {
         Some((label, value)) => {
             format!(
                 "no {engine} series of the last hour has {label}=`{value}` or names the pool's engines: that gateway is not used as evidence"
@@ -257,15 +269,15 @@ fn unnamed_pool_note(there: &EngineRows<'_>, scope: &Scope) -> String {
 }
 
 /// Returns the scope as matchers on the labels of a serving engine or an exporter, with notes.
-fn bind(there: &EngineRows<'_>, scope: &Scope, nobody: &BTreeSet<&str>) -> (Vec<Matcher>, Vec<String>) {
-    let (engine, serving) = (there.engine, there.serves());
+fn bind(candidate: &EngineRows<'_>, scope: &Scope, nobody: &BTreeSet<&str>) -> (Vec<Matcher>, Vec<String>) {
+    let (engine, serving) = (candidate.engine, candidate.serves());
     let mut out: Vec<Matcher> = engine.own_series().collect();
     let mut notes = Vec::new();
     for (dimension, value) in &scope.dimensions {
         let Some(labels) = engine.scope.get(dimension) else { continue };
         let carried: Vec<&String> =
-            labels.iter().filter(|label| there.rows().any(|row| row.contains_key(*label))).collect();
-        let exact = carried.iter().find(|label| there.rows().any(|row| row.get(**label) == Some(value)));
+            labels.iter().filter(|label| candidate.rows().any(|row| row.contains_key(*label))).collect();
+        let exact = carried.iter().find(|label| candidate.rows().any(|row| row.get(**label) == Some(value)));
         // A shared exporter's rows without the label may be the pool's, if there is a pool.
         let or_absent = !serving && (exact.is_some() || !nobody.contains(dimension.as_str()));
         match (exact, carried.first()) {
@@ -328,9 +340,9 @@ mod tests {
             behind("https://somebody.example/v1"),
         ];
         let scope = Scope::of_labels(&[("model_name".to_owned(), "m".to_owned())].into());
-        let found = read_detection(&library, &scope, &rows);
-        let told = |of: &BTreeSet<String>| of.iter().cloned().collect::<Vec<_>>();
-        assert_eq!(told(&found.backends), ["http://10.0.0.1:8000/v1"], "{found:?}");
-        assert_eq!(told(&found.services), ["vllm"]);
+        let detection = read_detection(&library, &scope, &rows);
+        let listed = |of: &BTreeSet<String>| of.iter().cloned().collect::<Vec<_>>();
+        assert_eq!(listed(&detection.backends), ["http://10.0.0.1:8000/v1"], "{detection:?}");
+        assert_eq!(listed(&detection.services), ["vllm"]);
     }
 }

@@ -2,8 +2,8 @@
 //! not be read again.
 //!
 //! They are used only if they are about this pool alone, are fresh, have the request's rate window, and reach back as
-//! far as the diagnosis. A recorded value is as old as the last evaluation of its rule: usually a minute, [`FRESH`]
-//! at most.
+//! far as the diagnosis. A recorded value is as old as the last evaluation of its rule: usually a minute, at most
+//! [`MAX_SAMPLE_AGE`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use knowledge::signal::{
 use sources::prom::{MetricNames, Prometheus, Row};
 
 /// Maximum age of a recorded sample: rules are usually evaluated every minute, an older one is no longer recorded.
-const FRESH: Duration = Duration::from_secs(150);
+const MAX_SAMPLE_AGE: Duration = Duration::from_secs(150);
 
 /// The signal that stands for all that are recorded by replica: each of them has as many series as there are replicas,
 /// and the rules of one file record all of an engine's or none.
@@ -36,12 +36,13 @@ pub(super) async fn find_recorded(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
-    found: &DetectionResult,
+    detection: &DetectionResult,
     deadline: Instant,
 ) -> (RecordedSeries, usize) {
-    let scopes = found.pool(library).filter_map(|(engine, seen)| Some((engine, scope(engine, seen)?)));
+    let scopes =
+        detection.pool(library).filter_map(|(engine, engine_seen)| Some((engine, scope(engine, engine_seen)?)));
     let scopes: Vec<(&Engine, Vec<Matcher>)> = scopes.collect();
-    let past = found.past.iter().flat_map(|past| [past.begins(), past.at]);
+    let past = detection.past.iter().flat_map(|past| [past.begins(), past.at]);
     let moments: Vec<Timestamp> = [request.at, onset::range(request).from].into_iter().chain(past).collect();
     let ask = |engine: &Engine, query: String| PlannedQuery {
         signal: String::new(),
@@ -55,13 +56,13 @@ pub(super) async fn find_recorded(
     let looked_at: Vec<(bool, Duration)> =
         looked_at.map(|(by_replica, at)| (by_replica, clock::between(*at, request.at))).collect();
     let asks = scopes.iter().flat_map(|(engine, scope)| {
-        let has_sample = !replica_names(library, engine, &found.names).is_empty();
+        let has_sample = !replica_names(library, engine, &detection.names).is_empty();
         let signal = |by_replica| if by_replica && has_sample { SAMPLE } else { "[a-z0-9_]+" };
         let window = format!("max({RECORDED_WINDOW}{{engine=\"{}\"}})", engine.engine);
-        let there = looked_at
+        let presence_queries = looked_at
             .iter()
             .map(|(by_replica, ago)| presence_query(engine, scope, signal(*by_replica), *by_replica, *ago));
-        there.chain([window]).map(|query| ask(engine, query)).collect::<Vec<_>>()
+        presence_queries.chain([window]).map(|query| ask(engine, query)).collect::<Vec<_>>()
     });
     let asks: Vec<PlannedQuery> = asks.collect();
     if asks.is_empty() {
@@ -72,25 +73,25 @@ pub(super) async fn find_recorded(
     for ((engine, _), answers) in scopes.iter().zip(answers.chunks(looked_at.len() + 1)) {
         let answers = answers.iter().map(|answer| answer.as_deref().map_or(&[][..], Vec::as_slice));
         let answers: Vec<&[Row]> = answers.collect();
-        let [there @ .., replicas, replicas_before, window] = answers.as_slice() else { continue };
+        let [presence @ .., replicas, replicas_before, window] = answers.as_slice() else { continue };
         if window.first().is_none_or(|row| row.value != request.window.as_secs_f64()) {
             continue;
         }
-        let there: Vec<_> = there.iter().map(|rows| by_name(rows)).collect();
-        let names = replica_names(library, engine, &found.names);
+        let presence: Vec<_> = presence.iter().map(|rows| by_name(rows)).collect();
+        let names = replica_names(library, engine, &detection.names);
         let replicas = expand(by_name(replicas), &names);
         let replicas_before = expand(by_name(replicas_before), &names);
         // The rules of replicas are in the group of the pool's: if those are not fresh, neither are these.
-        if there[0].is_empty() {
+        if presence[0].is_empty() {
             continue;
         }
-        for (name, rows) in there[0].iter().chain(&replicas) {
+        for (name, rows) in presence[0].iter().chain(&replicas) {
             // Quantiles of several pools cannot be combined.
             let [pool] = rows.as_slice() else { continue };
             let is_there = |moments: &[BTreeMap<&str, Vec<&Labels>>]| moments.iter().all(|m| m.get(name) == Some(rows));
             let was_there = match replicas.contains_key(name) {
                 true => replicas_before.get(name) == Some(rows),
-                false => is_there(&there[1..2]),
+                false => is_there(&presence[1..2]),
             };
             if is_burn(library, name) || !was_there {
                 continue;
@@ -98,7 +99,7 @@ pub(super) async fn find_recorded(
             let own = RECORDED_POOL.iter().map(|(_, label)| (*label, pool.get(*label).map_or("", String::as_str)));
             let own = own.chain([("engine", engine.engine.as_str())]);
             let matchers = own.map(|(label, value)| Matcher::one(label, value)).collect();
-            let has_past = there.len() > 2 && is_there(&there[2..]);
+            let has_past = presence.len() > 2 && is_there(&presence[2..]);
             recorded.series.insert((engine.engine.clone(), (*name).to_owned()), PoolSeries { matchers, has_past });
         }
     }
@@ -135,14 +136,14 @@ fn expand<'a>(sample: BTreeMap<&'a str, Vec<&'a Labels>>, names: &'a [String]) -
 }
 
 /// Returns an engine's scope on the labels of recorded series; `None` if they lack one of its labels.
-fn scope(engine: &Engine, seen: &EngineSeen) -> Option<Vec<Matcher>> {
-    let ours: BTreeSet<Matcher> = engine.own_series().collect();
+fn scope(engine: &Engine, engine_seen: &EngineSeen) -> Option<Vec<Matcher>> {
+    let own_matchers: BTreeSet<Matcher> = engine.own_series().collect();
     let named = |matcher: &Matcher| {
         let is = |dimension: &str| engine.scope.get(dimension).is_some_and(|labels| labels.contains(&matcher.label));
         let (_, label) = RECORDED_POOL.iter().find(|(dimension, _)| is(dimension))?;
         Some(Matcher { label: (*label).to_owned(), ..matcher.clone() })
     };
-    seen.matchers.iter().filter(|matcher| !ours.contains(matcher)).map(named).collect()
+    engine_seen.matchers.iter().filter(|matcher| !own_matchers.contains(matcher)).map(named).collect()
 }
 
 /// Returns true for burn rates: they are recorded for the thresholds that the rules were generated with.
@@ -159,9 +160,9 @@ fn presence_query(engine: &Engine, scope: &[Matcher], signal: &str, by_replica: 
     let offset = if ago.is_zero() { String::new() } else { format!(" offset {}s", ago.as_secs()) };
     let selector = format!("{{__name__=~\"{}\", {scope}}}", recorded_name(signal, by_replica));
     // Replicas have many series; they are recorded with the pool's, whose freshness is checked.
-    let there = match by_replica {
+    let selector = match by_replica {
         true => format!("{selector}{offset}"),
-        false => format!("last_over_time({selector}[{}]{offset})", prometheus_duration(FRESH)),
+        false => format!("last_over_time({selector}[{}]{offset})", prometheus_duration(MAX_SAMPLE_AGE)),
     };
-    format!("count by (__name__, {}) ({there})", of.join(", "))
+    format!("count by (__name__, {}) ({selector})", of.join(", "))
 }

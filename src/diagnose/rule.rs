@@ -17,18 +17,18 @@ pub(super) async fn with_playbook(
     request: &Request,
     started: Instant,
 ) -> (Request, usize) {
-    let mut asked = request.clone();
-    library.aliases.resolve(&mut asked.playbook);
+    let mut resolved = request.clone();
+    library.aliases.resolve(&mut resolved.playbook);
     if !request.playbook.is_empty() || request.rules.is_empty() {
-        return (asked, 0);
+        return (resolved, 0);
     }
     let deadline = started + PATIENCE.min(request.deadline / 4);
     match prometheus.rules_named(&request.rules, deadline).await {
         Ok(rules) => {
-            let told = rules.iter().find_map(|rule| of_expression(library, &rule.query));
-            asked.playbook = told.map(|selection| selection.playbook).unwrap_or_default();
+            let selection = rules.iter().find_map(|rule| of_expression(library, &rule.query));
+            resolved.playbook = selection.map(|selection| selection.playbook).unwrap_or_default();
         }
         Err(error) => tracing::debug!(%error, "the alert's rule is not known"),
     }
-    (asked, 1)
+    (resolved, 1)
 }

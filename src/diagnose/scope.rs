@@ -23,7 +23,7 @@ pub(super) const REPLICA_LABELS: [&str; 7] =
 pub(super) const POD_LABELS: [&str; 4] = ["exported_pod", "pod", "kubernetes_pod", "pod_name"];
 
 /// The dimensions in the name of a pool, in order.
-const NAMED: [&str; 3] = ["cluster", "namespace", "model"];
+const NAME_DIMENSIONS: [&str; 3] = ["cluster", "namespace", "model"];
 
 /// The pool in question: dimension to value, and the replicas that the alerts name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ fn replica_of(labels: &Labels) -> Option<String> {
 
 /// Returns the name of a pool by its dimensions, `llm/llama-8b`; empty if none of them is in it.
 pub(super) fn pool_name(dimensions: &BTreeMap<String, String>) -> String {
-    NAMED.iter().filter_map(|d| dimensions.get(*d)).map(String::as_str).collect::<Vec<_>>().join("/")
+    NAME_DIMENSIONS.iter().filter_map(|d| dimensions.get(*d)).map(String::as_str).collect::<Vec<_>>().join("/")
 }
 
 /// Returns true if a row satisfies all matchers.

@@ -19,13 +19,13 @@ use sources::prom::Prometheus;
 
 /// Maximum number of symptoms whose causes are queried; their queries overlap, so that several cost little more than
 /// one.
-const MOST: usize = 4;
+const MAX_SYMPTOMS: usize = 4;
 
 /// Minimum support of a symptom that no alert has reported, to be clearly beyond its threshold.
 const CLEAR: f64 = 0.99;
 
 /// Share of failed requests from which the failures take precedence over slowness.
-const MANY: f64 = 0.25;
+const FAILURES_FIRST_SHARE: f64 = 0.25;
 
 /// Maximum wait for the other symptoms.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -74,17 +74,17 @@ impl Screened {
     ) -> Screening {
         let title = |id: &String| library.playbooks.get(id).map(|playbook| playbook.title.clone());
         let chain = judged.and_then(|judged| judged.chains.first());
-        let asked = Some(request.playbook.clone()).filter(|id| !id.is_empty());
+        let requested = Some(request.playbook.clone()).filter(|id| !id.is_empty());
         let in_chain = |id: &String| id == entered || chain.is_some_and(|chain| chain.contains(id));
         let others = |ids: &[String]| -> Vec<String> {
-            ids.iter().filter(|id| !in_chain(id) && asked.as_ref() != Some(id)).filter_map(title).collect()
+            ids.iter().filter(|id| !in_chain(id) && requested.as_ref() != Some(id)).filter_map(title).collect()
         };
         Screening {
             also: others(&self.confirmed),
             slight: others(&self.slight),
-            asked_title: asked.as_ref().and_then(title),
+            asked_title: requested.as_ref().and_then(title),
             asked_verdict: own,
-            asked,
+            asked: requested,
             looked_at: self.looked_at.iter().filter_map(title).collect(),
         }
     }
@@ -93,11 +93,14 @@ impl Screened {
 /// Returns the playbooks that an alert may enter: symptoms before mechanisms, then in the order of their signals in
 /// `health`, which begins with what users notice.
 fn entries(library: &Library) -> Vec<&Playbook> {
-    let shown: Vec<&str> =
+    let dashboard_order: Vec<&str> =
         library.health.headings.iter().flat_map(|heading| &heading.checks).map(|check| check.signal.as_str()).collect();
     let place = |playbook: &Playbook| {
         let signals = playbook.symptom.iter().flat_map(Evidence::checks).map(|(signal, _)| signal);
-        signals.filter_map(|signal| shown.iter().position(|one| *one == signal)).min().unwrap_or(shown.len())
+        signals
+            .filter_map(|signal| dashboard_order.iter().position(|one| *one == signal))
+            .min()
+            .unwrap_or(dashboard_order.len())
     };
     let symptoms = library.of_kind(PlaybookKind::Symptom);
     let mut entries: Vec<&Playbook> = symptoms
@@ -107,8 +110,8 @@ fn entries(library: &Library) -> Vec<&Playbook> {
     entries
 }
 
-/// Queries and judges all symptoms in one pass, without what is cached; returns the observations as well. No symptom
-/// is judged if no pool has the scope.
+/// Queries and judges all symptoms in one pass, without the cached answers; returns the observations as well. No
+/// symptom is judged if no pool has the scope.
 pub(super) async fn screen(
     library: &Library,
     prometheus: &Prometheus,
@@ -116,13 +119,13 @@ pub(super) async fn screen(
     exporters: Option<&Exporters>,
     cache: AnswerCache,
 ) -> (Screened, ObserveResult) {
-    let mut asked = Needs::new();
+    let mut symptom_needs = Needs::new();
     let entries = entries(library);
     for (signal, when) in entries.iter().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks) {
-        asked.entry(signal).or_default().add(SignalNeed::of(when));
+        symptom_needs.entry(signal).or_default().add(SignalNeed::of(when));
     }
     let observed =
-        observe_needs_with_exporters(library, prometheus, request, &pool_first(asked), exporters, cache).await;
+        observe_needs_with_exporters(library, prometheus, request, &pool_first(symptom_needs), exporters, cache).await;
     let mut screened = Screened::default();
     for playbook in entries.into_iter().filter(|_| observed.detection.unknown.is_none()) {
         let (evidence, symptom) = symptom(library, &playbook.symptom, &observed.observations);
@@ -133,8 +136,8 @@ pub(super) async fn screen(
         let hurts = |e: &&EvidenceResult| e.outcome == Outcome::Met && tells_of_change(library, e);
         let clear = evidence.iter().filter(|e| e.required).filter(hurts).all(|e| e.support >= CLEAR);
         if symptom == SymptomVerdict::Confirmed {
-            let found = if clear { &mut screened.confirmed } else { &mut screened.slight };
-            found.push(playbook.playbook.clone());
+            let matches = if clear { &mut screened.confirmed } else { &mut screened.slight };
+            matches.push(playbook.playbook.clone());
         }
     }
     (screened, observed)
@@ -165,7 +168,7 @@ impl Clarity {
 /// Returns true if a check shows that many requests fail: among the signals of users, a ratio is a share of failures.
 fn fails(library: &Library, check: &EvidenceResult) -> bool {
     let felt = |signal: &Signal| signal.row == Some(DashboardRow::User) && signal.unit == Unit::Ratio;
-    let many = check.outcome == Outcome::Met && check.value.is_some_and(|share| share >= MANY);
+    let many = check.outcome == Outcome::Met && check.value.is_some_and(|share| share >= FAILURES_FIRST_SHARE);
     many && library.signals.get(&check.signal).is_some_and(felt)
 }
 
@@ -209,16 +212,16 @@ pub(super) async fn enter(
     let clear = screened.confirmed.iter().any(|id| is_other(&id));
     // Symptoms slightly beyond a threshold are reported if a cause supports them.
     let others = if clear { &screened.confirmed } else { &screened.slight };
-    let others: Vec<&String> = others.iter().filter(is_other).take(MOST).collect();
+    let others: Vec<&String> = others.iter().filter(is_other).take(MAX_SYMPTOMS).collect();
     if others.is_empty() {
         return None;
     }
-    let mut asked = Needs::new();
+    let mut chain_needs = Needs::new();
     for (signal, need) in others.iter().flat_map(|id| needs(library, id)) {
-        asked.entry(signal).or_default().add(need);
+        chain_needs.entry(signal).or_default().add(need);
     }
     let observed =
-        observe_needs_with_exporters(library, prometheus, request, &pool_first(asked), exporters, cache).await;
+        observe_needs_with_exporters(library, prometheus, request, &pool_first(chain_needs), exporters, cache).await;
     let judged = others.into_iter().filter_map(|id| {
         let judged = judge(library, id, &observed.observations)?;
         Some((clarity(library, id, &judged), id.clone(), judged))
@@ -242,6 +245,6 @@ pub(super) fn with_time_left(request: &Request, started: Instant, part: u32) -> 
 
 /// Returns the request with a short time limit, for symptoms beside a complete diagnosis.
 pub(super) fn glance(request: &Request, started: Instant) -> Request {
-    let rest = with_time_left(request, started, 1);
-    Request { deadline: rest.deadline.min(PATIENCE), ..rest }
+    let limited = with_time_left(request, started, 1);
+    Request { deadline: limited.deadline.min(PATIENCE), ..limited }
 }

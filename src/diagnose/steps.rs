@@ -14,25 +14,26 @@ const STEPS: usize = 6;
 /// Returns the steps of the chain, the root's first, that apply to the detected engines and versions, the platform
 /// and the GPU vendor.
 pub(super) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: &FixContext<'_>) -> Fixes {
-    let there = |step: &Step| match step.engine.as_deref().map(str::parse::<VersionReq>) {
+    let engine_matches = |step: &Step| match step.engine.as_deref().map(str::parse::<VersionReq>) {
         None => true,
         Some(Err(_)) => false,
         Some(Ok(req)) => about.detection.engines.iter().any(|e| req.allows(&e.engine, e.version.as_ref())),
     };
-    let on = |step: &Step| step.runs_on.is_none_or(|on| about.runs_on.is_none_or(|known| known == on));
-    let vendors = about.detection.engines.iter().filter_map(|seen| library.engines.get(&seen.engine)?.gpu);
+    let on = |step: &Step| step.runs_on.is_none_or(|on| about.runs_on.is_none_or(|platform| platform == on));
+    let vendors =
+        about.detection.engines.iter().filter_map(|engine_seen| library.engines.get(&engine_seen.engine)?.gpu);
     let vendors: BTreeSet<GpuVendor> = vendors.collect();
     let gpu = |step: &Step| step.gpu.is_none_or(|gpu| vendors.is_empty() || vendors.contains(&gpu));
-    let applies = |step: &Step| there(step) && on(step) && gpu(step);
+    let applies = |step: &Step| engine_matches(step) && on(step) && gpu(step);
     let mut out = Fixes::default();
-    let mut said = BTreeSet::new();
+    let mut actions = BTreeSet::new();
     for node in about.cause.chain.iter().rev().filter_map(|id| nodes.get(id.as_str())) {
-        let known = placeholder_values(library, about, node.id);
+        let platform = placeholder_values(library, about, node.id);
         for (steps, into) in [(node.now, &mut out.now), (node.lasting, &mut out.lasting)] {
             for step in steps.iter().filter(|s| applies(s)) {
-                if into.len() < STEPS && said.insert(step.action.clone()) {
+                if into.len() < STEPS && actions.insert(step.action.clone()) {
                     into.push(Fix {
-                        action: filled(step.action.trim(), &known),
+                        action: filled(step.action.trim(), &platform),
                         cause: node.id.to_owned(),
                         verify: shows(library, step, about),
                         source: step.source.clone(),
@@ -153,27 +154,31 @@ pub(super) mod tests {
             no_verify: None,
             source: None,
         };
-        let shown = |waiting: Option<f64>, step: &Step| {
-            let told = |value| Observation { value, answered: true, ..Observation::default() };
+        let verify_shown = |waiting: Option<f64>, step: &Step| {
+            let observed = |value| Observation { value, answered: true, ..Observation::default() };
             let signals = [("waiting_per_replica", waiting), ("preemption_rate", Some(0.5))];
-            let signals = signals.map(|(name, value)| (name.to_owned(), told(value))).into();
+            let signals = signals.map(|(name, value)| (name.to_owned(), observed(value))).into();
             let observations = Observations { signals, ..Observations::default() };
             let check = shows(&library, step, &about(&diagnosis, &request, &observations, &detection, &nodes));
             check.map(|check| format!("{} {}", check.signal, check.when))
         };
-        assert_eq!(shown(Some(3.0), &step).as_deref(), Some("waiting_per_replica < 0.25"));
-        assert_eq!(shown(Some(0.0), &step).as_deref(), Some("itl_p99 <= 0.1"));
-        assert_eq!(shown(None, &step).as_deref(), Some("itl_p99 <= 0.1"), "a check without data would never tell");
+        assert_eq!(verify_shown(Some(3.0), &step).as_deref(), Some("waiting_per_replica < 0.25"));
+        assert_eq!(verify_shown(Some(0.0), &step).as_deref(), Some("itl_p99 <= 0.1"));
+        assert_eq!(
+            verify_shown(None, &step).as_deref(),
+            Some("itl_p99 <= 0.1"),
+            "a check without data would never tell"
+        );
         let others = vec![check("preemption_rate", "< 0.05", vec![])];
         let step = Step { verify: Some(check("waiting_per_replica", "< 0.25", others)), ..step };
-        assert_eq!(shown(Some(3.0), &step).as_deref(), Some("waiting_per_replica < 0.25"));
+        assert_eq!(verify_shown(Some(3.0), &step).as_deref(), Some("waiting_per_replica < 0.25"));
         for waiting in [Some(0.0), None] {
-            assert_eq!(shown(waiting, &step).as_deref(), Some("preemption_rate < 0.05"), "the next one tells");
+            assert_eq!(verify_shown(waiting, &step).as_deref(), Some("preemption_rate < 0.05"), "the next one tells");
         }
         let step = Step { verify: None, no_verify: Some(NoVerify::Symptom), ..step };
-        assert_eq!(shown(Some(0.0), &step).as_deref(), Some("itl_p99 <= 0.1"));
+        assert_eq!(verify_shown(Some(0.0), &step).as_deref(), Some("itl_p99 <= 0.1"));
         let step = Step { no_verify: Some(NoVerify::Looks), ..step };
-        assert_eq!(shown(Some(0.0), &step), None);
+        assert_eq!(verify_shown(Some(0.0), &step), None);
     }
 
     #[test]

@@ -22,6 +22,6 @@ pub fn times(request: &Request, reach: Duration) -> Vec<(Timestamp, Timestamp)> 
     let now = (clock::before(onset::range(request).from, reach), request.at);
     // Last week and the hours before would multiply the size; without them the next past counts.
     let ladder = ladder(request).into_iter().enumerate();
-    let kept = ladder.filter(|(i, past)| *i == 0 || past.kind == PastKind::SinceStart).map(|(_, past)| past);
-    std::iter::once(now).chain(kept.map(past)).collect()
+    let baselines = ladder.filter(|(i, past)| *i == 0 || past.kind == PastKind::SinceStart).map(|(_, past)| past);
+    std::iter::once(now).chain(baselines.map(past)).collect()
 }

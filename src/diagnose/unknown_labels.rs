@@ -17,7 +17,7 @@ use knowledge::playbook::{Library, nearest, suggestion};
 use knowledge::signal::Engine;
 
 /// Maximum number of known values in a suggestion.
-const FEW: usize = 5;
+const MAX_SUGGESTED: usize = 5;
 /// Maximum length of a value in a message, in characters.
 const VALUE_CHARS: usize = 120;
 
@@ -30,11 +30,11 @@ pub fn known_names<'a>(
     also: impl IntoIterator<Item = &'a str>,
 ) -> Result<(), String> {
     let dimensions = DIMENSIONS.iter().flat_map(|(_, names)| names.iter().copied());
-    let known: Vec<&str> = dimensions.chain(REPLICA_LABELS).chain(also).collect();
-    match labels.into_iter().find(|label| !known.contains(label)) {
+    let known_labels: Vec<&str> = dimensions.chain(REPLICA_LABELS).chain(also).collect();
+    match labels.into_iter().find(|label| !known_labels.contains(label)) {
         None => Ok(()),
         Some(unknown) => {
-            let hint = suggestion(unknown, known.iter().copied());
+            let hint = suggestion(unknown, known_labels.iter().copied());
             let hint = hint.unwrap_or_else(|| "expected one of cluster, namespace, model_name, job, pod".to_owned());
             Err(format!("label `{unknown}` does not select a pool: {hint}"))
         }
@@ -52,8 +52,9 @@ pub fn typed_label(target: &str) -> Result<Option<(&'static str, &str)>, String>
     match dimension {
         Some(dimension) => Ok(Some((dimension, value.trim().trim_matches('"')))),
         None => {
-            let known = DIMENSIONS.iter().flat_map(|(_, names)| names.iter().copied());
-            let hint = suggestion(label, known).unwrap_or_else(|| "expected cluster, namespace or model".to_owned());
+            let pool_labels = DIMENSIONS.iter().flat_map(|(_, names)| names.iter().copied());
+            let hint =
+                suggestion(label, pool_labels).unwrap_or_else(|| "expected cluster, namespace or model".to_owned());
             Err(format!("label `{}` does not select a pool: {hint}", clip(label, VALUE_CHARS)))
         }
     }
@@ -73,13 +74,13 @@ pub struct UnknownLabelValue {
 }
 
 impl UnknownLabelValue {
-    pub(super) fn new<'a>(dimension: &str, value: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        let known: Vec<&str> = nearest(value, known);
+    pub(super) fn new<'a>(dimension: &str, value: &str, values: impl IntoIterator<Item = &'a str>) -> Self {
+        let values: Vec<&str> = nearest(value, values);
         Self {
             dimension: dimension.to_owned(),
             value: clip(value, VALUE_CHARS),
-            more: known.len().saturating_sub(FEW),
-            nearest: known.into_iter().take(FEW).map(|value| clip(value, VALUE_CHARS)).collect(),
+            more: values.len().saturating_sub(MAX_SUGGESTED),
+            nearest: values.into_iter().take(MAX_SUGGESTED).map(|value| clip(value, VALUE_CHARS)).collect(),
         }
     }
 }
@@ -103,11 +104,11 @@ pub(super) fn unknown(
     // A job label of the rule that fired is often another exporter's.
     let telling = scope.iter().filter(|(dimension, _)| *dimension != "job");
     unknown_value(library, telling, rows).or_else(|| {
-        let known: BTreeSet<String> =
+        let pool_names: BTreeSet<String> =
             pools(library, rows).iter().map(pool_name).filter(|name| !name.is_empty()).collect();
-        let asked = pool_name(scope);
-        let told = !asked.is_empty() && !known.is_empty();
-        told.then(|| UnknownLabelValue::new("pool", &asked, known.iter().map(String::as_str)))
+        let requested = pool_name(scope);
+        let comparable = !requested.is_empty() && !pool_names.is_empty();
+        comparable.then(|| UnknownLabelValue::new("pool", &requested, pool_names.iter().map(String::as_str)))
     })
 }
 
@@ -118,8 +119,9 @@ fn unknown_value<'a>(
     rows: &[Labels],
 ) -> Option<UnknownLabelValue> {
     scope.into_iter().find_map(|(dimension, value)| {
-        let told = values(library, dimension, rows);
-        (!told.is_empty() && !told.contains(value.as_str())).then(|| UnknownLabelValue::new(dimension, value, told))
+        let present = values(library, dimension, rows);
+        (!present.is_empty() && !present.contains(value.as_str()))
+            .then(|| UnknownLabelValue::new(dimension, value, present))
     })
 }
 
@@ -134,9 +136,9 @@ fn values<'a>(library: &Library, dimension: &str, rows: &'a [Labels]) -> BTreeSe
         .flat_map(Engine::detected_by)
         .collect();
     let counts = |row: &&Labels| row.get("__name__").is_none_or(|name| !beside.contains(name));
-    let told = rows.iter().filter(counts).flat_map(|row| labels.iter().filter_map(|label| row.get(*label)));
+    let label_values = rows.iter().filter(counts).flat_map(|row| labels.iter().filter_map(|label| row.get(*label)));
     let no_model = |value: &String| dimension == "model" && engines().any(|engine| engine.no_model.contains(value));
-    told.filter(|value| !value.is_empty() && !no_model(value)).map(String::as_str).collect()
+    label_values.filter(|value| !value.is_empty() && !no_model(value)).map(String::as_str).collect()
 }
 
 /// Checks that pools have a scope's values, if they have the dimension at all, and suggests values.
@@ -155,8 +157,8 @@ mod tests {
     #[test]
     fn a_misspelt_label_is_shown_with_the_one_that_was_meant() {
         assert_eq!(known_names(["namespace", "model_name", "pod", "site"], ["site"]), Ok(()));
-        let said = known_names(["modle_name"], []).unwrap_err();
-        assert_eq!(said, "label `modle_name` does not select a pool: did you mean `model_name`?");
+        let error = known_names(["modle_name"], []).unwrap_err();
+        assert_eq!(error, "label `modle_name` does not select a pool: did you mean `model_name`?");
         assert!(known_names(["colour"], []).unwrap_err().contains("expected one of cluster, namespace, model_name"));
     }
 
@@ -166,10 +168,10 @@ mod tests {
         let row = |labels: &[(&str, &str)]| labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let rows: Vec<Labels> =
             vec![row(&[("model_name", "tiny-llama"), ("namespace", "")]), row(&[("model", "qwen")])];
-        let asked = |dimension: &str, value: &str| {
+        let checked = |dimension: &str, value: &str| {
             known_values(&library, &[(dimension.to_owned(), value.to_owned())].into(), &rows)
         };
-        assert_eq!(asked("model", "tiny-lama").unwrap_err(), "no model `tiny-lama`; there is `tiny-llama`, `qwen`");
-        assert_eq!([asked("model", "qwen"), asked("namespace", "llm")], [Ok(()), Ok(())]);
+        assert_eq!(checked("model", "tiny-lama").unwrap_err(), "no model `tiny-lama`; there is `tiny-llama`, `qwen`");
+        assert_eq!([checked("model", "qwen"), checked("namespace", "llm")], [Ok(()), Ok(())]);
     }
 }

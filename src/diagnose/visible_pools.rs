@@ -12,14 +12,14 @@ use knowledge::signal::{Engine, EngineKind, Matcher};
 ///
 /// If only gateways are known, the pools are theirs.
 pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
-    let shown = |engine: &Engine| -> Vec<BTreeMap<String, String>> {
-        let ours: Vec<Matcher> = engine.own_series().collect();
-        let own = telling(engine, rows).into_iter().filter(|row| fits(&ours, row));
+    let pools_of = |engine: &Engine| -> Vec<BTreeMap<String, String>> {
+        let own_matchers: Vec<Matcher> = engine.own_series().collect();
+        let own = telling(engine, rows).into_iter().filter(|row| fits(&own_matchers, row));
         own.map(|row| pool_of(engine, row)).collect()
     };
     let mut by_rank: BTreeMap<(EngineKind, bool), BTreeSet<BTreeMap<String, String>>> = BTreeMap::new();
     for engine in library.engines.values().filter(|engine| engine.kind.is_pool()) {
-        let pools = shown(engine);
+        let pools = pools_of(engine);
         if !pools.is_empty() {
             by_rank.entry((engine.kind, engine.stand_in)).or_default().extend(pools);
         }

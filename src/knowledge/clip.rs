@@ -36,14 +36,14 @@ pub fn utf16_units(text: &str) -> usize {
 
 /// Formats an error with its causes; a cause that is already in the text is not repeated.
 pub fn format_error(error: &anyhow::Error) -> String {
-    let (mut whole, mut shown) = (String::new(), Vec::new());
+    let (mut joined, mut causes) = (String::new(), Vec::new());
     for cause in error.chain().map(ToString::to_string) {
-        if !whole.contains(&cause) {
-            shown.push(clip(&cause, CAUSE_CHARS));
-            whole.push_str(&cause);
+        if !joined.contains(&cause) {
+            causes.push(clip(&cause, CAUSE_CHARS));
+            joined.push_str(&cause);
         }
     }
-    shown.join(": ")
+    causes.join(": ")
 }
 
 /// Formats a number of things, whose plural ends in s: `1 problem`, `2 problems`.

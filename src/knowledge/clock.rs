@@ -171,8 +171,8 @@ impl TimeArgument {
             return Ok(Self::On(at));
         }
         if let Some(ago) = text.strip_suffix("ago").map(str::trim) {
-            let known = humantime::parse_duration(ago).ok().filter(|ago| ago.as_secs() <= 366 * 86_400);
-            return known.map(Self::Ago).ok_or_else(|| format!("`{text}` is no time: write it like 10m ago, 2h ago"));
+            let ago = humantime::parse_duration(ago).ok().filter(|ago| ago.as_secs() <= 366 * 86_400);
+            return ago.map(Self::Ago).ok_or_else(|| format!("`{text}` is no time: write it like 10m ago, 2h ago"));
         }
         match text {
             "now" => Ok(Self::Ago(Duration::ZERO)),

@@ -36,34 +36,34 @@ const GPU_PRODUCT: &str = "nvidia.com/gpu.product";
 const CHANGES: usize = 8;
 
 /// Builds the answers, with a hint for each question that cannot be answered.
-pub(super) fn answers(about: &ReportSubject<'_>, seen: &SourceFindings, timeline: &[TimelineEvent]) -> Answers {
+pub(super) fn answers(about: &ReportSubject<'_>, findings: &SourceFindings, timeline: &[TimelineEvent]) -> Answers {
     let mut answers = Answers {
-        model: model(about, seen),
-        hardware: hardware(seen),
-        metrics: seen.facts.as_ref().map(|facts| facts.measured.clone()).unwrap_or_default(),
-        workload: workload(seen),
-        deployment: deployment(about, seen),
-        versions: versions(seen),
-        goal: goal(about, seen, timeline),
+        model: model(about, findings),
+        hardware: hardware(findings),
+        metrics: findings.facts.as_ref().map(|facts| facts.measured.clone()).unwrap_or_default(),
+        workload: workload(findings),
+        deployment: deployment(about, findings),
+        versions: versions(findings),
+        goal: goal(about, findings, timeline),
         open: Vec::new(),
     };
-    answers.open = open(&answers, seen);
+    answers.open = open(&answers, findings);
     answers
 }
 
 /// Returns the pool's pods; empty without the cluster's API.
-fn pods(seen: &SourceFindings) -> &[Pod] {
-    seen.kubernetes.as_ref().map(|kubernetes| kubernetes.pods.as_slice()).unwrap_or_default()
+fn pods(findings: &SourceFindings) -> &[Pod] {
+    findings.kubernetes.as_ref().map(|kubernetes| kubernetes.pods.as_slice()).unwrap_or_default()
 }
 
 /// Returns true if a container is an engine or a gateway, and not a sidecar.
 fn serves(container: &Container) -> bool {
     let gpu = container.resources.keys().any(|key| GPU_RESOURCES.iter().any(|gpu| key.ends_with(gpu)));
-    let told = |text: &str| ENGINES.iter().any(|engine| text.to_lowercase().contains(engine));
-    gpu || told(&container.image) || container.args.iter().take(4).any(|word| told(word))
+    let names_engine = |text: &str| ENGINES.iter().any(|engine| text.to_lowercase().contains(engine));
+    gpu || names_engine(&container.image) || container.args.iter().take(4).any(|word| names_engine(word))
 }
 
-fn model(about: &ReportSubject<'_>, seen: &SourceFindings) -> ModelInfo {
+fn model(about: &ReportSubject<'_>, findings: &SourceFindings) -> ModelInfo {
     let mut names: BTreeSet<String> = BTreeSet::new();
     let mut weights: BTreeSet<String> = BTreeSet::new();
     let mut settings: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -71,7 +71,7 @@ fn model(about: &ReportSubject<'_>, seen: &SourceFindings) -> ModelInfo {
     if let Some(diagnosis) = about.diagnosis {
         names.extend(diagnosis.scope.labels.get("model").cloned());
     }
-    for pod in pods(seen) {
+    for pod in pods(findings) {
         for container in pod.containers.iter().filter(|container| serves(container)) {
             names.extend(options(&container.args, &["--served-model-name"]));
             weights.extend(options(&container.args, &["--model", "--model-path", "--model-id"]));
@@ -80,30 +80,30 @@ fn model(about: &ReportSubject<'_>, seen: &SourceFindings) -> ModelInfo {
             of.insert(pod.name.clone());
         }
     }
-    for (answer, told) in &seen.endpoints {
-        names.extend(told.models.iter().cloned());
-        weights.extend(told.weights.iter().cloned());
-        for (name, value) in &told.settings {
+    for (answer, endpoint) in &findings.endpoints {
+        names.extend(endpoint.models.iter().cloned());
+        weights.extend(endpoint.weights.iter().cloned());
+        for (name, value) in &endpoint.settings {
             settings.entry(name.clone()).or_default().insert(value.clone());
         }
-        lines.entry((told.arguments.clone(), "the engine itself")).or_default().insert(answer.target.clone());
+        lines.entry((endpoint.arguments.clone(), "the engine itself")).or_default().insert(answer.target.clone());
     }
     // The log's start-up lines are used if no endpoint returns settings, or no source returns arguments.
-    let (unset, untold) = (settings.is_empty(), lines.keys().all(|(words, _)| words.is_empty()));
-    for (log, report) in seen.logs.iter().filter(|(log, _)| !log.previous) {
+    let (no_settings, no_arguments) = (settings.is_empty(), lines.keys().all(|(words, _)| words.is_empty()));
+    for (log, report) in findings.logs.iter().filter(|(log, _)| !log.previous) {
         let start = &report.start;
-        if unset {
+        if no_settings {
             for (name, value) in &start.settings {
                 settings.entry(format!("log.{name}")).or_default().insert(value.clone());
             }
             weights.extend(start.settings.get("model_path").cloned());
         }
-        if untold {
+        if no_arguments {
             weights.extend(options(&start.arguments, &["--model", "--model-path"]));
             lines.entry((start.arguments.clone(), "log")).or_default().insert(log.name());
         }
     }
-    for (metric, rows) in seen.facts.iter().flat_map(|facts| &facts.info) {
+    for (metric, rows) in findings.facts.iter().flat_map(|facts| &facts.info) {
         for (name, value) in rows.iter().flatten() {
             settings.entry(format!("{metric}.{name}")).or_default().insert(value.clone());
         }
@@ -145,27 +145,27 @@ fn served(args: &[String]) -> Option<String> {
     words.get(at + 2).filter(|word| !word.starts_with('-')).map(|word| (*word).to_owned())
 }
 
-fn hardware(seen: &SourceFindings) -> Hardware {
-    let facts = seen.facts.as_ref();
+fn hardware(findings: &SourceFindings) -> Hardware {
+    let facts = findings.facts.as_ref();
     let mut hardware = Hardware {
         gpus: facts.map(|facts| facts.gpus.clone()).unwrap_or_default(),
         interconnect: facts.and_then(|facts| facts.interconnect.clone()),
         nodes: facts.map(|facts| facts.nodes.clone()).unwrap_or_default(),
     };
     let gpu = |kind: &str, count, source: &str| GpuInfo { kind: kind.to_owned(), count, source: source.to_owned() };
-    let nodes = seen.kubernetes.iter().flat_map(|kubernetes| &kubernetes.nodes);
+    let nodes = findings.kubernetes.iter().flat_map(|kubernetes| &kubernetes.nodes);
     for node in nodes.clone() {
-        let told = node.labels.iter().chain(&node.allocatable).map(|(name, value)| format!("{name}={value}"));
-        hardware.nodes.entry(node.name.clone()).or_default().extend(told.chain(node.troubles.iter().cloned()));
+        let label_lines = node.labels.iter().chain(&node.allocatable).map(|(name, value)| format!("{name}={value}"));
+        hardware.nodes.entry(node.name.clone()).or_default().extend(label_lines.chain(node.troubles.iter().cloned()));
     }
     if hardware.gpus.is_empty() {
         let product: BTreeMap<&str, &str> =
             nodes.filter_map(|node| Some((node.name.as_str(), node.labels.get(GPU_PRODUCT)?.as_str()))).collect();
         let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
-        for pod in pods(seen) {
+        for pod in pods(findings) {
             let kind = pod.node.as_deref().and_then(|node| product.get(node)).copied().unwrap_or("GPU of unknown kind");
-            let asked = pod.containers.iter().flat_map(|c| &c.resources);
-            let limits = asked.filter(|(key, _)| {
+            let resources = pod.containers.iter().flat_map(|c| &c.resources);
+            let limits = resources.filter(|(key, _)| {
                 key.strip_prefix("limits.").is_some_and(|resource| GPU_RESOURCES.contains(&resource))
             });
             let n: usize = limits.filter_map(|(_, n)| n.parse::<usize>().ok()).sum();
@@ -177,7 +177,7 @@ fn hardware(seen: &SourceFindings) -> Hardware {
     if hardware.gpus.is_empty() {
         // Several containers of a pod, and their predecessors, may each have a log.
         let mut pods: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
-        for (log, report) in &seen.logs {
+        for (log, report) in &findings.logs {
             for kind in &report.start.gpus {
                 pods.entry(kind).or_default().insert(log.pod.as_ref().unwrap_or(&log.source));
             }
@@ -188,8 +188,8 @@ fn hardware(seen: &SourceFindings) -> Hardware {
     hardware
 }
 
-fn workload(seen: &SourceFindings) -> Workload {
-    let facts = seen.facts.as_ref();
+fn workload(findings: &SourceFindings) -> Workload {
+    let facts = findings.facts.as_ref();
     Workload {
         input: facts.and_then(|facts| facts.input.clone()),
         output: facts.and_then(|facts| facts.output.clone()),
@@ -211,8 +211,8 @@ const MODES: [(&str, &str); 10] = [
     ("DaemonSet", "DaemonSet"),
 ];
 
-fn deployment(about: &ReportSubject<'_>, seen: &SourceFindings) -> DeploymentInfo {
-    let objects: Vec<String> = seen
+fn deployment(about: &ReportSubject<'_>, findings: &SourceFindings) -> DeploymentInfo {
+    let objects: Vec<String> = findings
         .kubernetes
         .iter()
         .flat_map(|kubernetes| &kubernetes.objects)
@@ -222,13 +222,13 @@ fn deployment(about: &ReportSubject<'_>, seen: &SourceFindings) -> DeploymentInf
             format!("{kind} {}/{}", object.namespace, object.name)
         })
         .collect();
-    let owners: BTreeSet<&str> = pods(seen).iter().filter_map(|pod| pod.owner.as_deref()).collect();
-    let known = |wanted: &str| {
-        let object = objects.iter().find(|object| object.split(' ').next() == Some(wanted)).cloned();
-        object.or_else(|| owners.iter().find(|owner| owner.split('/').next() == Some(wanted)).map(|o| (*o).to_owned()))
+    let owners: BTreeSet<&str> = pods(findings).iter().filter_map(|pod| pod.owner.as_deref()).collect();
+    let object_of_kind = |kind: &str| {
+        let object = objects.iter().find(|object| object.split(' ').next() == Some(kind)).cloned();
+        object.or_else(|| owners.iter().find(|owner| owner.split('/').next() == Some(kind)).map(|o| (*o).to_owned()))
     };
-    let found = MODES.iter().find_map(|(kind, mode)| Some((*mode, known(kind)?)));
-    let roles: BTreeSet<&str> = seen
+    let mode_and_object = MODES.iter().find_map(|(kind, mode)| Some((*mode, object_of_kind(kind)?)));
+    let roles: BTreeSet<&str> = findings
         .facts
         .iter()
         .flat_map(|facts| &facts.replicas)
@@ -236,65 +236,66 @@ fn deployment(about: &ReportSubject<'_>, seen: &SourceFindings) -> DeploymentInf
         .filter(|role| !role.is_empty())
         .collect();
     let split = ["prefill", "decode"].iter().all(|part| roles.contains(part));
-    let mut mode = found.as_ref().map(|(mode, _)| (*mode).to_owned()).unwrap_or_default();
-    let mut because: Vec<String> = found.into_iter().map(|(_, object)| object).collect();
+    let mut mode = mode_and_object.as_ref().map(|(mode, _)| (*mode).to_owned()).unwrap_or_default();
+    let mut because: Vec<String> = mode_and_object.into_iter().map(|(_, object)| object).collect();
     if split {
         let disaggregated = "prefill and decode apart";
         mode = if mode.is_empty() { disaggregated.to_owned() } else { format!("{mode}, {disaggregated}") };
         because.push("replicas with the roles prefill and decode".to_owned());
     }
-    let wanted = pods(seen).len();
-    let ready = pods(seen).iter().filter(|pod| pod.containers.iter().all(|container| container.ready)).count();
+    let pod_count = pods(findings).len();
+    let ready = pods(findings).iter().filter(|pod| pod.containers.iter().all(|container| container.ready)).count();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     DeploymentInfo {
         mode,
         because,
         objects,
         engines: about.diagnosis.iter().flat_map(|d| &d.engines).map(|engine| engine.engine.clone()).collect(),
-        replicas: (wanted > 0).then(|| (count(wanted), count(ready))),
+        replicas: (pod_count > 0).then(|| (count(pod_count), count(ready))),
     }
 }
 
-fn versions(seen: &SourceFindings) -> Vec<Version> {
+fn versions(findings: &SourceFindings) -> Vec<Version> {
     let version = |what: &str, version: &str, source: &str| Version {
         what: what.to_owned(),
         version: version.to_owned(),
         source: source.to_owned(),
     };
-    let mut versions: BTreeSet<Version> = seen.facts.iter().flat_map(|facts| facts.versions.iter().cloned()).collect();
-    for (answer, told) in &seen.endpoints {
+    let mut versions: BTreeSet<Version> =
+        findings.facts.iter().flat_map(|facts| facts.versions.iter().cloned()).collect();
+    for (answer, endpoint) in &findings.endpoints {
         let source = format!("{} of {}", answer.path, answer.target);
-        versions.extend(told.versions.iter().map(|(what, v)| version(what, v, &source)));
+        versions.extend(endpoint.versions.iter().map(|(what, v)| version(what, v, &source)));
     }
-    if let Some(kubernetes) = &seen.kubernetes {
+    if let Some(kubernetes) = &findings.kubernetes {
         versions.extend(kubernetes.version.iter().map(|v| version("Kubernetes", v, "the API server's /version")));
-        let told = kubernetes.nodes.iter().flat_map(|node| &node.versions);
-        versions.extend(told.map(|(what, v)| version(what, v, "the nodes' status")));
+        let node_versions = kubernetes.nodes.iter().flat_map(|node| &node.versions);
+        versions.extend(node_versions.map(|(what, v)| version(what, v, "the nodes' status")));
     }
-    for container in pods(seen).iter().flat_map(|pod| &pod.containers).filter(|container| serves(container)) {
+    for container in pods(findings).iter().flat_map(|pod| &pod.containers).filter(|container| serves(container)) {
         let image = container.image_id.as_ref().map_or_else(
             || container.image.clone(),
             |id| format!("{} ({})", container.image, id.rsplit('@').next().unwrap_or(id)),
         );
         versions.insert(version(&format!("image of {}", container.name), &image, "the pods' status"));
     }
-    let told: BTreeSet<String> = versions.iter().map(|version| version.what.clone()).collect();
-    for (log, report) in &seen.logs {
-        let untold = report.start.versions.iter().filter(|(what, _)| !told.contains(*what));
+    let versions_elsewhere: BTreeSet<String> = versions.iter().map(|version| version.what.clone()).collect();
+    for (log, report) in &findings.logs {
+        let log_versions = report.start.versions.iter().filter(|(what, _)| !versions_elsewhere.contains(*what));
         let source = format!("log of {}", log.name());
-        versions.extend(untold.map(|(what, v)| version(what, v, &source)));
+        versions.extend(log_versions.map(|(what, v)| version(what, v, &source)));
     }
     versions.into_iter().collect()
 }
 
-fn goal(about: &ReportSubject<'_>, seen: &SourceFindings, timeline: &[TimelineEvent]) -> Goal {
+fn goal(about: &ReportSubject<'_>, findings: &SourceFindings, timeline: &[TimelineEvent]) -> Goal {
     let mut expected = Vec::new();
     // Symptoms that users notice come first.
     if let Some(diagnosis) = about.diagnosis {
         let met = diagnosis.symptom.evidence.iter().filter(|e| e.outcome == Outcome::Met);
-        expected.extend(met.map(|e| of_symptom(e, &diagnosis.symptom.playbook, seen)));
+        expected.extend(met.map(|e| of_symptom(e, &diagnosis.symptom.playbook, findings)));
     }
-    let rules = seen.facts.iter().flat_map(|facts| &facts.rules);
+    let rules = findings.facts.iter().flat_map(|facts| &facts.rules);
     let alerted = rules.filter(|rule| about.alerts.iter().any(|alert| alert.name() == rule.name));
     let fires = alerted.clone().any(|rule| rule.state != "inactive");
     // If an alert has rules for several severities and any is active, the inactive ones are omitted.
@@ -348,15 +349,15 @@ fn since(about: &ReportSubject<'_>) -> Option<jiff::Timestamp> {
 
 /// Builds an expectation from a symptom: its value, compared with its past. The alert threshold is a limit, not an
 /// expectation.
-fn of_symptom(e: &EvidenceResult, playbook: &str, seen: &SourceFindings) -> Expected {
-    let shown = |value: f64| format_value(value, e.unit);
-    let measured = seen.facts.iter().flat_map(|facts| facts.measured.iter().chain(&facts.load));
+fn of_symptom(e: &EvidenceResult, playbook: &str, findings: &SourceFindings) -> Expected {
+    let format = |value: f64| format_value(value, e.unit);
+    let measured = findings.facts.iter().flat_map(|facts| facts.measured.iter().chain(&facts.load));
     let before = || measured.clone().find(|measured| measured.signal == e.signal)?.before;
     Expected {
         title: e.title.clone(),
-        expected: e.baseline.or_else(before).map(|past| format!("before: {}", shown(past))),
+        expected: e.baseline.or_else(before).map(|past| format!("before: {}", format(past))),
         limit: e.when.clone(),
-        actual: e.value.map(shown).unwrap_or_default(),
+        actual: e.value.map(format).unwrap_or_default(),
         source: format!("playbook {playbook}"),
     }
 }
@@ -365,29 +366,29 @@ fn of_symptom(e: &EvidenceResult, playbook: &str, seen: &SourceFindings) -> Expe
 fn promised(about: &ReportSubject<'_>, name: &str) -> Option<String> {
     let of = |alert: &Alert| alert.annotations.get("slo").or_else(|| alert.labels.get("slo")).cloned();
     let own = about.alerts.iter().filter(|alert| alert.name() == name);
-    let told = own.filter_map(of).find(|slo| !slo.trim().is_empty())?;
-    Some(format!("promised: {}", told.trim()))
+    let slo = own.filter_map(of).find(|slo| !slo.trim().is_empty())?;
+    Some(format!("promised: {}", slo.trim()))
 }
 
 /// Lists met evidence of the most likely chain whose value differs from its baseline.
 fn differs(diagnosis: &Diagnosis) -> Vec<String> {
     let Some(root) = diagnosis.root() else { return Vec::new() };
     let all = root.evidence.iter().chain(root.via.iter().flat_map(|link| &link.evidence));
-    let mut told = BTreeSet::new();
-    all.filter(|e| e.outcome == Outcome::Met && told.insert(e.signal.as_str()))
+    let mut signals = BTreeSet::new();
+    all.filter(|e| e.outcome == Outcome::Met && signals.insert(e.signal.as_str()))
         .filter_map(|e| {
             let (now, before) = (e.value?, e.baseline?);
-            let shown = |value| format_value(value, e.unit);
-            (shown(now) != shown(before)).then(|| format!("{}: {}, before: {}", e.title, shown(now), shown(before)))
+            let format = |value| format_value(value, e.unit);
+            (format(now) != format(before)).then(|| format!("{}: {}, before: {}", e.title, format(now), format(before)))
         })
         .collect()
 }
 
 /// Lists unanswered questions, each with a hint.
-fn open(answers: &Answers, seen: &SourceFindings) -> Vec<(Question, String)> {
+fn open(answers: &Answers, findings: &SourceFindings) -> Vec<(Question, String)> {
     let mut open = Vec::new();
     let mut say = |question, text: &str| open.push((question, text.to_owned()));
-    let kubernetes = match &seen.kubernetes {
+    let kubernetes = match &findings.kubernetes {
         None => " (`kubernetes:` in the configuration lets us read it)",
         Some(_) => "",
     };
@@ -406,7 +407,7 @@ fn open(answers: &Answers, seen: &SourceFindings) -> Vec<(Question, String)> {
         say(Question::Metrics, "no numbers: Prometheus had none for this pool and time, see the parts");
     }
     let lengths = [("prompts", &answers.workload.input), ("answers", &answers.workload.output)];
-    for (what, _) in lengths.iter().filter(|(_, known)| known.is_none()) {
+    for (what, _) in lengths.iter().filter(|(_, lengths)| lengths.is_none()) {
         say(Question::Workload, &format!("the lengths of {what} are not known: the engine's histogram was not found"));
     }
     if answers.deployment.mode.is_empty() {

@@ -31,10 +31,10 @@ pub struct ReportSubject<'a> {
 }
 
 /// Builds the report. `parts`, `complete` and `redacted` are set by the caller.
-pub fn build(about: ReportSubject<'_>, seen: SourceFindings, made_at: Timestamp) -> Report {
-    let timeline = timeline(&about, &seen);
-    let answers = answers::answers(&about, &seen, &timeline);
-    let facts = seen.facts.unwrap_or_default();
+pub fn build(about: ReportSubject<'_>, findings: SourceFindings, made_at: Timestamp) -> Report {
+    let timeline = timeline(&about, &findings);
+    let answers = answers::answers(&about, &findings, &timeline);
+    let facts = findings.facts.unwrap_or_default();
     Report {
         schema: SCHEMA.to_owned(),
         made_at,
@@ -47,7 +47,7 @@ pub fn build(about: ReportSubject<'_>, seen: SourceFindings, made_at: Timestamp)
         asked: about.asked,
         answers,
         timeline,
-        logs: seen
+        logs: findings
             .logs
             .into_iter()
             .map(|(log, report)| AnalyzedLog { name: log.name(), file: String::new(), report })
@@ -63,10 +63,10 @@ pub fn build(about: ReportSubject<'_>, seen: SourceFindings, made_at: Timestamp)
 /// Removes duplicate steps and keeps the first: diagnoses of other versions or of the site's own playbooks may have a
 /// step under two causes, with other line breaks.
 fn with_steps_once(mut diagnosis: Diagnosis) -> Diagnosis {
-    let mut said = BTreeSet::new();
+    let mut actions = BTreeSet::new();
     let mut is_new = |fix: &Fix| {
         let words: Vec<&str> = fix.action.split_whitespace().collect();
-        said.insert(words.join(" ").trim_end_matches('.').to_lowercase())
+        actions.insert(words.join(" ").trim_end_matches('.').to_lowercase())
     };
     diagnosis.fix.now.retain(&mut is_new);
     diagnosis.fix.lasting.retain(&mut is_new);
@@ -74,17 +74,17 @@ fn with_steps_once(mut diagnosis: Diagnosis) -> Diagnosis {
 }
 
 /// Lists all events, oldest first; events with the same time and text are listed once.
-fn timeline(about: &ReportSubject<'_>, seen: &SourceFindings) -> Vec<TimelineEvent> {
+fn timeline(about: &ReportSubject<'_>, findings: &SourceFindings) -> Vec<TimelineEvent> {
     // Covers pools without a stored incident, and diagnoses made just now.
     let mut timeline = incident_timeline(about.alerts, about.diagnosis, &[], &[]);
-    timeline.extend(seen.facts.iter().flat_map(|facts| facts.happened.iter().cloned()));
-    if let Some(kubernetes) = &seen.kubernetes {
-        let told = kubernetes.events.iter().filter(|event| event.warning).filter_map(|event| {
+    timeline.extend(findings.facts.iter().flat_map(|facts| facts.happened.iter().cloned()));
+    if let Some(kubernetes) = &findings.kubernetes {
+        let warnings = kubernetes.events.iter().filter(|event| event.warning).filter_map(|event| {
             let often = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
             let what = format!("{}: {} {}{often}", event.about, event.reason, event.message);
             Some(happened(event.at?, HappenedKind::Event, what, "kubernetes"))
         });
-        timeline.extend(told);
+        timeline.extend(warnings);
         for (pod, container) in kubernetes.pods.iter().flat_map(|pod| pod.containers.iter().map(move |of| (pod, of))) {
             let Some(ended) = container.ended.as_ref() else { continue };
             let what = format!(

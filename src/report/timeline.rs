@@ -11,7 +11,7 @@ use knowledge::incident::{Act, Note};
 use knowledge::signal::format_value;
 
 /// Maximum entries; of a longer timeline, as of an incident that flaps for days, the middle is omitted.
-const MOST: usize = 400;
+const MAX_ENTRIES: usize = 400;
 
 /// An entry of an incident's event log in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub fn incident_timeline(
     out.extend(of_log(logged));
     out.extend(notes.iter().filter_map(of_note));
     out.sort_by_key(|happened| happened.at);
-    if out.len() > MOST {
-        out.drain(MOST / 2..out.len() - MOST / 2);
+    if out.len() > MAX_ENTRIES {
+        out.drain(MAX_ENTRIES / 2..out.len() - MAX_ENTRIES / 2);
     }
     out
 }
@@ -59,7 +59,7 @@ fn of_alerts(alerts: &[Alert]) -> Vec<TimelineEvent> {
             count(alert.ends_at, false);
         }
     }
-    let one = |((_, fires, name), (at, n))| {
+    let event = |((_, fires, name), (at, n))| {
         let what = match (fires, n) {
             (true, 1) => format!("the alert {name} fires"),
             (true, n) => format!("the alert {name} fires for {n} series"),
@@ -68,17 +68,17 @@ fn of_alerts(alerts: &[Alert]) -> Vec<TimelineEvent> {
         };
         happened(at, HappenedKind::Alert, what, "alertmanager")
     };
-    counted.into_iter().map(one).collect()
+    counted.into_iter().map(event).collect()
 }
 
 fn onsets(diagnosis: &Diagnosis) -> Vec<TimelineEvent> {
-    let one = |onset: &diagnose::Onset| {
+    let event = |onset: &diagnose::Onset| {
         let e = &onset.evidence;
         let value = e.value.map_or_else(|| "?".to_owned(), |value| format_value(value, e.unit));
         let what = format!("{} reached {value} (asked: {})", e.title, e.when);
         happened(onset.at, HappenedKind::Onset, what, "prometheus")
     };
-    diagnosis.timeline.iter().map(one).collect()
+    diagnosis.timeline.iter().map(event).collect()
 }
 
 /// Converts log entries; omits repetitions of a diagnosis.
@@ -158,9 +158,9 @@ mod tests {
         ];
         let note = |act, detail: &str| Note { who: "U1".into(), at: at(11), act, detail: detail.into() };
         let notes = [note(Act::Wrong, "it was the **router**"), note(Act::Evidence, "")];
-        let told: Vec<String> = incident_timeline(&[], None, &logged, &notes).into_iter().map(|h| h.what).collect();
+        let texts: Vec<String> = incident_timeline(&[], None, &logged, &notes).into_iter().map(|h| h.what).collect();
         assert_eq!(
-            told,
+            texts,
             [
                 "Alertmanager told of it",
                 "diagnosed: no cause stands out",

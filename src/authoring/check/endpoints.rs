@@ -11,14 +11,14 @@ pub(super) fn endpoints(library: &Library, problems: &mut Vec<Problem>) {
         let mut say = |rule, needle: &str, message: String, hint: Option<&str>| {
             problems.push(Problem::at(rule, file, needle, message, hint.map(str::to_owned)));
         };
-        let mut seen = BTreeSet::new();
+        let mut paths = BTreeSet::new();
         for endpoint in &engine.endpoints {
             for path in endpoint.paths() {
                 if let Some(why) = forbidden(&engine.engine, path) {
                     let hint = "only what is known to change nothing and to cost nothing may stand here";
                     say("endpoint/forbidden", path, format!("may not be asked: {why}"), Some(hint));
                 }
-                if !seen.insert((endpoint.port, path)) {
+                if !paths.insert((endpoint.port, path)) {
                     say("endpoint/twice", path, format!("`{path}` stands here twice"), None);
                 }
             }

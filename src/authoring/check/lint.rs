@@ -10,7 +10,7 @@ use knowledge::playbook::{
 };
 use knowledge::signal::{Unit, VersionReq};
 
-/// The word that marks what is still to be filled in, in a value or in a comment.
+/// The word that marks a value or a comment as unfinished.
 const TODO: &str = "TODO";
 
 /// Returns all problems, in the order of the files.
@@ -153,7 +153,7 @@ impl Lint<'_> {
 
     /// Checks that the signal comes from Prometheus, as alert rules and `health` need; logs are not read for them.
     fn of_prometheus(&mut self, of: &str, signal: &str) {
-        if self.library.signals.get(signal).is_some_and(|known| known.is_of_log()) {
+        if self.library.signals.get(signal).is_some_and(|signal| signal.is_of_log()) {
             let rule = if of == "alert" { "alert/log-signal" } else { "health/log-signal" };
             let hint = "use a signal that Prometheus has; logs are read once an alert fires".to_owned();
             self.say(rule, signal, format!("only logs tell `{signal}`"), Some(hint));
@@ -198,7 +198,7 @@ impl Lint<'_> {
         let parts = || playbook.latency.iter().flat_map(|latency| &latency.parts).map(|part| part.signal.as_str());
         for signal in playbook.latency.iter().map(|latency| latency.signal.as_str()).chain(parts()) {
             match self.library.signals.get(signal) {
-                Some(known) if known.unit == Unit::Seconds => {}
+                Some(signal) if signal.unit == Unit::Seconds => {}
                 Some(_) => self.say("playbook/latency", signal, format!("`{signal}` is not in seconds"), None),
                 None => {
                     let hint = suggestion(signal, self.library.signals.keys().map(String::as_str));
@@ -300,11 +300,11 @@ impl Lint<'_> {
 
 /// Returns a path of ids from `start` back to itself.
 fn cycle(library: &Library, start: &str) -> Option<Vec<String>> {
-    fn walk(library: &Library, at: &str, start: &str, path: &mut Vec<String>, seen: &mut BTreeSet<String>) -> bool {
+    fn walk(library: &Library, at: &str, start: &str, path: &mut Vec<String>, visited: &mut BTreeSet<String>) -> bool {
         let Some(playbook) = library.playbooks.get(at) else { return false };
         for next in playbook.causes.iter().filter_map(|entry| entry.playbook.as_deref()) {
             path.push(next.to_owned());
-            if next == start || (seen.insert(next.to_owned()) && walk(library, next, start, path, seen)) {
+            if next == start || (visited.insert(next.to_owned()) && walk(library, next, start, path, visited)) {
                 return true;
             }
             path.pop();

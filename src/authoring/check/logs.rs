@@ -7,9 +7,9 @@ use knowledge::signal::VersionReq;
 use sources::logs;
 
 /// Maximum relative difference between a number that was read and the example's.
-const CLOSE: f64 = 1e-9;
+const TOLERANCE: f64 = 1e-9;
 /// Minimum length of a pattern that distinguishes one line from another.
-const SHORTEST: usize = 10;
+const MIN_PATTERN_CHARS: usize = 10;
 
 pub(super) fn lint(library: &Library, problems: &mut Vec<Problem>) {
     for log in library.logs.values() {
@@ -21,10 +21,10 @@ pub(super) fn lint(library: &Library, problems: &mut Vec<Problem>) {
 
 fn lint_file(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut Vec<Problem>) {
     let mut say = |rule, at: &str, message: String| problems.push(Problem::at(rule, file, at, message, None));
-    let mut seen = BTreeSet::new();
+    let mut ids = BTreeSet::new();
     for finding in &log.findings {
         let id = finding.id.as_str();
-        if !seen.insert(id) {
+        if !ids.insert(id) {
             say("log/twice", id, format!("`{id}` stands here twice"));
         }
         if finding.lines.is_empty() || finding.examples.is_empty() {
@@ -33,8 +33,8 @@ fn lint_file(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut
         for example in &finding.examples {
             let best = log.findings.iter().filter_map(|f| Some((f.matched(example)?, f.id.as_str()))).max();
             if best.map(|(_, best)| best) != Some(id) {
-                let found = best.map_or("nothing".to_owned(), |(_, best)| format!("`{best}`"));
-                say("log/example", id, format!("the example of `{id}` is found by {found}: {example}"));
+                let matched = best.map_or("nothing".to_owned(), |(_, best)| format!("`{best}`"));
+                say("log/example", id, format!("the example of `{id}` is found by {matched}: {example}"));
             }
         }
         if finding.rank == LogRank::Root && finding.action.is_none() {
@@ -48,11 +48,11 @@ fn lint_file(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut
             say("log/cause", cause, format!("there is no playbook or cause `{cause}`"));
         }
         if let Some(signal) = &finding.tells {
-            let known =
+            let log_signals =
                 |(name, signal): (&String, &knowledge::signal::Signal)| signal.is_of_log().then(|| name.clone());
-            let known: Vec<String> = library.signals.iter().filter_map(known).collect();
-            if !known.contains(signal) {
-                let hint = suggestion(signal, known.iter().map(String::as_str)).unwrap_or_default();
+            let log_signals: Vec<String> = library.signals.iter().filter_map(log_signals).collect();
+            if !log_signals.contains(signal) {
+                let hint = suggestion(signal, log_signals.iter().map(String::as_str)).unwrap_or_default();
                 say("log/tells", signal, format!("there is no signal `{signal}` that is `of: [log]` {hint}"));
             }
             if finding.rank > LogRank::Sign {
@@ -67,7 +67,7 @@ fn lint_file(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut
         if finding.direction.is_some() && library.tables.memory_flag(&log.logs).is_none() {
             say("log/direction", id, format!("`{id}` turns a flag that tables/memory-flags.yaml does not name"));
         }
-        if finding.lines.iter().any(|pattern| pattern.trim().len() < SHORTEST) {
+        if finding.lines.iter().any(|pattern| pattern.trim().len() < MIN_PATTERN_CHARS) {
             say("log/pattern", id, format!("a pattern of `{id}` is too short to tell one line from another"));
         }
         if !finding.source.starts_with("https://") {
@@ -96,8 +96,8 @@ fn lint_file(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut
         for example in &numbers.examples {
             let read = numbers.read(&example.line).unwrap_or_default();
             let same = read.len() == example.values.len()
-                && example.values.iter().all(|(name, wanted)| {
-                    read.get(name.as_str()).is_some_and(|v| (v - wanted).abs() <= CLOSE * wanted.abs().max(1.0))
+                && example.values.iter().all(|(name, expected)| {
+                    read.get(name.as_str()).is_some_and(|v| (v - expected).abs() <= TOLERANCE * expected.abs().max(1.0))
                 });
             if !same {
                 say("log/numbers", &numbers.mark, format!("read {read:?} instead of {:?}", example.values));

@@ -15,11 +15,11 @@ type PhraseTable = BTreeMap<String, (BTreeSet<String>, usize)>;
 /// Returns the problems of the shipped phrases and of those in `dir/phrases/en/`, in the order of the files.
 pub fn phrases(dir: Option<&Path>) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let english = said(&shipped(), &mut problems);
+    let english = variables_by_phrase(&shipped(), &mut problems);
     let Some(dir) = dir else { return problems };
     match own_phrases(dir) {
         Ok(files) => {
-            let own = said(&files, &mut problems);
+            let own = variables_by_phrase(&files, &mut problems);
             compare(&english, &own, &files, &mut problems);
         }
         Err(error) => problems.push(about("phrase/read", dir, format!("{error:#}"))),
@@ -51,8 +51,8 @@ fn about(rule: &'static str, dir: &Path, message: String) -> Problem {
 }
 
 /// Reads the phrases of some files.
-fn said(files: &[SourceFile], problems: &mut Vec<Problem>) -> PhraseTable {
-    let mut said = PhraseTable::new();
+fn variables_by_phrase(files: &[SourceFile], problems: &mut Vec<Problem>) -> PhraseTable {
+    let mut variables_by_phrase = PhraseTable::new();
     for (at, file) in files.iter().enumerate() {
         let resource = match FluentResource::try_new(file.text.clone()) {
             Ok(resource) => resource,
@@ -71,29 +71,29 @@ fn said(files: &[SourceFile], problems: &mut Vec<Problem>) -> PhraseTable {
                 self::variables(pattern, &mut variables);
             }
             let key = message.id.name;
-            if said.insert(key.to_owned(), (variables, at)).is_some() {
+            if variables_by_phrase.insert(key.to_owned(), (variables, at)).is_some() {
                 let message = format!("`{key}` is said twice: the last one counts");
                 problems.push(Problem::at("phrase/twice", file, key, message, None));
             }
         }
     }
-    said
+    variables_by_phrase
 }
 
 /// Checks that custom phrases replace existing ones, and use only variables that those have.
 fn compare(english: &PhraseTable, own: &PhraseTable, files: &[SourceFile], problems: &mut Vec<Problem>) {
     for (key, (variables, at)) in own {
         let Some(file) = files.get(*at) else { continue };
-        let Some((given, _)) = english.get(key) else {
+        let Some((expected, _)) = english.get(key) else {
             let hint = suggestion(key, english.keys().map(String::as_str));
             problems.push(Problem::at("phrase/unknown", file, key, format!("nobody asks for `{key}`"), hint));
             continue;
         };
         let list = |names: &BTreeSet<String>| names.iter().map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
-        for unknown in variables.difference(given) {
-            let hint = match given.is_empty() {
+        for unknown in variables.difference(expected) {
+            let hint = match expected.is_empty() {
                 true => "nothing is put into this phrase".to_owned(),
-                false => format!("given are {}", list(given)),
+                false => format!("given are {}", list(expected)),
             };
             let message = format!("`{key}` asks for `${unknown}`, which nobody gives");
             problems.push(Problem::at("phrase/variable", file, key, message, Some(hint)));

@@ -26,10 +26,10 @@ pub(super) fn redaction(library: &Library, problems: &mut Vec<Problem>) {
             return;
         }
     };
-    let mut seen = BTreeSet::new();
+    let mut ids = BTreeSet::new();
     for rule in &data.rules {
         let mut check = Check { rule, file: file(&rule.id), problems };
-        check.shape(&mut seen);
+        check.shape(&mut ids);
         let alone = Redaction { rules: vec![rule.clone()], ..data.clone() };
         // All rules compile together, so each one does.
         if let Ok(alone) = Redactor::new(&alone, false) {
@@ -50,13 +50,13 @@ impl Check<'_> {
         self.problems.push(Problem::at(rule, self.file, &id, message, None));
     }
 
-    fn shape(&mut self, seen: &mut BTreeSet<String>) {
+    fn shape(&mut self, ids: &mut BTreeSet<String>) {
         let rule = self.rule;
         let id = &rule.id;
         if id.is_empty() || !id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
             self.say("redaction/id", format!("`{id}` is no id: small letters, digits and `-`"));
         }
-        if !seen.insert(id.clone()) {
+        if !ids.insert(id.clone()) {
             self.say("redaction/twice", format!("`{id}` stands here twice"));
         }
         if rule.text.is_empty() && rule.keys.is_empty() {
@@ -73,9 +73,9 @@ impl Check<'_> {
     fn examples(&mut self, alone: &Redactor, all: &Redactor) {
         let rule = self.rule;
         for example in &rule.examples {
-            let (plain, secrets, wanted) = read(example, &rule.id);
+            let (plain, secrets, expected) = read(example, &rule.id);
             let got = alone.text("", &plain);
-            if got != wanted || secrets.is_empty() {
+            if got != expected || secrets.is_empty() {
                 self.say("redaction/example", format!("`{}` makes `{got}` of the example `{example}`", rule.id));
             }
             let got = all.text("", &plain);
@@ -108,15 +108,15 @@ impl Check<'_> {
 
 /// Returns an example without its marks, the marked secrets, and the expected result.
 fn read(example: &str, id: &str) -> (String, Vec<String>, String) {
-    let (mut plain, mut secrets, mut wanted) = (String::new(), Vec::new(), String::new());
+    let (mut plain, mut secrets, mut expected) = (String::new(), Vec::new(), String::new());
     for (index, part) in example.split([BEGIN, END]).enumerate() {
         plain.push_str(part);
         if index % 2 == 1 {
             secrets.push(part.to_owned());
-            wanted.push_str(&format!("[redacted: {id}]"));
+            expected.push_str(&format!("[redacted: {id}]"));
         } else {
-            wanted.push_str(part);
+            expected.push_str(part);
         }
     }
-    (plain, secrets, wanted)
+    (plain, secrets, expected)
 }

@@ -11,47 +11,47 @@ use store::{Feedback, Incident};
 ///
 /// # Errors
 /// If the incident has no diagnosis, or its playbook does not lead to the cause.
-pub fn verdict_test(library: &Library, incident: &Incident, said: &Feedback) -> Result<String, String> {
+pub fn verdict_test(library: &Library, incident: &Incident, feedback: &Feedback) -> Result<String, String> {
     let (Some(playbook), Some(diagnosis)) = (incident.entered(), &incident.diagnosis) else {
         return Err("it was never diagnosed".to_owned());
     };
-    let chain = path(library, playbook, &said.cause)
-        .ok_or_else(|| format!("`{}` is no cause that `{playbook}` leads to", said.cause))?;
+    let chain = path(library, playbook, &feedback.cause)
+        .ok_or_else(|| format!("`{}` is no cause that `{playbook}` leads to", feedback.cause))?;
     // If several chains lead to the cause, the diagnosed one is used.
-    let chain = match diagnosis.causes.iter().find(|cause| cause.id == said.cause) {
-        Some(found) => found.chain.clone(),
+    let chain = match diagnosis.causes.iter().find(|cause| cause.id == feedback.cause) {
+        Some(cause) => cause.chain.clone(),
         None => chain,
     };
-    let seen = values(library, diagnosis);
+    let values = values(library, diagnosis);
     let flow = |values: &BTreeMap<String, f64>| {
         let pairs: Vec<String> = values.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         format!("{{ {} }}", pairs.join(", "))
     };
     let mut text = String::new();
-    let judged = if said.is_right { "confirmed" } else { "corrected" };
-    let name = format!("incident {}, {judged} by a person on {}", incident.id, said.at.strftime("%Y-%m-%d"));
+    let judged = if feedback.is_right { "confirmed" } else { "corrected" };
+    let name = format!("incident {}, {judged} by a person on {}", incident.id, feedback.at.strftime("%Y-%m-%d"));
     // Writing into a String cannot fail.
     let _ = writeln!(
         text,
         "# Made by `llm-diagnose feedback --export`: the values that the diagnosis of {} saw.",
         diagnosis.at
     );
-    if !said.comment.trim().is_empty() {
-        let comment: String = said.comment.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if !feedback.comment.trim().is_empty() {
+        let comment: String = feedback.comment.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let _ = writeln!(text, "# {}", comment.trim());
     }
-    let _ = writeln!(text, "playbook: {playbook}\nbaseline: {}\ncases:", flow(&seen.past));
+    let _ = writeln!(text, "playbook: {playbook}\nbaseline: {}\ncases:", flow(&values.past));
     let _ = writeln!(text, "  - name: {}", quoted(&name));
-    if !seen.now.is_empty() {
-        let now: Vec<String> = seen.now.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    if !values.now.is_empty() {
+        let now: Vec<String> = values.now.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         let _ = writeln!(text, "    now: {{ {} }}", now.join(", "));
     }
-    if !seen.replicas.is_empty() {
+    if !values.replicas.is_empty() {
         let one = |(signal, some): (&String, &BTreeMap<String, f64>)| {
             let pairs: Vec<String> = some.iter().map(|(name, value)| format!("{}: {value}", quoted(name))).collect();
             format!("{signal}: {{ {} }}", pairs.join(", "))
         };
-        let all: Vec<String> = seen.replicas.iter().map(one).collect();
+        let all: Vec<String> = values.replicas.iter().map(one).collect();
         let _ = writeln!(text, "    replicas: {{ {} }}", all.join(", "));
     }
     let _ = writeln!(
@@ -69,14 +69,14 @@ fn quoted(text: &str) -> String {
 
 /// Returns the shortest path from the playbook to the cause.
 fn path(library: &Library, playbook: &str, cause: &str) -> Option<Vec<String>> {
-    let mut seen = BTreeSet::from([playbook.to_owned()]);
+    let mut visited = BTreeSet::from([playbook.to_owned()]);
     let mut queue = std::collections::VecDeque::from([(library.playbook_node(playbook)?, vec![playbook.to_owned()])]);
     while let Some((node, chain)) = queue.pop_front() {
         if node.id == cause {
             return Some(chain);
         }
         for next in node.causes.iter().filter_map(|entry| library.node(entry)) {
-            if seen.insert(next.id.to_owned()) {
+            if visited.insert(next.id.to_owned()) {
                 let chain = chain.iter().cloned().chain([next.id.to_owned()]).collect();
                 queue.push_back((next, chain));
             }

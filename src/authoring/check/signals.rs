@@ -1,4 +1,4 @@
-//! Lints of the catalog and the engines' files: every signal is told, and every query can be asked.
+//! Lints of the catalog and the engines' files: every signal has a source, and every query is valid.
 
 use super::promql;
 use knowledge::playbook::{CATALOG, Library, Problem, parse, shipped, suggestion};
@@ -6,8 +6,9 @@ use knowledge::signal::{Catalog, Direct, EngineKind, Signal};
 
 pub(super) fn signals(library: &Library, problems: &mut Vec<Problem>) {
     let names: Vec<&str> = library.signals.keys().map(String::as_str).collect();
-    let ours = shipped();
-    let our_signals = ours.get(CATALOG).and_then(|file| parse::<Catalog>(file).ok()).map(|catalog| catalog.signals);
+    let shipped_files = shipped();
+    let our_signals =
+        shipped_files.get(CATALOG).and_then(|file| parse::<Catalog>(file).ok()).map(|catalog| catalog.signals);
     let is_ours = |name: &str| our_signals.as_ref().is_some_and(|signals| signals.contains_key(name));
     for engine in library.engines.values() {
         let path = format!("signals/{}.yaml", engine.engine);
@@ -44,11 +45,11 @@ pub(super) fn signals(library: &Library, problems: &mut Vec<Problem>) {
             }
         }
         // A user's own file may cover only the signals that it was written for, and a user's own signal only the
-        // engines that the user has: an engine without an entry cannot tell it.
-        let complete = ours.contains_key(&path);
-        // A burn rate is made of what the engine tells of another signal.
-        let asked = |signal: &Signal| complete && signal.burn.is_none() && signal.of.contains(&engine.kind);
-        for (name, _) in library.signals.iter().filter(|(_, signal)| asked(signal)) {
+        // engines that the user has: an engine without an entry cannot report it.
+        let complete = shipped_files.contains_key(&path);
+        // A burn rate is computed from the engine's query of another signal.
+        let must_have = |signal: &Signal| complete && signal.burn.is_none() && signal.of.contains(&engine.kind);
+        for (name, _) in library.signals.iter().filter(|(_, signal)| must_have(signal)) {
             if is_ours(name) && !engine.signals.contains_key(name) {
                 let hint = "write its `query`, or `unsupported:` with the reason".to_owned();
                 say("signal/unanswered", "signals", format!("{} does not answer `{name}`", engine.engine), Some(hint));
@@ -85,11 +86,11 @@ pub(super) fn signals(library: &Library, problems: &mut Vec<Problem>) {
             continue;
         }
         let log = definition.is_some_and(|signal| signal.is_of_log());
-        let told = match log {
+        let has_source = match log {
             true => library.logs.values().flat_map(|log| &log.findings).any(|f| f.tells.as_deref() == Some(name)),
             false => library.engines.values().any(|e| e.signals.contains_key(name)),
         };
-        if !told {
+        if !has_source {
             let message = match log {
                 true => format!("no finding in `logs/` says `tells: {name}`"),
                 false => format!("no engine tells signal `{name}`, not even as unsupported"),

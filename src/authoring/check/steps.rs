@@ -8,9 +8,9 @@ use knowledge::playbook::{Evidence, Library, NoVerify, Problem, Step, Verify};
 use knowledge::signal::VersionReq;
 
 /// HTTP methods that change something.
-const REQUESTS: [&str; 4] = ["DELETE", "PATCH", "POST", "PUT"];
+const CHANGING_METHODS: [&str; 4] = ["DELETE", "PATCH", "POST", "PUT"];
 /// Commands that change something, by the program and a word after it.
-const ACTS: [(&str, &[&str]); 8] = [
+const CHANGING_COMMANDS: [(&str, &[&str]); 8] = [
     (
         "kubectl",
         &[
@@ -18,7 +18,7 @@ const ACTS: [(&str, &[&str]); 8] = [
             "restart", "resume", "scale", "set", "taint", "uncordon", "undo",
         ],
     ),
-    ("curl", &REQUESTS),
+    ("curl", &CHANGING_METHODS),
     ("systemctl", &["reload", "restart", "start", "stop"]),
     ("docker", &["kill", "restart", "rm", "run", "start", "stop"]),
     ("scontrol", &["reboot", "resume", "update"]),
@@ -29,7 +29,8 @@ const ACTS: [(&str, &[&str]); 8] = [
 ];
 
 /// Words that mark a command as read-only.
-const ASKS: [&str; 6] = ["can-i", "--dry-run", "/v1/chat/completions", "/v1/completions", "/generate", "/tokenize"];
+const READ_ONLY_WORDS: [&str; 6] =
+    ["can-i", "--dry-run", "/v1/chat/completions", "/v1/completions", "/generate", "/tokenize"];
 
 /// A step with its owner.
 struct OwnedStep<'a> {
@@ -70,16 +71,16 @@ fn owned_steps<'a>(
 
 /// Reports steps whose `no_verify` contradicts the data.
 pub(super) fn lint_no_verify(library: &Library, problems: &mut Vec<Problem>) {
-    for told in steps(library) {
-        if let (Some((message, hint)), Some(file)) = (wrong_word(library, &told), library.files.get(&told.file)) {
-            problems.push(Problem::at("step/no-verify", file, first(told.step), message, Some(hint.to_owned())));
+    for owned in steps(library) {
+        if let (Some((message, hint)), Some(file)) = (wrong_word(library, &owned), library.files.get(&owned.file)) {
+            problems.push(Problem::at("step/no-verify", file, first(owned.step), message, Some(hint.to_owned())));
         }
     }
 }
 
 /// Returns the contradiction of a step's `no_verify`, and a hint.
-fn wrong_word(library: &Library, told: &OwnedStep<'_>) -> Option<(String, &'static str)> {
-    let OwnedStep { step, now, .. } = told;
+fn wrong_word(library: &Library, owned: &OwnedStep<'_>) -> Option<(String, &'static str)> {
+    let OwnedStep { step, now, .. } = owned;
     match step.no_verify? {
         NoVerify::Looks => match acts(&step.action) {
             Some(command) => Some((
@@ -102,7 +103,7 @@ fn wrong_word(library: &Library, told: &OwnedStep<'_>) -> Option<(String, &'stat
                 "write a `verify`, or `no_verify: prevents` where nothing changes today",
             )
         }),
-        NoVerify::Unseen => seen_by(library, told).map(|signal| {
+        NoVerify::Unseen => seen_by(library, owned).map(|signal| {
             (format!("`unseen`, but `{signal}` shows it when it gets better"), "write a `verify` with that signal")
         }),
     }
@@ -112,7 +113,7 @@ fn wrong_word(library: &Library, told: &OwnedStep<'_>) -> Option<(String, &'stat
 fn acts(action: &str) -> Option<&str> {
     action.split('`').skip(1).step_by(2).find(|span| {
         // A prompt is sent with POST and changes nothing.
-        if ASKS.iter().any(|word| span.contains(word)) {
+        if READ_ONLY_WORDS.iter().any(|word| span.contains(word)) {
             return false;
         }
         // Words after a pipe only filter the output.
@@ -121,15 +122,15 @@ fn acts(action: &str) -> Option<&str> {
             let called = words.iter().position(|word| word == tool);
             called.is_some_and(|at| words.iter().skip(at).any(|word| acts.contains(word)))
         };
-        ACTS.iter().any(acts) || words.first().is_some_and(|method| REQUESTS.contains(method))
+        CHANGING_COMMANDS.iter().any(acts) || words.first().is_some_and(|method| CHANGING_METHODS.contains(method))
     })
 }
 
 /// Returns a required signal of the step's node that shows, for its engine, the end of the fault; log lines never go
 /// away.
-fn seen_by<'a>(library: &Library, told: &OwnedStep<'a>) -> Option<&'a str> {
-    let engine = told.step.engine.as_deref().and_then(|req| req.parse::<VersionReq>().ok()).map(|req| req.engine);
-    let tells = |signal: &str| match library.signals.get(signal) {
+fn seen_by<'a>(library: &Library, owned: &OwnedStep<'a>) -> Option<&'a str> {
+    let engine = owned.step.engine.as_deref().and_then(|req| req.parse::<VersionReq>().ok()).map(|req| req.engine);
+    let shows_end = |signal: &str| match library.signals.get(signal) {
         Some(s) if s.is_of_log() => false,
         Some(_) => engine.as_ref().and_then(|name| library.engines.get(name)).is_none_or(|of| {
             let of_its_kind = library.signals[signal].of.contains(&of.kind);
@@ -137,9 +138,9 @@ fn seen_by<'a>(library: &Library, told: &OwnedStep<'a>) -> Option<&'a str> {
         }),
         None => false,
     };
-    let mut checks = told.found_by.iter().filter(|e| e.required).flat_map(Evidence::checks);
+    let mut checks = owned.found_by.iter().filter(|e| e.required).flat_map(Evidence::checks);
     checks
-        .find(|(signal, when)| invert_condition(library, signal, when).is_some() && tells(signal))
+        .find(|(signal, when)| invert_condition(library, signal, when).is_some() && shows_end(signal))
         .map(|(signal, _)| signal)
 }
 
@@ -187,7 +188,7 @@ pub(super) fn first(step: &Step) -> &str {
 struct Case {
     /// The name, `<playbook>: <the case's name>`.
     name: String,
-    seen: Observations,
+    observations: Observations,
     /// True if the symptom's own check can be inverted.
     invertible: bool,
     /// The index of its file's healthy fleet.
@@ -198,7 +199,7 @@ struct Case {
 struct Fleet {
     /// The playbook under test.
     name: String,
-    seen: Observations,
+    observations: Observations,
 }
 
 /// Returns the steps whose `verify` misleads: it holds although the fault is there, or fails on a healthy fleet.
@@ -211,8 +212,8 @@ pub fn verifies(library: &Library) -> Vec<Problem> {
     let mut found: BTreeMap<(String, bool), Vec<Case>> = BTreeMap::new();
     for (own, test) in test_files(library).filter_map(|file| Some((file.own, read(library, file).ok()?))) {
         for case in &test.cases {
-            let seen = observations(library, &test, case);
-            let Some(judged) = judge(library, &test.playbook, &seen) else { continue };
+            let observations = observations(library, &test, case);
+            let Some(judged) = judge(library, &test.playbook, &observations) else { continue };
             if judged.symptom != SymptomVerdict::Confirmed {
                 continue;
             }
@@ -220,21 +221,21 @@ pub fn verifies(library: &Library) -> Vec<Problem> {
             let chain = judged.chains.into_iter().next().unwrap_or_default();
             for id in chain.into_iter().chain([test.playbook.clone()]).collect::<BTreeSet<_>>() {
                 let name = format!("{}: {}", test.playbook, case.name);
-                let case = Case { name, seen: seen.clone(), invertible, fleet: fleets.len() };
+                let case = Case { name, observations: observations.clone(), invertible, fleet: fleets.len() };
                 found.entry((id, own)).or_default().push(case);
             }
         }
-        fleets.push(Fleet { name: test.playbook.clone(), seen: healthy(library, &test) });
+        fleets.push(Fleet { name: test.playbook.clone(), observations: healthy(library, &test) });
     }
     let own = library.files.values().any(|file| file.own);
     let mut problems = Vec::new();
-    for told in steps(library) {
-        let Some(file) = library.files.get(&told.file).filter(|file| file.own == own) else { continue };
-        let of = |own: bool| found.get(&(told.id.to_owned(), own)).map_or(&[][..], Vec::as_slice);
+    for owned in steps(library) {
+        let Some(file) = library.files.get(&owned.file).filter(|file| file.own == own) else { continue };
+        let of = |own: bool| found.get(&(owned.id.to_owned(), own)).map_or(&[][..], Vec::as_slice);
         let shipped = of(false);
         let cases = if own && !of(true).is_empty() { of(true) } else { shipped };
-        if let Some(message) = cannot_tell(library, &told, cases, shipped, &fleets) {
-            problems.push(Problem::at("test/verify", file, first(told.step), message, None));
+        if let Some(message) = cannot_tell(library, &owned, cases, shipped, &fleets) {
+            problems.push(Problem::at("test/verify", file, first(owned.step), message, None));
         }
     }
     problems
@@ -243,12 +244,12 @@ pub fn verifies(library: &Library) -> Vec<Problem> {
 /// Returns the reason why a step's check cannot show whether it worked.
 fn cannot_tell(
     library: &Library,
-    told: &OwnedStep<'_>,
+    owned: &OwnedStep<'_>,
     cases: &[Case],
     shipped: &[Case],
     fleets: &[Fleet],
 ) -> Option<String> {
-    let OwnedStep { id, step, .. } = told;
+    let OwnedStep { id, step, .. } = owned;
     match (&step.verify, step.no_verify) {
         (Some(_), Some(_)) => Some("a step with a `verify` needs no `no_verify`".to_owned()),
         (None, None) => Some("a step has a `verify`, or `no_verify` says why none is possible".to_owned()),
@@ -259,7 +260,7 @@ fn cannot_tell(
             })
         }
         (None, Some(NoVerify::Looks | NoVerify::Prevents | NoVerify::Unseen)) => None,
-        (Some(v), None) => misleads(library, told, v, cases, shipped, fleets),
+        (Some(v), None) => misleads(library, owned, v, cases, shipped, fleets),
     }
 }
 
@@ -267,56 +268,66 @@ fn cannot_tell(
 /// skipped.
 fn misleads(
     library: &Library,
-    told: &OwnedStep<'_>,
+    owned: &OwnedStep<'_>,
     v: &Verify,
     cases: &[Case],
     shipped: &[Case],
     fleets: &[Fleet],
 ) -> Option<String> {
-    let OwnedStep { id, found_by, .. } = told;
+    let OwnedStep { id, found_by, .. } = owned;
     let checks = v.checks();
-    let said = |seen: &Observations| -> Vec<Outcome> {
-        checks.iter().map(|check| holds(library, &check.signal, &check.when, seen)).collect()
+    let outcomes = |observations: &Observations| -> Vec<Outcome> {
+        checks.iter().map(|check| holds(library, &check.signal, &check.when, observations)).collect()
     };
-    let shown: Vec<String> = checks.iter().map(|check| format!("`{} {}`", check.signal, check.when)).collect();
-    let shown = shown.join(" or ");
-    let is = |seen: &Observations, what: Outcome| said(seen).contains(&what);
+    let conditions: Vec<String> = checks.iter().map(|check| format!("`{} {}`", check.signal, check.when)).collect();
+    let conditions = conditions.join(" or ");
+    let has_outcome = |observations: &Observations, what: Outcome| outcomes(observations).contains(&what);
     // A fault that only a log shows is in no signal; the symptom's own check is used there.
     let holds_with = |case: &&Case| {
-        let seen = &case.seen;
-        !is(seen, Outcome::NotMet) && is(seen, Outcome::Met) && !only_logs_tell(library, found_by, seen)
+        let observations = &case.observations;
+        !has_outcome(observations, Outcome::NotMet)
+            && has_outcome(observations, Outcome::Met)
+            && !only_logs_tell(library, found_by, observations)
     };
     let names = |cases: Vec<&str>| cases.join("; ");
     let held: Vec<&str> = cases.iter().filter(holds_with).map(|case| case.name.as_str()).collect();
     if !held.is_empty() {
-        return Some(format!("{shown} holds although `{id}` is found: {}", names(held)));
+        return Some(format!("{conditions} holds although `{id}` is found: {}", names(held)));
     }
     // Every check must be the first that does not hold yet in some case, else it is never used.
     let all = || cases.iter().chain(shipped);
-    let shown_in =
-        |at: usize| all().any(|case| said(&case.seen).iter().position(|said| *said == Outcome::NotMet) == Some(at));
+    let shown_in = |at: usize| {
+        all()
+            .any(|case| outcomes(&case.observations).iter().position(|outcome| *outcome == Outcome::NotMet) == Some(at))
+    };
     if let Some(useless) = (0..checks.len()).find(|at| !shown_in(*at)) {
         let signal = &checks[useless].signal;
         return Some(format!("`{signal}` shows in none of the {} cases in which `{id}` is found", cases.len()));
     }
     let used: BTreeSet<usize> = cases.iter().map(|case| case.fleet).collect();
     let healthy: Vec<&Fleet> = used.into_iter().filter_map(|fleet| fleets.get(fleet)).collect();
-    let missed: Vec<&str> =
-        healthy.iter().filter(|fleet| is(&fleet.seen, Outcome::NotMet)).map(|fleet| fleet.name.as_str()).collect();
+    let missed: Vec<&str> = healthy
+        .iter()
+        .filter(|fleet| has_outcome(&fleet.observations, Outcome::NotMet))
+        .map(|fleet| fleet.name.as_str())
+        .collect();
     if !missed.is_empty() {
-        return Some(format!("{shown} does not hold on the healthy fleet of: {}", names(missed)));
+        return Some(format!("{conditions} does not hold on the healthy fleet of: {}", names(missed)));
     }
-    let well = all().filter_map(|case| fleets.get(case.fleet)).any(|fleet| is(&fleet.seen, Outcome::Met));
-    (!well).then(|| format!("{shown} has a value on the healthy fleet of no test that finds `{id}`"))
+    let well =
+        all().filter_map(|case| fleets.get(case.fleet)).any(|fleet| has_outcome(&fleet.observations, Outcome::Met));
+    (!well).then(|| format!("{conditions} has a value on the healthy fleet of no test that finds `{id}`"))
 }
 
 /// Returns true if one of a node's checks is met by logs alone.
-fn only_logs_tell(library: &Library, found_by: &[Evidence], seen: &Observations) -> bool {
+fn only_logs_tell(library: &Library, found_by: &[Evidence], observations: &Observations) -> bool {
     found_by.iter().any(|evidence| {
-        let held =
-            evidence.checks().into_iter().filter(|(signal, when)| holds(library, signal, when, seen) == Outcome::Met);
+        let met_checks = evidence
+            .checks()
+            .into_iter()
+            .filter(|(signal, when)| holds(library, signal, when, observations) == Outcome::Met);
         let by_log: Vec<bool> =
-            held.map(|(signal, _)| library.signals.get(signal).is_some_and(|s| s.is_of_log())).collect();
+            met_checks.map(|(signal, _)| library.signals.get(signal).is_some_and(|s| s.is_of_log())).collect();
         !by_log.is_empty() && by_log.iter().all(|log| *log)
     })
 }

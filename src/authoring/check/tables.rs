@@ -39,11 +39,11 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
         }
     });
     with_file(library, tables.xid.heading(), problems, |lint| {
-        let mut seen = BTreeSet::new();
+        let mut codes = BTreeSet::new();
         for row in &tables.xid.rows {
-            let shown = row.xid.to_string();
-            if row.codes().is_empty() || row.codes().any(|xid| !seen.insert(xid)) {
-                lint.say("table/twice", &shown, format!("Xid {} is empty or stands here twice", row.shown()), None);
+            let xid = row.xid.to_string();
+            if row.codes().is_empty() || row.codes().any(|xid| !codes.insert(xid)) {
+                lint.say("table/twice", &xid, format!("Xid {} is empty or stands here twice", row.shown()), None);
             }
             for bucket in [Some(&row.immediate), row.investigate.as_ref()].into_iter().flatten() {
                 if !BUCKETS.contains(&bucket.as_str()) && !bucket.starts_with("WORKFLOW_") {
@@ -53,9 +53,9 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
             }
             if row.workload && row.counts == XidCounts::Critical {
                 let message = format!("Xid {} cannot be the workload's and count as critical", row.shown());
-                lint.say("table/counts", &shown, message, None);
+                lint.say("table/counts", &xid, message, None);
             }
-            lint.source(&shown, &row.source);
+            lint.source(&xid, &row.source);
         }
     });
     with_file(library, tables.memory_flags.heading(), problems, |lint| {
@@ -73,7 +73,7 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
         }
     });
     with_file(library, tables.engine_flags.heading(), problems, |lint| {
-        let mut seen = BTreeSet::new();
+        let mut flags = BTreeSet::new();
         for row in &tables.engine_flags.rows {
             lint.engine(&row.flag, &row.engine);
             lint.source(&row.flag, &row.source);
@@ -82,7 +82,7 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
                 let hint = Some("write `instead: nothing` where nothing takes its place".to_owned());
                 lint.say("table/gone", &row.flag, message, hint);
             }
-            if !seen.insert((&row.engine, &row.flag)) {
+            if !flags.insert((&row.engine, &row.flag)) {
                 let message = format!("`{}` of {} stands here twice", row.flag, row.engine);
                 lint.say("table/twice", &row.flag, message, None);
             }

@@ -137,9 +137,9 @@ pub(super) fn read(library: &Library, file: &SourceFile) -> Result<TestFile, Box
     let parts = &library.healthy_fleet.parts;
     for part in &test.healthy {
         let values = parts.get(part).ok_or_else(|| {
-            let known: Vec<&str> = parts.keys().map(String::as_str).collect();
+            let part_names: Vec<&str> = parts.keys().map(String::as_str).collect();
             let message = format!("the healthy fleet has no part `{part}`");
-            let hint = format!("expected one of {}", known.join(", "));
+            let hint = format!("expected one of {}", part_names.join(", "));
             Box::new(Problem::at("test/unknown-part", file, part, message, Some(hint)))
         })?;
         for (signal, value) in values {
@@ -150,9 +150,9 @@ pub(super) fn read(library: &Library, file: &SourceFile) -> Result<TestFile, Box
 }
 
 fn run_file(library: &Library, file: &SourceFile, test: &TestFile) -> Result<Vec<CaseResult>, Box<Problem>> {
-    let known = |name: &str| library.signals.contains_key(name);
+    let is_signal = |name: &str| library.signals.contains_key(name);
     let case_signals = test.cases.iter().flat_map(|c| c.now.keys().chain(c.past.keys()).chain(c.replicas.keys()));
-    if let Some(signal) = test.baseline.keys().chain(case_signals).find(|name| !known(name)) {
+    if let Some(signal) = test.baseline.keys().chain(case_signals).find(|name| !is_signal(name)) {
         let hint = suggestion(signal, library.signals.keys().map(String::as_str));
         return Err(Box::new(Problem::at(
             "test/unknown-signal",
@@ -165,8 +165,8 @@ fn run_file(library: &Library, file: &SourceFile, test: &TestFile) -> Result<Vec
     test.cases
         .iter()
         .map(|case| {
-            let seen = observations(library, test, case);
-            let judged = judge(library, &test.playbook, &seen).ok_or_else(|| {
+            let observations = observations(library, test, case);
+            let judged = judge(library, &test.playbook, &observations).ok_or_else(|| {
                 let message = format!("there is no playbook `{}`", test.playbook);
                 Box::new(Problem::at("test/playbook", file, "playbook", message, None))
             })?;
@@ -200,7 +200,7 @@ pub(super) fn observations(library: &Library, test: &TestFile, case: &Case) -> O
     };
     let names: BTreeSet<&String> =
         test.baseline.keys().chain(case.now.keys()).chain(case.past.keys()).chain(case.replicas.keys()).collect();
-    let mut seen = Observations::default();
+    let mut observations = Observations::default();
     let mut pool = BTreeSet::new();
     for name in names {
         let replicas: Vec<Replica> = case
@@ -221,14 +221,15 @@ pub(super) fn observations(library: &Library, test: &TestFile, case: &Case) -> O
             None => reduced.or_else(|| number(test.baseline.get(name))),
         };
         let baseline = number(case.past.get(name).or_else(|| test.baseline.get(name)));
-        let told = case.now.get(name).or_else(|| test.baseline.get(name));
-        let answered = value.is_some() || matches!(told, Some(Value::NoData(NoData::NoSeries)));
+        let stated = case.now.get(name).or_else(|| test.baseline.get(name));
+        let answered = value.is_some() || matches!(stated, Some(Value::NoData(NoData::NoSeries)));
         let why = value.is_none().then(|| if answered { "no series" } else { "nothing tells it" }.to_owned());
-        seen.signals
+        observations
+            .signals
             .insert(name.clone(), Observation { value, replicas, baseline, answered, why, ..Observation::default() });
     }
-    seen.pool = pool.into_iter().collect();
-    seen
+    observations.pool = pool.into_iter().collect();
+    observations
 }
 
 fn compare(file: &SourceFile, case: &Case, judged: &Judged) -> Vec<Problem> {
@@ -317,11 +318,11 @@ mod tests {
             let values = cases.iter().filter_map(|(_, _, seen)| seen.signals.get(signal)?.value);
             values.into_iter().any(|value| (value > 0.0) == so)
         };
-        let told: BTreeSet<&str> =
+        let signals: BTreeSet<&str> =
             library.logs.values().flat_map(|file| &file.findings).filter_map(|f| f.tells.as_deref()).collect();
-        assert!(told.len() > 10, "{told:?}");
+        assert!(signals.len() > 10, "{signals:?}");
         let missing: Vec<_> =
-            told.iter().flat_map(|s| [(s, true), (s, false)]).filter(|(s, so)| !has(s, *so)).collect();
+            signals.iter().flat_map(|s| [(s, true), (s, false)]).filter(|(s, so)| !has(s, *so)).collect();
         assert_eq!(missing, []);
     }
 

@@ -57,8 +57,8 @@ fn unknown(library: &Library, id: &str) -> String {
     }
     let causes = library.playbooks.values().flat_map(|p| &p.causes).map(|entry| entry.target());
     let names = library.signals.keys().chain(library.engines.keys()).map(String::as_str);
-    let known = library.playbooks.keys().map(String::as_str).chain(causes).chain(names);
-    let hint = suggestion(id, known.chain(KINDS.map(|(kind, _)| kind)));
+    let ids = library.playbooks.keys().map(String::as_str).chain(causes).chain(names);
+    let hint = suggestion(id, ids.chain(KINDS.map(|(kind, _)| kind)));
     let playbooks: Vec<&str> = library.playbooks.keys().map(String::as_str).collect();
     let kinds = KINDS.map(|(kind, value)| format!("{kind} {value}")).join(", ");
     let message = format_error(format!("there is no playbook or cause `{id}`"), hint);

@@ -48,7 +48,7 @@ fn one(title: &str, query: &str) -> String {
     format!("# {}\n{}\n", line(title), line(&code.join(" ")))
 }
 
-/// Returns what stands before a comment in a line of PromQL.
+/// Returns a line of PromQL without its comment.
 fn without_comment(line: &str) -> &str {
     let (mut quote, mut escaped) = (None, false);
     for (at, c) in line.char_indices() {

@@ -23,8 +23,8 @@ pub(super) fn xid(library: &Library, code: &str) -> Result<String, String> {
     let digits = code.trim_start_matches(|c: char| !c.is_ascii_digit());
     let number: u32 = digits.parse().map_err(|_| format!("`{code}` is no Xid: expected a number such as 79"))?;
     let Some(row) = library.tables.xid(number) else {
-        let known: Vec<String> = library.tables.xid.rows.iter().map(XidRow::shown).collect();
-        let hint = format!("known are {}; the others stand in {}", known.join(", "), address(library));
+        let codes: Vec<String> = library.tables.xid.rows.iter().map(XidRow::shown).collect();
+        let hint = format!("known are {}; the others stand in {}", codes.join(", "), address(library));
         return Err(format_error(format!("the table has no Xid {number}"), Some(hint)));
     };
     let counts = match row.counts {
@@ -52,11 +52,11 @@ pub(super) fn litellm(library: &Library, code: &str) -> Result<String, String> {
     let number: u16 = code.parse().map_err(|_| format!("`{code}` is no HTTP status: expected a number such as 429"))?;
     let rows = library.tables.code(number);
     if rows.is_empty() {
-        let mut known: Vec<String> = library.tables.litellm_codes.rows.iter().map(|r| r.code.to_string()).collect();
-        known.dedup();
+        let mut codes: Vec<String> = library.tables.litellm_codes.rows.iter().map(|r| r.code.to_string()).collect();
+        codes.dedup();
         return Err(format_error(
             format!("the table has no status {number}"),
-            Some(format!("known are {}", known.join(", "))),
+            Some(format!("known are {}", codes.join(", "))),
         ));
     }
     let mut out = format!("{number} at LiteLLM is one of {}; the class in the error body tells which.\n", rows.len());
@@ -72,18 +72,18 @@ pub(super) fn litellm(library: &Library, code: &str) -> Result<String, String> {
 }
 
 pub(super) fn log(library: &Library, text: &str) -> Result<String, String> {
-    let found = match_log_line(library.logs.values(), text);
-    if found.is_empty() {
+    let matches = match_log_line(library.logs.values(), text);
+    if matches.is_empty() {
         let patterns = library.logs.values().flat_map(|file| &file.findings).flat_map(|f| &f.lines);
         let message = "no known line of a log is in it".to_owned();
         let hint = suggestion(text, patterns.map(String::as_str));
         return Err(format_error(message, Some(hint.unwrap_or_else(|| "give the whole line, in quotes".to_owned()))));
     }
-    let told = found.into_iter().map(|known| match known {
+    let texts = matches.into_iter().map(|line_match| match line_match {
         LogLineMatch::Finding(file, finding) => self::finding(library, file, finding),
         LogLineMatch::Numbers(file, numbers) => self::numbers(library, file, numbers, text),
     });
-    Ok(told.collect::<Vec<_>>().join("\n"))
+    Ok(texts.collect::<Vec<_>>().join("\n"))
 }
 
 fn finding(library: &Library, file: &LogFile, finding: &LogFinding) -> String {
@@ -112,8 +112,8 @@ fn numbers(library: &Library, file: &LogFile, numbers: &LogNumbers, text: &str) 
     let mut out = format!("numbers ({})\n\n", file.logs);
     let values = numbers.read(text).unwrap_or_default();
     for name in numbers.in_order() {
-        if let Some((told, value)) = numbers.values.get(name).zip(values.get(name)) {
-            line(&mut out, "tells", &format!("{}: {}", told.title, format_value(*value, told.unit)));
+        if let Some((definition, value)) = numbers.values.get(name).zip(values.get(name)) {
+            line(&mut out, "tells", &format!("{}: {}", definition.title, format_value(*value, definition.unit)));
         }
     }
     numbers.meaning.iter().for_each(|meaning| line(&mut out, "means", meaning));
@@ -135,8 +135,8 @@ pub(super) fn flag(library: &Library, name: &str) -> Result<String, String> {
     for row in library.tables.engine_flags.rows.iter().filter(|row| row.flag == name) {
         let since = row.since.as_ref().map(|since| format!("since {since}"));
         let default = row.default.as_ref().map(|default| format!("default {default}"));
-        let told: Vec<String> = since.into_iter().chain(row.end()).chain(default).chain(row.note.clone()).collect();
-        line(&mut out, &row.engine, &told.join("; "));
+        let remarks: Vec<String> = since.into_iter().chain(row.end()).chain(default).chain(row.note.clone()).collect();
+        line(&mut out, &row.engine, &remarks.join("; "));
     }
     for row in library.tables.memory_flags.rows.iter().filter(|row| row.flag == name) {
         for MemoryLine { lines, engine, direction, .. } in
@@ -201,7 +201,7 @@ pub(super) fn engine(library: &Library, name: &str) -> Result<String, String> {
         let hint = suggestion(name, library.engines.keys().map(String::as_str));
         return Err(format_error(format!("there is no engine `{name}`"), hint));
     };
-    let told = engine.signals.values().filter(|signal| signal.query.is_some()).count();
+    let with_query = engine.signals.values().filter(|signal| signal.query.is_some()).count();
     let mut out = format!("{name}: {}\n\n", kind(engine.kind));
     line(&mut out, "found by", &engine.detected_by().join(", "));
     engine.enable.iter().for_each(|how| line(&mut out, "enable", how));
@@ -212,7 +212,7 @@ pub(super) fn engine(library: &Library, name: &str) -> Result<String, String> {
     for probe in &engine.versions {
         line(&mut out, &format!(">= {}", probe.at_least), &format!("has {}", probe.metric));
     }
-    line(&mut out, "signals", &format!("{told} of {}", engine.signals.len()));
+    line(&mut out, "signals", &format!("{with_query} of {}", engine.signals.len()));
     for (signal, why) in engine.signals.iter().filter_map(|(name, s)| Some((name, s.unsupported.as_ref()?))) {
         line(&mut out, "cannot tell", &format!("{signal}: {why}"));
     }

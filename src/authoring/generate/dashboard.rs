@@ -40,24 +40,24 @@ pub fn dashboard(library: &Library, runbook_base: &str) -> Value {
     let mut panels = Vec::new();
     let mut y = 0;
     for (row, title) in ROWS {
-        let mut shown: Vec<(&String, &Signal)> = library
+        let mut signals: Vec<(&String, &Signal)> = library
             .signals
             .iter()
             .filter(|(_, signal)| row.map_or(signal.by_replica, |row| signal.row == Some(row)))
             .filter(|(name, _)| engines_reporting(library, name).next().is_some())
             .collect();
-        shown.sort_by_key(|(name, _)| position(library, name));
+        signals.sort_by_key(|(name, _)| position(library, name));
         let each = if row.is_some() { AlertScope::Pool } else { AlertScope::Replica };
         let folded = row.is_none();
         let mut inside = Vec::new();
         let header = y;
         y += 1;
-        for (i, (name, signal)) in shown.iter().enumerate() {
+        for (i, (name, signal)) in signals.iter().enumerate() {
             let (column, line) = (i as u64 % COLUMNS, i as u64 / COLUMNS);
             let at = json!({ "x": column * 24 / COLUMNS, "y": y + line * HEIGHT, "w": 24 / COLUMNS, "h": HEIGHT });
             inside.push(panel(library, RecordingRule { signal: name, each }, signal, at, runbook_base));
         }
-        y += (shown.len() as u64).div_ceil(COLUMNS) * HEIGHT;
+        y += (signals.len() as u64).div_ceil(COLUMNS) * HEIGHT;
         let at = json!({ "x": 0, "y": header, "w": 24, "h": 1 });
         let mut heading = json!({ "type": "row", "title": title, "collapsed": folded, "gridPos": at, "panels": [] });
         if folded {
@@ -222,12 +222,12 @@ fn named_by(library: &Library, recorded: RecordingRule<'_>) -> Vec<String> {
 
 fn legend(library: &Library, recorded: RecordingRule<'_>) -> String {
     let labels = recorded.labels(library);
-    let shown: &[&str] = match recorded.each {
+    let legend: &[&str] = match recorded.each {
         AlertScope::Pool => &["cluster", "namespace", "model_name", "engine"],
         AlertScope::Replica => &["cluster", "namespace", NAME, "gpu"],
     };
-    let known = shown.iter().filter(|label| **label == NAME || labels.iter().any(|l| l == **label));
-    known.map(|label| format!("{{{{{label}}}}}")).collect::<Vec<_>>().join(" ")
+    let present = legend.iter().filter(|label| **label == NAME || labels.iter().any(|l| l == **label));
+    present.map(|label| format!("{{{{{label}}}}}")).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the colours between the alert thresholds of a recorded series: each interval has that of its worst alert.

@@ -49,16 +49,16 @@ impl RecordingRule<'_> {
 }
 
 /// Returns the series that alerts and dashboards use, and those that a diagnosis would compute from many histograms.
-pub(super) fn wanted(library: &Library) -> BTreeSet<RecordingRule<'_>> {
+pub(super) fn recording_rules(library: &Library) -> BTreeSet<RecordingRule<'_>> {
     let alerts = library.playbooks.values().flat_map(|playbook| &playbook.alerts).flat_map(|alert: &AlertRule| {
         let checks = alert.when.iter().flat_map(Evidence::checks);
         checks.map(|(signal, _)| RecordingRule { signal, each: alert.each }).collect::<Vec<_>>()
     });
-    let shown = library.signals.iter().flat_map(|(signal, definition): (&String, &Signal)| {
+    let on_dashboard = library.signals.iter().flat_map(|(signal, definition): (&String, &Signal)| {
         let each = [(definition.row.is_some(), AlertScope::Pool), (definition.by_replica, AlertScope::Replica)];
-        each.into_iter().filter(|(wanted, _)| *wanted).map(move |(_, each)| RecordingRule { signal, each })
+        each.into_iter().filter(|(is_recorded, _)| *is_recorded).map(move |(_, each)| RecordingRule { signal, each })
     });
-    alerts.chain(shown).chain(of_histograms(library)).collect()
+    alerts.chain(on_dashboard).chain(of_histograms(library)).collect()
 }
 
 /// Returns the signals that are computed from histograms; for symptoms, each replica's value too.
@@ -84,10 +84,10 @@ pub(super) fn tells(engine: &Engine, signal: &str) -> bool {
 
 /// Renders the rule groups, one per engine.
 pub(super) fn groups(library: &Library, window: Duration) -> String {
-    let wanted = wanted(library);
+    let rules = recording_rules(library);
     let mut out = String::new();
     for engine in library.engines.values() {
-        let own: Vec<&RecordingRule<'_>> = wanted.iter().filter(|recorded| tells(engine, recorded.signal)).collect();
+        let own: Vec<&RecordingRule<'_>> = rules.iter().filter(|recorded| tells(engine, recorded.signal)).collect();
         if own.is_empty() {
             continue;
         }
@@ -99,7 +99,7 @@ pub(super) fn groups(library: &Library, window: Duration) -> String {
     }
     for (i, promised) in library.promised.iter().enumerate() {
         let moved: Vec<RecordingRule<'_>> =
-            wanted.iter().filter(|recorded| promised.is_moved(recorded.signal)).copied().collect();
+            rules.iter().filter(|recorded| promised.is_moved(recorded.signal)).copied().collect();
         let engines = promised.library.engines.values();
         for engine in engines.filter(|engine| moved.iter().any(|recorded| tells(engine, recorded.signal))) {
             out.push_str(&format!("  - name: llm-diagnose.record.slo{}.{}\n    rules:\n", i + 1, engine.engine));
@@ -133,8 +133,8 @@ fn write(
 ) {
     let mut rule = |name: &str, expr: &str| rule(out, engine, name, expr);
     let burn = library.signals.get(recorded.signal).and_then(|signal| signal.burn.as_ref());
-    let told = |signal: &str| engine.signals.get(signal).and_then(|entry| entry.query.as_deref());
-    let parts = burn.and_then(|burn| burn.parts(told(&burn.of), burn.mean.as_deref().and_then(told)));
+    let query_of = |signal: &str| engine.signals.get(signal).and_then(|entry| entry.query.as_deref());
+    let parts = burn.and_then(|burn| burn.parts(query_of(&burn.of), burn.mean.as_deref().and_then(query_of)));
     let Some(parts) = parts else {
         let query = engine.signals.get(recorded.signal).and_then(|entry| entry.query.as_deref());
         return rule(name, &expression(library, engine, recorded, query.unwrap_or_default(), window));

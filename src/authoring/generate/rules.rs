@@ -10,7 +10,7 @@ use knowledge::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, P
 use knowledge::signal::{Engine, EngineKind, Matcher, Signal, Unit, matchers};
 
 /// `keep_firing_for` of alerts on a burn rate: a few slow requests an hour are one alert, not one each.
-const KEPT: &str = "10m";
+const KEEP_FIRING_FOR: &str = "10m";
 
 /// Options of the generated rules.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,7 +93,7 @@ fn write_rule(
     out.push_str(&format!("        for: {}\n", held(hold)));
     let burns = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.burn.is_some());
     if alert.when.iter().flat_map(Evidence::checks).any(|(signal, _)| burns(signal)) {
-        out.push_str(&format!("        keep_firing_for: {KEPT}\n"));
+        out.push_str(&format!("        keep_firing_for: {KEEP_FIRING_FOR}\n"));
     }
     out.push_str("        labels:\n");
     text(out, 10, "severity", &alert.severity.to_string());
@@ -106,13 +106,13 @@ fn write_rule(
     let whom = "{{ with $labels.namespace }}{{ . }}{{ end }}{{ with $labels.model_name }}/{{ . }}{{ end }}";
     let pod = "{{ with $labels.pod }} {{ . }}{{ end }}{{ with $labels.workload }} {{ . }}{{ end }}";
     text(out, 10, "summary", &format!("{whom}{pod}: {}{what}", literal(&playbook.title)));
-    let told = format!(
+    let description = format!(
         "{} {} What it can come from and what to do: `llm-diagnose explain {}`.",
         one_line(&playbook.meaning),
         one_line(&playbook.impact),
         playbook.playbook
     );
-    text(out, 10, "description", &told);
+    text(out, 10, "description", &description);
     let base = runbook_base.trim_end_matches('/');
     text(out, 10, "runbook_url", &format!("{base}/{}.md", playbook.playbook));
 }
@@ -156,7 +156,7 @@ fn humanized(signal: &Signal) -> &'static str {
 /// Returns the alert's expression, and one more for each promise with other thresholds.
 fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Result<Vec<String>, String> {
     let plain = |recorded: RecordingRule<'_>| recorded.name();
-    let mut whole = expression(library, alert, &plain)?;
+    let mut general_expr = expression(library, alert, &plain)?;
     let mut exprs = Vec::new();
     let mut before = String::new();
     let place = playbook.alerts.iter().position(|own| own == alert).unwrap_or_default();
@@ -180,8 +180,8 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
         exprs.push(expr);
         before.push_str(&format!("\nunless {pools}"));
     }
-    whole.push_str(&before);
-    exprs.insert(0, whole);
+    general_expr.push_str(&before);
+    exprs.insert(0, general_expr);
     Ok(exprs)
 }
 
@@ -201,20 +201,20 @@ type Named<'a> = &'a dyn Fn(RecordingRule<'_>) -> String;
 /// Joins the alert's checks over the recorded series on their common labels.
 fn expression(library: &Library, alert: &AlertRule, named: Named<'_>) -> Result<String, String> {
     let mut parts = alert.when.iter().map(|evidence| part(library, evidence, alert.each, named));
-    let mut whole = parts.next().ok_or("`when` is empty")??;
+    let mut joined = parts.next().ok_or("`when` is empty")??;
     for next in parts {
         let next = next?;
-        let on: Vec<&str> = whole
+        let on: Vec<&str> = joined
             .labels
             .iter()
             .filter(|label| next.labels.contains(label))
             // Series of one kind never carry the name of an engine of another kind.
-            .filter(|label| *label != "engine" || whole.kinds.iter().any(|kind| next.kinds.contains(kind)))
+            .filter(|label| *label != "engine" || joined.kinds.iter().any(|kind| next.kinds.contains(kind)))
             .map(String::as_str)
             .collect();
-        whole.expr = format!("{}\nand on ({})\n{}", whole.expr, on.join(", "), next.expr);
+        joined.expr = format!("{}\nand on ({})\n{}", joined.expr, on.join(", "), next.expr);
     }
-    Ok(if whole.orchestrator { models_only(library, &whole.expr, alert.each) } else { whole.expr })
+    Ok(if joined.orchestrator { models_only(library, &joined.expr, alert.each) } else { joined.expr })
 }
 
 /// An expression with the labels and the origin of its result.
@@ -236,16 +236,16 @@ struct Part {
 fn models_only(library: &Library, expr: &str, each: AlertScope) -> String {
     let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
     let detect: Vec<String> = serving.flat_map(Engine::detected_by).collect();
-    let seen = format!("last_over_time({{__name__=~\"{}\"}}[1d])", detect.join("|"));
+    let recent = format!("last_over_time({{__name__=~\"{}\"}}[1d])", detect.join("|"));
     let by_pod = r#""workload", "$1", "pod", "(.+?)(-[a-z0-9]{6,10}-[a-z0-9]{5}|-[0-9]+)""#;
     match each {
-        AlertScope::Pool => format!("{expr}\nand on (cluster, namespace)\ngroup by (cluster, namespace) ({seen})"),
+        AlertScope::Pool => format!("{expr}\nand on (cluster, namespace)\ngroup by (cluster, namespace) ({recent})"),
         AlertScope::Replica => format!(
             "label_replace(label_replace(label_replace(\n{},\n  {by_pod}),\n  \
              \"workload\", \"$1\", \"deployment\", \"(.+)\"),\n  \
              \"workload\", \"$1\", \"statefulset\", \"(.+)\")\n\
              and on (cluster, namespace, workload)\n\
-             group by (cluster, namespace, workload) (label_replace(\n  {seen},\n  {by_pod}))",
+             group by (cluster, namespace, workload) (label_replace(\n  {recent},\n  {by_pod}))",
             indented(expr)
         ),
     }
@@ -262,16 +262,16 @@ fn part(library: &Library, evidence: &Evidence, each: AlertScope, named: Named<'
     }
     let mut alternatives =
         evidence.any.iter().map(|e| part(library, e, each, named)).collect::<Result<Vec<_>, _>>()?.into_iter();
-    let mut whole = alternatives.next().ok_or("each entry of `when` needs either `signal` with `when`, or `any`")?;
-    let mut either = vec![indented(&whole.expr)];
+    let mut joined = alternatives.next().ok_or("each entry of `when` needs either `signal` with `when`, or `any`")?;
+    let mut either = vec![indented(&joined.expr)];
     for other in alternatives {
-        whole.labels.retain(|label| other.labels.contains(label));
-        whole.kinds.retain(|kind| other.kinds.contains(kind));
-        whole.orchestrator &= other.orchestrator;
+        joined.labels.retain(|label| other.labels.contains(label));
+        joined.kinds.retain(|kind| other.kinds.contains(kind));
+        joined.orchestrator &= other.orchestrator;
         either.push(indented(&other.expr));
     }
-    whole.expr = format!("(\n{}\n)", either.join("\n  or\n"));
-    Ok(whole)
+    joined.expr = format!("(\n{}\n)", either.join("\n  or\n"));
+    Ok(joined)
 }
 
 fn compared(

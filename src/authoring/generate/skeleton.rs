@@ -4,7 +4,7 @@ use knowledge::playbook::{CATALOG, Library, PlaybookKind, SourceFile, shipped, s
 use knowledge::signal::{Engine, Unit};
 
 /// The lines that may open the block of signals: with entries, or empty.
-const OPENS: [&str; 2] = ["signals:", "signals: {}"];
+const OPENING_LINES: [&str; 2] = ["signals:", "signals: {}"];
 
 /// The end of a playbook and of a cause.
 const END: &str = "lasting:
@@ -148,7 +148,7 @@ now:
 /// Returns the catalog with the signal, unless the signal is known, and the engine's file with its query.
 ///
 /// # Errors
-/// If the id is not an id or names something else, there is no such engine, or the engine tells the signal already.
+/// If the id is not an id or names something else, there is no such engine, or the engine already reports the signal.
 pub fn signal(library: &Library, new: NewSignal<'_>) -> Result<Vec<NewFile>, String> {
     let NewSignal { id, engine, query, .. } = new;
     words(id, '_')?;
@@ -161,7 +161,7 @@ pub fn signal(library: &Library, new: NewSignal<'_>) -> Result<Vec<NewFile>, Str
     };
     let mut files = Vec::new();
     if !library.signals.contains_key(id) {
-        if library.ids().any(|known| known == id) {
+        if library.ids().any(|existing| existing == id) {
             return Err(format!("`{id}` is taken: ids are unique over all data"));
         }
         files.push(with_entry(library, CATALOG, "schema: 1\nsignals:\n", id, &definition(new, engine))?);
@@ -212,18 +212,18 @@ fn with_entry(library: &Library, path: &str, start: &str, id: &str, entry: &str)
 /// Inserts an entry at the end of the block `signals:`, which may be `{}`, with the indentation of its neighbours.
 fn inserted(text: &str, id: &str, entry: &str) -> Result<String, String> {
     let lines: Vec<&str> = text.lines().collect();
-    let opens = |line: &&str| line.split(" #").next().is_some_and(|key| OPENS.contains(&key.trim_end()));
+    let opens = |line: &&str| line.split(" #").next().is_some_and(|key| OPENING_LINES.contains(&key.trim_end()));
     let begin = lines.iter().position(opens).ok_or("has no block `signals:` to put it under")? + 1;
     let inside = |line: &&&str| line.is_empty() || line.starts_with([' ', '#']);
     let block: Vec<&str> = lines.iter().skip(begin).take_while(inside).copied().collect();
     let indent = |line: &str| line.len() - line.trim_start().len();
-    let told = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-    let pad = " ".repeat(block.iter().copied().find(told).map_or(2, indent));
+    let is_content = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    let pad = " ".repeat(block.iter().copied().find(is_content).map_or(2, indent));
     if block.iter().any(|line| line.starts_with(&format!("{pad}{id}:"))) {
         return Err(format!("has an entry `{id}`: change it there"));
     }
     // What stands between the last entry and the next key belongs to that key.
-    let end = begin + block.iter().rposition(told).map_or(0, |last| last + 1);
+    let end = begin + block.iter().rposition(is_content).map_or(0, |last| last + 1);
     let entry: String = entry.lines().map(|line| format!("{pad}{line}\n")).collect();
     let joined = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
     let key = lines[begin - 1].replacen(" {}", "", 1);
@@ -239,7 +239,7 @@ fn free(library: &Library, id: &str, path: &str) -> Result<(), String> {
         return Err(format!("{} exists", file.path));
     }
     let former = library.aliases.id(id) != id;
-    if former || shipped().contains_key(path) || library.ids().any(|known| known == id) {
+    if former || shipped().contains_key(path) || library.ids().any(|existing| existing == id) {
         return Err(format!("`{id}` is taken: ids are unique over all data"));
     }
     Ok(())

@@ -81,8 +81,8 @@ fn flags(rows: &[EngineFlag]) -> String {
     for flag in rows {
         let EngineFlag { engine, flag: name, since, default, note, source, .. } = flag;
         let since = since.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string);
-        let told: Vec<String> = flag.end().into_iter().chain(note.clone()).collect();
-        let mind = format!("{} ([source]({source}))", told.join("; "));
+        let remarks: Vec<String> = flag.end().into_iter().chain(note.clone()).collect();
+        let mind = format!("{} ([source]({source}))", remarks.join("; "));
         row(&mut out, &[&format!("`{name}`"), engine, &since, default.as_deref().unwrap_or("–"), &mind]);
     }
     out

@@ -17,15 +17,15 @@ pub(super) fn refuse<T>(why: impl Into<String>) -> Result<T> {
 }
 
 /// Keys under which multimodal configurations have their language model.
-const INSIDE: [&str; 4] = ["text_config", "llm_config", "language_config", "thinker_config"];
+const LANGUAGE_MODEL_KEYS: [&str; 4] = ["text_config", "llm_config", "language_config", "thinker_config"];
 
 /// The language model's part of a `config.json`.
 pub(super) struct Config {
     own: Map<String, Value>,
     /// The whole file, if the language model is only a part of it.
-    whole: Option<Map<String, Value>>,
+    root: Option<Map<String, Value>>,
     /// The key of the part, for error messages.
-    pub(super) inside: Option<&'static str>,
+    pub(super) nested_key: Option<&'static str>,
 }
 
 impl Config {
@@ -39,32 +39,33 @@ impl Config {
         let Value::Object(mut own) = value else {
             return refuse("not a config.json: expected an object such as {\"num_hidden_layers\": 32, …}");
         };
-        let (mut whole, mut inside) = (None, None);
+        let (mut root, mut nested_key) = (None, None);
         // An omni model nests twice: `thinker_config.text_config`.
-        while let Some(key) = INSIDE.into_iter().find(|key| own.get(*key).is_some_and(Value::is_object)) {
+        while let Some(key) = LANGUAGE_MODEL_KEYS.into_iter().find(|key| own.get(*key).is_some_and(Value::is_object)) {
             let Some(Value::Object(part)) = own.remove(key) else { break };
-            whole.get_or_insert(std::mem::replace(&mut own, part));
-            inside = Some(key);
+            root.get_or_insert(std::mem::replace(&mut own, part));
+            nested_key = Some(key);
         }
-        Ok(Self { own, whole, inside })
+        Ok(Self { own, root, nested_key })
     }
 
     /// Returns the path and value of the first key that exists and is not null.
     pub(super) fn get(&self, keys: &[&str]) -> Option<(String, &Value)> {
-        let found = keys.iter().find_map(|key| Some((*key, self.own.get(*key).filter(|value| !value.is_null())?)));
-        found.map(|(key, value)| (self.path(key), value))
+        let key_and_value =
+            keys.iter().find_map(|key| Some((*key, self.own.get(*key).filter(|value| !value.is_null())?)));
+        key_and_value.map(|(key, value)| (self.path(key), value))
     }
 
     /// Returns the same as [`Config::get`], with the whole file as a fallback.
     pub(super) fn get_anywhere(&self, keys: &[&str]) -> Option<(String, &Value)> {
         self.get(keys).or_else(|| {
-            let whole = self.whole.as_ref()?;
-            keys.iter().find_map(|key| Some(((*key).to_owned(), whole.get(*key).filter(|v| !v.is_null())?)))
+            let root = self.root.as_ref()?;
+            keys.iter().find_map(|key| Some(((*key).to_owned(), root.get(*key).filter(|v| !v.is_null())?)))
         })
     }
 
     fn path(&self, key: &str) -> String {
-        self.inside.map_or_else(|| key.to_owned(), |inside| format!("{inside}.{key}"))
+        self.nested_key.map_or_else(|| key.to_owned(), |nested_key| format!("{nested_key}.{key}"))
     }
 
     /// Returns a whole number from 1 to `most`; `None` if no key exists.

@@ -5,7 +5,7 @@ use knowledge::playbook::suggestion;
 /// GPU names and memory in GiB as the driver reports it, which is less than in the product's name.
 ///
 /// Source: `total_memory` as vLLM and PyTorch report it; https://docs.nvidia.com/datacenter/tesla/
-const KNOWN: [(&str, f64); 36] = [
+const GPU_MEMORY_GIB: [(&str, f64); 36] = [
     ("A10", 22.0),
     ("A10G", 22.0),
     ("A16", 14.7),
@@ -45,7 +45,7 @@ const KNOWN: [(&str, f64); 36] = [
 ];
 const GIB: f64 = 1_073_741_824.0;
 /// The accepted range of memory in bytes.
-const BELIEVED: std::ops::RangeInclusive<f64> = 1e8..=1e14;
+const PLAUSIBLE_BYTES: std::ops::RangeInclusive<f64> = 1e8..=1e14;
 
 /// A GPU, given by its name or by the size of its memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,16 +65,17 @@ impl std::str::FromStr for GpuSpec {
             let name = name.trim_start_matches("nvidia").trim_start_matches("amd").replace("gb", "");
             name.chars().filter(char::is_ascii_alphanumeric).collect()
         };
-        let known =
-            KNOWN.iter().find(|(name, _)| plain(name) == plain(text) || plain(name) == plain(&format!("rtx{text}")));
-        if let Some((name, gib)) = known {
+        let gpu = GPU_MEMORY_GIB
+            .iter()
+            .find(|(name, _)| plain(name) == plain(text) || plain(name) == plain(&format!("rtx{text}")));
+        if let Some((name, gib)) = gpu {
             return Ok(Self { name: Some((*name).to_owned()), bytes: (gib * GIB) as u64 });
         }
         if text.starts_with(|c: char| c.is_ascii_digit()) {
             return Ok(Self { name: None, bytes: parse_bytes(text)? });
         }
-        let hint = suggestion(&text.to_ascii_uppercase(), KNOWN.iter().map(|(name, _)| *name));
-        let names: Vec<&str> = KNOWN.iter().map(|(name, _)| *name).collect();
+        let hint = suggestion(&text.to_ascii_uppercase(), GPU_MEMORY_GIB.iter().map(|(name, _)| *name));
+        let names: Vec<&str> = GPU_MEMORY_GIB.iter().map(|(name, _)| *name).collect();
         Err(match hint {
             Some(hint) => format!("no GPU `{text}` is known: {hint} Its memory will do too, such as 80GiB"),
             None => {
@@ -104,7 +105,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let bytes = number.parse::<f64>().map_err(|_| wrong())? * factor;
-    match BELIEVED.contains(&bytes) {
+    match PLAUSIBLE_BYTES.contains(&bytes) {
         true => Ok(bytes as u64),
         false => Err(format!("`{text}` is {bytes:.0} bytes: expected between 100 MB and 100 TB, such as 80GiB")),
     }

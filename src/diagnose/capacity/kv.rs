@@ -32,28 +32,28 @@ pub struct Cache {
 impl Cache {
     /// Computes the cache of the GPU with the most layers; `None` if the model has no attention layers.
     pub fn new(model: &ModelSpec, dtype: KvDtype, tensor: u64, pipeline: u64, batched_tokens: u64) -> Option<Self> {
-        let here = |n: u64| n.div_ceil(pipeline);
+        let per_stage = |n: u64| n.div_ceil(pipeline);
         let per_layer = match model.attention {
             Attention::Heads { kv_heads, head_dim } => 2 * (kv_heads / tensor).max(1) * head_dim,
             // Each rank holds the whole latent.
             Attention::Latent { kv_rank, rope } => kv_rank + rope,
         } * dtype.bytes();
-        let full = here(model.count(|kind| kind == LayerKind::Full));
+        let full = per_stage(model.count(|kind| kind == LayerKind::Full));
         let mut windows: Vec<(u64, u64)> = Vec::new();
         for kind in &model.layers {
             let LayerKind::Sliding { window } = *kind else { continue };
-            match windows.iter_mut().find(|(known, _)| *known == window) {
+            match windows.iter_mut().find(|(size, _)| *size == window) {
                 Some((_, n)) => *n += 1,
                 None => windows.push((window, 1)),
             }
         }
-        windows.iter_mut().for_each(|(_, n)| *n = here(*n));
+        windows.iter_mut().for_each(|(_, n)| *n = per_stage(*n));
         let attending = full + windows.iter().map(|(_, n)| n).sum::<u64>();
         if attending == 0 {
             return None;
         }
         let recurrent = match model.state {
-            Some(_) => here(model.count(|kind| kind == LayerKind::Recurrent)),
+            Some(_) => per_stage(model.count(|kind| kind == LayerKind::Recurrent)),
             None => 0,
         };
         let counts = || [full, recurrent].into_iter().chain(windows.iter().map(|(_, n)| *n)).filter(|n| *n > 0);
@@ -77,8 +77,8 @@ impl Cache {
     fn blocks(&self, tokens: u64) -> u64 {
         let sliding = self.sliding_groups.iter().map(|(window, groups)| {
             // The tokens of the current step are stored in addition to the window, which may start inside a block.
-            let kept = (window - 1 + self.batched_tokens).min(tokens);
-            groups * (kept.div_ceil(self.block_tokens) + 1)
+            let tokens_kept = (window - 1 + self.batched_tokens).min(tokens);
+            groups * (tokens_kept.div_ceil(self.block_tokens) + 1)
         });
         self.full_groups * tokens.div_ceil(self.block_tokens) + self.recurrent_groups + sliding.sum::<u64>()
     }

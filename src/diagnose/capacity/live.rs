@@ -13,7 +13,7 @@ const RUNNING: &str = "requests_running";
 /// The signals that [`compare`] reads.
 pub const SIGNALS: [&str; 4] = [CAPACITY, PROMPT, OUTPUT, RUNNING];
 /// Ratio of live to computed capacity that counts as equal: activations are only estimated.
-const SAME: std::ops::RangeInclusive<f64> = 0.9..=1.1;
+const EQUAL_RATIO: std::ops::RangeInclusive<f64> = 0.9..=1.1;
 
 /// Adds the observed metrics to a report, or to an empty one.
 pub fn compare(report: Option<CapacityReport>, scope: &Scope, observed: &ObserveResult) -> CapacityReport {
@@ -69,7 +69,7 @@ pub fn compare(report: Option<CapacityReport>, scope: &Scope, observed: &Observe
     if least < most * 0.95 {
         report.warnings.push(phrases::replicas_differ(&live, least, most));
     }
-    if let Some(ratio) = ratio.filter(|ratio| !SAME.contains(ratio)) {
+    if let Some(ratio) = ratio.filter(|ratio| !EQUAL_RATIO.contains(ratio)) {
         report.warnings.push(phrases::differs(ratio));
     }
     // With sliding windows or recurrent states, more requests fit than the number of tokens suggests.

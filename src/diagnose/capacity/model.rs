@@ -65,9 +65,9 @@ impl ModelSpec {
         if config.flag("is_encoder_decoder")? == Some(true) {
             return refuse("`is_encoder_decoder`: caches of encoder-decoder models are not computed here");
         }
-        if let Some(inside) = config.inside {
+        if let Some(nested_key) = config.nested_key {
             assumed.push(format!(
-                "`{inside}` is the language model; weights of vision and audio encoders are not counted"
+                "`{nested_key}` is the language model; weights of vision and audio encoders are not counted"
             ));
         }
         // Defaults of the transformers library for keys that Gemma 3's files omit.
@@ -89,11 +89,11 @@ impl ModelSpec {
             Some(tied) => tied,
             None => {
                 let tied = ["gemma", "cohere", "gpt2", "falcon", "opt", "bloom"].iter().any(|f| kind.starts_with(f));
-                let said = match tied {
+                let assumption = match tied {
                     true => "no `tie_word_embeddings`: the output projection is the embedding",
                     false => "no `tie_word_embeddings`: the output projection is not the embedding",
                 };
-                assumed.push(said.to_owned());
+                assumed.push(assumption.to_owned());
                 tied
             }
         };

@@ -42,11 +42,11 @@ pub(super) fn uncountable(model: &ModelSpec) -> String {
     }
 }
 
-pub(super) fn longer_than_made(asked: u64, made: u64) -> String {
+pub(super) fn longer_than_made(requested: u64, trained: u64) -> String {
     format!(
         "{} tokens are more than the model's {}: the engine takes that only with scaled positions",
-        grouped(asked),
-        grouped(made)
+        grouped(requested),
+        grouped(trained)
     )
 }
 
@@ -89,7 +89,7 @@ pub(super) fn does_not_fit(fit: &Fit) -> String {
     let d = &fit.deployed;
     let gpus = d.tensor_parallel * d.pipeline_parallel;
     let on = if gpus == 1 { "1 GPU".to_owned() } else { format!("{gpus} GPUs") };
-    let what = match fit.longest_request_tokens {
+    let note = match fit.longest_request_tokens {
         0 => format!("the model does not fit on {on}"),
         longest => format!(
             "a request of {} tokens does not fit on {on}; {} would: `--max-model-len {longest}`",
@@ -98,9 +98,9 @@ pub(super) fn does_not_fit(fit: &Fit) -> String {
         ),
     };
     match fit.smallest_tensor_parallel {
-        Some(tensor) => format!("{what}; the smallest tensor-parallel size that does is {tensor}"),
+        Some(tensor) => format!("{note}; the smallest tensor-parallel size that does is {tensor}"),
         None => format!(
-            "{what}; no tensor-parallel size up to 64 does: more memory, fewer bits, `--kv-cache-dtype fp8`, or a larger `--pp`"
+            "{note}; no tensor-parallel size up to 64 does: more memory, fewer bits, `--kv-cache-dtype fp8`, or a larger `--pp`"
         ),
     }
 }

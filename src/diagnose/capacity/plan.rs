@@ -41,10 +41,10 @@ pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<Capacit
     let Some(longest) = d.longest.or(model.longest) else {
         return refuse("the configuration does not tell the longest request: pass `--max-model-len`");
     };
-    if let (Some(asked), Some(made)) = (d.longest, model.longest)
-        && asked > made
+    if let (Some(requested), Some(trained)) = (d.longest, model.longest)
+        && requested > trained
     {
-        assumed.push(phrases::longer_than_made(asked, made));
+        assumed.push(phrases::longer_than_made(requested, trained));
     }
     let weights = weights(model, d);
     let kv_dtype = d.kv_dtype.or(model.kv_dtype).unwrap_or(model.dtype);
@@ -55,8 +55,8 @@ pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<Capacit
         Some(cache) => Ok(cache),
         None => refuse("no layer attends: this model has no KV cache, and its requests need no tokens of it"),
     };
-    let whole = cache(1, 1)?;
-    let here = cache(d.tensor, d.pipeline)?;
+    let unsharded = cache(1, 1)?;
+    let per_gpu = cache(d.tensor, d.pipeline)?;
     let mut report = CapacityReport {
         schema: SCHEMA.to_owned(),
         model: Some(described(model, longest)),
@@ -67,9 +67,9 @@ pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<Capacit
         }),
         kv: Some(KvReport {
             dtype: kv_dtype,
-            bytes_per_token: whole.token_bytes,
-            bytes_per_token_per_gpu: here.token_bytes,
-            block_tokens: here.block_tokens,
+            bytes_per_token: unsharded.token_bytes,
+            bytes_per_token_per_gpu: per_gpu.token_bytes,
+            block_tokens: per_gpu.block_tokens,
         }),
         fit: None,
         live: None,
@@ -114,15 +114,15 @@ pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<Capacit
         },
         fits,
         smallest_tensor_parallel: smallest,
-        longest_request_tokens: here.longest(pool, longest),
+        longest_request_tokens: per_gpu.longest(pool, longest),
         memory,
-        kv_pool_tokens: here.pool_tokens(pool, longest),
+        kv_pool_tokens: per_gpu.pool_tokens(pool, longest),
         concurrency: contexts
             .into_iter()
             .map(|tokens| Concurrency {
                 context_tokens: tokens,
-                request_bytes: here.request_bytes(tokens),
-                requests: here.requests(pool, tokens),
+                request_bytes: per_gpu.request_bytes(tokens),
+                requests: per_gpu.requests(pool, tokens),
             })
             .collect(),
     };

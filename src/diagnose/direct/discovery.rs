@@ -34,10 +34,10 @@ pub async fn targets(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
-    wanted: fn(&Engine) -> bool,
+    is_readable: fn(&Engine) -> bool,
     deadline: Instant,
 ) -> Result<Vec<ExporterTarget>, PromError> {
-    let mut targets = learn_of(library, prometheus, wanted, request.at, deadline).await?;
+    let mut targets = learn_of(library, prometheus, is_readable, request.at, deadline).await?;
     targets.retain(|target| {
         library.engines.get(&target.engine).is_some_and(|engine| !super::outside(request, engine, target))
     });
@@ -47,11 +47,11 @@ pub async fn targets(
 async fn learn_of(
     library: &Library,
     prometheus: &Prometheus,
-    wanted: fn(&Engine) -> bool,
+    is_readable: fn(&Engine) -> bool,
     at: Timestamp,
     deadline: Instant,
 ) -> Result<Vec<ExporterTarget>, PromError> {
-    let readable: Vec<&Engine> = library.engines.values().filter(|engine| wanted(engine)).collect();
+    let readable: Vec<&Engine> = library.engines.values().filter(|engine| is_readable(engine)).collect();
     let names: BTreeMap<String, &Engine> =
         readable.iter().flat_map(|engine| engine.detected_by().into_iter().map(|name| (name, *engine))).collect();
     let by: BTreeSet<&str> = ["__name__", "job", "instance"]
@@ -70,19 +70,20 @@ async fn learn_of(
         let same = |row: &Labels| ["job", "instance"].iter().all(|label| row.get(*label) == target.labels.get(*label));
         for row in series.iter().map(|row| &row.labels).filter(|row| same(row)) {
             let Some(engine) = row.get("__name__").and_then(|name| names.get(name)) else { continue };
-            let known = learnt.entry((target.url.clone(), engine.engine.clone())).or_insert_with(|| ExporterTarget {
-                engine: engine.engine.clone(),
-                url: target.url.clone(),
-                labels: target.labels.clone(),
-                seen: Some(at),
-            });
+            let exporter =
+                learnt.entry((target.url.clone(), engine.engine.clone())).or_insert_with(|| ExporterTarget {
+                    engine: engine.engine.clone(),
+                    url: target.url.clone(),
+                    labels: target.labels.clone(),
+                    seen: Some(at),
+                });
             // These labels identify the pool of an exporter that no longer answers; several values identify none.
             let serving = engine.kind.is_pool();
             for label in engine.scope.values().flatten().filter(|_| serving) {
                 if let Some(value) = row.get(label).filter(|v| !v.is_empty() && !target.labels.contains_key(label)) {
-                    match known.labels.get(label) {
-                        Some(other) if other != value => _ = known.labels.insert(label.clone(), String::new()),
-                        _ => _ = known.labels.insert(label.clone(), value.clone()),
+                    match exporter.labels.get(label) {
+                        Some(other) if other != value => _ = exporter.labels.insert(label.clone(), String::new()),
+                        _ => _ = exporter.labels.insert(label.clone(), value.clone()),
                     }
                 }
             }

@@ -32,9 +32,9 @@ use sources::prom::Prometheus;
 pub use discovery::{discover_exporters, targets};
 
 /// Time between the two reads.
-const APART: Duration = Duration::from_secs(3);
+const READ_INTERVAL: Duration = Duration::from_secs(3);
 /// Minimum time between the reads: over a shorter one, increases of counters mean nothing.
-const APART_LEAST: Duration = Duration::from_millis(800);
+const MIN_READ_INTERVAL: Duration = Duration::from_millis(800);
 /// Maximum wait for Prometheus' targets if none are cached.
 const LEARN_WITHIN: Duration = Duration::from_secs(2);
 /// Divisor of the deadline: after this part of it, exporters are read without waiting for Prometheus.
@@ -74,7 +74,7 @@ pub async fn observe_with_exporters(
     .await
 }
 
-/// Runs [`observe_with_exporters`] for these needs, without what is cached; the request's playbook is ignored.
+/// Runs [`observe_with_exporters`] for these needs, without the cached answers; the request's playbook is ignored.
 pub(super) async fn observe_needs_with_exporters(
     library: &Library,
     prometheus: &Prometheus,
@@ -87,26 +87,26 @@ pub(super) async fn observe_needs_with_exporters(
         return Box::pin(observe_needs(library, prometheus, request, needs, cache)).await;
     };
     let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
-    let (tell, told) = oneshot::channel::<Blind>();
-    let ahead = async {
+    let (report_blind, blind_report) = oneshot::channel::<Blind>();
+    let page_reads = async {
         let patience = if exporters.fresh { Duration::ZERO } else { request.deadline / PATIENCE };
-        let blind = match tokio::time::timeout(patience, told).await {
+        let blind = match tokio::time::timeout(patience, blind_report).await {
             Ok(Ok(blind)) => blind,
             _ => forms(library).map(|(engine, _)| engine.engine.clone()).collect(),
         };
         visit_all(library, prometheus, request, exporters, &blind, deadline).await
     };
     let asking = Box::pin(observe_needs(library, prometheus, request, needs, cache));
-    let ahead = Box::pin(ahead);
-    let (mut observed, (visits, left_out)) = match select(asking, ahead).await {
-        Either::Left((observed, ahead)) => {
+    let page_reads = Box::pin(page_reads);
+    let (mut observed, (visits, left_out)) = match select(asking, page_reads).await {
+        Either::Left((observed, page_reads)) => {
             let blind = blind(library, needs, &observed);
             if blind.is_empty() && !exporters.fresh {
                 return observed;
             }
             // The reads may have begun without waiting; the message is then ignored.
-            let _ = tell.send(blind);
-            (observed, ahead.await)
+            let _ = report_blind.send(blind);
+            (observed, page_reads.await)
         }
         Either::Right((visits, asking)) => (asking.await, visits),
     };
@@ -135,14 +135,18 @@ fn forms(library: &Library) -> impl Iterator<Item = (&Engine, Vec<&str>)> {
 
 /// Returns the engines without a value for any needed signal; if Prometheus was unavailable, those with a missing one.
 fn blind(library: &Library, needs: &Needs<'_>, observed: &ObserveResult) -> Blind {
-    let untold = |signal: &str| {
+    let lacks_value = |signal: &str| {
         observed.observations.signals.get(signal).is_none_or(|o| o.value.is_none() && o.replicas.is_empty())
     };
     forms(library)
         .filter(|(_, names)| {
             let mut needed = names.iter().filter(|name| needs.contains_key(**name)).peekable();
             needed.peek().is_some()
-                && if observed.degraded { needed.any(|name| untold(name)) } else { needed.all(|name| untold(name)) }
+                && if observed.degraded {
+                    needed.any(|name| lacks_value(name))
+                } else {
+                    needed.all(|name| lacks_value(name))
+                }
         })
         .map(|(engine, _)| engine.engine.clone())
         .collect()
@@ -170,8 +174,8 @@ async fn visit_all<'a>(
     let mut add = |more: Vec<ExporterTarget>| {
         for target in more {
             let Some(engine) = library.engines.get(&target.engine) else { continue };
-            let known = targets.iter().any(|(_, t)| t.url == target.url && t.engine == target.engine);
-            if !known && !outside(request, engine, &target) {
+            let is_listed = targets.iter().any(|(_, t)| t.url == target.url && t.engine == target.engine);
+            if !is_listed && !outside(request, engine, &target) {
                 targets.push((engine, target));
             }
         }
@@ -209,8 +213,8 @@ async fn visit<'a>(
     let probes = engine.versions.iter().map(|probe| probe.metric.as_str()).chain(engine.detection_series());
     let probes = probes.flat_map(|name| engine.spellings(name)).map(|(_, name)| name);
     let probes: BTreeSet<String> = probes.chain(behind(engine)).collect();
-    let wanted = |name: &str| probes.contains(name) || selectors.iter().any(|s| s.names(name));
-    let outcome = twice(reader, &target, wanted, deadline).await;
+    let is_needed = |name: &str| probes.contains(name) || selectors.iter().any(|s| s.names(name));
+    let outcome = twice(reader, &target, is_needed, deadline).await;
     let anew = outcome.as_ref().is_ok_and(MetricsPages::anew);
     let mut visit = PageRead { target, engine, outcome, anew };
     if visit.outcome.is_ok() && visit.detection_samples().next().is_none() {
@@ -223,18 +227,18 @@ async fn visit<'a>(
 async fn twice(
     reader: &ExporterReader,
     target: &ExporterTarget,
-    wanted: impl Fn(&str) -> bool,
+    is_needed: impl Fn(&str) -> bool,
     deadline: Instant,
 ) -> Result<MetricsPages, ExporterError> {
-    let (first, begun) = reader.read(target, &wanted, deadline).await?;
+    let (first, begun) = reader.read(target, &is_needed, deadline).await?;
     // Half of the remaining time is for the second read.
-    let pause = APART.min(deadline.saturating_duration_since(Instant::now()) / 2);
+    let pause = READ_INTERVAL.min(deadline.saturating_duration_since(Instant::now()) / 2);
     let mut second = None;
-    if pause >= APART_LEAST {
+    if pause >= MIN_READ_INTERVAL {
         tokio::time::sleep(pause).await;
         // A process that ends between the reads has still reported its gauges.
-        let again = reader.read(target, &wanted, deadline).await.ok();
-        second = again.map(|(samples, at)| (samples, at.duration_since(begun).as_secs_f64()));
+        let second_read = reader.read(target, &is_needed, deadline).await.ok();
+        second = second_read.map(|(samples, at)| (samples, at.duration_since(begun).as_secs_f64()));
     }
     Ok(MetricsPages { first, second })
 }
@@ -249,20 +253,20 @@ fn fill(
     left_out: usize,
     observed: &mut ObserveResult,
 ) {
-    let found = detected(library, request, visits);
+    let detection = detected(library, request, visits);
     // An engine that answered may turn out to serve another pool.
-    let other = |v: &PageRead<'_>| {
-        let seen = found.engines.iter().find(|seen| seen.engine == v.engine.engine);
-        seen.is_some_and(|seen| {
+    let serves_other_pool = |v: &PageRead<'_>| {
+        let engine_seen = detection.engines.iter().find(|engine_seen| engine_seen.engine == v.engine.engine);
+        engine_seen.is_some_and(|engine_seen| {
             v.detection_samples().next().is_some()
-                && v.detection_samples().all(|s| contradicts(&seen.matchers, &s.labels))
+                && v.detection_samples().all(|s| contradicts(&engine_seen.matchers, &s.labels))
         })
     };
     let serving: Vec<&PageRead<'_>> =
-        visits.iter().filter(|v| v.engine.kind == EngineKind::Serving && !other(v)).collect();
-    let told: Vec<String> = observed.observations.pool.iter().filter(|name| !name.contains(':')).cloned().collect();
+        visits.iter().filter(|v| v.engine.kind == EngineKind::Serving && !serves_other_pool(v)).collect();
+    let pods: Vec<String> = observed.observations.pool.iter().filter(|name| !name.contains(':')).cloned().collect();
     let own = serving.iter().filter_map(|v| v.target.labels.get("pod").map(String::as_str));
-    let members = observed.members.clone().with_pods(own.map(str::to_owned).chain(told));
+    let members = observed.members.clone().with_pods(own.map(str::to_owned).chain(pods));
     let mut remarks = BTreeSet::new();
     for signal in needs.keys().copied() {
         let Some(definition) = library.signals.get(signal) else { continue };
@@ -270,25 +274,25 @@ fn fill(
         if because != DirectReadReason::Asked && (o.value.is_some() || !o.replicas.is_empty()) {
             continue;
         }
-        let (mut rows, mut pool, mut heard) = (Vec::new(), None, None);
+        let (mut rows, mut pool, mut tier_with_data) = (Vec::new(), None, None);
         for engine in engines_reporting(library, signal) {
             // Values of two engines for the same requests do not add up.
             let tier = tier(library, signal, engine);
-            if heard.is_some_and(|best| best < tier) {
+            if tier_with_data.is_some_and(|best| best < tier) {
                 break;
             }
             let Some(form) = engine.signals.get(signal).and_then(|s| s.direct.as_ref()) else { continue };
             let visits = visits.iter().filter(|v| v.engine.engine == engine.engine).collect();
-            let seen = found.engines.iter().find(|seen| seen.engine == engine.engine);
-            let values = Reading { engine, seen, visits, members: &members, at: request.at }.values(form);
+            let engine_seen = detection.engines.iter().find(|engine_seen| engine_seen.engine == engine.engine);
+            let values = Reading { engine, engine_seen, visits, members: &members, at: request.at }.values(form);
             if !values.rows.is_empty() || values.pool.is_some() {
-                heard = Some(tier);
+                tier_with_data = Some(tier);
             }
             rows.extend(values.rows);
             pool = pool.or(values.pool);
-            let odd =
+            let remark =
                 |(exporter, metric)| ExporterRemark { exporter, what: format!("has no usable number in `{metric}`") };
-            remarks.extend(values.odd.into_iter().map(odd));
+            remarks.extend(values.unusable.into_iter().map(remark));
         }
         let mut replicas = Vec::new();
         merge(&mut replicas, rows.into_iter(), definition.fleet);
@@ -298,22 +302,22 @@ fn fill(
         }
     }
     for visit in visits {
-        let what = match &visit.outcome {
+        let remark = match &visit.outcome {
             Err(error) => error.to_string(),
             Ok(_) if visit.anew => "started anew between the two reads, so its counters tell nothing".to_owned(),
             Ok(pages) if pages.second.is_none() => "was read only once, so its counters tell nothing".to_owned(),
             Ok(_) => continue,
         };
-        remarks.insert(ExporterRemark { exporter: visit.target.name(), what });
+        remarks.insert(ExporterRemark { exporter: visit.target.name(), what: remark });
     }
     if observed.observations.pool.is_empty() {
         let names: BTreeSet<String> = serving.iter().filter_map(|v| name(v.engine, &v.target.labels)).collect();
         observed.observations.pool = names.into_iter().collect();
     }
-    for seen in found.engines {
-        if !observed.detection.engines.iter().any(|known| known.engine == seen.engine) {
-            observed.detection.engines.push(seen);
-            observed.detection.notes.extend(found.notes.iter().cloned());
+    for engine_seen in detection.engines {
+        if !observed.detection.engines.iter().any(|engine| engine.engine == engine_seen.engine) {
+            observed.detection.engines.push(engine_seen);
+            observed.detection.notes.extend(detection.notes.iter().cloned());
         }
     }
     observed.detection.notes.sort();
@@ -396,8 +400,8 @@ mod tests {
                 baseline: Baseline::Off,
                 deadline: Duration::from_secs(1),
             };
-            let found = detected(&library, &request, &visits);
-            assert_eq!(found.engines.iter().any(|seen| seen.engine == "litellm"), named, "{base}");
+            let detection = detected(&library, &request, &visits);
+            assert_eq!(detection.engines.iter().any(|seen| seen.engine == "litellm"), named, "{base}");
         }
     }
 }

@@ -13,7 +13,7 @@ use knowledge::signal::{Direct, DirectOperation, Engine, Matcher, PoolAggregatio
 use sources::exporter::{ExporterError, ExporterTarget, Sample};
 
 /// Tolerance for a counter: a larger decrease shows that the process was restarted.
-const RESET: f64 = 1e-9;
+const RESET_TOLERANCE: f64 = 1e-9;
 
 /// Two reads of one page.
 #[derive(Debug, Clone)]
@@ -34,7 +34,8 @@ impl MetricsPages {
         let Some((second, _)) = &self.second else { return false };
         let counts = |name: &str| ["_total", "_count", "_bucket"].iter().any(|end| name.ends_with(end));
         let before: BTreeMap<(&str, &Labels), f64> = keyed(&self.first).collect();
-        keyed(second).any(|(key, now)| counts(key.0) && before.get(&key).is_some_and(|then| now < then - RESET))
+        keyed(second)
+            .any(|(key, now)| counts(key.0) && before.get(&key).is_some_and(|then| now < then - RESET_TOLERANCE))
     }
 }
 
@@ -68,13 +69,13 @@ pub(super) struct Values {
     /// The whole pool's value, if it cannot be derived from the rows.
     pub(super) pool: Option<f64>,
     /// Exporter and metric of values that are negative or not finite.
-    pub(super) odd: BTreeSet<(String, String)>,
+    pub(super) unusable: BTreeSet<(String, String)>,
 }
 
 /// The pages that a signal is read from.
 pub(super) struct Reading<'a> {
     pub(super) engine: &'a Engine,
-    pub(super) seen: Option<&'a EngineSeen>,
+    pub(super) engine_seen: Option<&'a EngineSeen>,
     pub(super) visits: Vec<&'a PageRead<'a>>,
     pub(super) members: &'a Members,
     pub(super) at: Timestamp,
@@ -103,7 +104,7 @@ impl Reading<'_> {
             DirectOperation::Increase => self.increases(form, &mut values),
             DirectOperation::Quantile => self.quantiles(form, &mut values),
             DirectOperation::Serving => {
-                let answered = self.visits.iter().filter(|v| v.detection_samples().any(|s| self.mine(&s.labels)));
+                let answered = self.visits.iter().filter(|v| v.detection_samples().any(|s| self.in_scope(&s.labels)));
                 values.rows = answered.filter_map(|v| Some((name(self.engine, &v.target.labels)?, 1.0))).collect();
             }
             DirectOperation::Down => self.down(&mut values),
@@ -119,8 +120,8 @@ impl Reading<'_> {
         values
     }
 
-    fn mine(&self, labels: &Labels) -> bool {
-        let matchers = self.seen.map_or(&[][..], |seen| &seen.matchers);
+    fn in_scope(&self, labels: &Labels) -> bool {
+        let matchers = self.engine_seen.map_or(&[][..], |engine_seen| &engine_seen.matchers);
         if self.engine.kind.is_pool() {
             // Some series of an engine carry no model; the page's detection series identify its pool.
             !contradicts(matchers, labels)
@@ -131,7 +132,8 @@ impl Reading<'_> {
 
     /// Returns the successful visits of exporters in the scope.
     fn pages(&self) -> impl Iterator<Item = (&PageRead<'_>, &MetricsPages)> {
-        let own = |v: &PageRead<'_>| !self.engine.kind.is_pool() || v.detection_samples().any(|s| self.mine(&s.labels));
+        let own =
+            |v: &PageRead<'_>| !self.engine.kind.is_pool() || v.detection_samples().any(|s| self.in_scope(&s.labels));
         self.visits.iter().copied().filter(move |v| own(v)).filter_map(|v| Some((v, v.outcome.as_ref().ok()?)))
     }
 
@@ -144,10 +146,10 @@ impl Reading<'_> {
         out: &mut Values,
     ) -> Vec<&'s Sample> {
         for selector in list.iter().filter_map(|text| Selector::parse(text).ok()) {
-            let found = page.iter().filter(|s| selector.fits(&s.name, &s.labels) && self.mine(&s.labels));
-            let (fine, odd): (Vec<_>, Vec<_>) = found.partition(|s| s.value.is_finite() && s.value >= 0.0);
-            out.odd.extend(odd.iter().map(|s| (visit.target.name(), s.name.clone())));
-            if !fine.is_empty() || !odd.is_empty() {
+            let samples = page.iter().filter(|s| selector.fits(&s.name, &s.labels) && self.in_scope(&s.labels));
+            let (fine, unusable): (Vec<_>, Vec<_>) = samples.partition(|s| s.value.is_finite() && s.value >= 0.0);
+            out.unusable.extend(unusable.iter().map(|s| (visit.target.name(), s.name.clone())));
+            if !fine.is_empty() || !unusable.is_empty() {
                 return fine;
             }
         }
@@ -170,12 +172,12 @@ impl Reading<'_> {
                             continue;
                         }
                     }
-                    let whole: f64 = alike(&over).iter().sum();
+                    let total: f64 = alike(&over).iter().sum();
                     let value = match form.mask {
                         // Bit masks are exposed as floats; a value that a float cannot hold exactly is no mask.
                         Some(mask) => f64::from(sample.value < 2f64.powi(53) && (sample.value as u64) & mask != 0),
                         None if form.over.is_empty() => sample.value,
-                        None if whole > 0.0 => sample.value / whole,
+                        None if total > 0.0 => sample.value / total,
                         None => continue,
                     };
                     reads.entry((&sample.name, &sample.labels)).or_default().push(value);
@@ -192,8 +194,8 @@ impl Reading<'_> {
     }
 
     fn zeros(&self, visit: &PageRead<'_>, pages: &MetricsPages, form: &Direct, out: &mut Values) {
-        let there = self.select(visit, pages.latest(), &form.zero, out);
-        let names: BTreeSet<String> = there.iter().filter_map(|s| name(self.engine, &s.labels)).collect();
+        let replicas_present = self.select(visit, pages.latest(), &form.zero, out);
+        let names: BTreeSet<String> = replicas_present.iter().filter_map(|s| name(self.engine, &s.labels)).collect();
         out.rows.extend(names.into_iter().map(|name| (name, 0.0)));
     }
 
@@ -220,8 +222,8 @@ impl Reading<'_> {
         let before: BTreeMap<(&str, &Labels), f64> = keyed(&pages.first).collect();
         let now = self.select(visit, second, list, out);
         let then = |s: &Sample| before.get(&(s.name.as_str(), &s.labels)).copied().unwrap_or_default();
-        let known = now.into_iter().filter(|s| then(s) >= 0.0);
-        let grown = known.map(|s| ((s.name.as_str(), &s.labels), s.value - then(s)));
+        let in_both_reads = now.into_iter().filter(|s| then(s) >= 0.0);
+        let grown = in_both_reads.map(|s| ((s.name.as_str(), &s.labels), s.value - then(s)));
         of_ranks(form, grown.filter(|(_, grown)| grown.is_finite()))
     }
 
@@ -247,7 +249,7 @@ impl Reading<'_> {
             pages.latest().iter().any(|sample| counters.iter().any(|counter| counter.names(&sample.name)))
         };
         let mut replicas: BTreeMap<String, Share> = BTreeMap::new();
-        // A page without the counter does not say 0: nobody counts there.
+        // A page without the counter is no 0: its process does not count these events.
         for (visit, pages) in self.pages().filter(|(_, pages)| is_counted(pages)) {
             for (labels, grown) in self.grown((visit, pages), form, &form.over, out) {
                 let Some(name) = name(self.engine, &labels) else { continue };
@@ -291,15 +293,15 @@ impl Reading<'_> {
     fn down(&self, out: &mut Values) {
         let answered = self.pages().next().is_some();
         for visit in &self.visits {
-            let gone = match &visit.outcome {
-                Ok(_) if visit.detection_samples().any(|s| self.mine(&s.labels)) => 0.0,
+            let down = match &visit.outcome {
+                Ok(_) if visit.detection_samples().any(|s| self.in_scope(&s.labels)) => 0.0,
                 Err(error) if error.is_gone() && self.known(&visit.target) => match error {
                     ExporterError::Unreachable(_) if !answered => continue,
                     _ => 1.0,
                 },
                 _ => continue,
             };
-            out.rows.extend(name(self.engine, &visit.target.labels).map(|name| (name, gone)));
+            out.rows.extend(name(self.engine, &visit.target.labels).map(|name| (name, down)));
         }
     }
 

@@ -8,7 +8,7 @@ use knowledge::playbook::{AlertRule, AlertScope, Evidence, Library, Playbook, Se
 use knowledge::signal::{EngineKind, Signal, Unit};
 
 /// The heading for signals of alert rules that have no heading of their own.
-const ELSEWHERE: &str = "other";
+const OTHER_HEADING: &str = "other";
 
 /// A check before its evaluation.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) fn rows(library: &Library) -> Vec<CheckRow<'_>> {
     }
     let others: BTreeSet<&str> =
         library.playbooks.values().flat_map(|p| &p.alerts).filter_map(first).filter(|s| !placed.contains(s)).collect();
-    rows.extend(others.into_iter().flat_map(|signal| rows_of(library, ELSEWHERE, signal, None)));
+    rows.extend(others.into_iter().flat_map(|signal| rows_of(library, OTHER_HEADING, signal, None)));
     rows
 }
 
@@ -102,18 +102,18 @@ pub(super) fn signals<'a>(library: &'a Library, rows: &[CheckRow<'a>]) -> Vec<&'
 }
 
 /// Returns true if the pool gets no requests.
-pub(super) fn is_idle(library: &Library, seen: &Observations) -> bool {
+pub(super) fn is_idle(library: &Library, observations: &Observations) -> bool {
     let idle = &library.health.idle;
-    !idle.is_empty() && idle.iter().all(|evidence| evaluate(library, evidence, seen).outcome == Outcome::Met)
+    !idle.is_empty() && idle.iter().all(|evidence| evaluate(library, evidence, observations).outcome == Outcome::Met)
 }
 
 /// Evaluates a check.
-pub(super) fn check(library: &Library, row: &CheckRow<'_>, seen: &Observations) -> HealthCheck {
+pub(super) fn check(library: &Library, row: &CheckRow<'_>, observations: &Observations) -> HealthCheck {
     let judged: Vec<(&Rule<'_>, Outcome, Vec<ReplicaValue>)> = row
         .rules
         .iter()
         .map(|rule| {
-            let (outcome, replicas) = judge(library, rule, row.signal, seen);
+            let (outcome, replicas) = judge(library, rule, row.signal, observations);
             (rule, outcome, replicas)
         })
         .collect();
@@ -124,8 +124,8 @@ pub(super) fn check(library: &Library, row: &CheckRow<'_>, seen: &Observations) 
         (Outcome::NoData, _) => HealthState::Unknown,
     }));
     // The replicas are those of the most severe rule that is met.
-    let meant = judged.iter().rev().find(|(_, outcome, _)| *outcome == Outcome::Met);
-    let replicas = meant.map(|(_, _, replicas)| replicas.clone()).unwrap_or_default();
+    let met = judged.iter().rev().find(|(_, outcome, _)| *outcome == Outcome::Met);
+    let replicas = met.map(|(_, _, replicas)| replicas.clone()).unwrap_or_default();
     let thresholds = judged
         .iter()
         .map(|(rule, outcome, _)| {
@@ -133,30 +133,36 @@ pub(super) fn check(library: &Library, row: &CheckRow<'_>, seen: &Observations) 
             Threshold { severity: rule.severity, when, with, source: rule.source.clone(), outcome: *outcome }
         })
         .collect();
-    let known = library.signals.get(row.signal);
-    let seen = seen.signals.get(row.signal);
-    let value = seen.and_then(|o| o.value);
-    let without = |pick: fn(&Observation) -> Option<String>| seen.filter(|_| value.is_none()).and_then(pick);
+    let definition = library.signals.get(row.signal);
+    let observation = observations.signals.get(row.signal);
+    let value = observation.and_then(|o| o.value);
+    let without = |pick: fn(&Observation) -> Option<String>| observation.filter(|_| value.is_none()).and_then(pick);
     HealthCheck {
         heading: row.heading.to_owned(),
         signal: row.signal.to_owned(),
-        title: known.map_or_else(|| row.signal.to_owned(), |signal| signal.title.clone()),
+        title: definition.map_or_else(|| row.signal.to_owned(), |signal| signal.title.clone()),
         state,
         value,
-        unit: known.map_or(Unit::Count, |signal| signal.unit),
+        unit: definition.map_or(Unit::Count, |signal| signal.unit),
         thresholds,
         playbook: row.playbook.map(|playbook| playbook.playbook.clone()),
         replicas,
         why: without(|o| o.why.clone()),
         enable: without(|o| o.enable.clone()),
-        query: seen.and_then(|o| o.query.clone()),
+        query: observation.and_then(|o| o.query.clone()),
     }
 }
 
 /// Evaluates a rule as Prometheus would: all of its entries, for the pool or for any one replica.
-fn judge(library: &Library, rule: &Rule<'_>, signal: &str, seen: &Observations) -> (Outcome, Vec<ReplicaValue>) {
-    let whole = |seen: &Observations| {
-        let results: Vec<EvidenceResult> = rule.when.iter().map(|evidence| evaluate(library, evidence, seen)).collect();
+fn judge(
+    library: &Library,
+    rule: &Rule<'_>,
+    signal: &str,
+    observations: &Observations,
+) -> (Outcome, Vec<ReplicaValue>) {
+    let of_pool = |observations: &Observations| {
+        let results: Vec<EvidenceResult> =
+            rule.when.iter().map(|evidence| evaluate(library, evidence, observations)).collect();
         let any = |outcome: Outcome| results.iter().any(|r| r.outcome == outcome);
         let outcome = match (any(Outcome::NotMet), any(Outcome::NoData)) {
             (true, _) => Outcome::NotMet,
@@ -166,28 +172,28 @@ fn judge(library: &Library, rule: &Rule<'_>, signal: &str, seen: &Observations) 
         (outcome, results.into_iter().find(|r| r.signal == signal).map(|r| r.replicas).unwrap_or_default())
     };
     let each = match rule.each {
-        AlertScope::Pool => return whole(seen),
-        AlertScope::Replica => seen.signals.get(signal).map(|o| o.replicas.as_slice()).unwrap_or_default(),
+        AlertScope::Pool => return of_pool(observations),
+        AlertScope::Replica => observations.signals.get(signal).map(|o| o.replicas.as_slice()).unwrap_or_default(),
     };
     if each.is_empty() {
-        return whole(seen);
+        return of_pool(observations);
     }
     let mut outcomes = Vec::new();
-    let mut meant = Vec::new();
+    let mut deviating = Vec::new();
     for replica in each {
-        let (outcome, _) = whole(&of_one(seen, &replica.name));
+        let (outcome, _) = of_pool(&of_one(observations, &replica.name));
         if outcome == Outcome::Met {
-            meant.push(ReplicaValue { name: replica.name.clone(), value: replica.value });
+            deviating.push(ReplicaValue { name: replica.name.clone(), value: replica.value });
         }
         outcomes.push(outcome);
     }
     let first = |outcome: Outcome| outcomes.contains(&outcome).then_some(outcome);
-    (first(Outcome::Met).or_else(|| first(Outcome::NoData)).unwrap_or(Outcome::NotMet), meant)
+    (first(Outcome::Met).or_else(|| first(Outcome::NoData)).unwrap_or(Outcome::NotMet), deviating)
 }
 
 /// Returns the observations as if one replica were the pool.
-fn of_one(seen: &Observations, name: &str) -> Observations {
-    let signals = seen.signals.iter().map(|(signal, o)| {
+fn of_one(observations: &Observations, name: &str) -> Observations {
+    let signals = observations.signals.iter().map(|(signal, o)| {
         let own: Vec<_> = o.replicas.iter().filter(|r| r.name == name).cloned().collect();
         (signal.clone(), Observation { value: own.first().map(|r| r.value), replicas: own, ..o.clone() })
     });
@@ -204,12 +210,12 @@ fn conditions(library: &Library, rule: &Rule<'_>, signal: &str) -> (String, Vec<
                 own = when.to_string();
                 continue;
             }
-            let known = library.signals.get(name);
+            let definition = library.signals.get(name);
             with.push(ExtraCondition {
                 group,
                 signal: name.to_owned(),
-                title: known.map_or(name, |s| s.title.as_str()).to_owned(),
-                unit: known.map_or(Unit::Count, |s| s.unit),
+                title: definition.map_or(name, |s| s.title.as_str()).to_owned(),
+                unit: definition.map_or(Unit::Count, |s| s.unit),
                 when: when.to_string(),
             });
         }

@@ -112,10 +112,10 @@ pub async fn coverage(
 fn covered(library: &Library, observed: &ObserveResult, signal: &str) -> SignalCoverage {
     let nothing = Observation::default();
     let o = observed.observations.signals.get(signal).unwrap_or(&nothing);
-    let there = o.value.is_some() || !o.replicas.is_empty();
-    let told = observed.detection.engines.iter().filter_map(|e| library.engines.get(&e.engine)?.signals.get(signal));
-    let feature = told.filter_map(|entry| entry.feature.as_deref()).next();
-    let answer = match (there, o.answered.then_some(feature).flatten()) {
+    let has_value = o.value.is_some() || !o.replicas.is_empty();
+    let entries = observed.detection.engines.iter().filter_map(|e| library.engines.get(&e.engine)?.signals.get(signal));
+    let feature = entries.filter_map(|entry| entry.feature.as_deref()).next();
+    let answer = match (has_value, o.answered.then_some(feature).flatten()) {
         (true, _) => SignalAvailability::Answers,
         (false, Some(_)) => SignalAvailability::Unused,
         (false, None) => SignalAvailability::Missing,
@@ -131,7 +131,7 @@ fn covered(library: &Library, observed: &ObserveResult, signal: &str) -> SignalC
         }
     };
     let title = library.signals.get(signal).map_or(signal, |s| s.title.as_str()).to_owned();
-    let enable = o.enable.clone().filter(|_| !there);
+    let enable = o.enable.clone().filter(|_| !has_value);
     SignalCoverage { signal: signal.to_owned(), title, answer, why, enable }
 }
 

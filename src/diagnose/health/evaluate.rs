@@ -21,11 +21,11 @@ pub const DIMENSIONS: [&str; 3] = ["cluster", "namespace", "model"];
 /// Maximum pools of one Prometheus.
 const MOST_POOLS: usize = 50;
 /// Maximum values of a dimension that are listed if none matches.
-const FEW: usize = 8;
+const VALUES_LISTED: usize = 8;
 /// Maximum vanished pools that are listed.
-const FEW_GONE: usize = 2;
+const GONE_POOLS_LISTED: usize = 2;
 /// The fraction of the deadline for listing the pools, as a divisor.
-const LISTING: u32 = 2;
+const LISTING_DIVISOR: u32 = 2;
 
 /// The parameters of an evaluation.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,18 +44,18 @@ pub struct HealthQuery {
 pub type HealthSource<'a> = (&'a Prometheus, &'a BTreeMap<String, String>);
 
 /// Evaluates every pool of the sources; includes the answers that arrive before the deadline.
-pub async fn evaluate_fleet(library: &Library, sources: &[HealthSource<'_>], what: &HealthQuery) -> Health {
+pub async fn evaluate_fleet(library: &Library, sources: &[HealthSource<'_>], query: &HealthQuery) -> Health {
     let started = Instant::now();
     let rows = rows(library);
     let fitting = sources.iter().filter(|(_, labels)| {
-        labels.iter().all(|(name, value)| what.scope.get(name).is_none_or(|asked| asked == value))
+        labels.iter().all(|(name, value)| query.scope.get(name).is_none_or(|wanted_value| wanted_value == value))
     });
-    let parts = join_all(fitting.map(|source| evaluate_source(library, &rows, *source, what, started))).await;
+    let parts = join_all(fitting.map(|source| evaluate_source(library, &rows, *source, query, started))).await;
     let mut health = Health {
         schema: SCHEMA.to_owned(),
-        at: what.at,
-        window_seconds: what.window.as_secs(),
-        scope: what.scope.clone(),
+        at: query.at,
+        window_seconds: query.window.as_secs(),
+        scope: query.scope.clone(),
         state: HealthState::Unknown,
         pools: Vec::new(),
         left_out: 0,
@@ -65,7 +65,7 @@ pub async fn evaluate_fleet(library: &Library, sources: &[HealthSource<'_>], wha
         took_seconds: 0.0,
     };
     if parts.is_empty() {
-        health.notes.push(format!("no configured Prometheus has the labels {}", shown(&what.scope)));
+        health.notes.push(format!("no configured Prometheus has the labels {}", label_list(&query.scope)));
     }
     let mut states = Vec::new();
     for part in parts {
@@ -99,14 +99,14 @@ async fn evaluate_source(
     library: &Library,
     rows: &[CheckRow<'_>],
     source: HealthSource<'_>,
-    what: &HealthQuery,
+    query: &HealthQuery,
     started: Instant,
 ) -> Part {
     let (prometheus, fixed) = source;
     let mut part = Part { queries: 2, ..Part::default() };
-    let until = started + what.deadline / LISTING;
+    let until = started + query.deadline / LISTING_DIVISOR;
     let (hour, day) = (detection(library), last_day(library));
-    let (hour, day) = join(prometheus.query(&hour, what.at, until), prometheus.query(&day, what.at, until)).await;
+    let (hour, day) = join(prometheus.query(&hour, query.at, until), prometheus.query(&day, query.at, until)).await;
     let labels = |rows: &[prom::Row]| -> Vec<Labels> { rows.iter().map(|row| row.labels.clone()).collect() };
     let (hour, day) = match (hour, day) {
         (Ok(hour), Ok(day)) => (labels(&hour), labels(&day)),
@@ -118,60 +118,65 @@ async fn evaluate_source(
     };
     let orchestrated = orchestrated(library, &hour);
     let (rows_of_hour, hour, day) = (hour.as_slice(), pools(library, &hour), pools(library, &day));
-    let mut there: Vec<Labels> = hour.iter().cloned().collect();
+    let mut current_pools: Vec<Labels> = hour.iter().cloned().collect();
     // A gateway of none of these pools is a pool of its own. Each pool needs a scan of all rows, so requested pools
     // come first.
-    let asked = |pool: &&Labels| what.scope.iter().all(|(name, value)| pool.get(name).is_none_or(|told| told == value));
-    let (first, rest): (Vec<&Labels>, Vec<&Labels>) = hour.iter().partition(asked);
-    let known = first.into_iter().chain(rest).take(MOST_POOLS).cloned().collect();
-    there.extend(gateway_pools(library, rows_of_hour, &known).into_iter().filter(|pool| !hour.contains(pool)));
-    let mut gone: Vec<Labels> = day.difference(&hour).cloned().collect();
-    if there.is_empty() && gone.is_empty() {
+    let is_requested =
+        |pool: &&Labels| query.scope.iter().all(|(name, value)| pool.get(name).is_none_or(|label| label == value));
+    let (requested, unrequested): (Vec<&Labels>, Vec<&Labels>) = hour.iter().partition(is_requested);
+    let scanned_pools = requested.into_iter().chain(unrequested).take(MOST_POOLS).cloned().collect();
+    current_pools
+        .extend(gateway_pools(library, rows_of_hour, &scanned_pools).into_iter().filter(|pool| !hour.contains(pool)));
+    let mut former_pools: Vec<Labels> = day.difference(&hour).cloned().collect();
+    if current_pools.is_empty() && former_pools.is_empty() {
         let (why, enable) = no_engine_reason(library, EngineKind::Serving);
         part.notes.extend([Some(why), enable].into_iter().flatten());
         return part;
     }
-    for (dimension, value) in what.scope.iter().filter(|(dimension, _)| !fixed.contains_key(*dimension)) {
-        let carried: Vec<String> = there.iter().chain(&gone).filter_map(|pool| pool.get(dimension).cloned()).collect();
+    for (dimension, value) in query.scope.iter().filter(|(dimension, _)| !fixed.contains_key(*dimension)) {
+        let carried: Vec<String> =
+            current_pools.iter().chain(&former_pools).filter_map(|pool| pool.get(dimension).cloned()).collect();
         if carried.is_empty() {
             part.notes.push(format!(
                 "the engines' series carry no label for {dimension} `{value}`: it was not used to narrow the fleet"
             ));
             continue;
         }
-        for list in [&mut there, &mut gone] {
+        for list in [&mut current_pools, &mut former_pools] {
             list.retain(|pool| pool.get(dimension) == Some(value));
         }
-        if there.is_empty() && gone.is_empty() {
-            part.notes
-                .push(format!("no pool of the last day has {dimension} `{value}`; there is {}", few(carried, FEW)));
+        if current_pools.is_empty() && former_pools.is_empty() {
+            part.notes.push(format!(
+                "no pool of the last day has {dimension} `{value}`; there is {}",
+                few(carried, VALUES_LISTED)
+            ));
             return part;
         }
     }
-    part.left_out = there.len().saturating_sub(MOST_POOLS);
-    there.truncate(MOST_POOLS);
+    part.left_out = current_pools.len().saturating_sub(MOST_POOLS);
+    current_pools.truncate(MOST_POOLS);
     // Only with an orchestrator can a pool without engine metrics still be evaluated.
-    let (mut gone, lost): (Vec<Labels>, Vec<Labels>) =
-        gone.into_iter().partition(|pool| pool.get("namespace").is_some_and(|n| orchestrated.contains(n)));
-    gone.truncate(MOST_POOLS);
-    let asked = signals(library, rows);
-    let served = there.len();
-    let all = there.into_iter().chain(gone);
-    let looks = all.map(|labels| pool(library, prometheus, &asked, labels, what, started));
-    let mut quiet: Vec<String> = lost.iter().map(named).collect();
-    for (i, (pool, problems, queries)) in join_all(looks).await.into_iter().enumerate() {
+    let (mut former_pools, unexplained_pools): (Vec<Labels>, Vec<Labels>) =
+        former_pools.into_iter().partition(|pool| pool.get("namespace").is_some_and(|n| orchestrated.contains(n)));
+    former_pools.truncate(MOST_POOLS);
+    let check_signals = signals(library, rows);
+    let served = current_pools.len();
+    let all = current_pools.into_iter().chain(former_pools);
+    let evaluations = all.map(|labels| pool(library, prometheus, &check_signals, labels, query, started));
+    let mut silent_pools: Vec<String> = unexplained_pools.iter().map(named).collect();
+    for (i, (pool, problems, queries)) in join_all(evaluations).await.into_iter().enumerate() {
         part.queries += queries;
         part.problems.extend(problems);
         // A pool may have been removed on purpose within the day; it is missing only if it is still wanted.
         match i < served || pool.state == HealthState::Critical {
             true => part.pools.push(pool),
-            false => quiet.push(named(&pool.labels)),
+            false => silent_pools.push(named(&pool.labels)),
         }
     }
-    if !quiet.is_empty() {
+    if !silent_pools.is_empty() {
         part.notes.push(format!(
             "served within the last day but not within the last hour, and nobody is known to want it: {}",
-            few(quiet, FEW_GONE)
+            few(silent_pools, GONE_POOLS_LISTED)
         ));
     }
     part.problems.sort();
@@ -182,15 +187,15 @@ async fn evaluate_source(
 async fn pool(
     library: &Library,
     prometheus: &Prometheus,
-    asked: &[&str],
+    signals: &[&str],
     labels: Labels,
-    what: &HealthQuery,
+    query: &HealthQuery,
     started: Instant,
 ) -> (PoolHealth, Vec<String>, usize) {
     let library = library.for_pool(&labels);
     let scope = Scope { dimensions: labels.clone(), ..Scope::default() };
-    let left = what.deadline.saturating_sub(started.elapsed());
-    let observed = observe_signals(library, prometheus, &scope, asked, what.at, what.window, left).await;
+    let time_left = query.deadline.saturating_sub(started.elapsed());
+    let observed = observe_signals(library, prometheus, &scope, signals, query.at, query.window, time_left).await;
     let gateways = observed.detection.engines.iter().filter_map(|e| library.engines.get(&e.engine));
     let gateways = gateways.filter(|engine| engine.kind == EngineKind::Gateway).count();
     // Gateway checks need a gateway.
@@ -204,11 +209,11 @@ async fn pool(
     let rows = rows.filter(|row| !unused(row));
     let checks: Vec<_> = rows.map(|row| check(library, row, &observed.observations)).collect();
     let worst = HealthState::worst(checks.iter().filter_map(|c| c.state.filter(|s| *s != HealthState::Unknown)));
-    let told =
+    let engine_has_data =
         checks.iter().any(|c| c.state.is_some_and(|s| s != HealthState::Unknown) && is_served(library, &c.signal));
     let state = match worst {
         // Healthy exporters do not make a pool healthy if its engine has no data, or if Prometheus did not answer.
-        Some(HealthState::Healthy) if !told || observed.degraded => HealthState::Unknown,
+        Some(HealthState::Healthy) if !engine_has_data || observed.degraded => HealthState::Unknown,
         worst => worst.unwrap_or(HealthState::Unknown),
     };
     let coverage = CheckCoverage { with_data: checks.iter().filter(|c| c.value.is_some()).count(), of: checks.len() };
@@ -229,7 +234,7 @@ async fn pool(
     (pool, observed.problems, observed.queries.saturating_sub(1))
 }
 
-fn shown(labels: &Labels) -> String {
+fn label_list(labels: &Labels) -> String {
     labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
 }
 
@@ -243,6 +248,6 @@ fn few(mut values: Vec<String>, most: usize) -> String {
     values.dedup();
     let more = values.len().saturating_sub(most);
     values.truncate(most);
-    let shown = values.iter().map(|value| format!("`{}`", value.replace('`', ""))).collect::<Vec<_>>().join(", ");
-    if more == 0 { shown } else { format!("{shown} +{more}") }
+    let listed = values.iter().map(|value| format!("`{}`", value.replace('`', ""))).collect::<Vec<_>>().join(", ");
+    if more == 0 { listed } else { format!("{listed} +{more}") }
 }

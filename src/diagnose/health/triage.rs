@@ -42,8 +42,8 @@ pub async fn triage(
     request: &Request,
     beside: ExtraSources<'_>,
 ) -> Triage {
-    let asked = Request { playbook: String::new(), screen: true, ..request.clone() };
-    let diagnosis = Box::pin(diagnose_with(library, source.0, &asked, beside)).await;
+    let screened = Request { playbook: String::new(), screen: true, ..request.clone() };
+    let diagnosis = Box::pin(diagnose_with(library, source.0, &screened, beside)).await;
     // Without a screening, the diagnosis has the reason. Health of other pools, or of another time, would be
     // misleading.
     let nowhere = diagnosis.scope.unknown.is_some() || diagnosis.scope.data.is_some();
@@ -53,8 +53,8 @@ pub async fn triage(
     let mut scope = request.scope.dimensions.clone();
     // A dimension without a label in the pool's series cannot be used as a filter.
     scope.retain(|dimension, _| super::DIMENSIONS.contains(&dimension.as_str()));
-    let what = HealthQuery { scope, at: request.at, window: request.window, deadline: request.deadline };
-    let mut health = Box::pin(evaluate_fleet(library, &[source], &what)).await;
+    let query = HealthQuery { scope, at: request.at, window: request.window, deadline: request.deadline };
+    let mut health = Box::pin(evaluate_fleet(library, &[source], &query)).await;
     health
         .pools
         .retain(|pool| request.scope.dimensions.iter().all(|(d, v)| pool.labels.get(d).is_none_or(|own| own == v)));

@@ -186,9 +186,9 @@ fn labels_without_nul(labels: &mut Labels) {
 #[derive(Default)]
 struct Alerts {
     /// The alerts to store, with their positions in the body.
-    kept: Vec<(usize, Alert)>,
+    alerts: Vec<(usize, Alert)>,
     kept_bytes: usize,
-    seen: usize,
+    received: usize,
     left_out: Vec<OmittedAlert>,
     left_out_bytes: usize,
     uncounted: u64,
@@ -197,24 +197,24 @@ struct Alerts {
 impl Alerts {
     fn add(&mut self, alert: Alert) {
         self.kept_bytes += size(&alert);
-        self.kept.push((self.seen, alert));
-        self.seen += 1;
+        self.alerts.push((self.received, alert));
+        self.received += 1;
         // Twice the limit, so that the alerts are not sorted after each addition.
-        if self.kept.len() >= 2 * KEPT_ALERTS || self.kept_bytes >= 2 * KEPT_BYTES {
+        if self.alerts.len() >= 2 * KEPT_ALERTS || self.kept_bytes >= 2 * KEPT_BYTES {
             self.trim();
         }
     }
 
     /// Reduces the alerts to the most severe ones within the limits, at least one.
     fn trim(&mut self) {
-        self.kept.sort_by(|(_, a), (_, b)| by_severity(a, b));
+        self.alerts.sort_by(|(_, a), (_, b)| by_severity(a, b));
         let mut bytes = 0;
         let fits = |(_, alert): &(usize, Alert)| {
             bytes += size(alert);
             bytes <= KEPT_BYTES
         };
-        let keep = self.kept.iter().take(KEPT_ALERTS).map(fits).take_while(|fits| *fits).count().max(1);
-        for (_, alert) in self.kept.drain(keep.min(self.kept.len())..) {
+        let keep = self.alerts.iter().take(KEPT_ALERTS).map(fits).take_while(|fits| *fits).count().max(1);
+        for (_, alert) in self.alerts.drain(keep.min(self.alerts.len())..) {
             self.kept_bytes -= size(&alert);
             let episode = alert.episode();
             self.left_out_bytes += episode.0.len() + IDENTITY_BYTES;
@@ -228,11 +228,11 @@ impl Alerts {
     /// Returns the alerts to store in the order of the body, the identities of the others, and the number of alerts
     /// that are only counted.
     fn finish(mut self) -> (Vec<Alert>, Vec<OmittedAlert>, u64) {
-        if self.kept.len() > KEPT_ALERTS || self.kept_bytes > KEPT_BYTES {
+        if self.alerts.len() > KEPT_ALERTS || self.kept_bytes > KEPT_BYTES {
             self.trim();
         }
-        self.kept.sort_by_key(|(place, _)| *place);
-        (self.kept.into_iter().map(|(_, alert)| alert).collect(), self.left_out, self.uncounted)
+        self.alerts.sort_by_key(|(place, _)| *place);
+        (self.alerts.into_iter().map(|(_, alert)| alert).collect(), self.left_out, self.uncounted)
     }
 }
 

@@ -105,26 +105,34 @@ pub struct Admission {
     pub left_out: u64,
 }
 
-/// Decides what a group means, given the known incident with its key: the open one, or else the last resolved one.
-pub fn admit(known: Option<&KnownIncident>, group: &AlertGroup, now: Timestamp, rules: &AdmissionRules) -> Admission {
+/// Decides how to admit a notification, given the incident with its deduplication key: the open one, else the last
+/// resolved one.
+pub fn admit(
+    open_or_last: Option<&KnownIncident>,
+    group: &AlertGroup,
+    now: Timestamp,
+    rules: &AdmissionRules,
+) -> Admission {
     let left_out = group.left_out.iter().map(|other| (other.episode.clone(), other.status));
-    let said: BTreeMap<(String, Timestamp), AlertStatus> =
+    let statuses: BTreeMap<(String, Timestamp), AlertStatus> =
         left_out.chain(group.alerts.iter().map(|a| (a.episode(), a.status))).collect();
-    let fires = said.values().any(|s| *s == AlertStatus::Firing);
-    let left_out = not_kept(known, group, fires);
+    let fires = statuses.values().any(|s| *s == AlertStatus::Firing);
+    let left_out = not_kept(open_or_last, group, fires);
     let decided = |reason, state, incident| Admission { reason, state, incident, gone: Vec::new(), left_out };
-    match known {
-        Some(known) if is_late(known, group, &said, now, rules) => {
-            decided(AdmitReason::Late, known.state, Some(known.id.clone()))
+    match open_or_last {
+        Some(open_or_last) if is_late(open_or_last, group, &statuses, now, rules) => {
+            decided(AdmitReason::Late, open_or_last.state, Some(open_or_last.id.clone()))
         }
-        Some(known) if known.state == IncidentState::Open => {
-            Admission { left_out, ..on_open(known, group, &said, now, rules) }
+        Some(open_or_last) if open_or_last.state == IncidentState::Open => {
+            Admission { left_out, ..on_open(open_or_last, group, &statuses, now, rules) }
         }
-        Some(known) if fires && recently(known, now, rules) => {
-            decided(AdmitReason::Refired, IncidentState::Open, Some(known.id.clone()))
+        Some(open_or_last) if fires && recently(open_or_last, now, rules) => {
+            decided(AdmitReason::Refired, IncidentState::Open, Some(open_or_last.id.clone()))
         }
-        Some(known) if !fires && group.alerts.iter().all(|alert| known.episodes.contains_key(&alert.episode())) => {
-            decided(AdmitReason::Duplicate, IncidentState::Resolved, Some(known.id.clone()))
+        Some(open_or_last)
+            if !fires && group.alerts.iter().all(|alert| open_or_last.episodes.contains_key(&alert.episode())) =>
+        {
+            decided(AdmitReason::Duplicate, IncidentState::Resolved, Some(open_or_last.id.clone()))
         }
         _ if fires => decided(AdmitReason::First, IncidentState::Open, None),
         _ => decided(AdmitReason::ResolvedUnseen, IncidentState::Resolved, None),
@@ -132,9 +140,9 @@ pub fn admit(known: Option<&KnownIncident>, group: &AlertGroup, now: Timestamp, 
 }
 
 /// Counts the alerts of the group that are not stored, neither from this notification nor from an earlier one.
-fn not_kept(known: Option<&KnownIncident>, group: &AlertGroup, fires: bool) -> u64 {
+fn not_kept(incident: Option<&KnownIncident>, group: &AlertGroup, fires: bool) -> u64 {
     let counts = |status| status == AlertStatus::Firing || !fires;
-    let stored = |episode| known.is_some_and(|known| known.episodes.contains_key(episode));
+    let stored = |episode| incident.is_some_and(|incident| incident.episodes.contains_key(episode));
     let others = group.left_out.iter().filter(|other| counts(other.status) && !stored(&other.episode)).count();
     group.truncated_alerts.saturating_add(others as u64)
 }
@@ -143,53 +151,56 @@ fn not_kept(known: Option<&KnownIncident>, group: &AlertGroup, fires: bool) -> u
 /// firing. An alert that fires again gets a new start time from Alertmanager, unless Alertmanager had only lost it for
 /// a while. For a group that is too large to store, as many episodes may be unknown as were left out before.
 fn is_late(
-    known: &KnownIncident,
+    incident: &KnownIncident,
     group: &AlertGroup,
-    said: &BTreeMap<(String, Timestamp), AlertStatus>,
+    statuses: &BTreeMap<(String, Timestamp), AlertStatus>,
     now: Timestamp,
     rules: &AdmissionRules,
 ) -> bool {
     use AlertStatus::{Firing, Resolved};
-    let steps: Vec<_> = said.iter().map(|(episode, status)| (known.episodes.get(episode), status)).collect();
+    let steps: Vec<_> = statuses.iter().map(|(episode, status)| (incident.episodes.get(episode), status)).collect();
     let unknown = steps.iter().filter(|(before, _)| before.is_none()).count() as u64;
-    let left_out = if group.left_out.is_empty() { 0 } else { known.left_out_most };
-    let changed = known.resolved_at.unwrap_or(known.notified_at);
+    let left_out = if group.left_out.is_empty() { 0 } else { incident.left_out_most };
+    let changed = incident.resolved_at.unwrap_or(incident.notified_at);
     clock::between(changed, now) <= rules.duplicate_within
         && unknown <= left_out
         && !steps.contains(&(Some(&Firing), &Resolved))
         && steps.contains(&(Some(&Resolved), &Firing))
 }
 
-fn recently(known: &KnownIncident, now: Timestamp, rules: &AdmissionRules) -> bool {
-    known.resolved_at.is_some_and(|at| clock::between(at, now) <= rules.reopen_within)
+fn recently(incident: &KnownIncident, now: Timestamp, rules: &AdmissionRules) -> bool {
+    incident.resolved_at.is_some_and(|at| clock::between(at, now) <= rules.reopen_within)
 }
 
 fn on_open(
-    known: &KnownIncident,
+    open_incident: &KnownIncident,
     group: &AlertGroup,
-    said: &BTreeMap<(String, Timestamp), AlertStatus>,
+    statuses: &BTreeMap<(String, Timestamp), AlertStatus>,
     now: Timestamp,
     rules: &AdmissionRules,
 ) -> Admission {
     let all_over = group.notification_reason.as_deref() == Some(ALL_RESOLVED);
-    let (added, ended) = change(known, group, said);
-    let kept: BTreeSet<(String, Timestamp)> = group.alerts.iter().map(|alert| alert.episode()).collect();
+    let (added, ended) = change(open_incident, group, statuses);
+    let stored_episodes: BTreeSet<(String, Timestamp)> = group.alerts.iter().map(|alert| alert.episode()).collect();
     // A complete notification lists every firing alert, so an alert that it does not list has ended.
-    let is_over = |episode: &(String, Timestamp)| match said.get(episode) {
+    let is_over = |episode: &(String, Timestamp)| match statuses.get(episode) {
         Some(status) => *status == AlertStatus::Resolved,
         None => group.truncated_alerts == 0 || all_over,
     };
     let fired = |status: &AlertStatus| *status == AlertStatus::Firing;
-    let gone = known.episodes.iter().filter(|(e, status)| fired(status) && !kept.contains(*e) && is_over(e));
-    let gone: Vec<(String, Timestamp)> = gone.map(|(episode, _)| episode.clone()).collect();
-    let fires = said.values().any(|s| *s == AlertStatus::Firing) || (group.truncated_alerts > 0 && !all_over);
+    let left_group = open_incident
+        .episodes
+        .iter()
+        .filter(|(e, status)| fired(status) && !stored_episodes.contains(*e) && is_over(e));
+    let left_group: Vec<(String, Timestamp)> = left_group.map(|(episode, _)| episode.clone()).collect();
+    let fires = statuses.values().any(|s| *s == AlertStatus::Firing) || (group.truncated_alerts > 0 && !all_over);
     let reason = if !fires {
         AdmitReason::Resolved
     } else if added {
         AdmitReason::NewAlerts
-    } else if ended || !gone.is_empty() {
+    } else if ended || !left_group.is_empty() {
         AdmitReason::FewerAlerts
-    } else if clock::between(known.notified_at, now) <= rules.duplicate_within {
+    } else if clock::between(open_incident.notified_at, now) <= rules.duplicate_within {
         AdmitReason::Duplicate
     } else {
         AdmitReason::StillFiring
@@ -197,27 +208,28 @@ fn on_open(
     Admission {
         reason,
         state: if fires { IncidentState::Open } else { IncidentState::Resolved },
-        incident: Some(known.id.clone()),
-        gone,
+        incident: Some(open_incident.id.clone()),
+        gone: left_group,
         left_out: 0,
     }
 }
 
 /// Returns whether alerts began to fire, and whether alerts ended.
 fn change(
-    known: &KnownIncident,
+    incident: &KnownIncident,
     group: &AlertGroup,
-    said: &BTreeMap<(String, Timestamp), AlertStatus>,
+    statuses: &BTreeMap<(String, Timestamp), AlertStatus>,
 ) -> (bool, bool) {
     let fires = |status: &AlertStatus| *status == AlertStatus::Firing;
-    if group.truncated_alerts == 0 && (known.left_out > 0 || !group.left_out.is_empty()) {
+    if group.truncated_alerts == 0 && (incident.left_out > 0 || !group.left_out.is_empty()) {
         // Alerts that were left out before are not stored, only their number.
-        let before = known.episodes.values().filter(|status| fires(status)).count() as u64;
-        let (before, now) = (before.saturating_add(known.left_out), said.values().filter(|s| fires(s)).count() as u64);
+        let before = incident.episodes.values().filter(|status| fires(status)).count() as u64;
+        let (before, now) =
+            (before.saturating_add(incident.left_out), statuses.values().filter(|s| fires(s)).count() as u64);
         return (now > before, now < before);
     }
-    let firing_before = |episode| known.episodes.get(episode).is_some_and(fires);
-    let added = said.iter().any(|(episode, status)| fires(status) && !firing_before(episode));
-    let ended = said.iter().any(|(episode, status)| !fires(status) && firing_before(episode));
+    let firing_before = |episode| incident.episodes.get(episode).is_some_and(fires);
+    let added = statuses.iter().any(|(episode, status)| fires(status) && !firing_before(episode));
+    let ended = statuses.iter().any(|(episode, status)| !fires(status) && firing_before(episode));
     (added, ended)
 }

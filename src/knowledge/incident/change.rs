@@ -33,8 +33,8 @@ impl ChangeReason {
     /// Reads the name that the store keeps.
     pub fn from_name(name: &str) -> Self {
         let others = [Self::Stale, Self::Unreadable, Self::ReadableAgain];
-        let known = AdmitReason::ALL.map(Self::Notification).into_iter().chain(others);
-        known.into_iter().find(|reason| reason.as_str() == name).unwrap_or_else(|| Self::Other(name.to_owned()))
+        let reasons = AdmitReason::ALL.map(Self::Notification).into_iter().chain(others);
+        reasons.into_iter().find(|reason| reason.as_str() == name).unwrap_or_else(|| Self::Other(name.to_owned()))
     }
 }
 

@@ -114,8 +114,8 @@ impl Library {
     pub fn put_first(&mut self, own: &BTreeMap<String, OwnLabels>) -> Result<(), String> {
         for (name, labels) in own {
             let Some(engine) = self.engines.get_mut(name) else {
-                let known: Vec<&str> = self.engines.keys().map(String::as_str).collect();
-                return Err(format!("`engines.{name}:` no such engine: expected one of {}", known.join(", ")));
+                let engines: Vec<&str> = self.engines.keys().map(String::as_str).collect();
+                return Err(format!("`engines.{name}:` no such engine: expected one of {}", engines.join(", ")));
             };
             engine.put_first(labels).map_err(|error| format!("`engines.{name}:` {error}"))?;
         }
@@ -225,11 +225,11 @@ impl Library {
 
     /// As [`Self::reachable`], along paths on which `open` accepts the id of every node.
     pub fn reachable_by<'a>(&'a self, playbook: &str, open: impl Fn(&str) -> bool) -> Vec<Node<'a>> {
-        let mut seen = BTreeSet::new();
+        let mut visited = BTreeSet::new();
         let mut out = Vec::new();
         let mut queue: Vec<Node<'a>> = self.playbook_node(playbook).into_iter().collect();
         while let Some(node) = queue.pop() {
-            if open(node.id) && seen.insert(node.id) {
+            if open(node.id) && visited.insert(node.id) {
                 queue.extend(node.causes.iter().rev().filter_map(|entry| self.node(entry)));
                 out.push(node);
             }

@@ -28,7 +28,7 @@ pub const HEALTHY_FLEET: &str = "healthy-fleet.yaml";
 pub const REDACTION: &str = "redaction.yaml";
 
 /// The files at the top that are no playbooks.
-const AT_TOP: [&str; 4] = ["health.yaml", HEALTHY_FLEET, REDACTION, "report.yaml"];
+const NON_PLAYBOOK_FILES: [&str; 4] = ["health.yaml", HEALTHY_FLEET, REDACTION, "report.yaml"];
 
 /// The suffix of the path of a user's file that joins the shipped one, in [`Library::files`].
 pub(super) const JOINED: &str = "+own";
@@ -50,8 +50,9 @@ pub fn shipped() -> BTreeMap<String, SourceFile> {
 /// beside it.
 fn library_path(path: &str) -> (&str, Option<PlaybookKind>) {
     let without = |kind: PlaybookKind| Some((path.strip_prefix(kind.folder())?.strip_prefix('/')?, Some(kind)));
-    let found = PlaybookKind::ALL.into_iter().find_map(without).filter(|(name, _)| !AT_TOP.contains(name));
-    found.unwrap_or((path, None))
+    let kind_and_path =
+        PlaybookKind::ALL.into_iter().find_map(without).filter(|(name, _)| !NON_PLAYBOOK_FILES.contains(name));
+    kind_and_path.unwrap_or((path, None))
 }
 
 /// Returns the shipped phrases, by file: `phrases/en/message.ftl`.

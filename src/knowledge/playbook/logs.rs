@@ -241,28 +241,29 @@ pub struct MemoryLine<'a> {
 
 /// Returns the matches of a line: those of the longest matching text; several if engines write the same words.
 pub fn match_log_line<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Vec<LogLineMatch<'a>> {
-    let mut found: Vec<(usize, LogLineMatch<'a>)> = Vec::new();
+    let mut matches: Vec<(usize, LogLineMatch<'a>)> = Vec::new();
     for file in files {
         let findings = file.findings.iter().filter_map(|f| Some((f.matched(line)?, LogLineMatch::Finding(file, f))));
         let best = findings.max_by_key(|(length, _)| *length);
         let numbers = file.statistics.iter().chain(&file.startup);
-        let told = numbers.filter_map(|n| match n.read(line) {
+        let numbers = numbers.filter_map(|n| match n.read(line) {
             Some(values) if !values.is_empty() => Some((values.len(), n)),
             _ => (line.trim() == n.mark).then_some((0, n)),
         });
         // If several patterns match a line, the one that parses the most values counts.
-        let told = told.max_by_key(|(values, _)| *values).map(|(_, n)| n);
-        found.extend(best);
-        found.extend(told.map(|n| (n.mark.len(), LogLineMatch::Numbers(file, n))));
+        let numbers = numbers.max_by_key(|(values, _)| *values).map(|(_, n)| n);
+        matches.extend(best);
+        matches.extend(numbers.map(|n| (n.mark.len(), LogLineMatch::Numbers(file, n))));
     }
-    let own = |known: &LogLineMatch<'_>| known.file().known_by.iter().any(|text| line.contains(text.as_str()));
-    let most = found.iter().map(|(length, _)| *length).max();
-    found.retain(|(length, known)| Some(*length) == most || matches!(known, LogLineMatch::Numbers(..)));
+    let own =
+        |line_match: &LogLineMatch<'_>| line_match.file().known_by.iter().any(|text| line.contains(text.as_str()));
+    let most = matches.iter().map(|(length, _)| *length).max();
+    matches.retain(|(length, line_match)| Some(*length) == most || matches!(line_match, LogLineMatch::Numbers(..)));
     // Engines share texts such as "CUDA out of memory"; text that identifies an engine decides.
-    if found.iter().any(|(_, known)| own(known)) {
-        found.retain(|(_, known)| own(known));
+    if matches.iter().any(|(_, line_match)| own(line_match)) {
+        matches.retain(|(_, line_match)| own(line_match));
     }
-    found.into_iter().map(|(_, known)| known).collect()
+    matches.into_iter().map(|(_, line_match)| line_match).collect()
 }
 
 impl<'a> LogLineMatch<'a> {

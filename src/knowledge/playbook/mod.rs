@@ -301,8 +301,8 @@ impl Step {
             GpuVendor::Amd => "AMD GPUs",
             GpuVendor::Nvidia => "NVIDIA GPUs",
         });
-        let told: Vec<&str> = self.engine.as_deref().into_iter().chain(on).chain(gpu).collect();
-        (!told.is_empty()).then(|| told.join(", "))
+        let conditions: Vec<&str> = self.engine.as_deref().into_iter().chain(on).chain(gpu).collect();
+        (!conditions.is_empty()).then(|| conditions.join(", "))
     }
 }
 

@@ -39,13 +39,13 @@ impl SourceFile {
 
     /// As [`Self::line_of`]; `None` if no line does.
     pub(super) fn line_with(&self, needle: &str) -> Option<usize> {
-        let whole = |line: &str| {
+        let is_key_line = |line: &str| {
             line.match_indices(needle).any(|(at, _)| {
                 let edge = |c: Option<char>| c.is_none_or(|c| !(c.is_alphanumeric() || c == '_' || c == '-'));
                 edge(line[..at].chars().next_back()) && edge(line[at + needle.len()..].chars().next())
             })
         };
-        self.text.lines().position(whole).map(|i| i + 1)
+        self.text.lines().position(is_key_line).map(|i| i + 1)
     }
 }
 
@@ -90,14 +90,14 @@ impl Problem {
     }
 
     /// Returns the part of the line that is shown, and the terminal columns before the error in it.
-    fn shown(&self) -> (String, usize) {
+    fn excerpt(&self) -> (String, usize) {
         let at = self.column.saturating_sub(1);
         let chars: Vec<char> = self.excerpt.chars().collect();
         let from = if chars.len() > EXCERPT_CHARS { at.saturating_sub(EXCERPT_CHARS / 2).min(chars.len()) } else { 0 };
         let to = (from + EXCERPT_CHARS).min(chars.len());
         // Tabs and control characters take one column here, so that the caret stands below the error.
-        let seen = |c: &char| if c.is_control() { ' ' } else { *c };
-        let text = |part: &[char]| part.iter().map(seen).collect::<String>();
+        let printable = |c: &char| if c.is_control() { ' ' } else { *c };
+        let text = |part: &[char]| part.iter().map(printable).collect::<String>();
         let dots = |cut: bool| if cut { "…" } else { "" };
         let before = format!("{}{}", dots(from > 0), text(&chars[from..at.clamp(from, to)]));
         let rest = format!("{}{}", text(&chars[at.clamp(from, to)..to]), dots(to < chars.len()));
@@ -108,7 +108,7 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}:{}: {} ({})", self.file, self.line, self.message, self.rule)?;
-        let (excerpt, before) = self.shown();
+        let (excerpt, before) = self.excerpt();
         write!(f, "  {:>4} | {excerpt}", self.line)?;
         if self.column > 0 {
             write!(f, "\n       | {}^", " ".repeat(before))?;
@@ -123,8 +123,8 @@ impl fmt::Display for Problem {
 impl std::error::Error for Problem {}
 
 /// Returns ``did you mean `x`?`` if one of `known` is similar to `word`.
-pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    known
+pub fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    candidates
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
         .filter(|(similarity, _)| *similarity > 0.8)
@@ -133,11 +133,11 @@ pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> O
 }
 
 /// Returns the known words, the most similar to `word` first.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut known: Vec<&str> = known.into_iter().collect();
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut candidates: Vec<&str> = candidates.into_iter().collect();
     let likeness = |candidate: &&str| strsim::jaro_winkler(&word.to_lowercase(), &candidate.to_lowercase());
-    known.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)).then_with(|| a.cmp(b)));
-    known
+    candidates.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)).then_with(|| a.cmp(b)));
+    candidates
 }
 
 /// Parses a YAML file strictly.
@@ -162,8 +162,8 @@ pub fn parse<T: DeserializeOwned>(file: &SourceFile) -> Result<T, Box<Problem>> 
 fn misspelt_key(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("unknown field `")?;
     let (wrong, rest) = rest.split_once('`')?;
-    let known = rest.split_once("expected")?.1.split(" at line").next()?;
-    suggestion(wrong, known.split([',', ' ', '`']).filter(|word| !word.is_empty()))
+    let expected = rest.split_once("expected")?.1.split(" at line").next()?;
+    suggestion(wrong, expected.split([',', ' ', '`']).filter(|word| !word.is_empty()))
 }
 
 #[cfg(test)]
@@ -174,10 +174,10 @@ mod tests {
 
     /// Returns the column in the shown line that the caret points at, and the shown line.
     fn pointed(problem: &Problem) -> (usize, String) {
-        let shown = problem.to_string();
-        let mut lines = shown.lines().skip(1);
+        let excerpt = problem.to_string();
+        let mut lines = excerpt.lines().skip(1);
         let (line, caret) = (lines.next().unwrap(), lines.next().unwrap());
-        assert!(caret.ends_with('^') && caret.trim() != "^", "{shown}");
+        assert!(caret.ends_with('^') && caret.trim() != "^", "{excerpt}");
         (caret.len() - 1 - "       | ".len(), line.split_once("| ").unwrap().1.to_owned())
     }
 
@@ -190,8 +190,8 @@ mod tests {
     fn json_has_a_caret_below_its_place_too() {
         let text = "{\n  \"näme\": ☃\n}";
         let error = serde_json::from_str::<serde_json::Value>(text).unwrap_err();
-        let shown = Problem::of_json("a.json", text, &error).to_string();
-        let lines: Vec<&str> = shown.lines().collect();
+        let excerpt = Problem::of_json("a.json", text, &error).to_string();
+        let lines: Vec<&str> = excerpt.lines().collect();
         assert_eq!(lines[0], "a.json:2: expected value at line 2 column 12 (json/shape)");
         assert_eq!(lines[1..], ["     2 |   \"näme\": ☃", "       |           ^"]);
         let cut = serde_json::from_str::<serde_json::Value>("").unwrap_err();

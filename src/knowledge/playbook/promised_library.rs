@@ -58,8 +58,8 @@ impl Library {
             }
             let mut general: Vec<&Slo> = slos.iter().filter(|other| slo.is_exception_of(other)).collect();
             general.sort_by_key(|other| std::cmp::Reverse(other.pools.len()));
-            let whole = general.into_iter().fold(slo.clone(), Slo::or);
-            promised.push(PoolObjectives { library: Box::new(self.promising(&whole)), slo: whole });
+            let objective = general.into_iter().fold(slo.clone(), Slo::or);
+            promised.push(PoolObjectives { library: Box::new(self.promising(&objective)), slo: objective });
         }
         self.promised = promised;
         Ok(())

@@ -104,8 +104,8 @@ impl Redaction {
         self.schema = own.schema;
         self.words.extend(own.words);
         for rule in own.rules {
-            match self.rules.iter_mut().find(|known| known.id == rule.id) {
-                Some(known) => *known = rule,
+            match self.rules.iter_mut().find(|existing| existing.id == rule.id) {
+                Some(existing) => *existing = rule,
                 None => self.rules.push(rule),
             }
         }

@@ -46,7 +46,7 @@ pub fn select(library: &Library, alerts: &[Alert]) -> Option<Selection> {
 
 fn select_one(library: &Library, alert: &Alert) -> Option<Selection> {
     let chosen = |id: &str, because: String| {
-        library.playbook(id).map(|known| Selection { playbook: known.playbook.clone(), because })
+        library.playbook(id).map(|playbook| Selection { playbook: playbook.playbook.clone(), because })
     };
     if let Some(selection) = alert.labels.get("playbook").and_then(|id| chosen(id, "label playbook".into())) {
         return Some(selection);
@@ -61,12 +61,12 @@ fn select_one(library: &Library, alert: &Alert) -> Option<Selection> {
     }
     let by_name = by_pattern(library, name).map(|(id, pattern)| (id.to_owned(), format!("name matches {pattern}")));
     let by_expression = || {
-        let told = of_expression(library, &expression(&alert.generator_url)?)?;
-        Some((told.playbook, told.because))
+        let selection = of_expression(library, &expression(&alert.generator_url)?)?;
+        Some((selection.playbook, selection.because))
     };
     let by_objective = || {
-        let told = OBJECTIVE_LABELS.iter().find_map(|label| Some((label, alert.labels.get(*label)?)));
-        let (label, value) = told?;
+        let slo_label = OBJECTIVE_LABELS.iter().find_map(|label| Some((label, alert.labels.get(*label)?)));
+        let (label, value) = slo_label?;
         let (id, pattern) = by_pattern(library, value)?;
         Some((id.to_owned(), format!("{label} matches {pattern}")))
     };
@@ -93,8 +93,8 @@ fn by_pattern<'a>(library: &'a Library, name: &str) -> Option<(&'a str, &'a str)
 
 /// Returns the names of alerts whose link contains no expression: Prometheus may have their rules. At most [`RULES`].
 pub fn without_expression(alerts: &[Alert]) -> Vec<String> {
-    let untold = active(alerts).into_iter().filter(|alert| expression(&alert.generator_url).is_none());
-    let names = untold.filter_map(|alert| alert.labels.get("alertname").filter(|name| !name.is_empty()));
+    let without_expression = active(alerts).into_iter().filter(|alert| expression(&alert.generator_url).is_none());
+    let names = without_expression.filter_map(|alert| alert.labels.get("alertname").filter(|name| !name.is_empty()));
     names.collect::<BTreeSet<_>>().into_iter().take(RULES).cloned().collect()
 }
 
@@ -134,14 +134,14 @@ fn inner(json: &Value) -> Option<String> {
 /// Returns the playbook whose symptom reads most of an expression's metrics, with one of them. Ties: the playbook whose
 /// symptom reads them earliest, then the one whose signal reads the fewest other metrics.
 fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(&'a str, String)> {
-    let asked: BTreeSet<&str> = words(expression).collect();
+    let words_of_expression: BTreeSet<&str> = words(expression).collect();
     let read = library.metrics.get_or_init(|| by_signal(library));
     let fitting = |playbook: &'a Playbook| {
         let signals = playbook.symptom.iter().flat_map(Evidence::checks).map(|(signal, _)| signal);
         let of = |(place, signal): (usize, &str)| {
             let metrics = read.get(signal)?;
-            let common = metrics.iter().find(|metric| asked.contains(metric.as_str())).cloned()?;
-            let n = metrics.iter().filter(|metric| asked.contains(metric.as_str())).count();
+            let common = metrics.iter().find(|metric| words_of_expression.contains(metric.as_str())).cloned()?;
+            let n = metrics.iter().filter(|metric| words_of_expression.contains(metric.as_str())).count();
             Some(((n, Reverse(place), Reverse(metrics.len())), common))
         };
         signals.enumerate().filter_map(of).max().map(|best| (best, playbook))
@@ -206,9 +206,9 @@ mod tests {
         let expression = expression(url).unwrap();
         let (playbook, metric) = by_metrics(&library, &expression).unwrap();
         assert_eq!((playbook, metric.as_str()), ("high-ttft", "vllm:time_to_first_token_seconds_bucket"));
-        let told = |expression: &str| by_metrics(&library, expression).map(|(playbook, _)| playbook.to_owned());
-        assert_eq!(told("vllm:num_requests_waiting > 10").as_deref(), Some("queue-buildup"));
-        assert_eq!(told("slo:sli_error:ratio_rate1h{sloth_slo=\"chat\"} > 0.05"), None);
+        let playbook_of = |expression: &str| by_metrics(&library, expression).map(|(playbook, _)| playbook.to_owned());
+        assert_eq!(playbook_of("vllm:num_requests_waiting > 10").as_deref(), Some("queue-buildup"));
+        assert_eq!(playbook_of("slo:sli_error:ratio_rate1h{sloth_slo=\"chat\"} > 0.05"), None);
     }
 
     #[test]

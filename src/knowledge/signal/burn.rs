@@ -219,25 +219,25 @@ fn closing(text: &str) -> Option<usize> {
 /// Builds a regular expression of the bounds, as exporters write them, at or above a number below [`WITH_EXPONENT`].
 fn at_least(number: f64) -> String {
     let written = format!("{number:.6}");
-    let (whole, part) = written.split_once('.').unwrap_or((&written, ""));
+    let (integer_part, part) = written.split_once('.').unwrap_or((&written, ""));
     let part = part.trim_end_matches('0');
-    let digits = "[0-9]".repeat(whole.len());
-    let longer = if whole == "0" { "[1-9][0-9]*".to_owned() } else { format!("[1-9]{digits}+") };
+    let digits = "[0-9]".repeat(integer_part.len());
+    let longer = if integer_part == "0" { "[1-9][0-9]*".to_owned() } else { format!("[1-9]{digits}+") };
     let mut bounds = vec!["[+]Inf".to_owned(), "[0-9.]+e[+][0-9]+".to_owned(), format!("{longer}([.].*)?")];
     let above = |digit: char| digit.to_digit(10).filter(|d| *d < 9).map(|d| format!("[{}-9]", d + 1));
-    if whole != "0" {
-        for (i, digit) in whole.char_indices() {
-            let rest = "[0-9]".repeat(whole.len() - i - 1);
-            bounds.extend(above(digit).map(|above| format!("{}{above}{rest}([.].*)?", &whole[..i])));
+    if integer_part != "0" {
+        for (i, digit) in integer_part.char_indices() {
+            let rest = "[0-9]".repeat(integer_part.len() - i - 1);
+            bounds.extend(above(digit).map(|above| format!("{}{above}{rest}([.].*)?", &integer_part[..i])));
         }
     }
     if part.is_empty() {
-        bounds.push(format!("{whole}([.].*)?"));
+        bounds.push(format!("{integer_part}([.].*)?"));
     } else {
         for (i, digit) in part.char_indices() {
-            bounds.extend(above(digit).map(|above| format!("{whole}[.]{}{above}[0-9]*", &part[..i])));
+            bounds.extend(above(digit).map(|above| format!("{integer_part}[.]{}{above}[0-9]*", &part[..i])));
         }
-        bounds.push(format!("{whole}[.]{part}[0-9]*"));
+        bounds.push(format!("{integer_part}[.]{part}[0-9]*"));
     }
     bounds.join("|")
 }

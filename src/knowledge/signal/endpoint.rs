@@ -13,7 +13,7 @@ const QUERIES: [&str; 1] = ["config_format=json"];
 /// Sources: vLLM `vllm/entrypoints/serve` (development mode), SGLang `entrypoints/http_server.py`, LiteLLM
 /// `/docs/proxy/health`, TensorRT-LLM `serve/openai_server.py` (iteration statistics and events are handed out once),
 /// llama.cpp `tools/server/README.md` (`/slots` shows prompts).
-const NEVER: [&str; 64] = [
+const FORBIDDEN_SEGMENTS: [&str; 64] = [
     "abort_request",
     "add_worker",
     "apply_lora_adapter",
@@ -81,7 +81,7 @@ const NEVER: [&str; 64] = [
 ];
 
 /// Whole paths that are harmless on other engines: LiteLLM calls every model for it, SGLang generates a token.
-const NEVER_OF: [(&str, &str); 3] = [("litellm", "/health"), ("sglang", "/health"), ("trtllm", "/metrics")];
+const FORBIDDEN_PATHS: [(&str, &str); 3] = [("litellm", "/health"), ("sglang", "/health"), ("trtllm", "/metrics")];
 
 /// A path that may be requested with GET.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -154,8 +154,8 @@ pub fn forbidden(engine: &str, path: &str) -> Option<String> {
         return Some(format!("the query `{query}` is not known to be harmless"));
     }
     let lower = bare.trim_end_matches('/').to_ascii_lowercase();
-    let acts = |segment: &str| NEVER.binary_search(&segment).is_ok() || segment.starts_with("update_");
-    if lower.split('/').any(acts) || NEVER_OF.contains(&(engine, &lower)) {
+    let acts = |segment: &str| FORBIDDEN_SEGMENTS.binary_search(&segment).is_ok() || segment.starts_with("update_");
+    if lower.split('/').any(acts) || FORBIDDEN_PATHS.contains(&(engine, &lower)) {
         return Some(format!("`{bare}` of {engine} changes the server, costs it work, or shows what users asked"));
     }
     None
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_acts_costs_or_tells_of_users_is_forbidden_however_it_is_written() {
-        assert!(NEVER.is_sorted());
+        assert!(FORBIDDEN_SEGMENTS.is_sorted());
         for path in [
             "/flush_cache",
             "/start_profile",

@@ -210,8 +210,8 @@ impl Engine {
 
     /// Returns a row's value of a scope's dimension; `None` if its label is absent, empty, or not the name of a model.
     pub fn dimension_value<'a>(&self, dimension: &str, row: &'a BTreeMap<String, String>) -> Option<&'a String> {
-        let says = |value: &&String| !(value.is_empty() || dimension == "model" && self.no_model.contains(value));
-        self.scope.get(dimension)?.iter().find_map(|label| row.get(label).filter(says))
+        let is_usable = |value: &&String| !(value.is_empty() || dimension == "model" && self.no_model.contains(value));
+        self.scope.get(dimension)?.iter().find_map(|label| row.get(label).filter(is_usable))
     }
 
     /// Inserts a site's own labels before those of the file.
@@ -224,8 +224,8 @@ impl Engine {
             return Err(format!("`{label}` is no label name: expected letters, digits and `_`, no digit first"));
         }
         if let Some(unknown) = scope.keys().find(|dimension| !self.scope.contains_key(*dimension)) {
-            let known: Vec<&str> = self.scope.keys().map(String::as_str).collect();
-            return Err(format!("`scope` has no `{unknown}`: expected one of {}", known.join(", ")));
+            let dimensions: Vec<&str> = self.scope.keys().map(String::as_str).collect();
+            return Err(format!("`scope` has no `{unknown}`: expected one of {}", dimensions.join(", ")));
         }
         put_first(&mut self.replica, replica);
         for (dimension, labels) in scope {

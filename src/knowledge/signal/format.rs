@@ -22,8 +22,8 @@ pub fn format_value(value: f64, unit: Unit) -> String {
 }
 
 /// Formats a part of some seconds in the unit of the whole: `0.2 s` of 6.9 s.
-pub fn format_part(seconds_of: f64, whole: f64) -> String {
-    if whole >= 1.0 { format!("{seconds_of:.1} s") } else { seconds(seconds_of) }
+pub fn format_part(seconds_of: f64, total: f64) -> String {
+    if total >= 1.0 { format!("{seconds_of:.1} s") } else { seconds(seconds_of) }
 }
 
 fn seconds(value: f64) -> String {

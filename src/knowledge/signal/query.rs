@@ -149,12 +149,12 @@ fn respell(query: &str, written: &str, held: &[String]) -> String {
 
 /// Returns true if a piece of a query has an odd number of quotes.
 fn quotes(piece: &str) -> bool {
-    let (mut odd, mut escaped) = (false, false);
+    let (mut in_string, mut escaped) = (false, false);
     for c in piece.chars() {
-        odd ^= c == '"' && !escaped;
+        in_string ^= c == '"' && !escaped;
         escaped = c == '\\' && !escaped;
     }
-    odd
+    in_string
 }
 
 /// Returns the classic histograms that a query reads, by their names without `_bucket`.

@@ -36,10 +36,10 @@ pub(super) async fn bounds(
         all.dedup();
         Some(all)
     };
-    let told = join_all(distinct.iter().map(|query| ask(query))).await;
-    let told: BTreeMap<&str, Option<Vec<f64>>> = distinct.into_iter().zip(told).collect();
+    let answers = join_all(distinct.iter().map(|query| ask(query))).await;
+    let answers: BTreeMap<&str, Option<Vec<f64>>> = distinct.into_iter().zip(answers).collect();
     let scaled = |(name, histogram): (&str, &Histogram)| {
-        let bounds = told.get(histogram.query.as_str())?.as_ref()?;
+        let bounds = answers.get(histogram.query.as_str())?.as_ref()?;
         Some((name.to_owned(), bounds.iter().map(|bound| bound * histogram.scale).collect()))
     };
     of.iter().filter_map(|(name, histogram)| scaled((name, histogram))).collect()

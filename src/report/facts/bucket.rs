@@ -10,19 +10,19 @@ pub enum QuantileBucket {
 }
 
 /// Relative difference below which a value equals a bound: scaling changes the last digits.
-const SAME: f64 = 1e-9;
+const TOLERANCE: f64 = 1e-9;
 
 /// Returns the bucket of an interpolated quantile. `bounds` are the finite upper bounds, ascending; `None` if it is
 /// empty or the quantile is not finite.
 /// Source: <https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile>.
 pub fn bucket(quantile: f64, bounds: &[f64]) -> Option<QuantileBucket> {
     let last = *bounds.last()?;
-    let at_most = |bound: f64| quantile <= bound + SAME * bound.abs();
+    let at_most = |bound: f64| quantile <= bound + TOLERANCE * bound.abs();
     if !quantile.is_finite() {
         return None;
     }
     // A quantile in the bucket without an upper bound is reported as the last finite bound.
-    if quantile >= last - SAME * last.abs() {
+    if quantile >= last - TOLERANCE * last.abs() {
         return Some(QuantileBucket::Beyond(last));
     }
     let i = bounds.iter().position(|bound| at_most(*bound))?;

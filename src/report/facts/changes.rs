@@ -22,11 +22,11 @@ const POINTS: u64 = 180;
 /// Query steps in seconds; scrapes are rarely more frequent than the first.
 const STEPS: [u64; 6] = [15, 30, 60, 120, 300, 600];
 /// Seconds without a sample that count as an absence: two scrapes of the slowest usual interval.
-const GAP: f64 = 120.0;
+const ABSENCE_SECONDS: f64 = 120.0;
 /// Seconds for which Prometheus still returns the last sample of a series that ended without a stale marker.
 const LOOK_BACK: f64 = 300.0;
 /// Maximum seconds between a container's restart and its process' start that count as one event.
-const SAME: i64 = 600;
+const SAME_RESTART_SECONDS: i64 = 600;
 
 /// The results of the range queries.
 pub(super) struct Followed<'a> {
@@ -55,11 +55,13 @@ pub(super) async fn follow<'a>(context: FactQueryContext<'_>, pool: &Pool<'a>) -
     };
     let served = pool.engines().filter(|(engine, _)| engine.kind.is_pool());
     let presence: Vec<(&Engine, String)> =
-        served.map(|(engine, seen)| (engine, pool.bound(engine, seen, &newest(engine)))).collect();
+        served.map(|(engine, engine_seen)| (engine, pool.bound(engine, engine_seen, &newest(engine)))).collect();
     let changes: Vec<(&Engine, Change, String)> = pool
         .engines()
-        .flat_map(|(engine, seen)| engine.changes.iter().map(move |(change, query)| (engine, seen, *change, query)))
-        .map(|(engine, seen, change, query)| (engine, change, pool.bound(engine, seen, query)))
+        .flat_map(|(engine, engine_seen)| {
+            engine.changes.iter().map(move |(change, query)| (engine, engine_seen, *change, query))
+        })
+        .map(|(engine, engine_seen, change, query)| (engine, change, pool.bound(engine, engine_seen, query)))
         .collect();
     let query = |query| context.prometheus.query_range(query, range, context.deadline);
     let (present, changed) = tokio::join!(
@@ -95,11 +97,11 @@ fn named(change: Change) -> &'static str {
 }
 
 fn range(context: FactQueryContext<'_>) -> Range {
-    let whole = context.windows.whole();
-    let length = clock::between(whole.from, whole.to).as_secs();
+    let window = context.windows.whole();
+    let length = clock::between(window.from, window.to).as_secs();
     let finest = length.div_ceil(POINTS);
     let step = STEPS.into_iter().find(|step| *step >= finest).unwrap_or(finest);
-    Range { from: whole.from, to: whole.to, step_seconds: i64::try_from(step).unwrap_or(i64::MAX) }
+    Range { from: window.from, to: window.to, step_seconds: i64::try_from(step).unwrap_or(i64::MAX) }
 }
 
 /// The presence of a replica: the times of its first and last sample and of the gaps, in unix seconds.
@@ -117,15 +119,15 @@ pub(super) fn read(
     context: FactQueryContext<'_>,
     pool: &Pool<'_>,
     followed: Followed<'_>,
-    told: &InfoResults<'_>,
-    seen: &mut PrometheusFacts,
+    info: &InfoResults<'_>,
+    facts: &mut PrometheusFacts,
 ) {
     let lives = lives(pool, &followed);
     let mut events = Vec::new();
     let begin = followed.range.from.as_second() as f64;
     for (name, life) in &lives {
         let mut add = |at: f64, what| events.extend(moment(at).map(|at| ReplicaEvent { at, what, who: name.clone() }));
-        if life.first > begin + GAP + followed.range.step_seconds as f64 {
+        if life.first > begin + ABSENCE_SECONDS + followed.range.step_seconds as f64 {
             add(life.first, ReplicaEventKind::Came);
         }
         life.gaps.iter().for_each(|(from, to)| add(*from, ReplicaEventKind::Silent { seconds: to - from }));
@@ -140,21 +142,21 @@ pub(super) fn read(
         who: who.clone(),
     }));
     events.extend(rollouts(pool, &followed));
-    let whole = context.windows.whole();
-    events.retain(|event| event.at >= whole.from && event.at <= whole.to);
+    let window = context.windows.whole();
+    events.retain(|event| event.at >= window.from && event.at <= window.to);
     let (happened, left_out) = sentences(events);
     if left_out > 0 {
-        seen.missing.push(Gap::absent("everything that changed", format!("{left_out} more changes are left out")));
+        facts.missing.push(Gap::absent("everything that changed", format!("{left_out} more changes are left out")));
     }
-    seen.happened = happened;
-    seen.missing.extend(followed.missing);
-    seen.replicas = replicas(pool, &lives, &restarts, told);
+    facts.happened = happened;
+    facts.missing.extend(followed.missing);
+    facts.replicas = replicas(pool, &lives, &restarts, info);
     if followed.presence.is_empty() {
-        seen.missing.push(Gap::absent("the replicas", "no engine's series tell them"));
+        facts.missing.push(Gap::absent("the replicas", "no engine's series tell them"));
     }
-    if !seen.replicas.is_empty() && told.nodes().is_empty() && pool.nodes().is_empty() {
+    if !facts.replicas.is_empty() && info.nodes().is_empty() && pool.nodes().is_empty() {
         let why = "no orchestrator's series tell where pods run; to have it: run kube-state-metrics and scrape it";
-        seen.missing.push(Gap::absent("the replicas' nodes", why));
+        facts.missing.push(Gap::absent("the replicas' nodes", why));
     }
 }
 
@@ -168,34 +170,37 @@ type Sampled = (Labels, bool, Vec<(i64, f64)>);
 fn lives(pool: &Pool<'_>, followed: &Followed<'_>) -> BTreeMap<String, Life> {
     let serving: BTreeSet<&str> = pool.serving().map(|(engine, _)| engine.engine.as_str()).collect();
     let end = followed.range.to.as_second() as f64;
-    let mut all: BTreeMap<String, Sampled> = BTreeMap::new();
+    let mut samples_by_replica: BTreeMap<String, Sampled> = BTreeMap::new();
     for (engine, series) in &followed.presence {
         let gateway = engine.kind == EngineKind::Gateway;
         // A stand-in for an engine with metrics of its own would list the same replicas under other names.
         if !gateway && !serving.contains(engine.engine.as_str()) {
             continue;
         }
-        for one in series.iter().filter(|one| !one.samples.is_empty()) {
-            let Some(name) = pool.replica(engine, &one.labels) else { continue };
-            let entry = all.entry(name).or_insert_with(|| (one.labels.clone(), gateway, Vec::new()));
-            entry.2.extend(&one.samples);
+        for one_series in series.iter().filter(|one_series| !one_series.samples.is_empty()) {
+            let Some(name) = pool.replica(engine, &one_series.labels) else { continue };
+            let entry =
+                samples_by_replica.entry(name).or_insert_with(|| (one_series.labels.clone(), gateway, Vec::new()));
+            entry.2.extend(&one_series.samples);
         }
     }
-    let newest = all.values().flat_map(|(.., samples)| samples).map(|(_, at)| *at).fold(f64::MIN, f64::max);
+    let newest =
+        samples_by_replica.values().flat_map(|(.., samples)| samples).map(|(_, at)| *at).fold(f64::MIN, f64::max);
     let now = if end - newest > LOOK_BACK { end } else { newest };
     let last_point = followed.range.to.as_millisecond() - followed.range.step_seconds.saturating_mul(1_000);
     let life = |(name, (labels, gateway, mut samples)): (String, Sampled)| {
         samples.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let (first, last) = (samples.first()?.1, samples.iter().map(|(_, at)| *at).fold(f64::MIN, f64::max));
         let pairs = samples.windows(2).filter_map(|pair| match pair {
-            [(_, a), (_, b)] if b - a > GAP + followed.range.step_seconds as f64 => Some((*a, *b)),
+            [(_, a), (_, b)] if b - a > ABSENCE_SECONDS + followed.range.step_seconds as f64 => Some((*a, *b)),
             _ => None,
         });
-        let ended = samples.last()?.0 <= last_point && now - last > GAP / 2.0;
-        let life = Life { labels, gateway, first, last, gaps: pairs.collect(), gone: ended || now - last > GAP };
+        let ended = samples.last()?.0 <= last_point && now - last > ABSENCE_SECONDS / 2.0;
+        let life =
+            Life { labels, gateway, first, last, gaps: pairs.collect(), gone: ended || now - last > ABSENCE_SECONDS };
         Some((name, life))
     };
-    all.into_iter().filter_map(life).collect()
+    samples_by_replica.into_iter().filter_map(life).collect()
 }
 
 /// Returns the restarts of each replica: from the orchestrator's counts, else from process start times.
@@ -203,9 +208,9 @@ fn restarts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<(Timestamp, String)
     let begin = followed.range.from;
     let mut counted: Vec<(Timestamp, String)> = Vec::new();
     for (engine, series) in of(followed, Change::Restarts) {
-        for one in pool_series(pool, engine, series) {
-            let Some(pod) = one.labels.get("pod") else { continue };
-            for (at, before, after) in steps(one) {
+        for one_series in pool_series(pool, engine, series) {
+            let Some(pod) = one_series.labels.get("pod") else { continue };
+            for (at, before, after) in steps(one_series) {
                 // A crash loop may restart several times between two samples.
                 let times = (after - before).clamp(0.0, 20.0).round() as usize;
                 counted.extend(std::iter::repeat_n((at, pod.clone()), times));
@@ -214,33 +219,33 @@ fn restarts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<(Timestamp, String)
     }
     let mut began: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
     for (engine, series) in of(followed, Change::Started) {
-        for one in series {
-            let Some(name) = pool.replica(engine, &one.labels) else { continue };
-            began.entry(name).or_default().extend(one.samples.iter().map(|(_, at)| *at as i64));
+        for one_series in series {
+            let Some(name) = pool.replica(engine, &one_series.labels) else { continue };
+            began.entry(name).or_default().extend(one_series.samples.iter().map(|(_, at)| *at as i64));
         }
     }
     let near = |at: Timestamp, who: &str| {
-        let close = |other: &Timestamp| (other.as_second() - at.as_second()).abs() <= SAME;
+        let close = |other: &Timestamp| (other.as_second() - at.as_second()).abs() <= SAME_RESTART_SECONDS;
         counted.iter().any(|(other, name)| name == who && close(other))
     };
-    let mut more: Vec<(Timestamp, String)> = Vec::new();
+    let mut from_start_times: Vec<(Timestamp, String)> = Vec::new();
     for (name, starts) in began {
         let again = starts.into_iter().skip(1).filter_map(|at| Timestamp::from_second(at).ok());
-        more.extend(again.filter(|at| *at >= begin && !near(*at, &name)).map(|at| (at, name.clone())));
+        from_start_times.extend(again.filter(|at| *at >= begin && !near(*at, &name)).map(|at| (at, name.clone())));
     }
-    counted.extend(more);
+    counted.extend(from_start_times);
     counted.sort();
     counted
 }
 
-fn of<'f>(followed: &'f Followed<'_>, wanted: Change) -> impl Iterator<Item = (&'f Engine, &'f [Series])> {
-    let own = followed.changes.iter().filter(move |(_, change, _)| *change == wanted);
-    own.map(|(engine, _, series)| (*engine, series.as_slice()))
+fn of<'f>(followed: &'f Followed<'_>, kind: Change) -> impl Iterator<Item = (&'f Engine, &'f [Series])> {
+    let matching = followed.changes.iter().filter(move |(_, change, _)| *change == kind);
+    matching.map(|(engine, _, series)| (*engine, series.as_slice()))
 }
 
 /// Returns the series whose labels name the pool.
 fn pool_series<'s>(pool: &Pool<'_>, engine: &Engine, series: &'s [Series]) -> Vec<&'s Series> {
-    match pool.own(engine, series, |one| &one.labels) {
+    match pool.own(engine, series, |one_series| &one_series.labels) {
         (RowOwnership::Known, own) => own,
         (RowOwnership::Open, _) => Vec::new(),
     }
@@ -264,35 +269,35 @@ fn workload(labels: &Labels) -> Option<String> {
 
 fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
     let mut events = images(pool, followed);
-    let told = |at: Timestamp, events: &[ReplicaEvent]| {
-        let near = |event: &ReplicaEvent| (event.at.as_second() - at.as_second()).abs() <= GAP as i64;
+    let has_event_near = |at: Timestamp, events: &[ReplicaEvent]| {
+        let near = |event: &ReplicaEvent| (event.at.as_second() - at.as_second()).abs() <= ABSENCE_SECONDS as i64;
         events.iter().any(near)
     };
     let mut scaled = Vec::new();
     for (engine, series) in of(followed, Change::Wanted) {
-        for one in pool_series(pool, engine, series) {
-            let Some(who) = workload(&one.labels) else { continue };
-            for (at, before, after) in steps(one) {
+        for one_series in pool_series(pool, engine, series) {
+            let Some(who) = workload(&one_series.labels) else { continue };
+            for (at, before, after) in steps(one_series) {
                 let what = ReplicaEventKind::Told(format!("{who}: replicas wanted {before} ─▶ {after}"));
                 scaled.push(ReplicaEvent { at, what, who: who.clone() });
             }
         }
     }
     for (engine, series) in of(followed, Change::Autoscaled) {
-        for one in pool_series(pool, engine, series) {
-            let Some(name) = one.labels.get("horizontalpodautoscaler") else { continue };
-            for (at, before, after) in steps(one).filter(|(at, ..)| !told(*at, &scaled)) {
+        for one_series in pool_series(pool, engine, series) {
+            let Some(name) = one_series.labels.get("horizontalpodautoscaler") else { continue };
+            for (at, before, after) in steps(one_series).filter(|(at, ..)| !has_event_near(*at, &scaled)) {
                 let what = ReplicaEventKind::Told(format!("autoscaler {name}: replicas wanted {before} ─▶ {after}"));
                 events.push(ReplicaEvent { at, what, who: name.clone() });
             }
         }
     }
     // Scaling and a new image change the specification too.
-    let others: Vec<ReplicaEvent> = scaled.iter().chain(&events).cloned().collect();
+    let known_events: Vec<ReplicaEvent> = scaled.iter().chain(&events).cloned().collect();
     for (engine, series) in of(followed, Change::Specification) {
-        for one in pool_series(pool, engine, series) {
-            let Some(who) = workload(&one.labels) else { continue };
-            for (at, before, after) in steps(one).filter(|(at, ..)| !told(*at, &others)) {
+        for one_series in pool_series(pool, engine, series) {
+            let Some(who) = workload(&one_series.labels) else { continue };
+            for (at, before, after) in steps(one_series).filter(|(at, ..)| !has_event_near(*at, &known_events)) {
                 let what = ReplicaEventKind::Told(format!(
                     "{who}: its specification changed (generation {before} ─▶ {after})"
                 ));
@@ -306,22 +311,23 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
 
 /// Returns new images of containers that had another image before.
 fn images(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
-    let mut first: BTreeMap<(String, String), (Timestamp, Labels)> = BTreeMap::new();
+    let mut first_seen_at: BTreeMap<(String, String), (Timestamp, Labels)> = BTreeMap::new();
     for (engine, series) in of(followed, Change::Images) {
-        for one in pool_series(pool, engine, series) {
-            let label = |name: &str| one.labels.get(name).cloned().unwrap_or_default();
-            let at = one.samples.first().and_then(|(at, _)| Timestamp::from_millisecond(*at).ok());
+        for one_series in pool_series(pool, engine, series) {
+            let label = |name: &str| one_series.labels.get(name).cloned().unwrap_or_default();
+            let at = one_series.samples.first().and_then(|(at, _)| Timestamp::from_millisecond(*at).ok());
             let Some(at) = at else { continue };
-            let entry = first.entry((label("container"), label("image"))).or_insert((at, one.labels.clone()));
+            let entry =
+                first_seen_at.entry((label("container"), label("image"))).or_insert((at, one_series.labels.clone()));
             if at < entry.0 {
-                *entry = (at, one.labels.clone());
+                *entry = (at, one_series.labels.clone());
             }
         }
     }
     let mut events = Vec::new();
-    for ((container, image), (at, _)) in &first {
-        let others = first.iter().filter(|((other, _), (before, _))| other == container && before < at);
-        if let Some(((_, old), _)) = others.max_by_key(|(_, (before, _))| *before) {
+    for ((container, image), (at, _)) in &first_seen_at {
+        let earlier_images = first_seen_at.iter().filter(|((other, _), (before, _))| other == container && before < at);
+        if let Some(((_, old), _)) = earlier_images.max_by_key(|(_, (before, _))| *before) {
             let what = ReplicaEventKind::Told(format!("container {container}: image {old} ─▶ {image}"));
             events.push(ReplicaEvent { at: *at, what, who: container.clone() });
         }
@@ -333,9 +339,9 @@ fn replicas(
     pool: &Pool<'_>,
     lives: &BTreeMap<String, Life>,
     restarts: &[(Timestamp, String)],
-    told: &InfoResults<'_>,
+    info: &InfoResults<'_>,
 ) -> Vec<ReplicaInfo> {
-    let (nodes, placed, roles, gpus) = (told.nodes(), pool.nodes(), told.roles(), told.gpus());
+    let (nodes, placed, roles, gpus) = (info.nodes(), pool.nodes(), info.roles(), info.gpus());
     let replica = |name: &String, labels: Labels, role: &str, state: String| ReplicaInfo {
         name: name.clone(),
         node: nodes.get(name.as_str()).map(|node| (*node).to_owned()).or_else(|| placed.get(name).cloned()),

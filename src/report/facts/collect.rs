@@ -26,36 +26,36 @@ pub async fn collect_facts(
     let request = Request { at, window, ..request.clone() };
     let context = FactQueryContext { library, prometheus, request: &request, windows, deadline };
     // Boxed, because the futures are large.
-    let (numbers, server, rules, targets, (pool, told)) = tokio::join!(
+    let (numbers, server, rules, targets, (pool, pool_facts)) = tokio::join!(
         Box::pin(measured::measured(context)),
         prometheus.build_info(deadline),
         prometheus.alerting_rules(deadline),
         prometheus.targets(deadline),
         Box::pin(of_pool(context, diagnosis)),
     );
-    let mut seen = told;
-    (seen.measured, seen.load) = (numbers.metrics, numbers.load);
-    seen.missing.extend(numbers.missing);
+    let mut facts = pool_facts;
+    (facts.measured, facts.load) = (numbers.metrics, numbers.load);
+    facts.missing.extend(numbers.missing);
     match server {
-        Ok(server) => seen.versions.push(Version {
+        Ok(server) => facts.versions.push(Version {
             what: server.application.unwrap_or_else(|| "Prometheus".to_owned()),
             version: server.version,
             source: "/api/v1/status/buildinfo".to_owned(),
         }),
-        Err(error) => seen.missing.push(Gap::new("the version of Prometheus", why(&error))),
+        Err(error) => facts.missing.push(Gap::new("the version of Prometheus", why(&error))),
     }
     match rules {
-        Ok(all) => (seen.rules, seen.missing) = rules::of_pool(library, &request, pool.as_ref(), all, seen.missing),
-        Err(error) => seen.missing.push(Gap::new("the alerting rules", why(&error))),
+        Ok(all) => (facts.rules, facts.missing) = rules::of_pool(library, &request, pool.as_ref(), all, facts.missing),
+        Err(error) => facts.missing.push(Gap::new("the alerting rules", why(&error))),
     }
     match (targets, &pool) {
-        (Ok(all), Some(pool)) => (seen.targets, seen.missing) = targets::of_pool(pool, all, seen.missing),
+        (Ok(all), Some(pool)) => (facts.targets, facts.missing) = targets::of_pool(pool, all, facts.missing),
         (Ok(_), None) => {}
-        (Err(error), _) => seen.missing.push(Gap::new("the scrape targets", why(&error))),
+        (Err(error), _) => facts.missing.push(Gap::new("the scrape targets", why(&error))),
     }
-    seen.versions.sort();
-    seen.versions.dedup();
-    seen
+    facts.versions.sort();
+    facts.versions.dedup();
+    facts
 }
 
 /// Collects the facts whose queries need the detected pool.
@@ -63,34 +63,34 @@ async fn of_pool<'a>(
     context: FactQueryContext<'a>,
     diagnosis: Option<&Diagnosis>,
 ) -> (Option<Pool<'a>>, PrometheusFacts) {
-    let mut seen = PrometheusFacts::default();
+    let mut facts = PrometheusFacts::default();
     let pool = match Pool::find(context.library, context.prometheus, context.request, context.deadline).await {
         Ok(pool) => pool,
         Err(error) => {
             let what = "hardware, versions, replicas, prompt lengths and what changed";
-            seen.missing.push(Gap::new(what, why(&error)));
-            return (None, seen);
+            facts.missing.push(Gap::new(what, why(&error)));
+            return (None, facts);
         }
     };
     if pool.serving().next().is_none() {
         let (why, enable) = diagnose::no_engine_reason(context.library, knowledge::signal::EngineKind::Serving);
-        seen.missing.push(Gap::absent("the engine", sentence(&why, enable.as_deref())));
+        facts.missing.push(Gap::absent("the engine", sentence(&why, enable.as_deref())));
     }
-    let named = diagnosis.map(|d| d.replicas.affected.clone()).unwrap_or_default();
-    let pool = pool.with_pods(named.into_iter());
+    let affected = diagnosis.map(|d| d.replicas.affected.clone()).unwrap_or_default();
+    let pool = pool.with_pods(affected.into_iter());
     let (followed, lengths) = tokio::join!(changes::follow(context, &pool), lengths::lengths(context, &pool));
     // Pods that no longer exist also belong to the pool.
-    let gone: BTreeSet<String> = followed.pods().collect();
-    let pool = pool.with_pods(gone.into_iter());
-    let told = info::query_info(context, &pool).await;
-    changes::read(context, &pool, followed, &told, &mut seen);
-    info::read(told, &mut seen);
-    (seen.input, seen.output) = (lengths.input, lengths.output);
-    seen.missing.extend(lengths.missing);
-    seen.versions.extend(pool.engines().filter_map(|(engine, found)| {
-        let version = found.version.as_ref()?;
+    let replaced_pods: BTreeSet<String> = followed.pods().collect();
+    let pool = pool.with_pods(replaced_pods.into_iter());
+    let info = info::query_info(context, &pool).await;
+    changes::read(context, &pool, followed, &info, &mut facts);
+    info::read(info, &mut facts);
+    (facts.input, facts.output) = (lengths.input, lengths.output);
+    facts.missing.extend(lengths.missing);
+    facts.versions.extend(pool.engines().filter_map(|(engine, engine_seen)| {
+        let version = engine_seen.version.as_ref()?;
         let source = "the series that it has".to_owned();
         Some(Version { what: engine.engine.clone(), version: format!("{version} or newer"), source })
     }));
-    (Some(pool), seen)
+    (Some(pool), facts)
 }

@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use super::{HappenedKind, TimelineEvent};
 
 /// Maximum sentences.
-const MOST: usize = 50;
+const MAX_SENTENCES: usize = 50;
 /// Maximum replicas named in a sentence.
-const NAMED: usize = 3;
+const MAX_NAMED_REPLICAS: usize = 3;
 /// Seconds within which equal events are merged; the next value is used if too many sentences are left.
-const TOGETHER: [i64; 4] = [120, 600, 3_600, i64::MAX];
+const MERGE_SECONDS: [i64; 4] = [120, 600, 3_600, i64::MAX];
 
 /// An event of one replica or workload.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,14 +68,14 @@ pub(super) fn sentences(mut events: Vec<ReplicaEvent>) -> (Vec<TimelineEvent>, u
         groups
     };
     let mut groups = Vec::new();
-    for within in TOGETHER {
+    for within in MERGE_SECONDS {
         groups = merged(within);
-        if groups.len() <= MOST {
+        if groups.len() <= MAX_SENTENCES {
             break;
         }
     }
-    let left_out = groups.len().saturating_sub(MOST);
-    (groups.iter().take(MOST).filter_map(|group| sentence(group)).collect(), left_out)
+    let left_out = groups.len().saturating_sub(MAX_SENTENCES);
+    (groups.iter().take(MAX_SENTENCES).filter_map(|group| sentence(group)).collect(), left_out)
 }
 
 fn sentence(group: &[&ReplicaEvent]) -> Option<TimelineEvent> {
@@ -87,8 +87,8 @@ fn sentence(group: &[&ReplicaEvent]) -> Option<TimelineEvent> {
     let who = match names.as_slice() {
         [one] => format!("replica {one}"),
         all => {
-            let more = all.len().saturating_sub(NAMED);
-            let named = all.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+            let more = all.len().saturating_sub(MAX_NAMED_REPLICAS);
+            let named = all.iter().take(MAX_NAMED_REPLICAS).copied().collect::<Vec<_>>().join(", ");
             let more = if more == 0 { String::new() } else { format!(" and {more} more") };
             format!("{} replicas ({named}{more})", all.len())
         }
@@ -115,7 +115,7 @@ mod tests {
         ReplicaEvent { at: Timestamp::from_second(at).unwrap(), what, who: who.to_owned() }
     }
 
-    fn said(events: Vec<ReplicaEvent>) -> Vec<String> {
+    fn sentences_of(events: Vec<ReplicaEvent>) -> Vec<String> {
         sentences(events).0.into_iter().map(|happened| happened.what).collect()
     }
 
@@ -123,16 +123,16 @@ mod tests {
     fn the_same_of_many_at_once_is_one_sentence_and_later_is_another() {
         let many = (0..12).map(|i| event(1_000 + i, ReplicaEventKind::Restarted, &format!("llama-{i:02}")));
         let later = event(5_000, ReplicaEventKind::Restarted, "llama-00");
-        let told = said(many.chain([later]).collect());
+        let texts = sentences_of(many.chain([later]).collect());
         let all = "12 replicas (llama-00, llama-01, llama-02 and 9 more) restarted";
-        assert_eq!(told, [all, "replica llama-00 restarted"]);
+        assert_eq!(texts, [all, "replica llama-00 restarted"]);
     }
 
     #[test]
     fn a_crash_loop_is_counted_and_never_fills_the_page() {
         let twice = vec![event(10, ReplicaEventKind::Restarted, "a"), event(20, ReplicaEventKind::Restarted, "a")];
-        assert_eq!(said(twice), ["replica a restarted, 2 times in all"]);
+        assert_eq!(sentences_of(twice), ["replica a restarted, 2 times in all"]);
         let endless = (0..500).map(|i| event(i * 130, ReplicaEventKind::Restarted, "a")).collect();
-        assert!(said(endless).len() <= MOST);
+        assert!(sentences_of(endless).len() <= MAX_SENTENCES);
     }
 }

@@ -15,7 +15,7 @@ use sources::prom::Row;
 /// Offset of the preferred baseline: the same time of day.
 const DAY: Duration = Duration::from_secs(86_400);
 /// Minimum number of requests for a baseline.
-const FEW: f64 = 1.0;
+const MIN_REQUESTS: f64 = 1.0;
 
 /// Both distributions, with the reasons for a missing one.
 #[derive(Debug, Default)]
@@ -26,10 +26,10 @@ pub(super) struct Lengths {
 }
 
 /// An engine's histogram of one length.
-struct Teller<'a> {
+struct HistogramSource<'a> {
     length: Length,
     engine: &'a Engine,
-    seen: &'a EngineSeen,
+    engine_seen: &'a EngineSeen,
     names: &'a [String],
 }
 
@@ -37,22 +37,22 @@ struct Teller<'a> {
 pub(super) async fn lengths(context: FactQueryContext<'_>, pool: &Pool<'_>) -> Lengths {
     let (at, window) = end_and_length(context.windows.during);
     let moments = [(at, window), (clock::before(at, DAY), window), end_and_length(context.windows.before)];
-    let of = |(engine, seen)| of_engine(engine, seen);
-    let mut tellers: Vec<Teller<'_>> = pool.engines().flat_map(of).collect();
-    tellers.sort_by_key(|teller| (teller.engine.kind, teller.engine.stand_in));
-    let queries = tellers.iter().flat_map(|teller| moments.iter().flat_map(|moment| queries(pool, teller, *moment)));
+    let of = |(engine, engine_seen)| of_engine(engine, engine_seen);
+    let mut sources: Vec<HistogramSource<'_>> = pool.engines().flat_map(of).collect();
+    sources.sort_by_key(|source| (source.engine.kind, source.engine.stand_in));
+    let queries = sources.iter().flat_map(|source| moments.iter().flat_map(|moment| queries(pool, source, *moment)));
     let answers = pool.query(context.prometheus, queries.collect(), context.deadline).await;
-    let told: Vec<(&Teller<'_>, Result<Option<Distribution>, GapReason>)> = tellers
+    let distributions: Vec<(&HistogramSource<'_>, Result<Option<Distribution>, GapReason>)> = sources
         .iter()
         .zip(answers.chunks(2 * moments.len()))
-        .map(|(teller, own)| (teller, read(teller, own)))
+        .map(|(source, own)| (source, read(source, own)))
         .collect();
     let mut missing = Vec::new();
     let mut of = |length: Length, what: &str| {
-        let own = || told.iter().filter(|(teller, _)| teller.length == length);
+        let own = || distributions.iter().filter(|(source, _)| source.length == length);
         let first = own().find_map(|(_, answer)| answer.as_ref().ok()?.clone());
         if first.is_none() {
-            let names: Vec<&str> = own().flat_map(|(teller, _)| teller.names).map(String::as_str).collect();
+            let names: Vec<&str> = own().flat_map(|(source, _)| source.names).map(String::as_str).collect();
             let failed = own().find_map(|(_, answer)| answer.as_ref().err().cloned());
             let absent = || match names.as_slice() {
                 [] => "no engine of this pool has a histogram of it; a mean may stand among the numbers".to_owned(),
@@ -67,31 +67,35 @@ pub(super) async fn lengths(context: FactQueryContext<'_>, pool: &Pool<'_>) -> L
     Lengths { input, output, missing }
 }
 
-fn of_engine<'a>(engine: &'a Engine, seen: &'a EngineSeen) -> impl Iterator<Item = Teller<'a>> {
-    engine.histograms.iter().map(move |(length, names)| Teller { length: *length, engine, seen, names })
+fn of_engine<'a>(engine: &'a Engine, engine_seen: &'a EngineSeen) -> impl Iterator<Item = HistogramSource<'a>> {
+    engine.histograms.iter().map(move |(length, names)| HistogramSource { length: *length, engine, engine_seen, names })
 }
 
 /// Returns the queries of the buckets' and the sum's increase.
-fn queries(pool: &Pool<'_>, teller: &Teller<'_>, (at, window): (Timestamp, Duration)) -> [(String, Timestamp); 2] {
+fn queries(
+    pool: &Pool<'_>,
+    source: &HistogramSource<'_>,
+    (at, window): (Timestamp, Duration),
+) -> [(String, Timestamp); 2] {
     // An endpoint may expose the old name beside the new one.
     let increase = |suffix: &str| {
         let of = |name: &String| format!("increase({name}_{suffix}{{$scope}}[{}])", prometheus_duration(window));
-        teller.names.iter().map(of).collect::<Vec<_>>().join(" or on (job, instance) ")
+        source.names.iter().map(of).collect::<Vec<_>>().join(" or on (job, instance) ")
     };
-    let bound = |query: String| (pool.bound(teller.engine, teller.seen, &query), at);
+    let bound = |query: String| (pool.bound(source.engine, source.engine_seen, &query), at);
     [bound(format!("sum by (le) ({})", increase("bucket"))), bound(format!("sum({})", increase("sum")))]
 }
 
 /// Returns the window's distribution with the first baseline that has requests; `None` if nothing was counted.
-fn read(teller: &Teller<'_>, answers: &[QueryAnswer]) -> Result<Option<Distribution>, GapReason> {
+fn read(source: &HistogramSource<'_>, answers: &[QueryAnswer]) -> Result<Option<Distribution>, GapReason> {
     let mut moments = answers.chunks(2).map(|both| match both {
         [Ok(buckets), Ok(sum)] => Ok(sum.first().and_then(|sum| summary(&cumulative(buckets), sum.value))),
         [Err(error), _] | [_, Err(error)] => Err(why(error)),
         _ => Ok(None),
     });
     let Some(now) = moments.next().transpose()?.flatten() else { return Ok(None) };
-    let earlier = moments.filter_map(|past| past.ok().flatten()).find(|past| past.count >= FEW);
-    let metric = teller.names.first().cloned().unwrap_or_default();
+    let earlier = moments.filter_map(|past| past.ok().flatten()).find(|past| past.count >= MIN_REQUESTS);
+    let metric = source.names.first().cloned().unwrap_or_default();
     Ok(Some(Distribution { earlier: earlier.map(|past| (past.mean, past.p50)), metric, ..now }))
 }
 
@@ -157,9 +161,9 @@ mod tests {
         assert_eq!(quantile(0.5, &buckets), Some(150.0));
         assert_eq!(quantile(0.1, &buckets), Some(40.0));
         assert_eq!(quantile(0.99, &buckets), Some(200.0));
-        let told = summary(&buckets, 6_000.0).unwrap();
-        assert_eq!((told.count, told.mean), (40.0, 150.0));
-        assert_eq!(told.buckets, [(Some(100.0), 0.25), (Some(200.0), 0.5), (None, 0.25)]);
+        let distribution = summary(&buckets, 6_000.0).unwrap();
+        assert_eq!((distribution.count, distribution.mean), (40.0, 150.0));
+        assert_eq!(distribution.buckets, [(Some(100.0), 0.25), (Some(200.0), 0.5), (None, 0.25)]);
     }
 
     #[test]

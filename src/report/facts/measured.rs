@@ -27,13 +27,13 @@ pub(super) async fn measured(context: FactQueryContext<'_>) -> MeasuredFacts {
     let over = |window: Window| Box::pin(over(context, &names, window));
     let after = OptionFuture::from(windows.after.map(over));
     let (before, during, after) = join3(over(windows.before), over(windows.during), after).await;
-    let told = during.observations.signals.iter().filter_map(|(name, o)| Some((name.as_str(), o.query.as_deref()?)));
-    let bounds = bounds(context, &told.collect()).await;
-    let seen = Observations { before, during, after, bounds };
-    let read = |list: &[String]| list.iter().filter_map(|name| seen.read(library, name)).collect::<Vec<_>>();
+    let queries = during.observations.signals.iter().filter_map(|(name, o)| Some((name.as_str(), o.query.as_deref()?)));
+    let bounds = bounds(context, &queries.collect()).await;
+    let observations = Observations { before, during, after, bounds };
+    let read = |list: &[String]| list.iter().filter_map(|name| observations.read(library, name)).collect::<Vec<_>>();
     let (metrics, load) = (read(&library.report.metrics), read(&library.report.load));
     // Without an engine in the window, the error of the detection is the reason of every number.
-    let reason = match detection_failure(&seen.during) {
+    let reason = match detection_failure(&observations.during) {
         Some(_) => GapReason::Failed,
         None => GapReason::Absent,
     };
@@ -44,8 +44,8 @@ pub(super) async fn measured(context: FactQueryContext<'_>) -> MeasuredFacts {
 async fn over(context: FactQueryContext<'_>, names: &[&str], window: Window) -> ObserveResult {
     let FactQueryContext { library, prometheus, request, deadline, .. } = context;
     let (at, length) = end_and_length(window);
-    let left = deadline.saturating_duration_since(std::time::Instant::now());
-    let mut observed = observe_signals(library, prometheus, &request.scope, names, at, length, left).await;
+    let time_left = deadline.saturating_duration_since(std::time::Instant::now());
+    let mut observed = observe_signals(library, prometheus, &request.scope, names, at, length, time_left).await;
     // If Prometheus answered nothing, the reason is its error and not a missing exporter.
     if let Some(failure) = detection_failure(&observed) {
         for o in observed.observations.signals.values_mut() {
@@ -71,10 +71,10 @@ impl Observations {
         let windows = [("before", Some(&before)), ("during", Some(&during)), ("after", after.as_ref())];
         let lacking: Vec<(&str, &Observation)> =
             windows.into_iter().filter_map(|(when, o)| Some((when, o?))).filter(|(_, o)| o.value.is_none()).collect();
-        let asked = 2 + usize::from(after.is_some());
+        let window_count = 2 + usize::from(after.is_some());
         let why = match lacking.as_slice() {
             [] => None,
-            all if all.len() == asked => Some(reason(&during)),
+            all if all.len() == window_count => Some(reason(&during)),
             some => Some(some.iter().map(|(when, o)| format!("{when}: {}", reason(o))).collect::<Vec<_>>().join("; ")),
         };
         Some(Measured {

@@ -29,7 +29,7 @@ use knowledge::gap::{Gap, GapReason};
 pub use types::{Distribution, GpuInfo, HappenedKind, Measured, ReplicaInfo, TimelineEvent, Version, Window};
 
 /// The shortest window for a rate: two scrapes of the slowest usual interval.
-const SHORTEST: Duration = Duration::from_secs(120);
+const MIN_RATE_WINDOW: Duration = Duration::from_secs(120);
 
 /// The compared time windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,9 +51,9 @@ impl Windows {
     }
 }
 
-/// Returns a window's query parameters: its end, and its length of at least [`SHORTEST`].
+/// Returns a window's query parameters: its end, and its length of at least [`MIN_RATE_WINDOW`].
 fn end_and_length(window: Window) -> (Timestamp, Duration) {
-    (window.to, clock::between(window.from, window.to).max(SHORTEST))
+    (window.to, clock::between(window.from, window.to).max(MIN_RATE_WINDOW))
 }
 
 /// All facts about a pool; missing ones are listed in `missing`.

@@ -13,7 +13,7 @@ use knowledge::playbook::Library;
 use sources::prom::AlertingRule;
 
 /// Maximum rules.
-const MOST: usize = 50;
+const MAX_RULES: usize = 50;
 
 type MissingFacts = Vec<Gap>;
 
@@ -31,10 +31,10 @@ pub(super) fn of_pool(
                    with Thanos in its ruler";
         missing.push(Gap::absent("the alerting rules", why));
     }
-    let ours: BTreeSet<&str> =
+    let shipped_alerts: BTreeSet<&str> =
         library.playbooks.values().flat_map(|playbook| &playbook.alerts).map(|rule| rule.alert.as_str()).collect();
     let metrics = pool.map(metrics).unwrap_or_default();
-    let wanted = |rule: &AlertingRule| {
+    let concerns_pool = |rule: &AlertingRule| {
         let active: Vec<_> = rule.alerts.iter().map(|alert| names(&request.scope, &alert.labels)).collect();
         if active.contains(&Some(true)) {
             return true;
@@ -42,16 +42,16 @@ pub(super) fn of_pool(
         // True if it fires for other pools only.
         let elsewhere = !active.is_empty() && active.iter().all(|named| *named == Some(false));
         let reads = || read_by(&rule.query).iter().any(|metric| metrics.contains(metric));
-        !elsewhere && (ours.contains(rule.name.as_str()) || reads())
+        !elsewhere && (shipped_alerts.contains(rule.name.as_str()) || reads())
     };
-    let mut own: Vec<AlertingRule> = all.into_iter().filter(|rule| wanted(rule)).collect();
+    let mut own: Vec<AlertingRule> = all.into_iter().filter(|rule| concerns_pool(rule)).collect();
     let rank = |state: &str| ["firing", "pending"].iter().position(|s| *s == state).unwrap_or(2);
     own.sort_by(|a, b| rank(&a.state).cmp(&rank(&b.state)).then_with(|| a.name.cmp(&b.name)));
-    if own.len() > MOST {
-        let why = format!("{} more rules are left out, none of which fires before these", own.len() - MOST);
+    if own.len() > MAX_RULES {
+        let why = format!("{} more rules are left out, none of which fires before these", own.len() - MAX_RULES);
         missing.push(Gap::absent("all alerting rules", why));
     }
-    let shown = |rule: AlertingRule| Rule {
+    let to_rule = |rule: AlertingRule| Rule {
         name: rule.name,
         query: rule.query,
         for_seconds: rule.duration,
@@ -59,20 +59,20 @@ pub(super) fn of_pool(
         labels: rule.labels,
         error: rule.error.filter(|error| !error.is_empty()),
     };
-    (own.into_iter().take(MOST).map(shown).collect(), missing)
+    (own.into_iter().take(MAX_RULES).map(to_rule).collect(), missing)
 }
 
 /// Returns true if labels name the pool, false if they name another; `None` if they share no dimension with its
 /// scope.
 fn names(scope: &Scope, labels: &Labels) -> Option<bool> {
     let own = Scope::of_labels(labels).dimensions;
-    let told: Vec<bool> = scope
+    let matching: Vec<bool> = scope
         .dimensions
         .iter()
         .filter(|(dimension, _)| *dimension != "job")
         .filter_map(|(dimension, value)| Some(own.get(dimension)? == value))
         .collect();
-    if told.is_empty() { None } else { Some(told.iter().all(|same| *same)) }
+    if matching.is_empty() { None } else { Some(matching.iter().all(|same| *same)) }
 }
 
 /// Returns the metrics that the signals of the pool's engines read.
@@ -81,9 +81,9 @@ fn metrics(pool: &Pool<'_>) -> BTreeSet<String> {
         engine.signals.values().filter_map(|entry| entry.query.clone()).collect()
     };
     let mut names = BTreeSet::new();
-    for (engine, seen) in pool.serving() {
+    for (engine, engine_seen) in pool.serving() {
         for query in queries(engine) {
-            names.extend(read_by(&pool.bound(engine, seen, &query)));
+            names.extend(read_by(&pool.bound(engine, engine_seen, &query)));
         }
     }
     // `up` exists for every target.

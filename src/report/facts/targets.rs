@@ -8,7 +8,7 @@ use knowledge::gap::Gap;
 use sources::prom::ActiveTarget;
 
 /// Maximum targets.
-const MOST: usize = 200;
+const MAX_TARGETS: usize = 200;
 /// Maximum characters of an error.
 const ERROR: usize = 300;
 
@@ -26,16 +26,16 @@ pub(super) fn of_pool(pool: &Pool<'_>, all: Vec<ActiveTarget>, mut missing: Miss
                    series come from another Prometheus";
         missing.push(Gap::absent("the pool's scrape targets", why));
     }
-    if own.len() > MOST {
-        missing.push(Gap::absent("all scrape targets", format!("{} more are left out", own.len() - MOST)));
+    if own.len() > MAX_TARGETS {
+        missing.push(Gap::absent("all scrape targets", format!("{} more are left out", own.len() - MAX_TARGETS)));
     }
-    let shown = |target: ActiveTarget| ScrapedTarget {
+    let to_scraped = |target: ActiveTarget| ScrapedTarget {
         place: place(&target.url),
         labels: target.labels,
         health: target.health,
         error: Some(harmless(&target.error)).filter(|error| !error.is_empty()),
     };
-    (own.into_iter().take(MOST).map(shown).collect(), missing)
+    (own.into_iter().take(MAX_TARGETS).map(to_scraped).collect(), missing)
 }
 
 /// Returns host and port of a URL.
@@ -59,8 +59,8 @@ fn harmless(error: &str) -> String {
         let (address, more) = address.split_at(end);
         let authority = address.find(['/', '?', '#']).unwrap_or(address.len());
         let host = address[..authority].rfind('@').map_or(0, |at| at + 1);
-        let shown = &address[host..];
-        let (path, parameters) = shown.split_once('?').map_or((shown, ""), |(path, more)| (path, more));
+        let from_host = &address[host..];
+        let (path, parameters) = from_host.split_once('?').map_or((from_host, ""), |(path, more)| (path, more));
         out.push_str(path);
         if !parameters.is_empty() {
             out.push_str("?…");

@@ -22,11 +22,11 @@ pub use silences::{
 };
 
 /// Timeout of one call.
-const CALL: Duration = Duration::from_secs(5);
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// The largest answer that is read, in bytes.
 const ANSWER_BYTES: usize = 8 << 20;
 /// Maximum number of characters of an error text that are kept.
-const SAID_CHARS: usize = 300;
+const ERROR_CHARS: usize = 300;
 
 /// A client of one Alertmanager.
 #[derive(Clone)]
@@ -159,7 +159,7 @@ impl Alertmanager {
         let (base, url) = config.address()?;
         let http = reqwest::Client::builder()
             .default_headers(config.headers()?)
-            .timeout(CALL)
+            .timeout(CALL_TIMEOUT)
             .connect_timeout(Duration::from_secs(2))
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
@@ -178,8 +178,8 @@ impl Alertmanager {
             #[serde(rename = "silenceID")]
             id: String,
         }
-        let made: CreateAnswer = self.json(self.request(Method::POST, &["silences"]).json(silence)).await?;
-        Ok(made.id)
+        let created: CreateAnswer = self.json(self.request(Method::POST, &["silences"]).json(silence)).await?;
+        Ok(created.id)
     }
 
     /// Returns one silence; `None` if the id is unknown or invalid.
@@ -239,14 +239,14 @@ impl Alertmanager {
         if status.is_success() {
             return Ok(body);
         }
-        let said: String = match serde_json::from_slice::<Value>(&body) {
+        let text: String = match serde_json::from_slice::<Value>(&body) {
             Ok(Value::String(text)) => text,
             Ok(value) => value["message"].as_str().unwrap_or_default().to_owned(),
             Err(_) => String::from_utf8_lossy(&body).into_owned(),
         };
         Err(AlertmanagerError::Refused {
             status: status.as_u16(),
-            said: said.trim().chars().take(SAID_CHARS).collect(),
+            said: text.trim().chars().take(ERROR_CHARS).collect(),
         })
     }
 

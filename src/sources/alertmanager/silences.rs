@@ -177,12 +177,15 @@ pub async fn expire(all: &[Alertmanager], id: &str) -> Result<Silence, SilenceEr
 /// Returns all active and pending silences without duplicates, those that end first at the top; and the errors of
 /// Alertmanagers that could not be queried.
 pub async fn list(all: &[Alertmanager]) -> (Vec<Silence>, Vec<String>) {
-    let asked = futures::future::join_all(all.iter().map(|one| async move { (one, one.silences().await) })).await;
+    let answers = futures::future::join_all(
+        all.iter().map(|alertmanager| async move { (alertmanager, alertmanager.silences().await) }),
+    )
+    .await;
     let (mut silences, mut problems): (Vec<Silence>, Vec<String>) = Default::default();
-    for (one, answer) in asked {
+    for (alertmanager, answer) in answers {
         match answer {
             Ok(some) => silences.extend(some),
-            Err(error) => problems.push(format!("{}: {error}", one.url)),
+            Err(error) => problems.push(format!("{}: {error}", alertmanager.url)),
         }
     }
     silences.sort_by(|a, b| (a.ends_at, &a.id).cmp(&(b.ends_at, &b.id)));

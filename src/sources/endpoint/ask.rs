@@ -19,7 +19,7 @@ const PAGES_MOST: usize = 4;
 /// Concurrent replicas. Diagnoses read exporters through the same reader, which has as many slots.
 const AT_ONCE: usize = 8;
 /// Timeout of one request.
-const WITHIN: Duration = Duration::from_secs(3);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum bytes of an answer; vLLM's `/server_info` has about 0.1 MB.
 const ANSWER_BYTES: usize = 2 << 20;
 /// Maximum bytes of a metrics page.
@@ -27,11 +27,11 @@ const PAGE_BYTES: usize = 16 << 20;
 /// Maximum bytes that are retained of a text answer that is not a metrics page.
 const TEXT_BYTES: usize = 64 << 10;
 /// Memory limit of all answers together, in bytes.
-const ROOM: usize = 96 << 20;
+const MAX_ANSWER_BYTES: usize = 96 << 20;
 /// The ratio of the memory of a JSON tree to its text; the maximum, reached by hostile arrays of numbers.
-const TREE: usize = 16;
+const JSON_TREE_FACTOR: usize = 16;
 /// Timeouts after which a replica is not requested again.
-const LATE_MOST: usize = 2;
+const MAX_TIMEOUTS: usize = 2;
 /// Maximum length of an error's text, in characters.
 const REASON_CHARS: usize = 160;
 
@@ -44,7 +44,7 @@ pub async fn request_endpoints(
     targets: &[ExporterTarget],
     deadline: Instant,
 ) -> Vec<EndpointAnswer> {
-    let room = &Room(AtomicUsize::new(ROOM));
+    let room = &Room(AtomicUsize::new(MAX_ANSWER_BYTES));
     let visits = chosen(targets).into_iter().enumerate().map(|(place, target)| {
         let listed = library.engines.get(&target.engine).map(|e| e.endpoints.as_slice()).unwrap_or_default();
         let visit = ReplicaRequests { reader, target, room, deadline, late: 0, over: None, answers: Vec::new() };
@@ -61,7 +61,7 @@ fn chosen(targets: &[ExporterTarget]) -> Vec<&ExporterTarget> {
     let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
     let mut ranked: Vec<(usize, &ExporterTarget)> = Vec::new();
     for target in targets {
-        if ranked.iter().any(|(_, known)| known.engine == target.engine && known.url == target.url) {
+        if ranked.iter().any(|(_, other)| other.engine == target.engine && other.url == target.url) {
             continue;
         }
         let turn = turns.entry(&target.engine).or_default();
@@ -97,16 +97,16 @@ impl ReplicaRequests<'_> {
         for endpoint in listed {
             let mut paths = endpoint.paths().peekable();
             while let Some(path) = paths.next() {
-                let said = match forbidden(&self.target.engine, path) {
+                let body = match forbidden(&self.target.engine, path) {
                     Some(why) => AnswerBody::Nothing(format!("was not asked: {why}")),
                     None => match place(&self.target.url, endpoint.port, path) {
                         Some(url) => self.get(&url, false).await,
                         None => AnswerBody::Nothing("was not asked: its address cannot be read".to_owned()),
                     },
                 };
-                let unknown = said == AnswerBody::Nothing(NO_SUCH_PATH.to_owned());
+                let unknown = body == AnswerBody::Nothing(NO_SUCH_PATH.to_owned());
                 if !(unknown && paths.peek().is_some()) {
-                    self.note(shown(path), said);
+                    self.note(shown(path), body);
                     break;
                 }
             }
@@ -115,15 +115,15 @@ impl ReplicaRequests<'_> {
             let path =
                 url::Url::parse(&self.target.url).map_or_else(|_| "/metrics".to_owned(), |u| u.path().to_owned());
             let url = self.target.url.clone();
-            let said = self.get(&url, true).await;
-            self.note(&path, said);
+            let body = self.get(&url, true).await;
+            self.note(&path, body);
         }
         self.answers
     }
 
-    fn note(&mut self, path: &str, said: AnswerBody) {
+    fn note(&mut self, path: &str, body: AnswerBody) {
         let (engine, target) = (self.target.engine.clone(), self.target.name());
-        self.answers.push(EndpointAnswer { engine, target, path: path.to_owned(), said });
+        self.answers.push(EndpointAnswer { engine, target, path: path.to_owned(), said: body });
     }
 
     async fn get(&mut self, url: &str, metrics: bool) -> AnswerBody {
@@ -135,14 +135,14 @@ impl ReplicaRequests<'_> {
         }
         let accept = if metrics { "text/plain;version=0.0.4,*/*;q=0.1" } else { "application/json,*/*;q=0.5" };
         let bytes = if metrics { PAGE_BYTES } else { ANSWER_BYTES };
-        let bounds = Bounds { bytes, within: WITHIN, deadline: self.deadline };
+        let bounds = Bounds { bytes, within: REQUEST_TIMEOUT, deadline: self.deadline };
         match self.reader.get(url, accept, &bounds).await {
             Ok(page) if page.status == 404 => AnswerBody::Nothing(NO_SUCH_PATH.to_owned()),
             Ok(page) if [401, 403].contains(&page.status) => {
                 AnswerBody::Nothing(format!("{WANTS_A_KEY} (HTTP {})", page.status))
             }
             Ok(page) if !(200..300).contains(&page.status) => AnswerBody::Nothing(refusal(&page)),
-            Ok(page) => self.said(page, metrics),
+            Ok(page) => self.read_body(page, metrics),
             Err(error) => AnswerBody::Nothing(self.failure(error)),
         }
     }
@@ -159,13 +159,13 @@ impl ReplicaRequests<'_> {
         self.late += usize::from(error == ExporterError::Late);
         let away =
             matches!(error, ExporterError::Refused | ExporterError::Unreachable(_) | ExporterError::NotAllowed(_));
-        if away || self.late >= LATE_MOST {
+        if away || self.late >= MAX_TIMEOUTS {
             self.over = Some(why.clone());
         }
         why
     }
 
-    fn said(&self, page: HttpResponse, metrics: bool) -> AnswerBody {
+    fn read_body(&self, page: HttpResponse, metrics: bool) -> AnswerBody {
         let HttpResponse { media, bytes, .. } = page;
         let length = bytes.len();
         let Ok(mut text) = String::from_utf8(bytes) else {
@@ -180,7 +180,7 @@ impl ReplicaRequests<'_> {
         if metrics {
             return if self.room.take(length) { AnswerBody::Text(text) } else { full() };
         }
-        if !self.room.take(length * TREE) {
+        if !self.room.take(length * JSON_TREE_FACTOR) {
             return full();
         }
         match serde_json::from_str(&text) {
@@ -217,8 +217,8 @@ fn place(metrics: &str, port: Option<u16>, path: &str) -> Option<String> {
 
 /// Describes an error response: its status and the start of its body.
 fn refusal(page: &HttpResponse) -> String {
-    let said = String::from_utf8_lossy(&page.bytes);
-    let words: Vec<&str> = said.split_whitespace().collect();
+    let text = String::from_utf8_lossy(&page.bytes);
+    let words: Vec<&str> = text.split_whitespace().collect();
     let line: String = words.join(" ").chars().filter(|c| !c.is_control()).take(REASON_CHARS).collect();
     match line.is_empty() || page.media == "text/html" {
         true => format!("answered HTTP {}", page.status),

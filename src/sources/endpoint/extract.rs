@@ -16,7 +16,7 @@ const DEPTH: usize = 3;
 /// Maximum length of a value, in characters.
 const VALUE_CHARS: usize = 400;
 /// Words in a setting's name that mark a secret.
-const SECRET: [&str; 8] = ["key", "apikey", "token", "secret", "password", "passwd", "credential", "credentials"];
+const SECRET_WORDS: [&str; 8] = ["key", "apikey", "token", "secret", "password", "passwd", "credential", "credentials"];
 
 /// The information of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,31 +35,31 @@ pub struct EndpointInfo {
 
 /// Extracts the information of one answer; empty if the engine's file lacks the path or the answer's shape differs.
 pub fn read(library: &Library, answer: &EndpointAnswer) -> EndpointInfo {
-    let mut told = EndpointInfo::default();
-    let AnswerBody::Json(value) = &answer.said else { return told };
-    let Some(engine) = library.engines.get(&answer.engine) else { return told };
+    let mut info = EndpointInfo::default();
+    let AnswerBody::Json(value) = &answer.said else { return info };
+    let Some(engine) = library.engines.get(&answer.engine) else { return info };
     for endpoint in engine.endpoints.iter().filter(|endpoint| endpoint.is_at(&answer.path)) {
         let tells = &endpoint.tells;
         for (what, pointer) in &tells.versions {
-            told.versions.extend(texts(value, pointer).into_iter().map(|version| (what.clone(), version)));
+            info.versions.extend(texts(value, pointer).into_iter().map(|version| (what.clone(), version)));
         }
-        tells.models.iter().for_each(|pointer| told.models.extend(texts(value, pointer)));
-        tells.weights.iter().for_each(|pointer| told.weights.extend(texts(value, pointer)));
+        tells.models.iter().for_each(|pointer| info.models.extend(texts(value, pointer)));
+        tells.weights.iter().for_each(|pointer| info.weights.extend(texts(value, pointer)));
         for pointer in &tells.settings {
-            for found in found(value, pointer) {
+            for field in values_at(value, pointer) {
                 let key = pointer.rsplit('/').next().unwrap_or_default();
-                settings(&mut told.settings, if found.is_object() { "" } else { key }, found, DEPTH);
+                settings(&mut info.settings, if field.is_object() { "" } else { key }, field, DEPTH);
             }
         }
-        for found in tells.arguments.iter().flat_map(|pointer| found(value, pointer)) {
-            match found {
-                Value::Array(words) => told.arguments.extend(words.iter().take(FOUND_MOST).filter_map(text)),
-                one => told.arguments.extend(text(one)),
+        for field in tells.arguments.iter().flat_map(|pointer| values_at(value, pointer)) {
+            match field {
+                Value::Array(words) => info.arguments.extend(words.iter().take(FOUND_MOST).filter_map(text)),
+                value => info.arguments.extend(text(value)),
             }
         }
     }
-    told.tidy();
-    told
+    info.tidy();
+    info
 }
 
 impl EndpointInfo {
@@ -86,7 +86,7 @@ impl EndpointInfo {
 }
 
 /// Returns all values that the pointer matches.
-fn found<'a>(value: &'a Value, pointer: &str) -> Vec<&'a Value> {
+fn values_at<'a>(value: &'a Value, pointer: &str) -> Vec<&'a Value> {
     let mut at = vec![value];
     for segment in pointer.split('/').skip(1) {
         let segment = segment.replace("~1", "/").replace("~0", "~");
@@ -105,7 +105,7 @@ fn found<'a>(value: &'a Value, pointer: &str) -> Vec<&'a Value> {
 }
 
 fn texts(value: &Value, pointer: &str) -> Vec<String> {
-    found(value, pointer).into_iter().filter_map(text).collect()
+    values_at(value, pointer).into_iter().filter_map(text).collect()
 }
 
 /// Returns a scalar as text; `None` if it is empty or not a scalar.
@@ -149,7 +149,7 @@ fn settings(into: &mut BTreeMap<String, String>, name: &str, value: &Value, dept
 /// Returns true if a setting's name marks a secret.
 pub fn is_secret(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-    last.split(['_', '-']).any(|word| SECRET.contains(&word))
+    last.split(['_', '-']).any(|word| SECRET_WORDS.contains(&word))
 }
 
 #[cfg(test)]
@@ -165,7 +165,7 @@ mod tests {
         for odd in ["/data/id", "/data/9/id", "/data/x", "/nothing/*", "/data/*/id/deeper"] {
             assert!(texts(&value, odd).is_empty(), "{odd}");
         }
-        assert_eq!(found(&json!([1, 2]), ""), [&json!([1, 2])]);
+        assert_eq!(values_at(&json!([1, 2]), ""), [&json!([1, 2])]);
     }
 
     #[test]
@@ -193,6 +193,6 @@ mod tests {
         let wide: Value = (0..5_000).map(|i| (format!("k{i}"), json!(i))).collect::<serde_json::Map<_, _>>().into();
         settings(&mut into, "", &wide, DEPTH);
         assert_eq!(into.len(), FOUND_MOST);
-        assert_eq!(found(&json!(vec![0; 5_000]), "/*").len(), FOUND_MOST);
+        assert_eq!(values_at(&json!(vec![0; 5_000]), "/*").len(), FOUND_MOST);
     }
 }

@@ -198,7 +198,7 @@ impl ExporterReader {
     pub async fn read(
         &self,
         target: &ExporterTarget,
-        wanted: impl Fn(&str) -> bool,
+        is_needed: impl Fn(&str) -> bool,
         deadline: Instant,
     ) -> Result<(Vec<Sample>, Instant), ExporterError> {
         let bounds = Bounds { bytes: PAGE_BYTES, within: PAGE_WITHIN, deadline };
@@ -208,7 +208,7 @@ impl ExporterReader {
         }
         let text = String::from_utf8(page.bytes)
             .map_err(|_| ExporterError::NotMetrics("the page is no UTF-8 text".to_owned()))?;
-        let samples = parse(&text, wanted)?;
+        let samples = parse(&text, is_needed)?;
         Ok((samples.into_iter().map(|sample| target.attach(sample)).collect(), page.at))
     }
 
@@ -247,14 +247,15 @@ impl ExporterReader {
     }
 
     async fn fetch(&self, url: url::Url, accept: &'static str, most: usize) -> Result<HttpResponse, ExporterError> {
-        let asked = self.http.get(url).header(reqwest::header::ACCEPT, accept);
-        let mut response = asked.send().await.map_err(|e| failure(&e))?;
+        let request = self.http.get(url).header(reqwest::header::ACCEPT, accept);
+        let mut response = request.send().await.map_err(|e| failure(&e))?;
         let status = response.status();
         if status.is_redirection() {
             return Err(ExporterError::Redirect);
         }
-        let told = response.headers().get(reqwest::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let media = told.and_then(|text| text.split(';').next()).unwrap_or_default().trim().to_ascii_lowercase();
+        let content_type = response.headers().get(reqwest::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let media =
+            content_type.and_then(|text| text.split(';').next()).unwrap_or_default().trim().to_ascii_lowercase();
         let mut bytes = Vec::new();
         if !status.is_success() {
             // The body of an error may explain it, but is not worth a longer wait.
@@ -309,9 +310,9 @@ impl Resolve for AllowedOnly {
         let allowed = Arc::clone(&self.0);
         Box::pin(async move {
             let host = name.as_str().to_owned();
-            let found: Vec<_> = tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
+            let addresses: Vec<_> = tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
             let (fine, other): (Vec<_>, Vec<_>) =
-                found.into_iter().partition(|address| allow::permits(&allowed, &host, address.ip()));
+                addresses.into_iter().partition(|address| allow::permits(&allowed, &host, address.ip()));
             match other.first() {
                 Some(address) if fine.is_empty() => Err(Forbidden(format!("{host} at {}", address.ip())).into()),
                 _ => Ok(Box::new(fine.into_iter()) as Addrs),

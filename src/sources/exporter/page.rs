@@ -10,7 +10,7 @@ use knowledge::alert::Labels;
 /// Maximum number of wanted samples of one page.
 const SAMPLES_MOST: usize = 50_000;
 /// Maximum length of an unparsable line in an error, in characters.
-const SHOWN: usize = 40;
+const EXCERPT_CHARS: usize = 40;
 
 /// One sample.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +27,7 @@ pub struct Sample {
 ///
 /// # Errors
 /// If a line is not a sample, the text ends within a line, or too many samples are wanted.
-pub fn parse(text: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<Sample>, ExporterError> {
+pub fn parse(text: &str, is_needed: impl Fn(&str) -> bool) -> Result<Vec<Sample>, ExporterError> {
     if !text.is_empty() && !text.ends_with('\n') {
         return Err(ExporterError::NotMetrics("the page breaks off within a line".to_owned()));
     }
@@ -39,12 +39,12 @@ pub fn parse(text: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<Sample>, E
             continue;
         }
         let Some((name, labels, value)) = read(line) else {
-            let shown: String = line.chars().take(SHOWN).collect();
-            return Err(ExporterError::NotMetrics(format!("line {} is no sample: `{shown}`", number + 1)));
+            let excerpt: String = line.chars().take(EXCERPT_CHARS).collect();
+            return Err(ExporterError::NotMetrics(format!("line {} is no sample: `{excerpt}`", number + 1)));
         };
         let keep = match last {
-            Some((known, keep)) if known == name => keep,
-            _ => wanted(name),
+            Some((last, keep)) if last == name => keep,
+            _ => is_needed(name),
         };
         last = Some((name, keep));
         if keep {

@@ -111,7 +111,7 @@ pub(super) struct Listed<T> {
     /// The items; if a later page failed, those of the pages before it.
     pub(super) items: Vec<T>,
     /// The number of items that could not be parsed.
-    pub(super) odd: usize,
+    pub(super) unreadable: usize,
     /// True if there are more items than the limit.
     pub(super) more: bool,
     /// The failure that ended the list early; `None` if it ended regularly.
@@ -155,11 +155,11 @@ impl ApiSession<'_> {
         let slot = tokio::time::timeout_at(self.deadline.into(), self.slots.acquire()).await.map_err(late)?;
         let _slot = slot.map_err(|_| Failure::Late)?;
         let until = self.deadline.min(Instant::now() + CALL_WITHIN);
-        let asked = kube::core::Request::new(path);
+        let request = kube::core::Request::new(path);
         let request = match query {
-            ApiQuery::List(params) => asked.list(params),
-            ApiQuery::Get(name) => asked.get(name, &GetParams::default()),
-            ApiQuery::Log(name, params) => asked.logs(name, params),
+            ApiQuery::List(params) => request.list(params),
+            ApiQuery::Get(name) => request.get(name, &GetParams::default()),
+            ApiQuery::Log(name, params) => request.logs(name, params),
         };
         let request = request.map_err(|error| Failure::Garbage(error.to_string()))?;
         let read = async {
@@ -220,7 +220,7 @@ impl ApiSession<'_> {
         mut read: impl FnMut(Value) -> Option<T>,
     ) -> Listed<T> {
         let (path, what) = (kind.path(version, namespace), format!("{} {}", Verb::List.name(), kind.name()));
-        let mut listed = Listed { items: Vec::new(), odd: 0, more: false, failure: None };
+        let mut listed = Listed { items: Vec::new(), unreadable: 0, more: false, failure: None };
         loop {
             let page: Page = match self.json(&path, ApiQuery::List(&params), &what).await {
                 Ok(page) => page,
@@ -232,7 +232,7 @@ impl ApiSession<'_> {
             for item in page.items {
                 match read(item) {
                     Some(item) => listed.items.push(item),
-                    None => listed.odd += 1,
+                    None => listed.unreadable += 1,
                 }
             }
             // A server that repeats its `continue` token would cause an endless loop.
@@ -240,7 +240,7 @@ impl ApiSession<'_> {
                 page.metadata.next.filter(|next| !next.is_empty() && params.continue_token.as_ref() != Some(next));
             listed.more = next.is_some() || listed.items.len() > most;
             listed.items.truncate(most);
-            if next.is_none() || listed.items.len() + listed.odd >= most {
+            if next.is_none() || listed.items.len() + listed.unreadable >= most {
                 return listed;
             }
             params.continue_token = next;

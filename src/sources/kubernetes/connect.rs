@@ -71,8 +71,8 @@ impl Kubernetes {
         // The creation may block: it may run a program that provides the credentials.
         let making = tokio::task::spawn_blocking(move || kube::Client::try_from(access));
         let slow = || KubernetesError::Slow(config.kubeconfig.clone().unwrap_or_default());
-        let made = tokio::time::timeout(CREDENTIALS_WITHIN, making).await.map_err(|_| slow())?;
-        let client = made.map_err(|_| slow())?.map_err(KubernetesError::Credentials)?;
+        let client = tokio::time::timeout(CREDENTIALS_WITHIN, making).await.map_err(|_| slow())?;
+        let client = client.map_err(|_| slow())?.map_err(KubernetesError::Credentials)?;
         let slots = Arc::new(Semaphore::new(AT_ONCE));
         Ok(Some(Self { client, server, slots, allowed: config.namespaces.clone().into() }))
     }
@@ -84,11 +84,11 @@ async fn from_file(path: PathBuf, context: Option<&str>) -> Result<kube::Config,
         Err(error) => return Err(KubernetesError::Kubeconfig(path, error)),
     };
     if let Some(context) = context
-        && !kubeconfig.contexts.iter().any(|known| known.name == context)
+        && !kubeconfig.contexts.iter().any(|named| named.name == context)
     {
-        let known: Vec<_> = kubeconfig.contexts.iter().map(|known| format!("`{}`", known.name)).collect();
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        return Err(KubernetesError::Context(path, context.to_owned(), known));
+        let contexts: Vec<_> = kubeconfig.contexts.iter().map(|contexts| format!("`{}`", contexts.name)).collect();
+        let contexts = if contexts.is_empty() { "none".to_owned() } else { contexts.join(", ") };
+        return Err(KubernetesError::Context(path, context.to_owned(), contexts));
     }
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;

@@ -14,9 +14,9 @@ use super::{ClusterEvent, SnapshotGaps};
 
 /// Events of one page, and maximum number of a namespace; the API cannot sort them by time.
 const PAGE: u32 = 500;
-const NAMESPACE_MOST: usize = 10_000;
+const MAX_EVENTS_OF_NAMESPACE: usize = 10_000;
 /// Maximum number of returned events; the newest are retained.
-const TOLD: usize = 1_000;
+const MAX_EVENTS: usize = 1_000;
 /// The namespace of events about objects without a namespace.
 pub(super) const CLUSTER_WIDE: &str = "default";
 
@@ -30,11 +30,11 @@ pub(super) async fn list_events(
 ) -> Vec<ClusterEvent> {
     let of_nodes = nodes.then_some((CLUSTER_WIDE, Some("involvedObject.kind=Node")));
     let of_pods = namespaces.iter().map(|namespace| (namespace.as_str(), None));
-    let asked = of_pods.chain(of_nodes).map(|(namespace, only)| async move {
+    let requests = of_pods.chain(of_nodes).map(|(namespace, only)| async move {
         let mut params = ListParams::default().limit(PAGE);
         params.field_selector = only.map(str::to_owned);
         let read = |item| serde_json::from_value(item).ok().map(self::read);
-        let listed = ask.list(&EVENT, "v1", Some(namespace), params, NAMESPACE_MOST, read).await;
+        let listed = ask.list(&EVENT, "v1", Some(namespace), params, MAX_EVENTS_OF_NAMESPACE, read).await;
         let what = match only {
             Some(_) => "events of nodes".to_owned(),
             None => format!("events of namespace {namespace}"),
@@ -42,7 +42,7 @@ pub(super) async fn list_events(
         (what, listed)
     });
     let mut events = Vec::new();
-    for (what, listed) in join_all(asked).await {
+    for (what, listed) in join_all(requests).await {
         missing.listed(&what, &listed);
         events.extend(listed.items.into_iter().filter(|event| event.at.is_none_or(|at| at >= since)));
     }
@@ -58,7 +58,7 @@ pub(super) fn of(
     events.retain(|event| about.contains(&event.about));
     events.sort_by(|a, b| (a.at, &a.about, &a.reason).cmp(&(b.at, &b.about, &b.reason)));
     events.dedup();
-    if let Some(over) = events.len().checked_sub(TOLD).filter(|over| *over > 0) {
+    if let Some(over) = events.len().checked_sub(MAX_EVENTS).filter(|over| *over > 0) {
         missing.note_absent("events", format!("{over} older ones are left out"));
         events.drain(..over);
     }

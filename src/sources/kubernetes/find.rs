@@ -15,15 +15,15 @@ use knowledge::gap::GapReason;
 /// Pods of one page: about 2 MB.
 const PAGE: u32 = 100;
 /// Maximum number of pods that are listed, per namespace or over all.
-const LOOKED_AT: usize = 2_000;
+const MAX_LISTED_PODS: usize = 2_000;
 /// Maximum number of returned pods.
-const TOLD: usize = 500;
+const MAX_PODS: usize = 500;
 /// Maximum number of pod names that are searched one by one, and of namespaces that are listed.
-const NAMES: usize = 32;
-const NAMESPACES: usize = 8;
+const MAX_NAMES: usize = 32;
+const MAX_NAMESPACES: usize = 8;
 
 /// The reason for a missing pod that metrics still contain.
-const GONE: &str = "it is gone: the API does not know it any more; its events may still tell";
+const POD_IS_GONE: &str = "it is gone: the API does not know it any more; its events may still tell";
 
 /// Names of engines and of their routers in images and commands.
 const ENGINES: [&str; 14] = [
@@ -43,7 +43,7 @@ const ENGINES: [&str; 14] = [
     "endpoint-picker",
 ];
 /// Labels that differ between replicas or revisions of the same workload.
-const OF_ONE: [&str; 14] = [
+const REPLICA_LABELS: [&str; 14] = [
     "pod-template-hash",
     "controller-revision-hash",
     "pod-template-generation",
@@ -60,7 +60,7 @@ const OF_ONE: [&str; 14] = [
     "grove.io/podgang",
 ];
 /// Labels that name the workload that a pod is a part of. Sources: the operators' own constants, see [`super::kinds`].
-const WHOLE: [&str; 6] = [
+const WORKLOAD_LABELS: [&str; 6] = [
     "leaderworkerset.sigs.k8s.io/name",
     "ray.io/cluster",
     "serving.kserve.io/inferenceservice",
@@ -68,7 +68,8 @@ const WHOLE: [&str; 6] = [
     "grove.io/podcliqueset",
     "app.kubernetes.io/part-of",
 ];
-/// The value with which the generic label `app.kubernetes.io/part-of` of [`WHOLE`] counts, together with the name.
+/// The value with which the generic label `app.kubernetes.io/part-of` of [`WORKLOAD_LABELS`] counts, together with the
+/// name.
 const LLM_SERVICE: &str = "llminferenceservice";
 const NAME: &str = "app.kubernetes.io/name";
 
@@ -86,70 +87,70 @@ pub(super) struct PodSearchResult {
 /// Searches for the pool's pods; `allowed` are the namespaces that may be queried, all if empty.
 pub(super) async fn find(
     ask: ApiSession<'_>,
-    wanted: &SnapshotRequest,
+    request: &SnapshotRequest,
     allowed: &[String],
     missing: &mut SnapshotGaps,
 ) -> PodSearchResult {
-    let mut found = PodSearchResult::default();
-    let names: BTreeSet<&str> = wanted.pods.iter().map(String::as_str).filter(|name| is_name(name)).collect();
-    for odd in wanted.pods.iter().filter(|name| !is_name(name)) {
-        missing.note_absent(format!("pod {}", super::ask::words(odd)), "no pod can have this name");
+    let mut search = PodSearchResult::default();
+    let names: BTreeSet<&str> = request.pods.iter().map(String::as_str).filter(|name| is_name(name)).collect();
+    for invalid in request.pods.iter().filter(|name| !is_name(name)) {
+        missing.note_absent(format!("pod {}", super::ask::words(invalid)), "no pod can have this name");
     }
-    if names.is_empty() && !wanted.pods.is_empty() {
-        return found;
+    if names.is_empty() && !request.pods.is_empty() {
+        return search;
     }
     // `None` lists all namespaces at once.
-    let mut places: Vec<Option<String>> = match &wanted.namespace {
+    let mut places: Vec<Option<String>> = match &request.namespace {
         Some(namespace) if !is_name(namespace) => {
             missing
                 .note_absent(format!("namespace {}", super::ask::words(namespace)), "no namespace can have this name");
-            return found;
+            return search;
         }
         Some(namespace) if !allowed.is_empty() && !allowed.contains(namespace) => {
             missing.note_absent(format!("namespace {namespace}"), "`kubernetes.namespaces` does not list it");
-            return found;
+            return search;
         }
         Some(namespace) => vec![Some(namespace.clone())],
         None if allowed.is_empty() => vec![None],
         None => allowed.iter().filter(|namespace| is_name(namespace)).cloned().map(Some).collect(),
     };
-    if wanted.namespace.is_none() && !names.is_empty() {
-        places = locate(ask, &places, &names, missing, &mut found.dead).await.into_iter().map(Some).collect();
+    if request.namespace.is_none() && !names.is_empty() {
+        places = locate(ask, &places, &names, missing, &mut search.dead).await.into_iter().map(Some).collect();
     }
     let scans = places.iter().map(|place| scan(ask, place.as_deref(), ListParams::default()));
-    let mut seen = Vec::new();
-    let mut whole = true;
+    let mut listed_pods = Vec::new();
+    let mut complete = true;
     for (place, listed) in places.iter().zip(join_all(scans).await) {
-        missing.listed(&what(place.as_deref()), &listed);
-        found.dead |= listed.failure.as_ref().is_some_and(Failure::is_final);
-        whole &= listed.failure.is_none();
+        missing.listed(&list_name(place.as_deref()), &listed);
+        search.dead |= listed.failure.as_ref().is_some_and(Failure::is_final);
+        complete &= listed.failure.is_none();
         let more = listed.more;
-        seen.extend(listed.items);
+        listed_pods.extend(listed.items);
         if more {
-            whole &= names.len() <= NAMES;
-            seen.extend(beyond(ask, place, &names, &seen, missing).await);
+            complete &= names.len() <= MAX_NAMES;
+            listed_pods.extend(beyond(ask, place, &names, &listed_pods, missing).await);
         }
     }
-    found.namespaces.extend(places.into_iter().flatten());
-    if whole && !found.dead {
-        let there: BTreeSet<&str> = seen.iter().map(|(pod, _)| pod.name.as_str()).collect();
+    search.namespaces.extend(places.into_iter().flatten());
+    if complete && !search.dead {
+        let existing: BTreeSet<&str> = listed_pods.iter().map(|(pod, _)| pod.name.as_str()).collect();
         // Metrics of a Deployment carry its name instead of a pod's; the names of its pods begin with it.
-        let owns = |name: &str| there.iter().any(|pod| pod.strip_prefix(name).is_some_and(|n| n.starts_with('-')));
-        for gone in names.iter().filter(|name| !there.contains(*name) && !owns(name)) {
-            missing.note(format!("pod {gone}"), GapReason::Gone(GONE.to_owned()));
+        let owns = |name: &str| existing.iter().any(|pod| pod.strip_prefix(name).is_some_and(|n| n.starts_with('-')));
+        for name in names.iter().filter(|name| !existing.contains(*name) && !owns(name)) {
+            missing.note(format!("pod {name}"), GapReason::Gone(POD_IS_GONE.to_owned()));
         }
     }
-    found.pods = select(seen, &names);
-    if found.pods.len() > TOLD {
-        missing.note_absent("pods", format!("there are {}; the first {TOLD} are told", found.pods.len()));
-        found.pods.truncate(TOLD);
+    search.pods = select(listed_pods, &names);
+    if search.pods.len() > MAX_PODS {
+        missing.note_absent("pods", format!("there are {}; the first {MAX_PODS} are told", search.pods.len()));
+        search.pods.truncate(MAX_PODS);
     }
-    let of_pods: BTreeSet<String> = found.pods.iter().map(|(pod, _)| pod.namespace.clone()).collect();
-    found.namespaces.extend(of_pods);
-    found.namespaces.sort();
-    found.namespaces.dedup();
-    found.namespaces.truncate(NAMESPACES);
-    found
+    let of_pods: BTreeSet<String> = search.pods.iter().map(|(pod, _)| pod.namespace.clone()).collect();
+    search.namespaces.extend(of_pods);
+    search.namespaces.sort();
+    search.namespaces.dedup();
+    search.namespaces.truncate(MAX_NAMESPACES);
+    search
 }
 
 /// Reads by name the named pods that are missing from a list because it was too long.
@@ -157,18 +158,18 @@ async fn beyond(
     ask: ApiSession<'_>,
     place: &Option<String>,
     names: &BTreeSet<&str>,
-    seen: &[(Pod, Option<Owner>)],
+    listed_pods: &[(Pod, Option<Owner>)],
     missing: &mut SnapshotGaps,
 ) -> Vec<(Pod, Option<Owner>)> {
-    let there: BTreeSet<&str> = seen.iter().map(|(pod, _)| pod.name.as_str()).collect();
-    let unseen = names.iter().filter(|name| !there.contains(*name)).take(NAMES);
-    let asked = unseen.map(|name| scan(ask, place.as_deref(), by_name(name)));
-    let mut found = Vec::new();
-    for listed in join_all(asked).await {
-        missing.listed(&what(place.as_deref()), &listed);
-        found.extend(listed.items);
+    let existing: BTreeSet<&str> = listed_pods.iter().map(|(pod, _)| pod.name.as_str()).collect();
+    let unlisted = names.iter().filter(|name| !existing.contains(*name)).take(MAX_NAMES);
+    let scans = unlisted.map(|name| scan(ask, place.as_deref(), by_name(name)));
+    let mut pods = Vec::new();
+    for listed in join_all(scans).await {
+        missing.listed(&list_name(place.as_deref()), &listed);
+        pods.extend(listed.items);
     }
-    found
+    pods
 }
 
 fn by_name(name: &str) -> ListParams {
@@ -183,18 +184,18 @@ async fn locate(
     missing: &mut SnapshotGaps,
     dead: &mut bool,
 ) -> Vec<String> {
-    let pairs = places.iter().flat_map(|place| names.iter().take(NAMES).map(move |name| (place.as_deref(), *name)));
-    let asked = pairs.map(|(place, name)| async move { (place, scan(ask, place, by_name(name)).await) });
+    let pairs = places.iter().flat_map(|place| names.iter().take(MAX_NAMES).map(move |name| (place.as_deref(), *name)));
+    let scans = pairs.map(|(place, name)| async move { (place, scan(ask, place, by_name(name)).await) });
     let mut namespaces = BTreeSet::new();
-    for (place, listed) in join_all(asked).await {
-        missing.listed(&what(place), &listed);
+    for (place, listed) in join_all(scans).await {
+        missing.listed(&list_name(place), &listed);
         *dead |= listed.failure.as_ref().is_some_and(Failure::is_final);
         namespaces.extend(listed.items.into_iter().map(|(pod, _)| pod.namespace));
     }
     if namespaces.is_empty() && !*dead {
         missing.note_absent("pods", "none of these names was found");
     }
-    namespaces.into_iter().filter(|namespace| is_name(namespace)).take(NAMESPACES).collect()
+    namespaces.into_iter().filter(|namespace| is_name(namespace)).take(MAX_NAMESPACES).collect()
 }
 
 async fn scan(
@@ -207,10 +208,10 @@ async fn scan(
         let owner = Owner::of(&raw.metadata);
         Some((pods::read(raw), owner)).filter(|(pod, _)| is_name(&pod.name) && is_name(&pod.namespace))
     };
-    ask.list(&POD, "v1", namespace, params.limit(PAGE), LOOKED_AT, read).await
+    ask.list(&POD, "v1", namespace, params.limit(PAGE), MAX_LISTED_PODS, read).await
 }
 
-fn what(namespace: Option<&str>) -> String {
+fn list_name(namespace: Option<&str>) -> String {
     match namespace {
         Some(namespace) => format!("pods of namespace {namespace}"),
         None => "pods of all namespaces".to_owned(),
@@ -218,22 +219,23 @@ fn what(namespace: Option<&str>) -> String {
 }
 
 /// Selects the named pods and their siblings; without names, the pods that run an engine. Pure.
-fn select(seen: Vec<(Pod, Option<Owner>)>, names: &BTreeSet<&str>) -> Vec<(Pod, Option<Owner>)> {
+fn select(pods: Vec<(Pod, Option<Owner>)>, names: &BTreeSet<&str>) -> Vec<(Pod, Option<Owner>)> {
     let mut chosen: Vec<_> = if names.is_empty() {
-        seen.into_iter().filter(|(pod, _)| pod.containers.iter().any(is_engine)).collect()
+        pods.into_iter().filter(|(pod, _)| pod.containers.iter().any(is_engine)).collect()
     } else {
         let (named, others): (Vec<_>, Vec<_>) =
-            seen.into_iter().partition(|(pod, _)| names.contains(pod.name.as_str()));
-        let there: BTreeSet<&str> = named.iter().map(|(pod, _)| pod.name.as_str()).collect();
-        let gone: BTreeSet<&str> = names.iter().filter(|name| !there.contains(*name)).filter_map(|n| stem(n)).collect();
+            pods.into_iter().partition(|(pod, _)| names.contains(pod.name.as_str()));
+        let existing: BTreeSet<&str> = named.iter().map(|(pod, _)| pod.name.as_str()).collect();
+        let stems_of_gone: BTreeSet<&str> =
+            names.iter().filter(|name| !existing.contains(*name)).filter_map(|n| stem(n)).collect();
         let owners: BTreeSet<&Owner> = named.iter().filter_map(|(_, owner)| owner.as_ref()).collect();
         let labels: BTreeSet<_> = named.iter().map(|(pod, _)| (&pod.namespace, lasting(pod))).collect();
-        let wholes: BTreeSet<_> = named.iter().flat_map(|(pod, _)| wholes(pod)).collect();
+        let workloads: BTreeSet<_> = named.iter().flat_map(|(pod, _)| workloads(pod)).collect();
         let related = |(pod, owner): &(Pod, Option<Owner>)| {
             owner.as_ref().is_some_and(|owner| owners.contains(owner))
                 || (!lasting(pod).is_empty() && labels.contains(&(&pod.namespace, lasting(pod))))
-                || wholes_of(pod).any(|whole| wholes.contains(&whole))
-                || stem(&pod.name).is_some_and(|stem| gone.contains(stem))
+                || workloads_of(pod).any(|workload| workloads.contains(&workload))
+                || stem(&pod.name).is_some_and(|stem| stems_of_gone.contains(stem))
         };
         let related: Vec<bool> = others.iter().map(related).collect();
         let siblings = others.into_iter().zip(related).filter_map(|(pod, related)| related.then_some(pod));
@@ -248,12 +250,12 @@ fn select(seen: Vec<(Pod, Option<Owner>)>, names: &BTreeSet<&str>) -> Vec<(Pod, 
 /// Returns the labels that all replicas of a workload share, in every revision.
 fn lasting(pod: &Pod) -> BTreeMap<&str, &str> {
     let labels = pod.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    labels.filter(|(name, _)| !OF_ONE.contains(name)).collect()
+    labels.filter(|(name, _)| !REPLICA_LABELS.contains(name)).collect()
 }
 
 /// Returns the workloads that a pod is a part of: namespace, label, value.
-fn wholes_of(pod: &Pod) -> impl Iterator<Item = (&str, &str, &str)> {
-    WHOLE.iter().filter_map(move |label| {
+fn workloads_of(pod: &Pod) -> impl Iterator<Item = (&str, &str, &str)> {
+    WORKLOAD_LABELS.iter().filter_map(move |label| {
         let value = pod.labels.get(*label)?.as_str();
         if *label != "app.kubernetes.io/part-of" {
             return Some((pod.namespace.as_str(), *label, value));
@@ -263,8 +265,8 @@ fn wholes_of(pod: &Pod) -> impl Iterator<Item = (&str, &str, &str)> {
     })
 }
 
-fn wholes(pod: &Pod) -> Vec<(&str, &str, &str)> {
-    wholes_of(pod).collect()
+fn workloads(pod: &Pod) -> Vec<(&str, &str, &str)> {
+    workloads_of(pod).collect()
 }
 
 /// Returns the owner's name in a pod's name, as controllers build it: `llama-7d9c5b4f6-x2x9k`, `llama-0`.
@@ -279,11 +281,11 @@ fn stem(name: &str) -> Option<&str> {
 
 /// Returns true if a container runs an engine or its router, by its image and command.
 pub(super) fn is_engine(container: &Container) -> bool {
-    let said = |text: &str| {
+    let names_engine = |text: &str| {
         let text = text.to_lowercase();
         ENGINES.iter().any(|engine| text.contains(engine))
     };
-    said(&container.image) || container.args.iter().any(|word| said(word))
+    names_engine(&container.image) || container.args.iter().any(|word| names_engine(word))
 }
 
 #[cfg(test)]
@@ -302,8 +304,8 @@ mod tests {
         (pod, Some(owner))
     }
 
-    fn chosen(seen: Vec<(Pod, Option<Owner>)>, names: &[&str]) -> Vec<String> {
-        select(seen, &names.iter().copied().collect()).into_iter().map(|(pod, _)| pod.name).collect()
+    fn chosen(pods: Vec<(Pod, Option<Owner>)>, names: &[&str]) -> Vec<String> {
+        select(pods, &names.iter().copied().collect()).into_iter().map(|(pod, _)| pod.name).collect()
     }
 
     #[test]

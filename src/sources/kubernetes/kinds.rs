@@ -36,10 +36,10 @@ pub struct ResourceKind {
 
 const GET: &[Verb] = &[Verb::Get];
 const LIST: &[Verb] = &[Verb::List];
-const BOTH: &[Verb] = &[Verb::Get, Verb::List];
+const GET_AND_LIST: &[Verb] = &[Verb::Get, Verb::List];
 
 pub(super) const POD: ResourceKind =
-    ResourceKind { group: "", version: Some("v1"), kind: "Pod", plural: "pods", verbs: BOTH };
+    ResourceKind { group: "", version: Some("v1"), kind: "Pod", plural: "pods", verbs: GET_AND_LIST };
 pub(super) const LOG: ResourceKind =
     ResourceKind { group: "", version: Some("v1"), kind: "Log", plural: "pods/log", verbs: GET };
 pub(super) const EVENT: ResourceKind =
@@ -66,9 +66,9 @@ pub(super) const OBJECTS: &[ResourceKind] = &[
     object("grove.io", None, "PodCliqueScalingGroup", "podcliquescalinggroups", GET),
     object("grove.io", None, "PodCliqueSet", "podcliquesets", GET),
     object("nvidia.com", None, "DynamoComponentDeployment", "dynamocomponentdeployments", GET),
-    object("nvidia.com", None, "DynamoGraphDeployment", "dynamographdeployments", BOTH),
-    object("serving.kserve.io", None, "InferenceService", "inferenceservices", BOTH),
-    object("serving.kserve.io", None, "LLMInferenceService", "llminferenceservices", BOTH),
+    object("nvidia.com", None, "DynamoGraphDeployment", "dynamographdeployments", GET_AND_LIST),
+    object("serving.kserve.io", None, "InferenceService", "inferenceservices", GET_AND_LIST),
+    object("serving.kserve.io", None, "LLMInferenceService", "llminferenceservices", GET_AND_LIST),
     object("gateway.networking.k8s.io", None, "HTTPRoute", "httproutes", LIST),
     // The InferencePool left the experimental group with v1; InferenceObjective moved to llm-d's. Clusters have any of
     // them.

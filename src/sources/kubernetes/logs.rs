@@ -17,9 +17,9 @@ const LEAST_BYTES: u64 = 64 << 10;
 const MOST_BYTES: u64 = 16 << 20;
 /// Low estimate of a line's bytes, with its timestamp: the budget divided by it is the number of lines to request.
 const LINE_BYTES: u64 = 100;
-/// The server cuts off the end, not the beginning. So the byte limit of the request is `SENT` times the budget; if it
-/// is exceeded, the request is repeated with fewer lines.
-const SENT: u64 = 4;
+/// The server cuts off the end, not the beginning. So the byte limit of the request is `REQUEST_FACTOR` times the
+/// budget; if it is exceeded, the request is repeated with fewer lines.
+const REQUEST_FACTOR: u64 = 4;
 const FEWER_LINES: u64 = 16;
 /// The start of a log gets at most its budget divided by this.
 const HEAD_SHARE: u64 = 4;
@@ -41,20 +41,24 @@ pub(super) async fn read_logs(
     bytes: u64,
     missing: &mut SnapshotGaps,
 ) -> Vec<Log> {
-    let mut wanted = plan(pods, since);
-    if bytes == 0 || wanted.is_empty() {
+    let mut requests = plan(pods, since);
+    if bytes == 0 || requests.is_empty() {
         return Vec::new();
     }
     let most = usize::try_from((bytes / LEAST_BYTES).max(1)).unwrap_or(usize::MAX);
-    if wanted.len() > most {
+    if requests.len() > most {
         missing.note_absent(
             "logs",
-            format!("{} of {} are left out: all together may have {bytes} bytes", wanted.len() - most, wanted.len()),
+            format!(
+                "{} of {} are left out: all together may have {bytes} bytes",
+                requests.len() - most,
+                requests.len()
+            ),
         );
-        wanted.truncate(most);
+        requests.truncate(most);
     }
-    let share = (bytes / wanted.len() as u64).min(MOST_BYTES);
-    let answers = join_all(wanted.iter().map(|wanted| read_container_log(ask, wanted, since, share))).await;
+    let share = (bytes / requests.len() as u64).min(MOST_BYTES);
+    let answers = join_all(requests.iter().map(|requests| read_container_log(ask, requests, since, share))).await;
     let (mut logs, mut failed) = (Vec::new(), BTreeMap::<GapReason, Vec<String>>::new());
     for (log, failure) in answers {
         let name = log.name();
@@ -105,20 +109,20 @@ fn plan(pods: &[Pod], since: Timestamp) -> Vec<ContainerLogRequest<'_>> {
 
 async fn read_container_log(
     ask: ApiSession<'_>,
-    wanted: &ContainerLogRequest<'_>,
+    request: &ContainerLogRequest<'_>,
     since: Timestamp,
     share: u64,
 ) -> (Log, Option<Failure>) {
-    let path = LOG.path("v1", Some(wanted.namespace));
+    let path = LOG.path("v1", Some(request.namespace));
     let start = (share / HEAD_SHARE).min(HEAD_BYTES);
-    let rest = share - start;
-    let mut lines = (rest / LINE_BYTES).max(1);
-    let limit = rest.saturating_mul(SENT);
-    let (mut tail, mut result) = (Tail::new(rest), Ok(()));
+    let tail_bytes = share - start;
+    let mut lines = (tail_bytes / LINE_BYTES).max(1);
+    let limit = tail_bytes.saturating_mul(REQUEST_FACTOR);
+    let (mut tail, mut result) = (Tail::new(tail_bytes), Ok(()));
     for _ in 0..2 {
         let params = LogParams {
-            container: Some(wanted.container.to_owned()),
-            previous: wanted.previous,
+            container: Some(request.container.to_owned()),
+            previous: request.previous,
             since_time: Some(since),
             tail_lines: i64::try_from(lines).ok(),
             limit_bytes: i64::try_from(limit).ok(),
@@ -126,13 +130,13 @@ async fn read_container_log(
             timestamps: true,
             ..LogParams::default()
         };
-        tail = Tail::new(rest);
+        tail = Tail::new(tail_bytes);
         let take = |piece: &[u8]| {
             tail.take(piece);
             // A server may ignore the requested limit.
             if tail.received > limit.saturating_mul(2) { Err(Failure::TooLarge) } else { Ok(()) }
         };
-        result = ask.stream(&path, ApiQuery::Log(wanted.pod, &params), "get pods/log", take).await;
+        result = ask.stream(&path, ApiQuery::Log(request.pod, &params), "get pods/log", take).await;
         if result.is_err() || tail.received < limit {
             break;
         }
@@ -142,22 +146,22 @@ async fn read_container_log(
     let mut text = tail.text();
     // The start contains the engine's arguments, long before the failure. Without it the rest is still useful.
     if result.is_ok() && !text.is_empty() {
-        let head = head(ask, wanted, start).await.unwrap_or_default();
-        let (both, whole) = joined(&head, &text, share);
-        cut = !whole && (cut || !both.ends_with(&text));
-        text = both;
+        let head = head(ask, request, start).await.unwrap_or_default();
+        let (head_and_tail, complete) = joined(&head, &text, share);
+        cut = !complete && (cut || !head_and_tail.ends_with(&text));
+        text = head_and_tail;
     }
     let log = Log {
         source: "kubernetes".to_owned(),
-        pod: Some(wanted.pod.to_owned()),
-        container: Some(wanted.container.to_owned()),
-        previous: wanted.previous,
+        pod: Some(request.pod.to_owned()),
+        container: Some(request.container.to_owned()),
+        previous: request.previous,
         text,
         cut,
     };
     let failure = match result {
         // The kubelet has deleted the previous log, or there never was one.
-        Err(Failure::Status(400, said)) if wanted.previous && said.contains("previous terminated container") => None,
+        Err(Failure::Status(400, said)) if request.previous && said.contains("previous terminated container") => None,
         Err(failure) => Some(failure),
         Ok(()) => None,
     };
@@ -165,10 +169,10 @@ async fn read_container_log(
 }
 
 /// Reads the first bytes of a container's log.
-async fn head(ask: ApiSession<'_>, wanted: &ContainerLogRequest<'_>, bytes: u64) -> Result<String, Failure> {
+async fn head(ask: ApiSession<'_>, request: &ContainerLogRequest<'_>, bytes: u64) -> Result<String, Failure> {
     let params = LogParams {
-        container: Some(wanted.container.to_owned()),
-        previous: wanted.previous,
+        container: Some(request.container.to_owned()),
+        previous: request.previous,
         limit_bytes: i64::try_from(bytes).ok(),
         timestamps: true,
         ..LogParams::default()
@@ -178,8 +182,8 @@ async fn head(ask: ApiSession<'_>, wanted: &ContainerLogRequest<'_>, bytes: u64)
         head.extend_from_slice(piece);
         if head.len() as u64 > bytes.saturating_mul(2) { Err(Failure::TooLarge) } else { Ok(()) }
     };
-    let path = LOG.path("v1", Some(wanted.namespace));
-    ask.stream(&path, ApiQuery::Log(wanted.pod, &params), "get pods/log", take).await?;
+    let path = LOG.path("v1", Some(request.namespace));
+    ask.stream(&path, ApiQuery::Log(request.pod, &params), "get pods/log", take).await?;
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
@@ -187,7 +191,7 @@ async fn head(ask: ApiSession<'_>, wanted: &ContainerLogRequest<'_>, bytes: u64)
 #[derive(Debug)]
 struct Tail {
     most: usize,
-    kept: VecDeque<u8>,
+    bytes: VecDeque<u8>,
     received: u64,
     lines: u64,
 }
@@ -195,28 +199,28 @@ struct Tail {
 impl Tail {
     fn new(most: u64) -> Self {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        Self { most, kept: VecDeque::new(), received: 0, lines: 0 }
+        Self { most, bytes: VecDeque::new(), received: 0, lines: 0 }
     }
 
     fn take(&mut self, piece: &[u8]) {
         self.received += piece.len() as u64;
         self.lines += piece.iter().filter(|c| **c == b'\n').count() as u64;
-        self.kept.extend(&piece[piece.len().saturating_sub(self.most)..]);
-        self.kept.drain(..self.kept.len().saturating_sub(self.most));
+        self.bytes.extend(&piece[piece.len().saturating_sub(self.most)..]);
+        self.bytes.drain(..self.bytes.len().saturating_sub(self.most));
     }
 
     fn is_cut(&self) -> bool {
-        self.received > self.kept.len() as u64
+        self.received > self.bytes.len() as u64
     }
 
     /// Returns the complete lines; invalid UTF-8 is replaced.
     fn text(mut self) -> String {
         if self.is_cut()
-            && let Some(end) = self.kept.iter().position(|c| *c == b'\n')
+            && let Some(end) = self.bytes.iter().position(|c| *c == b'\n')
         {
-            self.kept.drain(..=end);
+            self.bytes.drain(..=end);
         }
-        String::from_utf8_lossy(self.kept.make_contiguous()).into_owned()
+        String::from_utf8_lossy(self.bytes.make_contiguous()).into_owned()
     }
 }
 

@@ -45,10 +45,10 @@ pub(super) async fn read_nodes(ask: ApiSession<'_>, pods: &[Pod], missing: &mut 
     if names.len() > NODES {
         missing.note_absent("nodes", format!("the pods run on {}; the first {NODES} are told", names.len()));
     }
-    let asked =
+    let requests =
         names.into_iter().take(NODES).map(|name| async move { (name, ask.get::<Raw>(&NODE, "v1", None, name).await) });
     let mut nodes = Vec::new();
-    for (name, answer) in join_all(asked).await {
+    for (name, answer) in join_all(requests).await {
         match answer {
             Ok(raw) => nodes.push(read(raw)),
             Err(Failure::Absent) => nodes.push(ClusterNode {
@@ -84,7 +84,7 @@ fn read(raw: Raw) -> ClusterNode {
     ClusterNode {
         name: raw.metadata.name.unwrap_or_default(),
         versions: versions.unwrap_or_default(),
-        labels: labels.filter(|(name, _)| LABELS.iter().any(|known| name.starts_with(known))).collect(),
+        labels: labels.filter(|(name, _)| LABELS.iter().any(|prefix| name.starts_with(prefix))).collect(),
         allocatable: status.allocatable.into_iter().flatten().map(|(name, quantity)| (name, quantity.0)).collect(),
         troubles,
     }
@@ -103,8 +103,8 @@ fn condition(condition: NodeCondition) -> Option<String> {
 }
 
 fn taint(taint: Taint) -> Option<String> {
-    let known = TAINTS.iter().any(|known| taint.key.starts_with(known));
-    known.then(|| match taint.value.filter(|value| !value.is_empty()) {
+    let reported = TAINTS.iter().any(|prefix| taint.key.starts_with(prefix));
+    reported.then(|| match taint.value.filter(|value| !value.is_empty()) {
         Some(value) => format!("taint {}={value}:{}", taint.key, taint.effect),
         None => format!("taint {}:{}", taint.key, taint.effect),
     })

@@ -15,9 +15,9 @@ use super::{Object, SnapshotGaps};
 /// Maximum number of owner levels; a pod of a Dynamo graph on Grove has five.
 const LEVELS: usize = 8;
 /// Maximum number of owners that are read.
-const OWNERS: usize = 200;
+const MAX_OWNERS: usize = 200;
 /// Maximum number of objects of one kind in one namespace.
-const LISTED: usize = 100;
+const MAX_LISTED: usize = 100;
 /// Maximum bytes of one object, and of all objects.
 const OBJECT_BYTES: usize = 512 << 10;
 const ALL_BYTES: usize = 8 << 20;
@@ -57,12 +57,12 @@ pub(super) async fn climb(
     let (mut owners, mut objects, mut level) = (Owners::default(), Vec::new(), from);
     for _ in 0..LEVELS {
         level.retain(|owner| !owners.above.contains_key(owner));
-        let room = OWNERS.saturating_sub(owners.above.len());
+        let room = MAX_OWNERS.saturating_sub(owners.above.len());
         if level.len() > room {
-            missing.note_absent("owners", format!("there are more than the {OWNERS} that are read"));
+            missing.note_absent("owners", format!("there are more than the {MAX_OWNERS} that are read"));
         }
-        let asked = std::mem::take(&mut level).into_iter().take(room);
-        let answers = join_all(asked.map(|owner| async move { (read_owner(ask, &owner).await, owner) })).await;
+        let requests = std::mem::take(&mut level).into_iter().take(room);
+        let answers = join_all(requests.map(|owner| async move { (read_owner(ask, &owner).await, owner) })).await;
         if answers.is_empty() {
             break;
         }
@@ -79,7 +79,7 @@ pub(super) async fn climb(
                 Err(failure @ Failure::Forbidden { .. }) => {
                     missing.note(format!("{} of namespace {}", owner.kind, owner.namespace), &failure);
                 }
-                Err(failure) => missing.note(owner.shown(), &failure),
+                Err(failure) => missing.note(owner.display_name(), &failure),
             }
             level.extend(above.clone());
             owners.above.insert(owner, above);
@@ -90,8 +90,8 @@ pub(super) async fn climb(
 
 async fn read_owner(ask: ApiSession<'_>, owner: &Owner) -> Result<Option<Value>, Failure> {
     let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
-    let known = OBJECTS.iter().find(|kind| kind.group == group && kind.kind == owner.kind && kind.is(Verb::Get));
-    match known {
+    let kind = OBJECTS.iter().find(|kind| kind.group == group && kind.kind == owner.kind && kind.is(Verb::Get));
+    match kind {
         Some(kind) if [version, &owner.namespace, &owner.name].into_iter().all(is_name) => {
             ask.get(kind, version, Some(&owner.namespace), &owner.name).await.map(Some)
         }
@@ -109,19 +109,19 @@ pub(super) async fn list(ask: ApiSession<'_>, namespaces: &[String], missing: &m
             Err(failure) => missing.note(kind.name(), &failure),
         }
     }
-    let asked =
+    let requests =
         namespaces.iter().flat_map(|namespace| kinds.iter().map(move |(kind, version)| (namespace, kind, version)));
-    let asked = asked.map(|(namespace, kind, version)| async move {
+    let requests = requests.map(|(namespace, kind, version)| async move {
         let api_version = format!("{}/{version}", kind.group);
-        let params = ListParams::default().limit(LISTED as u32);
+        let params = ListParams::default().limit(MAX_LISTED as u32);
         let read = |value: Value| value.is_object().then(|| object(value, &api_version, kind.kind, namespace));
         (
             format!("{} of namespace {namespace}", kind.name()),
-            ask.list(kind, version, Some(namespace), params, LISTED, read).await,
+            ask.list(kind, version, Some(namespace), params, MAX_LISTED, read).await,
         )
     });
     let mut objects = Vec::new();
-    for (what, listed) in join_all(asked).await {
+    for (what, listed) in join_all(requests).await {
         // The kind was removed after the server returned its list of APIs.
         if listed.failure != Some(Failure::Absent) {
             missing.listed(&what, &listed);
@@ -138,29 +138,30 @@ async fn installed<'a>(
 ) -> Vec<(&'a ResourceKind, Result<Option<String>, Failure>)> {
     let listed = OBJECTS.iter().filter(|kind| kind.is(Verb::List));
     let (fixed, open): (Vec<&ResourceKind>, Vec<&ResourceKind>) = listed.partition(|kind| kind.version.is_some());
-    let mut found: Vec<_> = fixed.into_iter().map(|kind| (kind, Ok(kind.version.map(str::to_owned)))).collect();
+    let mut versions_by_kind: Vec<_> =
+        fixed.into_iter().map(|kind| (kind, Ok(kind.version.map(str::to_owned)))).collect();
     let groups: APIGroupList = match ask.json("/apis", ApiQuery::List(&ListParams::default()), "get /apis").await {
         Ok(groups) => groups,
         Err(failure) => {
             missing.note("the list of APIs", &failure);
-            return found;
+            return versions_by_kind;
         }
     };
     // Each version lists its resources; the server returns versions in order of preference.
-    let wanted: BTreeSet<&str> = open.iter().map(|kind| kind.group).collect();
+    let open_groups: BTreeSet<&str> = open.iter().map(|kind| kind.group).collect();
     let versions: Vec<_> = groups
         .groups
         .iter()
-        .filter(|group| wanted.contains(group.name.as_str()))
+        .filter(|group| open_groups.contains(group.name.as_str()))
         .flat_map(|group| group.versions.iter().map(move |version| (group.name.as_str(), version.version.as_str())))
         .filter(|(_, version)| is_name(version))
         .collect();
-    let asked = versions.into_iter().map(|(group, version)| async move {
+    let requests = versions.into_iter().map(|(group, version)| async move {
         let what = format!("get /apis/{group}/{version}");
         let path = format!("/apis/{group}/{version}");
         (group, version, ask.json::<APIResourceList>(&path, ApiQuery::List(&ListParams::default()), &what).await)
     });
-    let answers = join_all(asked).await;
+    let answers = join_all(requests).await;
     for kind in open {
         let of_group = answers.iter().filter(|(group, ..)| *group == kind.group);
         let mut version = Ok(None);
@@ -174,9 +175,9 @@ async fn installed<'a>(
                 Err(failure) => version = Err(failure.clone()),
             }
         }
-        found.push((kind, version));
+        versions_by_kind.push((kind, version));
     }
-    found
+    versions_by_kind
 }
 
 /// Builds an object: removes redundant metadata, adds the fields that a list leaves out.

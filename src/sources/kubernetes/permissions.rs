@@ -10,7 +10,7 @@ use super::ask::{ApiQuery, Failure};
 use super::kinds::{LOG, NODE, ResourceKind, Verb, read};
 
 /// The name of an object that does not exist: a user with the permission gets 404.
-const NOWHERE: &str = "llm-diagnose-doctor";
+const MISSING_OBJECT: &str = "llm-diagnose-doctor";
 /// The namespace to try if none is configured; it exists in every cluster, and cluster-wide permissions hold there.
 const NAMESPACE: &str = "default";
 /// The version for kinds without a fixed one; servers authorise by group and resource only.
@@ -46,12 +46,12 @@ impl Kubernetes {
                 false => allowed.iter().map(|namespace| (kind, verb, Some(*namespace))).collect(),
             })
             .collect();
-        let asked = tries.into_iter().map(|(kind, verb, namespace)| async move {
+        let requests = tries.into_iter().map(|(kind, verb, namespace)| async move {
             let one = ListParams::default().limit(1);
             let last = LogParams { limit_bytes: Some(1), ..LogParams::default() };
             let query = match verb {
-                _ if *kind == LOG => ApiQuery::Log(NOWHERE, &last),
-                Verb::Get => ApiQuery::Get(NOWHERE),
+                _ if *kind == LOG => ApiQuery::Log(MISSING_OBJECT, &last),
+                Verb::Get => ApiQuery::Get(MISSING_OBJECT),
                 Verb::List => ApiQuery::List(&one),
             };
             let what = format!("{} {}", verb.name(), kind.name());
@@ -61,22 +61,22 @@ impl Kubernetes {
             (what, answer)
         });
         // The requests are collected first, because a lazy stream of them is not `Send`.
-        let asked: Vec<_> = asked.collect();
-        let mut asked = stream::iter(asked).buffered(AT_ONCE);
-        let mut told = Permissions::default();
-        while let Some((what, answer)) = asked.next().await {
-            told.tried += 1;
+        let requests: Vec<_> = requests.collect();
+        let mut requests = stream::iter(requests).buffered(AT_ONCE);
+        let mut permissions = Permissions::default();
+        while let Some((what, answer)) = requests.next().await {
+            permissions.tried += 1;
             match answer {
                 // A kind that is not installed needs no permission.
                 Ok(()) | Err(Failure::Absent) => {}
-                Err(Failure::Forbidden { .. }) => told.missing.push(what),
+                Err(Failure::Forbidden { .. }) => permissions.missing.push(what),
                 Err(failure) if failure.is_final() => {
-                    told.failed = Some(failure.to_string());
+                    permissions.failed = Some(failure.to_string());
                     break;
                 }
-                Err(failure) => _ = told.failed.get_or_insert_with(|| format!("{what}: {failure}")),
+                Err(failure) => _ = permissions.failed.get_or_insert_with(|| format!("{what}: {failure}")),
             }
         }
-        told
+        permissions
     }
 }

@@ -38,7 +38,7 @@ impl Owner {
     }
 
     /// Returns kind and name: `Deployment/llama`.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn display_name(&self) -> String {
         format!("{}/{}", self.kind, self.name)
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn read(raw: Raw) -> Pod {
         }
         containers.push(container(spec, status, index < inits));
     }
-    let owner = Owner::of(&raw.metadata).map(|owner| owner.shown());
+    let owner = Owner::of(&raw.metadata).map(|owner| owner.display_name());
     Pod {
         namespace: raw.metadata.namespace.unwrap_or_default(),
         name: raw.metadata.name.unwrap_or_default(),

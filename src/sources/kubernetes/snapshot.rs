@@ -12,7 +12,7 @@ use crate::logs::Log;
 use knowledge::gap::{Gap, GapReason};
 
 /// Maximum number of reported gaps; further ones are counted.
-const TOLD: usize = 100;
+const MAX_GAPS: usize = 100;
 
 /// The gaps of a snapshot, each a name and a reason.
 #[derive(Debug, Default)]
@@ -36,8 +36,8 @@ impl SnapshotGaps {
         if let Some(failure) = &listed.failure {
             self.note(what, failure);
         }
-        if listed.odd > 0 {
-            self.note(what, GapReason::Failed(format!("{} of them cannot be read", listed.odd)));
+        if listed.unreadable > 0 {
+            self.note(what, GapReason::Failed(format!("{} of them cannot be read", listed.unreadable)));
         }
         if listed.more {
             self.note_absent(what, format!("there are more than the {} that were read", listed.items.len()));
@@ -45,7 +45,7 @@ impl SnapshotGaps {
     }
 
     fn finish(mut self) -> Vec<Gap> {
-        let over = self.0.split_off(TOLD.min(self.0.len()));
+        let over = self.0.split_off(MAX_GAPS.min(self.0.len()));
         if !over.is_empty() {
             let reason = format!("{} other things, for such reasons", over.len());
             let failed = over.iter().any(|gap| matches!(gap.reason, GapReason::Failed(_)));
@@ -76,55 +76,55 @@ impl Kubernetes {
     /// The reason why there is no answer, in a sentence.
     pub async fn ping(&self, within: Duration) -> Result<String, String> {
         let ask = self.session(Instant::now() + within);
-        let said: Result<Version, Failure> = ask.json("", ApiQuery::Get("version"), "get /version").await;
-        said.map(|said| super::ask::words(&said.version)).map_err(|failure| failure.to_string())
+        let version: Result<Version, Failure> = ask.json("", ApiQuery::Get("version"), "get /version").await;
+        version.map(|version| super::ask::words(&version.version)).map_err(|failure| failure.to_string())
     }
 
     /// Collects the snapshot of the pool. Parts that are not available before the deadline are listed in `missing`.
-    pub async fn snapshot(&self, wanted: &SnapshotRequest, deadline: Instant) -> ClusterSnapshot {
+    pub async fn snapshot(&self, request: &SnapshotRequest, deadline: Instant) -> ClusterSnapshot {
         let ask = self.session(deadline);
         let mut missing = SnapshotGaps::default();
         let version = ask.json("", ApiQuery::Get("version"), "get /version");
-        let (version, found) = tokio::join!(version, find::find(ask, wanted, &self.allowed, &mut missing));
+        let (version, search) = tokio::join!(version, find::find(ask, request, &self.allowed, &mut missing));
         let version: Result<Version, Failure> = version;
-        let mut seen = ClusterSnapshot::default();
+        let mut snapshot = ClusterSnapshot::default();
         match version {
-            Ok(said) => seen.version = Some(super::ask::words(&said.version)),
-            Err(failure) if found.dead => missing.note("the cluster", &failure),
+            Ok(version) => snapshot.version = Some(super::ask::words(&version.version)),
+            Err(failure) if search.dead => missing.note("the cluster", &failure),
             Err(failure) => missing.note("the cluster's version", &failure),
         }
-        if found.dead {
-            seen.missing = missing.finish();
-            return seen;
+        if search.dead {
+            snapshot.missing = missing.finish();
+            return snapshot;
         }
-        let owners: BTreeSet<_> = found.pods.iter().filter_map(|(_, owner)| owner.clone()).collect();
-        let (pods, controllers): (Vec<_>, Vec<_>) = found.pods.into_iter().unzip();
-        seen.pods = pods;
+        let owners: BTreeSet<_> = search.pods.iter().filter_map(|(_, owner)| owner.clone()).collect();
+        let (pods, controllers): (Vec<_>, Vec<_>) = search.pods.into_iter().unzip();
+        snapshot.pods = pods;
         // Each request notes its gaps separately, because all run concurrently.
         let mut missed: [SnapshotGaps; 5] = Default::default();
         let [no_nodes, no_events, no_owners, no_objects, no_logs] = &mut missed;
-        let on_nodes = seen.pods.iter().any(|pod| pod.node.is_some());
+        let on_nodes = snapshot.pods.iter().any(|pod| pod.node.is_some());
         let of_nodes = on_nodes && self.may_ask(events::CLUSTER_WIDE);
         let (nodes, events, (owners, mut objects), listed, logs) = tokio::join!(
-            nodes::read_nodes(ask, &seen.pods, no_nodes),
-            events::list_events(ask, &found.namespaces, of_nodes, wanted.since, no_events),
+            nodes::read_nodes(ask, &snapshot.pods, no_nodes),
+            events::list_events(ask, &search.namespaces, of_nodes, request.since, no_events),
             objects::climb(ask, owners, no_owners),
-            objects::list(ask, &found.namespaces, no_objects),
-            logs::read_logs(ask, &seen.pods, wanted.since, wanted.log_bytes, no_logs),
+            objects::list(ask, &search.namespaces, no_objects),
+            logs::read_logs(ask, &snapshot.pods, request.since, request.log_bytes, no_logs),
         );
-        for (pod, owner) in seen.pods.iter_mut().zip(&controllers) {
-            pod.owner = owner.as_ref().map(|owner| owners.top(owner).shown());
+        for (pod, owner) in snapshot.pods.iter_mut().zip(&controllers) {
+            pod.owner = owner.as_ref().map(|owner| owners.top(owner).display_name());
         }
-        let of_pods = seen.pods.iter().map(|pod| &pod.name).chain(&wanted.pods).map(|name| format!("Pod/{name}"));
+        let of_pods = snapshot.pods.iter().map(|pod| &pod.name).chain(&request.pods).map(|name| format!("Pod/{name}"));
         let of_nodes = nodes.iter().map(|node| format!("Node/{}", node.name));
-        let about = of_pods.chain(of_nodes).chain(owners.all().map(|owner| owner.shown())).collect();
+        let about = of_pods.chain(of_nodes).chain(owners.all().map(|owner| owner.display_name())).collect();
         missed.into_iter().flat_map(|missed| missed.0).for_each(|gap| missing.note(gap.what, gap.reason));
-        seen.events = events::of(events, &about, &mut missing);
+        snapshot.events = events::of(events, &about, &mut missing);
         objects.extend(listed);
-        seen.objects = objects::bounded(objects, &mut missing);
-        (seen.nodes, seen.logs) = (nodes, logs);
-        seen.missing = missing.finish();
-        seen
+        snapshot.objects = objects::bounded(objects, &mut missing);
+        (snapshot.nodes, snapshot.logs) = (nodes, logs);
+        snapshot.missing = missing.finish();
+        snapshot
     }
 
     /// Reads only the logs of these pods and their siblings, at most `bytes` in total; returns gaps as in
@@ -139,10 +139,10 @@ impl Kubernetes {
     ) -> (Vec<Log>, Vec<Gap>) {
         let ask = self.session(deadline);
         let mut missing = SnapshotGaps::default();
-        let wanted =
+        let request =
             SnapshotRequest { namespace: namespace.map(str::to_owned), pods: pods.to_vec(), since, log_bytes: bytes };
-        let found = find::find(ask, &wanted, &self.allowed, &mut missing).await;
-        let pods: Vec<_> = found.pods.into_iter().map(|(pod, _)| pod).collect();
+        let search = find::find(ask, &request, &self.allowed, &mut missing).await;
+        let pods: Vec<_> = search.pods.into_iter().map(|(pod, _)| pod).collect();
         let logs = logs::read_logs(ask, &pods, since, bytes, &mut missing).await;
         (logs, missing.finish())
     }
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn items_that_cannot_be_read_are_a_failure_and_items_beyond_the_limit_are_none() {
         let mut gaps = SnapshotGaps::default();
-        gaps.listed("pods", &Listed::<()> { items: vec![], odd: 2, more: true, failure: None });
+        gaps.listed("pods", &Listed::<()> { items: vec![], unreadable: 2, more: true, failure: None });
         let failed = Gap::failed("pods", "2 of them cannot be read");
         assert_eq!(gaps.finish(), [failed, Gap::absent("pods", "there are more than the 0 that were read")]);
     }
@@ -164,7 +164,7 @@ mod tests {
     fn gaps_that_are_only_counted_are_a_failure_if_one_of_them_is() {
         let counted = |last: GapReason| {
             let mut gaps = SnapshotGaps::default();
-            (0..TOLD).for_each(|n| gaps.note_absent(format!("pod {n}"), "too many"));
+            (0..MAX_GAPS).for_each(|n| gaps.note_absent(format!("pod {n}"), "too many"));
             gaps.note("the last", last);
             gaps.finish().pop()
         };

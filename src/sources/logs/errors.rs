@@ -10,7 +10,7 @@ use super::moment::LogTime;
 /// Maximum shapes; beyond it the rarer half is dropped, except the first.
 const SHAPES: usize = 256;
 /// Number of shapes in a report, beside the first.
-const QUOTED: usize = 3;
+const MAX_QUOTED_SHAPES: usize = 3;
 /// Maximum characters of a shape and of a quoted line.
 const CHARS: usize = 300;
 /// Characters of a line in which a level is searched.
@@ -51,16 +51,16 @@ pub(super) struct Errors {
     /// True inside a traceback.
     traced: bool,
     /// True if the traceback belongs to an error already counted.
-    told: bool,
+    counted: bool,
 }
 
 impl Errors {
     /// Processes the next line; it is not counted if a finding matches it (`known`).
-    pub(super) fn line(&mut self, line: &str, number: u64, at: Option<&LogTime>, known: bool) {
+    pub(super) fn line(&mut self, line: &str, number: u64, at: Option<&LogTime>, is_known: bool) {
         let (level, body) = (is_error(line), body(line));
         let frame = body.starts_with(char::is_whitespace) || body.is_empty();
         if body.starts_with("Traceback (most recent call last)") {
-            (self.traced, self.told) = (true, self.told || level);
+            (self.traced, self.counted) = (true, self.counted || level);
             return;
         }
         if (self.traced || level) && frame {
@@ -68,10 +68,10 @@ impl Errors {
         }
         // The line that ends a traceback names the exception.
         let raised = std::mem::take(&mut self.traced) && !level;
-        if (level || (raised && !self.told)) && !known {
+        if (level || (raised && !self.counted)) && !is_known {
             self.add(line, body, number, at);
         }
-        self.told = level;
+        self.counted = level;
     }
 
     fn add(&mut self, line: &str, body: &str, number: u64, at: Option<&LogTime>) {
@@ -80,13 +80,13 @@ impl Errors {
         if self.shapes.len() >= SHAPES && !self.shapes.contains_key(&shape) {
             self.forget();
         }
-        let shown = || line.chars().filter(|c| !c.is_control()).take(CHARS).collect();
+        let printable = || line.chars().filter(|c| !c.is_control()).take(CHARS).collect();
         let first = || at.map(|moment| moment.text.clone());
         let kind = self.shapes.entry(shape).or_insert_with(|| UnknownLine {
             count: 0,
             line: number,
             first: first(),
-            text: shown(),
+            text: printable(),
         });
         kind.count += 1;
     }
@@ -108,7 +108,7 @@ impl Errors {
         let mut rank = 0;
         lines.retain(|one| {
             rank += 1;
-            rank <= QUOTED || Some(one.line) == first
+            rank <= MAX_QUOTED_SHAPES || Some(one.line) == first
         });
         lines.sort_by_key(|one| one.line);
         UnclassifiedErrors { count: self.count, lines }
@@ -176,20 +176,20 @@ mod tests {
                     {\"time\":\"t\",\"level\":\"INFO\",\"fields\":{\"message\":\"ERROR no\"}}\n\
                     INFO: a word like errors or TERROR is none\n\
                     ERROR known\n";
-        let told = read(text);
-        assert_eq!(told.count, 4);
-        assert_eq!(told.lines[0].count, 2, "{told:?}");
-        assert!(told.lines[0].text.contains("request 17"));
+        let errors = read(text);
+        assert_eq!(errors.count, 4);
+        assert_eq!(errors.lines[0].count, 2, "{errors:?}");
+        assert!(errors.lines[0].text.contains("request 17"));
     }
 
     #[test]
     fn a_traceback_counts_once_with_its_last_line() {
         let alone =
             "Traceback (most recent call last):\n  File \"a.py\", line 1\n    x()\nValueError: no such thing\nbye\n";
-        let told = read(alone);
-        assert_eq!((told.count, told.lines[0].text.as_str()), (1, "ValueError: no such thing"));
-        let told = read(&format!("12:00:00 - LiteLLM Proxy:ERROR: x.py:1 - failed\n{alone}"));
-        assert_eq!((told.count, told.lines[0].line), (1, 1));
+        let errors = read(alone);
+        assert_eq!((errors.count, errors.lines[0].text.as_str()), (1, "ValueError: no such thing"));
+        let errors = read(&format!("12:00:00 - LiteLLM Proxy:ERROR: x.py:1 - failed\n{alone}"));
+        assert_eq!((errors.count, errors.lines[0].line), (1, 1));
         let levelled = "(A pid=1) ERROR 11-20 18:27:35 [a.py:9] failed\n\
                         (A pid=1) ERROR 11-20 18:27:35 [a.py:9] Traceback (most recent call last):\n\
                         (A pid=1) ERROR 11-20 18:27:35 [a.py:9]   File \"a.py\", line 1\n";
@@ -199,9 +199,9 @@ mod tests {
     #[test]
     fn endless_shapes_take_no_more_memory() {
         let text: String = (0..2_000).map(|n| format!("ERROR {}\n", "x".repeat(n % 1_000 + 1))).collect();
-        let told = read(&text);
-        assert_eq!(told.count, 2_000);
-        assert!(told.lines.len() <= QUOTED + 1);
+        let errors = read(&text);
+        assert_eq!(errors.count, 2_000);
+        assert!(errors.lines.len() <= MAX_QUOTED_SHAPES + 1);
     }
 
     #[test]
@@ -209,9 +209,9 @@ mod tests {
         let rare = |from: usize| (from..from + 400).map(|n| format!("ERROR {}\n", "x".repeat(n % 280 + 1)));
         let frequent = (0..50).map(|n| format!("ERROR request {n} failed\n"));
         let text: String = rare(0).chain(frequent).chain(rare(100)).collect();
-        let told = read(&text);
-        assert_eq!((told.count, told.lines[0].line), (850, 1), "the first is kept");
-        let one = told.lines.iter().find(|one| one.text == "ERROR request 0 failed").unwrap();
+        let errors = read(&text);
+        assert_eq!((errors.count, errors.lines[0].line), (850, 1), "the first is kept");
+        let one = errors.lines.iter().find(|one| one.text == "ERROR request 0 failed").unwrap();
         assert_eq!(one.count, 50);
     }
 }

@@ -21,7 +21,7 @@ const UNPACKED_MOST: u64 = 1 << 30;
 /// Estimated compression ratio of a log; only used to order the files by size.
 const PACKED: u64 = 10;
 /// Bytes that are checked for being text.
-const LOOKED_AT: usize = 8 << 10;
+const SNIFFED_BYTES: usize = 8 << 10;
 /// The share of the start in a truncated file, and its maximum bytes: the start holds versions, arguments and
 /// capacity.
 const HEAD_SHARE: u64 = 4;
@@ -35,23 +35,24 @@ const CHUNK: usize = 64 << 10;
 ///
 /// Returns the logs in the order of `paths`, those of a directory by name, and the unreadable paths with the reasons.
 pub fn read(paths: &[PathBuf], bytes: u64) -> (Vec<Log>, Vec<Gap>) {
-    let (found, mut missing) = find(paths);
+    let (files_found, mut missing) = find(paths);
     // Smaller files first, each with an equal share of the rest: what they leave unused goes to the larger ones.
-    let mut turns: Vec<usize> = (0..found.len()).collect();
-    turns.sort_by_key(|i| found.get(*i).map(|(path, meta)| meta.len() * if is_packed(path) { PACKED } else { 1 }));
-    let (mut left, mut files) = (bytes, found.len() as u64);
+    let mut turns: Vec<usize> = (0..files_found.len()).collect();
+    turns
+        .sort_by_key(|i| files_found.get(*i).map(|(path, meta)| meta.len() * if is_packed(path) { PACKED } else { 1 }));
+    let (mut bytes_left, mut files) = (bytes, files_found.len() as u64);
     let mut logs: Vec<(usize, Log)> = Vec::new();
     for i in turns {
-        let Some((path, meta)) = found.get(i) else { continue };
-        let share = left / files.max(1);
+        let Some((path, meta)) = files_found.get(i) else { continue };
+        let share = bytes_left / files.max(1);
         files = files.saturating_sub(1);
         match text(path, meta, share) {
             Ok((text, cut)) => {
-                left = left.saturating_sub(text.len() as u64);
+                bytes_left = bytes_left.saturating_sub(text.len() as u64);
                 let (pod, container) = pod_and_container(path);
                 logs.push((i, Log { source: name(path), pod, container, previous: false, text, cut }));
             }
-            Err(why) => missing.push(Gap::failed(shown(path), why)),
+            Err(why) => missing.push(Gap::failed(printable(path), why)),
         }
     }
     logs.sort_by_key(|(i, _)| *i);
@@ -63,15 +64,15 @@ pub type FoundFile = (PathBuf, Metadata);
 
 /// Lists the readable files, those of a directory by name, and the unreadable paths with the reasons.
 pub fn find(paths: &[PathBuf]) -> (Vec<FoundFile>, Vec<Gap>) {
-    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    let (mut files, mut missing) = (Vec::new(), Vec::new());
     for path in paths {
         match look(path) {
-            Ok(meta) if meta.is_dir() => directory(path, &mut found, &mut missing),
-            Ok(meta) => found.push((path.clone(), meta)),
-            Err(why) => missing.push(Gap::failed(shown(path), why)),
+            Ok(meta) if meta.is_dir() => directory(path, &mut files, &mut missing),
+            Ok(meta) => files.push((path.clone(), meta)),
+            Err(why) => missing.push(Gap::failed(printable(path), why)),
         }
     }
-    (found, missing)
+    (files, missing)
 }
 
 /// Analyses a file of any length; `watched` wraps the reader of the raw bytes.
@@ -80,12 +81,12 @@ pub fn find(paths: &[PathBuf]) -> (Vec<FoundFile>, Vec<Gap>) {
 /// A sentence about the problem, without the file's name.
 pub fn stream<R: Read>(
     path: &Path,
-    looked: &Metadata,
+    metadata: &Metadata,
     patterns: &Patterns<'_>,
     watched: impl FnOnce(File) -> R,
 ) -> Result<NamedLogAnalysis, String> {
     // Bytes appended in the meantime are not read.
-    let file = watched(open(path, looked)?).take(looked.len());
+    let file = watched(open(path, metadata)?).take(metadata.len());
     let read = match is_packed(path) {
         true => stream::read_text(patterns, MultiGzDecoder::new(file)),
         false => stream::read_text(patterns, file),
@@ -116,40 +117,41 @@ fn look(path: &Path) -> Result<Metadata, String> {
     }
 }
 
-fn directory(path: &Path, found: &mut Vec<(PathBuf, Metadata)>, missing: &mut Vec<Gap>) {
+fn directory(path: &Path, log_files: &mut Vec<(PathBuf, Metadata)>, missing: &mut Vec<Gap>) {
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
         Err(error) => {
-            return missing.push(Gap::failed(shown(path), format!("is a directory that cannot be listed: {error}")));
+            return missing
+                .push(Gap::failed(printable(path), format!("is a directory that cannot be listed: {error}")));
         }
     };
     let is_log = |path: &PathBuf| {
         let ending = path.extension().map(|e| e.to_ascii_lowercase());
-        ending.is_some_and(|ending| ["log", "txt", "gz"].iter().any(|known| ending == *known))
+        ending.is_some_and(|ending| ["log", "txt", "gz"].iter().any(|suffix| ending == *suffix))
     };
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_log).collect();
     files.sort();
     if files.is_empty() {
-        missing.push(Gap::absent(shown(path), "has no file that ends in .log, .txt or .gz"));
+        missing.push(Gap::absent(printable(path), "has no file that ends in .log, .txt or .gz"));
     }
     if files.len() > FILES_MOST {
         let why = format!("has {} logs, of which the first {FILES_MOST} by name were read", files.len());
-        missing.push(Gap::absent(shown(path), why));
+        missing.push(Gap::absent(printable(path), why));
         files.truncate(FILES_MOST);
     }
     for file in files {
         match look(&file) {
             Ok(meta) if meta.is_dir() => {}
-            Ok(meta) => found.push((file, meta)),
-            Err(why) => missing.push(Gap::failed(shown(&file), why)),
+            Ok(meta) => log_files.push((file, meta)),
+            Err(why) => missing.push(Gap::failed(printable(&file), why)),
         }
     }
 }
 
-fn open(path: &Path, looked: &Metadata) -> Result<File, String> {
+fn open(path: &Path, metadata: &Metadata) -> Result<File, String> {
     let say = |error: std::io::Error| why(path, &error);
     let file = File::open(path).map_err(say)?;
-    match same(looked, &file.metadata().map_err(say)?) {
+    match same(metadata, &file.metadata().map_err(say)?) {
         true => Ok(file),
         false => Err("was replaced while it was opened".to_owned()),
     }
@@ -168,8 +170,8 @@ fn why(path: &Path, error: &std::io::Error) -> String {
 
 /// Returns the start and the end of a file in whole lines, with a mark between them for the gap; true if there is a
 /// gap.
-fn text(path: &Path, looked: &Metadata, bytes: u64) -> Result<(String, bool), String> {
-    let mut file = open(path, looked)?;
+fn text(path: &Path, metadata: &Metadata, bytes: u64) -> Result<(String, bool), String> {
+    let mut file = open(path, metadata)?;
     let ends = match is_packed(path) {
         true => Ends::of_stream(MultiGzDecoder::new(file), bytes),
         false => Ends::of_file(&mut file, bytes).map(Some),
@@ -177,7 +179,7 @@ fn text(path: &Path, looked: &Metadata, bytes: u64) -> Result<(String, bool), St
     let ends = ends.map_err(|error| why(path, &error))?.ok_or_else(|| {
         format!("unpacks to more than {} GiB: unpack it, and name the part that counts", UNPACKED_MOST >> 30)
     })?;
-    match ends.head.iter().chain(&ends.tail).take(LOOKED_AT).any(|byte| *byte == 0) {
+    match ends.head.iter().chain(&ends.tail).take(SNIFFED_BYTES).any(|byte| *byte == 0) {
         true => Err("is no text".to_owned()),
         false => Ok(ends.text(bytes)),
     }
@@ -216,7 +218,7 @@ impl Ends {
         (&mut source).take(head).read_to_end(&mut ends.head)?;
         ends.all = ends.head.len() as u64;
         let most = usize::try_from(bytes - head).unwrap_or(usize::MAX);
-        let (mut kept, mut chunk) = (VecDeque::new(), vec![0; CHUNK]);
+        let (mut last_bytes, mut chunk) = (VecDeque::new(), vec![0; CHUNK]);
         loop {
             let count = match source.read(&mut chunk) {
                 Ok(0) => break,
@@ -228,10 +230,10 @@ impl Ends {
             if ends.all > UNPACKED_MOST {
                 return Ok(None);
             }
-            kept.extend(&chunk[..count]);
-            kept.drain(..kept.len().saturating_sub(most));
+            last_bytes.extend(&chunk[..count]);
+            last_bytes.drain(..last_bytes.len().saturating_sub(most));
         }
-        ends.tail = kept.into();
+        ends.tail = last_bytes.into();
         Ok(Some(ends))
     }
 
@@ -260,17 +262,18 @@ impl Ends {
             head.truncate(head.rfind('\n').map_or(0, |at| at + 1));
         }
         let over = (head.len() + tail.len() + MARK_BYTES).saturating_sub(most);
-        let whole = |at: usize| tail.as_bytes()[at..].iter().position(|byte| *byte == b'\n').map(|end| at + end + 1);
-        let tail = &tail[whole(over.min(tail.len())).unwrap_or(tail.len())..];
+        let after_line_end =
+            |at: usize| tail.as_bytes()[at..].iter().position(|byte| *byte == b'\n').map(|end| at + end + 1);
+        let tail = &tail[after_line_end(over.min(tail.len())).unwrap_or(tail.len())..];
         let out = all.saturating_sub((head.len() + tail.len()) as u64);
         (format!("{head}[llm-diagnose: {out} bytes of this log are left out here]\n{tail}"), true)
     }
 }
 
 #[cfg(unix)]
-fn same(looked: &Metadata, opened: &Metadata) -> bool {
+fn same(listed: &Metadata, opened: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
-    opened.is_file() && (looked.dev(), looked.ino()) == (opened.dev(), opened.ino())
+    opened.is_file() && (listed.dev(), listed.ino()) == (opened.dev(), opened.ino())
 }
 
 #[cfg(not(unix))]
@@ -283,12 +286,12 @@ fn is_packed(path: &Path) -> bool {
 }
 
 /// Returns the path for display; a path may contain any character.
-fn shown(path: &Path) -> String {
+fn printable(path: &Path) -> String {
     path.to_string_lossy().chars().filter(|c| !c.is_control()).collect()
 }
 
 fn name(path: &Path) -> String {
-    shown(Path::new(path.file_name().unwrap_or(path.as_os_str())))
+    printable(Path::new(path.file_name().unwrap_or(path.as_os_str())))
 }
 
 /// Returns the pod and container if a file's name identifies them unambiguously: `llama-0.log`,

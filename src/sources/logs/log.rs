@@ -57,8 +57,8 @@ pub fn joined(head: &str, tail: &str, bytes: u64) -> (String, bool) {
         return (tail.to_owned(), false);
     }
     let over = (head.len() + LEFT_OUT.len() + tail.len()).saturating_sub(most);
-    let whole = tail.as_bytes().get(over..).and_then(|rest| rest.iter().position(|byte| *byte == b'\n'));
-    let from = if over == 0 { 0 } else { whole.map_or(tail.len(), |end| over + end + 1) };
+    let line_end = tail.as_bytes().get(over..).and_then(|rest| rest.iter().position(|byte| *byte == b'\n'));
+    let from = if over == 0 { 0 } else { line_end.map_or(tail.len(), |end| over + end + 1) };
     (format!("{head}{LEFT_OUT}{}", &tail[from..]), false)
 }
 

@@ -30,13 +30,13 @@ pub use start::Start;
 /// Maximum bytes of a line that are analysed; the rest of a longer line is ignored.
 pub const LINE_BYTES: usize = 16 << 10;
 /// The time within which repetitions are counted together, for lines that are harmless in small numbers.
-const TOGETHER: Duration = Duration::from_secs(600);
+const REPETITION_WINDOW: Duration = Duration::from_secs(600);
 /// Maximum readings retained for a median; beyond it every second one is dropped.
 const READINGS: usize = 4_096;
 /// Maximum characters of a quoted line.
 const SHOWN_CHARS: usize = 300;
 /// The assumed time between two lines without a timestamp.
-const UNTIMED: Duration = Duration::from_secs(1);
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The analysis of a log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -155,11 +155,11 @@ pub struct LogReader<'a> {
     patterns: &'a Patterns<'a>,
     within: Option<[Timestamp; 2]>,
     now: Option<LogTime>,
-    seen: BTreeMap<&'a str, u64>,
+    known_lines: BTreeMap<&'a str, u64>,
     lines: u64,
     from: Option<LogTime>,
     to: Option<LogTime>,
-    found: BTreeMap<(&'a str, &'a str), Tally<'a>>,
+    tallies: BTreeMap<(&'a str, &'a str), Tally<'a>>,
     numbers: BTreeMap<(&'a str, bool, &'a str), Series<'a>>,
     starts: BTreeMap<&'a str, Start>,
     errors: Errors,
@@ -185,7 +185,7 @@ struct Series<'a> {
     min: f64,
     max: f64,
     last: f64,
-    kept: Vec<f64>,
+    readings: Vec<f64>,
     every: u64,
 }
 
@@ -196,11 +196,11 @@ impl<'a> LogReader<'a> {
             patterns,
             within: None,
             now: None,
-            seen: BTreeMap::new(),
+            known_lines: BTreeMap::new(),
             lines: 0,
             from: None,
             to: None,
-            found: BTreeMap::new(),
+            tallies: BTreeMap::new(),
             numbers: BTreeMap::new(),
             starts: BTreeMap::new(),
             errors: Errors::default(),
@@ -239,7 +239,7 @@ impl<'a> LogReader<'a> {
         let (mut lower, mut best) = (None, BTreeMap::<&str, (usize, &LogFinding)>::new());
         for (of, text) in self.patterns.of(line) {
             match text {
-                PatternMeaning::Known(known) if line.contains(known) => *self.seen.entry(of).or_default() += 1,
+                PatternMeaning::Known(known) if line.contains(known) => *self.known_lines.entry(of).or_default() += 1,
                 PatternMeaning::Statistics(numbers) if counts => self.add_numbers(of, false, numbers, line),
                 PatternMeaning::Startup(numbers) => self.add_numbers(of, true, numbers, line),
                 PatternMeaning::Fact(fact) => self.starts.entry(of).or_default().read(fact, line),
@@ -257,7 +257,7 @@ impl<'a> LogReader<'a> {
         }
         let (number, explained) = (self.lines, !best.is_empty());
         for (of, (_, finding)) in best {
-            let tally = self.found.entry((of, &finding.id));
+            let tally = self.tallies.entry((of, &finding.id));
             tally.or_insert_with(|| Tally::new(finding, number, at.clone(), line)).add(at.clone(), number);
         }
         if counts {
@@ -278,36 +278,37 @@ impl<'a> LogReader<'a> {
         // Lines that identify an engine decide; engines share other texts such as "CUDA out of memory".
         let anywhere: BTreeSet<&str> =
             self.patterns.files.iter().filter(|f| f.anywhere).map(|f| f.logs.as_str()).collect();
-        let engine = self.seen.iter().max_by_key(|(of, n)| (!anywhere.contains(*of), **n)).map(|(engine, _)| *engine);
-        let engine = engine.or_else(|| self.found.keys().next().map(|(engine, _)| *engine));
+        let engine =
+            self.known_lines.iter().max_by_key(|(of, n)| (!anywhere.contains(*of), **n)).map(|(engine, _)| *engine);
+        let engine = engine.or_else(|| self.tallies.keys().next().map(|(engine, _)| *engine));
         let started = |(of, start): (&&'a str, &Start)| (*start != Start::default()).then_some(*of);
         let engine = engine.or_else(|| self.starts.iter().find_map(started));
         let own = |of: &str| Some(of) == engine || anywhere.contains(of);
         let mut findings: Vec<LogMatch> =
-            self.found.into_iter().filter(|((of, _), _)| own(of)).map(|(_, tally)| tally.found()).collect();
-        findings.sort_by_key(|found| found.line);
-        let shown = |moment: Option<LogTime>| moment.map(|m| m.text);
-        let told = |wanted: bool| -> Vec<LogValueSummary> {
+            self.tallies.into_iter().filter(|((of, _), _)| own(of)).map(|(_, tally)| tally.into_match()).collect();
+        findings.sort_by_key(|finding| finding.line);
+        let time_text = |moment: Option<LogTime>| moment.map(|m| m.text);
+        let summaries = |of_startup: bool| -> Vec<LogValueSummary> {
             let of_engine =
-                self.numbers.iter().filter(|((of, startup, _), _)| Some(*of) == engine && *startup == wanted);
+                self.numbers.iter().filter(|((of, startup, _), _)| Some(*of) == engine && *startup == of_startup);
             let mut numbers: Vec<LogValueSummary> =
                 of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
             // Ordered as in the data, and within a line as the engine writes them.
             let file = self.patterns.files.iter().find(|file| Some(file.logs.as_str()) == engine);
-            let listed = file.into_iter().flat_map(|file| if wanted { &file.startup } else { &file.statistics });
+            let listed = file.into_iter().flat_map(|file| if of_startup { &file.startup } else { &file.statistics });
             let order: Vec<&str> = listed.flat_map(LogNumbers::in_order).collect();
-            numbers.sort_by_key(|told| order.iter().position(|name| *name == told.name));
+            numbers.sort_by_key(|summary| order.iter().position(|name| *name == summary.name));
             numbers
         };
         LogAnalysis {
             start: engine.and_then(|engine| self.starts.remove(engine)).unwrap_or_default(),
             first_root: findings.iter().find(|f| f.rank == LogRank::Root).map(|f| f.id.clone()),
-            statistics: told(false),
-            startup: told(true),
+            statistics: summaries(false),
+            startup: summaries(true),
             engine: engine.map(str::to_owned),
             lines: self.lines,
-            from: shown(self.from),
-            to: shown(self.to),
+            from: time_text(self.from),
+            to: time_text(self.to),
             findings,
             unknown: self.errors.into_summary(),
         }
@@ -328,19 +329,19 @@ impl LogAnalysis {
 
 impl<'a> Tally<'a> {
     fn new(finding: &'a LogFinding, line: u64, first: Option<LogTime>, text: &str) -> Self {
-        let shown: String = text.chars().filter(|c| !c.is_control()).take(SHOWN_CHARS).collect();
+        let printable: String = text.chars().filter(|c| !c.is_control()).take(SHOWN_CHARS).collect();
         let lately = VecDeque::new();
-        Self { finding, count: 0, line, first, last: None, text: shown, lately, most_together: 0 }
+        Self { finding, count: 0, line, first, last: None, text: printable, lately, most_together: 0 }
     }
 
     fn add(&mut self, at: Option<LogTime>, number: u64) {
         self.count += 1;
         // A line without a timestamp gets a time from its line number.
-        let untimed = || Timestamp::from_second(i64::try_from(number * UNTIMED.as_secs()).unwrap_or(i64::MAX));
+        let untimed = || Timestamp::from_second(i64::try_from(number * LINE_INTERVAL.as_secs()).unwrap_or(i64::MAX));
         let when = at.as_ref().and_then(|m| m.at).or_else(|| untimed().ok());
         if let Some(when) = when {
             self.lately.push_back(when);
-            while self.lately.front().is_some_and(|first| knowledge::clock::between(*first, when) > TOGETHER)
+            while self.lately.front().is_some_and(|first| knowledge::clock::between(*first, when) > REPETITION_WINDOW)
                 || self.lately.len() > READINGS
             {
                 self.lately.pop_front();
@@ -350,7 +351,7 @@ impl<'a> Tally<'a> {
         self.last = at;
     }
 
-    fn found(self) -> LogMatch {
+    fn into_match(self) -> LogMatch {
         let finding = self.finding;
         let harmless = self.most_together <= finding.harmless_up_to;
         LogMatch {
@@ -376,16 +377,16 @@ impl<'a> Tally<'a> {
 impl<'a> Series<'a> {
     fn new(title: &'a str, unit: Unit) -> Self {
         let (min, max) = (f64::INFINITY, f64::NEG_INFINITY);
-        Self { title, unit, count: 0, min, max, last: 0.0, kept: Vec::new(), every: 1 }
+        Self { title, unit, count: 0, min, max, last: 0.0, readings: Vec::new(), every: 1 }
     }
 
     fn add(&mut self, value: f64) {
         if self.count.is_multiple_of(self.every) {
-            self.kept.push(value);
+            self.readings.push(value);
         }
-        if self.kept.len() >= READINGS {
+        if self.readings.len() >= READINGS {
             let mut keep = false;
-            self.kept.retain(|_| {
+            self.readings.retain(|_| {
                 keep = !keep;
                 keep
             });
@@ -398,7 +399,7 @@ impl<'a> Series<'a> {
     }
 
     fn numbers(&self, name: &str) -> LogValueSummary {
-        let mut sorted = self.kept.clone();
+        let mut sorted = self.readings.clone();
         sorted.sort_by(f64::total_cmp);
         LogValueSummary {
             name: name.to_owned(),

@@ -16,7 +16,7 @@ pub(super) struct LogTime {
 
 /// Bytes of a line in which a time is searched; a prefix such as `(EngineCore_DP0 pid=77352) WARNING ` or a
 /// container's name may precede it.
-const WITHIN: usize = 120;
+const PREFIX_BYTES: usize = 120;
 /// The year for a time without one if `near` is unknown: then only differences matter.
 const SOME_YEAR: i16 = 2000;
 
@@ -25,7 +25,7 @@ pub(super) fn of(line: &str, near: Option<Timestamp>) -> Option<LogTime> {
     let bytes = line.as_bytes();
     let digit = |i: usize| bytes.get(i).is_some_and(u8::is_ascii_digit);
     // Matches hh:mm:ss; a date must precede it.
-    let colon = (2..bytes.len().min(WITHIN)).find(|i| {
+    let colon = (2..bytes.len().min(PREFIX_BYTES)).find(|i| {
         bytes[*i] == b':'
             && bytes.get(*i + 3) == Some(&b':')
             && [i - 2, i - 1, i + 1, i + 2, i + 4, i + 5].into_iter().all(digit)

@@ -38,7 +38,7 @@ impl<'a> Patterns<'a> {
         let files: Vec<&LogFile> = files.into_iter().collect();
         let (mut texts, mut parts) = (Vec::new(), Vec::new());
         for file in &files {
-            let known = file.known_by.iter().map(|text| (text.as_str(), PatternMeaning::Known(text)));
+            let known_by = file.known_by.iter().map(|text| (text.as_str(), PatternMeaning::Known(text)));
             let statistics =
                 file.statistics.iter().map(|numbers| (numbers.mark.as_str(), PatternMeaning::Statistics(numbers)));
             let startup = file.startup.iter().map(|numbers| (numbers.mark.as_str(), PatternMeaning::Startup(numbers)));
@@ -51,7 +51,7 @@ impl<'a> Patterns<'a> {
                 };
                 finding.lines.iter().filter_map(part)
             });
-            for (part, text) in known.chain(statistics).chain(startup).chain(facts).chain(findings) {
+            for (part, text) in known_by.chain(statistics).chain(startup).chain(facts).chain(findings) {
                 parts.push(regex::escape(part));
                 texts.push((file.logs.as_str(), text));
             }

@@ -32,8 +32,8 @@ pub struct Start {
 impl Start {
     /// Applies the facts of a line; does nothing if the line does not match.
     pub(super) fn read(&mut self, fact: &LogFact, line: &str) {
-        let told = read(fact, line);
-        if told.is_empty() {
+        let facts = read(fact, line);
+        if facts.is_empty() {
             return;
         }
         // Engines write these lines once per start, before they detect their GPUs.
@@ -41,11 +41,11 @@ impl Start {
             self.gpus.clear();
         }
         match fact.tells {
-            LogTells::Version => self.versions.extend(told),
-            LogTells::Gpu if self.gpus.len() < GPUS_MOST => self.gpus.extend(told.into_iter().map(|(_, gpu)| gpu)),
+            LogTells::Version => self.versions.extend(facts),
+            LogTells::Gpu if self.gpus.len() < GPUS_MOST => self.gpus.extend(facts.into_iter().map(|(_, gpu)| gpu)),
             LogTells::Gpu => {}
-            LogTells::Arguments => self.arguments = told.iter().flat_map(|(name, value)| words(name, value)).collect(),
-            LogTells::Settings => self.settings = told.into_iter().filter(|(_, value)| value != "None").collect(),
+            LogTells::Arguments => self.arguments = facts.iter().flat_map(|(name, value)| words(name, value)).collect(),
+            LogTells::Settings => self.settings = facts.into_iter().filter(|(_, value)| value != "None").collect(),
         }
     }
 }
@@ -70,7 +70,7 @@ pub fn read(fact: &LogFact, line: &str) -> Vec<(String, String)> {
 /// with a secret's name is left out; a value that contains such a name is replaced by `…`.
 fn listed(text: &str) -> Vec<(String, String)> {
     let text = text.strip_prefix('{').unwrap_or(text);
-    let (mut told, mut begin, mut name_end) = (Vec::new(), 0, None);
+    let (mut pairs, mut begin, mut name_end) = (Vec::new(), 0, None);
     let (mut depth, mut quote, mut escaped) = (0_usize, None, false);
     for (at, c) in text.char_indices() {
         if let Some(open) = quote {
@@ -88,10 +88,10 @@ fn listed(text: &str) -> Vec<(String, String)> {
             ':' | '=' if depth == 0 => _ = name_end.get_or_insert(at),
             ',' | ')' | ']' | '}' if depth == 0 => {
                 if let Some(end) = name_end.take() {
-                    told.push((bare(&text[begin..end]), bare(&text[end + 1..at])));
+                    pairs.push((bare(&text[begin..end]), bare(&text[end + 1..at])));
                 }
                 begin = at + 1;
-                if c != ',' || told.len() >= SETTINGS_MOST {
+                if c != ',' || pairs.len() >= SETTINGS_MOST {
                     break;
                 }
             }
@@ -99,9 +99,9 @@ fn listed(text: &str) -> Vec<(String, String)> {
             _ => {}
         }
     }
-    told.retain(|(name, _)| !name.is_empty() && !is_secret(name));
-    told.iter_mut().filter(|(_, value)| holds_secret(value)).for_each(|(_, value)| *value = "…".to_owned());
-    told
+    pairs.retain(|(name, _)| !name.is_empty() && !is_secret(name));
+    pairs.iter_mut().filter(|(_, value)| holds_secret(value)).for_each(|(_, value)| *value = "…".to_owned());
+    pairs
 }
 
 /// Returns true if a compound value contains a secret's name: `{'api_key': 'x'}`, `Config(token='x')`.
@@ -149,9 +149,9 @@ mod tests {
                     'enforce_eager': True, 'enable_prefix_caching': False, 'seed': None, \
                     'served_model_name': ['m', 'n'], 'compilation_config': {'mode': 3, 'x': [1, 2]}} and more: 1";
         start.read(&fact("non-default args: ", LogTells::Arguments), line);
-        let said = start.arguments.join(" ");
+        let arguments = start.arguments.join(" ");
         assert_eq!(
-            said,
+            arguments,
             "--model a, b --max-model-len 2048 --enforce-eager --no-enable-prefix-caching --served-model-name m n \
              --compilation-config {'mode': 3, 'x': [1, 2]}"
         );
@@ -162,9 +162,9 @@ mod tests {
     #[test]
     fn a_value_that_holds_a_secret_is_not_shown() {
         let hidden = |value: &str| {
-            let told = listed(&format!("{{'a': {value}, 'b': 1}}"));
-            assert_eq!((told.len(), told[1].1.as_str()), (2, "1"), "{value}");
-            told[0].1 == "…"
+            let pairs = listed(&format!("{{'a': {value}, 'b': 1}}"));
+            assert_eq!((pairs.len(), pairs[1].1.as_str()), (2, "1"), "{value}");
+            pairs[0].1 == "…"
         };
         for value in [
             "{'url': 'http://h', 'api_key': 'hush'}",
@@ -203,8 +203,8 @@ mod tests {
         let mut start = Start::default();
         let line = "[t] server_args=ServerArgs(model_path='m', tp_size=8, api_key='s', x=None, mem_fraction_static=0.8";
         start.read(&settings, line);
-        let told: Vec<(&str, &str)> = start.settings.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-        assert_eq!(told, [("model_path", "m"), ("tp_size", "8")]);
+        let settings: Vec<(&str, &str)> = start.settings.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        assert_eq!(settings, [("model_path", "m"), ("tp_size", "8")]);
     }
 
     #[test]

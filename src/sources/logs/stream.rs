@@ -7,7 +7,7 @@ use super::{LINE_BYTES, LogAnalysis, LogReader, Patterns};
 /// Bytes per read.
 const CHUNK: usize = 64 << 10;
 /// Bytes at the start that are checked for being text.
-const LOOKED_AT: usize = 8 << 10;
+const SNIFFED_BYTES: usize = 8 << 10;
 
 /// Analyses a log of any length.
 ///
@@ -28,7 +28,7 @@ pub fn read(patterns: &Patterns<'_>, source: impl Read) -> Result<LogAnalysis> {
 /// As [`read`]; [`ErrorKind::Unsupported`] if it is not text.
 pub fn read_text(patterns: &Patterns<'_>, source: impl Read) -> Result<LogAnalysis> {
     let mut source = BufReader::with_capacity(CHUNK, source);
-    if source.fill_buf()?.iter().take(LOOKED_AT).any(|byte| *byte == 0) {
+    if source.fill_buf()?.iter().take(SNIFFED_BYTES).any(|byte| *byte == 0) {
         return Err(Error::from(ErrorKind::Unsupported));
     }
     read(patterns, source)
@@ -79,20 +79,20 @@ mod tests {
         make: F,
         next: u64,
         lines: u64,
-        rest: Vec<u8>,
+        unread: Vec<u8>,
         most: usize,
     }
 
     impl<F: Fn(u64) -> String> Read for Endless<F> {
         fn read(&mut self, into: &mut [u8]) -> Result<usize> {
             self.most = self.most.max(into.len());
-            if self.rest.is_empty() && self.next < self.lines {
-                self.rest = (self.make)(self.next).into_bytes();
+            if self.unread.is_empty() && self.next < self.lines {
+                self.unread = (self.make)(self.next).into_bytes();
                 self.next += 1;
             }
-            let count = into.len().min(self.rest.len());
-            into[..count].copy_from_slice(&self.rest[..count]);
-            self.rest.drain(..count);
+            let count = into.len().min(self.unread.len());
+            into[..count].copy_from_slice(&self.unread[..count]);
+            self.unread.drain(..count);
             Ok(count)
         }
     }
@@ -110,7 +110,7 @@ mod tests {
             // A very long line.
             _ => "y".repeat(if n == 4_003 { 1 << 20 } else { 7 }) + "\n",
         };
-        let mut source = Endless { make, next: 0, lines: 24_000, rest: Vec::new(), most: 0 };
+        let mut source = Endless { make, next: 0, lines: 24_000, unread: Vec::new(), most: 0 };
         let mut reader = LogReader::new(&patterns);
         let mut longest = 0;
         lines(&mut source, |line| {
@@ -119,8 +119,8 @@ mod tests {
         })
         .unwrap();
         assert_eq!((reader.lines, longest, source.most), (24_000, LINE_BYTES, CHUNK));
-        assert!(reader.found.values().all(|tally| tally.lately.len() <= READINGS), "times of repetitions");
-        assert!(reader.numbers.values().all(|series| series.kept.len() <= READINGS), "readings");
+        assert!(reader.tallies.values().all(|tally| tally.lately.len() <= READINGS), "times of repetitions");
+        assert!(reader.numbers.values().all(|series| series.readings.len() <= READINGS), "readings");
         let report = reader.finish();
         assert_eq!((report.findings[0].count, report.findings[0].line), (6_000, 2));
         assert!(report.unknown.count == 6_000 && report.unknown.lines.len() <= 4, "{:?}", report.unknown);

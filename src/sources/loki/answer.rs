@@ -41,10 +41,10 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<LogStream>, LokiError> {
     #[serde(rename_all = "camelCase")]
     struct Data {
         result_type: String,
-        result: Vec<Told>,
+        result: Vec<StreamAnswer>,
     }
     #[derive(Deserialize)]
-    struct Told {
+    struct StreamAnswer {
         stream: BTreeMap<String, String>,
         values: Vec<Line>,
     }
@@ -57,13 +57,13 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<LogStream>, LokiError> {
     if answer.data.result_type != "streams" {
         return Err(LokiError::NotLoki(format!("it has `{}` instead of streams", answer.data.result_type)));
     }
-    let stream = |told: Told| {
+    let stream = |answer: StreamAnswer| {
         let entry = |line: Line| match line.0.parse() {
             Ok(at) => Ok(Entry { at, line: line.1 }),
             Err(_) => Err(LokiError::NotLoki(format!("`{}` is no time in nanoseconds", line.0))),
         };
-        let entries = told.values.into_iter().map(entry).collect::<Result<_, _>>()?;
-        Ok(LogStream { labels: told.stream, entries })
+        let entries = answer.values.into_iter().map(entry).collect::<Result<_, _>>()?;
+        Ok(LogStream { labels: answer.stream, entries })
     };
     answer.data.result.into_iter().map(stream).collect()
 }
@@ -82,12 +82,12 @@ impl Gathered {
     }
 
     /// Adds a page without the `known` lines, which the page before contained too.
-    pub(super) fn add(&mut self, page: Vec<LogStream>, pod: &str, known: &BTreeSet<Entry>) {
+    pub(super) fn add(&mut self, page: Vec<LogStream>, pod: &str, already_read: &BTreeSet<Entry>) {
         for stream in page {
             let pod = stream.labels.get(pod).cloned();
             let container = CONTAINER.iter().find_map(|label| stream.labels.get(*label)).cloned();
             let lines = self.lines.entry((pod, container)).or_default();
-            for entry in stream.entries.into_iter().filter(|entry| !known.contains(entry)) {
+            for entry in stream.entries.into_iter().filter(|entry| !already_read.contains(entry)) {
                 self.bytes += entry.line.len() as u64 + 1;
                 lines.push(entry);
             }

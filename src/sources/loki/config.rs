@@ -67,11 +67,11 @@ impl Config {
         }
         url.set_query(None);
         url.set_fragment(None);
-        let asked = url.to_string();
+        let request_url = url.to_string();
         // Both fail only for addresses that cannot have a user.
         let _ = url.set_password(None);
         let _ = url.set_username("");
-        Ok((asked.trim_end_matches('/').to_owned(), url.to_string().trim_end_matches('/').to_owned()))
+        Ok((request_url.trim_end_matches('/').to_owned(), url.to_string().trim_end_matches('/').to_owned()))
     }
 
     pub(super) fn headers(&self) -> Result<HeaderMap, LokiError> {

@@ -4,7 +4,7 @@ use crate::logs::Log;
 use crate::redact::{innermost, unreachable_reason};
 
 /// Maximum number of characters of an error text that are kept.
-const SAID_CHARS: usize = 300;
+const ERROR_CHARS: usize = 300;
 
 /// The reason why Loki returned no logs.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -99,21 +99,21 @@ impl LokiError {
     pub(super) fn refused(status: u16, media: &str, body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
         let words: Vec<&str> = text.split_whitespace().collect();
-        let said: String = words.join(" ").chars().filter(|c| !c.is_control()).take(SAID_CHARS).collect();
-        let lower = said.to_ascii_lowercase();
+        let text: String = words.join(" ").chars().filter(|c| !c.is_control()).take(ERROR_CHARS).collect();
+        let lower = text.to_ascii_lowercase();
         let limits = ["max entries limit", "exceeds the limit", "max_query", "max query", "limit exceeded"];
         match status {
             _ if lower.contains("no org id") => Self::NoTenant,
             401 | 403 => Self::NotAllowed(status),
-            429 => Self::Busy { status, said },
+            429 => Self::Busy { status, said: text },
             300..=399 => Self::NotLoki(format!("it is a redirect (HTTP {status}), which is not followed")),
             404 | 405 => Self::NotLoki(format!("HTTP {status} for /loki/api/v1/query_range")),
-            _ if limits.iter().any(|limit| lower.contains(limit)) => Self::Limit(said),
-            _ if lower.contains("too many outstanding requests") => Self::Busy { status, said },
-            _ if media == "text/html" || said.is_empty() => {
+            _ if limits.iter().any(|limit| lower.contains(limit)) => Self::Limit(text),
+            _ if lower.contains("too many outstanding requests") => Self::Busy { status, said: text },
+            _ if media == "text/html" || text.is_empty() => {
                 Self::Refused { status, said: "it does not say why".to_owned() }
             }
-            _ => Self::Refused { status, said },
+            _ => Self::Refused { status, said: text },
         }
     }
 }

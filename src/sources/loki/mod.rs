@@ -19,7 +19,7 @@ use knowledge::alert::Labels;
 use knowledge::signal::any_of;
 
 /// Timeout of one query; a query over object storage takes seconds.
-const WITHIN: Duration = Duration::from_secs(20);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(20);
 /// The largest answer that is read, in bytes.
 const ANSWER_BYTES: usize = 8 << 20;
 /// Maximum number of bytes of an error body that are read.
@@ -97,7 +97,7 @@ impl Loki {
             size => pods.chunks(size).map(<[String]>::to_vec).collect(),
         };
         let share = bytes / groups.len() as u64;
-        let asked = groups.into_iter().map(|group| async move {
+        let reads = groups.into_iter().map(|group| async move {
             let outcome = match self.selector(namespace, &group) {
                 Ok(selector) => match self.read(&selector, from, to, share, deadline).await {
                     // The start is optional: without it the rest is still useful.
@@ -112,14 +112,14 @@ impl Loki {
             };
             (group, outcome)
         });
-        let outcomes: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
+        let outcomes: Vec<_> = stream::iter(reads).buffered(AT_ONCE).collect().await;
         let (mut logs, mut missing, mut reason) = (Vec::new(), Vec::new(), None);
         for (group, outcome) in outcomes {
             match outcome {
                 Ok((gathered, starts, cut)) => {
-                    let came = gathered.logs(share, cut);
-                    let each = share / came.len().max(1) as u64;
-                    logs.extend(came.into_iter().map(|log| with_start(log, &starts, each)));
+                    let pod_logs = gathered.logs(share, cut);
+                    let each = share / pod_logs.len().max(1) as u64;
+                    logs.extend(pod_logs.into_iter().map(|log| with_start(log, &starts, each)));
                 }
                 Err((gathered, error)) => {
                     // The lines received before the failure are the newest.
@@ -173,7 +173,7 @@ impl Loki {
         let nanoseconds = |at: Timestamp| i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX);
         let (start, mut end, mut lines) = (nanoseconds(from), nanoseconds(to), LINES);
         let mut gathered = Gathered::default();
-        let mut seen: BTreeSet<Entry> = BTreeSet::new();
+        let mut at_last_time: BTreeSet<Entry> = BTreeSet::new();
         for _ in 0..PAGES_MOST {
             if start >= end {
                 return Ok((gathered, false));
@@ -193,19 +193,19 @@ impl Loki {
                     None => return Err((gathered, error)),
                 },
             };
-            let came = page.iter().map(|stream| stream.entries.len() as u64).sum::<u64>();
+            let entry_count = page.iter().map(|stream| stream.entries.len() as u64).sum::<u64>();
             let oldest = page.iter().flat_map(|stream| &stream.entries).map(|entry| entry.at).min();
             let at_oldest =
                 page.iter().flat_map(|s| &s.entries).filter(|e| Some(e.at) == oldest).cloned().collect::<BTreeSet<_>>();
             let before = gathered.bytes();
-            gathered.add(page, &self.pod, &seen);
-            let Some(oldest) = oldest.filter(|_| came >= lines) else { return Ok((gathered, false)) };
+            gathered.add(page, &self.pod, &at_last_time);
+            let Some(oldest) = oldest.filter(|_| entry_count >= lines) else { return Ok((gathered, false)) };
             if gathered.bytes() >= bytes {
                 return Ok((gathered, true));
             }
             // The end is exclusive, and there may be more lines with the oldest timestamp: it is queried once more.
             end = if gathered.bytes() > before { oldest.saturating_add(1).min(end) } else { oldest };
-            seen = at_oldest;
+            at_last_time = at_oldest;
         }
         Ok((gathered, true))
     }
@@ -250,29 +250,31 @@ impl Loki {
             data: Vec<String>,
         }
         let body = self.get("labels", &[], deadline).await?;
-        let known: Answer = serde_json::from_slice(&body).map_err(|e| LokiError::NotLoki(e.to_string()))?;
-        let asked = [(&self.pod, "pod"), (&self.namespace, "namespace")];
-        let asked = asked.into_iter().filter(|(_, key)| *key == "pod" || namespace.is_some());
+        let answer: Answer = serde_json::from_slice(&body).map_err(|e| LokiError::NotLoki(e.to_string()))?;
+        let required = [(&self.pod, "pod"), (&self.namespace, "namespace")];
+        let required = required.into_iter().filter(|(_, key)| *key == "pod" || namespace.is_some());
         // A Loki without recent logs returns no labels at all.
-        let mut unknown = asked.filter(|(label, _)| !known.data.is_empty() && !known.data.contains(label));
+        let mut unknown = required.filter(|(label, _)| !answer.data.is_empty() && !answer.data.contains(label));
         match unknown.next() {
             None => Ok(()),
             Some((label, key)) => {
-                let few: Vec<&str> = known.data.iter().map(String::as_str).take(20).collect();
-                Err(LokiError::NoSuchLabel { label: label.clone(), key, known: few.join(", ") })
+                let first_labels: Vec<&str> = answer.data.iter().map(String::as_str).take(20).collect();
+                Err(LokiError::NoSuchLabel { label: label.clone(), key, known: first_labels.join(", ") })
             }
         }
     }
 
     async fn get(&self, what: &str, query: &[(&str, String)], deadline: Instant) -> Result<Vec<u8>, LokiError> {
-        let until = deadline.min(Instant::now() + WITHIN);
+        let until = deadline.min(Instant::now() + QUERY_TIMEOUT);
         let lines = query.iter().find(|(name, _)| *name == "limit").and_then(|(_, n)| n.parse().ok()).unwrap_or(0);
         let call = async {
             let request = self.http.get(format!("{}/loki/api/v1/{what}", self.base)).query(query);
             let mut response = request.send().await.map_err(LokiError::of)?;
             let status = response.status();
-            let told = response.headers().get(reqwest::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-            let media = told.and_then(|text| text.split(';').next()).unwrap_or_default().trim().to_ascii_lowercase();
+            let content_type =
+                response.headers().get(reqwest::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            let media =
+                content_type.and_then(|text| text.split(';').next()).unwrap_or_default().trim().to_ascii_lowercase();
             let most = if status.is_success() { ANSWER_BYTES } else { REFUSAL_BYTES };
             let mut body = Vec::new();
             while let Some(chunk) = response.chunk().await.map_err(LokiError::of)? {
@@ -300,8 +302,8 @@ fn with_start(mut log: Log, starts: &[Log], bytes: u64) -> Log {
         let most = usize::try_from((bytes / 4).min(HEAD_BYTES)).unwrap_or(usize::MAX).min(start.text.len());
         let head = &start.text[..start.text.floor_char_boundary(most)];
         // The timestamps before its lines do not count.
-        let (both, whole) = joined(head, &log.text, bytes.max(log.text.len() as u64));
-        (log.text, log.cut) = (both, log.cut && !whole);
+        let (head_and_tail, complete) = joined(head, &log.text, bytes.max(log.text.len() as u64));
+        (log.text, log.cut) = (head_and_tail, log.cut && !complete);
     }
     log
 }
@@ -312,8 +314,8 @@ fn fewer(error: &LokiError, lines: u64) -> Option<u64> {
         LokiError::TooLarge { .. } => lines / 8,
         // `max entries limit per query exceeded, limit > max_entries_limit_per_query (2000 > 500)`
         LokiError::Limit(said) if said.contains("max entries limit") => {
-            let told = said.rsplit_once('>').map(|(_, rest)| rest);
-            let digits: String = told?.chars().filter(char::is_ascii_digit).collect();
+            let limit = said.rsplit_once('>').map(|(_, rest)| rest);
+            let digits: String = limit?.chars().filter(char::is_ascii_digit).collect();
             digits.parse().ok()?
         }
         _ => return None,

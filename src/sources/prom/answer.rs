@@ -87,9 +87,9 @@ pub(super) async fn body(mut response: reqwest::Response, most: usize) -> Result
 /// Builds the error that a response without success stands for.
 pub(super) async fn refusal(response: reqwest::Response, most: usize) -> PromError {
     let status = response.status();
-    let said = || format!("HTTP {status} with a body that is no API answer");
+    let problem = || format!("HTTP {status} with a body that is no API answer");
     match body(response, most).await {
-        Ok(body) => parse(status, &body).err().unwrap_or_else(|| PromError::NotPrometheus(said())),
+        Ok(body) => parse(status, &body).err().unwrap_or_else(|| PromError::NotPrometheus(problem())),
         Err(error) => error,
     }
 }

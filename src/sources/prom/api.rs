@@ -36,7 +36,7 @@ impl Prometheus {
         what: &'static str,
         deadline: Instant,
     ) -> Result<(T, bool), PromError> {
-        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let time_left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let ask = async {
             let url = format!("{}/api/v1/{path}", self.base);
             let response = self.http.get(url).send().await.map_err(PromError::from_http)?;
@@ -50,7 +50,7 @@ impl Prometheus {
                 _ => Err(PromError::NotPrometheus(format!("HTTP {status} instead of {what}"))),
             }
         };
-        tokio::time::timeout(left, ask).await.unwrap_or(Err(PromError::Late))
+        tokio::time::timeout(time_left, ask).await.unwrap_or(Err(PromError::Late))
     }
 }
 

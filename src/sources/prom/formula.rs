@@ -16,7 +16,7 @@ use knowledge::alert::Labels;
 const LE: &str = "le";
 
 /// Aggregations that may be combined with sums; they are sent unchanged.
-const WHOLE: [token::TokenId; 5] = [token::T_MAX, token::T_MIN, token::T_AVG, token::T_COUNT, token::T_GROUP];
+const SENT_UNCHANGED: [token::TokenId; 5] = [token::T_MAX, token::T_MIN, token::T_AVG, token::T_COUNT, token::T_GROUP];
 
 /// The expression that is computed here from Prometheus' answers.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,26 +92,26 @@ impl Formula {
     ///
     /// # Errors
     /// The error of a part that has no answer.
-    pub fn rows<E>(&self, told: &impl Fn(&QueryPart) -> Result<Arc<PartAnswer>, E>) -> Result<Arc<Vec<Row>>, E> {
+    pub fn rows<E>(&self, answer_of: &impl Fn(&QueryPart) -> Result<Arc<PartAnswer>, E>) -> Result<Arc<Vec<Row>>, E> {
         if let Self::Part(part) = self
-            && let PartAnswer::Rows(rows) = &*told(part)?
+            && let PartAnswer::Rows(rows) = &*answer_of(part)?
         {
             return Ok(Arc::clone(rows));
         }
-        let rows = match self.value(told)? {
+        let rows = match self.value(answer_of)? {
             Value::Number(value) => vec![Row { labels: Labels::new(), value }],
             Value::Rows(rows) => rows,
         };
         Ok(Arc::new(rows.into_iter().filter(|row| row.value.is_finite()).collect()))
     }
 
-    fn value<E>(&self, told: &impl Fn(&QueryPart) -> Result<Arc<PartAnswer>, E>) -> Result<Value, E> {
+    fn value<E>(&self, answer_of: &impl Fn(&QueryPart) -> Result<Arc<PartAnswer>, E>) -> Result<Value, E> {
         Ok(match self {
             Self::Nothing => Value::Rows(Vec::new()),
             Self::Number(value) => Value::Number(*value),
-            Self::Part(part) => Value::Rows(told(part)?.rows()),
-            Self::Quantile(q, part) => Value::Rows(told(part)?.quantiles(*q)),
-            Self::Both(op, a, b) => both(*op, a.value(told)?, b.value(told)?),
+            Self::Part(part) => Value::Rows(answer_of(part)?.rows()),
+            Self::Quantile(q, part) => Value::Rows(answer_of(part)?.quantiles(*q)),
+            Self::Both(op, a, b) => both(*op, a.value(answer_of)?, b.value(answer_of)?),
         })
     }
 }
@@ -152,7 +152,7 @@ impl QueryPart {
     /// Computes the answer to this part from the answer to a finer sum.
     pub fn summed(&self, finer: &PartAnswer) -> PartAnswer {
         let Some(by) = &self.by else { return finer.clone() };
-        let kept = |labels: &Labels| -> Labels {
+        let labels_of_sum = |labels: &Labels| -> Labels {
             labels
                 .iter()
                 .filter(|(name, _)| by.contains(*name))
@@ -162,13 +162,13 @@ impl QueryPart {
         match finer {
             PartAnswer::Rows(rows) => {
                 let mut sums: BTreeMap<Labels, f64> = BTreeMap::new();
-                rows.iter().for_each(|row| *sums.entry(kept(&row.labels)).or_default() += row.value);
+                rows.iter().for_each(|row| *sums.entry(labels_of_sum(&row.labels)).or_default() += row.value);
                 PartAnswer::Rows(Arc::new(sums.into_iter().map(|(labels, value)| Row { labels, value }).collect()))
             }
             PartAnswer::Histograms(histograms) => {
                 let mut sums: BTreeMap<Labels, Vec<Bucket>> = BTreeMap::new();
                 for (labels, buckets) in histograms {
-                    sums.entry(kept(labels)).or_default().extend(buckets);
+                    sums.entry(labels_of_sum(labels)).or_default().extend(buckets);
                 }
                 PartAnswer::Histograms(sums.into_iter().map(|(labels, buckets)| (labels, sorted(buckets))).collect())
             }
@@ -256,7 +256,7 @@ fn read(expr: &Expr) -> Option<Formula> {
             };
             Some(Formula::Part(QueryPart { of: sum.expr.to_string(), by: Some(by) }))
         }
-        Expr::Aggregate(other) if WHOLE.contains(&other.op.id()) => Some(Formula::whole(&expr.to_string())),
+        Expr::Aggregate(other) if SENT_UNCHANGED.contains(&other.op.id()) => Some(Formula::whole(&expr.to_string())),
         Expr::Call(call) if call.func.name == "histogram_quantile" => {
             let [q, buckets] = call.args.args.as_slice() else { return None };
             match (read(q)?, read(buckets)?) {
@@ -299,11 +299,11 @@ mod tests {
 
     /// Returns the rows of a query; `answers` maps each part's PromQL to its rows.
     fn rows(query: &str, answers: &[(&str, Vec<Row>)]) -> Vec<Row> {
-        let told = |part: &QueryPart| {
+        let answer_of = |part: &QueryPart| {
             let (_, rows) = answers.iter().find(|(query, _)| *query == part.query()).ok_or(part.query())?;
             Ok::<_, String>(Arc::new(part.read(&Arc::new(rows.clone()))))
         };
-        Formula::of(query, &MetricNames::default()).rows(&told).unwrap().to_vec()
+        Formula::of(query, &MetricNames::default()).rows(&answer_of).unwrap().to_vec()
     }
 
     #[test]
@@ -348,12 +348,13 @@ mod tests {
         let buckets = |pod: &'static str, counts: [f64; 3]| {
             ["1", "2", "+Inf"].into_iter().zip(counts).map(move |(le, n)| row(&[("pod", pod), ("le", le)], n))
         };
-        let told = fine.read(&Arc::new(buckets("a", [4.0, 4.0, 4.0]).chain(buckets("b", [0.0, 4.0, 4.0])).collect()));
-        let sum = Arc::new(coarse.summed(&told));
-        let of = |formula: &Formula, told: Arc<PartAnswer>| {
-            formula.rows(&|_| Ok::<_, ()>(Arc::clone(&told))).unwrap().to_vec()
+        let by_replica =
+            fine.read(&Arc::new(buckets("a", [4.0, 4.0, 4.0]).chain(buckets("b", [0.0, 4.0, 4.0])).collect()));
+        let sum = Arc::new(coarse.summed(&by_replica));
+        let of = |formula: &Formula, by_replica: Arc<PartAnswer>| {
+            formula.rows(&|_| Ok::<_, ()>(Arc::clone(&by_replica))).unwrap().to_vec()
         };
-        assert_eq!(of(&replicas, Arc::new(told)), [row(&[("pod", "a")], 0.5), row(&[("pod", "b")], 1.5)]);
+        assert_eq!(of(&replicas, Arc::new(by_replica)), [row(&[("pod", "a")], 0.5), row(&[("pod", "b")], 1.5)]);
         assert_eq!(of(&pool, sum), [row(&[], (1.0 + (7.92 - 4.0) / 4.0) / 1_000.0)]);
     }
 
@@ -389,7 +390,7 @@ mod tests {
     #[test]
     fn buckets_are_told_with_their_bounds() {
         let answer = [row(&[("le", "1.0")], 2.0), row(&[("le", "+Inf")], 3.0), row(&[("le", "odd")], 1.0)];
-        let told = rows("sum by (le) (x_bucket)", &[("sum by (le) (x_bucket)", answer.to_vec())]);
-        assert_eq!(told, [row(&[("le", "1")], 2.0), row(&[("le", "+Inf")], 3.0)]);
+        let quantile_rows = rows("sum by (le) (x_bucket)", &[("sum by (le) (x_bucket)", answer.to_vec())]);
+        assert_eq!(quantile_rows, [row(&[("le", "1")], 2.0), row(&[("le", "+Inf")], 3.0)]);
     }
 }

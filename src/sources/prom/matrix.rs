@@ -103,8 +103,8 @@ impl<'de> Visitor<'de> for Answer<'_> {
                 "error" => envelope.error = map.next_value()?,
                 // `warnings` of Prometheus and Thanos; `isPartial` of VictoriaMetrics.
                 "warnings" => {
-                    let told: Option<Vec<String>> = map.next_value()?;
-                    envelope.warnings.extend(told.unwrap_or_default().into_iter().take(WARNINGS));
+                    let warnings: Option<Vec<String>> = map.next_value()?;
+                    envelope.warnings.extend(warnings.unwrap_or_default().into_iter().take(WARNINGS));
                 }
                 "isPartial" => {
                     if map.next_value::<bool>()? {
@@ -312,26 +312,26 @@ mod tests {
     use super::*;
 
     fn all(body: &str) -> (Vec<String>, Result<MatrixEnvelope, serde_json::Error>) {
-        let mut seen = Vec::new();
+        let mut rows = Vec::new();
         let read = read_matrix(body.as_bytes(), |raw| {
             let samples = raw.samples().map(|(at, text)| format!("{at}={}", String::from_utf8_lossy(text)));
-            seen.push(format!(
+            rows.push(format!(
                 "{:?} {}",
                 raw.labels.values().collect::<Vec<_>>(),
                 samples.collect::<Vec<_>>().join(" ")
             ));
             ControlFlow::Continue(())
         });
-        (seen, read)
+        (rows, read)
     }
 
     #[test]
     fn series_come_one_by_one_with_times_in_milliseconds_and_values_as_written() {
-        let (seen, envelope) = all(r#"{"status":"success","data":{"resultType":"matrix","result":[
+        let (rows, envelope) = all(r#"{"status":"success","data":{"resultType":"matrix","result":[
             {"metric":{"__name__":"a"},"values":[[1700000000.123,"1e+06"],[1700000015,"NaN"]]},
             {"metric":{"__name__":"b"},"values":[]},{"metric":{"__name__":"c"},"histograms":[[1,{"count":"1"}]]}]},
             "warnings":["a store is away"]}"#);
-        assert_eq!(seen, [r#"["a"] 1700000000123=1e+06 1700000015000=NaN"#, r#"["b"] "#, r#"["c"] "#]);
+        assert_eq!(rows, [r#"["a"] 1700000000123=1e+06 1700000015000=NaN"#, r#"["b"] "#, r#"["c"] "#]);
         let envelope = envelope.unwrap();
         assert_eq!((envelope.status.as_str(), envelope.warnings.len()), ("success", 1));
     }
@@ -340,8 +340,8 @@ mod tests {
     fn what_arrived_before_the_cut_was_handed_over_and_the_cut_is_told() {
         let whole =
             r#"{"status":"success","data":{"result":[{"metric":{},"values":[[1,"2"]]},{"metric":{},"values":[[1,"#;
-        let (seen, read) = all(whole);
-        assert_eq!(seen.len(), 1);
+        let (rows, read) = all(whole);
+        assert_eq!(rows.len(), 1);
         assert!(is_cut(&read.unwrap_err()));
         assert!(!is_cut(&all("<html>").1.unwrap_err()));
     }

@@ -14,7 +14,7 @@ use promql_parser::parser::{BinaryExpr, Expr, VectorSelector, parse, token};
 use super::{Prometheus, Row};
 
 /// Functions that return a value for an empty argument.
-const OF_NOTHING: [&str; 4] = ["absent", "absent_over_time", "info", "scalar"];
+const FUNCTIONS_OF_EMPTY: [&str; 4] = ["absent", "absent_over_time", "info", "scalar"];
 
 /// Maximum number of names that is trusted; VictoriaMetrics cuts at 100,000 (`-search.maxTagValues`).
 const MAX_NAMES: usize = 50_000;
@@ -70,7 +70,7 @@ impl MetricNames {
                 *of.expr = self.pruned(*of.expr)?;
                 Some(Expr::Subquery(of))
             }
-            Expr::Call(call) if OF_NOTHING.contains(&call.func.name) => Some(Expr::Call(call)),
+            Expr::Call(call) if FUNCTIONS_OF_EMPTY.contains(&call.func.name) => Some(Expr::Call(call)),
             Expr::Call(mut call) => {
                 for arg in &mut call.args.args {
                     let pruned = self.pruned((**arg).clone())?;

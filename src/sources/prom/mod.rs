@@ -185,12 +185,12 @@ impl Prometheus {
         deadline: Instant,
     ) -> Result<Arc<Vec<Series>>, Arc<PromError>> {
         let ask = self.ranges.try_get_with((query.to_owned(), range), async {
-            let left = self.acquire_slot(deadline).await?;
+            let time_left = self.acquire_slot(deadline).await?;
             let seconds = |at: Timestamp| at.as_millisecond().div_euclid(1_000);
-            let asked =
+            let request =
                 self.client.query_range(query, seconds(range.from), seconds(range.to), range.step_seconds as f64);
             self.measured(async {
-                let response = asked.timeout(left.millis()).post_raw().await.map_err(PromError::from_client)?;
+                let response = request.timeout(time_left.millis()).post_raw().await.map_err(PromError::from_client)?;
                 answer::read_series(response, ANSWER_BYTES).await.map(Arc::new)
             })
             .await
@@ -199,10 +199,10 @@ impl Prometheus {
     }
 
     async fn ask(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Vec<Row>>, PromError> {
-        let left = self.acquire_slot(deadline).await?;
-        let asked = self.client.query(query).query("time", format!("{:.3}", at.as_millisecond() as f64 / 1e3));
+        let time_left = self.acquire_slot(deadline).await?;
+        let request = self.client.query(query).query("time", format!("{:.3}", at.as_millisecond() as f64 / 1e3));
         self.measured(async {
-            let response = asked.timeout(left.millis()).post_raw().await.map_err(PromError::from_client)?;
+            let response = request.timeout(time_left.millis()).post_raw().await.map_err(PromError::from_client)?;
             answer::read_rows(response, ANSWER_BYTES).await.map(Arc::new)
         })
         .await
@@ -223,8 +223,8 @@ impl Prometheus {
     /// Waits for a free slot and returns it with the time that is left until the deadline.
     async fn acquire_slot(&self, deadline: Instant) -> Result<QuerySlot<'_>, PromError> {
         let slot = self.running.acquire().await.map_err(|_| PromError::Late)?;
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(PromError::Late) } else { Ok(QuerySlot { _slot: slot, left }) }
+        let time_left = deadline.saturating_duration_since(Instant::now());
+        if time_left.is_zero() { Err(PromError::Late) } else { Ok(QuerySlot { _slot: slot, time_left }) }
     }
 
     async fn measured<T>(&self, asking: impl Future<Output = T>) -> T {
@@ -269,12 +269,12 @@ impl Prometheus {
 /// A slot for one of the concurrent queries.
 struct QuerySlot<'a> {
     _slot: SemaphorePermit<'a>,
-    left: Duration,
+    time_left: Duration,
 }
 
 impl QuerySlot<'_> {
     /// Returns the remaining milliseconds for Prometheus' `timeout` parameter.
     fn millis(&self) -> i64 {
-        i64::try_from(self.left.as_millis()).unwrap_or(i64::MAX).max(1)
+        i64::try_from(self.time_left.as_millis()).unwrap_or(i64::MAX).max(1)
     }
 }

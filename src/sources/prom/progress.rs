@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Counts the queries and answers of the clients that share it.
 #[derive(Debug, Default)]
 pub struct QueryProgress {
-    asked: AtomicUsize,
+    started: AtomicUsize,
     answered: AtomicUsize,
 }
 
@@ -13,11 +13,11 @@ impl QueryProgress {
     /// Returns the number of finished (answered or failed) and of started queries; both may still grow.
     pub fn seen(&self) -> (usize, usize) {
         let answered = self.answered.load(Ordering::Relaxed);
-        (answered, self.asked.load(Ordering::Relaxed).max(answered))
+        (answered, self.started.load(Ordering::Relaxed).max(answered))
     }
 
     pub(super) fn ask(&self) {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.started.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn answer(&self) {

@@ -41,9 +41,9 @@ impl Prometheus {
         deadline: Instant,
     ) -> Result<Stream, PromError> {
         self.progress.iter().for_each(|progress| progress.ask());
-        let asked = tokio::time::timeout_at(deadline.into(), self.open(selector, to, length, deadline)).await;
+        let opened = tokio::time::timeout_at(deadline.into(), self.open(selector, to, length, deadline)).await;
         self.progress.iter().for_each(|progress| progress.answer());
-        asked.unwrap_or(Err(PromError::Late))
+        opened.unwrap_or(Err(PromError::Late))
     }
 
     async fn open(
@@ -54,12 +54,12 @@ impl Prometheus {
         deadline: Instant,
     ) -> Result<Stream, PromError> {
         let slot = self.running.clone().acquire_owned().await.map_err(|_| PromError::Late)?;
-        let left = deadline.saturating_duration_since(Instant::now()).as_millis().max(1);
+        let millis_left = deadline.saturating_duration_since(Instant::now()).as_millis().max(1);
         let started = Instant::now();
         let form = [
             ("query", format!("{selector}[{}ms]", length.as_millis().max(1))),
             ("time", format!("{:.3}", to.as_millisecond() as f64 / 1e3)),
-            ("timeout", format!("{left}ms")),
+            ("timeout", format!("{millis_left}ms")),
         ];
         let request = self.http.post(format!("{}/api/v1/query", self.base));
         let seconds = self.seconds.clone();
@@ -141,10 +141,10 @@ impl<B: AsRef<[u8]>> Read for Chunks<B> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             if let Some((chunk, begin)) = &mut self.chunk {
-                let left = &chunk.as_ref()[*begin..];
-                if !left.is_empty() {
-                    let n = left.len().min(into.len());
-                    into[..n].copy_from_slice(&left[..n]);
+                let unread = &chunk.as_ref()[*begin..];
+                if !unread.is_empty() {
+                    let n = unread.len().min(into.len());
+                    into[..n].copy_from_slice(&unread[..n]);
                     *begin += n;
                     return Ok(n);
                 }

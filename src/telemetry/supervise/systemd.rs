@@ -27,8 +27,8 @@ impl Systemd {
             path => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(path)),
         };
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-        let ours = number("WATCHDOG_PID").is_none_or(|id| id == u64::from(std::process::id()));
-        let watchdog = number("WATCHDOG_USEC").filter(|usec| ours && *usec > 0).map(Duration::from_micros);
+        let is_own_process = number("WATCHDOG_PID").is_none_or(|id| id == u64::from(std::process::id()));
+        let watchdog = number("WATCHDOG_USEC").filter(|usec| is_own_process && *usec > 0).map(Duration::from_micros);
         let socket = UnixDatagram::unbound().and_then(|socket| {
             // A systemd that does not read must not block this process.
             socket.set_nonblocking(true)?;

@@ -49,12 +49,12 @@ async fn a_loop_that_panics_is_restarted_and_counted() {
             }
         }
     };
-    let kept = tokio::spawn(supervisor.keep("diagnose", LONG, make));
+    let supervised = tokio::spawn(supervisor.keep("diagnose", LONG, make));
     third.notified().await;
     let page = supervisor.metrics.page();
     assert!(page.contains("llm_diagnose_loop_restarts_total{result=\"diagnose\"} 2"), "{page}");
     stop.cancel();
-    kept.await.unwrap();
+    supervised.await.unwrap();
     assert_eq!((runs.load(Ordering::SeqCst), supervisor.loops()), (3, vec![("diagnose", None)]));
 }
 
@@ -68,7 +68,7 @@ async fn the_pause_before_a_restart_doubles_up_to_the_longest() {
         began.send(Instant::now()).unwrap();
         async { panic!("again") }
     };
-    let kept = tokio::spawn(supervisor.keep("learn", LONG, make));
+    let supervised = tokio::spawn(supervisor.keep("learn", LONG, make));
     let mut last = begins.recv().await.unwrap();
     for pause in [20, 40, 50, 50] {
         let next = begins.recv().await.unwrap();
@@ -76,7 +76,7 @@ async fn the_pause_before_a_restart_doubles_up_to_the_longest() {
         last = next;
     }
     stop.cancel();
-    kept.await.unwrap();
+    supervised.await.unwrap();
 }
 
 #[tokio::test]
@@ -84,12 +84,12 @@ async fn a_loop_that_breaks_again_and_again_or_ends_by_itself_is_dead() {
     for (panics, words) in [(true, "out of luck"), (false, "ended by itself")] {
         let stop = CancellationToken::new();
         let supervisor = supervisor(&stop);
-        let kept =
+        let supervised =
             tokio::spawn(supervisor.keep("deliver", LONG, move || async move { assert!(!panics, "out of luck") }));
         let trouble = until(&supervisor, Option::is_some).await.unwrap();
         assert!(trouble.starts_with("has kept failing for") && trouble.contains(words), "{trouble}");
         stop.cancel();
-        kept.await.unwrap();
+        supervised.await.unwrap();
     }
 }
 
@@ -109,13 +109,13 @@ async fn a_loop_that_waits_for_what_never_comes_is_dead_until_it_goes_on() {
             }
         }
     };
-    let kept = tokio::spawn(supervisor.keep("admit", Duration::ZERO, make));
+    let supervised = tokio::spawn(supervisor.keep("admit", Duration::ZERO, make));
     let trouble = until(&supervisor, Option::is_some).await.unwrap();
     assert!(trouble.starts_with("no progress for"), "{trouble}");
     go_on.notify_one();
     until(&supervisor, Option::is_none).await;
     stop.cancel();
-    kept.await.unwrap();
+    supervised.await.unwrap();
 }
 
 #[tokio::test]
