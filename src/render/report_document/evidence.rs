@@ -58,7 +58,7 @@ fn table(key: &str, name: &str, checks: &[EvidenceResult], graded: bool, words: 
             check(e, graded, words),
             value(e, e.value),
             value(e, e.baseline),
-            code(&facts::condition_text(&e.when, e.unit, words)),
+            code(facts::condition_text(&e.when, e.unit, words)),
             since,
         ]
     };
