@@ -13,8 +13,8 @@ use llm_diagnose::render::{self, Line};
 use llm_diagnose::slack::Slack;
 use serde_json::{Value, json};
 
-use crate::harness::{INNOCENT, assert_clean, library, planted, redactor};
-use crate::running::{Running, SOON, group};
+use crate::harness::{INNOCENT, assert_clean, innocent, library, planted, redactor};
+use crate::running::{CHANNEL, Running, SOON, group, whole};
 
 #[test]
 fn no_planted_secret_survives_in_a_text() {
@@ -437,4 +437,23 @@ async fn who_cannot_be_reached_is_named_without_what_may_be_secret() {
     let log = run.service.stderr();
     assert!(line.contains(place), "{line}");
     assert_clean(log.as_bytes(), "the log");
+}
+
+#[tokio::test]
+async fn messages_show_no_secret_of_an_alert() {
+    let run = Running::start("prometheus: [{ url: \"http://127.0.0.1:1\" }]").await;
+    let mut sent = group("LLMQueueBuildup", "firing", "warning", &["a", "b"]);
+    for alert in sent["alerts"].as_array_mut().unwrap() {
+        alert["labels"]["hf_token"] = json!(innocent(1));
+        alert["labels"]["note"] = json!(planted()[0].secret);
+        alert["annotations"]["summary"] = json!(format!("late with {} of {}", innocent(1), planted()[0].secret));
+    }
+    run.send(&sent).await;
+    run.wait_for(CHANNEL, |text| text.contains("hf_token=[redacted: secret-field]")).await;
+    for message in run.slack.messages(CHANNEL) {
+        assert_clean(whole(&message).as_bytes(), "a message");
+    }
+    for path in ["/incidents", "/api/v1/incidents"] {
+        assert_clean(run.get(path).await.1.as_bytes(), path);
+    }
 }

@@ -70,7 +70,7 @@ impl Notifier {
             PostKind::Change => {
                 let told: ThreadState =
                     post.thread_state.as_deref().and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
-                let knows = ThreadState::of(&self.view(incident));
+                let knows = self.thread_state(incident);
                 let Some(line) = render::changes(&told, &knows, &self.words) else {
                     return Ok(PostOutcome::Needless("nothing has changed after all"));
                 };
