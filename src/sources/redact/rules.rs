@@ -11,6 +11,8 @@ use knowledge::playbook::{Redaction, RedactionRule, ValueCheck};
 pub(super) const MARK: &str = "[redacted: ";
 /// Maximum bytes of the compiled rules and of the lazy DFA's cache; a small cache is cleared and rebuilt all the time.
 const STATES: usize = 32 << 20;
+/// Maximum bytes of the patterns of a group, after their words are expanded; a longer pattern is a group of its own.
+const GROUP: usize = 4_000;
 /// Maximum nesting depth of words in words.
 const WORDS_DEEP: usize = 8;
 /// Maximum bytes of a pattern after its words are expanded.
@@ -37,11 +39,18 @@ pub(super) struct MatchSpan {
 #[derive(Debug, Default)]
 pub(super) struct RedactionRules {
     rules: Vec<Rule>,
-    /// The set of all `patterns`, which finds the matching ones in one pass over a text.
-    any: Option<RegexSet>,
-    patterns: Vec<(usize, Regex)>,
+    groups: Vec<PatternGroup>,
     keys: KeyPatterns,
     variables: KeyPatterns,
+}
+
+/// Patterns in free text that are searched for in one pass. All in one group would have more states than a cache holds,
+/// and then a search takes a hundred times as long.
+#[derive(Debug)]
+struct PatternGroup {
+    any: RegexSet,
+    /// The patterns, each with the index of its rule.
+    patterns: Vec<(usize, Regex)>,
 }
 
 /// Patterns of names, each with the index of its rule.
@@ -77,7 +86,8 @@ impl Rule {
 
 impl RedactionRules {
     pub(super) fn new(data: &Redaction) -> Result<Self, RedactionRuleError> {
-        let (mut rules, mut texts, mut keys, mut variables) = (Self::default(), Vec::new(), Vec::new(), Vec::new());
+        let mut texts: Vec<(usize, String, Regex)> = Vec::new();
+        let (mut rules, mut keys, mut variables) = (Self::default(), Vec::new(), Vec::new());
         for (index, rule) in data.rules.iter().enumerate() {
             let wrong = |error: regex::Error| RedactionRuleError { rule: rule.id.clone(), why: error.to_string() };
             let optional = |pattern: &Option<String>| -> Result<Option<Regex>, RedactionRuleError> {
@@ -93,10 +103,10 @@ impl RedactionRules {
                 unless_name: optional(&rule.unless_name)?,
                 unless_value: optional(&rule.unless_value)?,
             });
-            for pattern in &rule.text {
-                let pattern = filled(data, rule, pattern)?;
-                rules.patterns.push((index, compile(&pattern).map_err(wrong)?));
-                texts.push(pattern);
+            for text in &rule.text {
+                let text = filled(data, rule, text)?;
+                let pattern = compile(&text).map_err(wrong)?;
+                texts.push((index, text, pattern));
             }
             for key in &rule.keys {
                 let key = format!("^(?:{})$", filled(data, rule, key)?);
@@ -114,7 +124,19 @@ impl RedactionRules {
             let set = RegexSetBuilder::new(patterns).dfa_size_limit(STATES).size_limit(STATES).build();
             set.map_err(|error| RedactionRuleError { rule: "all together".to_owned(), why: error.to_string() })
         };
-        rules.any = (!texts.is_empty()).then(|| all(&texts)).transpose()?;
+        texts.sort_by_key(|(_, text, _)| text.len());
+        while !texts.is_empty() {
+            let mut bytes = 0;
+            let fits = texts.iter().take_while(|(_, text, _)| {
+                bytes += text.len();
+                bytes <= GROUP
+            });
+            let rest = texts.split_off(fits.count().max(1));
+            let all_texts: Vec<String> = texts.iter().map(|(_, text, _)| text.clone()).collect();
+            let patterns = texts.into_iter().map(|(rule, _, pattern)| (rule, pattern)).collect();
+            rules.groups.push(PatternGroup { any: all(&all_texts)?, patterns });
+            texts = rest;
+        }
         rules.keys.any = (!keys.is_empty()).then(|| all(&keys)).transpose()?;
         rules.variables.any = (!variables.is_empty()).then(|| all(&variables)).transpose()?;
         Ok(rules)
@@ -131,15 +153,12 @@ impl RedactionRules {
 
     /// Returns the spans to redact, in order and without overlaps.
     pub(super) fn spans(&self, text: &str) -> Vec<MatchSpan> {
-        let Some(any) = &self.any else { return Vec::new() };
-        let matched = any.matches(text);
-        if !matched.matched_any() {
-            return Vec::new();
-        }
-        let marks = marks(text);
-        let mut spans = Vec::new();
-        for (rule, pattern) in matched.iter().filter_map(|index| self.patterns.get(index)) {
-            self.add(text, *rule, pattern, &marks, &mut spans);
+        let (mut spans, mut placeholders) = (Vec::new(), None);
+        for group in &self.groups {
+            for (rule, pattern) in group.any.matches(text).iter().filter_map(|matched| group.patterns.get(matched)) {
+                let marks = placeholders.get_or_insert_with(|| marks(text));
+                self.add(text, *rule, pattern, marks, &mut spans);
+            }
         }
         merged(spans)
     }
