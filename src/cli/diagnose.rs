@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 
 use super::args::{DiagnoseArgs, Output};
 use super::ask::{self, RequestArguments};
-use super::{health, library};
+use super::{cleaned, health, library};
 use crate::config::Config;
 use crate::diagnose::{Exporters, ExtraSources};
 use crate::exporter::ExporterReader;
@@ -58,6 +58,10 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let source = (&prometheus, &selected.labels);
     let target = args.what.target.as_deref();
     let answer = runtime.block_on(ask::answer(&library, source, &mut request, target, &args.labels, extra))?;
+    let answer = match answer {
+        Triage::Found(diagnosis) => Triage::Found(Box::new(cleaned(&library, &*diagnosis)?)),
+        Triage::Quiet(screening) => Triage::Quiet(Box::new(cleaned(&library, &*screening)?)),
+    };
     let words = Phrases::load(config.playbooks.dir.as_deref())?;
     let diagnosis = match answer {
         Triage::Found(diagnosis) => diagnosis,

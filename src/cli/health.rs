@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use super::args::{HealthArgs, HealthOutput};
-use super::{UNKNOWN, library, target};
+use super::{UNKNOWN, cleaned, library, target};
 use crate::config::Config;
 use crate::diagnose::Scope;
 use crate::health::{DIMENSIONS, HealthQuery, HealthSource, evaluate_fleet};
@@ -55,7 +55,7 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
             let matches = target::find(&library, &sources, typed, query.at, query.deadline).await?;
             query.scope.extend(target::shared(&matches));
         }
-        anyhow::Ok(evaluate_fleet(&library, &sources, &query).await)
+        cleaned(&library, &evaluate_fleet(&library, &sources, &query).await)
     })?;
     match args.output {
         HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&health)?),

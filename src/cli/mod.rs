@@ -26,17 +26,29 @@ mod target;
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Parser;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 pub use command::Cli;
 use command::{BundleOpen, Command};
 
 use crate::clip::{format_count, format_error};
+use crate::playbook::Library;
+use crate::redact::Redactor;
 
 /// Exit status of wrong usage.
 const USAGE: u8 = 2;
 /// Exit status of `health` for wrong usage: to a monitoring system 2 means critical.
 const UNKNOWN: u8 = 3;
+
+/// Returns a value that is printed without secrets: a terminal is often copied into a ticket.
+fn cleaned<T: Serialize + DeserializeOwned>(library: &Library, value: &T) -> anyhow::Result<T> {
+    let redactor = Redactor::new(&library.redaction, false).context("cannot read the rules of redaction")?;
+    redactor.learn_from(value);
+    redactor.cleaned("output", value).context("cannot clean the answer of secrets")
+}
 
 /// Parses the arguments, runs the command, and returns its exit status.
 pub fn main() -> ExitCode {

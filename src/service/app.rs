@@ -72,7 +72,7 @@ pub async fn run(
     let loopback = address.ip().is_loopback();
     let access = Access::new(&config.pages, &config.webhook, address, &config.public_url)?;
     let redactor = Redactor::new(&library.redaction, false).context("cannot read the rules of redaction")?;
-    let pages = Arc::new(Pages::new(access, redactor));
+    let pages = Arc::new(Pages::new(access));
     if !loopback && !credentials.are_set() {
         warn!("the webhook takes calls from everywhere without credentials: set webhook.bearer_token_file");
     }
@@ -95,6 +95,7 @@ pub async fn run(
         diagnosing: config.diagnose.clone(),
         pagers: pagers(&config)?,
         interactive: !matches!(inlet, SlackInlet::Off(_)),
+        redactor,
     });
     let notifier = match config.alertmanagers.is_empty() {
         true => Arc::new(notifier.without_silences()),

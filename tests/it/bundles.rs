@@ -106,6 +106,7 @@ impl Kept {
             diagnosing: diagnose::Config { deadline: Duration::from_secs(2), ..diagnose::Config::default() },
             pagers: Vec::new(),
             interactive: true,
+            redactor: crate::harness::redactor(false),
         }));
         Self { state, store, notifier, incident }
     }

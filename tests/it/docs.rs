@@ -22,7 +22,7 @@ const ARCHITECTURE_LINES: usize = 176;
 /// A page with two of them opens at once.
 const PICTURE_BYTES: usize = 300_000;
 /// Pages whose relative links must lead somewhere.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -30,6 +30,7 @@ const PAGES: [&str; 10] = [
     "docs/bundle.md",
     "docs/commands.md",
     "docs/json-output.md",
+    "docs/redaction.md",
     "docs/slack.md",
     "docs/store.md",
     "docs/webhook.md",

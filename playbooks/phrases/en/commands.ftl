@@ -26,6 +26,7 @@ time-ahead = { $time } is in the future.
 playbook-unknown = There is no playbook { $id }. { $hint }
 
 answer-at = As of { $time }
+answer-uncleaned = The answer cannot be cleaned of secrets, so it is not shown: see the log of llm-diagnose.
 diagnosis-quiet = Nothing here that an alert would fire for. To look deeper: { $example }
 
 health-wrong = { $critical ->

@@ -73,8 +73,9 @@ impl Check<'_> {
     fn examples(&mut self, alone: &Redactor, all: &Redactor) {
         let rule = self.rule;
         for example in &rule.examples {
-            let (plain, secrets, expected) = read(example, &rule.id);
-            let got = alone.text("", &plain);
+            let (plain, secrets, expected) = read(example, rule);
+            // Numbers begin anew.
+            let got = alone.another(&Redaction::default(), false).text("", &plain).into_owned();
             if got != expected || secrets.is_empty() {
                 self.say("redaction/example", format!("`{}` makes `{got}` of the example `{example}`", rule.id));
             }
@@ -90,12 +91,17 @@ impl Check<'_> {
             }
         }
         let goes = |redactor: &Redactor, key: &str| {
-            let mut value = Value::Object(Map::from_iter([(key.to_owned(), Value::from("plain"))]));
-            redactor.json("", &mut value);
-            let list = serde_json::json!([key, "plain"]);
-            let mut listed = list.clone();
-            redactor.json("", &mut listed);
-            value.get(key).is_some_and(|value| *value != "plain") || key.starts_with('-') && list != listed
+            // Documentation's own address: public, but nobody's (RFC 5737).
+            let plain = if rule.valid.is_some() { "203.0.113.9" } else { "plain" };
+            let variables = Value::Object(Map::from_iter([(key.to_owned(), Value::from(plain))]));
+            let before = match (rule.environment, key.starts_with('-')) {
+                (true, _) => serde_json::json!({ "env": variables }),
+                (false, true) => serde_json::json!([key, plain]),
+                (false, false) => variables,
+            };
+            let mut after = before.clone();
+            redactor.json("", &mut after);
+            after != before
         };
         for key in rule.key_examples.iter().filter(|key| !goes(alone, key)) {
             self.say("redaction/key", format!("the value of `{key}` stays"));
@@ -107,13 +113,15 @@ impl Check<'_> {
 }
 
 /// Returns an example without its marks, the marked secrets, and the expected result.
-fn read(example: &str, id: &str) -> (String, Vec<String>, String) {
+fn read(example: &str, rule: &RedactionRule) -> (String, Vec<String>, String) {
     let (mut plain, mut secrets, mut expected) = (String::new(), Vec::new(), String::new());
     for (index, part) in example.split([BEGIN, END]).enumerate() {
         plain.push_str(part);
         if index % 2 == 1 {
+            let number = secrets.iter().position(|secret| secret == part).unwrap_or(secrets.len()) + 1;
+            let number = if rule.numbered { format!("-{number}") } else { String::new() };
             secrets.push(part.to_owned());
-            expected.push_str(&format!("[redacted: {id}]"));
+            expected.push_str(&format!("[redacted: {}{number}]", rule.id));
         } else {
             expected.push_str(part);
         }

@@ -38,7 +38,7 @@ pub use logs::{
 };
 pub use problem::{Problem, SourceFile, nearest, parse, suggestion};
 pub use promise::{LatencyObjective, PoolObjectives, Promise, Slo};
-pub use redaction::{NameKind, Redaction, RedactionRule};
+pub use redaction::{NameKind, Redaction, RedactionRule, ValueCheck};
 pub use report::ReportSignals;
 pub use select::{Selection, of_expression, select, without_expression};
 pub use tables::{CodeRow, Direction, EngineFlag, FlagRow, Table, TableHeading, Tables, XidCounts, XidRow};

@@ -20,6 +20,9 @@ pub struct Redaction {
     /// Fields and labels that contain names, for `--anonymize`.
     #[serde(default)]
     pub named_by: BTreeMap<NameKind, Vec<String>>,
+    /// Patterns of names in free text, for `--anonymize`: the groups `pod`, `workload`, `node`, `namespace` and `host`.
+    #[serde(default)]
+    pub named_in_text: Vec<String>,
     /// Fields and labels that contain models, whose names are not replaced.
     #[serde(default)]
     pub models: Vec<String>,
@@ -48,6 +51,16 @@ pub struct RedactionRule {
     /// For `keys`: true if texts and lists are removed but single numbers remain.
     #[serde(default)]
     pub texts_only: bool,
+    /// For `keys`: true if they are names of environment variables. They count in lists and maps of an environment
+    /// only, and the values are not searched for in other texts.
+    #[serde(default)]
+    pub environment: bool,
+    /// A check that a value must pass, where a pattern alone finds too much.
+    pub valid: Option<ValueCheck>,
+    /// True if equal values get the same number and others another one: `[redacted: user-1]`. So series and log lines of
+    /// several users stay apart. The values are not searched for in other texts.
+    #[serde(default)]
+    pub numbered: bool,
     /// Exceptions: names that `keys` or the group `name` match and that are not secret.
     pub unless_name: Option<String>,
     /// Exceptions: values that are not secret, such as `None`, `${HF_TOKEN}`.
@@ -66,6 +79,20 @@ pub struct RedactionRule {
     pub key_near_misses: Vec<String>,
 }
 
+/// A check of a value that a pattern cannot do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ValueCheck {
+    /// A card number: the check digit of ISO/IEC 7812 is right.
+    Luhn,
+    /// An IBAN: the remainder by 97 is 1, as in ISO 13616.
+    Iban,
+    /// A token without words: small and capital letters mixed with digits.
+    Random,
+    /// An IP address that is not of a private network, so hardly one of a pod or a node.
+    PublicAddress,
+}
+
 /// The kind of a named thing, for pseudonyms: `pod-1`, `node-2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -82,6 +109,18 @@ pub enum NameKind {
     Host,
     /// A cluster.
     Cluster,
+    /// A team.
+    Team,
+    /// A customer or tenant.
+    Customer,
+    /// A zone or region.
+    Zone,
+    /// A container.
+    Container,
+    /// A release of Helm.
+    Release,
+    /// The unique id of a Kubernetes object.
+    Uid,
 }
 
 impl NameKind {
@@ -94,6 +133,12 @@ impl NameKind {
             Self::Namespace => "namespace",
             Self::Host => "host",
             Self::Cluster => "cluster",
+            Self::Team => "team",
+            Self::Customer => "customer",
+            Self::Zone => "zone",
+            Self::Container => "container",
+            Self::Release => "release",
+            Self::Uid => "uid",
         }
     }
 }
@@ -112,6 +157,7 @@ impl Redaction {
         for (kind, fields) in own.named_by {
             self.named_by.entry(kind).or_default().extend(fields);
         }
+        self.named_in_text.extend(own.named_in_text);
         self.models.extend(own.models);
         self.common.extend(own.common);
     }

@@ -56,9 +56,15 @@ pub(super) fn misuse(desk: &Desk, misuse: &ArgumentError) -> Line {
     }
 }
 
-/// Builds the message of a diagnosis that a user requested.
+/// Builds the answer instead of one that cannot be cleaned of secrets.
+pub(super) fn uncleaned(desk: &Desk) -> Message {
+    sentence(Tone::Unknown, desk.words.line("answer-uncleaned", &[]))
+}
+
+/// Builds the message of a diagnosis that a user requested, without secrets.
 pub(super) fn diagnosis_message(desk: &Desk, diagnosis: &Diagnosis, prometheus: Option<&Prometheus>) -> Message {
-    render::diagnosis_message(diagnosis, prometheus.map(|prometheus| prometheus.url.as_str()), &desk.words)
+    let Some(diagnosis) = desk.notifier.cleaned_answer(diagnosis) else { return uncleaned(desk) };
+    render::diagnosis_message(&diagnosis, prometheus.map(|prometheus| prometheus.url.as_str()), &desk.words)
 }
 
 /// Adds the judged moment to an answer that is not about now.

@@ -11,7 +11,7 @@ use super::refused_channels::refusal_pause;
 use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark, pause};
 use diagnose::Scope;
 use knowledge::clock;
-use render::{self, DigestEntry, DigestView, Phrases, ThreadState};
+use render::{self, DigestEntry, DigestView, Phrases};
 use slack::{Slack, SlackError};
 use store::{
     CalledPeople, Digest, DigestContent, DigestedDelivery, DuplicateCheck, Incident, Mention, PostponeReason,
@@ -160,7 +160,7 @@ impl Notifier {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let Some(place) = place else { return Ok(()) };
-        let state = ThreadState::of(&self.view(incident));
+        let state = self.thread_state(incident);
         match &place.thread_state {
             Some(reported) => self.queue_changes(&incident.id, &place.channel, reported, &state, now).await,
             None => {
@@ -197,7 +197,11 @@ impl Notifier {
             id: digest.id.clone(),
             topic: digest.topic.clone(),
             opened_at: digest.opened_at,
-            incidents: content.incidents.iter().map(|incident| DigestEntry::of(&self.view(incident))).collect(),
+            incidents: content
+                .incidents
+                .iter()
+                .map(|incident| DigestEntry::of(&self.view(&self.cleaned(incident))))
+                .collect(),
             unreadable: content.unreadable,
             interactive: self.interactive,
         }

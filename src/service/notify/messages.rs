@@ -26,7 +26,10 @@ impl Notifier {
                 let effects = MessageEffects::default();
                 self.store.delivered(delivery, Some(&place), incident.revision, &effects, self.store.now()).await
             }
-            (Sink::Pager, _) => self.to_pager(delivery, &incident, &self.message(&incident)).await,
+            (Sink::Pager, _) => {
+                let message = self.message(&incident);
+                self.to_pager(delivery, &self.cleaned(&incident), &message).await
+            }
             (Sink::Slack, Some(slack)) => self.message_to_slack(slack, delivery, &incident).await,
             (Sink::Slack, None) => {
                 self.metrics.delivery("slack", "failed", None);
@@ -53,7 +56,7 @@ impl Notifier {
         let mention = Mention { since, called: delivery.called.and(&calls) };
         // Edits keep the mentions, which would otherwise disappear from the message.
         let mentions = if first { &calls } else { &called };
-        let state = ThreadState::of(&self.view(incident));
+        let state = self.thread_state(incident);
         let state_json = serde_json::to_string(&state).ok();
         let mark = MessageMark { told: state_json.clone(), ..mention_mark(&incident.id, &calls, &mention.called) };
         let to = To::of(&delivery.channel, delivery.posted.as_ref(), mark);

@@ -4,6 +4,7 @@
 //! limits are applied here. Work that must wait stays in the store, so nothing is lost or piles up in memory.
 
 mod answers;
+mod cleaned;
 mod digests;
 mod escalation;
 mod history_search;
@@ -33,6 +34,7 @@ pub use refused_channels::{LONGEST_REFUSED, todo};
 use render::{self, IncidentView, Phrases};
 use slack::{self, Destination, MessageMark, Posted, Slack, SlackError};
 use sources::prom::{Prometheus, choose};
+use sources::redact::Redactor;
 use store::{CalledPeople, Incident, PendingWork, Store};
 use telemetry::Metrics;
 
@@ -85,6 +87,8 @@ pub struct NotifierParts {
     pub pagers: Vec<PagerClient>,
     /// True if button presses reach the service; otherwise messages have no buttons.
     pub interactive: bool,
+    /// Removes secrets from what messages show.
+    pub redactor: Redactor,
 }
 
 impl std::ops::Deref for Notifier {
@@ -129,9 +133,9 @@ impl Notifier {
         self.rates.share(&self.config, u32::try_from(replicas).unwrap_or(1));
     }
 
-    /// Renders the current message of an incident.
+    /// Renders the current message of an incident, without secrets.
     pub fn message(&self, incident: &Incident) -> Message {
-        render::incident_message(&self.view(incident), &self.words)
+        render::incident_message(&self.view(&self.cleaned(incident)), &self.words)
     }
 
     /// Returns the data that every message about an incident shows.

@@ -74,7 +74,7 @@ pub(super) async fn health(shared: &Shared, scope: BTreeMap<String, String>) -> 
         let query = HealthQuery { scope: scope.clone(), at, window: config.window, deadline: config.deadline };
         let sources: Vec<HealthSource<'_>> = shared.service.prometheus.iter().map(|(p, labels)| (p, labels)).collect();
         let health = evaluate_fleet(&shared.service.library, &sources, &query).await;
-        let redactor = shared.pages.redactor.another(&shared.service.library.redaction, false);
+        let redactor = shared.service.notifier.redactor_of([]);
         redactor.learn_from(&health);
         redactor.cleaned("health", &health).map(Arc::new).map_err(|error| error.to_string())
     };

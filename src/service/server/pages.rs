@@ -79,7 +79,9 @@ async fn search_incidents(shared: &Shared, find: &IncidentFilter) -> Result<Inci
             list.looked_at += 1;
             before.clone_from(&incident.id);
             let notifier = &shared.service.notifier;
-            if !find.needs_content() || find.matches(&notifier.view(incident), &notifier.message(incident).headline) {
+            // Only searched, not shown, so it needs no redaction.
+            let headline = || render::incident_message(&notifier.view(incident), words(shared)).headline;
+            if !find.needs_content() || find.matches(&notifier.view(incident), &headline()) {
                 list.open.push(row(shared, incident));
             }
         }
@@ -95,15 +97,9 @@ fn row(shared: &Shared, incident: &Incident) -> IncidentRow {
     row.cleaned(&redactor_of(shared, [incident]))
 }
 
-/// Creates a redactor for pages about incidents; it learns the values of labels whose names indicate a secret.
+/// Creates a redactor for pages about incidents.
 pub(super) fn redactor_of<'a>(shared: &Shared, incidents: impl IntoIterator<Item = &'a Incident>) -> Redactor {
-    let redactor = shared.pages.redactor.another(&shared.service.library.redaction, false);
-    for incident in incidents {
-        let of_alerts = incident.alerts.iter().flat_map(|alert| alert.labels.iter().chain(&alert.annotations));
-        let of_pool = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.scope.labels);
-        of_alerts.chain(of_pool).for_each(|(name, value)| redactor.learn_label(name, value));
-    }
-    redactor
+    shared.service.notifier.redactor_of(incidents)
 }
 
 pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String>, headers: HeaderMap) -> Response {

@@ -9,7 +9,6 @@ use moka::future::Cache;
 use super::auth::Access;
 use diagnose::health::Health;
 use report::facts;
-use sources::redact::Redactor;
 
 /// The time to live of a chart; its key includes the incident's revision.
 const PICTURE_KEPT: Duration = Duration::from_secs(20);
@@ -31,8 +30,6 @@ pub(super) type Drawn = Option<Arc<(String, String)>>;
 #[derive(Debug)]
 pub struct Pages {
     pub(super) access: Access,
-    /// Redacts the pages, tickets and JSON.
-    pub(super) redactor: Redactor,
     pub(super) numbers: Cache<(String, bool), Option<Arc<facts::PrometheusFacts>>>,
     pub(super) pictures: Cache<(String, i64), Drawn>,
     pub(super) healths: Cache<BTreeMap<String, String>, Result<Arc<Health>, String>>,
@@ -40,10 +37,9 @@ pub struct Pages {
 
 impl Pages {
     /// Creates empty caches.
-    pub fn new(access: Access, redactor: Redactor) -> Self {
+    pub fn new(access: Access) -> Self {
         Self {
             access,
-            redactor,
             numbers: Cache::builder().max_capacity(NUMBERS).time_to_live(NUMBERS_KEPT).build(),
             pictures: Cache::builder().max_capacity(PICTURES).time_to_live(PICTURE_KEPT).build(),
             healths: Cache::builder().max_capacity(HEALTHS).time_to_live(HEALTH_KEPT).build(),

@@ -10,6 +10,10 @@ const DEEPEST: usize = 100;
 /// The fields of a name-value pair, as in a container's environment.
 const PAIR_NAMES: [&str; 4] = ["name", "key", "Name", "header"];
 const PAIR_VALUES: [&str; 2] = ["value", "Value"];
+/// Fields with environment variables, as a map or as a list of `NAME=value`.
+const ENVIRONMENTS: [&str; 7] = ["env", "Env", "environ", "environment", "env_vars", "envVars", "extraEnv"];
+/// Maximum bytes of a command line that is searched as a whole.
+const LONGEST_COMMAND: usize = 64 << 10;
 /// Flags that take several values in vLLM.
 const TAKES_SEVERAL: [&str; 2] = ["--api-key", "--api-keys"];
 
@@ -32,6 +36,7 @@ pub(super) fn redact(redactor: &Redactor, place: &str, value: &mut Value, depth:
 }
 
 fn array(redactor: &Redactor, place: &str, items: &mut [Value], depth: usize) {
+    arguments(redactor, place, items);
     let pair = items.len() == 2;
     let mut before: Option<String> = None;
     for item in items.iter_mut() {
@@ -54,20 +59,26 @@ fn array(redactor: &Redactor, place: &str, items: &mut [Value], depth: usize) {
 fn object(redactor: &Redactor, place: &str, fields: &mut Map<String, Value>, depth: usize) {
     let text = |name: &&str| fields.get(*name).and_then(Value::as_str);
     let named = PAIR_NAMES.iter().find_map(|name| redactor.rules.key(text(name)?, |_| false));
+    let named = named.or_else(|| redactor.rules.variable(text(&"name")?));
     let names: Vec<String> = fields.keys().cloned().collect();
     for (name, value) in fields.iter_mut() {
         let own = redactor.rules.key(name, |other| names.iter().any(|name| name == other));
         let pair = named.filter(|_| PAIR_VALUES.contains(&name.as_str()));
         match own.or(pair) {
             Some(rule) => {
-                let stays = redactor.rules.texts_only(rule) && !matches!(value, Value::String(_) | Value::Array(_));
-                if stays {
+                let text = matches!(value, Value::String(_) | Value::Array(_));
+                let number = value.is_number() && redactor.rules.numbered(rule);
+                if redactor.rules.texts_only(rule) && !text && !number {
                     redact(redactor, place, value, depth + 1);
                 } else {
                     whole(redactor, place, rule, value);
                 }
             }
             None => match value {
+                Value::Array(_) | Value::Object(_) if ENVIRONMENTS.contains(&name.as_str()) => {
+                    environment(redactor, place, value);
+                    redact(redactor, place, value, depth + 1);
+                }
                 Value::String(text) => {
                     let clean = redactor.field(place, name, text);
                     if let std::borrow::Cow::Owned(clean) = clean {
@@ -92,6 +103,62 @@ fn object(redactor: &Redactor, place: &str, fields: &mut Map<String, Value>, dep
     }
 }
 
+/// Redacts the variables of an environment; the names stay.
+fn environment(redactor: &Redactor, place: &str, value: &mut Value) {
+    match value {
+        Value::Object(variables) => {
+            for (name, value) in variables {
+                if let Some(rule) =
+                    redactor.rules.variable(name).filter(|_| redactor.rules.key(name, |_| false).is_none())
+                    && value.is_string()
+                {
+                    whole(redactor, place, rule, value);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                let Some((name, value)) = item.as_str().and_then(|text| text.split_once('=')) else { continue };
+                let rule = redactor.rules.key(name, |_| false).or_else(|| redactor.rules.variable(name));
+                if let Some(rule) = rule.filter(|rule| !redactor.rules.harmless(*rule, value)) {
+                    redactor.know(rule, value);
+                    *item = Value::String(format!("{name}={}", redactor.mark(place, rule, value)));
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Redacts arguments that only the words before them show to be secret: `["redis-cli", "-a", "…"]`.
+fn arguments(redactor: &Redactor, place: &str, items: &mut [Value]) {
+    let words: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+    let Some(words) = words else { return };
+    let program =
+        |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(&b));
+    let command = words.first().is_some_and(|first| program(first) && !first.starts_with('-'));
+    if !command || !words.iter().any(|word| word.starts_with('-')) {
+        return;
+    }
+    let line = words.join(" ");
+    if line.len() > LONGEST_COMMAND {
+        return;
+    }
+    let mut at = 0;
+    let spans = redactor.rules.spans(&line);
+    for item in items {
+        let Value::String(word) = item else { continue };
+        let end = at + word.len();
+        // From the last one, so that the places of those before it stay as they are.
+        for span in spans.iter().rev().filter(|span| span.at.start < end && span.at.end > at) {
+            let (from, to) = (span.at.start.max(at), span.at.end.min(end));
+            let mark = redactor.mark(place, span.rule, &line[from..to]);
+            word.replace_range(from - at..to - at, &mark);
+        }
+        at = end + 1;
+    }
+}
+
 /// Redacts a value of any type. Null, booleans, empty lists and objects, and harmless strings stay.
 fn whole(redactor: &Redactor, place: &str, rule: usize, value: &mut Value) {
     let stays = match value {
@@ -105,10 +172,11 @@ fn whole(redactor: &Redactor, place: &str, rule: usize, value: &mut Value) {
         know(redactor, rule, value, 0);
         // A list stays a list: a program that reads the file again expects one.
         if let Value::Array(items) = value {
-            *items = vec![Value::String(redactor.mark(place, rule))];
+            *items = vec![Value::String(redactor.mark(place, rule, ""))];
             return;
         }
-        *value = Value::String(redactor.mark(place, rule));
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        *value = Value::String(redactor.mark(place, rule, &text));
     }
 }
 

@@ -1,20 +1,31 @@
 //! Pseudonyms: the same name becomes the same `pod-1` in every file of one bundle.
 //!
-//! Replaced in free text: known names of pods, nodes, namespaces, clusters and hosts as whole words, the workload names
-//! in pod names, and every IP address except loopback. Not replaced: names of models, and names that are common
+//! Replaced in free text: known names as whole words, the workload names in pod names, names that stand where the patterns
+//! of `named_in_text` find them (`pod-0.svc.ns.svc.cluster.local`), and every IP address except loopback. Not replaced: names of models, and names that are common
 //! technical words, unless a field that holds names stands before them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
+use regex::Regex;
+
 use super::Kind;
-use super::rules::{MARK, marks};
+use super::rules::{MARK, RedactionRuleError, compile, marks};
 use knowledge::playbook::Redaction;
 
 /// Maximum length of a DNS name, and so of any Kubernetes name.
 const LONGEST: usize = 253;
 /// Minimum length; shorter names occur everywhere.
 const SHORTEST: usize = 3;
+
+/// The groups of the patterns of `named_in_text`.
+const IN_TEXT: [(&str, Kind); 5] = [
+    ("pod", Kind::Pod),
+    ("workload", Kind::Workload),
+    ("node", Kind::Node),
+    ("namespace", Kind::Namespace),
+    ("host", Kind::Host),
+];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct KnownName {
@@ -30,6 +41,7 @@ pub(super) struct Names {
     fields: HashMap<String, Kind>,
     models: HashSet<String>,
     common: HashSet<String>,
+    in_text: Vec<Regex>,
     /// Names that are replaced anywhere in a text.
     known: HashMap<String, KnownName>,
     /// The first words of the names in `known`, with which a search begins.
@@ -41,14 +53,19 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn new(data: &Redaction) -> Self {
+    /// # Errors
+    /// If a pattern of `named_in_text` is invalid.
+    pub(super) fn new(data: &Redaction) -> Result<Self, RedactionRuleError> {
+        let wrong =
+            |error: regex::Error| RedactionRuleError { rule: "named_in_text".to_owned(), why: error.to_string() };
         let fields = data.named_by.iter().flat_map(|(kind, fields)| fields.iter().map(|f| (f.clone(), *kind)));
-        Self {
+        Ok(Self {
             fields: fields.collect(),
             models: data.models.iter().cloned().collect(),
             common: data.common.iter().map(|word| word.to_lowercase()).collect(),
+            in_text: data.named_in_text.iter().map(|text| compile(text)).collect::<Result<_, _>>().map_err(wrong)?,
             ..Self::default()
-        }
+        })
     }
 
     /// Learns a name; ignores text that cannot be a name.
@@ -88,7 +105,7 @@ impl Names {
                     }
                 }
             }
-            Kind::Workload | Kind::Namespace | Kind::Cluster => {}
+            _ => {}
         }
     }
 
@@ -120,8 +137,23 @@ impl Names {
         Some(self.renamed(value).map_or_else(|| value.to_owned(), |(text, _)| text))
     }
 
+    /// Learns the names that stand where the patterns of `named_in_text` find them.
+    fn text_tells(&mut self, text: &str) {
+        for pattern in std::mem::take(&mut self.in_text) {
+            for found in pattern.captures_iter(text) {
+                for (group, kind) in IN_TEXT {
+                    if let Some(name) = found.name(group) {
+                        self.learn(kind, name.as_str());
+                    }
+                }
+            }
+            self.in_text.push(pattern);
+        }
+    }
+
     /// Replaces all known names in a text and counts them; `None` if there are none.
     pub(super) fn renamed(&mut self, text: &str) -> Option<(String, u64)> {
+        self.text_tells(text);
         let bytes = text.as_bytes();
         let marks = if text.contains(MARK) { marks(text) } else { Vec::new() };
         let mut marks = marks.into_iter().peekable();

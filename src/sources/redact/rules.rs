@@ -4,12 +4,15 @@ use std::ops::Range;
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
-use knowledge::playbook::{Redaction, RedactionRule};
+use super::value_check::passes;
+use knowledge::playbook::{Redaction, RedactionRule, ValueCheck};
 
 /// The prefix of every placeholder; text inside a placeholder is not redacted again, so redaction is idempotent.
 pub(super) const MARK: &str = "[redacted: ";
 /// Maximum bytes of the compiled rules and of the lazy DFA's cache; a small cache is cleared and rebuilt all the time.
 const STATES: usize = 32 << 20;
+/// Maximum bytes of the patterns of a group, after their words are expanded; a longer pattern is a group of its own.
+const GROUP: usize = 4_000;
 /// Maximum nesting depth of words in words.
 const WORDS_DEEP: usize = 8;
 /// Maximum bytes of a pattern after its words are expanded.
@@ -36,11 +39,25 @@ pub(super) struct MatchSpan {
 #[derive(Debug, Default)]
 pub(super) struct RedactionRules {
     rules: Vec<Rule>,
-    /// The set of all `patterns`, which finds the matching ones in one pass over a text.
-    any: Option<RegexSet>,
+    groups: Vec<PatternGroup>,
+    keys: KeyPatterns,
+    variables: KeyPatterns,
+}
+
+/// Patterns in free text that are searched for in one pass. All in one group would have more states than a cache holds,
+/// and then a search takes a hundred times as long.
+#[derive(Debug)]
+struct PatternGroup {
+    any: RegexSet,
+    /// The patterns, each with the index of its rule.
     patterns: Vec<(usize, Regex)>,
-    keys: Option<RegexSet>,
-    key_rules: Vec<usize>,
+}
+
+/// Patterns of names, each with the index of its rule.
+#[derive(Debug, Default)]
+struct KeyPatterns {
+    any: Option<RegexSet>,
+    rules: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -48,13 +65,29 @@ struct Rule {
     id: String,
     beside: Vec<String>,
     texts_only: bool,
+    environment: bool,
+    numbered: bool,
+    valid: Option<ValueCheck>,
     unless_name: Option<Regex>,
     unless_value: Option<Regex>,
 }
 
+impl Rule {
+    fn excepts_name(&self, name: &str) -> bool {
+        self.unless_name.as_ref().is_some_and(|unless| unless.is_match(name))
+    }
+
+    /// Returns true if a value needs no redaction although its place or its form is that of a secret.
+    fn excepts(&self, value: &str) -> bool {
+        self.unless_value.as_ref().is_some_and(|unless| unless.is_match(value))
+            || self.valid.is_some_and(|check| !passes(check, value))
+    }
+}
+
 impl RedactionRules {
     pub(super) fn new(data: &Redaction) -> Result<Self, RedactionRuleError> {
-        let (mut rules, mut texts, mut keys) = (Self::default(), Vec::new(), Vec::new());
+        let mut texts: Vec<(usize, String, Regex)> = Vec::new();
+        let (mut rules, mut keys, mut variables) = (Self::default(), Vec::new(), Vec::new());
         for (index, rule) in data.rules.iter().enumerate() {
             let wrong = |error: regex::Error| RedactionRuleError { rule: rule.id.clone(), why: error.to_string() };
             let optional = |pattern: &Option<String>| -> Result<Option<Regex>, RedactionRuleError> {
@@ -64,27 +97,48 @@ impl RedactionRules {
                 id: rule.id.clone(),
                 beside: rule.beside.clone(),
                 texts_only: rule.texts_only,
+                environment: rule.environment,
+                numbered: rule.numbered,
+                valid: rule.valid,
                 unless_name: optional(&rule.unless_name)?,
                 unless_value: optional(&rule.unless_value)?,
             });
-            for pattern in &rule.text {
-                let pattern = filled(data, rule, pattern)?;
-                rules.patterns.push((index, compile(&pattern).map_err(wrong)?));
-                texts.push(pattern);
+            for text in &rule.text {
+                let text = filled(data, rule, text)?;
+                let pattern = compile(&text).map_err(wrong)?;
+                texts.push((index, text, pattern));
             }
             for key in &rule.keys {
                 let key = format!("^(?:{})$", filled(data, rule, key)?);
                 compile(&key).map_err(wrong)?;
-                rules.key_rules.push(index);
-                keys.push(key);
+                let (patterns, of) = if rule.environment {
+                    (&mut variables, &mut rules.variables)
+                } else {
+                    (&mut keys, &mut rules.keys)
+                };
+                of.rules.push(index);
+                patterns.push(key);
             }
         }
         let all = |patterns: &[String]| {
             let set = RegexSetBuilder::new(patterns).dfa_size_limit(STATES).size_limit(STATES).build();
             set.map_err(|error| RedactionRuleError { rule: "all together".to_owned(), why: error.to_string() })
         };
-        rules.any = (!texts.is_empty()).then(|| all(&texts)).transpose()?;
-        rules.keys = (!keys.is_empty()).then(|| all(&keys)).transpose()?;
+        texts.sort_by_key(|(_, text, _)| text.len());
+        while !texts.is_empty() {
+            let mut bytes = 0;
+            let fits = texts.iter().take_while(|(_, text, _)| {
+                bytes += text.len();
+                bytes <= GROUP
+            });
+            let rest = texts.split_off(fits.count().max(1));
+            let all_texts: Vec<String> = texts.iter().map(|(_, text, _)| text.clone()).collect();
+            let patterns = texts.into_iter().map(|(rule, _, pattern)| (rule, pattern)).collect();
+            rules.groups.push(PatternGroup { any: all(&all_texts)?, patterns });
+            texts = rest;
+        }
+        rules.keys.any = (!keys.is_empty()).then(|| all(&keys)).transpose()?;
+        rules.variables.any = (!variables.is_empty()).then(|| all(&variables)).transpose()?;
         Ok(rules)
     }
 
@@ -99,25 +153,21 @@ impl RedactionRules {
 
     /// Returns the spans to redact, in order and without overlaps.
     pub(super) fn spans(&self, text: &str) -> Vec<MatchSpan> {
-        let Some(any) = &self.any else { return Vec::new() };
-        let matched = any.matches(text);
-        if !matched.matched_any() {
-            return Vec::new();
-        }
-        let marks = marks(text);
-        let mut spans = Vec::new();
-        for (rule, pattern) in matched.iter().filter_map(|index| self.patterns.get(index)) {
-            self.add(text, *rule, pattern, &marks, &mut spans);
+        let (mut spans, mut placeholders) = (Vec::new(), None);
+        for group in &self.groups {
+            for (rule, pattern) in group.any.matches(text).iter().filter_map(|matched| group.patterns.get(matched)) {
+                let marks = placeholders.get_or_insert_with(|| marks(text));
+                self.add(text, *rule, pattern, marks, &mut spans);
+            }
         }
         merged(spans)
     }
 
     fn add(&self, text: &str, rule: usize, pattern: &Regex, marks: &[Range<usize>], spans: &mut Vec<MatchSpan>) {
         let Some(of) = self.rules.get(rule) else { return };
-        let is = |unless: &Option<Regex>, text: &str| unless.as_ref().is_some_and(|regex| regex.is_match(text));
         let secrets: Vec<&str> = pattern.capture_names().flatten().filter(|name| name.starts_with("secret")).collect();
         for found in pattern.captures_iter(text) {
-            if found.name("name").is_some_and(|name| is(&of.unless_name, name.as_str())) {
+            if found.name("name").is_some_and(|name| of.excepts_name(name.as_str())) {
                 continue;
             }
             let whole = if secrets.is_empty() { found.get(0) } else { None };
@@ -126,7 +176,7 @@ impl RedactionRules {
                 // The last placeholder that begins before the secret.
                 let before = marks.partition_point(|mark| mark.start <= secret.start());
                 let marked = before.checked_sub(1).and_then(|last| marks.get(last)).is_some_and(inside);
-                if !secret.is_empty() && !marked && !is(&of.unless_value, secret.as_str()) {
+                if !secret.is_empty() && !marked && !of.excepts(secret.as_str()) {
                     spans.push(MatchSpan { at: secret.range(), rule });
                 }
             }
@@ -137,17 +187,32 @@ impl RedactionRules {
     /// `vllm:cache_config_info.api_key`, `example.com/token`.
     pub(super) fn key(&self, name: &str, has: impl Fn(&str) -> bool) -> Option<usize> {
         let own = name.rsplit([':', '/', '.']).next().filter(|own| *own != name);
-        self.whole_key(name, &has).or_else(|| self.whole_key(own?, &has))
+        self.named(&self.keys, name, &has).or_else(|| self.named(&self.keys, own?, &has))
     }
 
-    fn whole_key(&self, name: &str, has: &impl Fn(&str) -> bool) -> Option<usize> {
-        let matched = self.keys.as_ref()?.matches(name);
-        matched.iter().filter_map(|index| self.key_rules.get(index).copied()).find(|rule| {
+    /// Returns the rule that redacts the value of an environment variable with this name.
+    pub(super) fn variable(&self, name: &str) -> Option<usize> {
+        self.named(&self.variables, name, &|_| false)
+    }
+
+    fn named(&self, patterns: &KeyPatterns, name: &str, has: &impl Fn(&str) -> bool) -> Option<usize> {
+        let matched = patterns.any.as_ref()?.matches(name);
+        matched.iter().filter_map(|index| patterns.rules.get(index).copied()).find(|rule| {
             self.rules.get(*rule).is_some_and(|rule| {
-                !rule.unless_name.as_ref().is_some_and(|unless| unless.is_match(name))
-                    && (rule.beside.is_empty() || rule.beside.iter().any(|other| has(other)))
+                !rule.excepts_name(name) && (rule.beside.is_empty() || rule.beside.iter().any(|other| has(other)))
             })
         })
+    }
+
+    /// Returns true if distinct values of this rule get distinct numbers.
+    pub(super) fn numbered(&self, rule: usize) -> bool {
+        self.rules.get(rule).is_some_and(|rule| rule.numbered)
+    }
+
+    /// Returns true if a value that this rule redacts in a field is redacted in other texts too.
+    pub(super) fn spreads(&self, rule: usize) -> bool {
+        // A user's text, or a word like `production`, is no secret by which other texts could be recognised.
+        self.rules.get(rule).is_some_and(|rule| !rule.texts_only && !rule.environment && !rule.numbered)
     }
 
     /// Returns true if single numbers may stay under this rule's keys.
@@ -157,12 +222,11 @@ impl RedactionRules {
 
     /// Returns true if this value needs no redaction although its field is named as a secret.
     pub(super) fn harmless(&self, rule: usize, value: &str) -> bool {
-        let unless = self.rules.get(rule).and_then(|rule| rule.unless_value.as_ref());
-        value.is_empty() || is_mark(value) || unless.is_some_and(|unless| unless.is_match(value))
+        value.is_empty() || is_mark(value) || self.rules.get(rule).is_some_and(|rule| rule.excepts(value))
     }
 }
 
-fn compile(pattern: &str) -> Result<Regex, regex::Error> {
+pub(super) fn compile(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).dfa_size_limit(STATES).build()
 }
 

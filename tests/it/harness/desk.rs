@@ -39,6 +39,7 @@ pub(crate) async fn desk(config: Config, slack: &FakeSlack, prometheus: Promethe
         diagnosing: config.diagnose.clone(),
         pagers: Vec::new(),
         interactive: true,
+        redactor: super::redactor(false),
     }));
     let reader = ExporterReader::new(&config.exporters.allow).unwrap();
     let bundles = crate::bundles::bundle_service(state, &notifier);

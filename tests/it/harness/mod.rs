@@ -16,6 +16,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use llm_diagnose::diagnose::{Baseline, Diagnosis, EvidenceResult, Request, Scope};
 use llm_diagnose::playbook::{self, Library};
+use llm_diagnose::redact::Redactor;
 use tokio::runtime::Runtime;
 
 pub(crate) use desk::desk;
@@ -45,6 +46,12 @@ pub(crate) fn library() -> &'static Library {
         Err(problems) => panic!("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
     });
     &LIBRARY
+}
+
+/// The shipped rules of redaction, for one more text or bundle.
+pub(crate) fn redactor(anonymize: bool) -> Redactor {
+    static READY: LazyLock<Redactor> = LazyLock::new(|| Redactor::new(&library().redaction, false).unwrap());
+    READY.another(&library().redaction, anonymize)
 }
 
 /// Runs a future on the runtime that all data suites share: the Prometheus and its client outlive a single test.

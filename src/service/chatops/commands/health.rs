@@ -8,7 +8,7 @@ use super::super::command::HealthOf;
 use super::target::{build_no_pools_message, clients, find_targets};
 use crate::chatops::Desk;
 use crate::chatops::reply::Reply;
-use crate::chatops::wording::{command_button, dated, quoted, sentence};
+use crate::chatops::wording::{command_button, dated, quoted, sentence, uncleaned};
 use diagnose::FleetPool;
 use diagnose::health::{DIMENSIONS, Health, HealthQuery, HealthSource, HealthState, PoolHealth, evaluate_fleet};
 use knowledge::clock;
@@ -59,6 +59,8 @@ pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, command: &HealthOf)
 /// Renders the health of the fleet, now or at `at`: a section per pool with its failing checks, and buttons that
 /// diagnose the pools that are not healthy.
 pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Message {
+    let Some(health) = desk.notifier.cleaned_answer(health) else { return uncleaned(desk) };
+    let health = &health;
     let words = &desk.words;
     let count = |state: HealthState| health.pools.iter().filter(|pool| pool.state == state).count();
     let counts = [

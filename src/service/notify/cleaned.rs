@@ -1,0 +1,63 @@
+//! The border of messages: alerts and diagnoses lose their secrets before they are rendered.
+//!
+//! Not after it: escaping hides secrets, and links that we sign ourselves must stay.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tracing::error;
+
+use super::Notifier;
+use knowledge::alert::Alert;
+use render::ThreadState;
+use sources::redact::Redactor;
+use store::Incident;
+
+/// The labels that remain of an alert that cannot be cleaned.
+const HARMLESS: [&str; 2] = ["alertname", "severity"];
+
+impl Notifier {
+    /// Creates a redactor for texts about incidents; it learns the values of labels whose names indicate a secret.
+    pub fn redactor_of<'a>(&self, incidents: impl IntoIterator<Item = &'a Incident>) -> Redactor {
+        let redactor = self.redactor.another(&self.library.redaction, false);
+        for incident in incidents {
+            let of_alerts = incident.alerts.iter().flat_map(|alert| alert.labels.iter().chain(&alert.annotations));
+            let of_pool = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.scope.labels);
+            of_alerts.chain(of_pool).for_each(|(name, value)| redactor.learn_label(name, value));
+        }
+        redactor
+    }
+
+    /// Returns an incident whose alerts and diagnosis have no secrets. What cannot be cleaned is left out.
+    pub(super) fn cleaned(&self, incident: &Incident) -> Incident {
+        let redactor = self.redactor_of([incident]);
+        let alert = |alert: &Alert| {
+            clean(&redactor, alert).unwrap_or_else(|| {
+                let labels = alert.labels.iter().filter(|(name, _)| HARMLESS.contains(&name.as_str()));
+                let labels = labels.map(|(name, value)| (name.clone(), value.clone())).collect();
+                Alert { labels, annotations: Default::default(), generator_url: String::new(), ..alert.clone() }
+            })
+        };
+        Incident {
+            alerts: incident.alerts.iter().map(alert).collect(),
+            diagnosis: incident.diagnosis.as_ref().and_then(|diagnosis| clean(&redactor, diagnosis)),
+            ..incident.clone()
+        }
+    }
+
+    /// Returns a diagnosis or a health without secrets, for an answer; `None` if it cannot be cleaned.
+    pub fn cleaned_answer<T: Serialize + DeserializeOwned>(&self, answer: &T) -> Option<T> {
+        let redactor = self.redactor_of([]);
+        redactor.learn_from(answer);
+        clean(&redactor, answer)
+    }
+
+    /// Returns what a thread's posts compare, without secrets.
+    pub(super) fn thread_state(&self, incident: &Incident) -> ThreadState {
+        ThreadState::of(&self.view(&self.cleaned(incident)))
+    }
+}
+
+fn clean<T: Serialize + DeserializeOwned>(redactor: &Redactor, value: &T) -> Option<T> {
+    let cleaned = redactor.cleaned("message", value);
+    cleaned.inspect_err(|error| error!(%error, "cannot clean a part of a message of secrets: left out")).ok()
+}

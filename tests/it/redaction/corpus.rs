@@ -1,0 +1,156 @@
+//! The corpus in `tests/fixtures/redaction`: texts with marked secrets ─▶ exactly these go; benign texts ─▶ nothing goes.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use crate::harness::{fixture, redactor};
+
+/// The texts of a corpus. `==` begins a heading, `⏎` stands for the end of a line.
+fn texts(name: &str) -> Vec<String> {
+    let all = fixture(&format!("redaction/{name}.txt"));
+    let texts = all.lines().filter(|line| !line.starts_with("==") && !line.is_empty());
+    texts.map(|line| line.replace('⏎', "\n")).collect()
+}
+
+/// A text without its marks, its secrets, and what must remain of it; `⟦⟧` stands for each placeholder.
+fn read(text: &str) -> (String, Vec<String>, String) {
+    let parts: Vec<&str> = text.split(['⟦', '⟧']).collect();
+    let secrets = parts.iter().skip(1).step_by(2).map(|secret| (*secret).to_owned()).collect();
+    let rest: Vec<&str> = parts.iter().step_by(2).copied().collect();
+    (parts.concat(), secrets, rest.join("⟦⟧"))
+}
+
+fn without_ids(mut text: String) -> String {
+    while let Some(start) = text.find("[redacted: ") {
+        let end = text[start..].find(']').unwrap() + start;
+        text.replace_range(start..=end, "⟦⟧");
+    }
+    text
+}
+
+#[test]
+fn exactly_the_marked_parts_of_the_corpus_go_from_texts() {
+    let mut wrong = Vec::new();
+    for text in texts("planted") {
+        let (plain, secrets, wanted) = read(&text);
+        assert!(!secrets.is_empty(), "{text}");
+        let clean = without_ids(redactor(false).text("a", &plain).into_owned());
+        if clean != wanted {
+            wrong.push(format!("{text}\n    {clean}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn no_secret_of_the_corpus_survives_in_json_or_a_label() {
+    let mut left = Vec::new();
+    for text in texts("planted") {
+        let (plain, secrets, _) = read(&text);
+        let mut value = json!({ "lines": [plain], "deep": { "x": [[{ "y": plain }]] } });
+        redactor(false).json("a", &mut value);
+        // As the value that it is, where the text is JSON.
+        let mut parsed: Value = serde_json::from_str(&plain).unwrap_or_default();
+        redactor(false).json("a", &mut parsed);
+        let label = redactor(false).label("a", "message", &plain).into_owned();
+        for shown in [value.to_string(), parsed.to_string(), label] {
+            if secrets.iter().any(|secret| shown.contains(secret.as_str())) {
+                left.push(format!("{text}\n    {shown}"));
+            }
+        }
+    }
+    assert!(left.is_empty(), "{}:\n{}", left.len(), left.join("\n"));
+}
+
+#[test]
+fn nothing_of_the_benign_corpus_is_lost() {
+    let redactor = redactor(false);
+    for text in texts("benign") {
+        let clean = redactor.text("a", &text);
+        assert_eq!(clean, text);
+        assert!(matches!(clean, Cow::Borrowed(_)), "{text} was copied");
+        assert_eq!(redactor.label("a", "message", &text), text);
+        for value in [json!({ "lines": [text] }), serde_json::from_str(&text).unwrap_or_default()] {
+            let mut after = value.clone();
+            redactor.json("a", &mut after);
+            assert_eq!(after, value);
+        }
+    }
+    assert_eq!(redactor.redactions(), []);
+}
+
+#[test]
+fn a_variable_that_is_not_worth_reading_keeps_its_name_only() {
+    let gone = "[redacted: variable]";
+    let mut value = json!({
+        "env": [
+            { "name": "ACME_FLAVOUR", "value": "vanilla" }, { "name": "NCCL_DEBUG", "value": "INFO" },
+            { "name": "HF_TOKEN", "value": "x" }, { "name": "EMPTY", "value": "" }, { "name": "OTHER", "value": "$(HF_TOKEN)" },
+        ],
+        "Env": ["PATH=/usr/bin", "ACME_FLAVOUR=vanilla", "HF_TOKEN=x", "SGLANG_LOG_MS=1"],
+        "runtime_env": { "env_vars": { "ACME_FLAVOUR": "vanilla", "VLLM_USE_V1": "1", "HF_TOKEN": "x" } },
+        "facts": [{ "name": "gpu", "value": "H100" }], "ACME_FLAVOUR": "vanilla",
+    });
+    let redactor = redactor(false);
+    redactor.learn_from(&value);
+    redactor.json("pods.json", &mut value);
+    assert_eq!(
+        value,
+        json!({
+            "env": [
+                { "name": "ACME_FLAVOUR", "value": gone }, { "name": "NCCL_DEBUG", "value": "INFO" },
+                { "name": "HF_TOKEN", "value": "[redacted: secret-field]" }, { "name": "EMPTY", "value": "" },
+                { "name": "OTHER", "value": "$(HF_TOKEN)" },
+            ],
+            "Env": ["PATH=/usr/bin", format!("ACME_FLAVOUR={gone}"), "HF_TOKEN=[redacted: secret-field]", "SGLANG_LOG_MS=1"],
+            "runtime_env": { "env_vars": { "ACME_FLAVOUR": gone, "VLLM_USE_V1": "1", "HF_TOKEN": "[redacted: secret-field]" } },
+            "facts": [{ "name": "gpu", "value": "H100" }], "ACME_FLAVOUR": "vanilla",
+        })
+    );
+    // Such a value is often an everyday word.
+    assert_eq!(redactor.text("a", "a flavour of vanilla"), "a flavour of vanilla");
+}
+
+#[test]
+fn several_users_stay_apart_and_one_stays_one() {
+    let redactor = redactor(false);
+    assert_eq!(redactor.label("series.om", "end_user", "jane"), "[redacted: user-1]");
+    assert_eq!(redactor.label("series.om", "user", "john"), "[redacted: user-2]");
+    assert_eq!(redactor.text("a.log", "slow for user_id=jane now"), "slow for user_id=[redacted: user-1] now");
+    assert_eq!(redactor.label("series.om", "client_ip", "203.0.113.9"), "[redacted: client-3]");
+    assert_eq!(redactor.label("series.om", "client_ip", "127.0.0.1"), "127.0.0.1");
+    let counts: Vec<_> = redactor.redactions().into_iter().map(|one| (one.place, one.rule, one.count)).collect();
+    let count = |place: &str, rule: &str, count: u64| (place.to_owned(), rule.to_owned(), count);
+    assert_eq!(counts, [count("a.log", "user", 1), count("series.om", "client", 1), count("series.om", "user", 2)]);
+}
+
+#[test]
+fn names_that_logs_and_labels_tell_become_pseudonyms() {
+    let redactor = redactor(true);
+    let text = redactor.text(
+        "a.log",
+        "http://acme-0.acme-svc.acme-ns.svc.cluster.local:8000 refused; acme-0 of acme-ns is gone\n\
+         ip-10-9-8-7.ec2.internal: ip-10-9-8-7 is late\n\
+         acme-ring-3:123:456 [0] NCCL INFO Bootstrap\n\
+         Nov 20 03:00:10 acme-gpu-07 kernel: NVRM: Xid (PCI:0000:3b:00): 79\n",
+    );
+    assert!(!text.contains("acme") && !text.contains("ip-10"), "{text}");
+    assert!(
+        text.contains("pod-1.workload-2.namespace-1.svc.cluster.local:8000 refused; pod-1 of namespace-1"),
+        "{text}"
+    );
+    let labels = [
+        ("team", "red-team", "team-1"),
+        ("customer", "acme-bank", "customer-1"),
+        ("zone", "eu-1a", "zone-1"),
+        ("container", "acme-engine", "container-1"),
+        ("helm_release", "acme-llm", "release-1"),
+        ("uid", "0c1d2e3f-4a5b-4c6d-8e7f-0a1b2c3d4e5f", "uid-1"),
+    ];
+    for (label, value, pseudonym) in labels {
+        assert_eq!(redactor.label("series.om", label, value), pseudonym, "{label}");
+    }
+    let text = redactor.text("b.log", "the acme-engine of acme-bank (red-team) in eu-1a");
+    assert_eq!(text, "the container-1 of customer-1 (team-1) in zone-1");
+}
