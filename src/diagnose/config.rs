@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
-use super::{Baseline, Request, Scope};
+use crate::{Baseline, Request, Scope};
 use knowledge::alert::Alert;
 use knowledge::clock::{self, duration};
 use knowledge::playbook::without_expression;

@@ -5,14 +5,16 @@ use std::time::Instant;
 use futures::future::join;
 use tracing::{Instrument, debug_span};
 
-use super::answer_cache::AnswerCache;
-use super::direct::{self, Exporters};
-use super::direct_read::DirectReadReason;
-use super::log_sources::LogSources;
-use super::observe_result::{ObserveResult, RESERVE};
-use super::plan::{needs, pool_first};
-use super::screen::{self, Screened, Screening};
-use super::{Diagnosis, Judged, Request, SymptomVerdict, affected_replicas, assemble, data_span, judge, onset, rule};
+use crate::direct::{self, Exporters};
+use crate::judge::screen::{self, Screened, Screening};
+use crate::judge::{affected_replicas, assemble, onset, rule};
+use crate::observe::answer_cache::AnswerCache;
+use crate::observe::log_sources::LogSources;
+use crate::observe::observe_result::{ObserveResult, RESERVE};
+use crate::observe::plan::{needs, pool_first};
+use crate::output::direct_read::DirectReadReason;
+use crate::scope::data_span;
+use crate::{Diagnosis, Judged, Request, SymptomVerdict, judge};
 use knowledge::playbook::Library;
 use sources::prom::Prometheus;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::scope::Scope;
+use crate::scope::Scope;
 
 /// The reason that is reported where a comparison with the past has no data.
 pub const NO_PAST: &str = "there is no past to compare with";

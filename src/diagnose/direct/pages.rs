@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::detection_result::EngineSeen;
-use crate::gather::{Members, name};
-use crate::observation::reduce;
+use crate::detect::detection_result::EngineSeen;
+use crate::observe::gather::{Members, name};
+use crate::observe::observation::reduce;
 use crate::scope::fits;
 use knowledge::alert::Labels;
 use knowledge::signal::{Direct, DirectOperation, Engine, Matcher, PoolAggregation, Selector};

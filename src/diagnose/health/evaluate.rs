@@ -8,9 +8,8 @@ use jiff::Timestamp;
 
 use super::checks::{CheckRow, check, is_feature, is_gateways, is_idle, is_served, rows, signals};
 use super::{CheckCoverage, Health, HealthState, PoolHealth, SCHEMA};
-use crate::{
-    EngineFound, Scope, detection, gateway_pools, last_day, no_engine_reason, observe_signals, orchestrated, pools,
-};
+use crate::{EngineFound, Scope, last_day, no_engine_reason, observe_signals, orchestrated, pools};
+use crate::{detection, gateway_pools};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::EngineKind;

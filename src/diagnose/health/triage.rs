@@ -5,7 +5,8 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::{Health, HealthQuery, HealthSource, evaluate_fleet};
-use crate::{Diagnosis, ExtraSources, FleetPool, Request, diagnose_with, fleet, places as places_of};
+use crate::fleet;
+use crate::{Diagnosis, ExtraSources, FleetPool, Request, diagnose_with, places as places_of};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use sources::prom::{PromError, Prometheus};

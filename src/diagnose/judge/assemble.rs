@@ -1,0 +1,211 @@
+//! Assembles the diagnosis from the verdicts: root causes with chains, replicas, fixes, and what stays undetermined.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::judge::affected_replicas::affected_replicas;
+use crate::judge::parts::parts;
+use crate::judge::placeholders::FixContext;
+use crate::judge::probability;
+use crate::judge::steps::fixes;
+use crate::observe::observe_result::ObserveResult;
+use crate::observe::plan::TRAFFIC;
+use crate::output::excluded::{nearest, not_looked_at, ruled_out, unchecked};
+use crate::{
+    BlastRadius, CauseFound, ComparedWith, Diagnosis, EngineFound, EvidenceResult, Judged, Judgement, Observations,
+    Onset, Outcome, Request, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict, Verdict,
+};
+use knowledge::playbook::{Library, Node};
+use knowledge::signal::matchers;
+
+/// Nodes, GPUs and share of the traffic are given for at most this number of affected replicas, for none of more.
+const MAX_DETAILED_REPLICAS: usize = 4;
+
+pub(crate) fn assemble(
+    library: &Library,
+    request: &Request,
+    observed: ObserveResult,
+    judged: Option<Judged>,
+    screening: Option<Screening>,
+    took: Duration,
+) -> Diagnosis {
+    let ObserveResult {
+        detection,
+        members,
+        observations,
+        mut problems,
+        degraded,
+        queries,
+        direct,
+        logs,
+        elsewhere,
+        ..
+    } = observed;
+    let judged = judged.unwrap_or_else(|| {
+        if screening.is_none() && !request.playbook.is_empty() {
+            problems.push(format!("there is no playbook `{}`", request.playbook));
+        }
+        let symptom = match &screening {
+            Some(screening) if !screening.looked_at.is_empty() && !degraded => SymptomVerdict::Absent,
+            _ => SymptomVerdict::NoData,
+        };
+        Judged { symptom, evidence: Vec::new(), causes: BTreeMap::new(), chains: Vec::new() }
+    });
+    let nodes: BTreeMap<&str, Node<'_>> =
+        library.reachable(&request.playbook).into_iter().map(|node| (node.id, node)).collect();
+    let serving = detection.pool(library).next().map(|(_, engine_seen)| engine_seen);
+    let causes = roots(library, &nodes, &judged, &observations);
+    let entry = library.playbooks.get(&request.playbook);
+    let about = |cause| {
+        let (nodes, runs_on) = (members.nodes(), members.run_on(request));
+        FixContext {
+            request,
+            cause,
+            symptom: &judged.evidence,
+            observations: &observations,
+            detection: &detection,
+            nodes,
+            runs_on,
+        }
+    };
+    let fix = causes.first().map(|cause| fixes(library, &nodes, &about(cause))).unwrap_or_default();
+    let mut diagnosis = Diagnosis {
+        schema: SCHEMA.to_owned(),
+        at: request.at,
+        window_seconds: request.window.as_secs(),
+        scope: ScopeFound {
+            labels: request.scope.dimensions.clone(),
+            matchers: serving.map(|engine_seen| matchers(&engine_seen.matchers)).unwrap_or_default(),
+            named: request.scope.replicas.iter().cloned().collect(),
+            notes: detection.notes.clone(),
+            // A value with data at another time is not unknown.
+            unknown: detection.unknown.clone().filter(|_| elsewhere.is_none()),
+            data: elsewhere,
+        },
+        engines: detection
+            .engines
+            .iter()
+            .map(|e| EngineFound { engine: e.engine.clone(), at_least: e.version.as_ref().map(ToString::to_string) })
+            .collect(),
+        compared_with: Some(ComparedWith::of(detection.past, observations.pool.len())),
+        replicas: radius(std::iter::once(judged.evidence.as_slice()), &observations),
+        parts: match judged.symptom {
+            SymptomVerdict::Confirmed => parts(library, &request.playbook, &observations),
+            SymptomVerdict::Absent | SymptomVerdict::NoData => None,
+        },
+        timeline: timeline(causes.first(), &request.playbook, &judged),
+        unknown: 1.0,
+        nearest: Vec::new(),
+        ruled_out: ruled_out(library, request, &judged),
+        unchecked: unchecked(library, &judged, &observations),
+        not_looked_at: not_looked_at(library, &nodes, &judged, &observations),
+        symptom: SymptomFound {
+            playbook: request.playbook.clone(),
+            title: match (entry, judged.symptom) {
+                (Some(playbook), _) => playbook.title.clone(),
+                (None, SymptomVerdict::Absent) => "nothing is abnormal".to_owned(),
+                (None, _) => "no symptom is known".to_owned(),
+            },
+            impact: entry.map(|p| p.impact.clone()).unwrap_or_default(),
+            verdict: judged.symptom,
+            promise: library.promise_of(&request.playbook),
+            evidence: judged.evidence.clone(),
+        },
+        causes,
+        screening,
+        fix,
+        problems,
+        degraded,
+        direct,
+        logs,
+        queries,
+        took_seconds: took.as_secs_f64(),
+    };
+    probability::weigh(&mut diagnosis);
+    if diagnosis.root().is_none_or(|root| root.verdict != Verdict::Likely) {
+        diagnosis.nearest = nearest(library, &request.playbook, &judged);
+    }
+    diagnosis
+}
+
+/// Returns one entry per root, with its best chain.
+fn roots(
+    library: &Library,
+    nodes: &BTreeMap<&str, Node<'_>>,
+    judged: &Judged,
+    observations: &Observations,
+) -> Vec<CauseFound> {
+    let mut done = BTreeSet::new();
+    let mut out = Vec::new();
+    for chain in &judged.chains {
+        let Some(root) = chain.last().filter(|root| done.insert((*root).clone())) else { continue };
+        let along: Vec<&Judgement> = chain.iter().filter_map(|id| judged.causes.get(id)).collect();
+        let (Some(node), Some((judgement, via))) = (nodes.get(root.as_str()), along.split_last()) else { continue };
+        let links = || along.iter().enumerate().map(|(i, link)| link.as_link(i == 0));
+        out.push(CauseFound {
+            id: root.clone(),
+            title: judgement.title.clone(),
+            meaning: node.meaning.trim().to_owned(),
+            chain: chain.clone(),
+            verdict: links().map(|(verdict, _)| verdict).min().unwrap_or(Verdict::Undetermined),
+            score: links().map(|(_, score)| score).fold(1.0, f64::min),
+            probability: 0.0,
+            explained: along.first().and_then(|link| link.explained),
+            evidence: judgement.evidence.clone(),
+            // The nearest link that names replicas says which are affected.
+            replicas: radius(along.iter().rev().map(|j| j.evidence.as_slice()), observations),
+            fallback: library.ends_in_fallback(chain),
+            via: via.iter().map(|j| (*j).clone()).collect(),
+            escalate: chain.iter().rev().find_map(|id| nodes.get(id.as_str())?.escalate).map(str::to_owned),
+        });
+    }
+    out
+}
+
+/// Returns the onsets along the best chain, the root first; links that held all along are left out.
+fn timeline(best: Option<&CauseFound>, entry: &str, judged: &Judged) -> Vec<Onset> {
+    let Some(best) = best else { return Vec::new() };
+    let links = best.chain.iter().rev().filter(|id| *id != entry).filter_map(|id| judged.causes.get(id));
+    let links = links.map(|j| (j.id.as_str(), j.evidence.as_slice()));
+    let first = |evidence: &[EvidenceResult]| -> Option<Onset> {
+        let begun = evidence.iter().filter(|e| e.outcome == Outcome::Met);
+        let (at, evidence) = begun.filter_map(|e| Some((e.since?, e))).min_by_key(|(at, _)| *at)?;
+        Some(Onset { id: String::new(), evidence: evidence.clone(), at })
+    };
+    let mut out: Vec<Onset> = Vec::new();
+    for (id, evidence) in links.chain([(entry, judged.evidence.as_slice())]) {
+        if let Some(onset) = first(evidence)
+            // Two links that rest on the same signal are one event.
+            && !out.iter().any(|other| other.evidence.signal == onset.evidence.signal)
+        {
+            out.push(Onset { id: id.to_owned(), ..onset });
+        }
+    }
+    out
+}
+
+fn radius<'a>(mut evidence: impl Iterator<Item = &'a [EvidenceResult]>, observations: &Observations) -> BlastRadius {
+    let named =
+        |list: &'a [EvidenceResult]| Some(affected_replicas(list, observations)).filter(|names| !names.is_empty());
+    let affected = evidence.find_map(named).unwrap_or_default();
+    let (places, traffic) = if affected.len() <= MAX_DETAILED_REPLICAS {
+        (places(&affected, observations), traffic(&affected, observations))
+    } else {
+        Default::default()
+    };
+    BlastRadius { affected, total: observations.pool.len(), places, traffic }
+}
+
+/// Returns the nodes and GPUs of replicas.
+fn places(affected: &[String], observations: &Observations) -> BTreeMap<String, Vec<String>> {
+    let of = |name: &String| Some((name.clone(), observations.places.get(name)?.iter().cloned().collect()));
+    affected.iter().filter_map(of).collect()
+}
+
+/// Returns the replicas' share of the arrivals; `None` if arrivals are not known by replica.
+fn traffic(affected: &[String], observations: &Observations) -> Option<f64> {
+    let rates = &observations.signals.get(TRAFFIC)?.replicas;
+    let all: f64 = rates.iter().map(|r| r.value.max(0.0)).sum();
+    let of_affected: f64 = rates.iter().filter(|r| affected.contains(&r.name)).map(|r| r.value.max(0.0)).sum();
+    (!affected.is_empty() && all > 0.0).then_some(of_affected / all)
+}

@@ -1,0 +1,410 @@
+//! Assignment of gateways to pools.
+//!
+//! A gateway counts as evidence only if its series name this pool's model or engines. Errors of any other gateway say
+//! nothing about this pool.
+
+use std::collections::BTreeSet;
+
+use crate::scope::Scope;
+use crate::scope::names::{PoolNames, in_cluster, same_model};
+use knowledge::alert::Labels;
+use knowledge::signal::{Backends, Engine, Matcher};
+
+/// Returns the matchers of a gateway's series that are about the pool; `None` if it does not name the pool.
+///
+/// `own` are the rows of the series that show the gateway, `behind` those of the series that name the engines behind
+/// it.
+pub(crate) fn before(
+    engine: &Engine,
+    scope: &Scope,
+    pool: &PoolNames,
+    own: &[&Labels],
+    behind: &[(&Backends, &Labels)],
+) -> Option<Vec<Matcher>> {
+    let in_cluster_of_scope = |row: &Labels| in_cluster(engine, scope, row);
+    let own: Vec<&Labels> = own.iter().copied().filter(|row| in_cluster_of_scope(row)).collect();
+    if own.is_empty() {
+        return None;
+    }
+    let behind = behind.iter().copied().filter(|(_, row)| in_cluster_of_scope(row)).collect();
+    let gateway = Gateway { engine, own, behind };
+    let named = || {
+        let mut matchers = gateway.by_name(pool).or_else(|| gateway.by_namespace(pool))?;
+        if let Some(cluster) = scope.dimensions.get("cluster") {
+            matchers.extend(gateway.of_dimension("cluster", cluster));
+        }
+        Some(matchers)
+    };
+    gateway.by_place(scope, pool).or_else(named).map(|named| engine.own_series().chain(named).collect())
+}
+
+/// The rows of one kind of gateway in the scope's cluster.
+struct Gateway<'a> {
+    engine: &'a Engine,
+    /// Rows of the series that show it.
+    own: Vec<&'a Labels>,
+    /// Rows of the series that name the engines behind it.
+    behind: Vec<(&'a Backends, &'a Labels)>,
+}
+
+impl Gateway<'_> {
+    /// Returns the labels that hold a model's name.
+    fn models(&self) -> &[String] {
+        self.engine.scope.get("model").map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns the matcher of a dimension, on the label that has this value in a row. Shared series lack the label.
+    fn of_dimension(&self, dimension: &str, value: &str) -> Option<Matcher> {
+        let has = |label: &&String| self.own.iter().any(|row| row.get(*label).is_some_and(|text| text == value));
+        let label = self.engine.scope.get(dimension)?.iter().find(has)?;
+        Some(Matcher { or_absent: true, ..Matcher::one(label, value) })
+    }
+
+    /// Returns the matchers of a scope without a model: everything at its place.
+    fn by_place(&self, scope: &Scope, pool: &PoolNames) -> Option<Vec<Matcher>> {
+        if scope.dimensions.contains_key("model") {
+            return None;
+        }
+        let mut matchers = Vec::new();
+        for (dimension, value) in &scope.dimensions {
+            match self.of_dimension(dimension, value) {
+                Some(matcher) => matchers.push(matcher),
+                None if dimension == "namespace" => return None,
+                None if dimension == "job" && pool.narrowed_by_job => return None,
+                None => {}
+            }
+        }
+        Some(matchers)
+    }
+
+    /// Returns the matchers of the rows that name the pool's models or engines.
+    fn by_name(&self, pool: &PoolNames) -> Option<Vec<Matcher>> {
+        let (engine, models, own) = (self.engine, self.models(), &self.own);
+        let any_label = |labels: &[String], row: &Labels, is: &dyn Fn(&str) -> bool| {
+            labels.iter().any(|label| row.get(label).is_some_and(|value| is(value)))
+        };
+        let named = |row: &Labels| any_label(models, row, &|model| pool.has_model(model));
+        let serves = |of: &Backends, row: &Labels| {
+            let beside = engine.dimension_value("namespace", row);
+            any_label(&of.model, row, &|model| pool.has_model(model))
+                || any_label(&of.address, row, &|address| pool.has_address(address, beside))
+        };
+        let of_pool = |row: &Labels| {
+            !engine.dimension_value("namespace", row).is_some_and(|namespace| pool.is_anothers(namespace))
+        };
+        let every = || own.iter().copied().chain(self.behind.iter().map(|(_, row)| *row));
+        let naming = own.iter().copied().filter(|row| named(row));
+        let serving = self.behind.iter().filter(|(of, row)| named(row) || serves(of, row)).map(|(_, row)| *row);
+        let naming: Vec<&Labels> = naming.chain(serving).filter(|row| of_pool(row)).collect();
+        if naming.is_empty() {
+            return None;
+        }
+        let mut matchers = Vec::new();
+        let values = |label: &String, rows: &[&Labels]| -> BTreeSet<String> {
+            let names =
+                |value: &&String| !(value.is_empty() || models.contains(label) && engine.no_model.contains(value));
+            rows.iter().filter_map(|row| row.get(label).filter(names)).cloned().collect()
+        };
+        if let Some(label) = models.iter().find(|label| own.iter().any(|row| row.contains_key(*label))) {
+            let model_names = values(label, &naming);
+            // Series without the label are about all models: they count if the gateway serves only this pool.
+            let or_absent = values(label, own).is_subset(&model_names);
+            if !model_names.is_empty() {
+                matchers.push(Matcher { label: label.clone(), values: model_names.into_iter().collect(), or_absent });
+            }
+        }
+        // Of several gateways of one kind, those at the place that names the pool.
+        let places = engine.scope.iter().filter(|(dimension, _)| *dimension != "model").flat_map(|(_, labels)| labels);
+        for label in places.chain(&engine.replica) {
+            let place_values = values(label, &naming);
+            let all = naming.iter().all(|row| row.get(label).is_some_and(|value| !value.is_empty()));
+            let other =
+                |row: &Labels| row.get(label).is_some_and(|value| !value.is_empty() && !place_values.contains(value));
+            if all && every().any(other) {
+                matchers.push(Matcher {
+                    label: label.clone(),
+                    values: place_values.into_iter().collect(),
+                    or_absent: false,
+                });
+            }
+        }
+        Some(matchers)
+    }
+
+    /// Returns the matchers of a gateway that names no pool, in a namespace where all engines are the pool's.
+    fn by_namespace(&self, pool: &PoolNames) -> Option<Vec<Matcher>> {
+        let names_models = self.own.iter().any(|row| self.models().iter().any(|label| row.contains_key(label)));
+        if names_models && !pool.models.is_empty() || !self.behind.is_empty() {
+            return None;
+        }
+        let labels = self.engine.scope.get("namespace").map(Vec::as_slice).unwrap_or_default();
+        let owned_namespaces = |label: &String| -> BTreeSet<String> {
+            let namespaces = self.own.iter().filter_map(|row| row.get(label));
+            namespaces.filter(|value| pool.is_alone_in(value)).cloned().collect()
+        };
+        let (label, values) =
+            labels.iter().map(|label| (label, owned_namespaces(label))).find(|(_, values)| !values.is_empty())?;
+        Some(vec![Matcher { label: label.clone(), values: values.into_iter().collect(), or_absent: false }])
+    }
+}
+
+/// Returns the engines that a gateway names, for an alert about the gateway: matchers of a serving engine's series.
+pub(crate) fn behind(engine: &Engine, gateways: &[(&Engine, Vec<&Labels>)], rows: &[&Labels]) -> Option<Vec<Matcher>> {
+    let models: Vec<&String> = gateways
+        .iter()
+        .flat_map(|(gateway, rows)| {
+            let labels = gateway.scope.get("model").into_iter().flatten();
+            let labels = labels.chain(gateway.backends.iter().flat_map(|backends| &backends.model));
+            labels.flat_map(|label| rows.iter().filter_map(move |row| row.get(label)))
+        })
+        .collect();
+    let labels = engine.scope.get("model")?;
+    labels.iter().find_map(|label| {
+        let own: BTreeSet<&String> = rows.iter().filter_map(|row| row.get(label)).collect();
+        let served = own.into_iter().filter(|own| models.iter().any(|model| same_model(own, model)));
+        let served: Vec<String> = served.cloned().collect();
+        (!served.is_empty()).then(|| {
+            let named = Matcher { label: label.clone(), values: served, or_absent: false };
+            engine.own_series().chain([named]).collect()
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use super::*;
+    use crate::detect::read_detection::read_detection;
+    use crate::gateway_pools;
+    use crate::scope::fits;
+    use crate::scope::names::SERVICE;
+    use crate::{DetectionResult, pools};
+    use knowledge::playbook::{Library, load};
+    use knowledge::signal::matchers;
+
+    static LIBRARY: LazyLock<Library> = LazyLock::new(|| load(None).unwrap());
+
+    fn row(labels: &[(&str, &str)]) -> Labels {
+        labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn vllm(namespace: &str, model: &str) -> Labels {
+        row(&[("__name__", "vllm:num_requests_running"), ("namespace", namespace), ("model_name", model)])
+    }
+
+    fn dynamo(namespace: &str, model: &str) -> Labels {
+        row(&[("__name__", "dynamo_frontend_inflight_requests"), ("namespace", namespace), ("model", model)])
+    }
+
+    fn scope(dimensions: &[(&str, &str)]) -> Scope {
+        Scope { dimensions: row(dimensions), ..Scope::default() }
+    }
+
+    fn found(dimensions: &[(&str, &str)], rows: &[Labels]) -> DetectionResult {
+        read_detection(&LIBRARY, &scope(dimensions), rows)
+    }
+
+    /// Returns the matchers of an engine, if it counts.
+    fn counts(detection: &DetectionResult, engine: &str) -> Option<String> {
+        detection.engines.iter().find(|seen| seen.engine == engine).map(|seen| matchers(&seen.matchers))
+    }
+
+    #[test]
+    fn a_gateway_of_one_model_is_no_evidence_for_a_pool_of_another() {
+        let rows = [vllm("llm", "a"), vllm("llm", "b"), dynamo("gateways", "a")];
+        let own = found(&[("namespace", "llm"), ("model", "a")], &rows);
+        assert_eq!(counts(&own, "dynamo").as_deref(), Some("model=~\"a|\""));
+        let other = found(&[("namespace", "llm"), ("model", "b")], &rows);
+        assert_eq!((counts(&other, "dynamo"), counts(&other, "vllm").is_some()), (None, true));
+        assert!(other.apart["dynamo"].contains("model=`b`") && other.notes.contains(&other.apart["dynamo"]));
+    }
+
+    #[test]
+    fn what_nobody_has_is_nobodys_engines_nobodys_gateway_and_nobodys_gpu() {
+        let gpu = row(&[("__name__", "DCGM_FI_DEV_FB_USED"), ("exported_namespace", "llm")]);
+        let nameless = row(&[("__name__", "dynamo_component_inflight_requests")]);
+        let rows = [vllm("llm", "a"), dynamo("llm", "a"), nameless, gpu];
+        let nowhere = found(&[("namespace", "nope"), ("model", "nope")], &rows);
+        let telling = nowhere.engines.iter().filter(|seen| {
+            rows.iter().any(|row| {
+                row.values().any(|v| v.starts_with(LIBRARY.engines[&seen.engine].detect.as_str()))
+                    && fits(&seen.matchers, row)
+            })
+        });
+        assert_eq!(telling.map(|seen| seen.engine.as_str()).collect::<Vec<_>>(), Vec::<&str>::new());
+        // A neighbour's GPUs are excluded for a pool that exists.
+        let rows = [vllm("llm", "a"), row(&[("__name__", "DCGM_FI_DEV_FB_USED"), ("exported_namespace", "train")])];
+        let gpus = found(&[("namespace", "llm")], &rows);
+        assert_eq!(counts(&gpus, "dcgm").as_deref(), Some("exported_namespace=~\"llm|\""));
+    }
+
+    #[test]
+    fn a_model_group_of_another_name_is_the_pools_by_its_model_or_by_its_address() {
+        let of = "litellm_deployment_total_requests_total";
+        let total =
+            |model: &str| row(&[("__name__", "litellm_proxy_total_requests_metric_total"), ("requested_model", model)]);
+        let behind = |group: &str, model: &str, at: &str| {
+            row(&[("__name__", of), ("requested_model", group), ("litellm_model_name", model), ("api_base", at)])
+        };
+        let mut engine = vllm("llm", "meta-llama/Llama");
+        engine.insert("instance".into(), "10.0.0.7:8000".into());
+        engine.insert(SERVICE.into(), "chat".into());
+        let pool = [("namespace", "llm"), ("model", "meta-llama/Llama")];
+        for (model, at, named) in [
+            ("hosted_vllm/meta-llama/Llama", "", true),
+            ("x", "http://10.0.0.7:8000/v1", true),
+            ("x", "http://chat.llm.svc.cluster.local/v1", true),
+            ("x", "http://chat.other.svc.cluster.local/v1", false),
+            ("other/Llama", "http://10.0.0.8:8000/v1", false),
+        ] {
+            let rows = [engine.clone(), total("gpt"), total("chat-alias"), behind("chat-alias", model, at)];
+            let seen = counts(&found(&pool, &rows), "litellm");
+            // Series without a model also count the other group.
+            assert_eq!(seen.as_deref(), named.then_some("requested_model=\"chat-alias\""), "{model} {at}");
+        }
+    }
+
+    #[test]
+    fn a_short_name_is_one_of_the_gateways_own_namespace() {
+        let of = "litellm_deployment_total_requests_total";
+        let mut engine = vllm("team-a", "a");
+        engine.insert(SERVICE.into(), "vllm".into());
+        engine.insert("pod".into(), "vllm-0".into());
+        for (namespace, at, named) in [
+            ("team-a", "http://vllm:8000/v1", true),
+            ("team-b", "http://vllm:8000/v1", false),
+            ("team-b", "http://vllm.team-a:8000/v1", true),
+            ("team-a", "http://vllm-0.vllm:8000/v1", true),
+            ("team-b", "http://vllm-0.vllm:8000/v1", false),
+            ("team-b", "http://vllm-0.vllm.team-a.svc:8000/v1", true),
+        ] {
+            let total = row(&[
+                ("__name__", "litellm_proxy_total_requests_metric_total"),
+                ("namespace", namespace),
+                ("requested_model", "x"),
+            ]);
+            let behind = row(&[("__name__", of), ("namespace", namespace), ("requested_model", "x"), ("api_base", at)]);
+            let rows = [engine.clone(), total, behind];
+            let seen = counts(&found(&[("namespace", "team-a"), ("model", "a")], &rows), "litellm");
+            assert_eq!(seen.is_some(), named, "{namespace} {at}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_of_one_rank_is_its_pods() {
+        let mut engine = vllm("llm", "a");
+        engine.insert("pod".into(), "vllm-0".into());
+        for (endpoint, named) in [
+            ("vllm-0", true),
+            ("vllm-0-rank-3", true),
+            ("vllm-1-rank-0", false),
+            ("vllm-0-rank-x", false),
+            ("vllm-0-rank-", false),
+        ] {
+            let ready = row(&[("__name__", "inference_pool_ready_pods"), ("namespace", "llm"), ("name", "pool")]);
+            let behind = row(&[
+                ("__name__", "llm_d_epp_per_endpoint_queue_size"),
+                ("namespace", "llm"),
+                ("model_server_endpoint", endpoint),
+            ]);
+            // Another model in the namespace: the picker is not the pool's by its place alone.
+            let rows = [engine.clone(), vllm("llm", "b"), ready, behind];
+            let seen = counts(&found(&[("namespace", "llm"), ("model", "a")], &rows), "llm-d");
+            assert_eq!(seen.is_some(), named, "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn of_two_clusters_in_one_prometheus_a_gateway_is_of_its_own_cluster_only() {
+        let of = |cluster: &str, mut row: Labels| {
+            row.insert("cluster".into(), cluster.into());
+            row
+        };
+        let ray = || row(&[("__name__", "ray_serve_num_ongoing_http_requests"), ("namespace", "llm")]);
+        let rows = [
+            of("A", vllm("llm", "a")),
+            of("B", vllm("llm", "a")),
+            of("B", vllm("llm", "b")),
+            of("A", dynamo("llm", "a")),
+            of("B", dynamo("llm", "a")),
+            of("A", ray()),
+            of("B", ray()),
+        ];
+        let seen = found(&[("cluster", "A"), ("namespace", "llm"), ("model", "a")], &rows);
+        assert_eq!(counts(&seen, "dynamo").as_deref(), Some("model=~\"a|\",cluster=~\"A|\""));
+        // Engines of another cluster in a namespace of the same name are not beside this pool.
+        assert_eq!(counts(&seen, "ray-serve-llm").as_deref(), Some("namespace=\"llm\",cluster=~\"A|\""));
+        let other = found(&[("cluster", "B"), ("namespace", "llm"), ("model", "a")], &rows);
+        assert_eq!(counts(&other, "ray-serve-llm"), None);
+        let nowhere = found(&[("cluster", "A"), ("model", "a")], &[rows[0].clone(), of("B", dynamo("llm", "a"))]);
+        assert_eq!(counts(&nowhere, "dynamo"), None);
+    }
+
+    #[test]
+    fn of_two_pools_of_one_model_the_gateway_beside_one_is_not_the_others() {
+        let rows = [vllm("prod", "a"), vllm("staging", "a"), dynamo("staging", "a")];
+        let of = |namespace: &str| counts(&found(&[("namespace", namespace), ("model", "a")], &rows), "dynamo");
+        assert_eq!((of("prod"), of("staging").is_some()), (None, true));
+    }
+
+    #[test]
+    fn a_gateway_that_names_nothing_counts_where_all_that_serves_beside_it_is_the_pool() {
+        let ray = row(&[("__name__", "ray_serve_num_ongoing_http_requests"), ("namespace", "llm")]);
+        let alone = found(&[("namespace", "llm"), ("model", "a")], &[vllm("llm", "a"), ray.clone()]);
+        assert_eq!(counts(&alone, "ray-serve-llm").as_deref(), Some("namespace=\"llm\""));
+        let two = found(&[("namespace", "llm"), ("model", "a")], &[vllm("llm", "a"), vllm("llm", "b"), ray]);
+        assert_eq!(counts(&two, "ray-serve-llm"), None);
+    }
+
+    #[test]
+    fn an_alert_of_a_gateway_is_about_the_engines_that_it_names() {
+        let with_job = |mut row: Labels, job: &str| {
+            row.insert("job".into(), job.into());
+            row
+        };
+        let rows = [
+            with_job(vllm("llm", "a"), "vllm"),
+            with_job(vllm("llm", "b"), "vllm"),
+            with_job(dynamo("gateways", "a"), "frontend"),
+        ];
+        let seen = found(&[("job", "frontend")], &rows);
+        assert_eq!(counts(&seen, "vllm").as_deref(), Some("server=\"\",model_name=\"a\""));
+        let by_rule = found(&[("namespace", "gateways"), ("model", "a")], &rows);
+        assert_eq!(counts(&by_rule, "vllm").as_deref(), Some("server=\"\",model_name=\"a\""));
+        let of_engines = found(&[("job", "vllm")], &rows[..2]);
+        assert!(counts(&of_engines, "vllm").unwrap().contains("job=\"vllm\""));
+    }
+
+    #[test]
+    fn a_gateway_of_no_pool_is_shown_by_itself() {
+        let rows = [vllm("llm", "a"), dynamo("gateways", "a"), dynamo("gateways", "hosted")];
+        let pools = BTreeSet::from([row(&[("namespace", "llm"), ("model", "a")])]);
+        let alone = row(&[("namespace", "gateways"), ("model", "hosted")]);
+        assert_eq!(gateway_pools(&LIBRARY, &rows, &pools), BTreeSet::from([alone.clone()]));
+        let seen = read_detection(&LIBRARY, &Scope { dimensions: alone, ..Scope::default() }, &rows);
+        assert_eq!(seen.engines.iter().map(|seen| seen.engine.as_str()).collect::<Vec<_>>(), ["dynamo"]);
+    }
+
+    #[test]
+    fn a_value_that_names_no_model_is_no_pool_and_no_other_model() {
+        let total = |model: &str| {
+            row(&[
+                ("__name__", "litellm_proxy_total_requests_metric_total"),
+                ("namespace", "gateways"),
+                ("requested_model", model),
+            ])
+        };
+        let rows = [total("None"), total("other"), total("a")];
+        let alone = BTreeSet::from([row(&[("namespace", "gateways"), ("model", "a")])]);
+        assert_eq!(gateway_pools(&LIBRARY, &rows, &BTreeSet::new()), alone);
+        assert_eq!(pools(&LIBRARY, &rows), alone);
+        // A gateway with only refused requests is still there.
+        assert_eq!(pools(&LIBRARY, &rows[..2]), BTreeSet::from([row(&[("namespace", "gateways")])]));
+        let rows = [vllm("llm", "a"), total("None"), total("a")];
+        let own = BTreeSet::from([row(&[("namespace", "llm"), ("model", "a")])]);
+        assert_eq!(gateway_pools(&LIBRARY, &rows, &own), BTreeSet::new());
+        let seen = found(&[("namespace", "llm"), ("model", "a")], &rows);
+        assert_eq!(counts(&seen, "litellm").as_deref(), Some("requested_model=~\"a|\""));
+    }
+}

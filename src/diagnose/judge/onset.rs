@@ -1,0 +1,260 @@
+//! onset: the start of each piece of evidence, from the same queries over a range of time.
+//!
+//! The evidence's own condition is evaluated at each step, so that an onset has the same meaning as the evidence.
+//! Evidence that held all along has no onset. Onsets break ties, for a cause does not begin after its effect, and
+//! date the timeline.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::detect::detection_result::DetectionResult;
+use crate::judge::evidence::check;
+use crate::observe::batch;
+use crate::observe::batch::{QueryAnswer, ask_range};
+use crate::observe::gather::gather;
+use crate::observe::observe_result::ObserveResult;
+use crate::observe::plan::{Needs, plan_for, pruned, reduced};
+use crate::observe::planned_query::{PlannedQuery, QueryPurpose};
+use crate::{EvidenceResult, Judged, Observations, Outcome, Request};
+use knowledge::clock;
+use knowledge::playbook::{Condition, Library, Op};
+use knowledge::signal::WorseDirection;
+use sources::prom::{Prometheus, Range, Row, Series};
+
+/// Length of the range before the first alert.
+const LOOK_BACK: Duration = Duration::from_secs(1_800);
+/// Maximum length of the range of a long incident.
+const MAX_RANGE: Duration = Duration::from_secs(3 * 3_600);
+/// Steps in a range: fine enough for minutes, few enough for Prometheus.
+const STEPS: u64 = 60;
+/// Number of replicas above which steps are costly: only every second one is queried, and every fourth for
+/// histograms.
+const MANY_REPLICAS: usize = 250;
+/// The finest step, in seconds; scrapes are rarely closer.
+const FINEST: u64 = 30;
+/// The rate window of a step: two scrapes of a minute.
+const WINDOW: Duration = Duration::from_secs(120);
+/// Number of the best chains that are traced.
+const CHAINS: usize = 2;
+/// Maximum wait for onsets: the message must not be delayed longer.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+/// Steps in a row that may lack data or the condition within a period: a missed scrape does not end it.
+const MAX_MISSED_STEPS: usize = 2;
+
+/// Finds the onsets of the evidence of the best chains; returns true if any was found.
+pub(crate) async fn trace(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    observed: &mut ObserveResult,
+    judged: &Judged,
+    deadline: Instant,
+) -> bool {
+    let checks = checks_with_onset(library, judged);
+    // A shorter window blurs less; all share it, so that their order stays. Recorded series have their own.
+    let recorded = checks.iter().any(|e| observed.detection.recorded.has(&e.signal));
+    let window = if recorded { request.window } else { request.window.min(WINDOW) };
+    let sharp = Request { window, ..request.clone() };
+    let asks = plan_queries(library, &sharp, &observed.detection, &checks);
+    if asks.is_empty() {
+        return false;
+    }
+    let is_large = observed.members.replicas() > MANY_REPLICAS;
+    let range = if is_large { halved(range(request)) } else { range(request) };
+    let deadline = deadline.min(Instant::now() + PATIENCE);
+    let packs = batch::pack(&asks);
+    observed.queries += packs.len();
+    // Histograms of so many replicas take most of the time here, so they are queried at half of the steps.
+    let histogram_range = if is_large { halved(range) } else { range };
+    let range_of = |pack: &[usize]| if batch::is_heavy(&asks[pack[0]]) { histogram_range } else { range };
+    let asking = packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range_of(pack), deadline)).collect();
+    let answered = batch::light_first(&asks, &packs, asking, deadline).await;
+    let mut series: Vec<(usize, Arc<Vec<Series>>)> =
+        packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
+    series.sort_by_key(|(i, _)| *i);
+    let (asks, series): (Vec<PlannedQuery>, Vec<Arc<Vec<Series>>>) =
+        series.into_iter().map(|(i, s)| (asks[i].clone(), s)).unzip();
+    let moments: Vec<(Timestamp, Observations)> = moments(&range)
+        .map(|at| {
+            let answers: Vec<QueryAnswer> =
+                series.iter().map(|s| Ok(Arc::new(rows_at(s, at.as_millisecond())))).collect();
+            let mut observations = Observations::default();
+            gather(library, &observed.members, &asks, &answers, &mut observations);
+            for (signal, o) in &mut observations.signals {
+                o.baseline = observed.observations.signals.get(signal).and_then(|now| now.baseline);
+            }
+            (at, observations)
+        })
+        .collect();
+    for e in checks {
+        let Ok(when) = e.when.parse::<Condition>() else { continue };
+        let is_heavy = asks.iter().any(|ask| ask.signal == e.signal && batch::is_heavy(ask));
+        let step = if is_heavy { histogram_range } else { range }.step_seconds.max(1);
+        // For a histogram only the steps that were queried count.
+        let queried = moments.iter().filter(|(at, _)| (range.to.as_second() - at.as_second()) % step == 0);
+        let held = queried.map(|(at, observations)| (*at, check(library, &e.signal, &when, observations).outcome));
+        if let Some(since) = begin(&held.collect::<Vec<_>>()) {
+            observed.observations.held_since.insert(Observations::held_key(&e.signal, &e.when), since);
+        }
+    }
+    !observed.observations.held_since.is_empty()
+}
+
+/// Builds the queries; by replica only if replicas are compared with each other.
+fn plan_queries(
+    library: &Library,
+    request: &Request,
+    detection: &DetectionResult,
+    checks: &[EvidenceResult],
+) -> Vec<PlannedQuery> {
+    let mut needs = Needs::new();
+    for (signal, when) in checks.iter().filter_map(|e| Some((e.signal.as_str(), e.when.parse::<Condition>().ok()?))) {
+        needs.entry(signal).or_default().replicas |= when.needs_peers();
+    }
+    let mut asks = plan_for(library, request, detection, &needs).asks;
+    asks.retain(|ask| !ask.signal.is_empty() && matches!(ask.purpose, QueryPurpose::Replicas | QueryPurpose::Pool));
+    let planned: Vec<(String, QueryPurpose)> = asks.iter().map(|ask| (ask.signal.clone(), ask.purpose)).collect();
+    for ask in
+        asks.iter_mut().filter(|ask| ask.purpose == QueryPurpose::Replicas && !needs[ask.signal.as_str()].replicas)
+    {
+        // Values of several engines are combined by replica, and rows of other pools are excluded by it.
+        let alone = planned.iter().filter(|(signal, _)| *signal == ask.signal).count() == 1;
+        let own = library.engines.get(&ask.engine).is_some_and(|engine| engine.kind.is_pool());
+        let signal = library.signals.get(&ask.signal).filter(|_| alone && own);
+        let engine = library.engines.get(&ask.engine);
+        let recorded = || detection.recorded.query(engine?, &ask.signal, QueryPurpose::Pool, request.window);
+        let query = signal.and_then(|signal| recorded().or_else(|| reduced(signal.fleet, &ask.query)));
+        if let Some(query) = query {
+            (ask.purpose, ask.query) = (QueryPurpose::Pool, query);
+        }
+    }
+    pruned(detection, asks)
+}
+
+/// Returns the met evidence along the best chains; checks for mere presence or absence have no onset.
+fn checks_with_onset(library: &Library, judged: &Judged) -> Vec<EvidenceResult> {
+    let along = judged.chains.iter().take(CHAINS).flatten().filter_map(|id| judged.causes.get(id));
+    let all = judged.evidence.iter().chain(along.flat_map(|judgement| &judgement.evidence));
+    let telling = all.filter(|e| e.outcome == Outcome::Met && e.value.is_some() && tells_of_change(library, e));
+    let by_key: BTreeMap<String, &EvidenceResult> =
+        telling.map(|e| (Observations::held_key(&e.signal, &e.when), e)).collect();
+    by_key.into_values().cloned().collect()
+}
+
+/// Returns true if a check points in the harmful direction. `< 1.3x baseline` of a prompt length is a guard: it holds
+/// on every normal day and begins whenever something else ends.
+pub(crate) fn tells_of_change(library: &Library, e: &EvidenceResult) -> bool {
+    let falls = library.signals.get(&e.signal).is_some_and(|signal| signal.bad == WorseDirection::Low);
+    e.when.parse::<Condition>().ok().and_then(|when| when.comparisons().first().copied()).is_some_and(|c| match c.op {
+        Op::Above | Op::AtLeast => !falls,
+        Op::Below | Op::AtMost => falls,
+    })
+}
+
+pub(crate) fn range(request: &Request) -> Range {
+    let start = request.since.unwrap_or(request.at).min(request.at);
+    let length = (clock::between(start, request.at) + LOOK_BACK).min(MAX_RANGE);
+    let step = Duration::from_secs(length.as_secs().div_ceil(STEPS).max(FINEST));
+    let steps = length.as_secs() / step.as_secs();
+    Range {
+        from: clock::before(request.at, step * u32::try_from(steps).unwrap_or(u32::MAX)),
+        to: request.at,
+        step_seconds: i64::try_from(step.as_secs()).unwrap_or(i64::MAX),
+    }
+}
+
+/// Returns the range with half of its steps; the last one stays.
+fn halved(range: Range) -> Range {
+    let step_seconds = 2 * range.step_seconds.max(1);
+    let steps = (range.to.as_second() - range.from.as_second()) / step_seconds;
+    let before = Duration::from_secs(u64::try_from(steps * step_seconds).unwrap_or_default());
+    Range { from: clock::before(range.to, before), step_seconds, ..range }
+}
+
+pub(crate) fn moments(range: &Range) -> impl Iterator<Item = Timestamp> {
+    let (from, to, step) = (range.from.as_second(), range.to.as_second(), range.step_seconds.max(1));
+    (0..)
+        .map(move |i| from + i * step)
+        .take_while(move |at| *at <= to)
+        .filter_map(|seconds| Timestamp::from_second(seconds).ok())
+}
+
+pub(crate) fn rows_at(series: &[Series], at_ms: i64) -> Vec<Row> {
+    let value = |s: &Series| s.samples.binary_search_by_key(&at_ms, |(at, _)| *at).ok().map(|i| s.samples[i].1);
+    series.iter().filter_map(|s| Some(Row { labels: s.labels.clone(), value: value(s)? })).collect()
+}
+
+/// Returns the start of the period that lasts until the end; `None` if it holds from the first step on, or not at the
+/// end.
+fn begin(held: &[(Timestamp, Outcome)]) -> Option<Timestamp> {
+    let mut since = None;
+    let mut gap = 0;
+    for (i, (at, outcome)) in held.iter().enumerate().rev() {
+        if *outcome == Outcome::Met {
+            since = Some((i, *at));
+            gap = 0;
+        } else {
+            gap += 1;
+            if gap > MAX_MISSED_STEPS {
+                break;
+            }
+        }
+    }
+    since.filter(|(i, _)| *i > MAX_MISSED_STEPS).map(|(_, at)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(text: &str) -> Option<i64> {
+        let outcome = |c| match c {
+            '#' => Outcome::Met,
+            '.' => Outcome::NotMet,
+            _ => Outcome::NoData,
+        };
+        let steps = text.chars().enumerate();
+        let steps: Vec<_> = steps.map(|(i, c)| (Timestamp::from_second(i as i64).unwrap(), outcome(c))).collect();
+        begin(&steps).map(|at| at.as_second())
+    }
+
+    #[test]
+    fn an_onset_is_where_the_last_period_begins() {
+        assert_eq!(held("......######"), Some(6));
+        assert_eq!(held("..###....###"), Some(9), "an earlier period is another story");
+        assert_eq!(held("......##.? ##".replace(' ', "").as_str()), Some(6), "a missed scrape is no end");
+        assert_eq!(held("############"), None, "it held all along");
+        assert_eq!(held("?###########"), None, "nothing is known of before");
+        assert_eq!(held("............"), None);
+        assert_eq!(held(""), None);
+    }
+
+    #[test]
+    fn a_range_ends_at_the_judged_moment_and_has_few_steps() {
+        let at = Timestamp::from_second(1_790_000_000).unwrap();
+        let mut request = Request {
+            playbook: String::new(),
+            screen: false,
+            rules: Vec::new(),
+            scope: crate::Scope::default(),
+            at,
+            since: None,
+            window: Duration::from_secs(300),
+            baseline: crate::Baseline::Off,
+            deadline: Duration::from_secs(5),
+        };
+        for ago in [0, 600, 86_400] {
+            request.since = Some(clock::before(at, Duration::from_secs(ago)));
+            let range = range(&request);
+            let moments: Vec<Timestamp> = moments(&range).collect();
+            assert_eq!(moments.last(), Some(&at));
+            assert!(moments.len() as u64 <= STEPS + 1, "{}", moments.len());
+            let half: Vec<Timestamp> = super::moments(&halved(range)).collect();
+            assert_eq!(half.last(), Some(&at));
+            assert_eq!(half.len(), moments.len().div_ceil(2));
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The probability of a cause: its evidence, against its rivals, and against causes that no playbook knows.
+//!
+//! A logistic regression on a few features of the diagnosis. The coefficients are fitted on the simulated fleets that
+//! rules are tuned on (`cargo test --test scenarios -- --tuned --fit`), and checked on others and on captures of real
+//! servers (docs/accuracy.md).
+
+use std::collections::BTreeSet;
+
+use crate::{Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdict};
+
+/// Minimum probability of a likely cause.
+const LIKELY: f64 = 0.7;
+
+/// Maximum probability of a cause if the symptom has no data: just below [`LIKELY`].
+const MAX_WITHOUT_SYMPTOM_DATA: f64 = 0.69;
+
+/// Factor for causes of another symptom: they need not explain the alert's own.
+const OTHER_SYMPTOM: f64 = 0.3;
+
+/// Number of features.
+pub const FEATURES: usize = 6;
+
+/// The coefficients of the [`features`] before any measurement. The fit keeps the signs: more evidence never makes a
+/// cause less probable.
+pub const PRIOR: [f64; FEATURES] = [5.0, 0.5, 1.0, 1.0, -1.0, -1.0];
+
+/// The contributions to the log-odds: a constant, then as in [`features`].
+const COEFFICIENTS: [f64; FEATURES + 1] = [-4.49, 3.94, 0.56, 0.88, 2.85, -0.95, -1.71];
+
+/// Returns the features of the cause at `place`, each about 0..=1: the score of its weakest link; its lead over the
+/// best rival's score (negative if behind); the share of its checks that have data; 1 if it is first; the share of
+/// all causes that could not be checked; 1 if it is a last resort.
+pub fn features(diagnosis: &Diagnosis, place: usize) -> [f64; FEATURES] {
+    let causes = &diagnosis.causes;
+    let Some(cause) = causes.get(place) else { return [0.0; FEATURES] };
+    let rivals = causes.iter().enumerate().filter(|(i, other)| *i != place && !cause.chain.contains(&other.id));
+    let rival = rivals.map(|(_, other)| other.score).fold(0.0, f64::max);
+    let checks = || cause.via.iter().flat_map(|link| &link.evidence).chain(&cause.evidence);
+    let weight = |e: &EvidenceResult| e.weight;
+    let all: f64 = checks().map(weight).sum();
+    let weight_with_data: f64 = checks().filter(|e| e.outcome != Outcome::NoData).map(weight).sum();
+    let one = |holds: bool| if holds { 1.0 } else { 0.0 };
+    [
+        cause.score,
+        cause.score - rival,
+        if all > 0.0 { weight_with_data / all } else { 0.0 },
+        one(place == 0),
+        unchecked(diagnosis),
+        one(cause.fallback),
+    ]
+}
+
+/// Returns the share of all causes that could not be checked.
+fn unchecked(diagnosis: &Diagnosis) -> f64 {
+    let late = diagnosis.not_looked_at.iter().map(|cause| &cause.id);
+    let unchecked = diagnosis.unchecked.iter().flat_map(|unchecked| &unchecked.causes);
+    let open: BTreeSet<&String> = unchecked.chain(late).collect();
+    let named: BTreeSet<&String> = diagnosis.causes.iter().flat_map(|cause| &cause.chain).collect();
+    let all = open.len() + named.len() + diagnosis.ruled_out.len();
+    open.len() as f64 / all.max(1) as f64
+}
+
+/// Writes each cause's probability and verdict, and the probability that none of them is the right one.
+pub(crate) fn weigh(diagnosis: &mut Diagnosis) {
+    let probable: Vec<f64> =
+        (0..diagnosis.causes.len()).map(|place| probability(&features(diagnosis, place))).collect();
+    let other_symptom = if is_of_another_symptom(diagnosis) { OTHER_SYMPTOM } else { 1.0 };
+    let most = if diagnosis.symptom.verdict == SymptomVerdict::NoData { MAX_WITHOUT_SYMPTOM_DATA } else { 1.0 };
+    for (cause, probability) in diagnosis.causes.iter_mut().zip(&probable) {
+        cause.probability = (probability * other_symptom).min(most);
+        let verdict = if cause.probability >= LIKELY { Verdict::Likely } else { Verdict::Possible };
+        cause.verdict = cause.verdict.min(verdict);
+    }
+    diagnosis.unknown = diagnosis.causes.iter().map(|cause| 1.0 - cause.probability).product();
+}
+
+/// Returns true if the causes belong to another symptom while the alert's own symptom is confirmed.
+fn is_of_another_symptom(diagnosis: &Diagnosis) -> bool {
+    diagnosis.screening.as_ref().is_some_and(|screening| {
+        let own = screening.asked_verdict == Some(SymptomVerdict::Confirmed);
+        own && screening.asked.as_ref() != Some(&diagnosis.symptom.playbook)
+    })
+}
+
+/// Returns the probability for these features.
+fn probability(features: &[f64; FEATURES]) -> f64 {
+    let [constant, weights @ ..] = COEFFICIENTS;
+    let odds = constant + weights.iter().zip(features).map(|(a, b)| a * b).sum::<f64>();
+    1.0 / (1.0 + (-odds).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_evidence_never_makes_a_cause_less_probable() {
+        for (coefficient, prior) in COEFFICIENTS[1..].iter().zip(PRIOR) {
+            assert!(coefficient * prior >= 0.0, "{COEFFICIENTS:?}");
+        }
+    }
+}

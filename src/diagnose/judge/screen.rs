@@ -1,0 +1,250 @@
+//! screen: the symptoms of a pool, for an alert whose playbook is unknown or explains nothing.
+
+use std::cmp::Ordering;
+use std::time::{Duration, Instant};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::direct::{Exporters, observe_needs_with_exporters};
+use crate::judge::onset::tells_of_change;
+use crate::judge::symptom;
+use crate::observe::answer_cache::AnswerCache;
+use crate::observe::observe_result::ObserveResult;
+use crate::observe::plan::{Needs, SignalNeed, needs, pool_first};
+use crate::{EvidenceResult, Judged, Outcome, Request, SymptomVerdict, Verdict, judge};
+use knowledge::playbook::{Evidence, Library, Playbook, PlaybookKind, Severity};
+use knowledge::signal::{DashboardRow, Signal, Unit};
+use sources::prom::Prometheus;
+
+/// Maximum number of symptoms whose causes are queried; their queries overlap, so that several cost little more than
+/// one.
+const MAX_SYMPTOMS: usize = 4;
+
+/// Minimum support of a symptom that no alert has reported, to be clearly beyond its threshold.
+const CLEAR: f64 = 0.99;
+
+/// Share of failed requests from which the failures take precedence over slowness.
+const FAILURES_FIRST_SHARE: f64 = 0.25;
+
+/// Maximum wait for the other symptoms.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The symptoms that were screened, and those that were found beside the diagnosed one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Screening {
+    /// The playbook that the alert's label, name, expression or objective selects; `None` if nothing selects one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
+    /// Its title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked_title: Option<String>,
+    /// The verdict on its symptom.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked_verdict: Option<SymptomVerdict>,
+    /// The titles of the symptoms that were evaluated.
+    pub looked_at: Vec<String>,
+    /// The titles of other confirmed symptoms: not the alert's own, and no link of the best chain.
+    pub also: Vec<String>,
+    /// The titles of symptoms that hold, but not clearly: values slightly beyond a threshold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slight: Vec<String>,
+}
+
+/// The symptoms of a pool.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Screened {
+    /// Ids of all playbooks whose symptom could be judged.
+    pub(crate) looked_at: Vec<String>,
+    /// Those whose symptom clearly holds: symptoms before mechanisms.
+    pub(crate) confirmed: Vec<String>,
+    /// Those whose symptom holds, but not clearly.
+    pub(crate) slight: Vec<String>,
+}
+
+impl Screened {
+    /// Builds the screening of a diagnosis; `own` is the verdict on the request's own playbook.
+    pub(crate) fn screening(
+        &self,
+        library: &Library,
+        request: &Request,
+        own: Option<SymptomVerdict>,
+        entered: &str,
+        judged: Option<&Judged>,
+    ) -> Screening {
+        let title = |id: &String| library.playbooks.get(id).map(|playbook| playbook.title.clone());
+        let chain = judged.and_then(|judged| judged.chains.first());
+        let requested = Some(request.playbook.clone()).filter(|id| !id.is_empty());
+        let in_chain = |id: &String| id == entered || chain.is_some_and(|chain| chain.contains(id));
+        let others = |ids: &[String]| -> Vec<String> {
+            ids.iter().filter(|id| !in_chain(id) && requested.as_ref() != Some(id)).filter_map(title).collect()
+        };
+        Screening {
+            also: others(&self.confirmed),
+            slight: others(&self.slight),
+            asked_title: requested.as_ref().and_then(title),
+            asked_verdict: own,
+            asked: requested,
+            looked_at: self.looked_at.iter().filter_map(title).collect(),
+        }
+    }
+}
+
+/// Returns the playbooks that an alert may enter: symptoms before mechanisms, then in the order of their signals in
+/// `health`, which begins with what users notice.
+fn entries(library: &Library) -> Vec<&Playbook> {
+    let dashboard_order: Vec<&str> =
+        library.health.headings.iter().flat_map(|heading| &heading.checks).map(|check| check.signal.as_str()).collect();
+    let place = |playbook: &Playbook| {
+        let signals = playbook.symptom.iter().flat_map(Evidence::checks).map(|(signal, _)| signal);
+        signals
+            .filter_map(|signal| dashboard_order.iter().position(|one| *one == signal))
+            .min()
+            .unwrap_or(dashboard_order.len())
+    };
+    let symptoms = library.of_kind(PlaybookKind::Symptom);
+    let mut entries: Vec<&Playbook> = symptoms
+        .chain(library.of_kind(PlaybookKind::Mechanism).filter(|playbook| !playbook.alerts.is_empty()))
+        .collect();
+    entries.sort_by_key(|playbook| (playbook.kind == PlaybookKind::Mechanism, place(playbook)));
+    entries
+}
+
+/// Queries and judges all symptoms in one pass, without the cached answers; returns the observations as well. No
+/// symptom is judged if no pool has the scope.
+pub(crate) async fn screen(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    exporters: Option<&Exporters>,
+    cache: AnswerCache,
+) -> (Screened, ObserveResult) {
+    let mut symptom_needs = Needs::new();
+    let entries = entries(library);
+    for (signal, when) in entries.iter().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks) {
+        symptom_needs.entry(signal).or_default().add(SignalNeed::of(when));
+    }
+    let observed =
+        observe_needs_with_exporters(library, prometheus, request, &pool_first(symptom_needs), exporters, cache).await;
+    let mut screened = Screened::default();
+    for playbook in entries.into_iter().filter(|_| observed.detection.unknown.is_none()) {
+        let (evidence, symptom) = symptom(library, &playbook.symptom, &observed.observations);
+        if symptom != SymptomVerdict::NoData {
+            screened.looked_at.push(playbook.playbook.clone());
+        }
+        // A guard holds on every normal day; only harmful values have a threshold to exceed.
+        let hurts = |e: &&EvidenceResult| e.outcome == Outcome::Met && tells_of_change(library, e);
+        let clear = evidence.iter().filter(|e| e.required).filter(hurts).all(|e| e.support >= CLEAR);
+        if symptom == SymptomVerdict::Confirmed {
+            let matches = if clear { &mut screened.confirmed } else { &mut screened.slight };
+            matches.push(playbook.playbook.clone());
+        }
+    }
+    (screened, observed)
+}
+
+/// The clarity of a judgement; the order of the fields is their importance in a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub(crate) struct Clarity {
+    /// True if its symptom is confirmed.
+    confirmed: bool,
+    /// True if the symptom has a critical alert: it hurts users, others only describe a state.
+    hurts: bool,
+    /// True if it has a cause that is at least possible.
+    explained: bool,
+    /// True if many requests fail: a user without an answer is hurt more than one who waits.
+    fails: bool,
+    /// The certainty: the weakest link's verdict, then its score.
+    sure: (Verdict, f64),
+}
+
+impl Clarity {
+    /// Returns true if this symptom replaces the alert's own. A confirmed one gives way only to one with a cause.
+    fn outdoes(self, own: Option<Self>) -> bool {
+        own.is_none_or(|own| self > own && (self.explained || !own.confirmed))
+    }
+}
+
+/// Returns true if a check shows that many requests fail: among the signals of users, a ratio is a share of failures.
+fn fails(library: &Library, check: &EvidenceResult) -> bool {
+    let felt = |signal: &Signal| signal.row == Some(DashboardRow::User) && signal.unit == Unit::Ratio;
+    let many = check.outcome == Outcome::Met && check.value.is_some_and(|share| share >= FAILURES_FIRST_SHARE);
+    many && library.signals.get(&check.signal).is_some_and(felt)
+}
+
+/// Returns the clarity of a playbook's judgement.
+pub(crate) fn clarity(library: &Library, playbook: &str, judged: &Judged) -> Clarity {
+    let rules = library.playbooks.get(playbook).map(|p| p.alerts.as_slice()).unwrap_or_default();
+    // A root that only says that nothing else was found leaves the mechanism above it.
+    let chain = judged.chains.first().map(Vec::as_slice).unwrap_or_default();
+    let known_links = chain.len() - usize::from(library.ends_in_fallback(chain));
+    let judgements = chain[..known_links].iter().filter_map(|id| judged.causes.get(id));
+    let links = judgements.enumerate().map(|(i, link)| link.as_link(i == 0));
+    let verdict = links.clone().map(|(verdict, _)| verdict).min();
+    let score = links.map(|(_, score)| score).fold(1.0, f64::min);
+    Clarity {
+        confirmed: judged.symptom == SymptomVerdict::Confirmed,
+        hurts: rules.iter().any(|rule| rule.severity == Severity::Critical),
+        explained: verdict.is_some_and(|verdict| verdict >= Verdict::Possible),
+        fails: judged.evidence.iter().any(|check| fails(library, check)),
+        sure: (verdict.unwrap_or(Verdict::RuledOut), score),
+    }
+}
+
+/// Returns true if a playbook needs no screening: its symptom is confirmed, with a cause.
+pub(crate) fn explains(library: &Library, playbook: &str, judged: &Judged) -> bool {
+    let clarity = clarity(library, playbook, judged);
+    clarity.confirmed && clarity.explained
+}
+
+/// Queries the causes of the confirmed symptoms. Returns the observations, and the clearest symptom if it replaces
+/// the request's `own`; `None` if there is no other symptom.
+pub(crate) async fn enter(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    exporters: Option<&Exporters>,
+    screened: &Screened,
+    own: Option<Clarity>,
+    cache: AnswerCache,
+) -> Option<(ObserveResult, Option<(String, Judged)>)> {
+    let is_other = |id: &&String| **id != request.playbook;
+    let clear = screened.confirmed.iter().any(|id| is_other(&id));
+    // Symptoms slightly beyond a threshold are reported if a cause supports them.
+    let others = if clear { &screened.confirmed } else { &screened.slight };
+    let others: Vec<&String> = others.iter().filter(is_other).take(MAX_SYMPTOMS).collect();
+    if others.is_empty() {
+        return None;
+    }
+    let mut chain_needs = Needs::new();
+    for (signal, need) in others.iter().flat_map(|id| needs(library, id)) {
+        chain_needs.entry(signal).or_default().add(need);
+    }
+    let observed =
+        observe_needs_with_exporters(library, prometheus, request, &pool_first(chain_needs), exporters, cache).await;
+    let judged = others.into_iter().filter_map(|id| {
+        let judged = judge(library, id, &observed.observations)?;
+        Some((clarity(library, id, &judged), id.clone(), judged))
+    });
+    // Of equally clear ones the first wins.
+    let judged = judged
+        .filter(|(clarity, ..)| clarity.outdoes(own) && (clear || clarity.explained))
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev();
+    let best = judged.max_by(|(a, ..), (b, ..)| a.partial_cmp(b).unwrap_or(Ordering::Equal));
+    let best = best.map(|(_, id, judged)| (id, judged));
+    Some((observed, best))
+}
+
+/// Returns the request with a part of its remaining time, at least half a second.
+pub(crate) fn with_time_left(request: &Request, started: Instant, part: u32) -> Request {
+    let left = request.deadline.saturating_sub(started.elapsed()) / part;
+    Request { deadline: left.max(Duration::from_millis(500)), ..request.clone() }
+}
+
+/// Returns the request with a short time limit, for symptoms beside a complete diagnosis.
+pub(crate) fn glance(request: &Request, started: Instant) -> Request {
+    let limited = with_time_left(request, started, 1);
+    Request { deadline: limited.deadline.min(PATIENCE), ..limited }
+}

@@ -1,0 +1,231 @@
+//! The fix steps of the best chain: those that apply to the pool, each with the check that shows that it worked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::judge::evidence::holds;
+use crate::judge::placeholders::{FixContext, filled, placeholder_values};
+use crate::{EvidenceResult, Fix, FixCheck, Fixes, Observations, Outcome};
+use knowledge::playbook::{Comparison, Condition, Library, NoVerify, Node, Op, Step, Verify};
+use knowledge::signal::{GpuVendor, VersionReq, WorseDirection};
+
+/// Maximum number of fix steps of a kind.
+const STEPS: usize = 6;
+
+/// Returns the steps of the chain, the root's first, that apply to the detected engines and versions, the platform
+/// and the GPU vendor.
+pub(crate) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: &FixContext<'_>) -> Fixes {
+    let engine_matches = |step: &Step| match step.engine.as_deref().map(str::parse::<VersionReq>) {
+        None => true,
+        Some(Err(_)) => false,
+        Some(Ok(req)) => about.detection.engines.iter().any(|e| req.allows(&e.engine, e.version.as_ref())),
+    };
+    let on = |step: &Step| step.runs_on.is_none_or(|on| about.runs_on.is_none_or(|platform| platform == on));
+    let vendors =
+        about.detection.engines.iter().filter_map(|engine_seen| library.engines.get(&engine_seen.engine)?.gpu);
+    let vendors: BTreeSet<GpuVendor> = vendors.collect();
+    let gpu = |step: &Step| step.gpu.is_none_or(|gpu| vendors.is_empty() || vendors.contains(&gpu));
+    let applies = |step: &Step| engine_matches(step) && on(step) && gpu(step);
+    let mut out = Fixes::default();
+    let mut actions = BTreeSet::new();
+    for node in about.cause.chain.iter().rev().filter_map(|id| nodes.get(id.as_str())) {
+        let platform = placeholder_values(library, about, node.id);
+        for (steps, into) in [(node.now, &mut out.now), (node.lasting, &mut out.lasting)] {
+            for step in steps.iter().filter(|s| applies(s)) {
+                if into.len() < STEPS && actions.insert(step.action.clone()) {
+                    into.push(Fix {
+                        action: filled(step.action.trim(), &platform),
+                        cause: node.id.to_owned(),
+                        verify: shows(library, step, about),
+                        source: step.source.clone(),
+                    });
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Returns the check that shows that a step worked. A check that already holds before the step, or has no data, shows
+/// nothing: the symptom's check is used instead.
+fn shows(library: &Library, step: &Step, about: &FixContext<'_>) -> Option<FixCheck> {
+    let open = |check: &&Verify| holds(library, &check.signal, &check.when, about.observations) == Outcome::NotMet;
+    match (&step.verify, step.no_verify) {
+        (Some(own), _) => match own.checks().into_iter().find(open) {
+            Some(own) => Some(check(library, own, about.observations)),
+            None => inverted_symptom_check(library, about.symptom),
+        },
+        (None, Some(NoVerify::Symptom)) => inverted_symptom_check(library, about.symptom),
+        (None, _) => None,
+    }
+}
+
+fn check(library: &Library, verify: &Verify, observations: &Observations) -> FixCheck {
+    let signal = library.signals.get(&verify.signal);
+    FixCheck {
+        signal: verify.signal.clone(),
+        title: signal.map_or_else(|| verify.signal.clone(), |s| s.title.clone()),
+        when: verify.when.to_string(),
+        unit: signal.map(|s| s.unit),
+        query: observations.signals.get(&verify.signal).and_then(|o| o.query.clone()),
+    }
+}
+
+/// Returns the symptom's first met check that can be inverted: it is false now, and true once the symptom is over.
+pub fn inverted_symptom_check(library: &Library, symptom: &[EvidenceResult]) -> Option<FixCheck> {
+    let worse = |e: &&EvidenceResult| e.outcome == Outcome::Met;
+    symptom.iter().filter(worse).find_map(|e| {
+        let when = invert_condition(library, &e.signal, &e.when.parse().ok()?)?.to_string();
+        let (signal, title, query) = (e.signal.clone(), e.title.clone(), e.query.clone());
+        Some(FixCheck { signal, title, when, unit: Some(e.unit), query })
+    })
+}
+
+/// Returns the inverse of a condition that points in the harmful direction; `None` for any other condition.
+pub fn invert_condition(library: &Library, signal: &str, when: &Condition) -> Option<Comparison> {
+    let Comparison { op, to } = when.single()?;
+    let hurts = match library.signals.get(signal)?.bad {
+        WorseDirection::High => matches!(op, Op::Above | Op::AtLeast),
+        WorseDirection::Low => matches!(op, Op::Below | Op::AtMost),
+        WorseDirection::Neither => false,
+    };
+    hurts.then(|| Comparison { op: op.opposite(), to })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::{Baseline, DetectionResult, Diagnosis, EngineSeen, Observation, Request, Scope};
+    use knowledge::playbook::RunsOn;
+
+    /// Builds the input of the steps for the first cause of a diagnosis, in a pool of pods.
+    pub(crate) fn about<'a>(
+        diagnosis: &'a Diagnosis,
+        request: &'a Request,
+        observations: &'a Observations,
+        detection: &'a DetectionResult,
+        nodes: &'a BTreeMap<String, String>,
+    ) -> FixContext<'a> {
+        let symptom = &diagnosis.symptom.evidence;
+        FixContext {
+            request,
+            cause: &diagnosis.causes[0],
+            symptom,
+            observations,
+            detection,
+            nodes,
+            runs_on: Some(RunsOn::Pods),
+        }
+    }
+
+    pub(crate) fn request(dimensions: &[(&str, &str)]) -> Request {
+        let dimensions = dimensions.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Request {
+            playbook: "high-itl".to_owned(),
+            screen: false,
+            rules: Vec::new(),
+            scope: Scope { dimensions, replicas: BTreeSet::new() },
+            at: "2026-01-01T00:00:00Z".parse().unwrap(),
+            since: None,
+            window: std::time::Duration::from_secs(300),
+            baseline: Baseline::Off,
+            deadline: std::time::Duration::from_secs(1),
+        }
+    }
+
+    /// Loads a diagnosis in which one of four replicas is much worse than its peers.
+    pub(crate) fn bad_replica() -> Diagnosis {
+        serde_json::from_str(include_str!("../../../tests/fixtures/diagnoses/bad-replica.high-itl.json")).unwrap()
+    }
+
+    #[test]
+    fn what_holds_before_anything_was_done_shows_nothing_and_the_symptoms_own_check_does() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let diagnosis = bad_replica();
+        let (detection, nodes, request) = (DetectionResult::default(), BTreeMap::new(), request(&[]));
+        let check =
+            |signal: &str, when: &str, or| Verify { signal: signal.to_owned(), when: when.parse().unwrap(), or };
+        let verify = Some(check("waiting_per_replica", "< 0.25", vec![]));
+        let step = Step {
+            action: String::new(),
+            engine: None,
+            runs_on: None,
+            gpu: None,
+            verify,
+            no_verify: None,
+            source: None,
+        };
+        let verify_shown = |waiting: Option<f64>, step: &Step| {
+            let observed = |value| Observation { value, answered: true, ..Observation::default() };
+            let signals = [("waiting_per_replica", waiting), ("preemption_rate", Some(0.5))];
+            let signals = signals.map(|(name, value)| (name.to_owned(), observed(value))).into();
+            let observations = Observations { signals, ..Observations::default() };
+            let check = shows(&library, step, &about(&diagnosis, &request, &observations, &detection, &nodes));
+            check.map(|check| format!("{} {}", check.signal, check.when))
+        };
+        assert_eq!(verify_shown(Some(3.0), &step).as_deref(), Some("waiting_per_replica < 0.25"));
+        assert_eq!(verify_shown(Some(0.0), &step).as_deref(), Some("itl_p99 <= 0.1"));
+        assert_eq!(
+            verify_shown(None, &step).as_deref(),
+            Some("itl_p99 <= 0.1"),
+            "a check without data would never tell"
+        );
+        let others = vec![check("preemption_rate", "< 0.05", vec![])];
+        let step = Step { verify: Some(check("waiting_per_replica", "< 0.25", others)), ..step };
+        assert_eq!(verify_shown(Some(3.0), &step).as_deref(), Some("waiting_per_replica < 0.25"));
+        for waiting in [Some(0.0), None] {
+            assert_eq!(verify_shown(waiting, &step).as_deref(), Some("preemption_rate < 0.05"), "the next one tells");
+        }
+        let step = Step { verify: None, no_verify: Some(NoVerify::Symptom), ..step };
+        assert_eq!(verify_shown(Some(0.0), &step).as_deref(), Some("itl_p99 <= 0.1"));
+        let step = Step { no_verify: Some(NoVerify::Looks), ..step };
+        assert_eq!(verify_shown(Some(0.0), &step), None);
+    }
+
+    #[test]
+    fn a_replica_that_ended_is_looked_at_by_kubectl_where_it_is_a_pod_and_on_its_host_elsewhere() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let mut diagnosis = bad_replica();
+        diagnosis.causes[0].chain = ["replica-down", "ended-alone"].map(str::to_owned).to_vec();
+        let reachable: BTreeMap<&str, Node<'_>> =
+            library.reachable("replica-down").into_iter().map(|node| (node.id, node)).collect();
+        let (detection, observations, places, request) =
+            (DetectionResult::default(), Observations::default(), BTreeMap::new(), request(&[("namespace", "prod")]));
+        let now = |runs_on| {
+            let about = FixContext { runs_on, ..about(&diagnosis, &request, &observations, &detection, &places) };
+            let now = fixes(&library, &reachable, &about).now;
+            now.into_iter().filter(|fix| fix.cause == "ended-alone").map(|fix| fix.action).collect::<Vec<_>>()
+        };
+        let (pods, hosts) = (now(Some(RunsOn::Pods)), now(Some(RunsOn::Hosts)));
+        assert!(pods[0].contains("`kubectl -n prod ") && !pods[0].contains("systemctl"), "{pods:?}");
+        assert!(hosts[0].contains("`systemctl status") && !hosts[0].contains("kubectl"), "{hosts:?}");
+        let both = now(None);
+        assert_eq!(both.len(), pods.len() + hosts.len(), "the platform is unknown, so both are shown: {both:?}");
+        assert!(both.iter().any(|step| step.contains("kubectl")) && both.iter().any(|step| step.contains("systemctl")));
+    }
+
+    #[test]
+    fn gpus_that_are_known_to_be_amds_get_amds_commands_and_both_are_said_of_unknown_ones() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let mut diagnosis = bad_replica();
+        diagnosis.causes[0].chain = ["gpu-clock-bound", "power-limited"].map(str::to_owned).to_vec();
+        let reachable: BTreeMap<&str, Node<'_>> =
+            library.reachable("gpu-clock-bound").into_iter().map(|node| (node.id, node)).collect();
+        let (observations, places, request) = (Observations::default(), BTreeMap::new(), request(&[]));
+        let tools = |exporters: &[&str]| {
+            let exporter = |engine: &&str| EngineSeen {
+                engine: (*engine).to_owned(),
+                version: None,
+                prefixes: Vec::new(),
+                matchers: Vec::new(),
+            };
+            let detection =
+                DetectionResult { engines: exporters.iter().map(exporter).collect(), ..DetectionResult::default() };
+            let fixes = fixes(&library, &reachable, &about(&diagnosis, &request, &observations, &detection, &places));
+            ["amd-smi", "nvidia-smi"].map(|tool| fixes.now.iter().any(|fix| fix.action.contains(tool)))
+        };
+        assert_eq!(tools(&["rocm"]), [true, false]);
+        assert_eq!(tools(&["dcgm"]), [false, true]);
+        assert_eq!(tools(&["dcgm", "rocm"]), [true, true]);
+        assert_eq!(tools(&["generic-gpu", "vllm"]), [true, true], "nobody tells whose GPUs they are");
+    }
+}

@@ -1,0 +1,226 @@
+//! Packs queries of the same time into few requests: most of a small query's time is overhead.
+//!
+//! The rows of each query get a marker label, by which the answer is split. A pack that Prometheus refuses is
+//! repeated query by query, so that one bad query costs only itself. Queries on histograms are sent alone, after the
+//! others and a few at a time: a slow one costs only itself as well.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::future::{join, join_all};
+use futures::stream::{self, StreamExt};
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+
+use crate::observe::plan::Plan;
+use crate::observe::planned_query::PlannedQuery;
+use knowledge::signal::histograms;
+use sources::prom::{Formula, MetricNames, PromError, Prometheus, QueryPart, Range, Row, Series};
+
+/// The marker label; no exporter has it.
+const MARK: &str = "llm_diagnose_ask";
+/// Maximum number of light queries in one pack.
+const LIGHT_MOST: usize = 14;
+/// Heavy queries that run at the same time.
+const HEAVY_AT_ONCE: usize = 2;
+/// Divisor of the remaining time: heavy queries wait for the light ones at most this part of it.
+const LIGHT_FIRST: u32 = 4;
+
+/// The rows, or why there are none.
+pub type QueryAnswer = Result<Arc<Vec<Row>>, Arc<PromError>>;
+
+/// Returns true if the query reads histograms, which have many series.
+pub(crate) fn is_heavy(ask: &PlannedQuery) -> bool {
+    histograms(&ask.query).next().is_some()
+}
+
+/// Groups queries that are sent together, as indices into the plan; the light ones first.
+pub(crate) fn pack(asks: &[PlannedQuery]) -> Vec<Vec<usize>> {
+    let mut packs: Vec<Vec<usize>> = Vec::new();
+    for (i, ask) in asks.iter().enumerate().filter(|(_, ask)| !is_heavy(ask)) {
+        match packs.iter_mut().find(|pack| pack.len() < LIGHT_MOST && asks[pack[0]].at == ask.at) {
+            Some(pack) => pack.push(i),
+            None => packs.push(vec![i]),
+        }
+    }
+    packs.extend((0..asks.len()).filter(|i| is_heavy(&asks[*i])).map(|i| vec![i]));
+    packs
+}
+
+/// Returns each part once, without those that another part contains.
+pub(crate) fn finest(parts: Vec<(Timestamp, &QueryPart)>) -> Vec<(Timestamp, QueryPart)> {
+    let once: BTreeSet<(Timestamp, &QueryPart)> = parts.iter().copied().collect();
+    let in_another =
+        |at: Timestamp, part: &QueryPart| once.iter().any(|(t, other)| *t == at && part != *other && part.is_in(other));
+    let mut distinct = BTreeSet::new();
+    let own = parts.iter().filter(|(at, part)| !in_another(*at, part) && distinct.insert((*at, *part)));
+    own.map(|(at, part)| (*at, (*part).clone())).collect()
+}
+
+/// Returns the queries that a plan sends if all its metrics exist, each with its evaluation time.
+pub fn queries(plan: &Plan) -> Vec<(String, Timestamp)> {
+    let formula = |ask: &PlannedQuery| (ask.at, Formula::of(&ask.query, &MetricNames::default()));
+    let formulas: Vec<(Timestamp, Formula)> = plan.asks.iter().map(formula).collect();
+    let parts = formulas.iter().flat_map(|(at, formula)| formula.parts().into_iter().map(|part| (*at, part)));
+    let asks: Vec<PlannedQuery> =
+        finest(parts.collect()).iter().map(|(at, part)| PlannedQuery::of_part(*at, part)).collect();
+    let text = |pack: Vec<usize>| {
+        let at = asks[pack[0]].at;
+        (if pack.len() == 1 { asks[pack[0]].query.clone() } else { together(&asks, &pack) }, at)
+    };
+    pack(&asks).into_iter().map(text).collect()
+}
+
+fn together(asks: &[PlannedQuery], pack: &[usize]) -> String {
+    let marked = |&i: &usize| format!("label_replace({}, \"{MARK}\", \"{i}\", \"\", \"\")", asks[i].query);
+    let mut queries: Vec<String> = pack.iter().map(marked).collect();
+    // `or` inspects all rows of both sides: a balanced tree inspects them less often than a chain.
+    while queries.len() > 1 {
+        queries = queries.chunks(2).map(|pair| pair.join("\nor\n")).map(|pair| format!("({pair})")).collect();
+    }
+    queries.concat()
+}
+
+/// Sends a pack; returns one answer per query, in the pack's order.
+pub(crate) async fn query_pack(
+    prometheus: &Prometheus,
+    asks: &[PlannedQuery],
+    pack: &[usize],
+    deadline: Instant,
+) -> Vec<QueryAnswer> {
+    let [first, .., _] = pack else {
+        return join_all(pack.iter().map(|&i| prometheus.query(&asks[i].query, asks[i].at, deadline))).await;
+    };
+    match prometheus.query(&together(asks, pack), asks[*first].at, deadline).await {
+        Ok(rows) => split(pack, &rows),
+        Err(error) if matches!(*error, PromError::Refused { .. }) && !error.is_unavailable() => {
+            join_all(pack.iter().map(|&i| prometheus.query(&asks[i].query, asks[i].at, deadline))).await
+        }
+        Err(error) => pack.iter().map(|_| Err(Arc::clone(&error))).collect(),
+    }
+}
+
+/// Sends all queries in packs; returns one answer per query, in order.
+pub(crate) async fn query_all(prometheus: &Prometheus, asks: &[PlannedQuery], deadline: Instant) -> Vec<QueryAnswer> {
+    let packs = pack(asks);
+    let asking = packs.iter().map(|pack| query_pack(prometheus, asks, pack, deadline)).collect();
+    let answered = light_first(asks, &packs, asking, deadline).await;
+    let mut answers: Vec<(usize, QueryAnswer)> =
+        packs.into_iter().flatten().zip(answered.into_iter().flatten()).collect();
+    answers.sort_by_key(|(i, _)| *i);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// Returns the answers of the packs in order: light packs run at once, heavy ones after them.
+pub(crate) async fn light_first<F: Future>(
+    asks: &[PlannedQuery],
+    packs: &[Vec<usize>],
+    mut asking: Vec<F>,
+    deadline: Instant,
+) -> Vec<F::Output> {
+    let heavy = asking.split_off(packs.partition_point(|pack| !is_heavy(&asks[pack[0]])));
+    let patience = deadline.saturating_duration_since(Instant::now()) / LIGHT_FIRST;
+    let (done, waited) = oneshot::channel();
+    let light = async {
+        let answers = join_all(asking).await;
+        // The receiver is gone if its timeout has passed.
+        let _ = done.send(());
+        answers
+    };
+    let heavy = async {
+        let _ = tokio::time::timeout(patience, waited).await;
+        let numbered = heavy.into_iter().enumerate().map(|(i, asking)| async move { (i, asking.await) });
+        // Unordered, so that a slow query does not hold back those behind it.
+        let mut answers = stream::iter(numbered).buffer_unordered(HEAVY_AT_ONCE).collect::<Vec<_>>().await;
+        answers.sort_by_key(|(i, _)| *i);
+        answers.into_iter().map(|(_, answer)| answer)
+    };
+    let (mut answers, heavy) = join(light, heavy).await;
+    answers.extend(heavy);
+    answers
+}
+
+/// Sends a pack as a range query; a missing answer is `None`.
+pub(crate) async fn ask_range(
+    prometheus: &Prometheus,
+    asks: &[PlannedQuery],
+    pack: &[usize],
+    range: Range,
+    deadline: Instant,
+) -> Vec<Option<Arc<Vec<Series>>>> {
+    let query = if let [one] = pack { asks[*one].query.clone() } else { together(asks, pack) };
+    match prometheus.query_range(&query, range, deadline).await {
+        Ok(series) if pack.len() > 1 => pack.iter().map(|i| Some(Arc::new(own(&series, *i)))).collect(),
+        Ok(series) => vec![Some(series)],
+        Err(error) => {
+            tracing::debug!(error = %error, "a range was not answered");
+            pack.iter().map(|_| None).collect()
+        }
+    }
+}
+
+fn own(series: &[Series], i: usize) -> Vec<Series> {
+    let mark = i.to_string();
+    let own = series.iter().filter(|s| s.labels.get(MARK) == Some(&mark)).map(|s| {
+        let mut s = s.clone();
+        s.labels.remove(MARK);
+        s
+    });
+    own.collect()
+}
+
+/// Splits the rows by query and removes the marker.
+fn split(pack: &[usize], rows: &[Row]) -> Vec<QueryAnswer> {
+    let mut own: BTreeMap<usize, Vec<Row>> = pack.iter().map(|i| (*i, Vec::new())).collect();
+    for row in rows {
+        let mut row = row.clone();
+        let marked = row.labels.remove(MARK).and_then(|mark| own.get_mut(&mark.parse().ok()?));
+        if let Some(own) = marked {
+            own.push(row);
+        }
+    }
+    pack.iter().map(|i| Ok(Arc::new(own.remove(i).unwrap_or_default()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::QueryPurpose;
+    use knowledge::clock;
+
+    #[tokio::test]
+    async fn a_late_histogram_holds_back_none_of_those_after_it() {
+        let ask = |query: &str| PlannedQuery {
+            signal: String::new(),
+            engine: String::new(),
+            purpose: QueryPurpose::Pool,
+            query: query.to_owned(),
+            at: clock::now(),
+        };
+        let asks: Vec<PlannedQuery> = ["a", "b_bucket", "c_bucket", "d_bucket", "e_bucket"].map(ask).to_vec();
+        let packs = pack(&asks);
+        assert_eq!(packs.len(), 5);
+        // The first histogram answers only once the last one has.
+        let (last, late) = oneshot::channel();
+        let (mut last, mut late) = (Some(last), Some(late));
+        let asking = (0..packs.len()).map(|i| {
+            let wait = late.take_if(|_| i == 1);
+            let ended = last.take_if(|_| i == 4);
+            async move {
+                if let Some(wait) = wait {
+                    wait.await.unwrap();
+                }
+                if let Some(ended) = ended {
+                    ended.send(()).unwrap();
+                }
+                i
+            }
+        });
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let answers = light_first(&asks, &packs, asking.collect(), deadline);
+        assert_eq!(tokio::time::timeout(Duration::from_secs(10), answers).await.unwrap(), [0, 1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,203 @@
+//! observe: sends the plan's queries concurrently and waits no longer than the deadline.
+
+pub(crate) mod answer_cache;
+pub(crate) mod baseline_windows;
+pub(crate) mod batch;
+pub(crate) mod gather;
+pub(crate) mod log_cache;
+pub(crate) mod log_findings;
+pub(crate) mod log_sources;
+pub(crate) mod observation;
+pub(crate) mod observe_result;
+pub(crate) mod plan;
+pub(crate) mod planned_query;
+pub(crate) mod recorded;
+pub(crate) mod recorded_series;
+pub(crate) mod signals;
+pub(crate) mod times;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use futures::future::{join, join3};
+use jiff::Timestamp;
+
+use crate::Request;
+use crate::detect::detection::{detection, presence, was_present};
+use crate::detect::read_detection::read_detection;
+use crate::judge::against;
+use crate::observe::answer_cache::AnswerCache;
+use crate::observe::baseline_windows::{Past, ladder};
+use crate::observe::batch::{QueryAnswer, pack, query_all};
+use crate::observe::gather::{Members, gather};
+use crate::observe::observation::Observation;
+use crate::observe::observe_result::{ObserveResult, RESERVE};
+use crate::observe::plan::{Needs, Plan, needs, plan_for};
+use crate::observe::planned_query::{PlannedQuery, QueryPurpose};
+use crate::scope::narrow::narrow;
+use knowledge::alert::Labels;
+use knowledge::clock;
+use knowledge::playbook::Library;
+use sources::prom::{MetricNames, PromError, Prometheus};
+
+/// The names only save work: a diagnosis waits at most for this part of its time for them.
+const NAMES_WAIT: u32 = 8;
+
+/// The longest range that a signal's query reads.
+const LONGEST_WINDOW: Duration = Duration::from_secs(86_400);
+
+/// Queries everything that the playbook may need; answers before the deadline count.
+pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Request) -> ObserveResult {
+    observe_needs(library, prometheus, request, &needs(library, &request.playbook), AnswerCache::default()).await
+}
+
+/// Queries these needs, without the cached answers; the request's playbook is ignored.
+pub(crate) async fn observe_needs(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    needs: &Needs<'_>,
+    mut cache: AnswerCache,
+) -> ObserveResult {
+    let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
+    let mut observed = ObserveResult::default();
+    match cache.detection.clone() {
+        Some(detection) => observed.detection = detection,
+        None => detect(library, prometheus, request, deadline, &mut observed, &mut cache).await,
+    }
+    let with_driver = against::signals_with_driver(library, needs);
+    let needs = &against::with_sources(needs, &with_driver);
+    let plan = plan_for(library, request, &observed.detection, needs);
+    let names: Vec<String> = with_driver.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let cached_hours = cache.hours.get(&names).cloned();
+    let hours = async {
+        match cached_hours {
+            Some(hours) => (Some(hours), 0),
+            None => against::hours(library, prometheus, request, &observed.detection, &with_driver, deadline).await,
+        }
+    };
+    let (answers, (hours, query_count)) = join(cache.query(prometheus, &plan.asks, deadline), hours).await;
+    cache.queries += query_count;
+    observed.members = Members::of(library, &plan.asks, &answers);
+    observed.observations.pool = observed.members.pool();
+    observed.observations.places = observed.members.places();
+    observed.degraded |= gather(library, &observed.members, &plan.asks, &answers, &mut observed.observations);
+    against::add_ratios(&with_driver, hours.as_ref(), &mut observed.observations);
+    // Unanswered queries are repeated next time.
+    cache.hours.extend(hours.map(|hours| (names, hours)));
+    say_what_is_missing(&plan, &answers, &mut observed);
+    observed.queries = cache.queries;
+    observed.cache = cache;
+    observed
+}
+
+/// Detects the engines of the scope, and the past that they have.
+async fn detect(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    deadline: Instant,
+    observed: &mut ObserveResult,
+    cache: &mut AnswerCache,
+) {
+    let rungs: Vec<Past> = ladder(request);
+    let before: Vec<Past> = rungs.iter().filter_map(Past::before).collect();
+    let beginnings: Vec<PlannedQuery> =
+        rungs.iter().chain(&before).map(|past| was_there(library, request, past)).collect();
+    cache.queries += 1 + pack(&beginnings).len();
+    let detection_query = detection(library);
+    let present = query_all(prometheus, &beginnings, deadline);
+    let earliest = rungs.iter().chain(&before).map(Past::begins).fold(request.at, Timestamp::min);
+    let patience = Instant::now() + deadline.saturating_duration_since(Instant::now()) / NAMES_WAIT;
+    let names = prometheus.metric_names(clock::before(earliest, LONGEST_WINDOW), request.at, patience);
+    let (detected, present, names) =
+        join3(prometheus.query(&detection_query, request.at, deadline), present, names).await;
+    // A list that lacks a metric of the detection's rows is incomplete and is not used.
+    let names = if detected.as_ref().is_ok_and(|rows| names.have_all(rows)) { names } else { MetricNames::default() };
+    let detection = match detected {
+        Ok(rows) => {
+            let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
+            let detection = read_detection(library, &request.scope, &rows);
+            if detection.no_label_fits {
+                let narrow = narrow(library, prometheus, request, &rows, detection, deadline);
+                let (narrowed, query_count) = Box::pin(narrow).await;
+                cache.queries += query_count;
+                narrowed
+            } else {
+                Ok(detection)
+            }
+        }
+        Err(error) => Err(error),
+    };
+    match detection {
+        Ok(mut detection) => {
+            let covered = |rows: &QueryAnswer| rows.as_ref().is_ok_and(|rows| was_present(library, &detection, rows));
+            let covered: Vec<bool> = present.iter().map(covered).collect();
+            let (of_rungs, of_before) = covered.split_at(rungs.len());
+            let past = rungs.iter().zip(of_rungs).find(|(_, covered)| **covered).map(|(past, _)| *past);
+            let earlier = before.into_iter().zip(of_before).filter(|(_, covered)| **covered).map(|(past, _)| past);
+            detection.past_before =
+                past.and_then(|past| earlier.into_iter().find(|before| Some(*before) == past.before()));
+            detection.past = past;
+            detection.names = names;
+            if let Some(error) = present.iter().find_map(|rows| rows.as_ref().err()) {
+                observed.degraded |= error.is_unavailable();
+                observed.problems.push(format!("whether there is a past could not be asked: {error}"));
+            }
+            let (recorded, query_count) =
+                recorded::find_recorded(library, prometheus, request, &detection, deadline).await;
+            cache.queries += query_count;
+            detection.recorded = recorded;
+            cache.detection = Some(detection.clone());
+            observed.detection = detection;
+        }
+        Err(error) => {
+            observed.degraded = error.is_unavailable();
+            observed.problems.push(error.to_string());
+        }
+    }
+}
+
+/// Builds the query for the pool at the start of a past; all of them have one time, so that they share a pack.
+fn was_there(library: &Library, request: &Request, past: &Past) -> PlannedQuery {
+    PlannedQuery {
+        signal: String::new(),
+        engine: String::new(),
+        purpose: QueryPurpose::Pool,
+        query: presence(library, clock::between(past.begins(), request.at)),
+        at: request.at,
+    }
+}
+
+/// Writes the reasons for missing values, and the errors, in sentences.
+fn say_what_is_missing(plan: &Plan, answers: &[QueryAnswer], observed: &mut ObserveResult) {
+    for o in observed.observations.signals.values_mut() {
+        if o.value.is_none() && o.replicas.is_empty() && o.why.is_none() {
+            o.why = Some("no series".to_owned());
+        }
+    }
+    let away = observed.degraded && observed.detection.engines.is_empty();
+    for (signal, (why, enable)) in &plan.unavailable {
+        // If Prometheus was unavailable, that is the reason, not a missing exporter.
+        let why = if away { observed.problems.first().cloned().unwrap_or_default() } else { why.clone() };
+        let enable = if away { None } else { enable.clone() };
+        let o = Observation { why: Some(why), enable, away, ..Observation::default() };
+        observed.observations.signals.insert(signal.clone(), o);
+    }
+    let late = answers.iter().filter(|a| matches!(a, Err(e) if matches!(**e, PromError::Late))).count();
+    if late > 0 {
+        observed.problems.push(format!("{late} of {} queries timed out", answers.len()));
+    }
+    let failures: BTreeMap<String, usize> = answers
+        .iter()
+        .filter_map(|a| a.as_ref().err())
+        .filter(|e| !matches!(***e, PromError::Late))
+        .fold(BTreeMap::new(), |mut all, e| {
+            *all.entry(e.to_string()).or_default() += 1;
+            all
+        });
+    observed.problems.extend(failures.into_iter().map(|(error, n)| match n {
+        1 => error,
+        n => format!("{error} ({n} queries)"),
+    }));
+}

@@ -1,0 +1,49 @@
+//! The result of [`observe`](crate::observe()).
+
+use std::time::Duration;
+
+use crate::detect::detection_result::DetectionResult;
+use crate::observe::answer_cache::AnswerCache;
+use crate::observe::gather::Members;
+use crate::observe::observation::Observations;
+use crate::output::direct_read::DirectRead;
+use crate::output::logs_read::LogsRead;
+use crate::scope::data_span::DataSpan;
+
+/// The part of the deadline that is left for judging and rendering.
+pub(crate) const RESERVE: Duration = Duration::from_millis(200);
+
+/// The observations, and the errors on the way.
+#[derive(Debug, Clone, Default)]
+pub struct ObserveResult {
+    /// The detected engines.
+    pub detection: DetectionResult,
+    /// The signals' values.
+    pub observations: Observations,
+    /// Errors, in sentences.
+    pub problems: Vec<String>,
+    /// True if Prometheus was unavailable or timed out: worth repeating.
+    pub degraded: bool,
+    /// Number of queries sent.
+    pub queries: usize,
+    /// Values read directly from exporters.
+    pub direct: Option<DirectRead>,
+    /// The logs that were read.
+    pub logs: Option<LogsRead>,
+    /// The time span in which the pool has data, if it has none at the time of the evaluation.
+    pub elsewhere: Option<DataSpan>,
+    /// The replicas whose rows count.
+    pub(crate) members: Members,
+    /// Answers that later queries of the same diagnosis reuse.
+    pub(crate) cache: AnswerCache,
+}
+
+impl ObserveResult {
+    /// Adds the failures of another observation: its missing values make this one worth repeating.
+    pub(crate) fn add_trouble(&mut self, other: &Self) {
+        self.degraded |= other.degraded;
+        let new = other.problems.iter().filter(|problem| !self.problems.contains(problem));
+        let new: Vec<String> = new.cloned().collect();
+        self.problems.extend(new);
+    }
+}

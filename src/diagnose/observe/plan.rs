@@ -1,0 +1,334 @@
+//! plan: the queries of a diagnosis. Their number depends on the playbook, never on the replicas.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::Request;
+use crate::detect::detection_result::{DetectionResult, EngineSeen};
+use crate::observe::baseline_windows::Past;
+use crate::observe::planned_query::{PlannedQuery, QueryPurpose};
+use crate::observe::recorded_series::RecordedSeries;
+use knowledge::playbook::{Condition, Evidence, Library, Node, Verify};
+use knowledge::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histograms, matchers};
+
+/// The signal for each replica's share of the traffic.
+pub(crate) const TRAFFIC: &str = "request_rate";
+
+/// All queries of a diagnosis.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// The queries, each once.
+    pub asks: Vec<PlannedQuery>,
+    /// Signals that cannot be queried here: the reason, and the setting that changes it.
+    pub unavailable: BTreeMap<String, (String, Option<String>)>,
+}
+
+/// The values of a signal that the evidence needs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SignalNeed {
+    pub(crate) baseline: bool,
+    pub(crate) replicas: bool,
+    /// True if the pool's value is enough for now; replicas are queried later, for met evidence only
+    /// ([`crate::affected_replicas`]).
+    pub(crate) pool_first: bool,
+}
+
+impl SignalNeed {
+    /// Returns the needs of a condition.
+    pub(crate) fn of(when: &Condition) -> Self {
+        Self { baseline: when.needs_baseline(), replicas: when.needs_peers(), pool_first: false }
+    }
+
+    /// Adds the needs of another condition.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.baseline |= other.baseline;
+        self.replicas |= other.replicas;
+    }
+}
+
+/// Signal name to its needs.
+pub(crate) type Needs<'a> = BTreeMap<&'a str, SignalNeed>;
+
+/// Limits the needs of replicas to comparisons with each other and to their share of the traffic.
+pub(crate) fn pool_first(mut needs: Needs<'_>) -> Needs<'_> {
+    needs.iter_mut().for_each(|(signal, need)| need.pool_first = *signal != TRAFFIC);
+    needs
+}
+
+/// Plans the queries for everything that can be reached from the request's playbook.
+pub fn plan(library: &Library, request: &Request, detection: &DetectionResult) -> Plan {
+    plan_for(library, request, detection, &needs(library, &request.playbook))
+}
+
+/// Plans the queries for these needs; the request's playbook is ignored.
+pub(crate) fn plan_for(library: &Library, request: &Request, detection: &DetectionResult, needs: &Needs<'_>) -> Plan {
+    let mut plan = Plan::default();
+    pool_question(library, request, detection, &mut plan);
+    node_question(library, request, detection, &mut plan);
+    // Values of several engines are combined by replica.
+    let alone = detection.pool(library).count() == 1;
+    for (&signal, &need) in needs {
+        let Some(definition) = library.signals.get(signal).filter(|s| !s.is_extra()) else {
+            continue;
+        };
+        let mut why: Vec<(String, Option<String>)> = Vec::new();
+        let mut reported = false;
+        for engine in engines_reporting(library, signal) {
+            let Some(entry) = engine.signals.get(signal) else { continue };
+            let engine_seen = detection.engines.iter().find(|engine_seen| engine_seen.engine == engine.engine);
+            match (&entry.query, engine_seen) {
+                (None, Some(_)) => {
+                    let reason = entry.unsupported.clone().unwrap_or_default();
+                    why.push((format!("{} cannot tell: {reason}", engine.engine), entry.enable.clone()));
+                }
+                (_, None) if engine.kind.is_pool() || engine.stand_in => {
+                    why.extend(detection.apart.get(&engine.engine).map(|apart| (apart.clone(), None)));
+                }
+                (_, None) => why.push((
+                    format!("no {} series in this Prometheus", engine.engine),
+                    Some(format!("{}: its series `{}` is missing", scrape(engine), engine.detect)),
+                )),
+                (Some(query), Some(engine_seen)) => {
+                    reported = true;
+                    let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok());
+                    let labels = !entry.from_labels.is_empty();
+                    add(
+                        &mut plan,
+                        request,
+                        Source {
+                            engine,
+                            engine_seen,
+                            query,
+                            window,
+                            labels,
+                            alone,
+                            past: detection.past,
+                            before: detection.past_before,
+                            recorded: &detection.recorded,
+                        },
+                        signal,
+                        definition.fleet,
+                        need,
+                    );
+                }
+            }
+        }
+        if !reported {
+            let (reason, enable) = why.into_iter().next().unwrap_or_else(|| {
+                no_engine_reason(library, definition.of.first().copied().unwrap_or(EngineKind::Serving))
+            });
+            plan.unavailable.insert(signal.to_owned(), (reason, enable));
+        }
+    }
+    native_question(library, request, detection, &mut plan);
+    plan
+}
+
+/// The labels with which an orchestrator reports the node of a pod.
+pub(crate) const POD_AND_NODE: [&str; 3] = ["pod", "node", "host_ip"];
+
+/// Adds the query for the nodes of pods, for exporters that know nodes and no pods.
+fn node_question(library: &Library, request: &Request, detection: &DetectionResult, plan: &mut Plan) {
+    for engine_seen in &detection.engines {
+        let Some(engine) = library.engines.get(&engine_seen.engine).filter(|e| e.kind == EngineKind::Platform) else {
+            continue;
+        };
+        let query =
+            format!("count by ({}) (last_over_time({}{{$workload}}[1h]))", POD_AND_NODE.join(", "), engine.detect);
+        plan.asks.push(PlannedQuery {
+            signal: String::new(),
+            engine: engine.engine.clone(),
+            purpose: QueryPurpose::Nodes,
+            query: filled(&query, engine, engine_seen, request.window, &[]),
+            at: request.at,
+        });
+    }
+}
+
+/// Returns the advice for an engine that is not there.
+fn scrape(engine: &Engine) -> String {
+    engine.enable.clone().unwrap_or_else(|| format!("scrape {}", engine.engine))
+}
+
+/// The label under which [`QueryPurpose::Native`] names a histogram.
+pub(crate) const HISTOGRAM: &str = "histogram";
+
+/// Adds the query for native histograms: a classic one has no series of its plain name, a native one has.
+fn native_question(library: &Library, request: &Request, detection: &DetectionResult, plan: &mut Plan) {
+    for (engine, engine_seen) in detection.pool(library) {
+        let queries = plan.asks.iter().filter(|ask| ask.engine == engine.engine);
+        let names: BTreeSet<&str> = queries.flat_map(|ask| histograms(&ask.query)).collect();
+        if names.is_empty() {
+            continue;
+        }
+        let names: Vec<&str> = names.into_iter().collect();
+        let scope = matchers(&engine_seen.matchers);
+        let rows = format!("{{__name__=~\"{}\", {scope}}}", names.join("|"));
+        plan.asks.push(PlannedQuery {
+            signal: String::new(),
+            engine: engine.engine.clone(),
+            purpose: QueryPurpose::Native,
+            query: format!(
+                "count by ({HISTOGRAM}) (label_replace({rows}, \"{HISTOGRAM}\", \"$1\", \"__name__\", \"(.+)\"))"
+            ),
+            at: request.at,
+        });
+    }
+}
+
+/// Returns the engines that may report a signal, those with precedence first.
+pub(crate) fn engines_reporting<'a>(library: &'a Library, signal: &str) -> Vec<&'a Engine> {
+    let mut engines: Vec<&Engine> = library.engines.values().filter(|e| e.signals.contains_key(signal)).collect();
+    engines.sort_by_key(|engine| tier(library, signal, engine));
+    engines
+}
+
+/// Returns the precedence of an engine for a signal, 0 first; only answers of the first tier with data count.
+pub(crate) fn tier(library: &Library, signal: &str, engine: &Engine) -> (usize, bool) {
+    let of = library.signals.get(signal).map(|s| s.of.as_slice()).unwrap_or_default();
+    (of.iter().position(|kind| *kind == engine.kind).unwrap_or(of.len()), engine.stand_in)
+}
+
+/// Returns reason and advice for a signal that no detected engine reports.
+pub fn no_engine_reason(library: &Library, kind: EngineKind) -> (String, Option<String>) {
+    let why = match kind {
+        EngineKind::Serving => "no serving engine was found in this Prometheus",
+        EngineKind::Gateway => "no gateway was found in this Prometheus",
+        EngineKind::Gpu => "no GPU exporter was found in this Prometheus",
+        EngineKind::Platform => "no orchestrator was found in this Prometheus",
+        EngineKind::Log => "only logs tell it",
+    };
+    let engines = || library.engines.values().filter(|e| e.kind == kind);
+    let series: Vec<String> = engines().map(|e| format!("`{}`", e.detect)).collect();
+    let mut enable = format!("scrape its `/metrics`; one of these series must be there: {}", series.join(", "));
+    engines().filter_map(|e| e.enable.as_deref()).for_each(|more| enable.push_str(&format!(". {more}")));
+    (why.to_owned(), Some(enable))
+}
+
+/// Adds the query for the pool's replicas of the last hour, including those that are gone.
+fn pool_question(library: &Library, request: &Request, detection: &DetectionResult, plan: &mut Plan) {
+    for (engine, engine_seen) in detection.pool(library) {
+        let query = match engine.detect_also.as_slice() {
+            [] => format!("count by ($by) (last_over_time({}{{$scope}}[1h]))", engine.detect),
+            _ => {
+                let names: Vec<&str> = engine.detection_series().collect();
+                format!("count by ($by) (last_over_time({{__name__=~\"{}\", $scope}}[1h]))", names.join("|"))
+            }
+        };
+        plan.asks.push(PlannedQuery {
+            signal: String::new(),
+            engine: engine.engine.clone(),
+            purpose: QueryPurpose::Replicas,
+            query: filled(&query, engine, engine_seen, request.window, &engine.replica),
+            at: request.at,
+        });
+    }
+}
+
+struct Source<'a> {
+    engine: &'a Engine,
+    engine_seen: &'a EngineSeen,
+    query: &'a str,
+    window: Option<Duration>,
+    labels: bool,
+    /// True if no other engine serves the pool.
+    alone: bool,
+    past: Option<Past>,
+    before: Option<Past>,
+    recorded: &'a RecordedSeries,
+}
+
+fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet: PoolAggregation, need: SignalNeed) {
+    let Source { engine, engine_seen, query, window, labels, alone, past, before, recorded } = from;
+    let reads_histogram = histograms(query).next().is_some();
+    let derived = fleet != PoolAggregation::Query || labels;
+    let mut ask = |purpose: QueryPurpose, at: Timestamp, window: Duration| {
+        let pool = matches!(purpose, QueryPurpose::Pool | QueryPurpose::PastPool | QueryPurpose::BeforePool);
+        if let Some(query) = recorded.query(engine, signal, purpose, window).filter(|_| !labels) {
+            return plan.asks.push(PlannedQuery {
+                signal: signal.to_owned(),
+                engine: engine.engine.clone(),
+                purpose,
+                query,
+                at,
+            });
+        }
+        let by: &[String] = if pool && !derived { &[] } else { &engine.replica };
+        let query = filled(query, engine, engine_seen, window, by);
+        let query = reduced(fleet, &query).filter(|_| pool && derived).unwrap_or(query);
+        plan.asks.push(PlannedQuery { signal: signal.to_owned(), engine: engine.engine.clone(), purpose, query, at });
+    };
+    let now = window.unwrap_or(request.window);
+    // Rows of shared exporters are assigned to a pool by their replicas.
+    let summed = engine.kind.is_pool() && !labels && reduced(fleet, "").is_some();
+    let by_pool = !derived || (summed && alone && need.pool_first && !need.replicas);
+    if !by_pool || need.replicas {
+        ask(QueryPurpose::Replicas, request.at, now);
+    }
+    if by_pool {
+        ask(QueryPurpose::Pool, request.at, now);
+    }
+    if let Some(past) = past.filter(|_| need.baseline) {
+        let purpose = if derived && !summed { QueryPurpose::PastReplicas } else { QueryPurpose::PastPool };
+        ask(purpose, past.at, window.unwrap_or(past.window));
+    }
+    // Histograms are costly; their quantiles vary less than counts.
+    let before = before.filter(|_| need.baseline && !reads_histogram);
+    if let Some(before) = before {
+        let purpose = if derived && !summed { QueryPurpose::BeforeReplicas } else { QueryPurpose::BeforePool };
+        ask(purpose, before.at, window.unwrap_or(before.window));
+    }
+}
+
+/// Removes metrics that do not exist from the queries; queries without an answer are left out.
+pub(crate) fn pruned(detection: &DetectionResult, asks: Vec<PlannedQuery>) -> Vec<PlannedQuery> {
+    asks.into_iter().filter_map(|ask| Some(PlannedQuery { query: detection.names.prune(&ask.query)?, ..ask })).collect()
+}
+
+/// Returns PromQL for the pool's value, from the query of its replicas' values: a past or an onset needs no single
+/// replica. `None` if several rows of one replica would count as several replicas.
+pub(crate) fn reduced(fleet: PoolAggregation, query: &str) -> Option<String> {
+    match fleet {
+        PoolAggregation::Max => Some(format!("max({query})")),
+        PoolAggregation::Min => Some(format!("min({query})")),
+        PoolAggregation::Sum => Some(format!("sum({query})")),
+        PoolAggregation::Mean | PoolAggregation::Query => None,
+    }
+}
+
+pub(crate) fn filled(
+    query: &str,
+    engine: &Engine,
+    engine_seen: &EngineSeen,
+    window: Duration,
+    by: &[String],
+) -> String {
+    let scope = matchers(&engine_seen.matchers);
+    let prefix = engine.prefixes.first().map(|written| (written.as_str(), engine_seen.prefixes.as_slice()));
+    fill(query, &Fill { scope: &scope, workload: &scope, window, by, prefix })
+}
+
+/// Returns the needs of the evidence and the fixes that can be reached from a playbook.
+pub(crate) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
+    let mut needs = Needs::new();
+    for latency in library.playbooks.get(playbook).into_iter().flat_map(|playbook| &playbook.latency) {
+        let signals = latency.parts.iter().map(|part| &part.signal).chain([&latency.signal]);
+        signals.for_each(|signal| _ = needs.entry(signal).or_default());
+    }
+    for (i, node) in library.reachable(playbook).into_iter().enumerate() {
+        let Node { evidence, now, lasting, .. } = node;
+        for (signal, when) in evidence.iter().flat_map(Evidence::checks) {
+            let need = needs.entry(signal).or_default();
+            need.baseline |= when.needs_baseline();
+            // For the symptom, the affected replicas are queried as well.
+            need.replicas |= when.needs_peers() || i == 0;
+        }
+        let steps = now.iter().chain(lasting);
+        for check in steps.filter_map(|step| step.verify.as_ref()).flat_map(Verify::checks) {
+            needs.entry(&check.signal).or_default().baseline |= check.when.needs_baseline();
+        }
+    }
+    needs
+}

@@ -1,0 +1,71 @@
+//! The values of a list of signals for a scope, without a playbook.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::judge::evidence::check;
+use crate::observe::answer_cache::AnswerCache;
+use crate::observe::observe_needs;
+use crate::observe::plan::{Needs, SignalNeed};
+use crate::{Baseline, EvidenceResult, ObserveResult, Request, Scope};
+use knowledge::playbook::{Condition, Library};
+use sources::prom::Prometheus;
+
+/// Queries the signals' values at one time, without a past; names that the catalog lacks are left out of the answer.
+///
+/// Answers before the deadline count, as in a diagnosis.
+pub async fn observe_signals(
+    library: &Library,
+    prometheus: &Prometheus,
+    scope: &Scope,
+    signals: &[&str],
+    at: Timestamp,
+    window: Duration,
+    deadline: Duration,
+) -> ObserveResult {
+    let (scope, baseline) = (scope.clone(), Baseline::Off);
+    let request = Request {
+        playbook: String::new(),
+        screen: false,
+        rules: Vec::new(),
+        scope,
+        at,
+        since: None,
+        window,
+        baseline,
+        deadline,
+    };
+    let needs: Needs<'_> = signals.iter().map(|&signal| (signal, Default::default())).collect();
+    observe_needs(library, prometheus, &request, &needs, AnswerCache::default()).await
+}
+
+/// Evaluates a condition on one signal at the request's time, with the past that the request allows; the request's
+/// playbook is ignored. Returns the errors as well.
+pub async fn verify(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    signal: &str,
+    when: &Condition,
+) -> (EvidenceResult, Vec<String>) {
+    let (mut results, problems) = verify_all(library, prometheus, request, &[(signal, when)]).await;
+    (results.swap_remove(0), problems)
+}
+
+/// Does the work of [`verify`] for several conditions with shared queries; returns the results in their order.
+pub async fn verify_all(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    checks: &[(&str, &Condition)],
+) -> (Vec<EvidenceResult>, Vec<String>) {
+    let mut needs = Needs::new();
+    for (signal, when) in checks {
+        needs.entry(signal).or_insert_with(|| SignalNeed::of(when)).add(SignalNeed::of(when));
+    }
+    let request = Request { screen: false, ..request.clone() };
+    let observed = observe_needs(library, prometheus, &request, &needs, AnswerCache::default()).await;
+    let results = checks.iter().map(|(signal, when)| check(library, signal, when, &observed.observations)).collect();
+    (results, observed.problems)
+}

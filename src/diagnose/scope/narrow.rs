@@ -1,0 +1,77 @@
+//! Narrows a scope that selects nothing to the pool that is meant.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::detect::detection_result::DetectionResult;
+use crate::detect::fleet::fleet;
+use crate::detect::read_detection::read_detection;
+use crate::detect::visible_pools::pools;
+use crate::request::Request;
+use crate::scope::unknown_labels::UnknownLabelValue;
+use crate::scope::{REPLICA_LABELS, Scope, pool_name};
+use knowledge::alert::Labels;
+use knowledge::playbook::Library;
+use sources::prom::{PromError, Prometheus};
+
+/// Narrows a scope that selects nothing to the pool of the replicas that the alerts name, or to the only pool there
+/// is. Otherwise an alert without a playbook is about no pool; other alerts are about all of them. Returns the number
+/// of queries as well.
+///
+/// # Errors
+/// If Prometheus does not say to which pools the replicas belong: the meaning of the alert is then unknown.
+pub(crate) async fn narrow(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    rows: &[Labels],
+    detection: DetectionResult,
+    deadline: Instant,
+) -> (Result<DetectionResult, Arc<PromError>>, usize) {
+    let pools_present = pools(library, rows);
+    if pools_present.len() < 2 {
+        let note = "the alert's labels name no pool: the only one of this Prometheus was looked at".to_owned();
+        return (Ok(DetectionResult { notes: [detection.notes, vec![note]].concat(), ..detection }), 0);
+    }
+    if request.scope.replicas.is_empty() {
+        return (Ok(narrowed(library, request, rows, detection, &pools_present, &BTreeSet::new())), 0);
+    }
+    let fleet = prometheus.query(&fleet(library), request.at, deadline).await;
+    let narrowed = fleet.map(|fleet| {
+        let named = |value: Option<&String>| value.is_some_and(|value| request.scope.replicas.contains(value));
+        let own = fleet.iter().filter(|row| REPLICA_LABELS.iter().any(|label| named(row.labels.get(*label))));
+        let of_replicas: BTreeSet<_> = own.flat_map(|row| pools(library, std::slice::from_ref(&row.labels))).collect();
+        narrowed(library, request, rows, detection, &pools_present, &of_replicas)
+    });
+    (narrowed, 1)
+}
+
+/// Does the work of [`narrow`] for these pools, with the pools of the replicas.
+fn narrowed(
+    library: &Library,
+    request: &Request,
+    rows: &[Labels],
+    detection: DetectionResult,
+    pools_present: &BTreeSet<BTreeMap<String, String>>,
+    of_replicas: &BTreeSet<BTreeMap<String, String>>,
+) -> DetectionResult {
+    if let (Some(pool), 1) = (of_replicas.first(), of_replicas.len()) {
+        let scope = Scope { dimensions: pool.clone(), replicas: request.scope.replicas.clone() };
+        let mut detection = read_detection(library, &scope, rows);
+        detection
+            .notes
+            .push(format!("the alert names no pool but a replica of `{}`, which was looked at", pool_name(pool)));
+        return detection;
+    }
+    if library.playbooks.contains_key(&request.playbook) || !request.screen {
+        let note = "the alert's labels name no pool of this Prometheus: all were looked at as one".to_owned();
+        return DetectionResult { notes: [detection.notes, vec![note]].concat(), ..detection };
+    }
+    let requested = request.scope.dimensions.iter().map(|(dimension, value)| format!("{dimension}={value}"));
+    let requested: Vec<String> = requested.chain(request.scope.replicas.iter().cloned()).collect();
+    let names: Vec<String> = pools_present.iter().map(pool_name).collect();
+    let unknown = UnknownLabelValue::new("pool", &requested.join(", "), names.iter().map(String::as_str));
+    let why = library.engines.keys().map(|engine| (engine.clone(), unknown.to_string()));
+    DetectionResult { engines: Vec::new(), apart: why.collect(), unknown: Some(unknown), ..detection }
+}
