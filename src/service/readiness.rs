@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -18,6 +18,8 @@ use telemetry::supervise::Supervisor;
 
 /// Timeout of one check: less than the second after which Kubernetes gives up on a probe.
 const CHECK: Duration = Duration::from_millis(700);
+/// Time for which the answer of Slack counts.
+const SLACK_EVERY: Duration = Duration::from_secs(5);
 /// A store that completed work within this time and answers after the timeout is busy, not broken.
 const BUSY: Duration = Duration::from_secs(2);
 
@@ -117,11 +119,33 @@ impl std::fmt::Debug for Examination {
     }
 }
 
+/// The last check of Slack: probes come every few seconds from several callers, and Slack counts calls.
+#[derive(Debug, Default)]
+pub struct LastSlackCheck(tokio::sync::Mutex<Option<(Instant, ServiceCheck)>>);
+
+impl LastSlackCheck {
+    /// Returns a check of at most [`SLACK_EVERY`] ago; concurrent callers wait for one call.
+    async fn get(&self, slack: &Slack) -> ServiceCheck {
+        let mut last = self.0.lock().await;
+        if let Some((at, known)) = last.as_ref()
+            && at.elapsed() < SLACK_EVERY
+        {
+            return known.clone();
+        }
+        let answer = tokio::time::timeout(CHECK, slack.identity()).await;
+        let answer = answer.map(|answer| answer.map(drop).map_err(|error| format!("{error}; messages wait for it")));
+        let fresh = check("slack".to_owned(), false, answer);
+        *last = Some((Instant::now(), fresh.clone()));
+        fresh
+    }
+}
+
 /// Runs all readiness checks concurrently.
 pub async fn checks(
     store: &Store,
     prometheus: &[&Prometheus],
     slack: Option<&Slack>,
+    last_slack: &LastSlackCheck,
     configured: &slack::Config,
     socket: Option<&SocketState>,
     logs: &LogSources,
@@ -149,13 +173,10 @@ pub async fn checks(
         check(format!("prometheus/{}", p.name), false, Ok(result))
     }));
     let slack = async {
-        let slack = slack?;
-        let result = tokio::time::timeout(CHECK, slack.identity()).await;
-        Some(check(
-            "slack".into(),
-            false,
-            result.map(|r| r.map(drop).map_err(|e| format!("{e}; messages wait for it"))),
-        ))
+        match slack {
+            Some(slack) => Some(last_slack.get(slack).await),
+            None => None,
+        }
     };
     let (store, prometheus, slack, channels, cluster) =
         futures::future::join5(store, prometheus, slack, channels, cluster(logs)).await;

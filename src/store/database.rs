@@ -1,6 +1,9 @@
 //! Opens connections to both databases, and defines their differences.
 
-use std::path::Path;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
 
@@ -99,6 +102,26 @@ pub(super) async fn sqlite(path: &Path, access: SqliteAccess) -> Result<Connecti
     let options: AnyConnectOptions = format!("sqlite:{path}?mode={mode}").parse()?;
     let setup = format!("PRAGMA busy_timeout = {}; {pragmas}", BUSY.as_millis());
     ConnectionPool::open(options, setup, SQLITE, most).await
+}
+
+/// Creates the database file for its owner alone, and takes the rights of others from one that an earlier version made.
+/// SQLite gives the files beside it the same rights.
+///
+/// # Errors
+/// When the file can be neither created nor changed.
+pub(super) fn make_private(path: &Path) -> io::Result<()> {
+    match File::options().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    for file in ["", "-wal", "-shm"].map(|suffix| PathBuf::from(format!("{}{suffix}", path.display()))) {
+        let Ok(metadata) = fs::symlink_metadata(&file) else { continue };
+        if metadata.is_file() && metadata.permissions().mode() & 0o077 != 0 {
+            fs::set_permissions(&file, Permissions::from_mode(0o600))?;
+        }
+    }
+    Ok(())
 }
 
 /// Limits of a PostgreSQL session: statements, waits for locks and idle transactions all have a timeout. A client that

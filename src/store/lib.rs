@@ -178,11 +178,12 @@ pub struct Config {
 }
 
 impl Store {
-    /// Opens the database file; creates it if it does not exist, and applies migrations.
+    /// Opens the database file; creates it if it does not exist, and applies migrations. Only its owner may read it then.
     ///
     /// # Errors
     /// When the file cannot be opened or belongs to another program.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
+        database::make_private(path).map_err(|error| StoreError::File { path: path.to_owned(), error })?;
         let durable = database::sqlite(path, SqliteAccess::Durable).await?;
         let mut first = durable.acquire().await?;
         schema::migrate(first.raw()?).await?;

@@ -120,6 +120,17 @@ async fn pages_ask_for_their_own_credentials_or_the_webhooks() {
 }
 
 #[tokio::test]
+async fn pages_are_closed_until_somebody_says_who_may_read_them() {
+    // As nginx sends it on, whoever asked.
+    let run = Running::start(&format!("{NOWHERE}\npages: {{}}")).await;
+    for path in ["/incidents", "/health", "/api/v1/incidents", "/playbooks"] {
+        let (status, text) = run.get(path).await;
+        assert_eq!(status, 403, "{path}");
+        assert!(text.contains("pages.authentication: none"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_proxy_lets_in_whom_it_names() {
     let run =
         Running::start(&format!("{NOWHERE}\npages: {{ proxy_header: X-Forwarded-User, proxy_from: [127.0.0.1] }}"))
@@ -135,6 +146,7 @@ fn contradictory_access_is_refused_with_what_to_set() {
     for (pages, says) in [
         ("{ username: anna }", "needs both `username` and `password_file`"),
         ("{ proxy_header: X-User }", "without `pages.proxy_from`"),
+        ("{ authentication: none, bearer_token_file: /x }", "`pages.authentication: none` beside credentials"),
         ("{ proxy_from: [10.0.0.7] }", "without `pages.proxy_header`"),
         ("{ proxy_header: X-User, proxy_from: [\"0.0.0.0/0\"] }", "let everybody say who they are"),
         ("{ proxy_header: X-User, proxy_from: [proxy.example.org] }", "is a host's name"),

@@ -63,7 +63,7 @@ impl Running {
 
     pub(crate) async fn webhook(&self, body: Vec<u8>) -> (u16, Value) {
         let url = format!("{}/webhook/alertmanager", self.service.url);
-        let response = self.http.post(url).body(body).send().await.unwrap();
+        let response = self.http.post(url).header("content-type", "application/json").body(body).send().await.unwrap();
         let status = response.status().as_u16();
         (status, response.json().await.unwrap_or(Value::Null))
     }
@@ -98,7 +98,12 @@ pub(crate) async fn serve(slack: &FakeSlack, keys: &str, extra: &str) -> anyhow:
         slack.base_url
     );
     let token = [("SLACK_BOT_TOKEN", slack.token.as_str())];
-    Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &token, &config).await
+    Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &token, &open_pages(config)).await
+}
+
+/// The configuration with open pages, unless it says something about them: the tests' machine is their own.
+pub(crate) fn open_pages(config: String) -> String {
+    if config.contains("pages:") { config } else { config + "\npages: { authentication: none }\n" }
 }
 
 /// Everything that a message says.

@@ -52,12 +52,36 @@ async fn a_wrong_or_missing_token_is_401_and_the_right_one_passes() {
     let body = serde_json::to_vec(&group("A", "firing", "warning", &["a"])).unwrap();
     let url = format!("{}/webhook/alertmanager", run.service.url);
     let call = async |token: Option<&str>| {
-        let request = run.http.post(&url).body(body.clone());
+        let request = run.http.post(&url).header("content-type", "application/json").body(body.clone());
         let request = token.iter().fold(request, |r, token| r.bearer_auth(token));
         request.send().await.unwrap().status().as_u16()
     };
     assert_eq!([call(None).await, call(Some("wrong")).await, call(Some("s3cret")).await], [401, 401, 200]);
     assert!(!run.service.stderr().contains("s3cret"), "secrets stay out of the log");
+}
+
+#[tokio::test]
+async fn a_web_page_in_somebodys_browser_cannot_send_alerts() {
+    let run = Running::start(NOWHERE).await;
+    let body = serde_json::to_vec(&group("A", "firing", "warning", &["a"])).unwrap();
+    let url = format!("{}/webhook/alertmanager", run.service.url);
+    let status = async |headers: &[(&'static str, &'static str)]| {
+        let request = run.http.post(&url).body(body.clone());
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        request.send().await.unwrap().status().as_u16()
+    };
+    let json = ("content-type", "application/json");
+    for (headers, expected) in [
+        (vec![], 415),
+        (vec![("content-type", "text/plain")], 415),
+        (vec![("content-type", "text/plain;application/json")], 415),
+        (vec![json, ("origin", "https://page.example")], 403),
+        (vec![json, ("origin", "null")], 403),
+        (vec![json], 200),
+        (vec![("content-type", "Application/JSON; charset=utf-8")], 200),
+    ] {
+        assert_eq!(status(&headers).await, expected, "{headers:?}");
+    }
 }
 
 #[tokio::test]
@@ -69,7 +93,7 @@ async fn basic_authentication_works_too() {
     let body = serde_json::to_vec(&group("A", "firing", "warning", &["a"])).unwrap();
     let url = format!("{}/webhook/alertmanager", run.service.url);
     let call = async |password: &str| {
-        let request = run.http.post(&url).body(body.clone()).basic_auth("am", Some(password));
+        let request = run.http.post(&url).header("content-type", "application/json").body(body.clone()).basic_auth("am", Some(password));
         request.send().await.unwrap().status().as_u16()
     };
     assert_eq!([call("nope").await, call("pässword").await], [401, 200]);
@@ -120,4 +144,14 @@ async fn pages_show_the_incident_and_run_no_script_of_a_label() {
     assert!(!page.contains("<script>"), "{page}");
     assert!(run.get("/incidents").await.1.contains("WARNING"));
     assert_eq!(run.get("/incidents/nope").await.0, 404);
+}
+
+#[tokio::test]
+async fn probes_do_not_ask_slack_each_time() {
+    let run = Running::start(NOWHERE).await;
+    let before = run.slack.calls().iter().filter(|call| call.method == "auth.test").count();
+    let probes = futures::future::join_all((0..40).map(|_| run.get("/readyz"))).await;
+    assert!(probes.iter().all(|(status, body)| *status == 200 && body.contains("\"slack\",\"ok\":true")));
+    let after = run.slack.calls().iter().filter(|call| call.method == "auth.test").count();
+    assert!(after <= before + 2, "40 probes asked Slack {} times", after - before);
 }

@@ -84,7 +84,7 @@ page-no-pool = No serving engine was found in Prometheus. `llm-diagnose doctor` 
 ## Why there is no page
 
 page-closed = The pages are closed
-page-closed-why = Others than this machine can reach them, and nobody is asked who they are. Set `pages.username` and `pages.password_file`, `pages.bearer_token_file`, or `pages.proxy_header` with `pages.proxy_from`; the webhook's credentials open them as well. On loopback they are open.
+page-closed-why = They show what goes wrong and where, and nothing says who may read them. Set `pages.username` and `pages.password_file`, `pages.bearer_token_file`, or `pages.proxy_header` with `pages.proxy_from`; the webhook's credentials open them as well. On a machine of your own, with `listen` on loopback, `pages.authentication: none` opens them.
 page-host = This name is not ours
 page-host-why = The address bar names another host than this machine, and without credentials only requests to `localhost`, a loopback address or the host of `public_url` are answered: a web page elsewhere could read everything otherwise. Open it under one of those, or set `pages.username` and `pages.password_file`.
 page-refused = Wrong or missing credentials

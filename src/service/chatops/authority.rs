@@ -11,7 +11,7 @@ pub enum Power {
     Read,
     /// Change our own state: acknowledge, diagnose again, rate a cause as right or wrong, verify.
     Note,
-    /// Change something outside: create silences, call people.
+    /// Change or hand out something outside: create silences, call people, collect bundles.
     Act,
 }
 
@@ -20,10 +20,9 @@ impl Power {
     pub(super) fn of(act: Act) -> Self {
         match act {
             Act::Evidence | Act::Digest => Self::Read,
-            Act::Acknowledge | Act::Again | Act::Right | Act::Wrong | Act::Done | Act::Verify | Act::Bundle => {
-                Self::Note
-            }
-            Act::Silence | Act::Expire | Act::Escalate => Self::Act,
+            Act::Acknowledge | Act::Again | Act::Right | Act::Wrong | Act::Done | Act::Verify => Self::Note,
+            // A bundle hands out logs and objects of the cluster.
+            Act::Silence | Act::Expire | Act::Escalate | Act::Bundle => Self::Act,
         }
     }
 }

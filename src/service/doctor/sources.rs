@@ -105,9 +105,9 @@ fn pages(findings: &mut Findings, config: &Config) {
             findings.say("pages", Level::Fail, format!("{error:#}"), todo);
         }
         Ok(access) if !access.is_possible() => {
-            let todo = "set `pages.bearer_token_file`, or `pages.username` and `password_file`, or a proxy";
-            let found =
-                format!("{} is not loopback and nothing says who may: pages and bundles are closed", config.listen);
+            let todo = "set `pages.bearer_token_file`, or `pages.username` and `password_file`, or a proxy; on loopback \
+                        `pages.authentication: none` opens them";
+            let found = "nothing says who may read them: pages and bundles are closed".to_owned();
             findings.say("pages", Level::Warn, found, todo);
         }
         Ok(_) => findings.ok("pages", "open to those who may".to_owned()),

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::{Choice, ConstantTimeEq};
 
-use super::config::PagesConfig;
+use super::config::{PageAuthentication, PagesConfig};
 use crate::config::{SourceConfig, Webhook, secret};
 use sources::exporter::Allowed;
 
@@ -70,8 +70,19 @@ fn basic(user: &str, password: &SecretString) -> SecretString {
 
 /// Compares the `Authorization` header with the expected value in constant time.
 fn same(headers: &HeaderMap, expected: &SecretString) -> Choice {
-    let credentials = headers.get(header::AUTHORIZATION).map(axum::http::HeaderValue::as_bytes).unwrap_or_default();
-    credentials.ct_eq(expected.expose_secret().as_bytes())
+    let (scheme, credentials) = authorization(headers);
+    let (expected_scheme, expected) = expected.expose_secret().split_once(' ').unwrap_or_default();
+    let same_scheme = Choice::from(u8::from(scheme.eq_ignore_ascii_case(expected_scheme.as_bytes())));
+    same_scheme & credentials.ct_eq(expected.as_bytes())
+}
+
+/// Returns scheme and credentials of the `Authorization` header, both empty without one. The scheme is in any case,
+/// and one or more spaces follow it (RFC 9110, 11.4).
+fn authorization(headers: &HeaderMap) -> (&[u8], &[u8]) {
+    let value = headers.get(header::AUTHORIZATION).map(axum::http::HeaderValue::as_bytes).unwrap_or_default();
+    let end = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
+    let (scheme, credentials) = value.split_at(end);
+    (scheme, credentials.trim_ascii_start())
 }
 
 /// The visitor of a page or bundle, as the audit log names them: `page:anna`, `link`.
@@ -83,8 +94,8 @@ const WHO_CHARS: usize = 100;
 
 /// Returns the visitor's name for accepted credentials: the user of basic authentication, else `bearer`.
 fn named(headers: &HeaderMap) -> String {
-    let credentials = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let pair = credentials.strip_prefix("Basic ").and_then(|pair| STANDARD.decode(pair).ok());
+    let (scheme, credentials) = authorization(headers);
+    let pair = scheme.eq_ignore_ascii_case(b"basic").then(|| STANDARD.decode(credentials).ok()).flatten();
     let user = pair.and_then(|pair| Some(String::from_utf8(pair).ok()?.split_once(':')?.0.to_owned()));
     format!("page:{}", user.as_deref().unwrap_or("bearer"))
 }
@@ -94,15 +105,15 @@ fn named(headers: &HeaderMap) -> String {
 pub struct Access {
     accepted: Vec<SecretString>,
     proxy: Option<(HeaderName, Vec<Allowed>)>,
-    /// Set if no credentials are required, because the server listens on loopback only and none are configured for the
-    /// pages; it lists the accepted host names. The check prevents DNS rebinding by other web pages.
+    /// Set if no credentials are required, because the configuration says so and the server listens on loopback only;
+    /// it lists the accepted host names. The check prevents DNS rebinding by other web pages.
     open: Option<Vec<String>>,
 }
 
 impl Access {
     /// Reads the configured secrets. The webhook's own credentials also open the pages; tokens of `webhook.sources` do
-    /// not. On loopback, until credentials are configured for them, the pages are open to requests for loopback,
-    /// `listen`, or the host of `public_url`.
+    /// not. With `authentication: none`, and on loopback alone, the pages are open to requests for loopback, `listen`,
+    /// or the host of `public_url`. Loopback by itself is no authentication: a proxy in front connects from there too.
     ///
     /// # Errors
     /// When a secret's file cannot be read or is empty, or the header's name is invalid.
@@ -120,7 +131,8 @@ impl Access {
         };
         let public = url::Url::parse(public_url).ok().and_then(|url| Some(url.host_str()?.to_owned()));
         let hosts = || [Some("localhost".to_owned()), public].into_iter().flatten().collect();
-        let open = (listen.ip().is_loopback() && accepted.is_empty() && proxy.is_none()).then(hosts);
+        let is_open = config.authentication == PageAuthentication::None && listen.ip().is_loopback();
+        let open = is_open.then(hosts);
         accepted.extend(Credentials::new(webhook)?.any);
         Ok(Self { accepted, proxy, open })
     }
@@ -225,12 +237,26 @@ mod tests {
     }
 
     #[test]
-    fn without_anything_configured_pages_are_open_on_loopback_alone() {
-        let may = |listen: &str| {
-            let access =
-                Access::new(&PagesConfig::default(), &Webhook::default(), listen.parse().unwrap(), "").unwrap();
+    fn pages_without_credentials_are_open_only_where_it_is_configured_and_on_loopback_alone() {
+        let may = |authentication, listen: &str| {
+            let config = PagesConfig { authentication, ..PagesConfig::default() };
+            let access = Access::new(&config, &Webhook::default(), listen.parse().unwrap(), "").unwrap();
             (access.is_open_for(Some("localhost")), access.is_possible())
         };
-        assert_eq!([may(HERE), may("0.0.0.0:9095")], [(true, true), (false, false)]);
+        use PageAuthentication::{None, Required};
+        let everywhere = "0.0.0.0:9095";
+        assert_eq!([may(Required, HERE), may(Required, everywhere), may(None, everywhere)], [(false, false); 3]);
+        assert_eq!(may(None, HERE), (true, true));
+    }
+
+    #[test]
+    fn the_scheme_of_an_authorization_may_be_in_any_case() {
+        let expected = bearer(&"Token".into());
+        let is_same = |value: &str| {
+            let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value.parse().unwrap())]);
+            bool::from(same(&headers, &expected))
+        };
+        assert!(["Bearer Token", "bearer Token", "BEARER  Token"].into_iter().all(is_same));
+        assert!(!["Bearer token", "Basic Token", "BearerToken", "Token", "Bearer", ""].into_iter().any(is_same));
     }
 }

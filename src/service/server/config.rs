@@ -58,10 +58,24 @@ impl ServerLimits {
     }
 }
 
+/// The requirement of credentials for the pages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PageAuthentication {
+    /// Visitors need credentials, or the name that an authenticating proxy sends.
+    #[default]
+    Required,
+    /// Everybody on this machine may read; only with a `listen` on loopback. A proxy on this machine lets everybody in
+    /// who can reach it.
+    None,
+}
+
 /// The credentials for the pages and their JSON.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PagesConfig {
+    /// `required`, or `none`: without credentials, on loopback alone.
+    pub authentication: PageAuthentication,
     /// A file with a bearer token, for programs.
     pub bearer_token_file: Option<PathBuf>,
     /// Basic authentication, for browsers: the user.
@@ -85,6 +99,10 @@ impl PagesConfig {
         }
         if self.username.as_ref().is_some_and(|user| user.is_empty() || user.contains(':')) {
             bail!("`pages.username` is empty or has a colon, which basic authentication cannot tell from the password");
+        }
+        let are_set = self.username.is_some() || self.bearer_token_file.is_some() || self.proxy_header.is_some();
+        if self.authentication == PageAuthentication::None && are_set {
+            bail!("`pages.authentication: none` beside credentials: remove it, or them");
         }
         match (&self.proxy_header, self.proxy_from.as_slice()) {
             (Some(header), []) => bail!(

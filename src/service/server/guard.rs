@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::uri::Authority;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -12,8 +12,13 @@ use super::auth::Visitor;
 use super::pages;
 use super::state::Shared;
 
-/// Admits authorised senders of webhooks; all others get 401.
+/// Admits authorised senders of webhooks; all others get 401, and web pages 403 or 415.
 pub(super) async fn admit_sender(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
+    if let Some((status, why)) = sent_by_page(request.headers()) {
+        shared.service.metrics.webhook("malformed");
+        tracing::warn!(status = status.as_u16(), "refused a webhook call: {why}");
+        return (status, format!("{why}\n")).into_response();
+    }
     if let Some(sender) = shared.credentials.allow(request.headers()) {
         request.extensions_mut().insert(sender);
         return next.run(request).await;
@@ -22,6 +27,20 @@ pub(super) async fn admit_sender(State(shared): State<Shared>, mut request: Requ
     tracing::warn!("refused a webhook call: wrong or missing credentials");
     let challenge = [(header::WWW_AUTHENTICATE, "Basic realm=\"llm-diagnose\", charset=\"UTF-8\"")];
     (StatusCode::UNAUTHORIZED, challenge, "wrong or missing credentials\n").into_response()
+}
+
+/// Returns why a webhook call may come from a web page in somebody's browser, with its status; `None` if it cannot.
+///
+/// A page elsewhere can make a browser send text to a service on loopback or behind a VPN. It cannot do so as JSON
+/// without being asked first (https://fetch.spec.whatwg.org/#cors-preflight-fetch), and a browser names the page.
+fn sent_by_page(headers: &HeaderMap) -> Option<(StatusCode, &'static str)> {
+    if headers.contains_key(header::ORIGIN) {
+        return Some((StatusCode::FORBIDDEN, "a webhook is called by Alertmanager, not by a web page (header Origin)"));
+    }
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    (!essence.eq_ignore_ascii_case("application/json"))
+        .then_some((StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the notification with Content-Type: application/json"))
 }
 
 /// Returns the requested host without its port; `None` if there are several.
@@ -68,14 +87,14 @@ mod tests {
     use super::*;
     use crate::config::Webhook;
     use crate::server::auth::Access;
-    use crate::server::config::PagesConfig;
+    use crate::server::config::{PageAuthentication, PagesConfig};
 
     #[test]
     fn a_page_elsewhere_whose_name_leads_here_is_not_let_in() {
         let public = "https://triage.example.org/llm";
+        let config = PagesConfig { authentication: PageAuthentication::None, ..PagesConfig::default() };
         let access =
-            Access::new(&PagesConfig::default(), &Webhook::default(), "127.0.0.1:9095".parse().unwrap(), public)
-                .unwrap();
+            Access::new(&config, &Webhook::default(), "127.0.0.1:9095".parse().unwrap(), public).unwrap();
         for (host, may) in [
             ("localhost:9095", true),
             ("LOCALHOST.", true),

@@ -10,6 +10,7 @@ use super::pages_state::Pages;
 use super::slack_state::SlackState;
 use crate::bundle::BundleService;
 use crate::loops::Received;
+use crate::readiness::LastSlackCheck;
 use crate::service::Service;
 use slack::{Slack, SocketState};
 use telemetry::supervise::Supervisor;
@@ -29,6 +30,8 @@ pub struct Shared {
     pub credentials: Arc<Credentials>,
     /// The Slack client for the readiness check.
     pub slack: Option<Slack>,
+    /// The last readiness check of Slack.
+    pub last_slack: Arc<LastSlackCheck>,
     /// The state of the Slack routes; `None` with another transport.
     pub slack_state: Option<SlackState>,
     /// The state of Socket Mode; `None` with another transport.

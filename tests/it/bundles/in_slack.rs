@@ -6,7 +6,7 @@ use llm_diagnose_lab::slack::{Failure, FakeSlack, Message, Options};
 use llm_diagnose_lab::stack::Service;
 
 use super::summary;
-use crate::running::{BINARY, CHANNEL, SOON, choose, group, tls, whole};
+use crate::running::{BINARY, CHANNEL, SOON, choose, group, open_pages, tls, whole};
 
 pub(super) const ANN: &str = "U0ANN";
 
@@ -52,12 +52,12 @@ impl Stage {
         );
         let secrets = [("SLACK_BOT_TOKEN", slack.token.as_str()), ("SLACK_APP_TOKEN", "xapp-lab")];
         let variables = [&secrets, variables].concat();
-        let service = Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &variables, &config);
+        let service = Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &variables, &open_pages(config));
         let service = service.await.unwrap();
         slack.wait_for(|state| state.connections() == 2, SOON).await.unwrap();
         let http = reqwest::Client::new();
         let body = serde_json::to_vec(&group("LLMHighTTFT", "firing", "warning", &["a", "b"])).unwrap();
-        let answer = http.post(format!("{}/webhook/alertmanager", service.url)).body(body).send().await.unwrap();
+        let answer = http.post(format!("{}/webhook/alertmanager", service.url)).header("content-type", "application/json").body(body).send().await.unwrap();
         let answer: serde_json::Value = answer.json().await.unwrap();
         let incident = answer["incident"].as_str().unwrap().to_owned();
         let stage = Self { service, slack, incident, http };

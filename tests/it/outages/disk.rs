@@ -17,7 +17,7 @@ use sqlx::{ConnectOptions, Connection, Executor};
 
 use super::{check, until};
 use crate::admission::CALM;
-use crate::running::{BINARY, CHANNEL, Running, SOON, group, tls};
+use crate::running::{BINARY, CHANNEL, Running, SOON, group, open_pages, tls};
 
 /// How soon alerts are taken again once there is room: the store is tried every 5 s, and a busy machine is slow.
 const AGAIN: Duration = Duration::from_secs(15);
@@ -58,7 +58,7 @@ impl Disk {
         };
         let run = format!("{mount} {first} && exec {BINARY} serve --config $CONFIG");
         let arguments: Vec<&str> = options.iter().copied().chain([run.as_str()]).collect();
-        Service::start(Path::new(program), &arguments, &[("SLACK_BOT_TOKEN", slack.token.as_str())], &config)
+        Service::start(Path::new(program), &arguments, &[("SLACK_BOT_TOKEN", slack.token.as_str())], &open_pages(config))
             .await
             .unwrap()
     }

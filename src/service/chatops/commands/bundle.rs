@@ -47,7 +47,7 @@ pub(in crate::chatops) async fn press(desk: &Desk, inbound: &SlackRequest, id: &
 }
 
 /// Builds the bundle, or joins a running build, and uploads or links it. A bundle holds logs and arguments, so it
-/// needs [`Power::Note`], and the audit log records who received it.
+/// needs [`Power::Act`], and the audit log records who received it.
 pub(super) async fn bundle(
     desk: &Desk,
     inbound: &SlackRequest,
@@ -56,7 +56,7 @@ pub(super) async fn bundle(
     thread: Option<Destination<'_>>,
 ) {
     let action = Act::Bundle.as_str();
-    if !attempt::permit(desk, inbound, action, Some(&incident.id), Power::Note).await {
+    if !attempt::permit(desk, inbound, action, Some(&incident.id), Power::Act).await {
         return;
     }
     let Some(attempt) = Attempt::begin(desk, inbound, action, Some(&incident.id)).await else { return };
