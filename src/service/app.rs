@@ -18,7 +18,7 @@ use crate::config::{Config, SlackInlet, bot_token, inlet, secret};
 use crate::doctor;
 use crate::loops::{self, LoopParts};
 use crate::notify::{Notifier, NotifierParts, PagerClient};
-use crate::readiness::{self, Examination};
+use crate::readiness::{self, Examination, SlackProbe};
 use crate::server::{Access, Budget, Credentials, Pages, Shared, SlackState, listen, router};
 use crate::service::Service;
 use diagnose::LogSources;
@@ -135,7 +135,7 @@ pub async fn run(
         budget: Budget::default(),
         supervisor: supervisor.clone(),
         credentials,
-        slack,
+        slack: slack.map(|slack| Arc::new(SlackProbe::new(slack))),
         slack_state,
         socket,
         bundles,

@@ -119,20 +119,28 @@ impl std::fmt::Debug for Examination {
     }
 }
 
-/// The last check of Slack: probes come every few seconds from several callers, and Slack counts calls.
-#[derive(Debug, Default)]
-pub struct LastSlackCheck(tokio::sync::Mutex<Option<(Instant, ServiceCheck)>>);
+/// The check of Slack with its last result: probes come every few seconds from several callers, and Slack counts calls.
+#[derive(Debug)]
+pub struct SlackProbe {
+    slack: Slack,
+    last: tokio::sync::Mutex<Option<(Instant, ServiceCheck)>>,
+}
 
-impl LastSlackCheck {
-    /// Returns a check of at most [`SLACK_EVERY`] ago; concurrent callers wait for one call.
-    async fn get(&self, slack: &Slack) -> ServiceCheck {
-        let mut last = self.0.lock().await;
+impl SlackProbe {
+    /// Creates a probe without a result.
+    pub fn new(slack: Slack) -> Self {
+        Self { slack, last: tokio::sync::Mutex::default() }
+    }
+
+    /// Returns a result of at most [`SLACK_EVERY`] ago; concurrent callers wait for one call.
+    async fn check(&self) -> ServiceCheck {
+        let mut last = self.last.lock().await;
         if let Some((at, known)) = last.as_ref()
             && at.elapsed() < SLACK_EVERY
         {
             return known.clone();
         }
-        let answer = tokio::time::timeout(CHECK, slack.identity()).await;
+        let answer = tokio::time::timeout(CHECK, self.slack.identity()).await;
         let answer = answer.map(|answer| answer.map(drop).map_err(|error| format!("{error}; messages wait for it")));
         let fresh = check("slack".to_owned(), false, answer);
         *last = Some((Instant::now(), fresh.clone()));
@@ -144,8 +152,7 @@ impl LastSlackCheck {
 pub async fn checks(
     store: &Store,
     prometheus: &[&Prometheus],
-    slack: Option<&Slack>,
-    last_slack: &LastSlackCheck,
+    slack: Option<&SlackProbe>,
     configured: &slack::Config,
     socket: Option<&SocketState>,
     logs: &LogSources,
@@ -174,7 +181,7 @@ pub async fn checks(
     }));
     let slack = async {
         match slack {
-            Some(slack) => Some(last_slack.get(slack).await),
+            Some(slack) => Some(slack.check().await),
             None => None,
         }
     };

@@ -98,12 +98,13 @@ pub(crate) async fn serve(slack: &FakeSlack, keys: &str, extra: &str) -> anyhow:
         slack.base_url
     );
     let token = [("SLACK_BOT_TOKEN", slack.token.as_str())];
-    Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &token, &open_pages(config)).await
+    Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &token, &open_pages(&config)).await
 }
 
 /// The configuration with open pages, unless it says something about them: the tests' machine is their own.
-pub(crate) fn open_pages(config: String) -> String {
-    if config.contains("pages:") { config } else { config + "\npages: { authentication: none }\n" }
+pub(crate) fn open_pages(config: &str) -> String {
+    let added = if config.contains("pages:") { "" } else { "\npages: { authentication: none }\n" };
+    format!("{config}{added}")
 }
 
 /// Everything that a message says.

@@ -93,7 +93,12 @@ async fn basic_authentication_works_too() {
     let body = serde_json::to_vec(&group("A", "firing", "warning", &["a"])).unwrap();
     let url = format!("{}/webhook/alertmanager", run.service.url);
     let call = async |password: &str| {
-        let request = run.http.post(&url).header("content-type", "application/json").body(body.clone()).basic_auth("am", Some(password));
+        let request = run
+            .http
+            .post(&url)
+            .header("content-type", "application/json")
+            .body(body.clone())
+            .basic_auth("am", Some(password));
         request.send().await.unwrap().status().as_u16()
     };
     assert_eq!([call("nope").await, call("pässword").await], [401, 200]);

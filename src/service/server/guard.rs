@@ -93,8 +93,7 @@ mod tests {
     fn a_page_elsewhere_whose_name_leads_here_is_not_let_in() {
         let public = "https://triage.example.org/llm";
         let config = PagesConfig { authentication: PageAuthentication::None, ..PagesConfig::default() };
-        let access =
-            Access::new(&config, &Webhook::default(), "127.0.0.1:9095".parse().unwrap(), public).unwrap();
+        let access = Access::new(&config, &Webhook::default(), "127.0.0.1:9095".parse().unwrap(), public).unwrap();
         for (host, may) in [
             ("localhost:9095", true),
             ("LOCALHOST.", true),

@@ -10,9 +10,9 @@ use super::pages_state::Pages;
 use super::slack_state::SlackState;
 use crate::bundle::BundleService;
 use crate::loops::Received;
-use crate::readiness::LastSlackCheck;
+use crate::readiness::SlackProbe;
 use crate::service::Service;
-use slack::{Slack, SocketState};
+use slack::SocketState;
 use telemetry::supervise::Supervisor;
 
 /// The state that all handlers share.
@@ -28,10 +28,8 @@ pub struct Shared {
     pub supervisor: Supervisor,
     /// The credentials of the webhook.
     pub credentials: Arc<Credentials>,
-    /// The Slack client for the readiness check.
-    pub slack: Option<Slack>,
-    /// The last readiness check of Slack.
-    pub last_slack: Arc<LastSlackCheck>,
+    /// The readiness check of Slack.
+    pub slack: Option<Arc<SlackProbe>>,
     /// The state of the Slack routes; `None` with another transport.
     pub slack_state: Option<SlackState>,
     /// The state of Socket Mode; `None` with another transport.

@@ -87,7 +87,8 @@ impl Night {
         );
         let token = slack.token.clone();
         let secrets = [("SLACK_BOT_TOKEN", token.as_str()), ("SLACK_APP_TOKEN", "xapp-lab")];
-        let service = Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &secrets, &open_pages(config));
+        let config = open_pages(&config);
+        let service = Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &secrets, &config);
         let service = service.await.unwrap();
         let alertmanager = Alertmanager::builder()
             .webhook(&format!("{}/webhook/alertmanager", service.url), json!({}))

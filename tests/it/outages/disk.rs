@@ -58,9 +58,14 @@ impl Disk {
         };
         let run = format!("{mount} {first} && exec {BINARY} serve --config $CONFIG");
         let arguments: Vec<&str> = options.iter().copied().chain([run.as_str()]).collect();
-        Service::start(Path::new(program), &arguments, &[("SLACK_BOT_TOKEN", slack.token.as_str())], &open_pages(config))
-            .await
-            .unwrap()
+        Service::start(
+            Path::new(program),
+            &arguments,
+            &[("SLACK_BOT_TOKEN", slack.token.as_str())],
+            &open_pages(&config),
+        )
+        .await
+        .unwrap()
     }
 
     /// The state directory as the service sees it.

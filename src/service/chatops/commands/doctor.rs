@@ -5,7 +5,7 @@ use futures::future::{join_all, join3};
 use super::target::clients;
 use crate::chatops::Desk;
 use crate::chatops::reply::Reply;
-use crate::readiness::{self, Finding, Level, ServiceCheck};
+use crate::readiness::{self, Finding, Level, ServiceCheck, SlackProbe};
 use diagnose::health::{SignalAvailability, coverage};
 use knowledge::clock;
 use message::{Block, Line, Message, Tone};
@@ -46,7 +46,8 @@ pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
     let (window, deadline) = (desk.config.diagnose.window, desk.config.diagnose.deadline);
     let clients = clients(desk, reply);
     let client_refs: Vec<&Prometheus> = clients.iter().collect();
-    let checks = readiness::checks(&desk.store, &client_refs, Some(&desk.slack), &desk.config.slack, None, &desk.logs);
+    let slack = SlackProbe::new(desk.slack.clone());
+    let checks = readiness::checks(&desk.store, &client_refs, Some(&slack), &desk.config.slack, None, &desk.logs);
     let coverages = join_all(clients.iter().map(|p| coverage(&desk.library, p, now, window, deadline)));
     let (findings, checks, coverages) = join3(desk.examination.findings(), checks, coverages).await;
     let findings = merged(findings, checks);
