@@ -8,6 +8,7 @@ use anyhow::Context;
 use clap::Args;
 
 use super::args::{HealthOutput, window};
+use crate::cli::output::outln;
 use crate::clock;
 use crate::config::{Config, visit_store};
 use crate::render::clean;
@@ -43,7 +44,7 @@ pub(super) fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
         anyhow::Ok(entries)
     })?;
     match args.output {
-        HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&entries)?),
+        HealthOutput::Json => outln!("{}", serde_json::to_string_pretty(&entries)?),
         HealthOutput::Text => {
             for entry in &entries {
                 let on: Vec<&str> = [entry.incident.as_deref().unwrap_or_default(), &entry.target]
@@ -61,10 +62,10 @@ pub(super) fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
                     entry.detail,
                 );
                 // Users' text must not add lines or terminal colours.
-                anstream::println!("{}", clean(line.trim_end()));
+                outln!("{}", clean(line.trim_end()));
             }
             if entries.is_empty() {
-                anstream::println!("nobody did anything");
+                outln!("nobody did anything");
             }
         }
     }

@@ -9,6 +9,7 @@ use url::Url;
 
 use super::args::StateArgs;
 use super::store::block_on;
+use crate::cli::output::outln;
 use crate::clock;
 use crate::config::state_directory;
 use crate::store::{self, STORE_FILE};
@@ -44,7 +45,7 @@ pub(super) fn backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     }
     block_on(async { Ok(store::backup(&from, &args.file).await?) })
         .with_context(|| format!("cannot back up {}", from.display()))?;
-    anstream::println!("{} is a copy of {}", args.file.display(), from.display());
+    outln!("{} is a copy of {}", args.file.display(), from.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -60,9 +61,9 @@ pub(super) fn restore(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     let suffix = format!("replaced-{}", clock::now().strftime("%Y%m%dT%H%M%SZ"));
     let replaced = block_on(async { Ok(store::restore(&args.file, &directory, &suffix).await?) })
         .with_context(|| format!("cannot restore {} into {}", args.file.display(), directory.display()))?;
-    anstream::println!("{} is in place in {}: start the service", args.file.display(), directory.display());
+    outln!("{} is in place in {}: start the service", args.file.display(), directory.display());
     if let Some(replaced) = replaced {
-        anstream::println!("the store that it replaces is kept: {}", replaced.display());
+        outln!("the store that it replaces is kept: {}", replaced.display());
     }
     Ok(ExitCode::SUCCESS)
 }

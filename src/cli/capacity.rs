@@ -9,6 +9,7 @@ use super::args::{CapacityArgs, Format};
 use super::{library, target};
 use crate::alert::Labels;
 use crate::capacity::{self, CapacityReport, ModelSpec, PlannedDeployment};
+use crate::cli::output::{out, outln};
 use crate::clock;
 use crate::config::Config;
 use crate::diagnose::{ObserveResult, Scope, observe_signals};
@@ -52,8 +53,8 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
         }
     };
     match args.output {
-        Format::Json => anstream::println!("{}", serde_json::to_string_pretty(&report)?),
-        Format::Text => anstream::print!("{}", render::capacity(&report, &words).trim_start_matches('\n')),
+        Format::Json => outln!("{}", serde_json::to_string_pretty(&report)?),
+        Format::Text => out!("{}", render::capacity(&report, &words).trim_start_matches('\n')),
     }
     Ok(status(&report))
 }

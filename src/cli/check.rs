@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use super::args::DataArgs;
 use super::library;
 use crate::check;
+use crate::cli::output::outln;
 use crate::clip::format_count;
 
 /// Runs the lints; fails if there are findings.
@@ -16,9 +17,9 @@ pub(super) fn check(args: DataArgs) -> anyhow::Result<ExitCode> {
     let mut problems = check::lint(&library);
     problems.extend(check::phrases(args.dir.as_deref()));
     for problem in &problems {
-        anstream::println!("{problem}\n");
+        outln!("{problem}\n");
     }
-    anstream::println!(
+    outln!(
         "{} playbooks, {} causes, {} signals, {} engines: {}",
         library.playbooks.len(),
         library.causes.len(),
@@ -38,19 +39,19 @@ pub(super) fn test(args: DataArgs) -> anyhow::Result<ExitCode> {
     let results = match check::run(&library) {
         Ok(results) => results,
         Err(problems) => {
-            problems.iter().for_each(|p| anstream::println!("{p}\n"));
+            problems.iter().for_each(|p| outln!("{p}\n"));
             return Ok(ExitCode::FAILURE);
         }
     };
     let unable = check::verifies(&library);
-    unable.iter().for_each(|problem| anstream::println!("{problem}\n"));
+    unable.iter().for_each(|problem| outln!("{problem}\n"));
     let failed = results.iter().filter(|r| !r.failures.is_empty()).count();
     for failure in results.iter().flat_map(|r| &r.failures) {
-        anstream::println!("{failure}\n");
+        outln!("{failure}\n");
     }
-    anstream::println!("{} passed, {failed} failed", results.len() - failed);
+    outln!("{} passed, {failed} failed", results.len() - failed);
     if !unable.is_empty() {
-        anstream::println!("{} that cannot tell whether it worked", format_count(unable.len(), "step"));
+        outln!("{} that cannot tell whether it worked", format_count(unable.len(), "step"));
     }
     Ok(ExitCode::from(u8::from(failed > 0 || results.is_empty() || !unable.is_empty())))
 }

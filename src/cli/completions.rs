@@ -7,12 +7,13 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
 use super::Cli;
+use crate::cli::output::out;
 use crate::playbook;
 
 pub(super) fn run(shell: Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut with_playbooks(Cli::command()), "llm-diagnose", &mut script);
-    anstream::print!("{}", String::from_utf8_lossy(&script));
+    out!("{}", String::from_utf8_lossy(&script));
     ExitCode::SUCCESS
 }
 

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use super::args::{DiagnoseArgs, Output};
 use super::ask::{self, RequestArguments};
 use super::{cleaned, health, library};
+use crate::cli::output::{out, outln};
 use crate::config::Config;
 use crate::diagnose::{Exporters, ExtraSources};
 use crate::exporter::ExporterReader;
@@ -80,26 +81,26 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
                         ],
                         &args.labels,
                     );
-                    anstream::print!("{}", render::health(&health_report, &flags, &words));
+                    out!("{}", render::health(&health_report, &flags, &words));
                 }
                 // Without a symptom there is no diagnosis and there are no queries; stderr says so.
                 Output::Queries => {}
-                Output::Json | Output::Slack => anstream::println!("{}", serde_json::to_string_pretty(&health_report)?),
+                Output::Json | Output::Slack => outln!("{}", serde_json::to_string_pretty(&health_report)?),
             }
             return Ok(ExitCode::SUCCESS);
         }
     };
     match args.output {
-        Output::Json => anstream::println!("{}", serde_json::to_string_pretty(&diagnosis)?),
-        Output::Queries => anstream::print!("{}", explain::queries_of(&diagnosis)),
+        Output::Json => outln!("{}", serde_json::to_string_pretty(&diagnosis)?),
+        Output::Queries => out!("{}", explain::queries_of(&diagnosis)),
         Output::Slack => {
             let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url), &words);
-            anstream::println!("{}", serde_json::to_string_pretty(&render::slack(&message))?);
+            outln!("{}", serde_json::to_string_pretty(&render::slack(&message))?);
         }
         Output::Text => {
             let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url), &words);
             let commands = Commands { queries: "--output queries".to_owned(), ..Commands::default() };
-            anstream::print!("{}", render::terminal_with(&message, &commands));
+            out!("{}", render::terminal_with(&message, &commands));
         }
     }
     Ok(if diagnosis.degraded { ExitCode::from(NO_PROMETHEUS) } else { ExitCode::SUCCESS })

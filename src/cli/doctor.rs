@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Context;
 
 use super::args::{DoctorArgs, HealthOutput};
+use crate::cli::output::{out, outln};
 use crate::clip::format_error;
 use crate::config::Config;
 use crate::doctor::{Findings, run_checks};
@@ -30,7 +31,7 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(run_checks(&mut findings, config.as_ref(), dir.as_deref(), &prometheuses, args.signals));
     match args.output {
-        HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&findings)?),
+        HealthOutput::Json => outln!("{}", serde_json::to_string_pretty(&findings)?),
         HealthOutput::Text => print(&findings),
     }
     let missing = findings.coverage.iter().flat_map(|c| &c.signals).any(|s| s.answer == SignalAvailability::Missing);
@@ -71,11 +72,11 @@ fn print(findings: &Findings) {
         let tone = Style::new().bold().fg_color(Some(colour.into()));
         let gap = " ".repeat(width + 7);
         let found = found.lines().collect::<Vec<_>>().join(&format!("\n{gap}"));
-        anstream::println!("{tone}{word:<4}{tone:#}  {name:<width$} {found}");
+        outln!("{tone}{word:<4}{tone:#}  {name:<width$} {found}");
         if let Some(todo) = todo {
-            anstream::println!("{gap}→ {todo}");
+            outln!("{gap}→ {todo}");
         }
     }
     let words = render::Phrases::english();
-    findings.coverage.iter().for_each(|coverage| anstream::print!("{}", render::coverage(coverage, &words)));
+    findings.coverage.iter().for_each(|coverage| out!("{}", render::coverage(coverage, &words)));
 }

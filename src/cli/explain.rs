@@ -7,6 +7,7 @@ use anyhow::bail;
 use super::args::ExplainArgs;
 use super::store::{block_on, open};
 use super::{USAGE, library};
+use crate::cli::output::out;
 use crate::explain::{explain, queries_about, queries_of};
 use crate::playbook::Library;
 
@@ -20,7 +21,7 @@ pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     }
     match explain(&library, &args.what.id, args.what.name.as_deref()) {
         Ok(text) => {
-            anstream::print!("{text}");
+            out!("{text}");
             Ok(ExitCode::SUCCESS)
         }
         Err(problem) => {
@@ -37,7 +38,7 @@ fn queries(args: &ExplainArgs, library: &Library) -> anyhow::Result<ExitCode> {
         if text.is_empty() {
             bail!("`{id}` has no queries: nothing of it is read from Prometheus");
         }
-        anstream::print!("{text}");
+        out!("{text}");
         return Ok(ExitCode::SUCCESS);
     }
     // An incident's id is a ULID of 26 characters; any other text is a mistyped name.
@@ -57,7 +58,7 @@ fn queries(args: &ExplainArgs, library: &Library) -> anyhow::Result<ExitCode> {
         Ok(incident)
     })?;
     match incident.map(|incident| incident.diagnosis) {
-        Some(Some(diagnosis)) => anstream::print!("{}", queries_of(&diagnosis)),
+        Some(Some(diagnosis)) => out!("{}", queries_of(&diagnosis)),
         Some(None) => {
             bail!(
                 "nothing was asked for the incident `{id}`: no playbook knows its alerts and their labels name no pool, or it is not diagnosed yet"

@@ -8,8 +8,9 @@ use anyhow::Context;
 use clap::Args;
 
 use super::args::HealthOutput;
-use super::library;
+use super::{library, output};
 use crate::check::verdict_test;
+use crate::cli::output::outln;
 use crate::clip::format_count;
 use crate::config::{Config, visit_store};
 use crate::render::clean;
@@ -53,7 +54,7 @@ pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
         anyhow::Ok((all, rated))
     })?;
     match args.output {
-        HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&all)?),
+        HealthOutput::Json => outln!("{}", serde_json::to_string_pretty(&all)?),
         HealthOutput::Text => {
             for feedback in &all {
                 let word = if feedback.is_right { "right" } else { "wrong" };
@@ -66,7 +67,7 @@ pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
                     feedback.who,
                     feedback.comment
                 );
-                anstream::println!("{}", clean(line.trim_end()));
+                outln!("{}", clean(line.trim_end()));
             }
         }
     }
@@ -91,5 +92,5 @@ pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
 
 fn write(dir: &Path, id: &str, text: &str) -> anyhow::Result<()> {
     let path = dir.join(format!("incident-{}.test.yaml", id.to_ascii_lowercase()));
-    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    output::write(&path, text.as_bytes())
 }

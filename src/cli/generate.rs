@@ -1,12 +1,14 @@
 //! `generate`: rules, dashboard, runbooks and schema from the playbooks.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
 
 use super::args::{GenerateArgs, GenerateCommand, RuleKind};
-use super::library;
+use super::{library, output};
 use crate::chatops::command::document;
+use crate::cli::output::out;
 use crate::config::Config;
 use crate::{generate, notify, report};
 
@@ -45,7 +47,7 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
             let moved = library.playbooks.values().flat_map(generate::moved_runbooks);
             for (name, text) in runbooks.chain(moved).chain(generate::tables(&library)) {
                 let page = output.join(name);
-                std::fs::write(&page, text).with_context(|| format!("cannot write {}", page.display()))?;
+                output::write(&page, text.as_bytes())?;
             }
             return Ok(ExitCode::SUCCESS);
         }
@@ -61,8 +63,8 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
         }
     };
     match output.as_str() {
-        "-" => anstream::print!("{text}"),
-        path => std::fs::write(path, text).with_context(|| format!("cannot write {path}"))?,
+        "-" => out!("{text}"),
+        path => output::write(Path::new(path), text.as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)
 }

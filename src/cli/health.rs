@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 
 use super::args::{HealthArgs, HealthOutput};
 use super::{UNKNOWN, cleaned, library, target};
+use crate::cli::output::{out, outln};
 use crate::config::Config;
 use crate::diagnose::Scope;
 use crate::health::{DIMENSIONS, HealthQuery, HealthSource, evaluate_fleet};
@@ -58,8 +59,8 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
         cleaned(&library, &evaluate_fleet(&library, &sources, &query).await)
     })?;
     match args.output {
-        HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&health)?),
-        HealthOutput::Text => anstream::print!("{}", render::health(&health, &flags, &words)),
+        HealthOutput::Json => outln!("{}", serde_json::to_string_pretty(&health)?),
+        HealthOutput::Text => out!("{}", render::health(&health, &flags, &words)),
     }
     Ok(ExitCode::from(health.state.code()))
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::args::{HealthOutput, LogsArgs};
 use super::{USAGE, library};
+use crate::cli::output::{out, outln};
 use crate::gap::Gap;
 use crate::logs::{NamedLogAnalysis, Patterns, files, first, stream};
 use crate::playbook::{LogFile, suggestion};
@@ -67,12 +68,12 @@ pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
         HealthOutput::Json => {
             let first = first.map(|log| log.name.as_str());
             let answer = LogsOutput { schema: SCHEMA, first, logs: &logs, missing: &missing };
-            anstream::println!("{}", serde_json::to_string_pretty(&answer)?);
+            outln!("{}", serde_json::to_string_pretty(&answer)?);
         }
         HealthOutput::Text => {
             missing.iter().for_each(|gap| anstream::eprintln!("error: {} {}", gap.what, gap.reason.as_str()));
             if !logs.is_empty() {
-                anstream::print!("{}", render::terminal(&render::logs(&logs, &engines, &Phrases::english())));
+                out!("{}", render::terminal(&render::logs(&logs, &engines, &Phrases::english())));
             }
         }
     }

@@ -18,6 +18,7 @@ pub(crate) mod health;
 mod logs;
 mod new;
 mod open;
+mod output;
 mod past;
 mod serve;
 mod silence;

@@ -10,7 +10,8 @@ use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 
 use super::backup::quoted;
-use super::library;
+use super::{library, output};
+use crate::cli::output::outln;
 use crate::generate::skeleton::{self, NewFile, NewSignal};
 use crate::playbook::PlaybookKind;
 use crate::signal::Unit;
@@ -92,16 +93,16 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
     }
     for file in &files {
         let path = write(dir, file)?;
-        anstream::println!("{} {}", if file.grown { "added to" } else { "wrote" }, path.display());
+        outln!("{} {}", if file.grown { "added to" } else { "wrote" }, path.display());
     }
-    anstream::println!("\nNext; `check` lists each TODO that is left:");
+    outln!("\nNext; `check` lists each TODO that is left:");
     let commands = [format!("llm-diagnose check {dir_argument}"), format!("llm-diagnose test {dir_argument}")];
     for command in commands.into_iter().chain(explain) {
-        anstream::println!("  {command}");
+        outln!("  {command}");
     }
     // Only the project's own data has generated files beside it.
     if dir.join("schema.json").exists() {
-        anstream::println!("  make generate");
+        outln!("  make generate");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -114,32 +115,12 @@ fn write(dir: &Path, file: &NewFile) -> anyhow::Result<PathBuf> {
         fs::create_dir_all(parent).with_context(failed)?;
     }
     if file.grown {
-        replace(&path, &file.text).with_context(failed)?;
+        output::write(&path, file.text.as_bytes())?;
     } else {
         let fresh = fs::OpenOptions::new().write(true).create_new(true).open(&path);
         fresh.and_then(|mut open| open.write_all(file.text.as_bytes())).with_context(failed)?;
     }
     Ok(path)
-}
-
-/// Replaces the text of a file as a whole: an error leaves the old one. A symbolic link stays one, and permissions
-/// are kept.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let path = fs::canonicalize(path)?;
-    // A file that must not be written is not replaced either.
-    let permissions = fs::OpenOptions::new().write(true).open(&path)?.metadata()?.permissions();
-    let part = path.with_extension("yaml.part");
-    let mut file = fs::File::create(&part)?;
-    let replaced = file
-        .set_permissions(permissions)
-        .and_then(|()| file.write_all(text.as_bytes()))
-        // Some file systems report a full disk only here.
-        .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(&part, &path));
-    if replaced.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    replaced
 }
 
 /// Parses one of the words of the data.

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::library;
 use crate::bundle::open::{OpenError, Opened, open, request, same_root};
+use crate::cli::output::outln;
 use crate::diagnose::Diagnosis;
 use crate::render::{clean, graph};
 use crate::report::Report;
@@ -91,7 +92,7 @@ async fn serve_bundle(
     };
     let same = compare(&opened, again.as_ref());
     if !once {
-        anstream::println!("\nserved until Ctrl-C");
+        outln!("\nserved until Ctrl-C");
         tokio::select! {
             () = stop.cancelled() => {}
             why = opened.ended() => anstream::eprintln!("error: {}", clean(&why)),
@@ -104,7 +105,7 @@ async fn serve_bundle(
 fn about(report: &Report, url: &str) {
     let bold = anstyle::Style::new().bold();
     let minute = |at: jiff::Timestamp| at.strftime("%Y-%m-%d %H:%M UTC").to_string();
-    anstream::println!("{bold}{}{bold:#}", clean(&report.headline));
+    outln!("{bold}{}{bold:#}", clean(&report.headline));
     line("window", &format!("{} to {}", minute(report.window.from), minute(report.window.to)));
     match report.complete {
         true => line("complete", "yes"),
@@ -153,5 +154,5 @@ fn command(report: &Report, url: &str) -> Option<String> {
 }
 
 fn line(what: &str, text: &str) {
-    anstream::println!("  {what:<11} {}", clean(text));
+    outln!("  {what:<11} {}", clean(text));
 }

@@ -12,6 +12,7 @@ use super::store::{block_on, open};
 use crate::alert::{active, common_labels};
 use crate::chatops::command::{self, Which};
 use crate::chatops::{listed, measured};
+use crate::cli::output::outln;
 use crate::clock;
 use crate::playbook::PlaybookKind;
 use crate::render::clean;
@@ -64,7 +65,7 @@ fn line(incident: &Incident) {
         .collect();
     let since = incident.started_at.strftime("%Y-%m-%d %H:%M UTC");
     let text = format!("{}  {state}  {since}  {story}  {}", incident.id, labels.join(","));
-    anstream::println!("{}", clean(&text));
+    outln!("{}", clean(&text));
 }
 
 pub(super) fn playbooks(dir: Option<&Path>) -> anyhow::Result<ExitCode> {
@@ -75,9 +76,9 @@ pub(super) fn playbooks(dir: Option<&Path>) -> anyhow::Result<ExitCode> {
     let bold = anstyle::Style::new().bold();
     let width = library.playbooks.keys().map(String::len).max().unwrap_or_default();
     for (kind, title) in [(PlaybookKind::Symptom, "Symptoms"), (PlaybookKind::Mechanism, "Mechanisms")] {
-        anstream::println!("{bold}{title}{bold:#}");
+        outln!("{bold}{title}{bold:#}");
         for playbook in library.of_kind(kind) {
-            anstream::println!("  {:<width$}  {}", playbook.playbook, playbook.title);
+            outln!("  {:<width$}  {}", playbook.playbook, playbook.title);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -85,7 +86,7 @@ pub(super) fn playbooks(dir: Option<&Path>) -> anyhow::Result<ExitCode> {
 
 pub(super) fn accuracy(args: &StateArgs) -> anyhow::Result<ExitCode> {
     let Some([mechanism, root, three, wrong, healthy]) = measured() else { bail!("docs/accuracy.md has no figures") };
-    anstream::println!("measured on simulated fleets (docs/accuracy.md)");
+    outln!("measured on simulated fleets (docs/accuracy.md)");
     for (label, figure) in [
         ("root cause right", root),
         ("mechanism right", mechanism),
@@ -93,7 +94,7 @@ pub(super) fn accuracy(args: &StateArgs) -> anyhow::Result<ExitCode> {
         ("confident and wrong", wrong),
         ("blamed a healthy fleet", healthy),
     ] {
-        anstream::println!("  {label:<28}{figure}");
+        outln!("  {label:<28}{figure}");
     }
     let ratings = block_on(async {
         let store = open(args).await?;
@@ -102,7 +103,7 @@ pub(super) fn accuracy(args: &StateArgs) -> anyhow::Result<ExitCode> {
         Ok(ratings)
     });
     match ratings {
-        Ok((yes, no)) => anstream::println!("as people here found: {yes} right, {no} wrong"),
+        Ok((yes, no)) => outln!("as people here found: {yes} right, {no} wrong"),
         Err(error) => anstream::eprintln!("what people here found is not known: {error:#}"),
     }
     Ok(ExitCode::SUCCESS)

@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 use super::args::{HealthOutput, window};
 use super::audit::acting;
 use crate::alertmanager::{self, Alertmanager, SilenceError, SilenceParameters};
+use crate::cli::output::outln;
 use crate::clock;
 use crate::config::{Config, visit_store};
 use crate::render::clean;
@@ -86,11 +87,11 @@ pub(super) fn run(args: SilenceArgs) -> anyhow::Result<ExitCode> {
 async fn list(alertmanagers: &[Alertmanager], output: HealthOutput) -> anyhow::Result<ExitCode> {
     let (silences, problems) = alertmanager::list(alertmanagers).await;
     match output {
-        HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&silences)?),
+        HealthOutput::Json => outln!("{}", serde_json::to_string_pretty(&silences)?),
         HealthOutput::Text => {
             for silence in &silences {
                 let matchers: Vec<String> = silence.matchers.iter().map(ToString::to_string).collect();
-                anstream::println!(
+                outln!(
                     "{}  until {}  {}\n    by {}: {}",
                     clean(&silence.id),
                     silence.ends_at.strftime("%Y-%m-%d %H:%M UTC"),
@@ -100,7 +101,7 @@ async fn list(alertmanagers: &[Alertmanager], output: HealthOutput) -> anyhow::R
                 );
             }
             if silences.is_empty() && problems.is_empty() {
-                anstream::println!("nothing is silenced");
+                outln!("nothing is silenced");
             }
         }
     }
@@ -119,7 +120,7 @@ async fn expire(store: &Store, alertmanagers: &[Alertmanager], id: &str) -> anyh
     if let Err(error) = result {
         return unanswered(alertmanagers, error);
     }
-    anstream::println!("ended silence {id}");
+    outln!("ended silence {id}");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -159,7 +160,7 @@ async fn create(
         Err(error) => return unanswered(alertmanagers, error),
     };
     store.touch(id).await?;
-    anstream::println!("{}  {}", created.id, summary(&created));
+    outln!("{}  {}", created.id, summary(&created));
     Ok(ExitCode::SUCCESS)
 }
 

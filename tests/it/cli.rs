@@ -1,6 +1,7 @@
 //! The command line as a person uses it: exit status, standard input, outputs, and hints.
 
 use std::io::Write;
+use std::os::unix::fs::FileTypeExt;
 use std::process::{Command, Output, Stdio};
 
 use llm_diagnose_lab::slack::blocks;
@@ -249,4 +250,36 @@ fn every_shell_gets_completions_that_know_the_playbooks() {
         assert!(text(&output.stdout).contains("incidents"), "{shell}");
     }
     assert!(text(&run(&["completions", "bash"], None).stdout).contains("high-ttft"));
+}
+
+#[test]
+fn a_full_standard_output_is_an_error_and_no_panic() {
+    let commands: [&[&str]; 4] =
+        [&["playbooks"], &["explain", "high-ttft"], &["completions", "bash"], &["generate", "schema", "-o", "-"]];
+    for arguments in commands {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = Command::new(BINARY).args(arguments).stdout(full).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.contains("cannot write to standard output") && !error.contains("panicked"), "{error}");
+    }
+}
+
+#[test]
+fn what_a_command_writes_is_a_file_and_never_a_device_or_a_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, link) = (directory.path().join("schema.json"), directory.path().join("link.json"));
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for path in ["/dev/full", "/dev/null", directory.path().to_str().unwrap()] {
+        let output = Command::new(BINARY).args(["generate", "schema", "-o", path]).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && error.contains("is no file"), "{path}: {error}");
+    }
+    assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    std::fs::write(&file, "old").unwrap();
+    let output = Command::new(BINARY).args(["generate", "schema", "-o"]).arg(&link).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with('{'));
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink(), "a link stays one");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "nothing is left beside it");
 }

@@ -47,7 +47,7 @@ pub struct BundleArgs {
     /// more.
     #[arg(long = "ticket", value_name = "RECEIVER")]
     pub tickets: Vec<String>,
-    /// The output [default: llm-diagnose-<incident or pool>-<time>.zip in the current directory].
+    /// The output; `-` is standard output [default: llm-diagnose-<incident or pool>-<time>.zip in the current directory].
     #[arg(long, short, value_name = "FILE|DIR")]
     pub output: Option<PathBuf>,
     /// Overwrite an existing file.

@@ -3,6 +3,7 @@
 mod progress;
 mod subject;
 
+use std::fs::File;
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,14 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::{BundleArgs, BundleSpan};
-use super::{ask, library};
+use super::{ask, library, output};
 use crate::bundle::{
     self, BuiltBundle, BundleProgress, Draft, Name, Options, SourceRegistry, SourceSettings, Sources, Subject, around,
     directory,
 };
+use crate::cli::output::out;
 use crate::clock;
 use crate::config::Config;
 use crate::diagnose::Exporters;
@@ -91,15 +94,28 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
     if let Err((prometheus, error)) = &reachable {
         anstream::eprintln!("Prometheus at {} cannot be asked: {error}", render::clean(&prometheus.url));
     }
-    let (path, built) = context.make(&sources, &subject).await?;
+    let spool = to_stdout(args)?;
+    let (path, built) = context.make(&sources, &subject, spool.as_ref().map(TempDir::path)).await?;
     let report = &built.report;
-    let place = BundleLocation::File(path.display().to_string());
+    let place = match &spool {
+        None => path.display().to_string(),
+        Some(_) => "standard output".to_owned(),
+    };
+    let place = BundleLocation::File(place);
     let warning = args
         .no_redact
         .then(|| Line::default().bold("Secrets were left in it: hand it to nobody who must not know them."));
     let message = render::bundle_message(report, built.bytes, &subject.of(), place, warning, &context.words);
-    if !args.quiet {
-        anstream::print!("{}", render::terminal(&message));
+    match (spool, args.quiet) {
+        (Some(_), quiet) => {
+            let copied = File::open(&path).and_then(|mut file| std::io::copy(&mut file, &mut std::io::stdout().lock()));
+            copied.context("cannot write to standard output")?;
+            if !quiet {
+                anstream::eprint!("{}", render::terminal(&message));
+            }
+        }
+        (None, false) => out!("{}", render::terminal(&message)),
+        (None, true) => {}
     }
     Ok(match (reachable, report.complete) {
         (Err(_), _) => ExitCode::from(NO_PROMETHEUS),
@@ -148,12 +164,18 @@ impl BundleContext<'_> {
         }
     }
 
-    /// Writes the file, and shows the progress.
-    async fn make(&self, sources: &Sources, subject: &Subject) -> anyhow::Result<(PathBuf, BuiltBundle)> {
+    /// Writes the file, in the directory `spool` if there is one, and shows the progress.
+    async fn make(
+        &self,
+        sources: &Sources,
+        subject: &Subject,
+        spool: Option<&Path>,
+    ) -> anyhow::Result<(PathBuf, BuiltBundle)> {
         let args = self.args;
         // The file's name leaves the site too: a pool is named by its namespace and model.
         let subject_name = if args.anonymize && subject.incident.is_none() { "pool".to_owned() } else { subject.of() };
-        let path = place(args.output.as_deref(), &subject_name);
+        let path = place(spool.or(args.output.as_deref()), &subject_name);
+        output::check(&path)?;
         if path.exists() && !args.force {
             bail!("{} is there already: name another with --output, or pass --force", path.display());
         }
@@ -186,6 +208,20 @@ impl BundleContext<'_> {
         let result = result.map_err(|error| draft.explain(error))?;
         Ok((draft.publish(args.force)?, result))
     }
+}
+
+/// Returns a directory for the file until it is copied to standard output, for `--output -`; `None` for any other output.
+///
+/// # Errors
+/// When standard output is a terminal, or no directory can be made.
+fn to_stdout(args: &BundleArgs) -> anyhow::Result<Option<TempDir>> {
+    if args.output.as_deref() != Some(Path::new("-")) {
+        return Ok(None);
+    }
+    if std::io::stdout().is_terminal() {
+        bail!("--output -: a zip file would fill the terminal; pipe it into a file or a program");
+    }
+    tempfile::tempdir().map(Some).context("cannot make a directory for the file")
 }
 
 /// Returns a future that completes at SIGTERM or SIGINT.

@@ -1,5 +1,6 @@
 //! The message of an incident: posted once, then edited, and posted again if it was deleted.
 
+use std::io::Write;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,10 +18,13 @@ impl Notifier {
         let Some(incident) = self.store.incident(&delivery.incident).await? else { return Ok(()) };
         match (delivery.sink, &self.slack) {
             (Sink::Console, _) => {
-                anstream::println!(
-                    "{}",
-                    render::terminal_with(&self.message(&incident), &Commands::of_incident(&incident.id))
-                );
+                let text = render::terminal_with(&self.message(&incident), &Commands::of_incident(&incident.id));
+                if let Err(error) = writeln!(anstream::stdout(), "{text}") {
+                    error!(incident.id = delivery.incident, %error, "cannot print the incident's message");
+                    self.metrics.delivery("console", "failed", None);
+                    let (due, note) = (clock::after(self.store.now(), pause(delivery.tries)), error.to_string());
+                    return self.store.postpone(delivery, due, PostponeReason::Failed, &note).await;
+                }
                 self.metrics.delivery("console", "posted", None);
                 let place = ("stdout".to_owned(), "-".to_owned());
                 let effects = MessageEffects::default();

@@ -1,5 +1,6 @@
 //! `llm-diagnose bundle`: what it makes, says and returns.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -102,6 +103,12 @@ async fn an_incident_of_the_store_becomes_one_file() {
     shell.run(&[&id, "--window", "soon"]).says(2, "14:00..15:30");
     shell.run(&["01NONE"]).says(2, "there is no such incident");
     shell.run(&[&id, "-o", "no/such/place.zip"]).says(2, "no/such");
+    shell.run(&[&id, "-o", "/dev/full", "--force"]).says(2, "/dev/full is no file");
+    assert!(std::fs::metadata("/dev/full").unwrap().file_type().is_char_device());
+    let piped = shell.command(&[&id, "-o", "-"]).output().unwrap();
+    assert_eq!(piped.status.code(), Some(0), "{}", String::from_utf8_lossy(&piped.stderr));
+    assert_eq!(summary(&piped.stdout)["incident"]["id"], id.as_str());
+    assert!(String::from_utf8_lossy(&piped.stderr).contains("is complete"));
     assert_eq!(shell.files().len(), 2, "what failed left nothing: {:?}", shell.files());
 }
 
