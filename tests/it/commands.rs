@@ -59,6 +59,7 @@ impl Office {
             slack: slack::Config {
                 channel: CHANNEL.to_owned(),
                 commands_per_minute: [1_000; 3],
+                act: slack::Powers { users: ["U0ANN".to_owned()].into_iter().collect(), ..slack::Powers::default() },
                 ..slack::Config::default()
             },
             exporters: exporter::Config { learn: false, ..exporter::Config::default() },

@@ -104,6 +104,9 @@ fn pages(findings: &mut Findings, config: &Config) {
             let todo = "make the files under `pages:` readable and not empty";
             findings.say("pages", Level::Fail, format!("{error:#}"), todo);
         }
+        Ok(access) if !access.is_possible() && config.public_url.is_empty() => {
+            findings.ok("pages", "closed, as nothing says who may read them; messages have no links".to_owned());
+        }
         Ok(access) if !access.is_possible() => {
             let todo = "set `pages.bearer_token_file`, or `pages.username` and `password_file`, or a proxy; on loopback \
                         `pages.authentication: none` opens them";

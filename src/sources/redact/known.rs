@@ -1,5 +1,7 @@
 //! Known secrets: values of fields and labels named as secrets, which are redacted in every other text too.
 
+use aho_corasick::AhoCorasick;
+
 use super::rules::{MatchSpan, marks, merged};
 
 /// Minimum length in bytes; shorter values occur everywhere.
@@ -13,6 +15,8 @@ const MOST: usize = 256;
 #[derive(Default)]
 pub(super) struct KnownSecrets {
     values: Vec<(String, usize)>,
+    /// Finds all values in one pass; `None` until the first text after a value was learned.
+    finder: Option<AhoCorasick>,
 }
 
 impl KnownSecrets {
@@ -23,18 +27,29 @@ impl KnownSecrets {
         let fits = (SHORTEST..=LONGEST).contains(&value.len()) && !value.contains('\n') && marks(value).is_empty();
         if fits && self.values.len() < MOST && !self.values.iter().any(|(known, _)| known == value) {
             self.values.push((value.to_owned(), rule));
+            self.finder = None;
         }
     }
 
     /// Adds the spans of known values that occur in a text as whole words.
-    pub(super) fn add(&self, text: &str, spans: &mut Vec<MatchSpan>) {
+    pub(super) fn add(&mut self, text: &str, spans: &mut Vec<MatchSpan>) {
+        let Some((_, first_rule)) = self.values.first() else { return };
+        if self.finder.is_none() {
+            self.finder = AhoCorasick::new(self.values.iter().map(|(value, _)| value)).ok();
+        }
+        let Some(finder) = &self.finder else {
+            // Too many states, which the limits above exclude: nothing passes unsearched.
+            spans.push(MatchSpan { at: 0..text.len(), rule: *first_rule });
+            return;
+        };
         let (before, word) = (spans.len(), |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-        for (value, rule) in &self.values {
-            for (start, _) in text.match_indices(value.as_str()) {
-                let end = start + value.len();
-                if !text[..start].ends_with(word) && !text[end..].starts_with(word) {
-                    spans.push(MatchSpan { at: start..end, rule: *rule });
-                }
+        for found in finder.find_overlapping_iter(text) {
+            let (range, rule) = (found.range(), self.values.get(found.pattern().as_usize()).map(|(_, rule)| *rule));
+            let (Some(head), Some(tail), Some(rule)) = (text.get(..range.start), text.get(range.end..), rule) else {
+                continue;
+            };
+            if !head.ends_with(word) && !tail.starts_with(word) {
+                spans.push(MatchSpan { at: range, rule });
             }
         }
         if spans.len() > before {
