@@ -394,3 +394,16 @@ fn licence_expressions_are_understood() {
         assert_eq!(satisfied(license, &allowed), expected, "{license}");
     }
 }
+
+#[test]
+fn every_guarantee_names_tests_that_exist() {
+    let page = read("docs/guarantees.md");
+    let names: BTreeSet<&str> = page.split('`').skip(1).step_by(2).filter(|code| code.contains("::")).collect();
+    assert!(names.len() > 30, "{names:?}");
+    let exists = |name: &&str| {
+        let (module, function) = name.rsplit_once("::").unwrap();
+        let file = root().join("tests/it").join(module.replace("::", "/")).with_extension("rs");
+        fs::read_to_string(file).is_ok_and(|source| source.contains(&format!("fn {function}(")))
+    };
+    assert_eq!(names.iter().filter(|name| !exists(name)).collect::<Vec<_>>(), [&""; 0]);
+}
