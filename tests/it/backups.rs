@@ -183,3 +183,21 @@ fn with_postgresql_the_exact_command_is_said() {
     fails(&["backup", "a.dump", with[0], with[1]], dump);
     fails(&["restore", "a.dump", with[0], with[1]], "--dbname=postgres://u@db/llm a.dump\n");
 }
+
+#[tokio::test]
+async fn a_store_in_a_file_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("llm-diagnose.db");
+    let modes = || {
+        let files = ["", "-wal", "-shm"].map(|suffix| format!("{}{suffix}", path.display()));
+        files.map(|file| std::fs::metadata(file).unwrap().permissions().mode() & 0o777)
+    };
+    let store = Store::open(&path).await.unwrap();
+    assert_eq!(modes(), [0o600; 3]);
+    store.close().await;
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+    let store = Store::open(&path).await.unwrap();
+    assert_eq!(modes(), [0o600; 3], "one that an earlier version made");
+    store.close().await;
+}

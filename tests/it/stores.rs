@@ -491,21 +491,3 @@ async fn a_visitor_neither_makes_nor_changes_a_store_and_knows_its_age() {
         assert!(matches!(Store::visit_postgres(&url, visit).await, Err(StoreError::Older { found: 3, .. })));
     }
 }
-
-#[tokio::test]
-async fn a_store_in_a_file_is_its_owners_alone() {
-    use std::os::unix::fs::PermissionsExt;
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("llm-diagnose.db");
-    let modes = || {
-        let files = ["", "-wal", "-shm"].map(|suffix| format!("{}{suffix}", path.display()));
-        files.map(|file| std::fs::metadata(file).unwrap().permissions().mode() & 0o777)
-    };
-    let store = Store::open(&path).await.unwrap();
-    assert_eq!(modes(), [0o600; 3]);
-    store.close().await;
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
-    let store = Store::open(&path).await.unwrap();
-    assert_eq!(modes(), [0o600; 3], "one that an earlier version made");
-    store.close().await;
-}

@@ -19,7 +19,8 @@ impl Notifier {
         match (delivery.sink, &self.slack) {
             (Sink::Console, _) => {
                 let text = render::terminal_with(&self.message(&incident), &Commands::of_incident(&incident.id));
-                if let Err(error) = writeln!(anstream::stdout(), "{text}") {
+                let printed = writeln!(anstream::stdout(), "{text}");
+                if let Err(error) = printed {
                     error!(incident.id = delivery.incident, %error, "cannot print the incident's message");
                     self.metrics.delivery("console", "failed", None);
                     let (due, note) = (clock::after(self.store.now(), pause(delivery.tries)), error.to_string());
