@@ -166,7 +166,7 @@ async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, slot: OwnedSemaphor
     };
     match form {
         IncidentForm::Wrong => feedback::wrong(desk, inbound, incident, values, slot),
-        IncidentForm::Silence => silence_form::submit(desk, inbound, incident, values, slot),
+        IncidentForm::Silence => silence_form::submit(desk, inbound, incident, values, slot).await,
         IncidentForm::Evidence => match &incident.diagnosis {
             Some(diagnosis) => Ack::View(forms::evidence(diagnosis, &desk.words, &about)),
             None => notice("evidence-none"),
