@@ -113,3 +113,22 @@ async fn of_copies_that_arrive_together_exactly_one_is_new_and_old_ones_are_forg
         assert!(a.claim_request("envelope 0", now).await.unwrap());
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_who_escalate_at_once_at_two_replicas_one_calls() {
+    let postgres = Postgres::start().unwrap();
+    let bench = Bench::start(&format!("{ON_CALL}\n{OFTEN}"), &[], NOWHERE).await;
+    bench.slack.configure(|options| options.groups[0].users.push("U0BEN".into()));
+    let states = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let store = Store::connect(&postgres.url()).await.unwrap();
+    let first = replica(&bench, store.clone(), &states[0]);
+    let second = replica(&bench, Store::connect(&postgres.url()).await.unwrap(), &states[1]);
+    let bench = Bench { store, ..bench };
+    for n in 1..=20 {
+        let id = bench.incident(&format!("LLMHighTTFT{n}"), "firing", true).await;
+        let press = |user: &str| request(&format!("{user}-{n}"), user, pressed("escalate", &id));
+        tokio::join!(receive(&first, press("U0ANN")), receive(&second, press("U0BEN")));
+        let calls = bench.said().into_iter().filter(|text| text.starts_with("<!subteam^S0ONCALL> ")).count();
+        assert_eq!((calls, bench.audit().await.len()), (n, n), "{:?}", bench.said());
+    }
+}
