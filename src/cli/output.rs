@@ -68,9 +68,11 @@ fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => (path.to_owned(), None),
         Err(error) => return Err(error),
     };
-    let part = PathBuf::from(format!("{}.{}.part", path.display(), std::process::id()));
+    let mut part = path.clone().into_os_string();
+    part.push(".part");
+    let part = PathBuf::from(part);
     // Created for its owner alone until its permissions are known.
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&part)?;
+    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
     let written = file
         .set_permissions(permissions.unwrap_or_else(|| Permissions::from_mode(0o644)))
         .and_then(|()| file.write_all(text))

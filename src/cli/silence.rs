@@ -48,7 +48,7 @@ pub enum SilenceCommand {
         /// The incident's id.
         #[arg(value_name = "INCIDENT")]
         incident: String,
-        /// The duration: 1m to 30d.
+        /// The duration: 1m to `slack.silence_max` of the configuration.
         #[arg(long = "for", value_name = "DURATION", default_value = "1h", value_parser = window)]
         duration: Duration,
         /// Only these labels; repeat for more. Needed if the alerts have more than 8 names.
@@ -57,6 +57,9 @@ pub enum SilenceCommand {
         /// The reason.
         #[arg(long, value_name = "TEXT", default_value = "")]
         comment: String,
+        /// Silence alerts that are not of the incident too, and also if Alertmanager cannot tell which.
+        #[arg(long)]
+        others: bool,
     },
 }
 
@@ -74,11 +77,11 @@ pub(super) fn run(args: SilenceArgs) -> anyhow::Result<ExitCode> {
                 let store = visit_store(&config, StoreAccess::Write).await?;
                 expire(&store, &alertmanagers, &id).await
             }
-            SilenceCommand::Create { incident, duration, labels, comment } => {
+            SilenceCommand::Create { incident, duration, labels, comment, others } => {
                 let store = visit_store(&config, StoreAccess::Write).await?;
                 let who = acting();
-                let parameters = SilenceParameters { who: who.clone(), comment, duration };
-                create(&store, &alertmanagers, &incident, &labels, &parameters).await
+                let parameters = SilenceParameters { who, comment, duration, longest: config.slack.silence_max };
+                create(&store, &alertmanagers, &incident, &labels, &parameters, others).await
             }
         }
     })
@@ -130,6 +133,7 @@ async fn create(
     id: &str,
     names: &[String],
     parameters: &SilenceParameters,
+    others: bool,
 ) -> anyhow::Result<ExitCode> {
     let Some(incident) = store.incident(id).await? else {
         bail!("there is no incident `{id}`: `llm-diagnose incidents` or the pages list them");
@@ -148,6 +152,21 @@ async fn create(
     }
     let entry = AuditEntry::new_attempt(&parameters.who, "cli", "silence", Some(id), clock::now());
     store.audit(&entry).await?;
+    // Without matchers nothing is created, and every alert would count as another one.
+    if !others && !matchers.is_empty() {
+        match alertmanager::others(alertmanagers, &incident.alerts, &matchers).await {
+            Ok(0) => {}
+            Ok(n) => {
+                let refusal = format!("alerts that are not of the incident would be silenced too ({n} now)");
+                finish(store, entry, &Err(&refusal)).await?;
+                bail!("{refusal}: choose more labels with `--label NAME`, or pass `--others`");
+            }
+            Err(error) => {
+                finish(store, entry, &Err(&error)).await?;
+                return unanswered(alertmanagers, error);
+            }
+        }
+    }
     let created = alertmanager::create(alertmanagers, &incident.alerts, &matchers, parameters, clock::now()).await;
     let summary = |created: &alertmanager::CreatedSilence| {
         let matchers: Vec<String> = created.matchers.iter().map(ToString::to_string).collect();

@@ -287,6 +287,9 @@ impl Config {
                 "`slack.escalate: {callee}` is neither the id of a user group or user (S…, U…) nor the name of one of `pagers`"
             );
         }
+        if !(alertmanager::SHORTEST..=alertmanager::LONGEST).contains(&self.slack.silence_max) {
+            bail!("`slack.silence_max` is 1m to 30d: longer silences belong into Alertmanager's configuration");
+        }
         if self.slack.commands_per_minute.contains(&0) {
             bail!("`slack.commands_per_minute` are at least 1");
         }

@@ -47,6 +47,10 @@ pub struct Config {
     pub act: Powers,
     /// The target of "Escalate": a user group's or user's id, or the name of one of `pagers`.
     pub escalate: Option<String>,
+    /// The longest silence that people may create, here and at the command line: 1m to 30d; defaults to 24h.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub silence_max: Duration,
     /// Commands and presses per minute: of a user, in a channel, in the workspace.
     pub commands_per_minute: [u32; 3],
 }
@@ -113,6 +117,7 @@ impl Default for Config {
             storm: StormConfig::default(),
             act: Powers::default(),
             escalate: None,
+            silence_max: Duration::from_secs(24 * 3_600),
             commands_per_minute: [12, 60, 240],
         }
     }

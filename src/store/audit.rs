@@ -168,11 +168,15 @@ impl Store {
     }
 
     /// Writes the line of an attempt, unless the same action for the incident was begun or done after `since`. Returns
-    /// true if the line was written.
+    /// true if the line was written; of concurrent callers, on all replicas, one gets true.
     ///
     /// # Errors
     /// See [`Self::audit`].
     pub async fn audit_once(&self, entry: &AuditEntry, since: Timestamp) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        // On PostgreSQL the statement alone does not see what another transaction is just inserting.
+        let incident = entry.incident.as_deref().unwrap_or_default();
+        self.engine.hold(&mut tx, &[&format!("attempt {} {incident}", entry.what)]).await?;
         let insert = sqlx::query(
             "INSERT INTO audit (id, at_ms, who, place, what, incident_id, result)
              SELECT $1, CAST($2 AS BIGINT), $3, $4, $5, $6, $7 WHERE NOT EXISTS
@@ -187,8 +191,9 @@ impl Store {
         .bind(&entry.incident)
         .bind(entry.result.as_str())
         .bind(unix_ms(since))
-        .execute(&self.write)
+        .execute(&mut *tx)
         .await?;
+        tx.commit().await?;
         Ok(insert.rows_affected() > 0)
     }
 

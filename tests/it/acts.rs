@@ -6,13 +6,14 @@ mod closed;
 mod ended;
 mod lost;
 mod modals;
+mod replicas;
+mod silences;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bench::Bench;
 use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::chatops::SilenceRequest;
 use llm_diagnose::check::verdict_test;
 use llm_diagnose::clock;
 use llm_diagnose::incident::{Act, AdmissionRules, Note};
@@ -21,13 +22,12 @@ use llm_diagnose::render::is_done;
 use llm_diagnose::slack::{Ack, RequestPlace, SlackAction, SlackActor, SlackRequest};
 use llm_diagnose::store::{AdmissionPlan, Incident, PendingWork, Sink, Storm};
 use llm_diagnose_lab::slack::State;
+use llm_diagnose_lab::stack::Prometheus;
 use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
-use llm_diagnose_lab::stack::{Alertmanager, Prometheus};
-use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::library;
-use crate::running::{group, named};
+use crate::running::group;
 
 const NOWHERE: &str = "http://127.0.0.1:1";
 const ON_CALL: &str = "act: { groups: [S0ONCALL] }\nescalate: S0ONCALL\nchannel: C0LLMALERTS";
@@ -220,139 +220,6 @@ async fn who_asks_too_often_is_told_once_and_the_same_press_counts_once() {
     bench.desk.receive(press).await;
     bench.settled().await;
     assert_eq!(bench.audit().await[3..], ["acknowledge U0BEN done"]);
-}
-
-#[tokio::test]
-async fn a_silence_from_slack_silences_those_alerts_alone_and_ends_when_told() {
-    let alertmanager = Alertmanager::builder().start().await.unwrap();
-    let labels =
-        |name: &str, pod: &str| json!({ "alertname": name, "namespace": "llm", "severity": "warning", "pod": pod });
-    let alerts = [("LLMHighTTFT", "a"), ("LLMHighTTFT", "b"), ("Other", "a")];
-    let alerts: Vec<Value> = alerts.iter().map(|(name, pod)| json!({ "labels": labels(name, pod) })).collect();
-    alertmanager.post_alerts(&alerts).await.unwrap();
-    // The first of the pair is down.
-    let bench = Bench::start(ON_CALL, &[NOWHERE, &alertmanager.url], NOWHERE).await;
-    let id = bench.incident("LLMHighTTFT", "firing", false).await;
-    let form = |labels: &'static str, duration: &'static str, custom: &'static str| {
-        [("labels", labels), ("duration", duration), ("custom", custom), ("comment", "<!channel> *known*\n\u{202e}")]
-    };
-    for (labels, duration, custom, field) in [
-        ("", "1h", "", "labels"),
-        ("alertname,pod", "1h", "", "labels"),
-        ("alertname", "custom", "soon", "custom"),
-        ("alertname", "custom", "400d", "custom"),
-        ("alertname", "5s", "", "duration"),
-    ] {
-        let ack = bench.submit("U0ANN", "silence", &id, &form(labels, duration, custom)).await;
-        assert!(matches!(&ack, Ack::Errors(errors) if errors.contains_key(field)), "{labels} {duration}: {ack:?}");
-    }
-    assert_eq!(alertmanager.silences().await.unwrap().as_array().unwrap().len(), 0);
-
-    let ack = bench.submit("U0ANN", "silence", &id, &form("alertname,namespace,severity", "custom", "90m")).await;
-    assert_eq!(ack, Ack::Received);
-    assert_eq!(bench.audit().await, ["silence U0ANN done"], "{:?}", bench.said());
-    let silenced = async || {
-        let all = alertmanager.alerts().await.unwrap();
-        let quiet = all.as_array().unwrap().iter().filter(|a| a["status"]["silencedBy"] != json!([]));
-        quiet.map(|a| a["labels"]["alertname"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(until(&silenced, 2).await, ["LLMHighTTFT", "LLMHighTTFT"]);
-    let silence = alertmanager.silences().await.unwrap()[0].clone();
-    assert_eq!(silence["createdBy"], "U0ANN in Slack");
-    let thread = bench.last();
-    assert!(thread.contains("Silenced") && thread.contains("<@U0ANN>") && thread.contains("alertname="), "{thread}");
-    assert!(!thread.contains("<!channel>") && thread.contains("It takes 2 alerts now"), "{thread}");
-    let notes = bench.store.notes(&id).await.unwrap();
-    assert!(notes[0].act == Act::Silence && notes[0].detail.contains("until "), "{notes:?}");
-
-    let who = SlackActor { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
-    let place = RequestPlace { channel: bench::CHANNEL.into(), ..RequestPlace::default() };
-    let what = SlackAction::Command { text: "silence list".into() };
-    let command = SlackRequest { id: String::new(), who, place, what };
-    bench.desk.silence(&command, SilenceRequest::List).await;
-    assert!(bench.last().contains("1 silence") && bench.last().contains("U0ANN in Slack"), "{}", bench.last());
-    let silence = silence["id"].as_str().unwrap();
-    bench.press("U0BEN", "expire:0", silence).await;
-    assert_eq!(until(&silenced, 2).await.len(), 2, "who may not silence may not end it either");
-    bench.press("U0ANN", "expire:0", silence).await;
-    assert_eq!(until(&silenced, 0).await.len(), 0);
-    bench.press("U0ANN", "expire", silence).await;
-    assert!(bench.last().contains("over already"), "{}", bench.last());
-    let again = SilenceRequest::Create { incident: id, duration: Duration::from_secs(3_600) };
-    bench.desk.silence(&command, again).await;
-    assert_eq!(until(&silenced, 2).await.len(), 2);
-    assert_eq!(bench.slack.violations(), []);
-}
-
-#[tokio::test]
-async fn a_command_silences_no_whole_pool_that_nobody_chose() {
-    let alertmanager = Alertmanager::builder().start().await.unwrap();
-    let bench = Bench::start(ON_CALL, &[&alertmanager.url], NOWHERE).await;
-    let who = SlackActor { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
-    let place = RequestPlace { channel: bench::CHANNEL.into(), ..RequestPlace::default() };
-    let what = SlackAction::Command { text: "silence".into() };
-    let command = SlackRequest { id: String::new(), who, place, what };
-    let incident = bench.admit(&named(9)).await;
-    let request = SilenceRequest::Create { incident, duration: Duration::from_secs(3_600) };
-    bench.desk.silence(&command, request).await;
-    assert!(bench.last().contains("would cover their whole pool"), "{}", bench.last());
-    assert_eq!(alertmanager.silences().await.unwrap(), json!([]));
-}
-
-/// Alertmanager marks what is silenced within moments: asks until so many are, or the last answer.
-async fn until(silenced: &impl AsyncFn() -> Vec<String>, n: usize) -> Vec<String> {
-    let met = async {
-        loop {
-            let names = silenced().await;
-            if names.len() == n {
-                return names;
-            }
-        }
-    };
-    match tokio::time::timeout(Duration::from_secs(10), met).await {
-        Ok(names) => names,
-        Err(_) => silenced().await,
-    }
-}
-
-/// What `silence list` answers.
-async fn listed(bench: &Bench) -> String {
-    let who = SlackActor { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
-    let place = RequestPlace { channel: bench::CHANNEL.into(), ..RequestPlace::default() };
-    let what = SlackAction::Command { text: "silence list".into() };
-    bench.desk.silence(&SlackRequest { id: String::new(), who, place, what }, SilenceRequest::List).await;
-    bench.last()
-}
-
-#[tokio::test]
-async fn an_alertmanager_that_does_not_answer_may_have_silences() {
-    let alertmanager = Alertmanager::builder().start().await.unwrap();
-    let none = Bench::start(ON_CALL, &[NOWHERE], NOWHERE).await;
-    let said = listed(&none).await;
-    assert!(said.contains("*What is silenced is not known:* no Alertmanager answers"), "{said}");
-    assert!(said.contains("127.0.0.1:1") && !said.to_lowercase().contains("nothing is silenced"), "{said}");
-
-    let one = Bench::start(ON_CALL, &[&alertmanager.url, NOWHERE], NOWHERE).await;
-    let said = listed(&one).await;
-    for part in ["known in part:* 1 of 2 Alertmanagers do not answer. Of the others nothing is silenced", "127.0.0.1:1"]
-    {
-        assert!(said.contains(part), "{part}: {said}");
-    }
-    let id = one.incident("LLMHighTTFT", "firing", false).await;
-    one.submit("U0ANN", "silence", &id, &[("labels", "alertname"), ("duration", "1h")]).await;
-    let said = listed(&one).await;
-    assert!(said.contains("1 of 2 Alertmanagers do not answer. Of the others 1 silence:"), "{said}");
-    let all = Bench::start(ON_CALL, &[&alertmanager.url], NOWHERE).await;
-    assert!(!listed(&all).await.contains("do not answer"), "{}", all.last());
-}
-
-#[tokio::test]
-async fn a_silence_that_no_alertmanager_takes_is_said_to_have_failed() {
-    let bench = Bench::start(ON_CALL, &[NOWHERE], NOWHERE).await;
-    let id = bench.incident("LLMHighTTFT", "firing", false).await;
-    bench.submit("U0ANN", "silence", &id, &[("labels", "alertname"), ("duration", "1h")]).await;
-    assert!(bench.last().contains("Nothing was silenced: Alertmanager cannot be reached"), "{}", bench.last());
-    assert_eq!(bench.audit().await, ["silence U0ANN failed"]);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
 use llm_diagnose_lab::stack::{Alertmanager, Prometheus, Service};
 use serde_json::{Value, json};
 
-use crate::running::{BINARY, CHANNEL, Running, SOON, group, open_pages, tls, whole};
+use crate::running::{BINARY, CHANNEL, Running, SOON, group, label_options, open_pages, tls, whole};
 
 const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
 /// What would call somebody, look like ours, or move what stands around it.
@@ -113,7 +113,8 @@ async fn text_from_outside_calls_nobody_links_nowhere_and_turns_nothing_wherever
     };
     slack.press("U0ANN", CHANNEL, &ts, "silence").await.unwrap();
     let view = opened("silence").await;
-    let sent = [("labels", "alertname,namespace"), ("duration", "1h"), ("comment", HOSTILE)];
+    let labels = label_options(&view.content, &["alertname", "namespace"]);
+    let sent = [("labels", labels.as_str()), ("duration", "1h"), ("comment", HOSTILE)];
     let ack = slack.submit("U0ANN", &view.id, &sent).await.unwrap();
     assert_eq!(ack.body, None, "{ack:?}");
     slack.wait_for(|s| s.messages(CHANNEL).any(|m| whole(m).contains("Silenced")), SOON).await.unwrap();

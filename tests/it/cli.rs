@@ -255,7 +255,7 @@ fn every_shell_gets_completions_that_know_the_playbooks() {
 #[test]
 fn a_full_standard_output_is_an_error_and_no_panic() {
     let commands: [&[&str]; 4] =
-        [&["playbooks"], &["explain", "high-ttft"], &["completions", "bash"], &["generate", "schema", "-o", "-"]];
+        [&["playbooks"], &["explain", "high-ttft"], &["completions", "bash"], &["generate", "schema", "--output", "-"]];
     for arguments in commands {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let output = Command::new(BINARY).args(arguments).stdout(full).output().unwrap();
@@ -271,13 +271,13 @@ fn what_a_command_writes_is_a_file_and_never_a_device_or_a_directory() {
     let (file, link) = (directory.path().join("schema.json"), directory.path().join("link.json"));
     std::os::unix::fs::symlink(&file, &link).unwrap();
     for path in ["/dev/full", "/dev/null", directory.path().to_str().unwrap()] {
-        let output = Command::new(BINARY).args(["generate", "schema", "-o", path]).output().unwrap();
+        let output = Command::new(BINARY).args(["generate", "schema", "--output", path]).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && error.contains("is no file"), "{path}: {error}");
     }
     assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
     std::fs::write(&file, "old").unwrap();
-    let output = Command::new(BINARY).args(["generate", "schema", "-o"]).arg(&link).output().unwrap();
+    let output = Command::new(BINARY).args(["generate", "schema", "--output"]).arg(&link).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(std::fs::read_to_string(&file).unwrap().starts_with('{'));
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink(), "a link stays one");

@@ -12,7 +12,8 @@ use crate::running::{BINARY, SOON, group, tls};
 const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
 /// A request's head that never ends, and a body that never comes.
 const HALF_HEAD: &str = "POST /webhook/alertmanager HTTP/1.1\r\nHost: h\r\nContent-";
-const HALF_BODY: &str = "POST /webhook/alertmanager HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n{";
+const HALF_BODY: &str =
+    "POST /webhook/alertmanager HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n{";
 
 /// The service with at most `files` open files.
 async fn start(files: u32, extra: &str) -> Service {

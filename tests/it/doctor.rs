@@ -143,7 +143,7 @@ fn an_address_that_nothing_can_listen_on_is_a_finding() {
 
 #[test]
 fn a_store_that_cannot_be_written_and_an_open_webhook_are_findings() {
-    let config = "listen: 0.0.0.0:9098\npublic_url: https://triage.example\nstate_dir: /dev/null/state\nprometheus: [{ url: \"http://127.0.0.1:1\" }]";
+    let config = "listen: 0.0.0.0:9098\nstate_dir: /dev/null/state\nprometheus: [{ url: \"http://127.0.0.1:1\" }]";
     let (findings, _) = examined(config, None);
     let (level, found, todo) = line(&findings, "store");
     assert!(level == "fail" && found.contains("/dev/null is no directory") && todo.contains("state_dir"), "{found}");
@@ -223,7 +223,7 @@ async fn a_loki_answers_with_its_labels_or_says_which_one_it_lacks() {
 
 #[test]
 fn closed_pages_and_bundles_that_cannot_be_kept_are_findings() {
-    let config = "listen: 0.0.0.0:9098\nstate_dir: $DIR\nprometheus: [{ url: \"http://127.0.0.1:1\" }]\n\
+    let config = "listen: 0.0.0.0:9098\npublic_url: https://triage.example\nstate_dir: $DIR\nprometheus: [{ url: \"http://127.0.0.1:1\" }]\n\
         bundle: { dir: /dev/null/bundles, link_key_file: /nonexistent }\nexporters: { allow: [] }\n";
     let (findings, _) = examined(config, None);
     let (level, found, todo) = line(&findings, "pages");

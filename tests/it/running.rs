@@ -113,6 +113,15 @@ pub(crate) fn whole(message: &Message) -> String {
     format!("{}\n{}", content.text, serde_json::to_string(&(&content.blocks, &content.attachments)).unwrap())
 }
 
+/// The options of a silence form for these labels.
+pub(crate) fn label_options(form: &Value, names: &[&str]) -> String {
+    let blocks = form["blocks"].as_array().unwrap();
+    let options = &blocks.iter().find(|block| block["block_id"] == "labels").unwrap()["element"]["options"];
+    let values = options.as_array().unwrap().iter().map(|option| option["value"].as_str().unwrap());
+    let chosen = values.filter(|value| names.iter().any(|name| value.starts_with(&format!("{name} "))));
+    chosen.collect::<Vec<_>>().join(",")
+}
+
 /// A body of one group whose alerts have so many names.
 pub(crate) fn named(names: usize) -> Value {
     let pods: Vec<String> = (0..names).map(|n| n.to_string()).collect();

@@ -251,7 +251,11 @@ async fn silences_are_made_listed_and_ended_and_every_attempt_is_written_down() 
     refused.says(2, "a silence takes everything with namespace=\"llm\" severity=\"warning\"");
     refused.says(2, "--label");
     run(&config, &["silence", "list"]).says(0, "nothing is silenced");
-    let chosen = run(&config, &["silence", "create", &many, "--label", "namespace"]);
+    let wide = ["silence", "create", &many, "--label", "namespace"];
+    run(&config, &wide).says(2, "not of the incident would be silenced too (2 now)");
+    run(&config, &["silence", "create", &id, "--for", "25h"]).says(2, "a silence lasts from a minute to 24 h");
+    run(&config, &["silence", "list"]).says(0, "nothing is silenced");
+    let chosen = run(&config, &[&wide[..], &["--others"]].concat());
     chosen.says(0, ": namespace=\"llm\"\n");
     run(&config, &["silence", "expire", chosen.out.split_whitespace().next().unwrap()]).says(0, "ended silence");
     write(NOWHERE);
@@ -279,6 +283,8 @@ async fn silences_are_made_listed_and_ended_and_every_attempt_is_written_down() 
         "silence done",
         "expire done",
         "expire failed",
+        "silence failed",
+        "silence failed",
         "silence done",
         "expire done",
         "expire failed",

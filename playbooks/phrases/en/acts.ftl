@@ -58,9 +58,20 @@ silence-4h = 4 hours
 silence-custom = As written below
 silence-custom-duration = Another duration
 silence-no-label = Choose at least one label: without any, everything would be silent.
-silence-choose = The alerts have too many different names for one silence. A silence without names would cover their whole pool. Press **Silence** below the incident and choose labels there.
 silence-changed = The alerts have changed meanwhile and no longer agree on these labels. Please open the form again.
-silence-wrong-duration = Write it like 90m, 2h or 1d: from one minute to 30 days.
+silence-not-offered = The firing alerts do not share these labels with these values (any more): { $labels }. Please open the form again.
+silence-wrong-duration = Write it like 90m, 2h or 1d: from one minute to { $longest }.
+silence-others = { $n ->
+    [one] These labels silence **1 alert that is not of this incident** as well. Choose more labels, or confirm it below.
+   *[other] These labels silence **{ $n } alerts that are not of this incident** as well. Choose more labels, or confirm it below.
+ }
+silence-others-unknown = **What else these labels silence is not known:** Alertmanager cannot be asked ({ $error }). Confirm below to silence it all the same.
+silence-confirm = More than this incident
+silence-confirm-others = { $n ->
+    [one] I know that 1 other alert is silenced too
+   *[other] I know that { $n } other alerts are silenced too
+ }
+silence-confirm-unknown = I know that other alerts may be silenced too
 silence-no-alertmanager = No Alertmanager is configured for these alerts: see `alertmanagers` in the configuration.
 silence-failed = Nothing was silenced: { $error }
 silence-note = until { $day } { $until }

@@ -3,10 +3,10 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use super::people::People;
-use super::recent::RequestDedup;
 use crate::bundle::BundleService;
 use crate::readiness::Examination;
 use crate::service::Service;
@@ -14,6 +14,9 @@ use slack::Slack;
 use sources::alertmanager::Alertmanager;
 use sources::prom::{Prometheus, choose};
 use store::Incident;
+
+/// Maximum number of requests handled concurrently.
+const AT_ONCE: usize = 64;
 
 /// Everything that a handler may need. The fields of the service can be read as fields of the desk.
 #[derive(Debug)]
@@ -28,8 +31,8 @@ pub struct Desk {
     pub bundles: Arc<BundleService>,
     /// The running tasks; joined at shutdown.
     pub tasks: TaskTracker,
-    /// The ids of recent requests: Slack retries those without an acknowledgement.
-    pub seen: RequestDedup,
+    /// The slots for concurrent work; a request without one gets a busy notice.
+    pub slots: Arc<Semaphore>,
     /// Cached facts about users, and their rate limits.
     pub people: People,
     /// The checks of the `doctor` command.
@@ -58,7 +61,8 @@ impl Desk {
     ) -> anyhow::Result<Self> {
         let alertmanagers = service.config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<_, _>>()?;
         let people = People::new(&service.config.slack);
-        Ok(Self { service, alertmanagers, slack, bundles, tasks, seen: RequestDedup::default(), people, examination })
+        let slots = Arc::new(Semaphore::new(AT_ONCE));
+        Ok(Self { service, alertmanagers, slack, bundles, tasks, slots, people, examination })
     }
 
     /// Returns the Prometheus that an incident's diagnosis queries.

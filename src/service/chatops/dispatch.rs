@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
-use tracing::{Instrument, info_span, warn};
+use tracing::{Instrument, error, info_span, warn};
 
 use super::attempt::{decide, find_incident, permit, permit_form};
 use super::authority::Power;
@@ -18,13 +18,18 @@ use super::{Desk, acts, commands, digest, escalate, feedback, silence_form, sile
 use knowledge::incident::Act;
 use slack::{Ack, SlackAction, SlackRequest};
 
+/// Timeout for the record of a request, which waits behind others in a storm: Slack wants its answer, and a modal,
+/// within 3 seconds of the press.
+const CLAIM: Duration = Duration::from_millis(2_000);
 /// Timeout for the options of a menu, within Slack's limit of 3 seconds.
 const OPTIONS: Duration = Duration::from_millis(2_000);
 
 impl Desk {
-    /// Accepts a request and acknowledges it: within 2 seconds for a menu's options, otherwise in microseconds.
+    /// Accepts a request and acknowledges it: within 2 seconds for a menu's options or a form, otherwise as soon as the
+    /// store has recorded it, or after [`CLAIM`].
     pub async fn receive(self: &Arc<Self>, inbound: SlackRequest) -> Ack {
-        if self.seen.is_repeated(&inbound.id).await {
+        let claim = claim(self, &inbound).await;
+        if claim == RequestClaim::Repeated {
             self.metrics.inbound(kind(&inbound.what), "repeated");
             return Ack::Received;
         }
@@ -54,7 +59,7 @@ impl Desk {
         if decision == RateDecision::Silence {
             return Ack::Received;
         }
-        let Ok(slot) = Arc::clone(&self.seen.slots).try_acquire_owned() else {
+        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
             warn!(kind = kind(&inbound.what), user = inbound.who.user, "too much is asked at once");
             self.metrics.inbound(kind(&inbound.what), "busy");
             return Ack::Say(self.words.text("busy", &[]));
@@ -62,7 +67,7 @@ impl Desk {
         let span = info_span!("chat", kind = kind(&inbound.what), user = inbound.who.user);
         // The acknowledgement of a form carries its validation errors or the next form; neither needs a call to Slack.
         if let SlackAction::Submit { .. } = &inbound.what {
-            return submit(self, inbound, slot).instrument(span).await;
+            return submit(self, inbound, claim, slot).instrument(span).await;
         }
         let desk = Arc::clone(self);
         self.tasks.spawn(
@@ -70,7 +75,10 @@ impl Desk {
                 if decision == RateDecision::Tell {
                     send_ephemeral_line(&desk, &inbound, desk.words.line("too-often", &[])).await;
                 } else if let Some(intent) = Intent::of(&inbound.what, inbound.place.thread.is_some()) {
-                    carry_out(&desk, &inbound, intent).await;
+                    match claim == RequestClaim::Unknown && intent.power() > Power::Read {
+                        true => send_ephemeral_phrase(&desk, &inbound, "act-store").await,
+                        false => carry_out(&desk, &inbound, intent).await,
+                    }
                 }
                 drop(slot);
             }
@@ -81,7 +89,7 @@ impl Desk {
 
     /// Returns the options of a menu; none if the user may not read, or if all slots are in use.
     async fn suggest(&self, inbound: &SlackRequest, action: &str, typed: &str) -> Ack {
-        let Ok(_slot) = self.seen.slots.try_acquire() else {
+        let Ok(_slot) = self.slots.try_acquire() else {
             self.metrics.inbound("suggest", "busy");
             return Ack::Options(Vec::new());
         };
@@ -95,6 +103,38 @@ impl Desk {
         };
         self.metrics.inbound("suggest", result);
         Ack::Options(options)
+    }
+}
+
+/// The record of a request in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RequestClaim {
+    /// The request is new and recorded.
+    New,
+    /// It was handled before, here or at another replica.
+    Repeated,
+    /// The store does not tell: the user may read, but an act could be a repetition.
+    Unknown,
+}
+
+/// Records a request. One without an id, a menu's, is never a repetition.
+async fn claim(desk: &Desk, inbound: &SlackRequest) -> RequestClaim {
+    if inbound.id.is_empty() {
+        return RequestClaim::New;
+    }
+    match tokio::time::timeout(CLAIM, desk.store.claim_request(&inbound.id, desk.store.now())).await {
+        Ok(Ok(true)) => RequestClaim::New,
+        Ok(Ok(false)) => RequestClaim::Repeated,
+        Ok(Err(error)) => {
+            error!(%error, kind = kind(&inbound.what), "cannot record a request: acts are refused");
+            desk.metrics.inbound(kind(&inbound.what), "unrecorded");
+            RequestClaim::Unknown
+        }
+        Err(_) => {
+            error!(kind = kind(&inbound.what), "cannot record a request in time: acts are refused");
+            desk.metrics.inbound(kind(&inbound.what), "unrecorded");
+            RequestClaim::Unknown
+        }
     }
 }
 
@@ -139,7 +179,7 @@ async fn permit_read(desk: &Desk, inbound: &SlackRequest) -> bool {
 }
 
 /// Handles a submitted form. The form for a target runs as a command typed where the form was opened.
-async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, slot: OwnedSemaphorePermit) -> Ack {
+async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, claim: RequestClaim, slot: OwnedSemaphorePermit) -> Ack {
     let SlackAction::Submit { form, about, values } = inbound.what.clone() else { return Ack::Received };
     let notice = |key: &str| Ack::View(forms::notice(&desk.words, desk.words.line(key, &[])));
     if form == TARGET_FORM {
@@ -152,11 +192,10 @@ async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, slot: OwnedSemaphor
     };
     inbound.place.channel = about.channel.clone();
     inbound.place.thread = about.thread.clone();
-    let power = match form {
-        IncidentForm::Evidence => Power::Read,
-        IncidentForm::Wrong => Power::Note,
-        IncidentForm::Silence => Power::Act,
-    };
+    let power = form.power();
+    if claim == RequestClaim::Unknown && power > Power::Read {
+        return notice("act-store");
+    }
     if let Err(refusal) = permit_form(desk, &inbound, form.as_str(), Some(&about.incident), power).await {
         return refusal;
     }
@@ -166,7 +205,7 @@ async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, slot: OwnedSemaphor
     };
     match form {
         IncidentForm::Wrong => feedback::wrong(desk, inbound, incident, values, slot),
-        IncidentForm::Silence => silence_form::submit(desk, inbound, incident, values, slot),
+        IncidentForm::Silence => silence_form::submit(desk, inbound, incident, values, slot).await,
         IncidentForm::Evidence => match &incident.diagnosis {
             Some(diagnosis) => Ack::View(forms::evidence(diagnosis, &desk.words, &about)),
             None => notice("evidence-none"),

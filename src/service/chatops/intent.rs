@@ -3,6 +3,8 @@
 //!
 //! Those texts are untrusted: anybody can send any `action_id`, value or form name.
 
+use super::authority::Power;
+use super::command::{ChatCommand, SilenceOperation, parse};
 use knowledge::incident::Act;
 use render::MENU;
 use slack::SlackAction;
@@ -46,6 +48,15 @@ impl<'a> Intent<'a> {
         }
     }
 
+    /// Returns the power that it needs; that of a command that cannot be parsed is [`Power::Read`].
+    pub(super) fn power(&self) -> Power {
+        match self {
+            Self::Act { act, .. } => Power::of(*act),
+            Self::Command(line) => parse(line).map_or(Power::Read, |parsed| power_of(&parsed.command)),
+            Self::PickTarget | Self::Unknown(_) => Power::Read,
+        }
+    }
+
     fn of_press(action: &'a str, value: &'a str) -> Self {
         if action == PICK_TARGET {
             return Self::PickTarget;
@@ -62,6 +73,29 @@ impl<'a> Intent<'a> {
         // The id of a silence has no slash.
         let (id, part) = value.split_once('/').unwrap_or((value, ""));
         Self::Act { act, id, part }
+    }
+}
+
+fn power_of(command: &ChatCommand) -> Power {
+    match command {
+        ChatCommand::Again(_) => Power::of(Act::Again),
+        ChatCommand::Bundle(_) => Power::of(Act::Bundle),
+        ChatCommand::Silence(silence) => match silence.operation() {
+            Ok(SilenceOperation::Make(..)) => Power::of(Act::Silence),
+            Ok(SilenceOperation::Expire(_)) => Power::of(Act::Expire),
+            Ok(SilenceOperation::List) | Err(_) => Power::Read,
+        },
+        ChatCommand::Diagnose(_)
+        | ChatCommand::Health(_)
+        | ChatCommand::Explain(_)
+        | ChatCommand::Incidents(_)
+        | ChatCommand::Why(_)
+        | ChatCommand::Status(_)
+        | ChatCommand::Capacity(_)
+        | ChatCommand::Playbooks
+        | ChatCommand::Accuracy
+        | ChatCommand::Doctor
+        | ChatCommand::Help(_) => Power::Read,
     }
 }
 
@@ -88,6 +122,15 @@ impl IncidentForm {
             Self::Evidence => "evidence",
             Self::Wrong => "wrong",
             Self::Silence => "silence",
+        }
+    }
+
+    /// Returns the power that submitting it needs.
+    pub(super) fn power(self) -> Power {
+        match self {
+            Self::Evidence => Power::Read,
+            Self::Wrong => Power::of(Act::Wrong),
+            Self::Silence => Power::of(Act::Silence),
         }
     }
 

@@ -18,7 +18,6 @@ mod incidents;
 mod intent;
 mod people;
 mod pools;
-mod recent;
 mod replies;
 mod reply;
 mod silence_form;
@@ -30,7 +29,6 @@ mod wording;
 pub use authority::{Denial, Power, authorise};
 pub use desk::Desk;
 pub use people::{People, RateDecision, UserFacts};
-pub use recent::RequestDedup;
 pub use silences::SilenceRequest;
 
 pub use commands::measured;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Desk;
-use super::attempt::{Attempt, find_incident_or_reply, permit, reply_with_error};
+use super::attempt::{Attempt, permit, reply_with_error};
 use super::authority::Power;
 use super::forms::cut;
 use super::replies::{into_thread, message, send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
@@ -34,13 +34,6 @@ pub enum SilenceRequest {
         /// The silence's id.
         id: String,
     },
-    /// Silence an incident by all labels that its firing alerts share, alert names included.
-    Create {
-        /// The incident's id.
-        incident: String,
-        /// The duration of the silence.
-        duration: Duration,
-    },
 }
 
 impl Desk {
@@ -49,17 +42,6 @@ impl Desk {
         match request {
             SilenceRequest::List => list(self, inbound).await,
             SilenceRequest::Expire { id } => expire(self, inbound, &id).await,
-            SilenceRequest::Create { incident, duration } => {
-                let action = Act::Silence.as_str();
-                if !permit(self, inbound, action, Some(&incident), Power::Act).await {
-                    return;
-                }
-                let Some(incident) = find_incident_or_reply(self, inbound, action, &incident).await else { return };
-                match alertmanager::preselected(&incident.alerts) {
-                    Ok(matchers) => create(self, inbound, &incident, &matchers, duration, "").await,
-                    Err(error) => reply_with_silence_error(self, inbound, &error).await,
-                }
-            }
         }
     }
 }
@@ -79,6 +61,7 @@ pub(super) async fn create(
         who: format!("{} in Slack", inbound.who.user),
         comment: if comment.trim().is_empty() { reference } else { format!("{} ({reference})", comment.trim()) },
         duration,
+        longest: desk.config.slack.silence_max,
     };
     match alertmanager::create(&desk.alertmanagers, &incident.alerts, matchers, &parameters, clock::now()).await {
         Err(error) => {
@@ -223,11 +206,9 @@ async fn reply_with_silence_error(desk: &Desk, inbound: &SlackRequest, error: &S
         SilenceError::NoAlertmanager => "silence-no-alertmanager",
         SilenceError::NothingFires => "act-over",
         SilenceError::NoMatcher => "silence-changed",
-        SilenceError::WholePool(_) => "silence-choose",
-        SilenceError::Duration => "silence-wrong-duration",
         SilenceError::Unknown(_) => "silence-unknown",
         SilenceError::Over(_) => "silence-over",
-        SilenceError::Alertmanager(error) => {
+        SilenceError::WholePool(_) | SilenceError::Duration(_) | SilenceError::Alertmanager(_) => {
             return reply_with_error(desk, inbound, "silence-failed", &error.to_string()).await;
         }
     };

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::notify::{LAST_SEARCH_DELAY, LONGEST_REFUSED};
 use crate::service::Service;
 use knowledge::clock;
-use store::{LongestWaits, Store, StoreError};
+use store::{LongestWaits, REQUEST_RETENTION, Store, StoreError};
 
 /// Interval between two rounds.
 const TICK: Duration = Duration::from_secs(5);
@@ -95,6 +95,7 @@ async fn once(service: &Service) {
     let before = clock::before(now, config.incident.keep);
     delete(store, Surplus::Flapping, before, until).await;
     if steady >= STEADY_TO_FORGET {
+        delete(store, Surplus::Requests, clock::before(now, REQUEST_RETENTION), until).await;
         delete(store, Surplus::Incidents, before, until).await;
         delete(store, Surplus::Audit, before, until).await;
     }
@@ -122,6 +123,7 @@ fn longest(config: &Config) -> LongestWaits {
 #[derive(Debug, Clone, Copy)]
 enum Surplus {
     Flapping,
+    Requests,
     Incidents,
     Audit,
 }
@@ -130,6 +132,7 @@ impl Surplus {
     fn named(self) -> &'static str {
         match self {
             Self::Flapping => "rows of incidents that flap",
+            Self::Requests => "old ids of requests",
             Self::Incidents => "old incidents",
             Self::Audit => "old lines of the audit log",
         }
@@ -138,6 +141,7 @@ impl Surplus {
     async fn delete_slice(self, store: &Store, before: Timestamp) -> Result<u64, StoreError> {
         match self {
             Self::Flapping => store.thin().await,
+            Self::Requests => store.forget_requests(before).await,
             Self::Incidents => store.forget(before).await,
             Self::Audit => store.forget_audit(before).await,
         }

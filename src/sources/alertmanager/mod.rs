@@ -17,8 +17,8 @@ pub use config::Config;
 pub use error::AlertmanagerError;
 use knowledge::alert::Labels;
 pub use silences::{
-    ALERTNAME, CreatedSilence, LONGEST, SilenceError, SilenceParameters, common, create, expire, list, preselected,
-    shared,
+    ALERTNAME, CreatedSilence, LONGEST, SHORTEST, SilenceError, SilenceParameters, common, create, expire, list,
+    others, preselected, shared,
 };
 
 /// Timeout of one call.
@@ -76,6 +76,18 @@ impl SilenceMatcher {
         let value = values.into_iter().map(regex::escape).collect::<Vec<_>>().join("|");
         Self { name: name.to_owned(), value, is_regex: true, is_equal: true }
     }
+
+    /// Returns a short text that differs for every name and value: the name, a space, and 8 hexadecimal digits.
+    pub fn key(&self) -> String {
+        format!("{} {}", self.name, digest(std::slice::from_ref(self)))
+    }
+}
+
+/// Returns 8 hexadecimal digits that differ for other matchers.
+pub fn digest(matchers: &[SilenceMatcher]) -> String {
+    let text: Vec<String> = matchers.iter().map(ToString::to_string).collect();
+    let digest = ring::digest::digest(&ring::digest::SHA256, text.join(" ").as_bytes());
+    digest.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl std::fmt::Display for SilenceMatcher {
@@ -215,14 +227,18 @@ impl Alertmanager {
         self.send(self.request(Method::DELETE, &["silence", id])).await.map(drop)
     }
 
-    /// Counts the alerts in Alertmanager that meet all matchers.
+    /// Returns the labels of the alerts in Alertmanager that meet all matchers.
     ///
     /// # Errors
     /// See [`Self::create`].
-    pub async fn alerts(&self, matchers: &[SilenceMatcher]) -> Result<usize, AlertmanagerError> {
+    pub async fn alerts(&self, matchers: &[SilenceMatcher]) -> Result<Vec<Labels>, AlertmanagerError> {
+        #[derive(Deserialize)]
+        struct AlertAnswer {
+            labels: Labels,
+        }
         let filters: Vec<(&str, String)> = matchers.iter().map(|m| ("filter", m.to_string())).collect();
-        let all: Vec<serde::de::IgnoredAny> = self.json(self.request(Method::GET, &["alerts"]).query(&filters)).await?;
-        Ok(all.len())
+        let all: Vec<AlertAnswer> = self.json(self.request(Method::GET, &["alerts"]).query(&filters)).await?;
+        Ok(all.into_iter().map(|alert| alert.labels).collect())
     }
 
     fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {

@@ -7,9 +7,11 @@ use jiff::Timestamp;
 
 use super::{Alertmanager, AlertmanagerError, NewSilence, Silence, SilenceMatcher, chosen};
 use knowledge::alert::{Alert, AlertStatus, Labels, common_labels};
-use knowledge::clock;
+use knowledge::clock::{self, human_duration};
 
-/// The longest silence that is created; longer ones belong into Alertmanager's configuration.
+/// The shortest silence that is created.
+pub const SHORTEST: Duration = Duration::from_secs(60);
+/// The longest silence that a configuration may allow; longer ones belong into Alertmanager's configuration.
 pub const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 /// Maximum length of a comment, in characters.
 const COMMENT_CHARS: usize = 1_000;
@@ -35,9 +37,9 @@ pub enum SilenceError {
         "the firing alerts have more than {NAMES} names, and without names a silence takes everything with {0}: choose labels"
     )]
     WholePool(String),
-    /// The duration is below a minute or above [`LONGEST`].
-    #[error("a silence lasts between a minute and 30 days")]
-    Duration,
+    /// The duration is below [`SHORTEST`] or above the longest one that is allowed.
+    #[error("a silence lasts from a minute to {longest}", longest = human_duration(*.0))]
+    Duration(Duration),
     /// No Alertmanager knows the id.
     #[error("no Alertmanager knows a silence `{0}`")]
     Unknown(String),
@@ -110,6 +112,8 @@ pub struct SilenceParameters {
     pub comment: String,
     /// The duration.
     pub duration: Duration,
+    /// The longest duration that is allowed.
+    pub longest: Duration,
 }
 
 /// Creates a silence with these matchers, which must be among those that [`shared`] returns for `alerts`.
@@ -123,8 +127,8 @@ pub async fn create(
     wish: &SilenceParameters,
     now: Timestamp,
 ) -> Result<CreatedSilence, SilenceError> {
-    if wish.duration < Duration::from_secs(60) || wish.duration > LONGEST {
-        return Err(SilenceError::Duration);
+    if wish.duration < SHORTEST || wish.duration > wish.longest {
+        return Err(SilenceError::Duration(wish.longest));
     }
     if !alerts.iter().any(|alert| alert.status == AlertStatus::Firing) {
         return Err(SilenceError::NothingFires);
@@ -146,9 +150,31 @@ pub async fn create(
     for one in chosen(all, &common(alerts)) {
         match one.create(&silence).await {
             Ok(id) => {
-                let alerts = one.alerts(matchers).await.ok();
+                let alerts = one.alerts(matchers).await.ok().map(|matched| matched.len());
                 return Ok(CreatedSilence { id, matchers: matchers.to_vec(), until, alerts });
             }
+            Err(error) if error.is_down() => last = error.into(),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(last)
+}
+
+/// Counts the alerts that these matchers meet now and that are not among `alerts`. Asks the Alertmanager in which
+/// [`create`] would create the silence.
+///
+/// # Errors
+/// When every Alertmanager for these alerts is down, or one refuses.
+pub async fn others(
+    all: &[Alertmanager],
+    alerts: &[Alert],
+    matchers: &[SilenceMatcher],
+) -> Result<usize, SilenceError> {
+    let own: BTreeSet<&Labels> = alerts.iter().map(|alert| &alert.labels).collect();
+    let mut last = SilenceError::NoAlertmanager;
+    for one in chosen(all, &common(alerts)) {
+        match one.alerts(matchers).await {
+            Ok(matched) => return Ok(matched.iter().filter(|labels| !own.contains(labels)).count()),
             Err(error) if error.is_down() => last = error.into(),
             Err(error) => return Err(error.into()),
         }

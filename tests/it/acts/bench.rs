@@ -1,5 +1,6 @@
 //! A desk in this process, between a fake Slack, a real Alertmanager and a real Prometheus.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,9 +124,23 @@ impl Bench {
     }
 
     pub(super) async fn submit(&self, user: &str, form: &str, incident: &str, values: &[(&str, &str)]) -> Ack {
-        let values = values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let mut values: BTreeMap<String, String> =
+            values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        if let Some(labels) = values.get_mut("labels") {
+            *labels = self.keys(incident, labels).await;
+        }
         let about = serde_json::json!({ "incident": incident, "channel": CHANNEL }).to_string();
         self.receive(user, SlackAction::Submit { form: form.into(), about, values }).await
+    }
+
+    /// The options of the silence form for these labels; of a label that the alerts do not share, its name.
+    pub(super) async fn keys(&self, incident: &str, names: &str) -> String {
+        let incident = self.store.incident(incident).await.unwrap();
+        let shared = incident.map(|incident| alertmanager::shared(&incident.alerts)).unwrap_or_default();
+        let key = |name: &str| {
+            shared.iter().find(|matcher| matcher.name == name).map_or(name.to_owned(), |matcher| matcher.key())
+        };
+        names.split(',').map(key).collect::<Vec<_>>().join(",")
     }
 
     /// What was said so far, to one person or to all, in order.

@@ -6,7 +6,7 @@ use llm_diagnose_lab::slack::{FakeSlack, Options, View};
 use llm_diagnose_lab::stack::{Alertmanager, Service};
 use serde_json::json;
 
-use crate::running::{BINARY, CHANNEL, SOON, group, tls, whole};
+use crate::running::{BINARY, CHANNEL, SOON, group, label_options, tls, whole};
 
 #[tokio::test]
 async fn silence_shows_its_matchers_before_and_evidence_opens() {
@@ -36,7 +36,8 @@ async fn silence_shows_its_matchers_before_and_evidence_opens() {
         assert!(shown.contains(matcher), "{shown}");
     }
     assert!(!shown.contains("pod="), "the alerts do not agree on it: {shown}");
-    let ack = slack.submit("U0ANN", &view.id, &[("labels", "alertname,namespace"), ("duration", "4h")]).await.unwrap();
+    let labels = label_options(&view.content, &["alertname", "namespace"]);
+    let ack = slack.submit("U0ANN", &view.id, &[("labels", &labels), ("duration", "4h")]).await.unwrap();
     assert_eq!(ack.body, None, "{ack:?}");
     slack.wait_for(|s| s.messages(CHANNEL).any(|m| whole(m).contains("by <@U0ANN> until")), SOON).await.unwrap();
     let silence = alertmanager.silences().await.unwrap()[0].clone();

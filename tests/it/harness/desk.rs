@@ -21,8 +21,19 @@ use super::library;
 
 /// Builds a desk from this configuration, as the service does.
 pub(crate) async fn desk(config: Config, slack: &FakeSlack, prometheus: Prometheus, state: &Path) -> Arc<Desk> {
-    let client = Slack::new(&slack.base_url, &slack.token).unwrap();
     let store = Store::open(&state.join("llm-diagnose.db")).await.unwrap();
+    desk_with(store, config, slack, prometheus, state)
+}
+
+/// As [`desk`], with this store.
+pub(crate) fn desk_with(
+    store: Store,
+    config: Config,
+    slack: &FakeSlack,
+    prometheus: Prometheus,
+    state: &Path,
+) -> Arc<Desk> {
+    let client = Slack::new(&slack.base_url, &slack.token).unwrap();
     let metrics = Arc::new(Metrics::default());
     let prometheus = vec![(prometheus, BTreeMap::new())];
     let library = Arc::new(library().clone());

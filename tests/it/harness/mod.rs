@@ -19,7 +19,7 @@ use llm_diagnose::playbook::{self, Library};
 use llm_diagnose::redact::Redactor;
 use tokio::runtime::Runtime;
 
-pub(crate) use desk::desk;
+pub(crate) use desk::{desk, desk_with};
 pub(crate) use past::{Page, Stamp, pages};
 pub(crate) use planted::{INNOCENT, Planted, assert_clean, innocent, planted};
 pub(crate) use prometheus::{client, shared, simulated};

@@ -94,7 +94,7 @@ async fn forged_stale_and_unsigned_requests_are_refused_and_counted() {
 
 #[tokio::test]
 async fn a_replayed_request_and_slacks_own_repetitions_are_done_once() {
-    let door = start(Some(SECRET)).await;
+    let mut door = start(Some(SECRET)).await;
     let (at, body) = (now(), command("7.7"));
     for _ in 0..3 {
         assert_eq!(door.signed("commands", SECRET, at, &body).send().await.unwrap().status(), 200);
@@ -111,6 +111,11 @@ async fn a_replayed_request_and_slacks_own_repetitions_are_done_once() {
     assert_eq!(again.status(), 200);
     assert_eq!(door.counted("mention", "repeated").await, 1);
     assert_eq!(door.counted("event", "slack_retry").await, 1);
+    // Its signature is still valid after a restart, which counts anew.
+    door.service.restart().await.unwrap();
+    let replayed = door.signed("commands", SECRET, at, &command("7.7")).send().await.unwrap();
+    assert_eq!(replayed.status(), 200);
+    assert_eq!(door.counted("command", "repeated").await, 1);
 }
 
 #[tokio::test]

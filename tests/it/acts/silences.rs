@@ -1,0 +1,240 @@
+//! Silences that people ask for in Slack: what they silence, for how long, and what asks again.
+
+use llm_diagnose::chatops::SilenceRequest;
+use llm_diagnose::config::Config;
+use llm_diagnose::incident::Act;
+use llm_diagnose::slack::{Ack, RequestPlace, SlackAction, SlackActor, SlackRequest};
+use llm_diagnose_lab::stack::Alertmanager;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+use super::bench::{self, Bench};
+use super::{NOWHERE, ON_CALL};
+use crate::running::group;
+
+#[tokio::test]
+async fn a_silence_from_slack_silences_those_alerts_alone_and_ends_when_told() {
+    let alertmanager = Alertmanager::builder().start().await.unwrap();
+    let labels =
+        |name: &str, pod: &str| json!({ "alertname": name, "namespace": "llm", "severity": "warning", "pod": pod });
+    let alerts = [("LLMHighTTFT", "a"), ("LLMHighTTFT", "b"), ("Other", "a")];
+    let alerts: Vec<Value> = alerts.iter().map(|(name, pod)| json!({ "labels": labels(name, pod) })).collect();
+    alertmanager.post_alerts(&alerts).await.unwrap();
+    // The first of the pair is down.
+    let bench = Bench::start(ON_CALL, &[NOWHERE, &alertmanager.url], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", false).await;
+    let form = |labels: &'static str, duration: &'static str, custom: &'static str| {
+        [("labels", labels), ("duration", duration), ("custom", custom), ("comment", "<!channel> *known*\n\u{202e}")]
+    };
+    for (labels, duration, custom, field) in [
+        ("", "1h", "", "labels"),
+        ("alertname,pod", "1h", "", "labels"),
+        ("alertname", "custom", "soon", "custom"),
+        ("alertname", "custom", "400d", "custom"),
+        ("alertname", "5s", "", "duration"),
+    ] {
+        let ack = bench.submit("U0ANN", "silence", &id, &form(labels, duration, custom)).await;
+        assert!(matches!(&ack, Ack::Errors(errors) if errors.contains_key(field)), "{labels} {duration}: {ack:?}");
+    }
+    assert_eq!(alertmanager.silences().await.unwrap().as_array().unwrap().len(), 0);
+
+    let ack = bench.submit("U0ANN", "silence", &id, &form("alertname,namespace,severity", "custom", "90m")).await;
+    assert_eq!(ack, Ack::Received);
+    assert_eq!(bench.audit().await, ["silence U0ANN done"], "{:?}", bench.said());
+    let silenced = async || {
+        let all = alertmanager.alerts().await.unwrap();
+        let quiet = all.as_array().unwrap().iter().filter(|a| a["status"]["silencedBy"] != json!([]));
+        quiet.map(|a| a["labels"]["alertname"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(until(&silenced, 2).await, ["LLMHighTTFT", "LLMHighTTFT"]);
+    let silence = alertmanager.silences().await.unwrap()[0].clone();
+    assert_eq!(silence["createdBy"], "U0ANN in Slack");
+    let thread = bench.last();
+    assert!(thread.contains("Silenced") && thread.contains("<@U0ANN>") && thread.contains("alertname="), "{thread}");
+    assert!(!thread.contains("<!channel>") && thread.contains("It takes 2 alerts now"), "{thread}");
+    let notes = bench.store.notes(&id).await.unwrap();
+    assert!(notes[0].act == Act::Silence && notes[0].detail.contains("until "), "{notes:?}");
+
+    let who = SlackActor { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
+    let place = RequestPlace { channel: bench::CHANNEL.into(), ..RequestPlace::default() };
+    let what = SlackAction::Command { text: "silence list".into() };
+    let command = SlackRequest { id: String::new(), who, place, what };
+    bench.desk.silence(&command, SilenceRequest::List).await;
+    assert!(bench.last().contains("1 silence") && bench.last().contains("U0ANN in Slack"), "{}", bench.last());
+    let silence = silence["id"].as_str().unwrap();
+    bench.press("U0BEN", "expire:0", silence).await;
+    assert_eq!(until(&silenced, 2).await.len(), 2, "who may not silence may not end it either");
+    bench.press("U0ANN", "expire:0", silence).await;
+    assert_eq!(until(&silenced, 0).await.len(), 0);
+    bench.press("U0ANN", "expire", silence).await;
+    assert!(bench.last().contains("over already"), "{}", bench.last());
+    assert_eq!(bench.slack.violations(), []);
+}
+
+/// The content of the view that the form became.
+fn view(ack: Ack) -> Value {
+    match ack {
+        Ack::View(view) => view,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The value of the box that confirms a silence of more than the incident.
+fn confirmation(view: &Value) -> String {
+    let blocks = view["blocks"].as_array().unwrap();
+    let boxes = blocks.iter().find(|block| block["element"]["action_id"] == "confirm").expect("a box");
+    boxes["element"]["options"][0]["value"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_value_that_the_alerts_do_not_have_any_more_silences_nothing() {
+    let alertmanager = Alertmanager::builder().start().await.unwrap();
+    let bench = Bench::start(ON_CALL, &[&alertmanager.url], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", false).await;
+    let offered = bench.keys(&id, "alertname,namespace").await;
+    // While the form is open another alert joins: the name has two values now, and means more.
+    let mut more = group("LLMHighTTFT", "firing", "warning", &["a", "b", "c"]);
+    more["alerts"][2]["labels"]["alertname"] = "LLMReplicaDown".into();
+    assert_eq!(bench.admit(&more).await, id);
+    let never = "namespace 00000000".to_owned();
+    for (labels, name) in [(offered, "alertname"), (never, "namespace")] {
+        let ack = bench.submit("U0ANN", "silence", &id, &[("labels", &labels), ("duration", "1h")]).await;
+        let Ack::Errors(errors) = ack else { panic!("{ack:?}") };
+        let told = &errors["labels"];
+        assert!(told.contains("do not share these labels with these values") && told.contains(name), "{told}");
+    }
+    assert_eq!(alertmanager.silences().await.unwrap(), json!([]));
+    let labels = bench.keys(&id, "alertname,namespace").await;
+    let ack = bench.submit("U0ANN", "silence", &id, &[("labels", &labels), ("duration", "1h")]).await;
+    assert_eq!(ack, Ack::Received);
+    let matchers = alertmanager.silences().await.unwrap()[0]["matchers"].to_string();
+    assert!(matchers.contains("LLMHighTTFT|LLMReplicaDown"), "{matchers}");
+}
+
+#[tokio::test]
+async fn what_silences_more_than_the_incident_needs_a_second_yes_that_knows_how_much() {
+    let alertmanager = Alertmanager::builder().start().await.unwrap();
+    let alert = |name: &str, pod: &str| json!({ "labels": { "alertname": name, "namespace": "llm", "severity": "warning", "pod": pod } });
+    alertmanager
+        .post_alerts(&[alert("LLMHighTTFT", "a"), alert("LLMHighTTFT", "b"), alert("Other", "a")])
+        .await
+        .unwrap();
+    let bench = Bench::start(ON_CALL, &[&alertmanager.url], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", false).await;
+    let form = [("labels", "namespace"), ("duration", "custom"), ("custom", "90m"), ("comment", "known")];
+    let submit = async |confirm: &str| {
+        let fields = [&form[..], &[("confirm", confirm)]].concat();
+        bench.submit("U0ANN", "silence", &id, &fields).await
+    };
+    let asked = view(submit("").await);
+    assert_eq!(asked["callback_id"], "silence");
+    let shown = asked.to_string();
+    for part in
+        ["1 alert that is not of this incident", "I know that 1 other alert", "\"initial_value\":\"90m\"", "known"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let yes = confirmation(&asked);
+    // More than what was confirmed, or other labels than those: asked again.
+    alertmanager.post_alerts(&[alert("Third", "a")]).await.unwrap();
+    let again = view(submit(&yes).await);
+    assert!(again.to_string().contains("2 alerts that are not of this incident"), "{again}");
+    let yes = confirmation(&again);
+    let wider = [("labels", "severity"), ("duration", "1h"), ("confirm", &yes)];
+    assert_ne!(confirmation(&view(bench.submit("U0ANN", "silence", &id, &wider).await)), yes);
+    assert_eq!(alertmanager.silences().await.unwrap(), json!([]));
+    assert_eq!(bench.audit().await, Vec::<String>::new());
+    assert_eq!(submit(&yes).await, Ack::Received);
+    assert!(bench.last().contains("Silenced") && bench.last().contains("It takes 4 alerts now"), "{}", bench.last());
+    assert_eq!(bench.audit().await, ["silence U0ANN done"]);
+}
+
+#[tokio::test]
+async fn a_silence_is_no_longer_than_the_configuration_allows() {
+    let alertmanager = Alertmanager::builder().start().await.unwrap();
+    let bench = Bench::start(&format!("{ON_CALL}\nsilence_max: 90m"), &[&alertmanager.url], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", false).await;
+    for (duration, custom, field) in [("4h", "", "duration"), ("custom", "91m", "custom"), ("custom", "30s", "custom")]
+    {
+        let values = [("labels", "alertname"), ("duration", duration), ("custom", custom)];
+        let ack = bench.submit("U0ANN", "silence", &id, &values).await;
+        let Ack::Errors(errors) = ack else { panic!("{ack:?}") };
+        assert!(errors[field].contains("from one minute to 90 min"), "{errors:?}");
+    }
+    assert_eq!(alertmanager.silences().await.unwrap(), json!([]));
+    let ack = bench.submit("U0ANN", "silence", &id, &[("labels", "alertname"), ("duration", "1h")]).await;
+    assert_eq!(ack, Ack::Received);
+}
+
+#[test]
+fn the_longest_silence_is_a_minute_to_thirty_days() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for (longest, is_valid) in [("59s", false), ("1m", true), ("30d", true), ("31d", false)] {
+        std::fs::write(file.path(), format!("slack: {{ silence_max: {longest} }}\n")).unwrap();
+        let error = Config::load(file.path()).err().map(|error| format!("{error:#}"));
+        assert_eq!(error.is_none(), is_valid, "{longest}: {error:?}");
+        assert!(error.is_none_or(|error| error.contains("`slack.silence_max` is 1m to 30d")), "{longest}");
+    }
+}
+
+/// Alertmanager marks what is silenced within moments: asks until so many are, or the last answer.
+async fn until(silenced: &impl AsyncFn() -> Vec<String>, n: usize) -> Vec<String> {
+    let met = async {
+        loop {
+            let names = silenced().await;
+            if names.len() == n {
+                return names;
+            }
+        }
+    };
+    match tokio::time::timeout(Duration::from_secs(10), met).await {
+        Ok(names) => names,
+        Err(_) => silenced().await,
+    }
+}
+
+/// What `silence list` answers.
+async fn listed(bench: &Bench) -> String {
+    let who = SlackActor { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
+    let place = RequestPlace { channel: bench::CHANNEL.into(), ..RequestPlace::default() };
+    let what = SlackAction::Command { text: "silence list".into() };
+    bench.desk.silence(&SlackRequest { id: String::new(), who, place, what }, SilenceRequest::List).await;
+    bench.last()
+}
+
+#[tokio::test]
+async fn an_alertmanager_that_does_not_answer_may_have_silences() {
+    let alertmanager = Alertmanager::builder().start().await.unwrap();
+    let none = Bench::start(ON_CALL, &[NOWHERE], NOWHERE).await;
+    let said = listed(&none).await;
+    assert!(said.contains("*What is silenced is not known:* no Alertmanager answers"), "{said}");
+    assert!(said.contains("127.0.0.1:1") && !said.to_lowercase().contains("nothing is silenced"), "{said}");
+
+    let one = Bench::start(ON_CALL, &[&alertmanager.url, NOWHERE], NOWHERE).await;
+    let said = listed(&one).await;
+    for part in ["known in part:* 1 of 2 Alertmanagers do not answer. Of the others nothing is silenced", "127.0.0.1:1"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let id = one.incident("LLMHighTTFT", "firing", false).await;
+    one.submit("U0ANN", "silence", &id, &[("labels", "alertname"), ("duration", "1h")]).await;
+    let said = listed(&one).await;
+    assert!(said.contains("1 of 2 Alertmanagers do not answer. Of the others 1 silence:"), "{said}");
+    let all = Bench::start(ON_CALL, &[&alertmanager.url], NOWHERE).await;
+    assert!(!listed(&all).await.contains("do not answer"), "{}", all.last());
+}
+
+#[tokio::test]
+async fn a_silence_that_no_alertmanager_takes_is_said_to_have_failed() {
+    let bench = Bench::start(ON_CALL, &[NOWHERE], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", false).await;
+    let values = [("labels", "alertname"), ("duration", "1h")];
+    let asked = view(bench.submit("U0ANN", "silence", &id, &values).await);
+    let shown = asked.to_string();
+    assert!(shown.contains("is not known") && shown.contains("Alertmanager cannot be reached"), "{shown}");
+    let yes = confirmation(&asked);
+    let confirmed = [&values[..], &[("confirm", &yes)]].concat();
+    bench.submit("U0ANN", "silence", &id, &confirmed).await;
+    assert!(bench.last().contains("Nothing was silenced: Alertmanager cannot be reached"), "{}", bench.last());
+    assert_eq!(bench.audit().await, ["silence U0ANN failed"]);
+}
