@@ -21,6 +21,8 @@ use slack::{Ack, SlackAction, SlackRequest};
 /// Timeout for the record of a request, which waits behind others in a storm: Slack wants its answer, and a modal,
 /// within 3 seconds of the press.
 const CLAIM: Duration = Duration::from_millis(2_000);
+/// The same for a form, whose answer also waits for a count in Alertmanager.
+const FORM_CLAIM: Duration = Duration::from_millis(1_000);
 /// Timeout for the options of a menu, within Slack's limit of 3 seconds.
 const OPTIONS: Duration = Duration::from_millis(2_000);
 
@@ -122,7 +124,8 @@ async fn claim(desk: &Desk, inbound: &SlackRequest) -> RequestClaim {
     if inbound.id.is_empty() {
         return RequestClaim::New;
     }
-    match tokio::time::timeout(CLAIM, desk.store.claim_request(&inbound.id, desk.store.now())).await {
+    let limit = if matches!(inbound.what, SlackAction::Submit { .. }) { FORM_CLAIM } else { CLAIM };
+    match tokio::time::timeout(limit, desk.store.claim_request(&inbound.id, desk.store.now())).await {
         Ok(Ok(true)) => RequestClaim::New,
         Ok(Ok(false)) => RequestClaim::Repeated,
         Ok(Err(error)) => {
