@@ -50,9 +50,8 @@ async fn serve(slack: &FakeSlack, state: &Path) -> Service {
 
 async fn send(service: &Service, name: &str, status: &str) {
     let url = format!("{}/webhook/alertmanager", service.url);
-    let body = serde_json::to_vec(&group(name, status, "warning", &["a"])).unwrap();
-    let answer =
-        reqwest::Client::new().post(url).header("content-type", "application/json").body(body).send().await.unwrap();
+    let body = group(name, status, "warning", &["a"]);
+    let answer = reqwest::Client::new().post(url).json(&body).send().await.unwrap();
     assert_eq!(answer.status().as_u16(), 200);
 }
 

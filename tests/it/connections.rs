@@ -48,14 +48,8 @@ async fn closed(stream: &mut TcpStream) {
 /// The webhook stores and the probes answer, each on a connection of its own.
 async fn answers(service: &Service) {
     let http = reqwest::Client::builder().timeout(SOON).pool_max_idle_per_host(0).build().unwrap();
-    let body = serde_json::to_vec(&group("LLMHighTTFT", "firing", "warning", &["a"])).unwrap();
-    let webhook = http
-        .post(format!("{}/webhook/alertmanager", service.url))
-        .header("content-type", "application/json")
-        .body(body)
-        .send()
-        .await
-        .unwrap();
+    let body = group("LLMHighTTFT", "firing", "warning", &["a"]);
+    let webhook = http.post(format!("{}/webhook/alertmanager", service.url)).json(&body).send().await.unwrap();
     assert_eq!(webhook.status(), 200, "{}", service.stderr());
     let alive = http.get(format!("{}/healthz", service.url)).send().await.unwrap();
     assert_eq!((alive.status().as_u16(), alive.text().await.unwrap().as_str()), (200, "ok\n"));

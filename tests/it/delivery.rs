@@ -169,15 +169,8 @@ async fn while_every_diagnosis_slot_is_taken_the_store_is_left_alone() {
     let service = Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &env, &config).await.unwrap();
     let (http, url) = (reqwest::Client::new(), format!("{}/webhook/alertmanager", service.url));
     for name in ["LLMHighTTFT", "LLMQueueBacklog", "LLMHighITL"] {
-        let body = serde_json::to_vec(&group(name, "firing", "warning", &["a"])).unwrap();
-        http.post(&url)
-            .header("content-type", "application/json")
-            .body(body)
-            .send()
-            .await
-            .unwrap()
-            .error_for_status()
-            .unwrap();
+        let body = group(name, "firing", "warning", &["a"]);
+        http.post(&url).json(&body).send().await.unwrap().error_for_status().unwrap();
     }
     // The messages are edited when their diagnoses are there.
     let diagnosed = |log: &str| log.lines().filter(|line| line.contains(" diagnosed ")).count();

@@ -32,8 +32,9 @@ impl Notifier {
                 self.store.delivered(delivery, Some(&place), incident.revision, &effects, self.store.now()).await
             }
             (Sink::Pager, _) => {
-                let message = self.message(&incident);
-                self.to_pager(delivery, &self.cleaned(&incident), &message).await
+                let cleaned = self.cleaned(&incident);
+                let message = render::incident_message(&self.view(&cleaned), &self.words);
+                self.to_pager(delivery, &cleaned, &message).await
             }
             (Sink::Slack, Some(slack)) => self.message_to_slack(slack, delivery, &incident).await,
             (Sink::Slack, None) => {
@@ -61,11 +62,13 @@ impl Notifier {
         let mention = Mention { since, called: delivery.called.and(&calls) };
         // Edits keep the mentions, which would otherwise disappear from the message.
         let mentions = if first { &calls } else { &called };
-        let state = self.thread_state(incident);
+        let cleaned = self.cleaned(incident);
+        let view = self.view(&cleaned);
+        let state = ThreadState::of(&view);
         let state_json = serde_json::to_string(&state).ok();
         let mark = MessageMark { told: state_json.clone(), ..mention_mark(&incident.id, &calls, &mention.called) };
         let to = To::of(&delivery.channel, delivery.posted.as_ref(), mark);
-        let (answer, took) = self.send(slack, to, &self.message(incident), mentions).await;
+        let (answer, took) = self.send(slack, to, &render::incident_message(&view, &self.words), mentions).await;
         let now = self.store.now();
         let posted = match answer {
             Ok(posted) => posted,

@@ -59,14 +59,8 @@ impl Stage {
         let service = service.await.unwrap();
         slack.wait_for(|state| state.connections() == 2, SOON).await.unwrap();
         let http = reqwest::Client::new();
-        let body = serde_json::to_vec(&group("LLMHighTTFT", "firing", "warning", &["a", "b"])).unwrap();
-        let answer = http
-            .post(format!("{}/webhook/alertmanager", service.url))
-            .header("content-type", "application/json")
-            .body(body)
-            .send()
-            .await
-            .unwrap();
+        let body = group("LLMHighTTFT", "firing", "warning", &["a", "b"]);
+        let answer = http.post(format!("{}/webhook/alertmanager", service.url)).json(&body).send().await.unwrap();
         let answer: serde_json::Value = answer.json().await.unwrap();
         let incident = answer["incident"].as_str().unwrap().to_owned();
         let stage = Self { service, slack, incident, http };

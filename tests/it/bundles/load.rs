@@ -29,12 +29,8 @@ async fn thirty_who_want_bundles_hold_up_neither_two_hundred_alerts_nor_each_oth
     let url = stage.service.url.clone();
     let http = reqwest::Client::new();
     let alerts = join_all((0..200).map(|n| {
-        let body = serde_json::to_vec(&group(&format!("LLMHighTTFT{n}"), "firing", "warning", &["a"])).unwrap();
-        let sent = http
-            .post(format!("{url}/webhook/alertmanager"))
-            .header("content-type", "application/json")
-            .body(body)
-            .send();
+        let body = group(&format!("LLMHighTTFT{n}"), "firing", "warning", &["a"]);
+        let sent = http.post(format!("{url}/webhook/alertmanager")).json(&body).send();
         async move { sent.await.unwrap().status().as_u16() }
     }));
     let asked = format!("bundle {}", stage.incident);
