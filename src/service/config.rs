@@ -251,6 +251,9 @@ impl Config {
         if let Some(p) = self.prometheus.iter().find(|p| p.concurrency == 0) {
             bail!("`prometheus:` entry `{}`: `concurrency` is at least 1", p.name);
         }
+        if let Some(p) = self.prometheus.iter().find(|p| p.answer_bytes.is_some_and(|bytes| bytes < 1 << 20)) {
+            bail!("`prometheus:` entry `{}`: `answer_bytes` is at least 1048576, 1 MiB", p.name);
+        }
         let address =
             |url: &str| url::Url::parse(url).is_ok_and(|url| url.scheme().starts_with("http") && url.has_host());
         if let Some(target) = self.exporters.targets.iter().find(|target| !address(&target.url)) {

@@ -18,7 +18,8 @@ use slack_morphism::{
 };
 use url::Url;
 
-use super::SlackError;
+use super::{ANSWER_BYTES, SlackError};
+use sources::body::{BodyError, read_body};
 
 pub(super) struct ReqwestConnector {
     pub(super) http: reqwest::Client,
@@ -66,7 +67,14 @@ pub(super) fn retry_after(response: &Response) -> Option<Duration> {
 async fn read<R: DeserializeOwned>(response: Response) -> ClientResult<R> {
     let status = response.status();
     let retry_after = retry_after(&response);
-    let body = response.text().await.map_err(protocol)?;
+    let body = match read_body(response, ANSWER_BYTES).await {
+        Ok(body) => String::from_utf8_lossy(&body).into_owned(),
+        Err(BodyError::Broken(error)) => return Err(protocol(error)),
+        Err(error @ BodyError::TooLarge(_)) => {
+            let error = SlackClientHttpProtocolError::new().with_cause(Box::new(error));
+            return Err(SlackClientError::HttpProtocolError(error));
+        }
+    };
     if status == StatusCode::TOO_MANY_REQUESTS {
         return Err(SlackClientError::RateLimitError(
             SlackRateLimitError::new().opt_retry_after(retry_after).with_http_response_body(body),

@@ -36,6 +36,8 @@ pub use workspace::{ChannelInfo, TokenInfo};
 const CALL: Duration = Duration::from_secs(10);
 /// The timeout of a call that posts something new: a caller that gives up earlier does not know its result.
 const POSTING: Duration = Duration::from_secs(20);
+/// The largest answer that is read, in bytes: a page of 200 channels with long topics.
+const ANSWER_BYTES: usize = 4 << 20;
 /// The slowest accepted upload, in bytes per second.
 const SLOWEST: u64 = 1 << 20;
 

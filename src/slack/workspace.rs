@@ -5,7 +5,8 @@ use jiff::fmt::rfc2822;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Identity, Slack, SlackError, User};
+use super::{ANSWER_BYTES, Identity, Slack, SlackError, User};
+use sources::body::{BodyError, read_body};
 use sources::redact::unreachable_reason;
 
 /// Channels per page of a list; Slack advises at most 200 and accepts 999.
@@ -124,7 +125,11 @@ impl Slack {
             return Err(SlackError::Unreachable(format!("HTTP {}", answer.status().as_u16())));
         }
         let headers = answer.headers().clone();
-        let body: Value = answer.json().await.map_err(unreachable)?;
+        let body = read_body(answer, ANSWER_BYTES).await.map_err(|error| match error {
+            BodyError::Broken(error) => unreachable(error),
+            BodyError::TooLarge(_) => SlackError::Unreachable(error.to_string()),
+        })?;
+        let body: Value = serde_json::from_slice(&body).map_err(|e| SlackError::Unreachable(e.to_string()))?;
         match body["ok"].as_bool() {
             Some(true) => Ok((body, headers)),
             _ => {

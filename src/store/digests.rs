@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures::TryStreamExt;
 use jiff::Timestamp;
 use sqlx::Row;
 use ulid::Ulid;
@@ -15,6 +16,8 @@ use super::{Incident, PostponeReason, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 use knowledge::incident::VARIOUS;
 
+/// Number of incidents of a digest that are read at once.
+const AT_ONCE: i64 = 20;
 /// Maximum number of digests of a storm, without the one for all other topics.
 const TOPICS: i64 = 5;
 
@@ -51,11 +54,11 @@ pub struct Digest {
     pub began: Option<Timestamp>,
 }
 
-/// The content of a digest.
+/// The content of a digest: what is needed of each incident.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DigestContent {
-    /// Its incidents, oldest first.
-    pub incidents: Vec<Incident>,
+pub struct DigestContent<T> {
+    /// Of its incidents, oldest first.
+    pub incidents: Vec<T>,
     /// Number of further incidents that cannot be read.
     pub unreadable: usize,
     /// The sum of the revisions of all incidents.
@@ -135,11 +138,16 @@ pub(super) async fn revive(db: &mut StoreConnection, incident: &str) -> Result<(
 }
 
 impl Store {
-    /// Returns the content of a digest; empty if the digest does not exist.
+    /// Returns what `of` takes of each incident of a digest; empty if the digest does not exist. Few incidents are in
+    /// memory at once: a storm has thousands, each with a diagnosis and up to thousands of alerts.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn digest_incidents(&self, digest: &str) -> Result<DigestContent, StoreError> {
+    pub async fn digest_incidents<T>(
+        &self,
+        digest: &str,
+        mut of: impl FnMut(Incident) -> T,
+    ) -> Result<DigestContent<T>, StoreError> {
         // Read before the incidents, so that a change in between causes another edit. Unreadable incidents count too;
         // otherwise the digest would be edited for ever.
         let row = sqlx::query(
@@ -148,25 +156,58 @@ impl Store {
         );
         let row = row.bind(digest).fetch_one(&self.read).await?;
         let (revisions, all): (i64, i64) = (row.try_get("revisions")?, row.try_get("incidents")?);
-        let sql = select_incidents!("id IN (SELECT incident_id FROM deliveries WHERE digest_id = $1) ORDER BY id");
-        let rows = sqlx::query(sql).bind(digest).fetch_all(&self.read).await?;
-        let mut incidents = self.unreadable.read_all("incident", &rows, |row| self.read_incident(row));
+        let mut incidents = Vec::new();
+        let mut after = String::new();
+        loop {
+            let sql = select_incidents!(
+                "id IN (SELECT incident_id FROM deliveries WHERE digest_id = $1) AND id > $2 ORDER BY id LIMIT $3"
+            );
+            let rows = sqlx::query(sql).bind(digest).bind(&after).bind(AT_ONCE).fetch_all(&self.read).await?;
+            let Some(last) = rows.last() else { break };
+            let last: String = last.try_get("id")?;
+            let page = self.unreadable.read_all("incident", &rows, |row| self.read_incident(row));
+            drop(rows);
+            self.with_alerts(digest, [&after, &last], page, |incident| incidents.push(of(incident))).await?;
+            after = last;
+        }
         let unreadable = usize::try_from(all).unwrap_or_default().saturating_sub(incidents.len());
-        let rows = sqlx::query(
+        Ok(DigestContent { incidents, unreadable, revisions })
+    }
+
+    /// Adds their alerts to the incidents of a page, whose ids lie between two ids, and passes each on when it is whole.
+    async fn with_alerts(
+        &self,
+        digest: &str,
+        [after, last]: [&str; 2],
+        page: Vec<Incident>,
+        mut take: impl FnMut(Incident),
+    ) -> Result<(), StoreError> {
+        let mut rows = sqlx::query(
             "SELECT incident_id, status, alert FROM alerts
              WHERE incident_id IN (SELECT incident_id FROM deliveries WHERE digest_id = $1)
+               AND incident_id > $2 AND incident_id <= $3
              ORDER BY incident_id, starts_ns, fingerprint",
         )
         .bind(digest)
-        .fetch_all(&self.read)
-        .await?;
-        for (id, alert) in self.unreadable.read_all("alert", &rows, of_incident) {
-            // Both lists have the same order.
-            if let Ok(at) = incidents.binary_search_by(|incident| incident.id.cmp(&id)) {
-                incidents[at].alerts.push(alert);
+        .bind(after)
+        .bind(last)
+        .fetch(&self.read);
+        let mut page = page.into_iter();
+        let mut current = page.next();
+        while let Some(row) = rows.try_next().await? {
+            let Some((id, alert)) = self.unreadable.without("alert", &row, of_incident(&row))? else { continue };
+            // Both lists have the same order; the alerts of an unreadable incident have none here.
+            while let Some(whole) = current.take_if(|incident| incident.id < id) {
+                take(whole);
+                current = page.next();
+            }
+            match &mut current {
+                Some(incident) if incident.id == id => incident.alerts.push(alert),
+                _ => {}
             }
         }
-        Ok(DigestContent { incidents, unreadable, revisions })
+        current.into_iter().chain(page).for_each(take);
+        Ok(())
     }
 
     /// Records that a digest's message was delivered up to these revisions; the next edit is due at `next` at the

@@ -72,7 +72,14 @@ async fn a_digests_incidents_are_listed_worst_first_and_page_by_page() {
     }
     assert!(first.find("CRITICAL") < first.find("WARNING"), "{first}");
     // Each line leads to its incident, and the list to all of them.
-    let ids = bench.store.digest_incidents(&id).await.unwrap().incidents.into_iter().map(|incident| incident.id);
+    let ids = bench
+        .store
+        .digest_incidents(&id, |incident| incident)
+        .await
+        .unwrap()
+        .incidents
+        .into_iter()
+        .map(|incident| incident.id);
     let linked = |shown: &str, id: &String| shown.contains(&format!("<http://pages.example/incidents/{id}|"));
     let links = |shown: &str| ids.clone().filter(|id| linked(shown, id)).count();
     assert_eq!(links(&first), 15, "{first}");

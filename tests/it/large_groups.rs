@@ -2,12 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::running::{CHANNEL, Running, SOON, group, whole};
-
-const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
+use crate::running::{CHANNEL, NOWHERE, Running, SOON, group, whole};
 
 /// A group of alerts of some 1.2 kB each, as Alertmanager sends it with `max_alerts: 0`; the last one is critical.
-fn many(n: usize, status: impl Fn(usize) -> &'static str) -> Value {
+pub(crate) fn many(n: usize, status: impl Fn(usize) -> &'static str) -> Value {
     let mut body = group("LLMHighTTFT", "firing", "warning", &[]);
     let alerts: Vec<Value> = (0..n)
         .map(|i| {
@@ -28,7 +26,7 @@ fn many(n: usize, status: impl Fn(usize) -> &'static str) -> Value {
 }
 
 /// The body in Alertmanager's order of keys: the group is named after its alerts.
-fn sent(body: &Value) -> Vec<u8> {
+pub(crate) fn sent(body: &Value) -> Vec<u8> {
     let mut rest = body.clone();
     let mut take = |key: &str| rest.as_object_mut().unwrap().remove(key).unwrap();
     let (receiver, status, alerts) = (take("receiver"), take("status"), take("alerts"));

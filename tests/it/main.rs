@@ -33,6 +33,7 @@ mod large_groups;
 mod late;
 mod logs;
 mod loki;
+mod memory;
 mod mixed_fleet;
 mod new;
 mod night;

@@ -137,7 +137,7 @@ async fn a_digest_that_somebody_deletes_is_posted_anew_so_often_and_once_more_wh
         let (_, mut digests, _) = take(&store, 2).await;
         let digest = digests.remove(0);
         for again in 0..4 {
-            let told = store.digest_incidents(&digest.id).await.unwrap().revisions;
+            let told = store.digest_incidents(&digest.id, |incident| incident).await.unwrap().revisions;
             store.digest_delivered(&digest, &there(&format!("9.{again}")), told, at(3)).await.unwrap();
             assert_eq!(store.forget_digest_message(&digest, 2, at(3)).await.unwrap(), again < 2, "{again}");
         }

@@ -1,7 +1,7 @@
 //! The product as a process, beside a fake Slack: what the delivery tests start from.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use llm_diagnose_lab::slack::{Channel, FakeSlack, Message, Options};
 use llm_diagnose_lab::stack::Service;
@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_llm-diagnose");
 /// Where messages go unless a route says otherwise.
 pub(crate) const CHANNEL: &str = "#llm-alerts";
+/// The configuration of a Prometheus that nobody answers for.
+pub(crate) const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
 /// How long a test waits for an event that must come.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
@@ -77,6 +79,24 @@ impl Running {
     pub(crate) async fn get(&self, path: &str) -> (u16, String) {
         let response = self.http.get(format!("{}{path}", self.service.url)).send().await.unwrap();
         (response.status().as_u16(), response.text().await.unwrap())
+    }
+
+    /// Waits until the metrics whose lines start with `name` add up to at least `least`.
+    pub(crate) async fn wait_for_metric(&self, name: &str, least: f64) {
+        let until = Instant::now() + 3 * SOON;
+        loop {
+            // Kept connections are cut when the service is busy.
+            let asked = self.http.get(format!("{}/metrics", self.service.url)).header("connection", "close").send();
+            let Ok(answer) = asked.await else { continue };
+            let page = answer.text().await.unwrap_or_default();
+            let lines = page.lines().filter(|line| line.starts_with(name));
+            let sum: f64 = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum();
+            if sum >= least {
+                return;
+            }
+            assert!(Instant::now() < until, "{name} is {sum}: {}", self.service.stderr());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Waits until a message in the channel satisfies `shown`, given its text and attachments as one string.

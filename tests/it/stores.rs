@@ -308,7 +308,7 @@ async fn a_digest_counts_and_ends_the_same_on_both() {
         let (_, digests, _) = take(&store, 1).await;
         let [digest] = digests.as_slice() else { panic!("{digests:?}") };
         assert_eq!((digest.topic.as_str(), digest.channel.as_str()), ("slow", CHANNEL));
-        let of = store.digest_incidents(&digest.id).await.unwrap();
+        let of = store.digest_incidents(&digest.id, |incident| incident).await.unwrap();
         assert_eq!(
             of.incidents.iter().map(|i| (i.id.clone(), i.alerts.len())).collect::<Vec<_>>(),
             [(ids[1].clone(), 2), (ids[2].clone(), 2)]
@@ -330,7 +330,7 @@ async fn a_digest_counts_and_ends_the_same_on_both() {
         store.digest_delivered(&digests[0], &there("5.5"), of.revisions, at(5)).await.unwrap();
         let (_, digests, _) = take(&store, 6).await;
         assert_eq!(digests[0].posted, Some(there("5.5")));
-        let of = store.digest_incidents(&digest.id).await.unwrap();
+        let of = store.digest_incidents(&digest.id, |incident| incident).await.unwrap();
         assert_eq!(of.incidents.last().map(|i| i.id.as_str()), Some(late.as_str()));
         store.digest_given_up(&digests[0], of.revisions - 1, "no", at(6)).await.unwrap();
         assert_eq!(take(&store, 100).await.1.len(), 1, "what joined meanwhile tries again");
@@ -343,7 +343,7 @@ async fn a_digest_counts_and_ends_the_same_on_both() {
         let (_, digests, _) = take(&store, 201).await;
         assert_eq!(digests.len(), 1, "one fires again");
         admit(&store, "B", "resolved", &storm, 202).await;
-        let of = store.digest_incidents(&digest.id).await.unwrap();
+        let of = store.digest_incidents(&digest.id, |incident| incident).await.unwrap();
         store.digest_delivered(&digests[0], &there("5.5"), of.revisions, at(203)).await.unwrap();
         assert_eq!(take(&store, 2_000).await.1, [], "it is over");
     }

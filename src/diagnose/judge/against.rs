@@ -22,7 +22,7 @@ use crate::{Baseline, Request};
 use knowledge::clock;
 use knowledge::playbook::Library;
 use knowledge::signal::Against;
-use sources::prom::{Prometheus, Range, Series};
+use sources::prom::{Answer, Prometheus, Range, Series};
 
 /// The length of the time range before the incident.
 const HOURS: Duration = Duration::from_secs(6 * 3_600);
@@ -112,7 +112,7 @@ pub(crate) async fn hours(
     let mut hours = Hours::new();
     let mut engines_with_data: BTreeMap<&str, usize> = BTreeMap::new();
     let query_count = packs.len();
-    let answered: Option<Vec<Arc<Vec<Series>>>> = answered.into_iter().flatten().collect();
+    let answered: Option<Vec<Arc<Answer<Series>>>> = answered.into_iter().flatten().collect();
     let Some(answered) = answered else { return (None, query_count) };
     for (i, series) in packs.into_iter().flatten().zip(answered) {
         let ask = &asks[i];
@@ -126,7 +126,7 @@ pub(crate) async fn hours(
     (Some(hours), query_count)
 }
 
-fn points(series: &Arc<Vec<Series>>) -> BTreeMap<i64, f64> {
+fn points(series: &Arc<Answer<Series>>) -> BTreeMap<i64, f64> {
     series.iter().take(1).flat_map(|s| s.samples.iter().copied()).filter(|(_, value)| value.is_finite()).collect()
 }
 

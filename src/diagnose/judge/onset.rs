@@ -22,7 +22,7 @@ use crate::{EvidenceResult, Judged, Observations, Outcome, Request};
 use knowledge::clock;
 use knowledge::playbook::{Condition, Library, Op};
 use knowledge::signal::WorseDirection;
-use sources::prom::{Prometheus, Range, Row, Series};
+use sources::prom::{Answer, Prometheus, Range, Row, Series};
 
 /// Length of the range before the first alert.
 const LOOK_BACK: Duration = Duration::from_secs(1_800);
@@ -72,10 +72,10 @@ pub(crate) async fn trace(
     let range_of = |pack: &[usize]| if batch::is_heavy(&asks[pack[0]]) { histogram_range } else { range };
     let asking = packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range_of(pack), deadline)).collect();
     let answered = batch::light_first(&asks, &packs, asking, deadline).await;
-    let mut series: Vec<(usize, Arc<Vec<Series>>)> =
+    let mut series: Vec<(usize, Arc<Answer<Series>>)> =
         packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
     series.sort_by_key(|(i, _)| *i);
-    let (asks, series): (Vec<PlannedQuery>, Vec<Arc<Vec<Series>>>) =
+    let (asks, series): (Vec<PlannedQuery>, Vec<Arc<Answer<Series>>>) =
         series.into_iter().map(|(i, s)| (asks[i].clone(), s)).unzip();
     let moments: Vec<(Timestamp, Observations)> = moments(&range)
         .map(|at| {
@@ -182,7 +182,7 @@ pub(crate) fn moments(range: &Range) -> impl Iterator<Item = Timestamp> {
         .filter_map(|seconds| Timestamp::from_second(seconds).ok())
 }
 
-pub(crate) fn rows_at(series: &[Series], at_ms: i64) -> Vec<Row> {
+pub(crate) fn rows_at(series: &[Series], at_ms: i64) -> Answer<Row> {
     let value = |s: &Series| s.samples.binary_search_by_key(&at_ms, |(at, _)| *at).ok().map(|i| s.samples[i].1);
     series.iter().filter_map(|s| Some(Row { labels: s.labels.clone(), value: value(s)? })).collect()
 }

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::observe::plan::Plan;
 use crate::observe::planned_query::PlannedQuery;
 use knowledge::signal::histograms;
-use sources::prom::{Formula, MetricNames, PromError, Prometheus, QueryPart, Range, Row, Series};
+use sources::prom::{Answer, Formula, MetricNames, PromError, Prometheus, QueryPart, Range, Row, Series};
 
 /// The marker label; no exporter has it.
 const MARK: &str = "llm_diagnose_ask";
@@ -28,7 +28,7 @@ const HEAVY_AT_ONCE: usize = 2;
 const LIGHT_FIRST: u32 = 4;
 
 /// The rows, or why there are none.
-pub type QueryAnswer = Result<Arc<Vec<Row>>, Arc<PromError>>;
+pub type QueryAnswer = Result<Arc<Answer<Row>>, Arc<PromError>>;
 
 /// Returns true if the query reads histograms, which have many series.
 pub(crate) fn is_heavy(ask: &PlannedQuery) -> bool {
@@ -148,10 +148,10 @@ pub(crate) async fn ask_range(
     pack: &[usize],
     range: Range,
     deadline: Instant,
-) -> Vec<Option<Arc<Vec<Series>>>> {
+) -> Vec<Option<Arc<Answer<Series>>>> {
     let query = if let [one] = pack { asks[*one].query.clone() } else { together(asks, pack) };
     match prometheus.query_range(&query, range, deadline).await {
-        Ok(series) if pack.len() > 1 => pack.iter().map(|i| Some(Arc::new(own(&series, *i)))).collect(),
+        Ok(series) if pack.len() > 1 => pack.iter().map(|i| Some(Arc::new(own(&series, *i).into()))).collect(),
         Ok(series) => vec![Some(series)],
         Err(error) => {
             tracing::debug!(error = %error, "a range was not answered");
@@ -180,7 +180,7 @@ fn split(pack: &[usize], rows: &[Row]) -> Vec<QueryAnswer> {
             own.push(row);
         }
     }
-    pack.iter().map(|i| Ok(Arc::new(own.remove(i).unwrap_or_default()))).collect()
+    pack.iter().map(|i| Ok(Arc::new(own.remove(i).unwrap_or_default().into()))).collect()
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ pub(crate) async fn find_recorded(
     let answers = query_all(prometheus, &asks, deadline).await;
     let mut recorded = RecordedSeries { window: request.window, ..RecordedSeries::default() };
     for ((engine, _), answers) in scopes.iter().zip(answers.chunks(looked_at.len() + 1)) {
-        let answers = answers.iter().map(|answer| answer.as_deref().map_or(&[][..], Vec::as_slice));
+        let answers = answers.iter().map(|answer| answer.as_deref().map_or(&[][..], |rows| &rows[..]));
         let answers: Vec<&[Row]> = answers.collect();
         let [presence @ .., replicas, replicas_before, window] = answers.as_slice() else { continue };
         if window.first().is_none_or(|row| row.value != request.window.as_secs_f64()) {

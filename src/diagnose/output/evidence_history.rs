@@ -21,7 +21,7 @@ use crate::{Baseline, Diagnosis, EvidenceResult, Observations, Outcome, Request,
 use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::playbook::{Comparison, Condition, Library, Op, Reference};
-use sources::prom::{Prometheus, Range};
+use sources::prom::{Answer, Prometheus, Range};
 
 /// Maximum number of panels: fits on a phone, with few queries.
 const PANELS: usize = 6;
@@ -213,13 +213,13 @@ async fn query_observations(
     let packs = batch::pack(asks);
     let answered = packs.iter().map(|pack| batch::ask_range(prometheus, asks, pack, range, deadline));
     let answered = join_all(answered).await;
-    let mut answered: Vec<(usize, Arc<Vec<_>>)> =
+    let mut answered: Vec<(usize, Arc<Answer<_>>)> =
         packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
     answered.sort_by_key(|(i, _)| *i);
     let answered_queries: Vec<PlannedQuery> = answered.iter().map(|(i, _)| asks[*i].clone()).collect();
     let mut all = Vec::new();
     for at in moments(&range) {
-        let rows = |series: &Arc<Vec<_>>| -> QueryAnswer { Ok(Arc::new(rows_at(series, at.as_millisecond()))) };
+        let rows = |series: &Answer<_>| -> QueryAnswer { Ok(Arc::new(rows_at(series, at.as_millisecond()))) };
         let answers: Vec<QueryAnswer> = answered.iter().map(|(_, series)| rows(series)).collect();
         let mut observations = Observations::default();
         gather(library, members, &answered_queries, &answers, &mut observations);

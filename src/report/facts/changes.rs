@@ -15,7 +15,7 @@ use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::gap::Gap;
 use knowledge::signal::{Change, Engine, EngineKind};
-use sources::prom::{PromError, Range, Series};
+use sources::prom::{Answer, PromError, Range, Series};
 
 /// Maximum points of a series.
 const POINTS: u64 = 180;
@@ -32,15 +32,15 @@ const SAME_RESTART_SECONDS: i64 = 600;
 pub(super) struct Followed<'a> {
     range: Range,
     /// The timestamp of each replica's newest sample.
-    presence: Vec<(&'a Engine, Vec<Series>)>,
-    changes: Vec<(&'a Engine, Change, Vec<Series>)>,
+    presence: Vec<(&'a Engine, Arc<Answer<Series>>)>,
+    changes: Vec<(&'a Engine, Change, Arc<Answer<Series>>)>,
     missing: Vec<Gap>,
 }
 
 impl Followed<'_> {
     /// Returns the pods of the replicas.
     pub(super) fn pods(&self) -> impl Iterator<Item = String> {
-        let rows = self.presence.iter().flat_map(|(_, series)| series);
+        let rows = self.presence.iter().flat_map(|(_, series)| series.iter());
         rows.filter_map(|series| ["exported_pod", "pod"].iter().find_map(|label| series.labels.get(*label))).cloned()
     }
 }
@@ -69,8 +69,8 @@ pub(super) async fn follow<'a>(context: FactQueryContext<'_>, pool: &Pool<'a>) -
         join_all(changes.iter().map(|(.., text)| query(text))),
     );
     let mut missing = Vec::new();
-    let mut read = |what: String, answer: Result<Arc<Vec<Series>>, Arc<PromError>>| match answer {
-        Ok(series) => Some(Arc::unwrap_or_clone(series)),
+    let mut read = |what: String, answer: Result<Arc<Answer<Series>>, Arc<PromError>>| match answer {
+        Ok(series) => Some(series),
         Err(error) => {
             missing.push(Gap::new(what, why(&error)));
             None
@@ -240,7 +240,7 @@ fn restarts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<(Timestamp, String)
 
 fn of<'f>(followed: &'f Followed<'_>, kind: Change) -> impl Iterator<Item = (&'f Engine, &'f [Series])> {
     let matching = followed.changes.iter().filter(move |(_, change, _)| *change == kind);
-    matching.map(|(engine, _, series)| (*engine, series.as_slice()))
+    matching.map(|(engine, _, series)| (*engine, &series[..]))
 }
 
 /// Returns the series whose labels name the pool.

@@ -23,7 +23,11 @@ pub(super) async fn list(desk: &Desk, inbound: &SlackRequest, id: &str, from: &s
         return;
     }
     let words = &desk.words;
-    let DigestContent { mut incidents, unreadable, .. } = match desk.store.digest_incidents(id).await {
+    let of = |incident: Incident| {
+        let is_critical = incident.open && incident.critical;
+        (Reverse(is_critical), Reverse(incident.open), incident.started_at, incident.id)
+    };
+    let DigestContent { mut incidents, unreadable, .. } = match desk.store.digest_incidents(id, of).await {
         Ok(spoken) => spoken,
         Err(error) => {
             error!(%error, "cannot read a digest's incidents");
@@ -38,10 +42,10 @@ pub(super) async fn list(desk: &Desk, inbound: &SlackRequest, id: &str, from: &s
             _ => send_ephemeral_line(desk, inbound, left_out).await,
         };
     }
-    let is_critical = |incident: &Incident| incident.open && incident.critical;
-    incidents.sort_by_key(|incident| (Reverse(is_critical(incident)), Reverse(incident.open), incident.started_at));
-    let count = |is: &dyn Fn(&Incident) -> bool| incidents.iter().filter(|incident| is(incident)).count();
-    let (open, critical, total) = (count(&|incident| incident.open), count(&is_critical), incidents.len());
+    incidents.sort();
+    let open = incidents.iter().filter(|(_, Reverse(open), ..)| *open).count();
+    let critical = incidents.iter().filter(|(Reverse(critical), ..)| *critical).count();
+    let total = incidents.len();
     let from = from.parse().unwrap_or(0).min(total - 1);
     let to = (from + PAGE).min(total);
     let headline = words.line(
@@ -54,7 +58,15 @@ pub(super) async fn list(desk: &Desk, inbound: &SlackRequest, id: &str, from: &s
         ],
     );
     let range = words.text("listed-shown", &[("from", (from + 1).into()), ("to", to.into()), ("n", total.into())]);
-    let lines = incidents[from..to].iter().map(|incident| line(desk, incident)).collect();
+    let ids: Vec<String> = incidents[from..to].iter().map(|(.., id)| id.clone()).collect();
+    let page = match desk.store.each(&ids).await {
+        Ok(page) => page,
+        Err(error) => {
+            error!(%error, "cannot read a digest's incidents");
+            return send_ephemeral_phrase(desk, inbound, "act-store").await;
+        }
+    };
+    let lines = page.iter().map(|incident| line(desk, incident)).collect();
     let mut parts = vec![Block::Section(range, lines)];
     if to < total {
         parts.push(Block::Buttons(vec![Button {

@@ -78,11 +78,14 @@ async fn process(service: &Service, id: &str, tries: u32) {
     let over = !incident.open && incident.diagnosis.is_some();
     let diagnosis = async {
         match over || incident.because.is_none() {
-            false => Some(diagnose(service, &incident, incident.playbook.as_deref().unwrap_or_default()).await),
+            false => {
+                let playbook = incident.playbook.as_deref().unwrap_or_default();
+                Some(Box::pin(diagnose(service, &incident, playbook)).await)
+            }
             true => None,
         }
     };
-    let (diagnosis, cost) = tokio::join!(diagnosis, cost(service, &incident));
+    let (diagnosis, cost) = tokio::join!(diagnosis, Box::pin(cost(service, &incident)));
     let (diagnosis, shown_early) = diagnosis.unzip();
     let shown_early = shown_early.flatten();
     incident.revision += i64::from(shown_early.is_some());

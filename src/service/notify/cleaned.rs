@@ -8,7 +8,7 @@ use tracing::error;
 
 use super::Notifier;
 use knowledge::alert::Alert;
-use render::ThreadState;
+use render::{DigestEntry, ThreadState};
 use sources::redact::Redactor;
 use store::Incident;
 
@@ -42,6 +42,19 @@ impl Notifier {
             diagnosis: incident.diagnosis.as_ref().and_then(|diagnosis| clean(&redactor, diagnosis)),
             ..incident.clone()
         }
+    }
+
+    /// Returns the line of an incident in a digest without secrets; with the alert's name alone if it cannot be cleaned.
+    pub(super) fn digest_entry(&self, incident: &Incident) -> DigestEntry {
+        let view = self.view(incident);
+        let entry = DigestEntry { page: None, ..DigestEntry::of(&view) };
+        let cleaned = clean(&self.redactor_of([incident]), &entry).unwrap_or_else(|| DigestEntry {
+            what: incident.alerts.first().map(|alert| alert.name().to_owned()).unwrap_or_default(),
+            cause: None,
+            whom: String::new(),
+            ..entry
+        });
+        DigestEntry { page: view.page, ..cleaned }
     }
 
     /// Returns a diagnosis or a health without secrets, for an answer; `None` if it cannot be cleaned.

@@ -39,9 +39,25 @@ fn pool(incident: &Incident) -> String {
 /// The places of incidents' messages, by incident id.
 type Places = BTreeMap<String, DigestedDelivery>;
 
-/// Returns the users and groups already mentioned for an incident.
-fn called<'a>(incident: &Incident, places: &'a Places) -> Option<&'a CalledPeople> {
-    places.get(&incident.id).and_then(|place| place.called.as_ref())
+/// What a digest's message needs of one of its incidents.
+#[derive(Debug)]
+struct DigestedIncident<'a> {
+    id: String,
+    /// Its pool, as [`pool`] names it.
+    pool: String,
+    /// The users and groups that it mentions in its routed channel.
+    people: Vec<&'a str>,
+    open: bool,
+    critical: bool,
+    critical_at: Option<Timestamp>,
+    entry: DigestEntry,
+}
+
+impl DigestedIncident<'_> {
+    /// Returns the users and groups already mentioned for the incident.
+    fn called<'p>(&self, places: &'p Places) -> Option<&'p CalledPeople> {
+        places.get(&self.id).and_then(|place| place.called.as_ref())
+    }
 }
 
 /// Joins the first few names and the number of the others.
@@ -57,20 +73,18 @@ fn named<'a>(pools: impl ExactSizeIterator<Item = &'a String>, words: &Phrases) 
 /// Returns the users and groups to mention, with the pools: in a storm each pool mentions each of them once, for the
 /// first of its incidents that routes to them.
 fn calls<'a, 'b>(
-    incidents: &'a [Incident],
+    incidents: &'a [DigestedIncident<'b>],
     places: &Places,
-    people_of: impl Fn(&'a Incident) -> Vec<&'b str>,
-) -> BTreeMap<&'b str, BTreeMap<String, &'a Incident>> {
-    let mut called_by_pool: BTreeMap<String, Vec<&CalledPeople>> = BTreeMap::new();
+) -> BTreeMap<&'b str, BTreeMap<&'a String, &'a DigestedIncident<'b>>> {
+    let mut called_by_pool: BTreeMap<&String, Vec<&CalledPeople>> = BTreeMap::new();
     for incident in incidents {
-        called_by_pool.entry(pool(incident)).or_default().extend(called(incident, places));
+        called_by_pool.entry(&incident.pool).or_default().extend(incident.called(places));
     }
-    let mut calls: BTreeMap<&str, BTreeMap<String, &Incident>> = BTreeMap::new();
+    let mut calls: BTreeMap<&str, BTreeMap<&String, &DigestedIncident<'b>>> = BTreeMap::new();
     for incident in incidents {
-        for id in people_of(incident) {
-            let pool = pool(incident);
-            if !called_by_pool[&pool].iter().any(|called| called.includes(id)) {
-                calls.entry(id).or_default().entry(pool).or_insert(incident);
+        for id in &incident.people {
+            if !called_by_pool[&incident.pool].iter().any(|called| called.includes(id)) {
+                calls.entry(id).or_default().entry(&incident.pool).or_insert(incident);
             }
         }
     }
@@ -78,16 +92,27 @@ fn calls<'a, 'b>(
 }
 
 impl Notifier {
-    pub(super) async fn deliver_digest(&self, digest: &Digest) -> Result<(), StoreError> {
-        let content = self.store.digest_incidents(&digest.id).await?;
+    pub(super) async fn deliver_digest<'a>(&'a self, digest: &Digest) -> Result<(), StoreError> {
+        // An incident that joins after its place was read comes with the next edit.
+        let places = self.store.digest_places(&digest.id).await?;
+        let of = |incident: Incident| self.digested(&incident, &places);
+        let content = self.store.digest_incidents(&digest.id, of).await?;
+        let content = DigestContent {
+            incidents: content.incidents.into_iter().flatten().collect(),
+            unreadable: content.unreadable,
+            revisions: content.revisions,
+        };
         let incidents = &content.incidents;
         let Some(slack) = &self.slack else {
             let why = "Slack is no longer configured";
             return self.store.digest_given_up(digest, content.revisions, why, self.store.now()).await;
         };
         // For a single incident its own message says more than a digest.
-        let single = incidents.first().filter(|_| incidents.len() == 1 && content.unreadable == 0);
-        let message = match single {
+        let single = match incidents.as_slice() {
+            [incident] if content.unreadable == 0 => self.store.incident(&incident.id).await?,
+            _ => None,
+        };
+        let message = match &single {
             Some(incident) => self.message(incident),
             None => render::digest_message(&self.digest_view(digest, &content), &self.words),
         };
@@ -97,16 +122,15 @@ impl Notifier {
         {
             return Ok(());
         }
-        let places = self.store.digest_places(&digest.id).await?;
-        let people_of = |incident| self.people_to_mention_in_digest(incident, &places, digest);
-        let calls = calls(incidents, &places, people_of);
+        let calls = calls(incidents, &places);
         let mentions: BTreeSet<&str> = match first {
             true => calls.keys().copied().collect(),
             // Edits keep the mentions, which would otherwise disappear from the message.
             false => {
-                let called_before = |incident| {
-                    let before = called(incident, &places);
-                    people_of(incident).into_iter().filter(move |id| before.is_some_and(|called| called.includes(id)))
+                let called_before = |incident: &DigestedIncident<'a>| {
+                    let before = incident.called(&places);
+                    let people = incident.people.iter().copied();
+                    people.filter(|id| before.is_some_and(|called| called.includes(id))).collect::<Vec<_>>()
                 };
                 incidents.iter().flat_map(called_before).collect()
             }
@@ -132,21 +156,21 @@ impl Notifier {
             else {
                 continue;
             };
-            let about = named(pools.keys(), &self.words);
+            let about = named(pools.keys().copied(), &self.words);
             self.store.queue_mention(incident, &place.channel, [person, &about], now).await?;
         }
         // The digest covers all its incidents, so their mentions count as made.
         for incident in incidents.iter().filter(|incident| incident.open && incident.critical) {
             let Some(DigestedDelivery { channel, called: before, .. }) = places.get(&incident.id) else { continue };
-            let people = people_of(incident);
+            let people = &incident.people;
             if before.as_ref().is_none_or(|called| people.iter().any(|id| !called.includes(id))) {
-                let called = before.clone().unwrap_or_default().and(&people);
+                let called = before.clone().unwrap_or_default().and(people);
                 let mention = Mention { since: incident.critical_at.unwrap_or(now), called };
                 self.store.record_mention(&incident.id, channel, &mention).await?;
             }
         }
         // Mentions come first: a failure below must not prevent them.
-        match single {
+        match &single {
             Some(incident) => self.tell_alone(incident, places.get(&incident.id), now).await,
             None => Ok(()),
         }
@@ -170,10 +194,18 @@ impl Notifier {
         }
     }
 
-    /// Returns the users and groups that an incident of a digest mentions in its routed channel.
-    fn people_to_mention_in_digest(&self, incident: &Incident, places: &Places, digest: &Digest) -> Vec<&str> {
-        let channel = places.get(&incident.id).map_or(digest.channel.as_str(), |place| place.channel.as_str());
-        self.people_to_mention(incident, channel)
+    /// Returns what the message needs of an incident; `None` if the incident has just joined.
+    fn digested(&self, incident: &Incident, places: &Places) -> Option<DigestedIncident<'_>> {
+        let place = places.get(&incident.id)?;
+        Some(DigestedIncident {
+            id: incident.id.clone(),
+            pool: pool(incident),
+            people: self.people_to_mention(incident, &place.channel),
+            open: incident.open,
+            critical: incident.critical,
+            critical_at: incident.critical_at,
+            entry: self.digest_entry(incident),
+        })
     }
 
     /// Returns true if a digest whose first post has an unknown result is to be posted again: only if it does not
@@ -192,16 +224,12 @@ impl Notifier {
         }
     }
 
-    fn digest_view(&self, digest: &Digest, content: &DigestContent) -> DigestView {
+    fn digest_view(&self, digest: &Digest, content: &DigestContent<DigestedIncident<'_>>) -> DigestView {
         DigestView {
             id: digest.id.clone(),
             topic: digest.topic.clone(),
             opened_at: digest.opened_at,
-            incidents: content
-                .incidents
-                .iter()
-                .map(|incident| DigestEntry::of(&self.view(&self.cleaned(incident))))
-                .collect(),
+            incidents: content.incidents.iter().map(|incident| incident.entry.clone()).collect(),
             unreadable: content.unreadable,
             interactive: self.interactive,
         }
@@ -211,7 +239,7 @@ impl Notifier {
         &self,
         slack: &Slack,
         digest: &Digest,
-        content: &DigestContent,
+        content: &DigestContent<DigestedIncident<'_>>,
         error: &SlackError,
         took: Duration,
         now: Timestamp,

@@ -13,6 +13,7 @@ use reqwest::{Method, RequestBuilder, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::body::{BodyError, read_body};
 pub use config::Config;
 pub use error::AlertmanagerError;
 use knowledge::alert::Labels;
@@ -272,15 +273,11 @@ impl Alertmanager {
     }
 }
 
-async fn read(mut response: Response) -> Result<Vec<u8>, AlertmanagerError> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(AlertmanagerError::of)? {
-        if body.len() + chunk.len() > ANSWER_BYTES {
-            return Err(AlertmanagerError::NotAlertmanager(format!("its answer is larger than {ANSWER_BYTES} bytes")));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
+async fn read(response: Response) -> Result<Vec<u8>, AlertmanagerError> {
+    read_body(response, ANSWER_BYTES).await.map_err(|error| match error {
+        BodyError::TooLarge(_) => AlertmanagerError::NotAlertmanager(error.to_string()),
+        BodyError::Broken(error) => AlertmanagerError::of(error),
+    })
 }
 
 #[cfg(test)]

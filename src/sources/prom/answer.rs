@@ -3,10 +3,15 @@
 //! `prometheus-http-query` drops warnings and fails a whole result for one native histogram, so its raw response is
 //! parsed here. Source of the shape: Prometheus HTTP API, "Format overview".
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use std::io::Read;
+use std::ops::ControlFlow;
+
+use reqwest::{Response, StatusCode};
 
 use super::PromError;
+use super::chunks::{Limits, Received, receive};
+use super::matrix::{MatrixEnvelope, Raw, read_matrix};
+use super::memory::{Answer, AnswerMemory, Collector, Weighed};
 use knowledge::alert::Labels;
 
 /// One series of an instant query's answer.
@@ -27,146 +32,154 @@ pub struct Series {
     pub samples: Vec<(i64, f64)>,
 }
 
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    status: String,
-    #[serde(default, borrow)]
-    data: Option<Data<'a>>,
-    #[serde(default, rename = "errorType")]
-    error_type: Option<String>,
-    #[serde(default)]
-    error: Option<String>,
+/// An item of an answer.
+pub(super) trait Item: Weighed + Send + Sized + 'static {
+    /// The types of results that contain such items.
+    const TYPES: &'static [&'static str];
+
+    /// Converts a parsed series; `None` if it has no such item.
+    fn of(raw: &mut Raw) -> Option<Self>;
 }
 
-/// The `data` of an answer; the shape of `result` depends on `resultType`, which may come after it.
-#[derive(Deserialize)]
-struct Data<'a> {
-    #[serde(rename = "resultType")]
-    kind: String,
-    #[serde(borrow)]
-    result: &'a RawValue,
-}
+impl Item for Row {
+    const TYPES: &'static [&'static str] = &["vector", "scalar"];
 
-#[derive(Deserialize)]
-struct Sampled {
-    #[serde(default)]
-    metric: Labels,
-    value: Option<(f64, String)>,
-    #[serde(default)]
-    values: Vec<(f64, String)>,
-}
-
-pub(super) async fn read_rows(response: reqwest::Response, most: usize) -> Result<Vec<Row>, PromError> {
-    let status = response.status();
-    parse(status, &body(response, most).await?)?.map_or(Ok(Vec::new()), rows)
-}
-
-pub(super) async fn read_series(response: reqwest::Response, most: usize) -> Result<Vec<Series>, PromError> {
-    let status = response.status();
-    parse(status, &body(response, most).await?)?.map_or(Ok(Vec::new()), series)
-}
-
-/// Reads the body of a response of at most `most` bytes.
-///
-/// # Errors
-/// If it is larger, or the connection fails.
-pub(super) async fn body(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, PromError> {
-    let mut body = Vec::new();
-    loop {
-        match response.chunk().await {
-            Ok(Some(chunk)) if body.len() + chunk.len() > most => {
-                return Err(PromError::NotPrometheus(format!("the answer is larger than {} MiB", most >> 20)));
-            }
-            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
-            Ok(None) => return Ok(body),
-            Err(error) => return Err(PromError::from_http(error)),
-        }
+    fn of(raw: &mut Raw) -> Option<Self> {
+        let value = finite(raw.samples().next()?.1)?;
+        Some(Self { labels: std::mem::take(&mut raw.labels), value })
     }
+}
+
+impl Item for Series {
+    const TYPES: &'static [&'static str] = &["matrix"];
+
+    fn of(raw: &mut Raw) -> Option<Self> {
+        let samples = raw.samples().filter_map(|(at, value)| Some((at, finite(value)?))).collect();
+        Some(Self { labels: std::mem::take(&mut raw.labels), samples })
+    }
+}
+
+/// Reads an answer while it arrives.
+pub(super) async fn read<T: Item>(
+    response: Response,
+    limits: Limits,
+    memory: &AnswerMemory,
+) -> Result<Answer<T>, PromError> {
+    let (status, memory) = (response.status(), memory.clone());
+    let Received { parsed, transfer } = receive(response, limits, move |body| parse(status, body, memory)).await;
+    transfer?;
+    parsed.unwrap_or_else(|error| Err(PromError::NotPrometheus(format!("it could not be read: {error}"))))
 }
 
 /// Builds the error that a response without success stands for.
-pub(super) async fn refusal(response: reqwest::Response, most: usize) -> PromError {
-    let status = response.status();
-    let problem = || format!("HTTP {status} with a body that is no API answer");
-    match body(response, most).await {
-        Ok(body) => parse(status, &body).err().unwrap_or_else(|| PromError::NotPrometheus(problem())),
-        Err(error) => error,
+pub(super) async fn refusal(response: Response, limits: Limits) -> PromError {
+    let problem = PromError::NotPrometheus(format!("HTTP {} with a body that is no API answer", response.status()));
+    read::<Row>(response, limits, &AnswerMemory::with(limits.bytes)).await.err().unwrap_or(problem)
+}
+
+fn parse<T: Item>(status: StatusCode, body: &mut dyn Read, memory: AnswerMemory) -> Result<Answer<T>, PromError> {
+    let mut items = Collector::new(memory);
+    let mut full = None;
+    let envelope = read_matrix(body, |raw| match T::of(raw).map_or(Ok(()), |item| items.add(item)) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            full = Some(error);
+            ControlFlow::Break(())
+        }
+    });
+    match (full, envelope) {
+        (Some(error), _) => Err(error),
+        (None, Ok(envelope)) => accept::<T>(status, envelope).map(|()| items.finish()),
+        (None, Err(error)) if error.is_data() => {
+            Err(PromError::NotPrometheus(format!("an answer of an unknown shape: {error}")))
+        }
+        (None, Err(_)) => Err(PromError::NotPrometheus(format!("HTTP {status} with a body that is no API answer"))),
     }
 }
 
-fn parse(status: reqwest::StatusCode, body: &[u8]) -> Result<Option<Data<'_>>, PromError> {
-    let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(body) else {
-        return Err(PromError::NotPrometheus(format!("HTTP {status} with a body that is no API answer")));
-    };
-    match (envelope.status.as_str(), envelope.data) {
-        ("success", data) => Ok(data),
-        _ => Err(PromError::Refused {
+/// Checks that an answer has the expected result.
+fn accept<T: Item>(status: StatusCode, envelope: MatrixEnvelope) -> Result<(), PromError> {
+    if envelope.status != "success" {
+        return Err(PromError::Refused {
             kind: envelope.error_type.unwrap_or_else(|| status.to_string()),
             message: envelope.error.unwrap_or_default(),
-        }),
+        });
     }
-}
-
-fn rows(data: Data<'_>) -> Result<Vec<Row>, PromError> {
-    match data.kind.as_str() {
-        "vector" => {
-            let series: Vec<Sampled> = serde_json::from_str(data.result.get())
-                .map_err(|e| PromError::NotPrometheus(format!("a vector of an unknown shape: {e}")))?;
-            Ok(series.into_iter().filter_map(|s| Some(Row { labels: s.metric, value: finite(&s.value?.1)? })).collect())
+    match envelope.result_type {
+        Some(kind) if !T::TYPES.contains(&kind.as_str()) => {
+            Err(PromError::NotPrometheus(format!("expected a {}, found a {kind}", T::TYPES[0])))
         }
-        "scalar" => {
-            let (_, value): (f64, String) = serde_json::from_str(data.result.get())
-                .map_err(|e| PromError::NotPrometheus(format!("a scalar of an unknown shape: {e}")))?;
-            Ok(finite(&value).map(|value| Row { labels: Labels::new(), value }).into_iter().collect())
-        }
-        other => Err(PromError::NotPrometheus(format!("expected a vector, found {other}"))),
+        _ => Ok(()),
     }
 }
 
-fn series(data: Data<'_>) -> Result<Vec<Series>, PromError> {
-    if data.kind != "matrix" {
-        return Err(PromError::NotPrometheus(format!("expected a matrix, found {}", data.kind)));
-    }
-    let series: Vec<Sampled> = serde_json::from_str(data.result.get())
-        .map_err(|e| PromError::NotPrometheus(format!("a matrix of an unknown shape: {e}")))?;
-    let samples = |values: &[(f64, String)]| {
-        values.iter().filter_map(|(at, value)| Some(((at * 1e3).round() as i64, finite(value)?))).collect()
-    };
-    Ok(series.into_iter().map(|s| Series { samples: samples(&s.values), labels: s.metric }).collect())
-}
-
-fn finite(text: &str) -> Option<f64> {
-    text.parse::<f64>().ok().filter(|v| v.is_finite())
+fn finite(text: &[u8]) -> Option<f64> {
+    std::str::from_utf8(text).ok()?.parse::<f64>().ok().filter(|v| v.is_finite())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read<T: Item>(body: &str) -> Result<Answer<T>, PromError> {
+        parse(StatusCode::OK, &mut body.as_bytes(), AnswerMemory::with(1 << 20))
+    }
+
     #[test]
     fn nan_infinite_and_histogram_series_are_left_out() {
-        let body = br#"{"status":"success","data":{"resultType":"vector","result":[
+        let rows: Answer<Row> = read(
+            r#"{"status":"success","data":{"resultType":"vector","result":[
             {"metric":{"pod":"a"},"value":[1,"0.5"]},{"metric":{"pod":"b"},"value":[1,"NaN"]},
-            {"metric":{"pod":"c"},"value":[1,"+Inf"]},{"metric":{"pod":"d"},"histogram":[1,{"count":"1"}]}]}}"#;
-        let rows = rows(parse(reqwest::StatusCode::OK, body).unwrap().unwrap()).unwrap();
+            {"metric":{"pod":"c"},"value":[1,"+Inf"]},{"metric":{"pod":"d"},"histogram":[1,{"count":"1"}]}]}}"#,
+        )
+        .unwrap();
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0].labels["pod"].as_str(), rows[0].value), ("a", 0.5));
     }
 
     #[test]
+    fn a_scalar_is_a_row_without_labels() {
+        let rows: Answer<Row> =
+            read(r#"{"status":"success","data":{"result":[1700000000.5,"42"],"resultType":"scalar"}}"#).unwrap();
+        assert_eq!(rows[..], [Row { labels: Labels::new(), value: 42.0 }]);
+        let none: Answer<Row> =
+            read(r#"{"status":"success","data":{"resultType":"scalar","result":[1,"NaN"]}}"#).unwrap();
+        assert!(none.is_empty());
+    }
+
+    #[test]
     fn a_range_keeps_its_times_and_leaves_out_what_is_no_number() {
-        let body = br#"{"status":"success","data":{"resultType":"matrix","result":[
-            {"metric":{"pod":"a"},"values":[[1.5,"0.5"],[2.5,"NaN"],[3.5,"2"]]},{"metric":{"pod":"b"},"histograms":[]}]}}"#;
-        let series = series(parse(reqwest::StatusCode::OK, body).unwrap().unwrap()).unwrap();
+        let series: Answer<Series> = read(
+            r#"{"status":"success","data":{"resultType":"matrix","result":[
+            {"metric":{"pod":"a"},"values":[[1.5,"0.5"],[2.5,"NaN"],[3.5,"2"]]},{"metric":{"pod":"b"},"histograms":[]}]}}"#,
+        )
+        .unwrap();
         assert_eq!(series[0].samples, [(1_500, 0.5), (3_500, 2.0)]);
         assert_eq!(series[1].samples, []);
     }
 
     #[test]
     fn an_unknown_error_type_and_a_login_page_are_told_apart() {
-        let error = |body: &[u8]| parse(reqwest::StatusCode::TOO_MANY_REQUESTS, body).err().unwrap();
-        assert!(matches!(error(br#"{"status":"error","errorType":"too_many_requests","error":"slow down"}"#),
+        let error = |body: &str| {
+            parse::<Row>(StatusCode::TOO_MANY_REQUESTS, &mut body.as_bytes(), AnswerMemory::with(1 << 20)).unwrap_err()
+        };
+        assert!(matches!(error(r#"{"status":"error","errorType":"too_many_requests","error":"slow down"}"#),
             PromError::Refused { kind, .. } if kind == "too_many_requests"));
-        assert!(matches!(error(b"<html>login</html>"), PromError::NotPrometheus(_)));
+        assert!(matches!(error(r#"{"status":"error"}"#), PromError::Refused { kind, .. } if kind.starts_with("429")));
+        for page in
+            ["<html>login</html>", "", "[]", r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#]
+        {
+            assert!(matches!(error(page), PromError::NotPrometheus(_)), "{page}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_too_large_is_not_read_to_its_end() {
+        let row = |n: usize| format!(r#"{{"metric":{{"pod":"{n}"}},"value":[1,"1"]}}"#);
+        let rows: Vec<String> = (0..2_000).map(row).collect();
+        let body = format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{}"#, rows.join(","));
+        let error = read::<Row>(&body).unwrap_err();
+        assert!(matches!(error, PromError::TooLarge { .. }), "{error}");
+        assert!(error.to_string().contains("memory limit"), "{error}");
     }
 }

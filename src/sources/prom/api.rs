@@ -1,12 +1,14 @@
 //! Requests to the HTTP API beside queries, whose answers are plain JSON: rules, targets, build information.
 
+use std::io::{BufReader, Read};
 use std::time::{Duration, Instant};
 
 use reqwest::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{ANSWER_BYTES, PromError, Prometheus, answer};
+use super::chunks::{Received, receive};
+use super::{PromError, Prometheus, limits};
 
 #[derive(Deserialize)]
 struct Envelope<T> {
@@ -20,7 +22,7 @@ struct Envelope<T> {
 
 impl Prometheus {
     /// Returns the `data` of a GET below `/api/v1/`; `what` is its name in errors.
-    pub(super) async fn api<T: DeserializeOwned>(
+    pub(super) async fn api<T: DeserializeOwned + Send + 'static>(
         &self,
         path: &str,
         what: &'static str,
@@ -30,7 +32,7 @@ impl Prometheus {
     }
 
     /// As [`Self::api`]; also returns true if the server could read all parts of the data.
-    pub(super) async fn api_with_completeness<T: DeserializeOwned>(
+    pub(super) async fn api_with_completeness<T: DeserializeOwned + Send + 'static>(
         &self,
         path: &str,
         what: &'static str,
@@ -41,8 +43,10 @@ impl Prometheus {
             let url = format!("{}/api/v1/{path}", self.base);
             let response = self.http.get(url).send().await.map_err(PromError::from_http)?;
             let status = response.status();
-            let body = answer::body(response, ANSWER_BYTES).await?;
-            match serde_json::from_slice::<Envelope<T>>(&body) {
+            let parse = |body: &mut dyn Read| serde_json::from_reader::<_, Envelope<T>>(BufReader::new(body));
+            let Received { parsed, transfer } = receive(response, limits(deadline), parse).await;
+            transfer?;
+            match parsed.map_err(|error| PromError::NotPrometheus(format!("{what} could not be read: {error}")))? {
                 Ok(Envelope { data: Some(data), warnings, is_partial }) if status.is_success() => {
                     Ok((data, warnings.is_none_or(|warnings| warnings.is_empty()) && !is_partial))
                 }

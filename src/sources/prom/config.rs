@@ -27,6 +27,9 @@ pub struct Config {
     pub bearer_token_file: Option<PathBuf>,
     /// Concurrent queries; defaults to 8.
     pub concurrency: usize,
+    /// The memory that answers may take, in bytes, of which one answer takes at most half: 16 MiB are some 22,000
+    /// series. Defaults to an eighth of the memory limit of the process, at least 32 MiB, shared with the other entries.
+    pub answer_bytes: Option<usize>,
 }
 
 impl Default for Config {
@@ -38,6 +41,7 @@ impl Default for Config {
             headers: BTreeMap::new(),
             bearer_token_file: None,
             concurrency: 8,
+            answer_bytes: None,
         }
     }
 }

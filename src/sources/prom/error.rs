@@ -28,6 +28,20 @@ pub enum PromError {
     /// Something else answered: a proxy, a login page, another program.
     #[error("the answer is not Prometheus': {0}")]
     NotPrometheus(String),
+    /// One answer has too many series for the memory that it may take.
+    #[error("the answer has more than {series} series, or too many samples, for {} MiB: raise the memory limit of this process, or narrow the pool", bytes >> 20)]
+    TooLarge {
+        /// The number of series that were read.
+        series: usize,
+        /// The size that one answer may have, in bytes.
+        bytes: usize,
+    },
+    /// All answers together need more memory than they may take.
+    #[error("other answers use the {} MiB that answers may take: raise the memory limit of this process", bytes >> 20)]
+    NoMemory {
+        /// The memory that all answers may take, in bytes.
+        bytes: usize,
+    },
     /// The answer was cut off before its end.
     #[error("the answer was cut off: {0}")]
     Cut(String),
@@ -37,9 +51,9 @@ impl PromError {
     /// Returns true if Prometheus is unavailable, so that a later retry makes sense.
     pub fn is_unavailable(&self) -> bool {
         match self {
-            Self::Unreachable(_) | Self::NotPrometheus(_) | Self::Late | Self::Cut(_) => true,
+            Self::Unreachable(_) | Self::NotPrometheus(_) | Self::Late | Self::Cut(_) | Self::NoMemory { .. } => true,
             Self::Refused { kind, .. } => kind == "unavailable" || kind == "too_many_requests" || kind == "timeout",
-            Self::Configuration(_) | Self::Lacking(_) => false,
+            Self::Configuration(_) | Self::Lacking(_) | Self::TooLarge { .. } => false,
         }
     }
 

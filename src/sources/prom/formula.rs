@@ -9,7 +9,7 @@ use std::sync::Arc;
 use promql_parser::parser::{Expr, LabelModifier, VectorMatchCardinality, parse, token};
 
 use super::quantile::{Bucket, quantile};
-use super::{MetricNames, Row};
+use super::{Answer, MetricNames, Row};
 use knowledge::alert::Labels;
 
 /// The label with a bucket's upper bound.
@@ -61,7 +61,7 @@ pub struct QueryPart {
 #[derive(Debug, Clone, PartialEq)]
 pub enum PartAnswer {
     /// One value for each row.
-    Rows(Arc<Vec<Row>>),
+    Rows(Arc<Answer<Row>>),
     /// The buckets of a histogram for each row.
     Histograms(Vec<(Labels, Vec<Bucket>)>),
 }
@@ -92,7 +92,10 @@ impl Formula {
     ///
     /// # Errors
     /// The error of a part that has no answer.
-    pub fn rows<E>(&self, answer_of: &impl Fn(&QueryPart) -> Result<Arc<PartAnswer>, E>) -> Result<Arc<Vec<Row>>, E> {
+    pub fn rows<E>(
+        &self,
+        answer_of: &impl Fn(&QueryPart) -> Result<Arc<PartAnswer>, E>,
+    ) -> Result<Arc<Answer<Row>>, E> {
         if let Self::Part(part) = self
             && let PartAnswer::Rows(rows) = &*answer_of(part)?
         {
@@ -136,7 +139,7 @@ impl QueryPart {
     }
 
     /// Parses the rows of the answer; groups them to histograms if the sum is by bucket.
-    pub fn read(&self, rows: &Arc<Vec<Row>>) -> PartAnswer {
+    pub fn read(&self, rows: &Arc<Answer<Row>>) -> PartAnswer {
         if !self.by.as_ref().is_some_and(|by| by.contains(LE)) {
             return PartAnswer::Rows(Arc::clone(rows));
         }
@@ -301,7 +304,7 @@ mod tests {
     fn rows(query: &str, answers: &[(&str, Vec<Row>)]) -> Vec<Row> {
         let answer_of = |part: &QueryPart| {
             let (_, rows) = answers.iter().find(|(query, _)| *query == part.query()).ok_or(part.query())?;
-            Ok::<_, String>(Arc::new(part.read(&Arc::new(rows.clone()))))
+            Ok::<_, String>(Arc::new(part.read(&Arc::new(rows.iter().cloned().collect()))))
         };
         Formula::of(query, &MetricNames::default()).rows(&answer_of).unwrap().to_vec()
     }

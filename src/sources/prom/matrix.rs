@@ -1,7 +1,7 @@
-//! A streaming parser of a matrix: one series at a time, sample values as the text that Prometheus wrote.
+//! A streaming parser of query results: one series at a time, sample values as the text that Prometheus wrote.
 //!
 //! Only the current series is held, in buffers that are reused.
-//! Source of the shape: Prometheus HTTP API, "Format overview" and "Range vectors".
+//! Source of the shapes: Prometheus HTTP API, "Format overview" and "Expression query result formats".
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -17,10 +17,10 @@ const SERIES_BYTES: usize = 32 << 20;
 /// Maximum number of warnings that are retained of one answer.
 const WARNINGS: usize = 8;
 
-/// One series of raw samples.
+/// One series of raw samples; the only one of a vector, and one without labels for a scalar.
 #[derive(Debug, Default)]
 pub struct Raw {
-    /// The series' labels, `__name__` among them.
+    /// The series' labels, with `__name__`.
     pub labels: Labels,
     /// The number of native histograms among its samples; they have no text and are left out.
     pub histograms: usize,
@@ -51,6 +51,8 @@ pub struct MatrixEnvelope {
     pub(super) error_type: Option<String>,
     pub(super) error: Option<String>,
     pub(super) warnings: Vec<String>,
+    /// `matrix`, `vector`, `scalar`, `string`.
+    pub(super) result_type: Option<String>,
     /// True if `take` stopped the reading.
     pub(super) stopped: bool,
 }
@@ -61,7 +63,7 @@ pub struct MatrixEnvelope {
 /// If it is not JSON of the expected shape, or is cut off.
 pub fn read_matrix(
     from: impl Read,
-    mut take: impl FnMut(&Raw) -> ControlFlow<()>,
+    mut take: impl FnMut(&mut Raw) -> ControlFlow<()>,
 ) -> Result<MatrixEnvelope, serde_json::Error> {
     let mut raw = Raw::default();
     let mut envelope = MatrixEnvelope::default();
@@ -79,7 +81,7 @@ pub(super) fn is_cut(error: &serde_json::Error) -> bool {
     error.is_eof() || error.io_error_kind() == Some(io::ErrorKind::UnexpectedEof)
 }
 
-type Take<'a> = &'a mut dyn FnMut(&Raw) -> ControlFlow<()>;
+type Take<'a> = &'a mut dyn FnMut(&mut Raw) -> ControlFlow<()>;
 
 struct Answer<'a> {
     envelope: &'a mut MatrixEnvelope,
@@ -111,9 +113,7 @@ impl<'de> Visitor<'de> for Answer<'_> {
                         envelope.warnings.push("not every store answered".to_owned());
                     }
                 }
-                "data" => {
-                    map.next_value_seed(Data { raw: &mut *raw, take: &mut *take, stopped: &mut envelope.stopped })?
-                }
+                "data" => map.next_value_seed(Data { raw: &mut *raw, take: &mut *take, envelope: &mut *envelope })?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -124,7 +124,7 @@ impl<'de> Visitor<'de> for Answer<'_> {
 struct Data<'a> {
     raw: &'a mut Raw,
     take: Take<'a>,
-    stopped: &'a mut bool,
+    envelope: &'a mut MatrixEnvelope,
 }
 
 impl<'de> DeserializeSeed<'de> for Data<'_> {
@@ -139,7 +139,7 @@ impl<'de> Visitor<'de> for Data<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a matrix")
+        f.write_str("the data of a query")
     }
 
     fn visit_none<E: Error>(self) -> Result<(), E> {
@@ -158,9 +158,10 @@ impl<'de> Visitor<'de> for Data<'_> {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "result" => {
-                    let all = All { raw: &mut *self.raw, take: &mut *self.take, stopped: &mut *self.stopped };
-                    map.next_value_seed(all)?;
+                    let stopped = &mut self.envelope.stopped;
+                    map.next_value_seed(All { raw: &mut *self.raw, take: &mut *self.take, stopped })?;
                 }
+                "resultType" => self.envelope.result_type = map.next_value()?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -190,8 +191,8 @@ impl<'de> Visitor<'de> for All<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(One(&mut *self.raw))?.is_some() {
-            if (self.take)(self.raw).is_break() {
+        while let Some(element) = seq.next_element_seed(One(&mut *self.raw))? {
+            if matches!(element, Element::Whole) && (self.take)(self.raw).is_break() {
                 *self.stopped = true;
                 return Err(A::Error::custom("nobody wants the rest"));
             }
@@ -200,34 +201,70 @@ impl<'de> Visitor<'de> for All<'_> {
     }
 }
 
+/// What an element of the result is.
+enum Element {
+    /// A series, or the value of a scalar.
+    Whole,
+    /// The time of a scalar, whose value follows.
+    Time,
+}
+
 struct One<'a>(&'a mut Raw);
 
 impl<'de> DeserializeSeed<'de> for One<'_> {
-    type Value = ();
+    type Value = Element;
 
-    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_map(self)
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<Element, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl One<'_> {
+    fn scalar(self, seconds: f64) -> Element {
+        self.0.clear();
+        self.0.times.push((millis(seconds), 0));
+        Element::Time
     }
 }
 
 impl<'de> Visitor<'de> for One<'_> {
-    type Value = ();
+    type Value = Element;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a series with `metric` and `values`")
+        f.write_str("a series with `metric` and `value` or `values`, or a scalar")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+    fn visit_f64<E: Error>(self, seconds: f64) -> Result<Element, E> {
+        Ok(self.scalar(seconds))
+    }
+
+    fn visit_u64<E: Error>(self, seconds: u64) -> Result<Element, E> {
+        Ok(self.scalar(seconds as f64))
+    }
+
+    fn visit_i64<E: Error>(self, seconds: i64) -> Result<Element, E> {
+        Ok(self.scalar(seconds as f64))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Element, E> {
+        Text(&mut self.0.texts).visit_str(text)?;
+        let end = self.0.texts.len();
+        self.0.times.iter_mut().for_each(|time| time.1 = end);
+        Ok(Element::Whole)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Element, A::Error> {
         self.0.clear();
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "metric" => self.0.labels = map.next_value()?,
+                "value" => map.next_value_seed(Sample(&mut *self.0))?,
                 "values" => map.next_value_seed(Samples(&mut *self.0))?,
                 "histograms" => self.0.histograms = map.next_value::<Vec<IgnoredAny>>()?.len(),
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        Ok(())
+        Ok(Element::Whole)
     }
 }
 
@@ -275,8 +312,7 @@ impl<'de> Visitor<'de> for Sample<'_> {
         let missing = || A::Error::custom("a sample without a time and a value");
         let at: f64 = seq.next_element()?.ok_or_else(missing)?;
         seq.next_element_seed(Text(&mut self.0.texts))?.ok_or_else(missing)?;
-        // The conversion of a float to an integer saturates.
-        self.0.times.push(((at * 1e3).round() as i64, self.0.texts.len()));
+        self.0.times.push((millis(at), self.0.texts.len()));
         Ok(())
     }
 }
@@ -305,6 +341,11 @@ impl Visitor<'_> for Text<'_> {
         self.0.extend_from_slice(text.as_bytes());
         Ok(())
     }
+}
+
+/// Converts seconds to milliseconds; saturates.
+fn millis(seconds: f64) -> i64 {
+    (seconds * 1e3).round() as i64
 }
 
 #[cfg(test)]

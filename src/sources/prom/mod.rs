@@ -5,10 +5,12 @@
 
 mod answer;
 mod api;
+mod chunks;
 mod config;
 mod error;
 mod formula;
 mod matrix;
+mod memory;
 mod metric_names;
 mod progress;
 mod quantile;
@@ -18,6 +20,7 @@ mod stream;
 mod targets;
 
 use std::collections::BTreeMap;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,12 +32,16 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use knowledge::alert::{Alert, active, common_labels};
 
+use chunks::Limits;
+use memory::AnswerMemory;
+
 pub use answer::{Row, Series};
 pub use config::Config;
 pub use config::headers;
 pub use error::PromError;
 pub use formula::{Formula, PartAnswer, QueryPart};
 pub use matrix::{MatrixEnvelope, Raw, read_matrix};
+pub use memory::Answer;
 pub use metric_names::MetricNames;
 pub use progress::QueryProgress;
 pub use rules::{AlertingRule, FiringAlert};
@@ -44,8 +51,8 @@ pub use targets::ActiveTarget;
 
 /// The time for which a cached answer is shared with other diagnoses of the same moment.
 const SHARED_FOR: Duration = Duration::from_secs(5);
-/// Maximum number of cached instant answers.
-const SHARED_MOST: u64 = 4_096;
+/// The memory of cached instant answers, and that of cached range answers, in KiB.
+const SHARED_KIB: u64 = 8 << 10;
 /// Maximum size of an answer, in bytes.
 const ANSWER_BYTES: usize = 32 << 20;
 
@@ -58,9 +65,6 @@ pub fn choose<'a, T>(several: &'a [(T, BTreeMap<String, String>)], alerts: &[Ale
         .or_else(|| several.first())
         .map(|(one, _)| one)
 }
-
-/// Maximum number of cached range answers; they are large.
-const SHARED_RANGES: u64 = 128;
 
 /// The cache key of an instant query: PromQL and evaluation time in unix milliseconds.
 type Key = (String, i64);
@@ -89,18 +93,16 @@ pub struct Prometheus {
     client: prometheus_http_query::Client,
     running: Arc<Semaphore>,
     concurrency: usize,
-    shared: Cache<Key, Arc<Vec<Row>>>,
-    ranges: Cache<(String, Range), Arc<Vec<Series>>>,
+    shared: Cache<Key, Arc<Answer<Row>>>,
+    ranges: Cache<(String, Range), Arc<Answer<Series>>>,
     seconds: Option<Histogram>,
     progress: Option<Arc<QueryProgress>>,
+    memory: AnswerMemory,
 }
 
-fn answers() -> Cache<Key, Arc<Vec<Row>>> {
-    Cache::builder().max_capacity(SHARED_MOST).time_to_live(SHARED_FOR).build()
-}
-
-fn ranges() -> Cache<(String, Range), Arc<Vec<Series>>> {
-    Cache::builder().max_capacity(SHARED_RANGES).time_to_live(SHARED_FOR).build()
+fn cache<K: Hash + Eq + Send + Sync + 'static, T: Send + Sync + 'static>() -> Cache<K, Arc<Answer<T>>> {
+    let weight = |_: &K, answer: &Arc<Answer<T>>| answer.units().max(1);
+    Cache::builder().max_capacity(SHARED_KIB).weigher(weight).time_to_live(SHARED_FOR).build()
 }
 
 impl std::fmt::Debug for Prometheus {
@@ -136,10 +138,11 @@ impl Prometheus {
             client,
             running: Arc::new(Semaphore::new(config.concurrency)),
             concurrency: config.concurrency,
-            shared: answers(),
-            ranges: ranges(),
+            shared: cache(),
+            ranges: cache(),
             seconds: None,
             progress: None,
+            memory: config.answer_bytes.map_or_else(AnswerMemory::of_process, AnswerMemory::with),
         })
     }
 
@@ -147,7 +150,7 @@ impl Prometheus {
     #[must_use]
     pub fn with_own_slots(&self) -> Self {
         let running = Arc::new(Semaphore::new(self.concurrency));
-        Self { running, shared: answers(), ranges: ranges(), ..self.clone() }
+        Self { running, shared: cache(), ranges: cache(), ..self.clone() }
     }
 
     /// Observes the duration of each query in seconds, whether it succeeds or fails.
@@ -168,9 +171,15 @@ impl Prometheus {
     ///
     /// # Errors
     /// If Prometheus refuses, cannot be reached, misses the deadline, or answers in an unknown shape.
-    pub async fn query(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Vec<Row>>, Arc<PromError>> {
+    pub async fn query(
+        &self,
+        query: &str,
+        at: Timestamp,
+        deadline: Instant,
+    ) -> Result<Arc<Answer<Row>>, Arc<PromError>> {
         let key = (query.to_owned(), at.as_millisecond());
-        let ask = self.shared.try_get_with(key, self.ask(query, at, deadline));
+        // A diagnosis holds dozens of these futures at once, on the stack of a worker.
+        let ask = Box::pin(self.shared.try_get_with(key, self.ask(query, at, deadline)));
         self.waited(deadline, ask).await
     }
 
@@ -183,27 +192,27 @@ impl Prometheus {
         query: &str,
         range: Range,
         deadline: Instant,
-    ) -> Result<Arc<Vec<Series>>, Arc<PromError>> {
-        let ask = self.ranges.try_get_with((query.to_owned(), range), async {
+    ) -> Result<Arc<Answer<Series>>, Arc<PromError>> {
+        let ask = Box::pin(self.ranges.try_get_with((query.to_owned(), range), async {
             let time_left = self.acquire_slot(deadline).await?;
             let seconds = |at: Timestamp| at.as_millisecond().div_euclid(1_000);
             let request =
                 self.client.query_range(query, seconds(range.from), seconds(range.to), range.step_seconds as f64);
             self.measured(async {
                 let response = request.timeout(time_left.millis()).post_raw().await.map_err(PromError::from_client)?;
-                answer::read_series(response, ANSWER_BYTES).await.map(Arc::new)
+                answer::read(response, limits(deadline), &self.memory).await.map(Arc::new)
             })
             .await
-        });
+        }));
         self.waited(deadline, ask).await
     }
 
-    async fn ask(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Vec<Row>>, PromError> {
+    async fn ask(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Answer<Row>>, PromError> {
         let time_left = self.acquire_slot(deadline).await?;
         let request = self.client.query(query).query("time", format!("{:.3}", at.as_millisecond() as f64 / 1e3));
         self.measured(async {
             let response = request.timeout(time_left.millis()).post_raw().await.map_err(PromError::from_client)?;
-            answer::read_rows(response, ANSWER_BYTES).await.map(Arc::new)
+            answer::read(response, limits(deadline), &self.memory).await.map(Arc::new)
         })
         .await
     }
@@ -245,7 +254,8 @@ impl Prometheus {
         let ask = async {
             // Without a `time` parameter Prometheus takes its own clock.
             let sent = self.client.query("time()").timeout(millis).post_raw().await;
-            let rows = answer::read_rows(sent.map_err(PromError::from_client)?, ANSWER_BYTES).await?;
+            let sent = sent.map_err(PromError::from_client)?;
+            let rows: Answer<Row> = answer::read(sent, limits(Instant::now() + timeout), &self.memory).await?;
             let none = || PromError::NotPrometheus("`time()` has no value".to_owned());
             rows.first().map(|row| row.value).ok_or_else(none)
         };
@@ -264,6 +274,10 @@ impl Prometheus {
             Err(_) => Err(Arc::new(PromError::Late)),
         }
     }
+}
+
+fn limits(deadline: Instant) -> Limits {
+    Limits { deadline, bytes: ANSWER_BYTES }
 }
 
 /// A slot for one of the concurrent queries.

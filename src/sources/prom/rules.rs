@@ -3,9 +3,12 @@
 //! Source of the shape: Prometheus HTTP API, "Rules". Mimir has it below its Prometheus prefix, Thanos with its rule
 //! API. VictoriaMetrics has it only with `-vmalert.proxyURL`, and returns an empty list without.
 
+use std::fmt;
 use std::time::Instant;
 
-use serde::Deserialize;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use super::{PromError, Prometheus};
 use knowledge::alert::Labels;
@@ -51,8 +54,31 @@ struct Data {
 
 #[derive(Deserialize)]
 struct Group {
-    #[serde(default)]
-    rules: Vec<serde_json::Value>,
+    #[serde(default, deserialize_with = "alerting")]
+    rules: Vec<AlertingRule>,
+}
+
+/// Reads rules one by one, without recording rules, which servers that ignore `type=alert` send too, and without rules
+/// of an unknown shape.
+fn alerting<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<AlertingRule>, D::Error> {
+    struct Rules;
+    impl<'de> Visitor<'de> for Rules {
+        type Value = Vec<AlertingRule>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of rules")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut rules = Vec::new();
+            while let Some(rule) = list.next_element::<Value>()? {
+                let is_recording = rule["type"] == "recording";
+                rules.extend(serde_json::from_value(rule).ok().filter(|_| !is_recording));
+            }
+            Ok(rules)
+        }
+    }
+    deserializer.deserialize_seq(Rules)
 }
 
 impl Prometheus {
@@ -78,9 +104,6 @@ impl Prometheus {
 
     async fn rules(&self, path: &str, deadline: Instant) -> Result<Vec<AlertingRule>, PromError> {
         let data: Data = self.api(path, "its alerting rules", deadline).await?;
-        let rules = data.groups.into_iter().flat_map(|group| group.rules);
-        // Servers that ignore `type=alert` send recording rules too.
-        let alerting = rules.filter(|rule| rule["type"] != "recording");
-        Ok(alerting.filter_map(|rule| serde_json::from_value(rule).ok()).collect())
+        Ok(data.groups.into_iter().flat_map(|group| group.rules).collect())
     }
 }

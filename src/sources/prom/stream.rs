@@ -1,20 +1,19 @@
 //! Raw samples as they were scraped, streamed: an answer may be larger than our memory.
 //!
-//! Response ─▶ bounded channel ─▶ a blocking thread that parses and passes on each series. Prometheus leaves stale
-//! markers out of range selectors, so a series that vanished seems to continue for its look-back delta.
+//! Prometheus leaves stale markers out of range selectors, so a series that vanished seems to continue for its look-back
+//! delta.
 
-use std::io::{self, Read};
+use std::io::Read;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use prometheus_client::metrics::histogram::Histogram;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::OwnedSemaphorePermit;
 
+use super::chunks::{Limits, Received, receive_long};
 use super::{PromError, Prometheus, Raw, answer, matrix};
 
-/// Chunks of a response between the network and the parser; hyper's are at most some 400 kB.
-const CHUNKS: usize = 8;
 /// The largest error message that is read, in bytes.
 const REFUSAL_BYTES: usize = 1 << 20;
 
@@ -68,7 +67,7 @@ impl Prometheus {
             bad => {
                 observe(seconds.as_ref(), started);
                 return Err(match bad {
-                    Ok(refusal) => answer::refusal(refusal, REFUSAL_BYTES).await,
+                    Ok(refusal) => answer::refusal(refusal, Limits { deadline, bytes: REFUSAL_BYTES }).await,
                     Err(error) => PromError::from_http(error),
                 });
             }
@@ -84,29 +83,18 @@ impl Stream {
     /// # Errors
     /// If the answer is cut off, misses the deadline, or is not a matrix; the series before it were passed to `take`.
     pub async fn each(
-        mut self,
-        take: impl FnMut(&Raw) -> ControlFlow<()> + Send + 'static,
+        self,
+        mut take: impl FnMut(&Raw) -> ControlFlow<()> + Send + 'static,
     ) -> Result<Vec<String>, PromError> {
-        let (chunks, waiting) = mpsc::channel(CHUNKS);
-        let parsing = tokio::task::spawn_blocking(move || matrix::read_matrix(Chunks { waiting, chunk: None }, take));
-        let receive = async {
-            while let Some(chunk) = self.response.chunk().await.map_err(PromError::from_http)? {
-                // The parser has stopped; its result contains the reason.
-                if chunks.send(chunk).await.is_err() {
-                    break;
-                }
-            }
-            Ok(())
-        };
-        let received = tokio::time::timeout_at(self.deadline.into(), receive).await.unwrap_or(Err(PromError::Late));
-        drop(chunks);
-        let parsed = parsing.await;
+        let limits = Limits { deadline: self.deadline, bytes: usize::MAX };
+        let parse = move |body: &mut dyn Read| matrix::read_matrix(body, |raw| take(raw));
+        let Received { parsed, transfer } = receive_long(Vec::new(), self.response, limits, parse).await;
         observe(self.seconds.as_ref(), self.started);
         let envelope = match parsed {
             Ok(Ok(envelope)) => envelope,
             // The reason for the interruption is reported rather than the incomplete JSON that follows from it.
             Ok(Err(error)) if matrix::is_cut(&error) => {
-                return Err(match received {
+                return Err(match transfer {
                     Err(PromError::Late) => PromError::Late,
                     Err(PromError::Unreachable(why)) => PromError::Cut(why),
                     Ok(()) | Err(_) => PromError::Cut("its JSON is not complete".to_owned()),
@@ -128,31 +116,5 @@ impl Stream {
 fn observe(seconds: Option<&Histogram>, started: Instant) {
     if let Some(seconds) = seconds {
         seconds.observe(started.elapsed().as_secs_f64());
-    }
-}
-
-/// The chunks of a response as a blocking reader.
-struct Chunks<B> {
-    waiting: mpsc::Receiver<B>,
-    chunk: Option<(B, usize)>,
-}
-
-impl<B: AsRef<[u8]>> Read for Chunks<B> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if let Some((chunk, begin)) = &mut self.chunk {
-                let unread = &chunk.as_ref()[*begin..];
-                if !unread.is_empty() {
-                    let n = unread.len().min(into.len());
-                    into[..n].copy_from_slice(&unread[..n]);
-                    *begin += n;
-                    return Ok(n);
-                }
-            }
-            match self.waiting.blocking_recv() {
-                Some(chunk) => self.chunk = Some((chunk, 0)),
-                None => return Ok(0),
-            }
-        }
     }
 }

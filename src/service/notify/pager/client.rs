@@ -10,6 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::call::{Call, PagerUpdate};
 use super::{Pager, PagerKind, pagerduty, webhook};
+use sources::body::read_beginning;
 use sources::redact::unreachable_reason;
 use store::Incident;
 
@@ -17,6 +18,8 @@ use store::Incident;
 const CALL: Duration = Duration::from_secs(10);
 /// Maximum number of characters of an error response in the log.
 const SHOWN: usize = 300;
+/// Maximum size of an error response that is read, in bytes.
+const REFUSAL_BYTES: usize = 16 << 10;
 
 /// The client of a configured pager.
 #[derive(Debug)]
@@ -105,8 +108,9 @@ impl PagerClient {
         let after = response.headers().get(RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
         let retry =
             status.is_server_error() || [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT].contains(&status);
-        let text = response.text().await.unwrap_or_default();
-        let text: String = text.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+        let beginning = read_beginning(response, REFUSAL_BYTES).await;
+        let text: String =
+            String::from_utf8_lossy(&beginning).chars().filter(|c| !c.is_control()).take(SHOWN).collect();
         let text = text.replace(self.key.expose_secret(), "…");
         Err(PagerError {
             problem: format!("answered {} {text}", status.as_u16()),

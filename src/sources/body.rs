@@ -1,0 +1,39 @@
+//! Bodies of HTTP responses, read within a limit: compressed text may unpack to any size.
+
+use reqwest::Response;
+
+/// The reason why a body was not read.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// The body is larger than the limit, in bytes.
+    #[error("the answer is larger than {0} bytes")]
+    TooLarge(usize),
+    /// The connection failed.
+    #[error(transparent)]
+    Broken(#[from] reqwest::Error),
+}
+
+/// Reads a whole body of at most `most` bytes, after decompression.
+///
+/// # Errors
+/// If it is larger, or the connection fails.
+pub async fn read_body(mut response: Response, most: usize) -> Result<Vec<u8>, BodyError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > most {
+            return Err(BodyError::TooLarge(most));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// Reads the first `most` bytes of a body; fewer if it ends or the connection fails before.
+pub async fn read_beginning(mut response: Response, most: usize) -> Vec<u8> {
+    let mut body = Vec::new();
+    while body.len() < most {
+        let Ok(Some(chunk)) = response.chunk().await else { break };
+        body.extend_from_slice(&chunk[..chunk.len().min(most - body.len())]);
+    }
+    body
+}

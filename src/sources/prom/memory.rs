@@ -1,0 +1,214 @@
+//! The memory that the answers of all queries together may take.
+//!
+//! An answer takes its share while it is parsed, and gives it back when nobody uses it any more.
+
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{PromError, Row, Series};
+use knowledge::alert::Labels;
+
+/// The memory of all answers if the process has no limit of its own, or a small one, in bytes.
+const LEAST: usize = 32 << 20;
+/// The memory of all answers however much the process may use, in bytes.
+const MOST: usize = 1 << 30;
+/// The share of the process' memory limit that answers may take is one part of this many: what is computed from them
+/// takes as much again, several times.
+const SHARES: usize = 8;
+/// The share of [`AnswerMemory`] that one answer may take is one part of this many.
+const ANSWERS: usize = 2;
+/// Bytes of one permit.
+const UNIT: usize = 1 << 10;
+/// The mounted control groups of version 2. Source: Linux, `cgroup-v2.rst`.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// Size of a node of a `BTreeMap` of labels, in bytes, and the number of labels that an average node holds.
+const NODE: (usize, usize) = (11 * 2 * size_of::<String>() + 32, 8);
+/// Memory of an allocated string besides its text, in bytes.
+const STRING: usize = 16;
+
+/// The budget of the answers to queries.
+#[derive(Debug, Clone)]
+pub(super) struct AnswerMemory {
+    units: Arc<Semaphore>,
+    /// The budget, in bytes.
+    bytes: usize,
+}
+
+impl AnswerMemory {
+    /// Returns the budget that all clients of this process share: an eighth of the memory limit.
+    pub(super) fn of_process() -> Self {
+        static SHARED: OnceLock<AnswerMemory> = OnceLock::new();
+        SHARED
+            .get_or_init(|| Self::with(memory_limit().map_or(MOST, |limit| limit / SHARES).clamp(LEAST, MOST)))
+            .clone()
+    }
+
+    /// Creates a budget of so many bytes.
+    pub(super) fn with(bytes: usize) -> Self {
+        Self { units: Arc::new(Semaphore::new(bytes / UNIT)), bytes }
+    }
+
+    /// Returns the size that one answer may have, in bytes.
+    pub(super) fn most_of_one(&self) -> usize {
+        self.bytes / ANSWERS
+    }
+}
+
+/// Returns the smallest memory limit of the process' control group and those around it, in bytes; `None` if there is
+/// none. `/proc/self/cgroup` names the group as `0::/path`, which is `/` in a container.
+fn memory_limit() -> Option<usize> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let limit = |group: &Path| std::fs::read_to_string(group.join("memory.max")).ok()?.trim().parse().ok();
+    Path::new(GROUPS).join(own).ancestors().take_while(|group| group.starts_with(GROUPS)).filter_map(limit).min()
+}
+
+/// The rows or series of an answer, with their memory; what is computed here has none.
+#[derive(Debug)]
+pub struct Answer<T> {
+    items: Vec<T>,
+    bytes: usize,
+    _memory: Option<OwnedSemaphorePermit>,
+}
+
+impl<T> Deref for Answer<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.items
+    }
+}
+
+impl<T> From<Vec<T>> for Answer<T> {
+    fn from(items: Vec<T>) -> Self {
+        Self { items, bytes: 0, _memory: None }
+    }
+}
+
+impl<T> Default for Answer<T> {
+    fn default() -> Self {
+        Self::from(Vec::new())
+    }
+}
+
+impl<T> FromIterator<T> for Answer<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        Self::from(items.into_iter().collect::<Vec<T>>())
+    }
+}
+
+impl<T: PartialEq> PartialEq for Answer<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.items == other.items
+    }
+}
+
+impl<T> Answer<T> {
+    /// Returns the weight of the answer in a cache, in units of 1 KiB, rounded up.
+    pub(super) fn units(&self) -> u32 {
+        units(self.bytes)
+    }
+}
+
+/// A row or a series, whose size is known.
+pub(super) trait Weighed {
+    /// Returns the memory that it takes, in bytes.
+    fn bytes(&self) -> usize;
+}
+
+impl Weighed for Row {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + labels_bytes(&self.labels)
+    }
+}
+
+impl Weighed for Series {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + labels_bytes(&self.labels) + size_of_val(&*self.samples)
+    }
+}
+
+fn labels_bytes(labels: &Labels) -> usize {
+    let text: usize = labels.iter().map(|(name, value)| name.len() + value.len() + 2 * STRING).sum();
+    labels.len().div_ceil(NODE.1) * NODE.0 + text
+}
+
+/// Collects an answer while it is parsed, and takes its memory.
+#[derive(Debug)]
+pub(super) struct Collector<T> {
+    memory: AnswerMemory,
+    answer: Answer<T>,
+}
+
+impl<T: Weighed> Collector<T> {
+    pub(super) fn new(memory: AnswerMemory) -> Self {
+        Self { memory, answer: Answer::default() }
+    }
+
+    /// Adds an item.
+    ///
+    /// # Errors
+    /// If the answer becomes too large, or other answers use the memory.
+    pub(super) fn add(&mut self, item: T) -> Result<(), PromError> {
+        let before = units(self.answer.bytes);
+        self.answer.bytes += item.bytes();
+        self.answer.items.push(item);
+        let count = self.answer.items.len();
+        if self.answer.bytes > self.memory.most_of_one() {
+            return Err(PromError::TooLarge { series: count, bytes: self.memory.most_of_one() });
+        }
+        let more = units(self.answer.bytes) - before;
+        if more > 0 {
+            let held = Arc::clone(&self.memory.units).try_acquire_many_owned(more);
+            let held = held.map_err(|_| PromError::NoMemory { bytes: self.memory.bytes })?;
+            match &mut self.answer._memory {
+                Some(memory) => memory.merge(held),
+                memory => *memory = Some(held),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the collected answer.
+    pub(super) fn finish(mut self) -> Answer<T> {
+        self.answer.items.shrink_to_fit();
+        self.answer
+    }
+}
+
+fn units(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(n: usize) -> Row {
+        Row { labels: Labels::from([("pod".to_owned(), format!("pod-{n}"))]), value: 1.0 }
+    }
+
+    fn collect(memory: &AnswerMemory, most: usize) -> Result<Answer<Row>, PromError> {
+        let mut rows = Collector::new(memory.clone());
+        (0..most).try_for_each(|n| rows.add(row(n)))?;
+        Ok(rows.finish())
+    }
+
+    #[test]
+    fn one_answer_takes_a_part_of_the_memory_and_gives_it_back() {
+        let memory = AnswerMemory::with(1 << 20);
+        let few = collect(&memory, 500).unwrap();
+        assert!(memory.units.available_permits() < 800);
+        assert!(
+            matches!(collect(&memory, 10_000), Err(PromError::TooLarge { bytes: 524_288, series }) if series > 500)
+        );
+        let second = collect(&memory, 700).unwrap();
+        assert!(matches!(collect(&memory, 700), Err(PromError::NoMemory { bytes: 1_048_576 })));
+        drop((few, second));
+        assert_eq!(memory.units.available_permits(), 1_024);
+    }
+}
