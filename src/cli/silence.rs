@@ -163,6 +163,7 @@ async fn create(
             }
             Err(error) => {
                 finish(store, entry, &Err(&error)).await?;
+                anstream::eprintln!("cannot tell what else would be silenced: `--others` silences it all the same");
                 return unanswered(alertmanagers, error);
             }
         }
