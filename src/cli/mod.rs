@@ -66,6 +66,7 @@ pub fn main() -> ExitCode {
         }
     };
     match run(cli) {
+        Ok(_) if output::failed() => ExitCode::from(wrong),
         Ok(code) => code,
         Err(error) => {
             anstream::eprintln!("error: {}", format_error(&error));

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::library;
 use crate::bundle::open::{OpenError, Opened, open, request, same_root};
-use crate::cli::output::outln;
+use crate::cli::output::{failed, outln};
 use crate::diagnose::Diagnosis;
 use crate::render::{clean, graph};
 use crate::report::Report;
@@ -93,6 +93,9 @@ async fn serve_bundle(
     let same = compare(&opened, again.as_ref());
     if !once {
         outln!("\nserved until Ctrl-C");
+    }
+    // Nobody can use what could not be printed.
+    if !once && !failed() {
         tokio::select! {
             () = stop.cancelled() => {}
             why = opened.ended() => anstream::eprintln!("error: {}", clean(&why)),

@@ -163,6 +163,11 @@ async fn create(
             }
             Err(error) => {
                 finish(store, entry, &Err(&error)).await?;
+                if let SilenceError::Alertmanager(why) = &error
+                    && !why.is_down()
+                {
+                    anstream::eprintln!("cannot tell what else would be silenced: `--others` silences it all the same");
+                }
                 return unanswered(alertmanagers, error);
             }
         }

@@ -123,28 +123,34 @@ impl std::fmt::Debug for Examination {
 #[derive(Debug)]
 pub struct SlackProbe {
     slack: Slack,
-    last: tokio::sync::Mutex<Option<(Instant, ServiceCheck)>>,
+    last: Arc<tokio::sync::Mutex<Option<(Instant, ServiceCheck)>>>,
 }
 
 impl SlackProbe {
     /// Creates a probe without a result.
     pub fn new(slack: Slack) -> Self {
-        Self { slack, last: tokio::sync::Mutex::default() }
+        Self { slack, last: Arc::default() }
     }
 
     /// Returns a result of at most [`SLACK_EVERY`] ago; concurrent callers wait for one call.
     async fn check(&self) -> ServiceCheck {
-        let mut last = self.last.lock().await;
-        if let Some((at, known)) = last.as_ref()
-            && at.elapsed() < SLACK_EVERY
-        {
-            return known.clone();
-        }
-        let answer = tokio::time::timeout(CHECK, self.slack.identity()).await;
-        let answer = answer.map(|answer| answer.map(drop).map_err(|error| format!("{error}; messages wait for it")));
-        let fresh = check("slack".to_owned(), false, answer);
-        *last = Some((Instant::now(), fresh.clone()));
-        fresh
+        let (slack, last) = (self.slack.clone(), Arc::clone(&self.last));
+        // A separate task, because a caller that hangs up must not end the call without a result.
+        let asked = tokio::spawn(async move {
+            let mut last = last.lock().await;
+            if let Some((at, known)) = last.as_ref()
+                && at.elapsed() < SLACK_EVERY
+            {
+                return known.clone();
+            }
+            let answer = tokio::time::timeout(CHECK, slack.identity()).await;
+            let answer =
+                answer.map(|answer| answer.map(drop).map_err(|error| format!("{error}; messages wait for it")));
+            let fresh = check("slack".to_owned(), false, answer);
+            *last = Some((Instant::now(), fresh.clone()));
+            fresh
+        });
+        asked.await.unwrap_or_else(|error| check("slack".to_owned(), false, Ok(Err(error.to_string()))))
     }
 }
 

@@ -74,7 +74,7 @@ impl Default for StormConfig {
     }
 }
 
-/// The key `slack.act:`: everybody may look; acting requires one of these.
+/// The key `slack.act:`: everybody may read; acting requires one of these.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Powers {

@@ -13,7 +13,9 @@ use super::inbound::{RequestPlace, SlackAction, SlackActor, SlackRequest};
 const TEXT: usize = 4_000;
 /// The longest id, in characters; Slack allows 255.
 const ID: usize = 255;
-/// Maximum number of fields of a form; Slack allows 100 blocks.
+/// The longest value of an option, in characters; Slack allows 150.
+const OPTION: usize = 150;
+/// Maximum number of fields of a form, and of chosen options; Slack allows 100 blocks, and 100 options.
 const FIELDS: usize = 100;
 
 /// A parsed payload.
@@ -150,7 +152,7 @@ fn value(element: &Value) -> String {
         return at.to_string();
     }
     let several = element["selected_options"].as_array().into_iter().flatten().filter_map(|o| o["value"].as_str());
-    cut(&several.take(FIELDS).collect::<Vec<_>>().join(","), TEXT)
+    several.take(FIELDS).map(|value| cut(value, OPTION)).collect::<Vec<_>>().join(",")
 }
 
 /// Parses an event in its Events API envelope; `id` is the fallback if the envelope has none.

@@ -6,12 +6,13 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 use ulid::Ulid;
 
+use super::deliveries::queue_page;
 use super::incidents::bump;
-use super::posts::queue_message;
+use super::posts::{queue_call, queue_message};
 use super::{PostKind, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 use knowledge::incident::{Act, Note};
-use message::Message;
+use message::{Message, SlackMessage};
 
 /// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +94,27 @@ impl AuditEntry {
     }
 }
 
-/// An escalation to a person whose post has ended, while the audit log does not contain the result.
+/// The call of an escalation.
+#[derive(Debug, Clone, Copy)]
+pub enum Call<'a> {
+    /// A call by the pager with this name.
+    Pager(&'a str),
+    /// A post in the incident's thread.
+    Post(&'a SlackMessage),
+}
+
+/// The outcome of [`Store::escalate`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Escalated {
+    /// Somebody escalated the incident shortly before; nothing was written.
+    Already,
+    /// The call is queued; its delivery ends the line.
+    Queued,
+    /// The incident has no thread; the caller posts the message elsewhere and ends the line.
+    NoThread,
+}
+
+/// An escalation that has ended, or whose call was lost, while the audit log does not contain the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedCall {
     /// The incident.
@@ -167,34 +188,45 @@ impl Store {
         Ok(is_news)
     }
 
-    /// Writes the line of an attempt, unless the same action for the incident was begun or done after `since`. Returns
-    /// true if the line was written; of concurrent callers, on all replicas, one gets true.
+    /// Begins an escalation: writes its line and queues its call in one transaction, so that a line without a call is
+    /// one that is made directly. Does nothing if the incident was escalated after `since`, unless that failed; of
+    /// concurrent callers, on all replicas, one does not get [`Escalated::Already`].
     ///
     /// # Errors
     /// See [`Self::audit`].
-    pub async fn audit_once(&self, entry: &AuditEntry, since: Timestamp) -> Result<bool, StoreError> {
+    pub async fn escalate(
+        &self,
+        entry: &AuditEntry,
+        since: Timestamp,
+        call: Call<'_>,
+        now: Timestamp,
+    ) -> Result<Escalated, StoreError> {
+        let incident = entry.incident.as_deref().unwrap_or_default();
         let mut tx = self.begin().await?;
         // On PostgreSQL the statement alone does not see what another transaction is just inserting.
-        let incident = entry.incident.as_deref().unwrap_or_default();
         self.engine.hold(&mut tx, &[&format!("attempt {} {incident}", entry.what)]).await?;
         let insert = sqlx::query(
             "INSERT INTO audit (id, at_ms, who, place, what, incident_id, result)
              SELECT $1, CAST($2 AS BIGINT), $3, $4, $5, $6, $7 WHERE NOT EXISTS
                (SELECT 1 FROM audit
                 WHERE incident_id = $6 AND what = $5 AND at_ms > CAST($8 AS BIGINT) AND result IN ('begun', 'done'))",
-        )
-        .bind(&entry.id)
-        .bind(unix_ms(entry.at))
-        .bind(&entry.who)
-        .bind(&entry.place)
-        .bind(&entry.what)
-        .bind(&entry.incident)
-        .bind(entry.result.as_str())
-        .bind(unix_ms(since))
-        .execute(&mut *tx)
-        .await?;
+        );
+        let insert =
+            insert.bind(&entry.id).bind(unix_ms(entry.at)).bind(&entry.who).bind(&entry.place).bind(&entry.what);
+        let insert = insert.bind(&entry.incident).bind(entry.result.as_str()).bind(unix_ms(since));
+        let escalated = match (insert.execute(&mut *tx).await?.rows_affected(), call) {
+            (0, _) => Escalated::Already,
+            (_, Call::Pager(pager)) => {
+                queue_page(&mut tx, incident, pager, &entry.id, now).await?;
+                Escalated::Queued
+            }
+            (_, Call::Post(message)) => match queue_call(&mut tx, incident, message, &entry.id, now).await? {
+                true => Escalated::Queued,
+                false => Escalated::NoThread,
+            },
+        };
         tx.commit().await?;
-        Ok(insert.rows_affected() > 0)
+        Ok(escalated)
     }
 
     /// Returns the line with this id; `None` if there is none.
@@ -208,24 +240,31 @@ impl Store {
         row.bind(id).fetch_optional(&self.read).await?.as_ref().map(read).transpose()
     }
 
-    /// Returns escalations since `since` whose post has ended while the line says "begun", and those whose line says
-    /// "failed" although the post was found later; at most 50, oldest first.
+    /// Returns escalations since `since` whose post has ended while the line says "begun", those whose line says "failed"
+    /// although the post was found later, and those begun before `lost` that neither a post nor a pager's delivery
+    /// calls for; at most 50, oldest first.
     ///
     /// # Errors
     /// See [`Self::audit`].
-    pub async fn ended_calls(&self, since: Timestamp) -> Result<Vec<EndedCall>, StoreError> {
+    pub async fn ended_calls(&self, since: Timestamp, lost: Timestamp) -> Result<Vec<EndedCall>, StoreError> {
         let rows = sqlx::query(
-            "SELECT p.incident_id, a.id AS line,
-                    CASE WHEN p.state = 'done' AND p.posted_ts IS NOT NULL THEN NULL
+            "SELECT a.incident_id, a.id AS line,
+                    CASE WHEN p.id IS NULL THEN 'the service stopped before it called'
+                         WHEN p.state = 'done' AND p.posted_ts IS NOT NULL THEN NULL
                          WHEN p.state = 'unreadable' THEN 'its post cannot be read from the store'
                          ELSE COALESCE(p.note, 'its post was given up') END AS failed
-             FROM audit a JOIN posts p ON p.incident_id = a.incident_id AND p.about = a.id
-             WHERE a.at_ms >= $1 AND p.kind = 'answer'
+             FROM audit a
+             LEFT JOIN posts p ON p.incident_id = a.incident_id AND p.about = a.id AND p.kind = 'answer'
+             WHERE a.at_ms >= $1 AND a.what = $3 AND a.incident_id IS NOT NULL
                AND ((a.result = 'begun' AND p.state <> 'pending')
-                    OR (a.result = 'failed' AND p.state = 'done' AND p.posted_ts IS NOT NULL))
+                    OR (a.result = 'failed' AND p.state = 'done' AND p.posted_ts IS NOT NULL)
+                    OR (a.result = 'begun' AND p.id IS NULL AND a.at_ms < $2 AND NOT EXISTS
+                        (SELECT 1 FROM deliveries d WHERE d.incident_id = a.incident_id AND d.escalation = a.id)))
              ORDER BY a.at_ms, a.id LIMIT 50",
         )
         .bind(unix_ms(since))
+        .bind(unix_ms(lost))
+        .bind(Act::Escalate.as_str())
         .fetch_all(&self.read)
         .await?;
         Ok(self.unreadable.read_all("escalation", &rows, |row| {

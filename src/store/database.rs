@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use sqlx::any::AnyConnectOptions;
 use sqlx::{AnyConnection, AssertSqlSafe, ConnectOptions, Connection as _, Row, SqlSafeStr, SqlStr};
+use tracing::warn;
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
@@ -104,11 +105,11 @@ pub(super) async fn sqlite(path: &Path, access: SqliteAccess) -> Result<Connecti
     ConnectionPool::open(options, setup, SQLITE, most).await
 }
 
-/// Creates the database file for its owner alone, and takes the rights of others from one that an earlier version made.
-/// SQLite gives the files beside it the same rights.
+/// Creates the database file for its owner alone, and takes the rights of others from one that an earlier version made,
+/// if it is ours. SQLite gives the files beside it the same rights.
 ///
 /// # Errors
-/// When the file can be neither created nor changed.
+/// When the file cannot be created.
 pub(super) fn make_private(path: &Path) -> io::Result<()> {
     match File::options().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => return Ok(()),
@@ -118,7 +119,11 @@ pub(super) fn make_private(path: &Path) -> io::Result<()> {
     for file in ["", "-wal", "-shm"].map(|suffix| PathBuf::from(format!("{}{suffix}", path.display()))) {
         let Ok(metadata) = fs::symlink_metadata(&file) else { continue };
         if metadata.is_file() && metadata.permissions().mode() & 0o077 != 0 {
-            fs::set_permissions(&file, Permissions::from_mode(0o600))?;
+            // A volume may keep the owner that it had before; the file may still be ours to write.
+            if let Err(error) = fs::set_permissions(&file, Permissions::from_mode(0o600)) {
+                let file = file.display();
+                warn!(%error, "others may read {file}: its owner can take that right with `chmod 600 {file}`");
+            }
         }
     }
     Ok(())

@@ -286,27 +286,6 @@ impl Store {
         row.map(|row| Ok((row.try_get("posted_to")?, row.try_get("posted_ts")?))).transpose()
     }
 
-    /// Queues a call by this pager for an escalation, whatever it has received before. `escalation` is the id of the
-    /// audit log line for the result.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn page(&self, incident: &str, pager: &str, escalation: &str, now: Timestamp) -> Result<(), StoreError> {
-        sqlx::query(
-            "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, escalation)
-             VALUES ($1, 'pager', $2, 'pending', $3, $4)
-             ON CONFLICT (incident_id, sink, channel) DO UPDATE SET state = 'pending', tries = 0, revision = 0,
-               due_ms = excluded.due_ms, escalation = excluded.escalation",
-        )
-        .bind(incident)
-        .bind(pager)
-        .bind(unix_ms(now))
-        .bind(escalation)
-        .execute(&self.write)
-        .await?;
-        Ok(())
-    }
-
     /// Removes the delivery of a pager that was added for an escalation only and never called, so that it gets no
     /// updates.
     ///
@@ -378,5 +357,29 @@ pub(super) async fn outdate(db: &mut StoreConnection, incident: &str) -> Result<
         .bind(incident)
         .execute(db)
         .await?;
+    Ok(())
+}
+
+/// Queues a call by this pager for an escalation, whatever it has received before. `escalation` is the id of the audit
+/// log line for the result.
+pub(super) async fn queue_page(
+    db: &mut StoreConnection,
+    incident: &str,
+    pager: &str,
+    escalation: &str,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, escalation)
+         VALUES ($1, 'pager', $2, 'pending', $3, $4)
+         ON CONFLICT (incident_id, sink, channel) DO UPDATE SET state = 'pending', tries = 0, revision = 0,
+           due_ms = excluded.due_ms, escalation = excluded.escalation",
+    )
+    .bind(incident)
+    .bind(pager)
+    .bind(unix_ms(now))
+    .bind(escalation)
+    .execute(&mut *db)
+    .await?;
     Ok(())
 }

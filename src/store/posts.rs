@@ -97,8 +97,7 @@ impl Store {
     }
 
     /// Queues an answer to a user for the incident's thread in a channel that accepts messages. Returns false without
-    /// changes if the incident has no thread. `escalation` is the id of the audit log line for the result of the post;
-    /// empty otherwise.
+    /// changes if the incident has no thread.
     ///
     /// # Errors
     /// When the store fails.
@@ -106,11 +105,10 @@ impl Store {
         &self,
         incident: &str,
         message: &SlackMessage,
-        escalation: &str,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let body = serialised(incident, message)?;
-        self.queue([incident, ""], PostKind::Answer, [&body, escalation], now).await
+        self.queue([incident, ""], PostKind::Answer, [&body, ""], now).await
     }
 
     /// Queues a post about changes for the thread in this channel; it includes changes that wait already.
@@ -280,6 +278,18 @@ pub(super) async fn queue_message(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     queue_everywhere(db, incident, kind, &serialised(incident, message)?, now).await
+}
+
+/// Queues the call of an escalation as an answer. `escalation` is the id of the audit log line for the result of the
+/// post. Returns false without changes if the incident has no thread.
+pub(super) async fn queue_call(
+    db: &mut StoreConnection,
+    incident: &str,
+    message: &SlackMessage,
+    escalation: &str,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    queue(db, [incident, ""], PostKind::Answer, [&serialised(incident, message)?, escalation], now).await
 }
 
 /// Serialises a message for the store.

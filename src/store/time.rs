@@ -25,7 +25,7 @@ pub(super) struct Time {
 }
 
 impl Time {
-    /// Creates a clock that shows `shown` now.
+    /// Creates a clock that shows `reading` now.
     pub(super) fn new(reading: Timestamp) -> Self {
         Self { clock: Mutex::new(MonotonicClock::new(reading, Instant::now())), moving: tokio::sync::Mutex::new(()) }
     }
@@ -106,7 +106,7 @@ impl Store {
         }
     }
 
-    /// Processes a reading of the store's clock: `shown` at the moment `at`. Returns the time now.
+    /// Processes a reading of the store's clock: `reading` at the moment `at`. Returns the time now.
     ///
     /// # Errors
     /// When the clock was set and the database fails.

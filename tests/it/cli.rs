@@ -1,7 +1,7 @@
 //! The command line as a person uses it: exit status, standard input, outputs, and hints.
 
 use std::io::Write;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::process::{Command, Output, Stdio};
 
 use llm_diagnose_lab::slack::blocks;
@@ -254,14 +254,20 @@ fn every_shell_gets_completions_that_know_the_playbooks() {
 
 #[test]
 fn a_full_standard_output_is_an_error_and_no_panic() {
-    let commands: [&[&str]; 4] =
-        [&["playbooks"], &["explain", "high-ttft"], &["completions", "bash"], &["generate", "schema", "--output", "-"]];
-    for arguments in commands {
+    let commands: [(&[&str], i32); 5] = [
+        (&["playbooks"], 2),
+        (&["explain", "high-ttft"], 2),
+        (&["completions", "bash"], 2),
+        (&["generate", "schema", "--output", "-"], 2),
+        (&["health", NOWHERE[0], NOWHERE[1], "--output", "json"], 3),
+    ];
+    for (arguments, status) in commands {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let output = Command::new(BINARY).args(arguments).stdout(full).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
-        assert!(error.contains("cannot write to standard output") && !error.contains("panicked"), "{error}");
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {error}");
+        assert_eq!(error.matches("cannot write to standard output").count(), 1, "{arguments:?}: {error}");
+        assert!(!error.contains("panicked"), "{error}");
     }
 }
 
@@ -281,5 +287,23 @@ fn what_a_command_writes_is_a_file_and_never_a_device_or_a_directory() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(std::fs::read_to_string(&file).unwrap().starts_with('{'));
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink(), "a link stays one");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "nothing is left beside it");
+    let nothing = directory.path().join("nothing.json");
+    std::os::unix::fs::symlink(directory.path().join("gone.json"), &nothing).unwrap();
+    let output = Command::new(BINARY).args(["generate", "schema", "--output"]).arg(&nothing).output().unwrap();
+    assert!(!output.status.success() && text(&output.stderr).contains("a symbolic link to nothing"), "{output:?}");
+    assert!(std::fs::symlink_metadata(&nothing).unwrap().is_symlink());
+}
+
+#[test]
+fn a_new_file_obeys_the_umask_and_its_neighbours_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let [file, beside] = ["schema.json", "schema.json.part"].map(|name| directory.path().join(name));
+    std::fs::write(&beside, "mine").unwrap();
+    let command = format!("umask 077; exec '{BINARY}' generate schema --output '{}'", file.display());
+    let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(std::fs::read_to_string(&beside).unwrap(), "mine");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "nothing is left beside it");
 }

@@ -7,13 +7,27 @@ use llm_diagnose_lab::stack::Service;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::running::{BINARY, SOON, group, tls};
+use crate::running::{BINARY, Running, SOON, group, tls};
 
 const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
 /// A request's head that never ends, and a body that never comes.
 const HALF_HEAD: &str = "POST /webhook/alertmanager HTTP/1.1\r\nHost: h\r\nContent-";
 const HALF_BODY: &str =
     "POST /webhook/alertmanager HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n{";
+
+#[tokio::test]
+async fn callers_of_readyz_who_hang_up_do_not_ask_slack_each_time() {
+    let run = Running::start(NOWHERE).await;
+    let asked = || run.slack.with(|slack| slack.count("auth.test"));
+    let before = asked();
+    run.slack.configure(|options| options.latency = Duration::from_millis(300));
+    for _ in 0..20 {
+        let request = run.http.get(format!("{}/readyz", run.service.url)).timeout(Duration::from_millis(10));
+        // What is known already may come in time.
+        let _ = request.send().await;
+    }
+    assert!(run.get("/readyz").await.0 == 200 && asked() - before <= 1, "{} calls", asked() - before);
+}
 
 /// The service with at most `files` open files.
 async fn start(files: u32, extra: &str) -> Service {

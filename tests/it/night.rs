@@ -165,7 +165,7 @@ async fn helped(night: &Night) {
     let unsure = night.slack.press(ANN, CHANNEL, &ts, "escalate").await.unwrap_err();
     assert!(unsure.to_string().contains("The next ones are called now"), "{unsure}");
     night.press(BEN, Press::new("escalate").confirmed()).await;
-    let refused = night.said("You may look, but only those may do this").await;
+    let refused = night.said("You may read, but only those may do this").await;
     assert_eq!(refused.only_for.as_deref(), Some(BEN));
     night.press(ANN, Press::new("escalate").confirmed()).await;
     let call = night.said(&format!("{CALL}<@U0ANN> asks you for help: {HEADLINE}")).await;

@@ -121,9 +121,10 @@ async fn pages_ask_for_their_own_credentials_or_the_webhooks() {
 
 #[tokio::test]
 async fn pages_are_closed_until_somebody_says_who_may_read_them() {
-    // As nginx sends it on, whoever asked.
     let run = Running::start(&format!("{NOWHERE}\npages: {{}}")).await;
-    for path in ["/incidents", "/health", "/api/v1/incidents", "/playbooks"] {
+    for path in
+        ["/incidents", "/health", "/api/v1/incidents", "/playbooks", "/", "/bundles/x", "/incidents/x/tickets/vllm"]
+    {
         let (status, text) = run.get(path).await;
         assert_eq!(status, 403, "{path}");
         assert!(text.contains("pages.authentication: none"), "{text}");

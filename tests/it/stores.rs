@@ -10,9 +10,9 @@ use llm_diagnose::incident::{Act, AdmissionRules, AdmitReason, Impact};
 use llm_diagnose::message::{Message, Tone};
 use llm_diagnose::render::slack;
 use llm_diagnose::store::{
-    AdmissionPlan, AuditEntry, AuditResult, CalledPeople, Delivery, Digest, DigestedDelivery, EndedCall, Feedback,
-    Mention, MessageEffects, PendingItem, PendingWork, Post, PostKind, PostponeReason, Sink, Store, StoreAccess,
-    StoreError, Storm,
+    AdmissionPlan, AuditEntry, AuditResult, Call, CalledPeople, Delivery, Digest, DigestedDelivery, EndedCall,
+    Escalated, Feedback, Mention, MessageEffects, PendingItem, PendingWork, Post, PostKind, PostponeReason, Sink,
+    Store, StoreAccess, StoreError, Storm,
 };
 use llm_diagnose_lab::stack::Postgres;
 use sqlx::AnyPool;
@@ -159,7 +159,9 @@ async fn a_message_lives_the_same_life_on_both() {
         store.forget_message(&id, "7.7", 2, at(8)).await.unwrap();
         edited(&store, "a message that is gone", 9).await;
         store.save_thread_state(&id, CHANNEL, "{\"told\":1}").await.unwrap();
-        store.page(&id, "pagerduty", "01J", at(9)).await.unwrap();
+        let attempt = AuditEntry::new_attempt("U0ANN", "C1", "escalate", Some(&id), at(9));
+        let attempt = AuditEntry { id: "01J".to_owned(), ..attempt };
+        store.escalate(&attempt, at(0), Call::Pager("pagerduty"), at(9)).await.unwrap();
         let (messages, _, _) = take(&store, 10).await;
         let [page] = messages.as_slice() else { panic!("{messages:?}") };
         assert_eq!(page.sink, Sink::Pager);
@@ -278,15 +280,15 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
 
         // A call for a person ends with its post.
         let attempt = AuditEntry::new_attempt("U0ANN", "C1", "escalate", Some(&lost), at(20));
-        store.audit(&attempt).await.unwrap();
-        assert!(store.queue_answer(&lost, &slack(&note), &attempt.id, at(20)).await.unwrap());
-        assert_eq!(store.ended_calls(at(0)).await.unwrap(), []);
+        let escalated = store.escalate(&attempt, at(0), Call::Post(&slack(&note)), at(20)).await.unwrap();
+        assert_eq!(escalated, Escalated::Queued);
+        assert_eq!(store.ended_calls(at(0), at(100)).await.unwrap(), []);
         store.give_up_orphans(at(21)).await.unwrap();
         let failed = Some("the incident has no message in Slack".to_owned());
         let ended = EndedCall { incident: lost.clone(), line: attempt.id.clone(), failed };
-        assert_eq!(store.ended_calls(at(0)).await.unwrap(), [ended]);
+        assert_eq!(store.ended_calls(at(0), at(100)).await.unwrap(), [ended]);
         store.audit(&AuditEntry { result: AuditResult::Failed, ..attempt }).await.unwrap();
-        assert_eq!(store.ended_calls(at(0)).await.unwrap(), []);
+        assert_eq!(store.ended_calls(at(0), at(100)).await.unwrap(), []);
     }
 }
 

@@ -8,7 +8,7 @@ refused-stranger = Only members of this workspace may ask here.
 refused-guest = Guests may not ask here, unless `slack.act` in the configuration names them.
 refused-gone = This account is closed.
 refused-nobody = Nobody may do this yet: name people, user groups or channels in `slack.act` of the configuration.
-refused-not-named = You may look, but only those may do this whom `slack.act` in the configuration names: people, user groups, or everybody in certain channels.
+refused-not-named = You may read, but only those may do this whom `slack.act` in the configuration names: people, user groups, or everybody in certain channels.
 refused-unknown = Slack does not say at the moment who you are or which user groups you are in, so nothing was done. Please try again.
 
 # Any act.
@@ -17,6 +17,7 @@ act-gone = This incident is gone: old ones are deleted after a while. Nothing wa
 act-over = This incident is over: nothing fires any more. Nothing was done.
 act-store = The store does not answer, so nothing was done. Please try again.
 form-late = Slack opened no form: three seconds were not enough. Please press again.
+form-slow = This took too long, so nothing was done. Please try again.
 form-close = Close
 form-send = Send
 form-comment = Comment

@@ -4,7 +4,7 @@ mod progress;
 mod subject;
 
 use std::fs::File;
-use std::io::{BufRead, IsTerminal};
+use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -95,6 +95,7 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
         anstream::eprintln!("Prometheus at {} cannot be asked: {error}", render::clean(&prometheus.url));
     }
     let spool = to_stdout(args)?;
+    let stop = stopped()?;
     let (path, built) = context.make(&sources, &subject, spool.as_ref().map(TempDir::path)).await?;
     let report = &built.report;
     let place = match &spool {
@@ -108,8 +109,16 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
     let message = render::bundle_message(report, built.bytes, &subject.of(), place, warning, &context.words);
     match (spool, args.quiet) {
         (Some(_), quiet) => {
-            let copied = File::open(&path).and_then(|mut file| std::io::copy(&mut file, &mut std::io::stdout().lock()));
-            copied.context("cannot write to standard output")?;
+            // A reader may be slow, or not read at all.
+            let copy = tokio::task::spawn_blocking(move || {
+                let mut stdout = std::io::stdout().lock();
+                std::io::copy(&mut File::open(&path)?, &mut stdout)?;
+                stdout.flush()
+            });
+            tokio::select! {
+                copied = copy => copied?.context("cannot write to standard output")?,
+                () = stop => bail!("stopped: standard output has a part of the file at most"),
+            }
             if !quiet {
                 anstream::eprint!("{}", render::terminal(&message));
             }

@@ -13,7 +13,7 @@ use knowledge::clock;
 use knowledge::incident::Act;
 use message::Line;
 use slack::{Ack, SlackRequest};
-use store::{AuditEntry, AuditResult, Incident, StoreError};
+use store::{AuditEntry, AuditResult, Call, Escalated, Incident, StoreError};
 
 /// The longest accepted incident id; a ULID has 26 characters.
 const ID_CHARS: usize = 40;
@@ -121,24 +121,30 @@ impl Attempt {
     ) -> Option<Self> {
         let entry =
             AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, action, incident, desk.store.now());
-        let written = desk.store.audit(&entry).await.map(|()| true);
-        Self::begin_after_audit(desk, inbound, entry, written, "").await
+        let written = desk.store.audit(&entry).await;
+        Self::begin_after_audit(desk, inbound, entry, written).await
     }
 
-    /// Like [`Self::begin`], at most once within a time per incident: later and concurrent callers get the phrase
-    /// `already`.
-    pub(super) async fn begin_once(
+    /// Begins an escalation with its call, at most once within a time per incident: later and concurrent callers are
+    /// told. Returns true with the attempt if the call is queued.
+    pub(super) async fn escalate(
         desk: &Desk,
         inbound: &SlackRequest,
-        action: &str,
         incident: &str,
+        call: Call<'_>,
         within: Duration,
-        already: &str,
-    ) -> Option<Self> {
-        let now = desk.store.now();
+    ) -> Option<(Self, bool)> {
+        let (now, action) = (desk.store.now(), Act::Escalate.as_str());
         let entry = AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, action, Some(incident), now);
-        let written = desk.store.audit_once(&entry, clock::before(now, within)).await;
-        Self::begin_after_audit(desk, inbound, entry, written, already).await
+        let escalated = desk.store.escalate(&entry, clock::before(now, within), call, now).await;
+        let queued = matches!(escalated, Ok(Escalated::Queued));
+        if let Ok(Escalated::Already) = escalated {
+            desk.metrics.act(action, AuditResult::Failed.as_str());
+            send_ephemeral_phrase(desk, inbound, "escalate-already").await;
+            return None;
+        }
+        let attempt = Self::begin_after_audit(desk, inbound, entry, escalated.map(drop)).await?;
+        Some((attempt, queued))
     }
 
     /// Begins the act if its audit entry was written; else replies why not.
@@ -146,24 +152,13 @@ impl Attempt {
         desk: &Desk,
         inbound: &SlackRequest,
         entry: AuditEntry,
-        written: Result<bool, StoreError>,
-        already: &str,
+        written: Result<(), StoreError>,
     ) -> Option<Self> {
-        let action = entry.what.as_str();
-        match written {
-            Ok(true) => Some(Self { entry }),
-            Ok(false) => {
-                desk.metrics.act(action, AuditResult::Failed.as_str());
-                send_ephemeral_phrase(desk, inbound, already).await;
-                None
-            }
-            Err(error) => {
-                error!(%error, what = action, "cannot write into the audit log: nothing is done");
-                desk.metrics.act(action, AuditResult::Failed.as_str());
-                send_ephemeral_phrase(desk, inbound, "act-store").await;
-                None
-            }
-        }
+        let Err(error) = written else { return Some(Self { entry }) };
+        error!(%error, what = entry.what, "cannot write into the audit log: nothing is done");
+        desk.metrics.act(&entry.what, AuditResult::Failed.as_str());
+        send_ephemeral_phrase(desk, inbound, "act-store").await;
+        None
     }
 
     /// Returns the id of the entry in the audit log.

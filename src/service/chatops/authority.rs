@@ -67,11 +67,11 @@ impl Denial {
 }
 
 /// Checks that a user has a power. Users who are configured by id or through a user group may do everything, guests
-/// included. Other members of the workspace may look; they may note and act in configured channels; and they may note
+/// included. Other members of the workspace may read; they may note and act in configured channels; and they may note
 /// everywhere while nobody is configured.
 ///
-/// If Slack does not return the user's data, only configured users may do more than look; without our own workspace's
-/// id, no user may.
+/// If Slack does not return the user's data, only configured users may do more than read; without our own workspace's
+/// id, no user may do more.
 pub fn authorise(
     who: &SlackActor,
     facts: &UserFacts,
@@ -141,14 +141,14 @@ mod tests {
     const ALL: [Power; 3] = [Power::Read, Power::Note, Power::Act];
 
     #[test]
-    fn while_nobody_is_configured_members_look_and_note_but_silence_nothing() {
+    fn while_nobody_is_configured_members_read_and_note_but_silence_nothing() {
         let member = facts(|_, _| {});
         let answers = ALL.map(|power| decide(&member, power, &Powers::default()));
         assert_eq!(answers, [Ok(()), Ok(()), Err(Denial::Nobody)]);
     }
 
     #[test]
-    fn the_named_the_members_of_a_group_and_those_in_a_channel_may_act_and_others_only_look() {
+    fn the_named_the_members_of_a_group_and_those_in_a_channel_may_act_and_others_only_read() {
         let member = facts(|_, _| {});
         let on_call = facts(|facts, _| facts.groups = ["S1".to_owned()].into());
         for (facts, powers, may_act) in [
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn while_slack_does_not_answer_people_look_and_only_the_named_act() {
+    fn while_slack_does_not_answer_people_read_and_only_the_named_act() {
         let dark = UserFacts { own_team: Some("T1".into()), groups_unknown: true, ..UserFacts::default() };
         assert_eq!(decide(&dark, Power::Read, &powers(&["S1"], &[], &[])), Ok(()));
         assert_eq!(decide(&dark, Power::Act, &powers(&["S1"], &[], &["C1"])), Err(Denial::Unknown));

@@ -21,32 +21,28 @@ use slack::{Ack, SlackAction, SlackRequest};
 /// Timeout for the record of a request, which waits behind others in a storm: Slack wants its answer, and a modal,
 /// within 3 seconds of the press.
 const CLAIM: Duration = Duration::from_millis(2_000);
-/// The same for a form, whose answer also waits for a count in Alertmanager.
-const FORM_CLAIM: Duration = Duration::from_millis(1_000);
+/// Timeout of a submitted form: without an answer within 3 seconds Slack closes it as if it were accepted.
+const FORM: Duration = Duration::from_millis(2_200);
 /// Timeout for the options of a menu, within Slack's limit of 3 seconds.
 const OPTIONS: Duration = Duration::from_millis(2_000);
 
 impl Desk {
-    /// Accepts a request and acknowledges it: within 2 seconds for a menu's options or a form, otherwise as soon as the
-    /// store has recorded it, or after [`CLAIM`].
+    /// Accepts a request and acknowledges it: a form within [`FORM`], a menu's options within [`OPTIONS`], otherwise as
+    /// soon as the store has recorded it, or after [`CLAIM`].
     pub async fn receive(self: &Arc<Self>, inbound: SlackRequest) -> Ack {
-        let claim = claim(self, &inbound).await;
-        if claim == RequestClaim::Repeated {
-            self.metrics.inbound(kind(&inbound.what), "repeated");
-            return Ack::Received;
+        match &inbound.what {
+            SlackAction::Suggest { action, typed } => self.suggest(&inbound, action, typed).await,
+            // It may be dropped at any await: the act begins in a task of its own.
+            SlackAction::Submit { .. } => tokio::time::timeout(FORM, self.accept(inbound)).await.unwrap_or_else(|_| {
+                warn!("a submitted form took too long: nothing was done");
+                self.metrics.inbound("submit", "late");
+                Ack::View(forms::notice(&self.words, self.words.line("form-slow", &[])))
+            }),
+            _ => self.accept(inbound).await,
         }
-        if let SlackAction::Suggest { action, typed } = &inbound.what {
-            return self.suggest(&inbound, action, typed).await;
-        }
-        if inbound.what == SlackAction::Joined {
-            self.metrics.inbound("joined", "done");
-            let desk = Arc::clone(self);
-            self.tasks.spawn(async move {
-                desk.notifier.check_refused_channels(Duration::ZERO).await;
-                desk.deliveries.notify_one();
-            });
-            return Ack::Received;
-        }
+    }
+
+    async fn accept(self: &Arc<Self>, inbound: SlackRequest) -> Ack {
         let decision = match &inbound.what {
             // The user already has the form open, so no rate limit applies.
             SlackAction::Submit { .. } | SlackAction::Suggest { .. } | SlackAction::Joined => RateDecision::Now,
@@ -61,13 +57,29 @@ impl Desk {
         if decision == RateDecision::Silence {
             return Ack::Received;
         }
+        // What is over the limit has no effect, so a flood writes nothing.
+        let claim = if decision == RateDecision::Now { claim(self, &inbound).await } else { RequestClaim::Unknown };
+        if claim == RequestClaim::Repeated {
+            self.metrics.inbound(kind(&inbound.what), "repeated");
+            return Ack::Received;
+        }
+        if inbound.what == SlackAction::Joined {
+            self.metrics.inbound("joined", "done");
+            let desk = Arc::clone(self);
+            self.tasks.spawn(async move {
+                desk.notifier.check_refused_channels(Duration::ZERO).await;
+                desk.deliveries.notify_one();
+            });
+            return Ack::Received;
+        }
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
             warn!(kind = kind(&inbound.what), user = inbound.who.user, "too much is asked at once");
             self.metrics.inbound(kind(&inbound.what), "busy");
             return Ack::Say(self.words.text("busy", &[]));
         };
         let span = info_span!("chat", kind = kind(&inbound.what), user = inbound.who.user);
-        // The acknowledgement of a form carries its validation errors or the next form; neither needs a call to Slack.
+        // The acknowledgement of a form carries its validation errors or the next form, so it waits for Slack's word on
+        // who may, and for Alertmanager's count.
         if let SlackAction::Submit { .. } = &inbound.what {
             return submit(self, inbound, claim, slot).instrument(span).await;
         }
@@ -124,17 +136,20 @@ async fn claim(desk: &Desk, inbound: &SlackRequest) -> RequestClaim {
     if inbound.id.is_empty() {
         return RequestClaim::New;
     }
-    let limit = if matches!(inbound.what, SlackAction::Submit { .. }) { FORM_CLAIM } else { CLAIM };
-    match tokio::time::timeout(limit, desk.store.claim_request(&inbound.id, desk.store.now())).await {
-        Ok(Ok(true)) => RequestClaim::New,
-        Ok(Ok(false)) => RequestClaim::Repeated,
-        Ok(Err(error)) => {
-            error!(%error, kind = kind(&inbound.what), "cannot record a request: acts are refused");
-            desk.metrics.inbound(kind(&inbound.what), "unrecorded");
-            RequestClaim::Unknown
-        }
-        Err(_) => {
-            error!(kind = kind(&inbound.what), "cannot record a request in time: acts are refused");
+    // A task of its own, because a cancelled write costs a connection; it ends by the store's own timeouts.
+    let recorded = desk.tasks.spawn({
+        let (store, id) = (desk.store.clone(), inbound.id.clone());
+        async move { store.claim_request(&id, store.now()).await.map_err(|error| error.to_string()) }
+    });
+    let recorded = match tokio::time::timeout(CLAIM, recorded).await {
+        Ok(joined) => joined.unwrap_or_else(|error| Err(error.to_string())),
+        Err(_) => Err("no answer in time".to_owned()),
+    };
+    match recorded {
+        Ok(true) => RequestClaim::New,
+        Ok(false) => RequestClaim::Repeated,
+        Err(error) => {
+            error!(error, kind = kind(&inbound.what), "cannot record a request: acts are refused");
             desk.metrics.inbound(kind(&inbound.what), "unrecorded");
             RequestClaim::Unknown
         }
@@ -150,7 +165,7 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, intent: Intent<'_>) {
             Act::Evidence => acts::evidence(desk, inbound, id).await,
             Act::Right => feedback::right(desk, inbound, id).await,
             Act::Wrong => feedback::open_form(desk, inbound, id).await,
-            Act::Silence => silence_form::open_form(desk, inbound, id).await,
+            Act::Silence => silence_form::open_form(desk, inbound, id, None).await,
             Act::Expire => silences::expire(desk, inbound, id).await,
             Act::Escalate => escalate::escalate(desk, inbound, id).await,
             Act::Done => verify::done(desk, inbound, id, part).await,
@@ -209,7 +224,7 @@ async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, claim: RequestClaim
     match form {
         IncidentForm::Wrong => feedback::wrong(desk, inbound, incident, values, slot),
         IncidentForm::Silence => silence_form::submit(desk, inbound, incident, values, slot).await,
-        IncidentForm::Evidence => match &incident.diagnosis {
+        IncidentForm::Evidence => match &desk.notifier.cleaned(&incident).diagnosis {
             Some(diagnosis) => Ack::View(forms::evidence(diagnosis, &desk.words, &about)),
             None => notice("evidence-none"),
         },

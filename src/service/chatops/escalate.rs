@@ -7,11 +7,11 @@ use tracing::error;
 use super::Desk;
 use super::attempt::{Attempt, begin_act, reply_incident_ended, reply_with_error};
 use super::incidents::short;
-use super::replies::{ThreadPostOutcome, message, put_into_thread, send_ephemeral_line, send_ephemeral_phrase};
+use super::replies::{message, post_at_request, send_ephemeral_line, send_ephemeral_phrase};
 use knowledge::incident::Act;
-use message::{Block, Line, TextSpan, Tone};
+use message::{Block, Line, SlackMessage, TextSpan, Tone};
 use slack::{SlackRequest, is_person};
-use store::{AuditEntry, AuditResult, Incident};
+use store::{AuditEntry, AuditResult, Call, Incident};
 
 /// The minimum time between two escalations of one incident.
 const ONCE_WITHIN: Duration = Duration::from_secs(300);
@@ -30,41 +30,38 @@ pub(super) async fn escalate(desk: &Desk, inbound: &SlackRequest, id: &str) {
         desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
         return send_ephemeral_phrase(desk, inbound, "escalate-nobody").await;
     };
-    let attempt = Attempt::begin_once(desk, inbound, act.as_str(), &incident.id, ONCE_WITHIN, "escalate-already");
-    let Some(attempt) = attempt.await else { return };
-    let Some(span) = person(callee) else { return page(desk, inbound, incident, callee, attempt).await };
-    match call(desk, inbound, incident, span, attempt.id()).await {
-        Ok(ThreadPostOutcome::Posted) => {
-            // The id is not readable; the post in the thread mentions them.
+    let person = person(callee);
+    let body = person.clone().map(|person| call_message(desk, inbound, incident, person));
+    let call = body.as_ref().map_or(Call::Pager(callee), Call::Post);
+    let Some((attempt, queued)) = Attempt::escalate(desk, inbound, &incident.id, call, ONCE_WITHIN).await else {
+        return;
+    };
+    if queued {
+        desk.deliveries.notify_one();
+        let pager = [("pager", callee.as_str().into())];
+        let [done, pending] = match person {
+            Some(_) => ["escalate-done", "escalate-waits"].map(|key| desk.words.line(key, &[])),
+            None => ["escalation-called", "escalation-begun"].map(|key| desk.words.line(key, &pager)),
+        };
+        return tell_end(desk, inbound, attempt.id(), done, pending).await;
+    }
+    let Some(body) = body else { return };
+    match post_at_request(desk, inbound, &body).await {
+        Ok(()) => {
+            // The id is not readable; the post mentions them.
             attempt.end(desk, AuditResult::Done, callee, "").await;
             send_ephemeral_phrase(desk, inbound, "escalate-done").await;
         }
-        Ok(ThreadPostOutcome::Queued) => {
-            let [done, pending] = ["escalate-done", "escalate-waits"].map(|key| desk.words.line(key, &[]));
-            tell_end(desk, inbound, attempt.id(), done, pending).await;
-        }
         Err(error) => {
+            let error = error.to_string();
             attempt.end(desk, AuditResult::Failed, callee, &error).await;
             reply_with_error(desk, inbound, "escalate-failed", &error).await;
         }
     }
 }
 
-/// Calls a pager. The delivery writes its result to the attempt's audit entry, so any replica may make it; a result
-/// after [`ANSWER_WITHIN`] is reported in the thread only.
-async fn page(desk: &Desk, inbound: &SlackRequest, incident: &Incident, pager: &str, attempt: Attempt) {
-    if let Err(error) = desk.store.page(&incident.id, pager, attempt.id(), desk.store.now()).await {
-        let error = error.to_string();
-        attempt.end(desk, AuditResult::Failed, pager, &error).await;
-        return reply_with_error(desk, inbound, "escalate-failed", &error).await;
-    }
-    desk.deliveries.notify_one();
-    let [done, pending] =
-        ["escalation-called", "escalation-begun"].map(|key| desk.words.line(key, &[("pager", pager.into())]));
-    tell_end(desk, inbound, attempt.id(), done, pending).await;
-}
-
-/// Replies with the result of the delivery, or with `waits` when it takes longer than [`ANSWER_WITHIN`].
+/// Replies with the result of the delivery, which any replica may make and which writes it to the audit entry; with
+/// `pending` when it takes longer than [`ANSWER_WITHIN`].
 async fn tell_end(desk: &Desk, inbound: &SlackRequest, escalation: &str, done: Line, pending: Line) {
     let ended = tokio::time::timeout(ANSWER_WITHIN, ended(desk, escalation)).await;
     match ended.ok().flatten() {
@@ -99,14 +96,8 @@ fn person(id: &str) -> Option<TextSpan> {
     }
 }
 
-/// Mentions the user or group in the incident's thread, with the headline and the escalation hint of the cause.
-async fn call(
-    desk: &Desk,
-    inbound: &SlackRequest,
-    incident: &Incident,
-    callee: TextSpan,
-    escalation: &str,
-) -> Result<ThreadPostOutcome, String> {
+/// Builds the message that mentions a user or group, with the headline and the escalation hint of the cause.
+fn call_message(desk: &Desk, inbound: &SlackRequest, incident: &Incident, callee: TextSpan) -> SlackMessage {
     let words = &desk.words;
     let incident_message = desk.notifier.message(incident);
     let arguments =
@@ -119,8 +110,7 @@ async fn call(
     }
     let command = Line::default().code(format!("/llm-diagnose bundle {}", short(&incident.id)));
     parts.push(Block::Note(words.line("escalate-bundle", &[("command", command.into())])));
-    let body = message(Tone::Critical, &call, parts);
-    put_into_thread(desk, &incident.id, inbound, &body, escalation).await.map_err(|error| error.to_string())
+    message(Tone::Critical, &call, parts)
 }
 
 #[cfg(test)]

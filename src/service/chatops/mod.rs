@@ -29,7 +29,6 @@ mod wording;
 pub use authority::{Denial, Power, authorise};
 pub use desk::Desk;
 pub use people::{People, RateDecision, UserFacts};
-pub use silences::SilenceRequest;
 
 pub use commands::measured;
 pub use incidents::{listed, named_id};

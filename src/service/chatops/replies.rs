@@ -60,36 +60,25 @@ pub(super) async fn into_thread(
     request: &SlackRequest,
     body: &SlackMessage,
 ) -> Result<(), SlackError> {
-    put_into_thread(desk, incident, request, body, "").await.map(drop)
-}
-
-/// The result of [`put_into_thread`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ThreadPostOutcome {
-    /// The post is queued in the store for delivery.
-    Queued,
-    /// The message was posted where the request was made.
-    Posted,
-}
-
-/// Like [`into_thread`]; for a queued post, the audit entry `escalation` later gets the result of its delivery.
-pub(super) async fn put_into_thread(
-    desk: &Desk,
-    incident: &str,
-    request: &SlackRequest,
-    body: &SlackMessage,
-    escalation: &str,
-) -> Result<ThreadPostOutcome, SlackError> {
-    match desk.store.queue_answer(incident, body, escalation, desk.store.now()).await {
+    match desk.store.queue_answer(incident, body, desk.store.now()).await {
         Ok(true) => {
             desk.deliveries.notify_one();
-            return Ok(ThreadPostOutcome::Queued);
+            return Ok(());
         }
         Ok(false) => {}
         Err(error) => warn!(%error, incident.id = incident, "cannot keep what the thread is to be told"),
     }
+    post_at_request(desk, request, body).await
+}
+
+/// Posts a message where the request was made.
+pub(super) async fn post_at_request(
+    desk: &Desk,
+    request: &SlackRequest,
+    body: &SlackMessage,
+) -> Result<(), SlackError> {
     let place = &request.place;
     let channel = if place.channel.is_empty() { desk.config.slack.channel.as_str() } else { place.channel.as_str() };
     let to = Destination { channel, thread: place.thread.as_deref().or(place.message.as_deref()) };
-    desk.notifier.answer(&desk.slack, AnswerTarget::Post(to), body).await.map(|_| ThreadPostOutcome::Posted)
+    desk.notifier.answer(&desk.slack, AnswerTarget::Post(to), body).await.map(drop)
 }

@@ -131,7 +131,7 @@ impl<'a> Reply<'a> {
         let desk = self.desk;
         let queued = async {
             let Some(incident) = desk.store.incident_at(&self.place.channel, thread).await? else { return Ok(false) };
-            desk.store.queue_answer(&incident, message, "", desk.store.now()).await
+            desk.store.queue_answer(&incident, message, desk.store.now()).await
         };
         let queued: Result<bool, StoreError> = queued.await;
         desk.deliveries.notify_one();

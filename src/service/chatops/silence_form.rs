@@ -18,6 +18,7 @@ use message::{Block, Line};
 use render;
 use slack::{Ack, SlackRequest};
 use sources::alertmanager::{self, SHORTEST, SilenceMatcher};
+use sources::redact::Redactor;
 use store::{AuditResult, Incident};
 
 /// The fixed durations, each with the key of its phrase.
@@ -25,6 +26,8 @@ const DURATIONS: [(&str, Duration, &str); 2] =
     [("1h", Duration::from_secs(3_600), "silence-1h"), ("4h", Duration::from_secs(4 * 3_600), "silence-4h")];
 /// The option for a duration that the user types.
 const CUSTOM: &str = "custom";
+/// A number of other alerts that Alertmanager does not tell, in a confirmation.
+const UNKNOWN: &str = "?";
 /// The longest comment, in characters.
 const COMMENT_CHARS: usize = 1_000;
 /// The timeout of the count of other alerts: Slack closes a form whose answer takes 3 seconds.
@@ -47,8 +50,8 @@ struct Excess {
     matchers: Vec<SilenceMatcher>,
 }
 
-/// Opens the form: shows the matchers, asks for a duration and a comment.
-pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str) {
+/// Opens the form: shows the matchers, asks for a duration, filled with `wanted`, and a comment.
+pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str, wanted: Option<Duration>) {
     let Some(incident) = &begin_act(desk, inbound, Act::Silence, id).await else { return };
     let offered = selectable(incident);
     if !incident.open || alertmanager::shared(&incident.alerts).is_empty() {
@@ -61,18 +64,21 @@ pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str) {
     }
     // Without the alert names the other labels would silence the whole pool, so the user must choose the labels.
     let named = alertmanager::preselected(&incident.alerts).is_ok();
+    let fixed = durations(desk).find(|(_, duration, _)| wanted.is_none_or(|wanted| wanted == *duration));
+    let custom = wanted.filter(|_| fixed.is_none()).map(|wanted| humantime::format_duration(wanted).to_string());
     let fields = Fields {
         matchers: if named { offered.clone() } else { Vec::new() },
-        duration: durations(desk).next().map_or(CUSTOM, |(value, _)| value).to_owned(),
-        custom: String::new(),
+        duration: fixed.map_or(CUSTOM, |(value, ..)| value).to_owned(),
+        custom: custom.unwrap_or_default(),
         comment: String::new(),
     };
-    let mut parts = explanation(desk, &offered);
+    let redactor = silences::silence_redactor(desk, Some(incident), &offered);
+    let mut parts = explanation(desk, &redactor, &offered);
     if !named {
         parts.push(Block::Paragraph(desk.words.line("silence-whole-pool", &[])));
     }
     let mut blocks = render::slack_blocks(&parts);
-    blocks.extend(inputs(desk, &offered, &fields));
+    blocks.extend(inputs(desk, &redactor, &offered, &fields));
     open_incident_form(desk, inbound, &incident.id, IncidentForm::Silence, TITLES, blocks).await;
 }
 
@@ -143,21 +149,21 @@ async fn others(desk: &Desk, incident: &Incident, matchers: &[SilenceMatcher]) -
 }
 
 impl Excess {
-    /// Returns the value of the box that confirms it: the digest of the matchers, and the number of other alerts or `?`.
+    /// Returns the value of the box that confirms it: the digest of the matchers, and the number of other alerts or [`UNKNOWN`].
     fn confirmation(&self) -> String {
-        let others = self.others.as_ref().map_or("?".to_owned(), ToString::to_string);
+        let others = self.others.as_ref().map_or(UNKNOWN.to_owned(), ToString::to_string);
         format!("{} {others}", alertmanager::digest(&self.matchers))
     }
 
     /// Returns true if nothing has to be confirmed, or the user confirmed these matchers with at least this number of
-    /// other alerts.
+    /// other alerts, an unknown one only as unknown.
     fn is_confirmed_by(&self, confirmed: &str) -> bool {
         let (digest, others) = confirmed.split_once(' ').unwrap_or_default();
         let is_same = digest == alertmanager::digest(&self.matchers);
         match self.others {
             Ok(0) => true,
             Ok(n) => is_same && others.parse::<usize>().is_ok_and(|confirmed| n <= confirmed),
-            Err(_) => is_same,
+            Err(_) => is_same && others == UNKNOWN,
         }
     }
 }
@@ -182,10 +188,11 @@ fn confirmation(
             (words.line("silence-others-unknown", &error), words.text("silence-confirm-unknown", &[]))
         }
     };
-    let mut parts = explanation(desk, offered);
+    let redactor = silences::silence_redactor(desk, Some(incident), offered);
+    let mut parts = explanation(desk, &redactor, offered);
     parts.push(Block::Paragraph(warning));
     let mut blocks = render::slack_blocks(&parts);
-    blocks.extend(inputs(desk, offered, fields));
+    blocks.extend(inputs(desk, &redactor, offered, fields));
     let value = excess.confirmation();
     let boxes = json!({ "type": "checkboxes", "action_id": "confirm", "options": [option(&known, &value)] });
     // Slack keeps the state of a block with the same id, so what was ticked for other matchers must have another one.
@@ -195,8 +202,9 @@ fn confirmation(
     forms::modal(words, &title, Some(&send), IncidentForm::Silence.as_str(), &about, blocks)
 }
 
-fn explanation(desk: &Desk, offered: &[SilenceMatcher]) -> Vec<Block> {
-    let lines = offered.iter().map(|matcher| Line::default().code(matcher.to_string())).collect();
+fn explanation(desk: &Desk, redactor: &Redactor, offered: &[SilenceMatcher]) -> Vec<Block> {
+    let line = |matcher| Line::default().code(silences::shown_matcher(redactor, matcher).to_string());
+    let lines = offered.iter().map(line).collect();
     vec![
         Block::Paragraph(desk.words.line("silence-what", &[])),
         Block::Section(desk.words.text("silence-matchers", &[]), lines),
@@ -204,9 +212,10 @@ fn explanation(desk: &Desk, offered: &[SilenceMatcher]) -> Vec<Block> {
 }
 
 /// Builds the inputs, filled with `fields`.
-fn inputs(desk: &Desk, offered: &[SilenceMatcher], fields: &Fields) -> [Value; 4] {
+fn inputs(desk: &Desk, redactor: &Redactor, offered: &[SilenceMatcher], fields: &Fields) -> [Value; 4] {
     let words = &desk.words;
-    let label = |matcher: &SilenceMatcher| option(&matcher_text(matcher), &matcher.key());
+    let label =
+        |matcher: &SilenceMatcher| option(&matcher_text(&silences::shown_matcher(redactor, matcher)), &matcher.key());
     let mut menu = json!({
         "type": "multi_static_select", "action_id": "labels",
         "options": offered.iter().map(label).collect::<Vec<_>>(),
@@ -215,7 +224,7 @@ fn inputs(desk: &Desk, offered: &[SilenceMatcher], fields: &Fields) -> [Value; 4
     if !fields.matchers.is_empty() {
         menu["initial_options"] = fields.matchers.iter().map(label).collect();
     }
-    let mut options: Vec<Value> = durations(desk).map(|(value, key)| option(&words.text(key, &[]), value)).collect();
+    let mut options: Vec<Value> = durations(desk).map(|(value, _, key)| option(&words.text(key, &[]), value)).collect();
     options.push(option(&words.text("silence-custom", &[]), CUSTOM));
     let mut duration = json!({ "type": "static_select", "action_id": "duration", "options": options });
     if let Some(initial) = options.iter().find(|option| option["value"] == fields.duration.as_str()) {
@@ -237,10 +246,10 @@ fn inputs(desk: &Desk, offered: &[SilenceMatcher], fields: &Fields) -> [Value; 4
     ]
 }
 
-/// Returns the fixed durations that are allowed, each with the key of its phrase.
-fn durations(desk: &Desk) -> impl Iterator<Item = (&'static str, &'static str)> {
+/// Returns the fixed durations that are allowed.
+fn durations(desk: &Desk) -> impl Iterator<Item = (&'static str, Duration, &'static str)> {
     let longest = desk.config.slack.silence_max;
-    DURATIONS.into_iter().filter(move |(_, duration, _)| *duration <= longest).map(|(value, _, key)| (value, key))
+    DURATIONS.into_iter().filter(move |(_, duration, _)| *duration <= longest)
 }
 
 /// Returns the matchers that the firing alerts share, as far as they fit into a menu.

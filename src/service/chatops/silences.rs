@@ -13,6 +13,7 @@ use message::{Block, Button, ButtonLook, Line, TextSpan, Tone};
 use render::{self, PhraseArgument};
 use slack::SlackRequest;
 use sources::alertmanager::{self, CreatedSilence, Silence, SilenceError, SilenceMatcher, SilenceParameters};
+use sources::redact::Redactor;
 use store::{AuditResult, Incident};
 
 /// The action of the button that expires a silence; its value is the silence's id.
@@ -23,28 +24,6 @@ const ABOUT: &str = "llm-diagnose incident ";
 const LISTED: usize = 20;
 /// The longest text of matchers, in characters.
 const MATCHERS_CHARS: usize = 300;
-
-/// A request about silences.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SilenceRequest {
-    /// List active and pending silences.
-    List,
-    /// Expire a silence.
-    Expire {
-        /// The silence's id.
-        id: String,
-    },
-}
-
-impl Desk {
-    /// Handles a request about silences: authorises, audits, executes and answers it.
-    pub async fn silence(&self, inbound: &SlackRequest, request: SilenceRequest) {
-        match request {
-            SilenceRequest::List => list(self, inbound).await,
-            SilenceRequest::Expire { id } => expire(self, inbound, &id).await,
-        }
-    }
-}
 
 /// Creates a silence for an authorised user and posts it in the incident's thread.
 pub(super) async fn create(
@@ -81,12 +60,14 @@ pub(super) async fn create(
 
 /// Announces a silence in the incident's thread, with a button that expires it.
 async fn announce(desk: &Desk, inbound: &SlackRequest, incident: &Incident, created: &CreatedSilence, comment: &str) {
-    let mut arguments = silence_arguments(&created.matchers, created.until);
+    let redactor = silence_redactor(desk, Some(incident), &created.matchers);
+    let mut arguments = silence_arguments(&redactor, &created.matchers, created.until);
     arguments.push(("who", TextSpan::User(inbound.who.user.clone()).into()));
     let line = desk.words.line("silence-made", &arguments);
     let mut parts = Vec::new();
     if !comment.trim().is_empty() {
-        parts.push(Block::Paragraph(desk.words.line("said-comment", &[("comment", cut(comment, 1_000).into())])));
+        let comment = cut(&redactor.text("message", comment), 1_000);
+        parts.push(Block::Paragraph(desk.words.line("said-comment", &[("comment", comment.into())])));
     }
     if let Some(n) = created.alerts {
         parts.push(Block::Note(desk.words.line("silence-takes", &[("n", n.into())])));
@@ -100,8 +81,25 @@ async fn announce(desk: &Desk, inbound: &SlackRequest, incident: &Incident, crea
     }
 }
 
-fn silence_arguments(matchers: &[SilenceMatcher], until: jiff::Timestamp) -> Vec<(&'static str, PhraseArgument)> {
-    let matchers: Vec<String> = matchers.iter().map(ToString::to_string).collect();
+/// Creates a redactor for texts about a silence; it learns the values of matchers and labels that are named as secrets.
+pub(super) fn silence_redactor(desk: &Desk, incident: Option<&Incident>, matchers: &[SilenceMatcher]) -> Redactor {
+    let redactor = desk.notifier.redactor_of(incident);
+    matchers.iter().for_each(|matcher| redactor.learn_label(&matcher.name, &matcher.value));
+    redactor
+}
+
+/// Returns a matcher as people see it: without a secret in its value.
+pub(super) fn shown_matcher(redactor: &Redactor, matcher: &SilenceMatcher) -> SilenceMatcher {
+    let value = redactor.label("message", &matcher.name, &matcher.value).into_owned();
+    SilenceMatcher { value, ..matcher.clone() }
+}
+
+fn silence_arguments(
+    redactor: &Redactor,
+    matchers: &[SilenceMatcher],
+    until: jiff::Timestamp,
+) -> Vec<(&'static str, PhraseArgument)> {
+    let matchers: Vec<String> = matchers.iter().map(|one| shown_matcher(redactor, one).to_string()).collect();
     let matchers = Line::default().code(cut(&matchers.join(" "), MATCHERS_CHARS));
     vec![("matchers", matchers.into()), ("until", TextSpan::Time(until).into()), ("day", day(until).into())]
 }
@@ -123,7 +121,7 @@ fn expire_button(desk: &Desk, id: &str, action: &str) -> Button {
 
 /// Expires a silence.
 pub(super) async fn expire(desk: &Desk, inbound: &SlackRequest, id: &str) {
-    if !permit(desk, inbound, EXPIRE, None, Power::Act).await {
+    if !permit(desk, inbound, EXPIRE, None, Power::of(Act::Expire)).await {
         return;
     }
     let Some(mut attempt) = Attempt::begin(desk, inbound, EXPIRE, None).await else { return };
@@ -131,17 +129,18 @@ pub(super) async fn expire(desk: &Desk, inbound: &SlackRequest, id: &str) {
         Ok(silence) => {
             let incident = incident_of(desk, &silence).await;
             if let Some(incident) = &incident {
-                attempt.about(incident);
+                attempt.about(&incident.id);
             }
             attempt.end(desk, AuditResult::Done, id, "").await;
-            let mut arguments = silence_arguments(&silence.matchers, silence.ends_at);
+            let redactor = silence_redactor(desk, incident.as_ref(), &silence.matchers);
+            let mut arguments = silence_arguments(&redactor, &silence.matchers, silence.ends_at);
             arguments.push(("who", TextSpan::User(inbound.who.user.clone()).into()));
             let line = desk.words.line("silence-expired", &arguments);
             // The thread announced the silence, so it also announces its end.
             if let Some(incident) = &incident
-                && let Err(error) = into_thread(desk, incident, inbound, &render::slack_line(&line)).await
+                && let Err(error) = into_thread(desk, &incident.id, inbound, &render::slack_line(&line)).await
             {
-                tracing::warn!(%error, incident.id = incident, "cannot tell the thread of a silence's end");
+                tracing::warn!(%error, incident.id = incident.id, "cannot tell the thread of a silence's end");
             }
             if incident.is_none() || inbound.place.thread.is_none() {
                 send_ephemeral_line(desk, inbound, line).await;
@@ -155,11 +154,11 @@ pub(super) async fn expire(desk: &Desk, inbound: &SlackRequest, id: &str) {
 }
 
 /// Returns the incident that one of our silences names in its comment; `None` for any other silence.
-async fn incident_of(desk: &Desk, silence: &Silence) -> Option<String> {
+async fn incident_of(desk: &Desk, silence: &Silence) -> Option<Incident> {
     let (_, rest) = silence.comment.rsplit_once(ABOUT)?;
     let id: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
     match desk.store.incident(&id).await {
-        Ok(incident) => incident.map(|incident| incident.id),
+        Ok(incident) => incident,
         Err(error) => {
             tracing::error!(%error, "cannot read an incident");
             None
@@ -167,7 +166,8 @@ async fn incident_of(desk: &Desk, silence: &Silence) -> Option<String> {
     }
 }
 
-async fn list(desk: &Desk, inbound: &SlackRequest) {
+/// Lists the active and pending silences.
+pub(super) async fn list(desk: &Desk, inbound: &SlackRequest) {
     if desk.alertmanagers.is_empty() {
         return send_ephemeral_phrase(desk, inbound, "silence-no-alertmanager").await;
     }
@@ -195,9 +195,10 @@ async fn list(desk: &Desk, inbound: &SlackRequest) {
 }
 
 fn described(desk: &Desk, silence: &Silence) -> Line {
-    let mut arguments = silence_arguments(&silence.matchers, silence.ends_at);
+    let redactor = silence_redactor(desk, None, &silence.matchers);
+    let mut arguments = silence_arguments(&redactor, &silence.matchers, silence.ends_at);
     arguments.push(("by", cut(&silence.created_by, 80).into()));
-    arguments.push(("comment", cut(&silence.comment, 200).into()));
+    arguments.push(("comment", cut(&redactor.text("message", &silence.comment), 200).into()));
     desk.words.line("silence-one", &arguments)
 }
 

@@ -49,8 +49,9 @@ struct Check {
 
 /// Finds the step that a button names. `None` if the current diagnosis no longer has it: the user is told, and the
 /// message is sent again so that its buttons match the current steps.
-async fn fix<'a>(desk: &Desk, inbound: &SlackRequest, act: Act, incident: &'a Incident, step: &str) -> Option<&'a Fix> {
-    let mut steps = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.fix.now);
+async fn fix(desk: &Desk, inbound: &SlackRequest, act: Act, incident: &Incident, step: &str) -> Option<Fix> {
+    // Without secrets, as the message with the button shows it.
+    let mut steps = desk.notifier.cleaned(incident).diagnosis.into_iter().flat_map(|diagnosis| diagnosis.fix.now);
     let step_found = steps.find(|fix| render::step_id(fix) == step);
     if step_found.is_none() {
         desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
@@ -70,12 +71,12 @@ pub(super) async fn done(desk: &Desk, inbound: &SlackRequest, id: &str, step: &s
         return reply_incident_ended(desk, inbound, Act::Done).await;
     }
     let Some(fix) = fix(desk, inbound, Act::Done, incident, step).await else { return };
-    if render::is_done(fix, &incident.notes) {
+    if render::is_done(&fix, &incident.notes) {
         desk.metrics.act(Act::Done.as_str(), AuditResult::Failed.as_str());
         return send_ephemeral_phrase(desk, inbound, "done-already").await;
     }
     let Some(attempt) = Attempt::begin(desk, inbound, Act::Done.as_str(), Some(&incident.id)).await else { return };
-    attempt.end(desk, AuditResult::Done, &fix.cause, &render::step_text(fix)).await;
+    attempt.end(desk, AuditResult::Done, &fix.cause, &render::step_text(&fix)).await;
 }
 
 /// Handles "Verify fix" for a step.
@@ -129,7 +130,7 @@ async fn plan(desk: &Desk, incident: &Incident, check: &Check) {
     }
 }
 
-/// Queries the signal now, with the history that the condition may need.
+/// Queries the signal now, with the history that the condition may need; the answer has no secrets.
 async fn query_condition(
     desk: &Desk,
     incident: &Incident,
@@ -138,7 +139,11 @@ async fn query_condition(
     let when: Condition = check.when.parse()?;
     let prometheus = choose(&desk.prometheus, &incident.alerts).ok_or("no Prometheus is configured")?;
     let request = desk.config.diagnose.request("", &incident.alerts, incident.started_at, clock::now());
-    Ok(diagnose::verify(&desk.library, prometheus, &request, &check.signal, &when).await)
+    let (mut result, problems) = diagnose::verify(&desk.library, prometheus, &request, &check.signal, &when).await;
+    let redactor = desk.notifier.redactor_of([incident]);
+    let clean = |text: String| redactor.text("message", &text).into_owned();
+    result.why = result.why.map(clean);
+    Ok((result, problems.into_iter().map(clean).collect()))
 }
 
 /// Returns the verdict as a sentence: fixed, not yet, or cannot tell, with the value.

@@ -101,7 +101,7 @@ fn pages(findings: &mut Findings, config: &Config) {
     };
     match Access::new(&config.pages, &config.webhook, listen, &config.public_url) {
         Err(error) => {
-            let todo = "make the files under `pages:` readable and not empty";
+            let todo = "correct the keys under `pages:`, and make its files readable and not empty";
             findings.say("pages", Level::Fail, format!("{error:#}"), todo);
         }
         Ok(access) if !access.is_possible() && config.public_url.is_empty() => {

@@ -94,8 +94,11 @@ async fn once(service: &Service) {
     let until = Instant::now() + SLICES_WITHIN;
     let before = clock::before(now, config.incident.keep);
     delete(store, Surplus::Flapping, before, until).await;
-    if steady >= STEADY_TO_FORGET {
-        delete(store, Surplus::Requests, clock::before(now, REQUEST_RETENTION), until).await;
+    let is_steady = steady >= STEADY_TO_FORGET;
+    // Too many go at any time, old ones by a clock that can be trusted.
+    let requests = if is_steady { clock::before(now, REQUEST_RETENTION) } else { Timestamp::UNIX_EPOCH };
+    delete(store, Surplus::Requests, requests, until).await;
+    if is_steady {
         delete(store, Surplus::Incidents, before, until).await;
         delete(store, Surplus::Audit, before, until).await;
     }

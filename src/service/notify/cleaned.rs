@@ -1,4 +1,4 @@
-//! The border of messages: alerts and diagnoses lose their secrets before they are rendered.
+//! The border of messages: alerts, notes and diagnoses lose their secrets before they are rendered.
 //!
 //! Not after it: escaping hides secrets, and links that we sign ourselves must stay.
 
@@ -8,6 +8,8 @@ use tracing::error;
 
 use super::Notifier;
 use knowledge::alert::Alert;
+use knowledge::incident::Note;
+use render::chart::Chart;
 use render::{DigestEntry, ThreadState};
 use sources::redact::Redactor;
 use store::Incident;
@@ -27,8 +29,8 @@ impl Notifier {
         redactor
     }
 
-    /// Returns an incident whose alerts and diagnosis have no secrets. What cannot be cleaned is left out.
-    pub(super) fn cleaned(&self, incident: &Incident) -> Incident {
+    /// Returns an incident whose alerts, notes and diagnosis have no secrets. What cannot be cleaned is left out.
+    pub(crate) fn cleaned(&self, incident: &Incident) -> Incident {
         let redactor = self.redactor_of([incident]);
         let alert = |alert: &Alert| {
             clean(&redactor, alert).unwrap_or_else(|| {
@@ -37,7 +39,9 @@ impl Notifier {
                 Alert { labels, annotations: Default::default(), generator_url: String::new(), ..alert.clone() }
             })
         };
+        let note = |note: &Note| Note { detail: redactor.text("message", &note.detail).into_owned(), ..note.clone() };
         Incident {
+            notes: incident.notes.iter().map(note).collect(),
             alerts: incident.alerts.iter().map(alert).collect(),
             diagnosis: incident.diagnosis.as_ref().and_then(|diagnosis| clean(&redactor, diagnosis)),
             ..incident.clone()
@@ -62,6 +66,19 @@ impl Notifier {
         let redactor = self.redactor_of([]);
         redactor.learn_from(answer);
         clean(&redactor, answer)
+    }
+
+    /// Removes secrets from a chart of the incident.
+    pub(super) fn clean_chart(&self, incident: &Incident, chart: &mut Chart) {
+        let redactor = self.redactor_of([incident]);
+        let lines = chart.panels.iter_mut().flat_map(|panel| {
+            let names = panel.series.iter_mut().map(|series| &mut series.name);
+            names.chain([&mut panel.title, &mut panel.says])
+        });
+        let marks = chart.marks.iter_mut().map(|mark| &mut mark.label);
+        for text in lines.chain(marks).chain([&mut chart.title, &mut chart.subtitle]) {
+            *text = redactor.text("message", text).into_owned();
+        }
     }
 
     /// Returns what a thread's posts compare, without secrets.

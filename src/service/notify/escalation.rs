@@ -13,6 +13,9 @@ use store::{AuditEntry, AuditResult, Post, PostKind, StoreError};
 /// The oldest escalation whose result is still looked up: posts are given up, found or retried within days.
 const OLDEST: Duration = Duration::from_secs(7 * 86_400);
 
+/// The age from which an escalation counts as lost that no post and no pager calls for: longer than a direct post takes.
+const LOST: Duration = Duration::from_secs(60);
+
 /// The target of an escalation.
 #[derive(Clone, Copy)]
 pub(super) enum Callee<'a> {
@@ -66,14 +69,14 @@ impl Notifier {
         Ok(is_news)
     }
 
-    /// Records the results of escalations to users that their delivery could not record: the post was found later, had
-    /// no thread, is unreadable, or the process stopped meanwhile. Returns their number.
+    /// Records the results of escalations that their delivery could not record: the post was found later, had no thread,
+    /// is unreadable, or the process stopped meanwhile. Returns their number.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn end_escalations(&self, now: Timestamp) -> Result<usize, StoreError> {
         let callee = self.config.escalate.as_deref().unwrap_or_default();
-        let ended = self.store.ended_calls(clock::before(now, OLDEST)).await?;
+        let ended = self.store.ended_calls(clock::before(now, OLDEST), clock::before(now, LOST)).await?;
         let mut recorded = 0;
         for call in &ended {
             let result = call.failed.as_deref().map_or(Ok(()), Err);

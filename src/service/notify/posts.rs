@@ -121,7 +121,8 @@ impl Notifier {
         let (baseline, deadline) = (self.diagnosing.baseline, self.diagnosing.deadline);
         let request = HistoryRequest { since: incident.started_at, baseline, deadline };
         let history = evidence_history(&self.library, prometheus, diagnosis, &request).await?;
-        let chart = render::diagnosis_chart(&self.library, diagnosis, &history, request.since, &self.words)?;
+        let mut chart = render::diagnosis_chart(&self.library, diagnosis, &history, request.since, &self.words)?;
+        self.clean_chart(incident, &mut chart);
         // Drawing takes about ten milliseconds of CPU time, so it must not block the runtime.
         let drawn = tokio::task::spawn_blocking(move || {
             (chart::png(&chart), format!("{} · {}", chart.title, chart.subtitle), chart::alt(&chart))

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use anyhow::bail;
 use axum::http::{HeaderMap, HeaderName, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -112,11 +113,12 @@ pub struct Access {
 
 impl Access {
     /// Reads the configured secrets. The webhook's own credentials also open the pages; tokens of `webhook.sources` do
-    /// not. With `authentication: none`, and on loopback alone, the pages are open to requests for loopback, `listen`,
-    /// or the host of `public_url`. Loopback by itself is no authentication: a proxy in front connects from there too.
+    /// not. With `authentication: none` the pages are open to requests for loopback or the host of `public_url`.
+    /// Loopback by itself is no authentication: a proxy in front connects from there too.
     ///
     /// # Errors
-    /// When a secret's file cannot be read or is empty, or the header's name is invalid.
+    /// When a secret's file cannot be read or is empty, the header's name is invalid, or the pages are to be open while
+    /// the server listens on more than loopback.
     pub fn new(config: &PagesConfig, webhook: &Webhook, listen: SocketAddr, public_url: &str) -> anyhow::Result<Self> {
         let mut accepted = Vec::new();
         if let Some(path) = &config.bearer_token_file {
@@ -131,7 +133,13 @@ impl Access {
         };
         let public = url::Url::parse(public_url).ok().and_then(|url| Some(url.host_str()?.to_owned()));
         let hosts = || [Some("localhost".to_owned()), public].into_iter().flatten().collect();
-        let is_open = config.authentication == PageAuthentication::None && listen.ip().is_loopback();
+        let is_open = config.authentication == PageAuthentication::None;
+        if is_open && !listen.ip().is_loopback() {
+            bail!(
+                "`pages.authentication: none` needs a `listen` on loopback, not {listen}: set credentials under `pages:` \
+                 instead"
+            );
+        }
         let open = is_open.then(hosts);
         accepted.extend(Credentials::new(webhook)?.any);
         Ok(Self { accepted, proxy, open })
@@ -240,13 +248,16 @@ mod tests {
     fn pages_without_credentials_are_open_only_where_it_is_configured_and_on_loopback_alone() {
         let may = |authentication, listen: &str| {
             let config = PagesConfig { authentication, ..PagesConfig::default() };
-            let access = Access::new(&config, &Webhook::default(), listen.parse().unwrap(), "").unwrap();
-            (access.is_open_for(Some("localhost")), access.is_possible())
+            let access = Access::new(&config, &Webhook::default(), listen.parse().unwrap(), "");
+            access
+                .map(|access| (access.is_open_for(Some("localhost")), access.is_possible()))
+                .map_err(|e| e.to_string())
         };
         use PageAuthentication::{None, Required};
         let everywhere = "0.0.0.0:9095";
-        assert_eq!([may(Required, HERE), may(Required, everywhere), may(None, everywhere)], [(false, false); 3]);
-        assert_eq!(may(None, HERE), (true, true));
+        assert_eq!([may(Required, HERE), may(Required, everywhere)], [Ok((false, false)), Ok((false, false))]);
+        assert_eq!(may(None, HERE), Ok((true, true)));
+        assert!(may(None, everywhere).is_err_and(|error| error.contains("needs a `listen` on loopback, not 0.0.0.0")));
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub enum PageAuthentication {
     /// Visitors need credentials, or the name that an authenticating proxy sends.
     #[default]
     Required,
-    /// Everybody on this machine may read; only with a `listen` on loopback. A proxy on this machine lets everybody in
+    /// Everybody on this machine may read; refused unless `listen` is on loopback. A proxy on this machine lets everybody in
     /// who can reach it.
     None,
 }

@@ -14,8 +14,8 @@ use super::state::Shared;
 
 /// Admits authorised senders of webhooks; all others get 401, and web pages 403 or 415.
 pub(super) async fn admit_sender(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
-    if let Some((status, why)) = sent_by_page(request.headers()) {
-        shared.service.metrics.webhook("malformed");
+    if let Some((status, result, why)) = sent_by_page(request.headers()) {
+        shared.service.metrics.webhook(result);
         tracing::warn!(status = status.as_u16(), "refused a webhook call: {why}");
         return (status, format!("{why}\n")).into_response();
     }
@@ -29,18 +29,21 @@ pub(super) async fn admit_sender(State(shared): State<Shared>, mut request: Requ
     (StatusCode::UNAUTHORIZED, challenge, "wrong or missing credentials\n").into_response()
 }
 
-/// Returns why a webhook call may come from a web page in somebody's browser, with its status; `None` if it cannot.
+/// Returns why a webhook call may come from a web page in somebody's browser, with its status and its result for the
+/// metrics; `None` if it cannot.
 ///
 /// A page elsewhere can make a browser send text to a service on loopback or behind a VPN. It cannot do so as JSON
 /// without being asked first (https://fetch.spec.whatwg.org/#cors-preflight-fetch), and a browser names the page.
-fn sent_by_page(headers: &HeaderMap) -> Option<(StatusCode, &'static str)> {
+fn sent_by_page(headers: &HeaderMap) -> Option<(StatusCode, &'static str, &'static str)> {
     if headers.contains_key(header::ORIGIN) {
-        return Some((StatusCode::FORBIDDEN, "a webhook is called by Alertmanager, not by a web page (header Origin)"));
+        let why = "a webhook is called by Alertmanager, not by a web page (header Origin)";
+        return Some((StatusCode::FORBIDDEN, "web_page", why));
     }
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
-    (!essence.eq_ignore_ascii_case("application/json"))
-        .then_some((StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the notification with Content-Type: application/json"))
+    let why = "send the notification with Content-Type: application/json";
+    let is_json = essence.eq_ignore_ascii_case("application/json");
+    (!is_json).then_some((StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", why))
 }
 
 /// Returns the requested host without its port; `None` if there are several.

@@ -78,6 +78,23 @@ impl SilenceMatcher {
         Self { name: name.to_owned(), value, is_regex: true, is_equal: true }
     }
 
+    /// Returns the matcher as Alertmanager parses it, with no other escapes than those that it knows.
+    ///
+    /// Source: `pkg/labels/parse.go` of prometheus/alertmanager.
+    fn filter(&self) -> String {
+        let value = self.value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
+        format!("{}{}\"{value}\"", self.name, self.sign())
+    }
+
+    fn sign(&self) -> &'static str {
+        match (self.is_equal, self.is_regex) {
+            (true, false) => "=",
+            (true, true) => "=~",
+            (false, false) => "!=",
+            (false, true) => "!~",
+        }
+    }
+
     /// Returns a short text that differs for every name and value: the name, a space, and 8 hexadecimal digits.
     pub fn key(&self) -> String {
         format!("{} {}", self.name, digest(std::slice::from_ref(self)))
@@ -91,15 +108,10 @@ pub fn digest(matchers: &[SilenceMatcher]) -> String {
     digest.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The matcher as people read it: characters that cannot be seen are escaped.
 impl std::fmt::Display for SilenceMatcher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let sign = match (self.is_equal, self.is_regex) {
-            (true, false) => "=",
-            (true, true) => "=~",
-            (false, false) => "!=",
-            (false, true) => "!~",
-        };
-        write!(f, "{}{sign}{:?}", self.name, self.value)
+        write!(f, "{}{}{:?}", self.name, self.sign(), self.value)
     }
 }
 
@@ -237,7 +249,7 @@ impl Alertmanager {
         struct AlertAnswer {
             labels: Labels,
         }
-        let filters: Vec<(&str, String)> = matchers.iter().map(|m| ("filter", m.to_string())).collect();
+        let filters: Vec<(&str, String)> = matchers.iter().map(|matcher| ("filter", matcher.filter())).collect();
         let all: Vec<AlertAnswer> = self.json(self.request(Method::GET, &["alerts"]).query(&filters)).await?;
         Ok(all.into_iter().map(|alert| alert.labels).collect())
     }

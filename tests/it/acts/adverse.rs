@@ -9,7 +9,7 @@ use llm_diagnose::report;
 use llm_diagnose::slack::{
     Ack, Destination, MessageMark, RequestPlace, Slack, SlackAction, SlackActor, SlackError, SlackRequest,
 };
-use llm_diagnose::store::{AuditEntry, AuditResult, Store};
+use llm_diagnose::store::{AuditEntry, AuditResult, Call, Escalated, Store};
 use llm_diagnose_lab::slack::Failure;
 use llm_diagnose_lab::stack::Postgres;
 use serde_json::json;
@@ -259,12 +259,21 @@ async fn on_postgresql_too_an_attempt_is_begun_once_and_again_after_it_failed() 
     let store = Store::connect(&postgres.url()).await.unwrap();
     let at = |second: i64| jiff::Timestamp::from_second(1_700_000_000 + second).unwrap();
     let attempt = |who: &str, second| AuditEntry::new_attempt(who, "C1", "escalate", Some("01J"), at(second));
+    let escalate = async |entry: &AuditEntry, since| {
+        store.escalate(entry, at(since), Call::Pager("pagerduty"), entry.at).await.unwrap()
+    };
     let first = attempt("U1", 0);
-    assert!(store.audit_once(&first, at(-300)).await.unwrap());
-    assert!(!store.audit_once(&attempt("U2", 1), at(-299)).await.unwrap());
+    assert_eq!(escalate(&first, -300).await, Escalated::Queued);
+    assert_eq!(escalate(&attempt("U2", 1), -299).await, Escalated::Already);
     let other = AuditEntry::new_attempt("U2", "C1", "escalate", Some("01K"), at(1));
-    assert!(store.audit_once(&other, at(-299)).await.unwrap(), "another incident is another call");
+    assert_eq!(escalate(&other, -299).await, Escalated::Queued, "another incident is another call");
     store.audit(&AuditEntry { result: AuditResult::Failed, ..first }).await.unwrap();
-    assert!(store.audit_once(&attempt("U2", 2), at(-298)).await.unwrap());
-    assert!(store.audit_once(&attempt("U2", 400), at(100)).await.unwrap());
+    let replaced = attempt("U2", 2);
+    assert_eq!(escalate(&replaced, -298).await, Escalated::Queued);
+    assert_eq!(escalate(&attempt("U2", 400), 100).await, Escalated::Queued);
+    // A line without its call, of a version that wrote them one after the other.
+    store.audit(&AuditEntry { id: "01L".into(), ..attempt("U2", 500) }).await.unwrap();
+    let lost: Vec<String> =
+        store.ended_calls(at(0), at(600)).await.unwrap().into_iter().map(|call| call.line).collect();
+    assert_eq!(lost, [replaced.id.as_str(), "01L"]);
 }

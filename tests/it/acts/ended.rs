@@ -5,7 +5,7 @@ use std::time::Duration;
 use llm_diagnose::clock;
 use llm_diagnose::message::{Message, Tone};
 use llm_diagnose::render::slack;
-use llm_diagnose::store::{AuditEntry, AuditResult, StoreError};
+use llm_diagnose::store::{AuditEntry, AuditResult, Call, Escalated, StoreError};
 use llm_diagnose_lab::slack::{Failure, State};
 
 use super::bench::{Bench, CHANNEL};
@@ -14,14 +14,18 @@ use crate::running::whole;
 
 const CALL: &str = "please look at this";
 
+fn ago(seconds: u64) -> jiff::Timestamp {
+    clock::before(clock::now(), Duration::from_secs(seconds))
+}
+
 /// An incident for which somebody is to be called by a post that waits; its id.
 async fn escalated() -> (Bench, String) {
     let bench = Bench::start(KEYS, &[], super::NOWHERE).await;
     let id = notified(&bench, "firing", 0).await;
     let attempt = AuditEntry::new_attempt("U0ANN", CHANNEL, "escalate", Some(&id), clock::now());
-    bench.store.audit(&attempt).await.unwrap();
     let call = slack(&Message { tone: Tone::Critical, headline: CALL.to_owned(), parts: Vec::new() });
-    assert!(bench.store.queue_answer(&id, &call, &attempt.id, clock::now()).await.unwrap());
+    let escalated = bench.store.escalate(&attempt, ago(300), Call::Post(&call), clock::now()).await;
+    assert_eq!(escalated.unwrap(), Escalated::Queued);
     assert_eq!(bench.desk.notifier.end_escalations(clock::now()).await.unwrap(), 0, "it waits");
     (bench, id)
 }
@@ -86,7 +90,7 @@ async fn of_two_who_find_out_at_once_one_says_it() {
     let told = tokio::join!(end(), end(), end());
     assert_eq!(told.0.unwrap() + told.1.unwrap() + told.2.unwrap(), 1);
     // A "failed" that came first is no news after "done".
-    let line = bench.store.audited(clock::before(clock::now(), Duration::from_secs(60)), 1).await.unwrap().remove(0);
+    let line = bench.store.audited(ago(60), 1).await.unwrap().remove(0);
     let end = async |result| {
         let line = AuditEntry { result, ..line.clone() };
         bench.store.end_escalation(&line, None, clock::now()).await.unwrap()
@@ -102,4 +106,46 @@ async fn a_call_for_an_incident_that_cannot_be_read_fails() {
     let why = StoreError::Unreadable { what: "incident", id: id.clone(), error: "no number".to_owned() };
     bench.store.set_incident_aside(&id, &why).await;
     ends(&bench, "failed").await;
+}
+
+#[tokio::test]
+async fn an_escalation_that_lost_its_call_fails_and_the_next_press_calls() {
+    let bench = Bench::start(super::ON_CALL, &[], super::NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", true).await;
+    let attempt = |second| AuditEntry::new_attempt("U0ANN", CHANNEL, "escalate", Some(&id), ago(second));
+    // A post at the place of the press may still be under way.
+    bench.store.audit(&attempt(50)).await.unwrap();
+    assert_eq!(bench.desk.notifier.end_escalations(clock::now()).await.unwrap(), 0);
+    bench.change("DELETE FROM audit").await;
+    bench.store.audit(&attempt(70)).await.unwrap();
+    ends(&bench, "failed").await;
+    bench.press("U0ANN", "escalate", &id).await;
+    let calls = bench.said().into_iter().filter(|text| text.starts_with("<!subteam^S0ONCALL> ")).count();
+    assert_eq!((calls, bench.audit().await.len()), (1, 2), "{:?}", bench.said());
+}
+
+#[tokio::test]
+async fn an_escalation_whose_call_cannot_be_queued_leaves_no_line() {
+    let bench = Bench::start(KEYS, &[], super::NOWHERE).await;
+    let id = notified(&bench, "firing", 0).await;
+    let call = slack(&Message { tone: Tone::Critical, headline: CALL.to_owned(), parts: Vec::new() });
+    for (table, call) in [("posts", Call::Post(&call)), ("deliveries", Call::Pager("pagerduty"))] {
+        bench.change(trigger(table)).await;
+        let attempt = AuditEntry::new_attempt("U0ANN", CHANNEL, "escalate", Some(&id), clock::now());
+        assert!(bench.store.escalate(&attempt, ago(300), call, clock::now()).await.is_err());
+        assert_eq!(bench.audit().await, Vec::<String>::new(), "{table}");
+    }
+    bench.change("DROP TRIGGER full_deliveries").await;
+    let attempt = AuditEntry::new_attempt("U0ANN", CHANNEL, "escalate", Some(&id), ago(70));
+    let escalated = bench.store.escalate(&attempt, ago(300), Call::Pager("pagerduty"), clock::now()).await;
+    assert_eq!(escalated.unwrap(), Escalated::Queued);
+    assert_eq!(bench.desk.notifier.end_escalations(clock::now()).await.unwrap(), 0, "its pager is behind it");
+}
+
+/// A table that takes no row.
+fn trigger(table: &str) -> &'static str {
+    match table {
+        "posts" => "CREATE TRIGGER full_posts BEFORE INSERT ON posts BEGIN SELECT RAISE(ABORT, 'no more'); END",
+        _ => "CREATE TRIGGER full_deliveries BEFORE INSERT ON deliveries BEGIN SELECT RAISE(ABORT, 'no more'); END",
+    }
 }

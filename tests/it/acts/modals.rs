@@ -48,6 +48,22 @@ async fn silence_shows_its_matchers_before_and_evidence_opens() {
     slack.press("U0ANN", CHANNEL, &ts, "evidence").await.unwrap();
     let evidence = opened(&slack, "U0ANN").await;
     assert_eq!(evidence.content["callback_id"], "evidence");
+    slack.cancel("U0ANN", &evidence.id).await.unwrap();
+
+    // A duration that is typed stands in the form.
+    let message = whole(&slack.messages(CHANNEL)[0]);
+    let id = message.split(|c: char| !c.is_ascii_alphanumeric()).find(|word| word.len() == 26).unwrap();
+    for (typed, option, custom) in [("4h", "4h", None), ("90m", "custom", Some("1h 30m"))] {
+        slack.command("U0ANN", CHANNEL, &format!("silence {id} {typed}")).await.unwrap();
+        let view = opened(&slack, "U0ANN").await;
+        let of = |action: &str| {
+            let blocks = view.content["blocks"].as_array().unwrap().iter();
+            blocks.map(|block| &block["element"]).find(|element| element["action_id"] == action).unwrap()
+        };
+        assert_eq!(of("duration")["initial_option"]["value"], option);
+        assert_eq!(of("custom")["initial_value"].as_str(), custom);
+        slack.cancel("U0ANN", &view.id).await.unwrap();
+    }
     assert_eq!(slack.violations(), []);
 }
 

@@ -2,12 +2,14 @@
 //! restart.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use llm_diagnose::chatops::Desk;
 use llm_diagnose::clock;
 use llm_diagnose::slack::{Ack, RequestPlace, SlackAction, SlackActor, SlackRequest};
 use llm_diagnose::store::{REQUEST_RETENTION, Store};
 use llm_diagnose_lab::stack::Postgres;
+use sqlx::Connection;
 
 use super::bench::{Bench, CHANNEL};
 use super::{NOWHERE, ON_CALL};
@@ -39,10 +41,14 @@ fn replica(bench: &Bench, store: Store, state: &tempfile::TempDir) -> Arc<Desk> 
 /// Does it, and waits until what it began has ended.
 async fn receive(desk: &Arc<Desk>, request: SlackRequest) -> Ack {
     let ack = desk.receive(request).await;
+    settled(desk).await;
+    ack
+}
+
+async fn settled(desk: &Desk) {
     desk.tasks.close();
     desk.tasks.wait().await;
     desk.tasks.reopen();
-    ack
 }
 
 #[tokio::test]
@@ -131,4 +137,67 @@ async fn of_two_who_escalate_at_once_at_two_replicas_one_calls() {
         let calls = bench.said().into_iter().filter(|text| text.starts_with("<!subteam^S0ONCALL> ")).count();
         assert_eq!((calls, bench.audit().await.len()), (n, n), "{:?}", bench.said());
     }
+}
+
+/// The longest time until Slack has its answer.
+const ACKNOWLEDGED: Duration = Duration::from_millis(2_900);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_does_not_answer_in_time_does_nothing_and_everybody_is_told() {
+    let postgres = Postgres::start().unwrap();
+    let bench = Bench::start(&format!("{ON_CALL}\n{OFTEN}"), &[], NOWHERE).await;
+    let (state, store) = (tempfile::tempdir().unwrap(), Store::connect(&postgres.url()).await.unwrap());
+    let desk = replica(&bench, store.clone(), &state);
+    let bench = Bench { store, ..bench };
+    let id = bench.incident("LLMHighTTFT", "firing", true).await;
+    let mut beside = sqlx::PgConnection::connect(&postgres.url()).await.unwrap();
+    let run = async |beside: &mut sqlx::PgConnection, sql: &'static str| {
+        sqlx::Executor::execute(&mut *beside, sql).await.unwrap();
+    };
+    let answered = async |id: &str, what: SlackAction| {
+        tokio::time::timeout(ACKNOWLEDGED, desk.receive(request(id, "U0ANN", what))).await.unwrap()
+    };
+    let playbooks = || SlackAction::Command { text: "playbooks".into() };
+
+    // No request can be recorded: no act, and people read on.
+    run(&mut beside, "BEGIN").await;
+    run(&mut beside, "LOCK TABLE requests IN ACCESS EXCLUSIVE MODE").await;
+    let (press, form, read) = tokio::join!(
+        answered("t-1", pressed("acknowledge", &id)),
+        answered("t-2", submitted(&id)),
+        answered("t-3", playbooks())
+    );
+    assert_eq!((press, read), (Ack::Received, Ack::Received));
+    assert!(format!("{form:?}").contains("The store does not answer, so nothing was done"), "{form:?}");
+    run(&mut beside, "ROLLBACK").await;
+    settled(&desk).await;
+    let said = bench.said().join("\n");
+    assert!(said.contains("The store does not answer") && said.contains("high-ttft"), "{said}");
+    assert_eq!(bench.audit().await, Vec::<String>::new());
+
+    // A form that takes too long is told so, and Slack does not close it as if it were accepted.
+    run(&mut beside, "BEGIN").await;
+    run(&mut beside, "LOCK TABLE incidents IN ACCESS EXCLUSIVE MODE").await;
+    let form = answered("t-4", submitted(&id)).await;
+    assert!(format!("{form:?}").contains("This took too long, so nothing was done"), "{form:?}");
+    run(&mut beside, "ROLLBACK").await;
+    settled(&desk).await;
+    assert_eq!(bench.audit().await, Vec::<String>::new());
+    assert_eq!(answered("t-5", submitted(&id)).await, Ack::Received);
+    settled(&desk).await;
+    assert_eq!(bench.audit().await, ["wrong U0ANN done"]);
+}
+
+#[tokio::test]
+async fn what_is_over_the_rate_limit_is_not_recorded() {
+    let bench = Bench::start(&format!("{ON_CALL}\ncommands_per_minute: [2, 6000, 6000]"), &[], NOWHERE).await;
+    for n in 0..20 {
+        let command = SlackAction::Command { text: "playbooks".into() };
+        receive(&bench.desk, request(&format!("trigger-{n}"), "U0ANN", command)).await;
+    }
+    let mut new = 0;
+    for n in 0..20 {
+        new += usize::from(bench.store.claim_request(&format!("trigger-{n}"), clock::now()).await.unwrap());
+    }
+    assert_eq!(new, 18);
 }

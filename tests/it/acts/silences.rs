@@ -1,15 +1,17 @@
 //! Silences that people ask for in Slack: what they silence, for how long, and what asks again.
 
-use llm_diagnose::chatops::SilenceRequest;
+use llm_diagnose::clock;
 use llm_diagnose::config::Config;
+use llm_diagnose::diagnose::Diagnosis;
 use llm_diagnose::incident::Act;
-use llm_diagnose::slack::{Ack, RequestPlace, SlackAction, SlackActor, SlackRequest};
+use llm_diagnose::slack::{Ack, SlackAction};
 use llm_diagnose_lab::stack::Alertmanager;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use super::bench::{self, Bench};
+use super::bench::Bench;
 use super::{NOWHERE, ON_CALL};
+use crate::harness::{assert_clean, fixture, innocent, planted};
 use crate::running::group;
 
 #[tokio::test]
@@ -55,11 +57,7 @@ async fn a_silence_from_slack_silences_those_alerts_alone_and_ends_when_told() {
     let notes = bench.store.notes(&id).await.unwrap();
     assert!(notes[0].act == Act::Silence && notes[0].detail.contains("until "), "{notes:?}");
 
-    let who = SlackActor { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
-    let place = RequestPlace { channel: bench::CHANNEL.into(), ..RequestPlace::default() };
-    let what = SlackAction::Command { text: "silence list".into() };
-    let command = SlackRequest { id: String::new(), who, place, what };
-    bench.desk.silence(&command, SilenceRequest::List).await;
+    listed(&bench).await;
     assert!(bench.last().contains("1 silence") && bench.last().contains("U0ANN in Slack"), "{}", bench.last());
     let silence = silence["id"].as_str().unwrap();
     bench.press("U0BEN", "expire:0", silence).await;
@@ -195,10 +193,7 @@ async fn until(silenced: &impl AsyncFn() -> Vec<String>, n: usize) -> Vec<String
 
 /// What `silence list` answers.
 async fn listed(bench: &Bench) -> String {
-    let who = SlackActor { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
-    let place = RequestPlace { channel: bench::CHANNEL.into(), ..RequestPlace::default() };
-    let what = SlackAction::Command { text: "silence list".into() };
-    bench.desk.silence(&SlackRequest { id: String::new(), who, place, what }, SilenceRequest::List).await;
+    bench.receive("U0ANN", SlackAction::Command { text: "silence list".into() }).await;
     bench.last()
 }
 
@@ -237,4 +232,78 @@ async fn a_silence_that_no_alertmanager_takes_is_said_to_have_failed() {
     bench.submit("U0ANN", "silence", &id, &confirmed).await;
     assert!(bench.last().contains("Nothing was silenced: Alertmanager cannot be reached"), "{}", bench.last());
     assert_eq!(bench.audit().await, ["silence U0ANN failed"]);
+}
+
+#[tokio::test]
+async fn forms_and_posts_show_no_secret_of_an_alert_and_the_silence_holds_the_real_labels() {
+    let alertmanager = Alertmanager::builder().start().await.unwrap();
+    let bench = Bench::start(ON_CALL, &[&alertmanager.url], NOWHERE).await;
+    let secret = &planted()[0].secret;
+    let mut body = group("LLMHighTTFT", "firing", "warning", &["a", "b"]);
+    for alert in body["alerts"].as_array_mut().unwrap() {
+        alert["labels"]["hf_token"] = json!(innocent(1));
+        alert["labels"]["note"] = json!(secret);
+        alert["labels"]["also"] = json!(format!("with {}", innocent(1)));
+    }
+    let id = bench.admit(&body).await;
+    let diagnosis = fixture("diagnoses/longer-prompts.high-ttft.json").replace("Each request brings", secret);
+    let incident = bench.store.incident(&id).await.unwrap().unwrap();
+    let diagnosis: Diagnosis = serde_json::from_str(&diagnosis).unwrap();
+    bench.store.save_diagnosis(&incident, Some(&diagnosis), true, None, clock::now()).await.unwrap();
+
+    let evidence = view(bench.submit("U0ANN", "evidence", &id, &[]).await).to_string();
+    assert!(evidence.contains("] more prompt tokens than before"), "{evidence}");
+    assert_clean(evidence.as_bytes(), "the evidence");
+    let others = json!({ "labels": { "alertname": "LLMHighTTFT", "hf_token": innocent(1), "note": secret, "also": format!("with {}", innocent(1)) } });
+    alertmanager.post_alerts(&[others]).await.unwrap();
+    let typed = innocent(1);
+    let labels = [("labels", "alertname,hf_token,note,also"), ("duration", "1h"), ("comment", typed.as_str())];
+    let asked = view(bench.submit("U0ANN", "silence", &id, &labels).await);
+    let yes = confirmation(&asked);
+    // What the person typed comes back to that person.
+    let asked = asked.to_string().replace(&format!("\"initial_value\":\"{typed}\""), "");
+    assert!(asked.contains("hf_token=") && asked.contains("[redacted: secret-field]"), "{asked}");
+    assert_clean(asked.as_bytes(), "the form");
+    let confirmed = [&labels[..], &[("confirm", yes.as_str())]].concat();
+    assert_eq!(bench.submit("U0ANN", "silence", &id, &confirmed).await, Ack::Received);
+    let silence = alertmanager.silences().await.unwrap()[0].clone();
+    assert!(silence["matchers"].to_string().contains(secret.as_str()), "{silence}");
+    assert!(listed(&bench).await.contains("1 silence"), "{}", bench.last());
+    bench.press("U0ANN", "expire", silence["id"].as_str().unwrap()).await;
+    assert_eq!(bench.audit().await, ["silence U0ANN done", "expire U0ANN done"]);
+    for said in bench.said() {
+        assert_clean(said.as_bytes(), "a message");
+    }
+}
+
+#[tokio::test]
+async fn alerts_whose_values_hold_rare_characters_are_counted() {
+    let alertmanager = Alertmanager::builder().start().await.unwrap();
+    let team = "Chat\u{26a0}\u{fe0f} a\u{301}\u{a0}\u{200b} \"quoted\" \\ back\nline\ttab";
+    let other = json!({ "labels": { "alertname": "Other", "team": team } });
+    alertmanager.post_alerts(&[other]).await.unwrap();
+    let bench = Bench::start(ON_CALL, &[&alertmanager.url], NOWHERE).await;
+    let mut body = group("LLMHighTTFT", "firing", "warning", &["a", "b"]);
+    for alert in body["alerts"].as_array_mut().unwrap() {
+        alert["labels"]["team"] = json!(team);
+    }
+    let id = bench.admit(&body).await;
+    let asked = view(bench.submit("U0ANN", "silence", &id, &[("labels", "team"), ("duration", "1h")]).await);
+    assert!(asked.to_string().contains("1 alert that is not of this incident"), "{asked}");
+}
+
+#[tokio::test]
+async fn a_yes_to_a_number_is_none_to_an_unknown_number() {
+    let alertmanager = Alertmanager::builder().start().await.unwrap();
+    let other = json!({ "labels": { "alertname": "Other", "namespace": "llm", "severity": "warning" } });
+    alertmanager.post_alerts(&[other]).await.unwrap();
+    let bench = Bench::start(ON_CALL, &[&alertmanager.url], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", false).await;
+    let form = [("labels", "namespace"), ("duration", "1h")];
+    let yes = confirmation(&view(bench.submit("U0ANN", "silence", &id, &form).await));
+    drop(alertmanager);
+    let confirmed = [&form[..], &[("confirm", yes.as_str())]].concat();
+    let asked = view(bench.submit("U0ANN", "silence", &id, &confirmed).await);
+    assert!(asked.to_string().contains("is not known"), "{asked}");
+    assert_eq!(bench.audit().await, Vec::<String>::new());
 }

@@ -175,6 +175,19 @@ fn it_serves_until_it_is_ended_and_leaves_nothing_behind() {
     assert_clean(dir.path());
 }
 
+#[test]
+fn where_nothing_can_be_printed_it_ends_and_leaves_nothing_behind() {
+    let request = asked("healthy", "high-ttft");
+    let kept = run(kept(shared(), &request, 100 * MIB, LONG));
+    let dir = bundled(&reported(&request), &kept);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = open(dir.path(), &[]).stdout(full).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(said.matches("cannot write to standard output").count(), 1, "{said}");
+    assert_clean(dir.path());
+}
+
 /// The address that it serves at, once it does.
 fn served(child: &mut Child) -> String {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

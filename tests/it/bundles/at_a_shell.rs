@@ -1,15 +1,17 @@
 //! `llm-diagnose bundle`: what it makes, says and returns.
 
+use std::io::Write;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Instant;
 
 use llm_diagnose::store::Store;
 use llm_diagnose_lab::stack;
 use tempfile::TempDir;
 
 use super::summary;
-use crate::running::BINARY;
+use crate::running::{BINARY, SOON};
 
 const NOWHERE: &str = "http://127.0.0.1:1";
 
@@ -128,6 +130,39 @@ async fn without_prometheus_it_is_made_all_the_same_and_the_status_says_so() {
     pool.says(3, &shell.prometheus);
     let summary = read(&shell.path("pool.zip"));
     assert_eq!((&summary["incident"], &summary["diagnosis"]["degraded"]), (&serde_json::Value::Null, &true.into()));
+}
+
+#[test]
+fn a_file_for_a_reader_that_does_not_read_can_be_stopped() {
+    let shell = Shell::new(NOWHERE);
+    let spool = shell.path("spool");
+    std::fs::create_dir(&spool).unwrap();
+    let (_reader, mut full) = std::io::pipe().unwrap();
+    // The capacity of a pipe, so that the first byte of the file waits.
+    full.write_all(&[0; 65_536]).unwrap();
+    let mut command = shell.command(&["--playbook", "high-ttft", "--label", "namespace=llm", "-o", "-"]);
+    let mut child = command.env("TMPDIR", &spool).stdout(full).stderr(Stdio::null()).spawn().unwrap();
+    let is_made = || {
+        let dirs = std::fs::read_dir(&spool).unwrap().filter_map(|dir| std::fs::read_dir(dir.ok()?.path()).ok());
+        dirs.flatten().any(|file| file.unwrap().path().extension().is_some_and(|end| end == "zip"))
+    };
+    let until = Instant::now() + SOON;
+    while !is_made() {
+        assert!(Instant::now() < until && child.try_wait().unwrap().is_none());
+    }
+    let told = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    let code = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status.code(),
+            None if Instant::now() < until => {}
+            None => {
+                child.kill().unwrap();
+                panic!("it still runs");
+            }
+        }
+    };
+    assert_eq!((told.success(), code), (true, Some(2)));
+    assert_eq!(std::fs::read_dir(&spool).unwrap().count(), 0, "nothing is left");
 }
 
 #[test]

@@ -8,7 +8,6 @@ use tracing::warn;
 use crate::bundle::{Bundle, NoBundle};
 use crate::chatops::Desk;
 use crate::chatops::attempt::{self, Attempt};
-use crate::chatops::authority::Power;
 use crate::chatops::incidents::short;
 use crate::chatops::reply::Reply;
 use crate::chatops::wording::sentence;
@@ -46,8 +45,8 @@ pub(in crate::chatops) async fn press(desk: &Desk, inbound: &SlackRequest, id: &
     }
 }
 
-/// Builds the bundle, or joins a running build, and uploads or links it. A bundle holds logs and arguments, so it
-/// needs [`Power::Act`], and the audit log records who received it.
+/// Builds the bundle, or joins a running build, and uploads or links it, for an authorised user. The audit log records
+/// who received it.
 pub(super) async fn bundle(
     desk: &Desk,
     inbound: &SlackRequest,
@@ -56,9 +55,6 @@ pub(super) async fn bundle(
     thread: Option<Destination<'_>>,
 ) {
     let action = Act::Bundle.as_str();
-    if !attempt::permit(desk, inbound, action, Some(&incident.id), Power::Act).await {
-        return;
-    }
     let Some(attempt) = Attempt::begin(desk, inbound, action, Some(&incident.id)).await else { return };
     let words = &desk.words;
     let result = match desk.bundles.get_or_start(&incident.id) {

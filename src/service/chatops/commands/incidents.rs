@@ -4,7 +4,7 @@ use super::super::command::{OfIncident, SilenceArguments, SilenceOperation, Whic
 use crate::chatops::incidents::{find, line, listed};
 use crate::chatops::reply::Reply;
 use crate::chatops::wording::{command_button, diagnosis_message, sentence, with};
-use crate::chatops::{Desk, SilenceRequest, silence_form};
+use crate::chatops::{Desk, silence_form, silences};
 use knowledge::clock;
 use message::{Block, Line, Tone};
 use slack::SlackRequest;
@@ -60,15 +60,15 @@ pub(super) async fn why(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
 /// opened, the answer is the incident's message with its button.
 pub(super) async fn silence(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, silence: &SilenceArguments) {
     let words = &desk.words;
-    let incident = match silence.operation() {
-        Ok(SilenceOperation::Make(incident, _)) => incident,
-        Ok(SilenceOperation::List) => return desk.silence(inbound, SilenceRequest::List).await,
-        Ok(SilenceOperation::Expire(id)) => return desk.silence(inbound, SilenceRequest::Expire { id }).await,
+    let (incident, duration) = match silence.operation() {
+        Ok(SilenceOperation::Make(incident, duration)) => (incident, duration),
+        Ok(SilenceOperation::List) => return silences::list(desk, inbound).await,
+        Ok(SilenceOperation::Expire(id)) => return silences::expire(desk, inbound, &id).await,
         Err(why) => return reply.send_message(&sentence(Tone::Unknown, Line::of(&why))).await,
     };
     match find(desk, reply, &OfIncident { incident }).await {
         Ok(incident) if inbound.place.trigger.is_some() => {
-            silence_form::open_form(desk, inbound, &incident.id).await;
+            silence_form::open_form(desk, inbound, &incident.id, Some(duration)).await;
         }
         Ok(incident) => {
             let message = desk.notifier.message(&incident);

@@ -11,12 +11,15 @@ mod target;
 
 use std::time::Duration;
 
+use super::attempt::permit;
+use super::authority::Power;
 use super::command::{self, ChatCommand, CommandError, OfIncident, ParsedCommand};
 use super::incidents::find;
 use super::reply::Reply;
 use super::wording::{command_button, misuse, sentence, with};
 use super::{Desk, acts};
 use crate::notify::ANSWER_WITHIN;
+use ::knowledge::incident::Act;
 use message::{Block, Line, Message, Tone};
 use slack::SlackRequest;
 
@@ -82,7 +85,12 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, comma
                 ChatCommand::Why(_) => incidents::why(desk, reply, &incident).await,
                 // Same as the button: authorised, audited, and shown in the incident's message.
                 ChatCommand::Again(_) => acts::again(desk, inbound, &incident.id).await,
-                ChatCommand::Bundle(_) => Box::pin(bundle::bundle(desk, inbound, reply, &incident, None)).await,
+                ChatCommand::Bundle(_) => {
+                    let (act, power) = (Act::Bundle.as_str(), Power::of(Act::Bundle));
+                    if permit(desk, inbound, act, Some(&incident.id), power).await {
+                        Box::pin(bundle::bundle(desk, inbound, reply, &incident, None)).await;
+                    }
+                }
                 _ => reply.send_message(&desk.notifier.message(&incident)).await,
             }
         }
