@@ -165,7 +165,7 @@ fn a_plan_asks_for_no_histogram_twice() {
     let (mut asked_for, mut sums) = (0, 0);
     for playbook in library().playbooks.keys() {
         let plan = plan(library(), &asked("longer-prompts", playbook), &found);
-        let told = plan.asks.iter().filter(|ask| ask.query.contains("_bucket")).count();
+        let told = plan.queries.iter().filter(|ask| ask.query.contains("_bucket")).count();
         let mut summed = BTreeSet::new();
         for (query, at) in queries(&plan).iter().filter(|(query, _)| query.contains("_bucket")) {
             let (by, of) = query.strip_prefix("sum by (").and_then(|sum| sum.split_once(") (")).unwrap();
