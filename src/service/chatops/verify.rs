@@ -14,7 +14,7 @@ use super::replies::{into_thread, message, send_ephemeral_phrase};
 use diagnose::{self, EvidenceResult, Fix, Outcome};
 use knowledge::clock;
 use knowledge::incident::Act;
-use knowledge::playbook::Condition;
+use knowledge::playbook::{Condition, condition_text};
 use knowledge::signal::format_value;
 use message::{Block, Line, TextSpan, Tone};
 use render;
@@ -47,10 +47,11 @@ struct Check {
     until_ms: i64,
 }
 
-/// Finds the step that a button names. `None` if the current diagnosis no longer has it: the user is told, and the
-/// message is sent again so that its buttons match the current steps.
-async fn fix<'a>(desk: &Desk, inbound: &SlackRequest, act: Act, incident: &'a Incident, step: &str) -> Option<&'a Fix> {
-    let mut steps = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.fix.now);
+/// Finds the step that a button names, without secrets, as the message shows it. `None` if the current diagnosis no
+/// longer has it: the user is told, and the message is sent again so that its buttons match the current steps.
+async fn fix(desk: &Desk, inbound: &SlackRequest, act: Act, incident: &Incident, step: &str) -> Option<Fix> {
+    let diagnosis = desk.notifier.cleaned(incident).diagnosis;
+    let mut steps = diagnosis.into_iter().flat_map(|diagnosis| diagnosis.fix.now);
     let step_found = steps.find(|fix| render::step_id(fix) == step);
     if step_found.is_none() {
         desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
@@ -70,12 +71,12 @@ pub(super) async fn done(desk: &Desk, inbound: &SlackRequest, id: &str, step: &s
         return reply_incident_ended(desk, inbound, Act::Done).await;
     }
     let Some(fix) = fix(desk, inbound, Act::Done, incident, step).await else { return };
-    if render::is_done(fix, &incident.notes) {
+    if render::is_done(&fix, &incident.notes) {
         desk.metrics.act(Act::Done.as_str(), AuditResult::Failed.as_str());
         return send_ephemeral_phrase(desk, inbound, "done-already").await;
     }
     let Some(attempt) = Attempt::begin(desk, inbound, Act::Done.as_str(), Some(&incident.id)).await else { return };
-    attempt.end(desk, AuditResult::Done, &fix.cause, &render::step_text(fix)).await;
+    attempt.end(desk, AuditResult::Done, &fix.cause, &render::step_text(&fix)).await;
 }
 
 /// Handles "Verify fix" for a step.
@@ -152,7 +153,7 @@ fn verdict_line(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>))
         (Outcome::NotMet, true) => "verify-not-yet-bare",
         (Outcome::NoData, _) => "verify-cannot-tell",
     };
-    let condition = Line::default().code(result.when.clone());
+    let condition = Line::default().code(condition_text(&result.when, result.unit));
     desk.words.line(
         key,
         &[

@@ -28,7 +28,7 @@ impl Notifier {
     }
 
     /// Returns an incident whose alerts and diagnosis have no secrets. What cannot be cleaned is left out.
-    pub(super) fn cleaned(&self, incident: &Incident) -> Incident {
+    pub fn cleaned(&self, incident: &Incident) -> Incident {
         let redactor = self.redactor_of([incident]);
         let alert = |alert: &Alert| {
             clean(&redactor, alert).unwrap_or_else(|| {
