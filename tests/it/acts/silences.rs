@@ -67,7 +67,7 @@ async fn a_silence_from_slack_silences_those_alerts_alone_and_ends_when_told() {
     bench.press("U0ANN", "expire:0", silence).await;
     assert_eq!(until(&silenced, 0).await.len(), 0);
     bench.press("U0ANN", "expire", silence).await;
-    assert!(bench.last().contains("over already"), "{}", bench.last());
+    assert!(bench.last().contains("ended already"), "{}", bench.last());
     assert_eq!(bench.slack.violations(), []);
 }
 
