@@ -1,6 +1,6 @@
 //! The diagnosis of one pool: plan ─▶ observe ─▶ judge.
 //!
-//! `plan` and `judge` are pure; [`observe`] queries Prometheus, and `direct` reads exporters where Prometheus has no
+//! `plan` and `judge` are pure; [`observe()`] queries Prometheus, and `direct` reads exporters where Prometheus has no
 //! data. The types here are the documented output, `--output json`: plain values that are stored, printed, and put
 //! into messages.
 
