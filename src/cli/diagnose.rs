@@ -67,7 +67,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let diagnosis = match answer {
         Triage::Found(diagnosis) => diagnosis,
         Triage::Quiet(health_report) => {
-            anstream::eprintln!("nothing that an alert would fire for: pass --playbook to look deeper");
+            anstream::eprintln!("no alert threshold is exceeded: pass --playbook to look deeper");
             match args.output {
                 Output::Text => {
                     let flags = health::flags(

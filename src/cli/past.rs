@@ -7,9 +7,9 @@ use anyhow::bail;
 use clap::Args;
 
 use super::args::StateArgs;
-use super::library;
 use super::store::{block_on, open};
-use crate::alert::{active, common_labels};
+use super::{cleaned, library};
+use crate::alert::{Labels, active, common_labels};
 use crate::chatops::command::{self, Which};
 use crate::chatops::{listed, measured};
 use crate::cli::output::outln;
@@ -36,6 +36,10 @@ pub struct IncidentsArgs {
 
 pub(super) fn incidents(args: &IncidentsArgs) -> anyhow::Result<ExitCode> {
     let which = args.what.which;
+    let library = match library(args.state.config()?.playbooks.dir.as_deref()) {
+        Ok(library) => library,
+        Err(code) => return Ok(code),
+    };
     let incidents = block_on(async {
         let store = open(&args.state).await?;
         let since = (which == Which::Today).then(|| clock::before(clock::now(), TODAY));
@@ -46,19 +50,23 @@ pub(super) fn incidents(args: &IncidentsArgs) -> anyhow::Result<ExitCode> {
     if incidents.is_empty() {
         anstream::eprintln!("no such incident");
     }
-    incidents.iter().for_each(line);
+    let labels: Vec<Labels> =
+        incidents.iter().map(|incident| common_labels(&incident.alerts.iter().collect::<Vec<_>>())).collect();
+    let labels = cleaned(&library, &labels)?;
+    incidents.iter().zip(&labels).for_each(|(incident, labels)| line(incident, labels));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a line: `01K… open  2026-11-20 14:05 UTC  high-ttft ← longer-prompts (likely)  namespace=llm`.
-fn line(incident: &Incident) {
+/// Prints a line: `01K… open  2026-11-20 14:05 UTC  high-ttft ← longer-prompts (likely)  namespace=llm`; `labels` are
+/// those that all alerts share, without secrets.
+fn line(incident: &Incident, labels: &Labels) {
     let state = if incident.open { "open" } else { "over" };
     let story = match incident.diagnosis.as_ref().map(|d| (&d.symptom, d.root())) {
         Some((symptom, Some(root))) => format!("{} ← {}", symptom.title, root.title),
         Some((symptom, None)) => symptom.title.clone(),
         None => active(&incident.alerts).first().map(|alert| alert.name().to_owned()).unwrap_or_default(),
     };
-    let labels: Vec<String> = common_labels(&incident.alerts.iter().collect::<Vec<_>>())
+    let labels: Vec<String> = labels
         .iter()
         .filter(|(name, _)| name.as_str() != "alertname" && name.as_str() != "severity")
         .map(|(name, value)| format!("{name}={value}"))

@@ -1,6 +1,6 @@
 //! The diagnosis of one pool: plan ─▶ observe ─▶ judge.
 //!
-//! `plan` and `judge` are pure; [`observe`] queries Prometheus, and `direct` reads exporters where Prometheus has no
+//! `plan` and `judge` are pure; [`observe()`] queries Prometheus, and `direct` reads exporters where Prometheus has no
 //! data. The types here are the documented output, `--output json`: plain values that are stored, printed, and put
 //! into messages.
 
@@ -26,7 +26,7 @@ pub use detect::read_detection::{orchestrated, read_detection};
 pub use detect::visible_pools::pools;
 pub use direct::{Exporters, discover_exporters, observe_with_exporters, targets};
 pub use judge::evidence::{evaluate, holds};
-pub use judge::impact::impact;
+pub use judge::evidence_history::{DecidingCheck, EvidenceHistory, HistoryRequest, Moments, evidence_history};
 pub use judge::parts::{LatencyPart, LatencyParts, LatencyRest};
 pub use judge::probability::{FEATURES, PRIOR, features};
 pub use judge::screen::Screening;
@@ -35,15 +35,14 @@ pub use judge::{Judged, NOTICED_LATE, judge};
 pub use observe::baseline_windows::{ComparedWith, PastKind};
 pub use observe::batch::{QueryAnswer, queries};
 pub use observe::gather::RowOwnership;
+pub use observe::impact::impact;
 pub use observe::log_cache::LogFindingsCache;
 pub use observe::log_findings::{LogFindings, log_findings};
 pub use observe::log_sources::{LogSources, NoCluster};
-pub use observe::observation::reduce;
-pub use observe::observation::{Observation, Observations, Replica, ValueSource};
+pub use observe::observation::{Observation, Observations, Replica, ValueSource, reduce};
 pub use observe::observe;
 pub use observe::observe_result::ObserveResult;
-pub use observe::plan::no_engine_reason;
-pub use observe::plan::{Plan, plan};
+pub use observe::plan::{Plan, no_engine_reason, plan};
 pub use observe::planned_query::{PlannedQuery, QueryPurpose};
 pub use observe::signals::{observe_signals, verify, verify_all};
 pub use observe::times::times;
@@ -51,7 +50,6 @@ pub use output::diagnosis::{
     Diagnosis, EngineFound, Fix, FixCheck, Fixes, OUTLIERS, SCHEMA, ScopeFound, checked_queries,
 };
 pub use output::direct_read::{DirectRead, DirectReadReason, ExporterRemark};
-pub use output::evidence_history::{DecidingCheck, EvidenceHistory, HistoryRequest, Moments, evidence_history};
 pub use output::excluded::{RuledOut, Unchecked, UnevaluatedCause};
 pub use output::judgement::{
     BlastRadius, CauseFound, EvidenceResult, Judgement, Onset, Outcome, ReplicaValue, SymptomFound, SymptomVerdict,

@@ -47,14 +47,14 @@ pub async fn diagnose_with(
 pub struct PendingDiagnosis<'a> {
     library: &'a Library,
     prometheus: &'a Prometheus,
-    /// The original request.
-    original: Request,
+    /// The request with its playbook resolved; `screen` is cleared if the alert is about another program.
+    requested: Request,
     /// The request with the playbook that was entered.
     request: Request,
     beside: ExtraSources<'a>,
     observed: ObserveResult,
     judged: Option<Judged>,
-    /// The verdict on the original request's playbook; `None` if it has none.
+    /// The verdict on the requested request's playbook; `None` if it has none.
     own: Option<SymptomVerdict>,
     screened: Option<Screened>,
     /// True if all logs were read for this playbook.
@@ -74,12 +74,12 @@ pub async fn begin<'a>(
 ) -> PendingDiagnosis<'a> {
     let started = Instant::now();
     let library = library.for_pool(&request.scope.dimensions);
-    let (original, queries) = rule::with_playbook(library, prometheus, request, started).await;
+    let (requested, queries) = rule::with_playbook(library, prometheus, request, started).await;
     let mut pending = PendingDiagnosis {
         library,
         prometheus,
-        request: original.clone(),
-        original,
+        request: requested.clone(),
+        requested,
         beside,
         observed: ObserveResult { queries, cache: AnswerCache::after(queries), ..ObserveResult::default() },
         judged: None,
@@ -88,8 +88,8 @@ pub async fn begin<'a>(
         has_logs: false,
         started,
     };
-    if library.playbooks.contains_key(&pending.original.playbook) {
-        let request = screen::with_time_left(&pending.original, started, 1);
+    if library.playbooks.contains_key(&pending.requested.playbook) {
+        let request = screen::with_time_left(&pending.requested, started, 1);
         let needs = pool_first(needs(library, &request.playbook));
         let observing = direct::observe_needs_with_exporters(
             library,
@@ -104,12 +104,12 @@ pub async fn begin<'a>(
         pending.judge().await;
         pending.own = pending.judged.as_ref().map(|judged| judged.symptom);
     }
-    if !pending.original.screen || pending.observed.degraded || pending.explains() {
+    if !pending.requested.screen || pending.observed.degraded || pending.explains() {
         return pending;
     }
     if pending.own == Some(SymptomVerdict::Confirmed) {
         // Half of the time is left for the screening.
-        pending.read_logs(started + pending.original.deadline / 2).await;
+        pending.read_logs(started + pending.requested.deadline / 2).await;
         if pending.explains() {
             return pending;
         }
@@ -153,19 +153,19 @@ impl PendingDiagnosis<'_> {
     /// Screens the pool for a symptom that explains more.
     async fn screened(mut self) -> Self {
         let (library, prometheus, exporters) = (self.library, self.prometheus, self.beside.exporters);
-        let queries_beside = self.observed.queries.saturating_sub(self.observed.cache.queries);
+        let uncached_queries = self.observed.queries.saturating_sub(self.observed.cache.queries);
         // Exporters may be read twice, for the symptoms and for their causes.
-        let request = screen::with_time_left(&self.original, self.started, 2);
+        let request = screen::with_time_left(&self.requested, self.started, 2);
         let cache = self.observed.cache.clone();
         let (screened, observed) = Box::pin(screen::screen(library, prometheus, &request, exporters, cache)).await;
         let mut cache = observed.cache.clone();
-        if !observed.degraded && observed.detection.is_of_another_job(library, &self.original.scope) {
+        if !observed.degraded && observed.detection.is_of_another_job(library, &self.requested.scope) {
             // The alert is about another program: other symptoms here are not related to it.
-            self.original.screen = false;
+            self.requested.screen = false;
             self.observed.detection.unknown = observed.detection.unknown;
         } else {
             let own = self.judged.as_ref().map(|judged| screen::clarity(library, &self.request.playbook, judged));
-            let request = screen::with_time_left(&self.original, self.started, 1);
+            let request = screen::with_time_left(&self.requested, self.started, 1);
             let enter = screen::enter(library, prometheus, &request, exporters, &screened, own, cache.clone());
             let mut before = observed;
             if let Some((observed, best)) = Box::pin(enter).await {
@@ -187,7 +187,7 @@ impl PendingDiagnosis<'_> {
             }
             self.screened = Some(screened);
         }
-        self.observed.queries = queries_beside + cache.queries;
+        self.observed.queries = uncached_queries + cache.queries;
         self.observed.cache = cache;
         if self.judged.is_some() {
             self.judge().await;
@@ -209,7 +209,7 @@ impl PendingDiagnosis<'_> {
 
     fn screening(&self) -> Option<Screening> {
         let screened = self.screened.as_ref()?;
-        Some(screened.screening(self.library, &self.original, self.own, &self.request.playbook, self.judged.as_ref()))
+        Some(screened.screening(self.library, &self.requested, self.own, &self.request.playbook, self.judged.as_ref()))
     }
 
     /// Reads the logs, queries the onsets and the other symptoms, and assembles the diagnosis.
@@ -219,10 +219,10 @@ impl PendingDiagnosis<'_> {
         self.read_logs(deadline).await;
         let request = &self.request;
         let away = self.observed.direct.as_ref().is_some_and(|direct| direct.because == DirectReadReason::NoAnswer);
-        let unscreened = self.original.screen && self.screened.is_none() && !self.observed.degraded;
+        let unscreened = self.requested.screen && self.screened.is_none() && !self.observed.degraded;
         let cache = unscreened.then(|| self.observed.cache.clone());
         let glance = async {
-            let glance_request = screen::glance(&self.original, started);
+            let glance_request = screen::glance(&self.requested, started);
             let screen = screen::screen(library, prometheus, &glance_request, None, cache?);
             Some(Box::pin(screen).instrument(debug_span!("screen")).await)
         };

@@ -58,7 +58,7 @@ pub struct Button {
     /// The value returned on a click: the incident's id, a step's hash.
     pub value: String,
     /// The style.
-    pub look: ButtonLook,
+    pub style: ButtonStyle,
     /// The question of the confirmation dialog, if any.
     pub confirm: Option<String>,
 }
@@ -66,7 +66,7 @@ pub struct Button {
 /// The style of a button.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ButtonLook {
+pub enum ButtonStyle {
     /// One of several equal buttons.
     #[default]
     Plain,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::is_unseen;
 use knowledge::clip::{utf16_start, utf16_units};
-use message::{Block, Button, ButtonLook, Line, Message, SlackMessage, TextSpan, Tone, time_of_day};
+use message::{Block, Button, ButtonStyle, Line, Message, SlackMessage, TextSpan, Tone, time_of_day};
 
 /// Maximum characters of a section; Slack allows 3,000.
 const SECTION_CHARS: usize = 2_900;
@@ -43,7 +43,7 @@ const VALUE_CHARS: usize = 500;
 pub const MENU: &str = "more";
 
 /// Prepends mentions, which notify when the message is posted.
-pub fn calling(mut message: SlackMessage, whom: &[&str]) -> SlackMessage {
+pub fn with_mentions(mut message: SlackMessage, whom: &[&str]) -> SlackMessage {
     if whom.is_empty() {
         return message;
     }
@@ -62,7 +62,7 @@ pub fn slack(message: &Message) -> SlackMessage {
 }
 
 /// Renders a formatted line with parts below it.
-pub fn slack_said(line: &Line, tone: Tone, parts: &[Block]) -> SlackMessage {
+pub fn slack_with_blocks(line: &Line, tone: Tone, parts: &[Block]) -> SlackMessage {
     let text = mrkdwn(line);
     below(text.clone(), text, tone, parts)
 }
@@ -102,7 +102,7 @@ pub fn slack_blocks(parts: &[Block]) -> Vec<Value> {
             Block::Buttons(buttons) if buttons.is_empty() => continue,
             Block::Buttons(buttons) => {
                 let (menu, shown): (Vec<&Button>, Vec<&Button>) =
-                    buttons.iter().partition(|button| button.look == ButtonLook::InMenu);
+                    buttons.iter().partition(|button| button.style == ButtonStyle::InMenu);
                 let mut elements: Vec<Value> = shown.into_iter().map(button).collect();
                 elements.extend((!menu.is_empty()).then(|| overflow(&menu)));
                 let rows = elements.chunks(BUTTONS + 1);
@@ -170,10 +170,10 @@ fn button(button: &Button) -> Value {
     let mut value = json!({
         "type": "button", "action_id": button.action, "value": clip_markup(&button.value, VALUE_CHARS), "text": plain(&button.label, LABEL_CHARS),
     });
-    match button.look {
-        ButtonLook::Plain | ButtonLook::InMenu => {}
-        ButtonLook::Primary => value["style"] = "primary".into(),
-        ButtonLook::Danger => value["style"] = "danger".into(),
+    match button.style {
+        ButtonStyle::Plain | ButtonStyle::InMenu => {}
+        ButtonStyle::Primary => value["style"] = "primary".into(),
+        ButtonStyle::Danger => value["style"] = "danger".into(),
     }
     if let Some(question) = &button.confirm {
         value["confirm"] = json!({
@@ -354,7 +354,7 @@ mod tests {
             action: format!("ask-{n}"),
             label: endless.clone(),
             value: endless.clone(),
-            look: ButtonLook::Plain,
+            style: ButtonStyle::Plain,
             confirm: Some(endless.clone()),
         };
         let parts = [

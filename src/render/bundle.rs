@@ -11,7 +11,7 @@ use message::{Block, Line, Message, TextSpan, Tone};
 use report::{self, Report, Stage};
 
 /// Stages in the order in which progress shows them.
-const TOLD: [(Stage, &str); 5] = [
+const STAGES: [(Stage, &str); 5] = [
     (Stage::Done, "bundle-parts-done"),
     (Stage::Running, "bundle-parts-running"),
     (Stage::Partial, "bundle-parts-partial"),
@@ -39,11 +39,11 @@ pub fn bundle_progress(parts: &[report::ReportPart], words: &Phrases) -> Message
         true => words.text("bundle-waits", &[]),
         false => words.text("bundle-progress", &[("over", over.into()), ("all", parts.len().into())]),
     };
-    let told = TOLD.iter().filter_map(|(stage, key)| {
+    let stages = STAGES.iter().filter_map(|(stage, key)| {
         let names = names(parts, *stage)?;
         Some(Block::Paragraph(words.line(key, &[("parts", names.into())])))
     });
-    Message { tone: Tone::Unknown, headline, parts: told.collect() }
+    Message { tone: Tone::Unknown, headline, parts: stages.collect() }
 }
 
 fn names(parts: &[report::ReportPart], stage: Stage) -> Option<String> {

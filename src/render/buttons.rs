@@ -4,17 +4,17 @@ use super::notes::{is_done, step_id};
 use super::{IncidentView, Phrases};
 use diagnose::Fix;
 use knowledge::incident::Act;
-use message::{Block, Button, ButtonLook};
+use message::{Block, Button, ButtonStyle};
 
 /// Returns the buttons of an incident: urgent ones directly, the others in the menu.
 pub(super) fn of_incident(view: &IncidentView<'_>, words: &Phrases) -> Block {
     let open = view.resolved_at.is_none();
     let press = |act: Act, key: &str| button(act.as_str(), words.text(key, &[]), view.id);
     // After the incident there is time for feedback, so these buttons leave the menu.
-    let later = |button: Button| Button { look: if open { ButtonLook::InMenu } else { button.look }, ..button };
+    let later = |button: Button| Button { style: if open { ButtonStyle::InMenu } else { button.style }, ..button };
     let mut buttons = Vec::new();
     if open && !view.acknowledged {
-        buttons.push(Button { look: ButtonLook::Primary, ..press(Act::Acknowledge, "button-acknowledge") });
+        buttons.push(Button { style: ButtonStyle::Primary, ..press(Act::Acknowledge, "button-acknowledge") });
     }
     if view.diagnosis.is_some() {
         buttons.push(press(Act::Evidence, "button-evidence"));
@@ -28,7 +28,7 @@ pub(super) fn of_incident(view: &IncidentView<'_>, words: &Phrases) -> Block {
     if open && view.can_escalate {
         let confirm = Some(words.text("button-escalate-confirm", &[]));
         let escalate = press(Act::Escalate, "button-escalate");
-        buttons.push(Button { look: ButtonLook::Danger, confirm, ..escalate });
+        buttons.push(Button { style: ButtonStyle::Danger, confirm, ..escalate });
     }
     if view.diagnosis.is_some_and(|diagnosis| diagnosis.root().is_some()) {
         buttons.push(later(press(Act::Right, "button-right")));
@@ -51,5 +51,5 @@ pub(super) fn of_step(view: &IncidentView<'_>, step: usize, fix: &Fix, words: &P
 
 /// Builds a plain button.
 pub(super) fn button(action: &str, label: String, value: &str) -> Button {
-    Button { action: action.to_owned(), label, value: value.to_owned(), look: ButtonLook::Plain, confirm: None }
+    Button { action: action.to_owned(), label, value: value.to_owned(), style: ButtonStyle::Plain, confirm: None }
 }

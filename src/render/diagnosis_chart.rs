@@ -12,7 +12,7 @@ use diagnose::{
 };
 use knowledge::clock;
 use knowledge::playbook::{Condition, Library, Op, Reference};
-use knowledge::signal::{PoolAggregation, format_value};
+use knowledge::signal::{PoolAggregation, format_threshold, format_value};
 use sources::prom::Range;
 
 /// Half width of the window that gives the past's range at a point: in a shorter one a single scrape would count as
@@ -58,10 +58,11 @@ fn panel(
         return None;
     }
     let text = |value: f64| format_value(value, e.unit);
-    let threshold = check.when.as_ref().and_then(|when| limit(when, e)).map(|(value, bad)| ChartThreshold {
-        value,
-        bad,
-        label: words.text("chart-limit", &[("value", text(value).into())]),
+    let threshold = check.when.as_ref().and_then(|when| Some((when, limit(when, e)?)));
+    let threshold = threshold.map(|(when, (value, bad))| {
+        let fixed = when.comparisons().iter().any(|c| c.to == Reference::Number(value));
+        let shown = if fixed { format_threshold(value, e.unit) } else { text(value) };
+        ChartThreshold { value, bad, label: words.text("chart-limit", &[("value", shown.into())]) }
     });
     let before = e.baseline.filter(|_| check.past);
     let band = before.map(|before| {
@@ -173,13 +174,13 @@ fn title(diagnosis: &Diagnosis) -> String {
     let root = diagnosis.root();
     let via = root.into_iter().flat_map(|root| &root.via).map(|link| link.title.as_str());
     let links = [diagnosis.symptom.title.as_str()].into_iter().chain(via).chain(root.map(|root| root.title.as_str()));
-    let mut told: Vec<&str> = Vec::new();
+    let mut titles: Vec<&str> = Vec::new();
     links.for_each(|link| {
-        if !told.contains(&link) {
-            told.push(link)
+        if !titles.contains(&link) {
+            titles.push(link)
         }
     });
-    let chain = told.join(" ← ");
+    let chain = titles.join(" ← ");
     let mut chars = chain.chars();
     chars.next().map(|first| first.to_uppercase().collect::<String>() + chars.as_str()).unwrap_or_default()
 }

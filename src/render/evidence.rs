@@ -1,10 +1,11 @@
 //! All checks of a diagnosis, shown by "Show evidence".
 
 use super::document::drop_empty;
-use super::facts::{bullet, condition_text, confidence, fact, verdict};
+use super::facts::{bullet, confidence, fact, verdict};
 use super::full_diagnosis::{diagnosis_notes, fixes, foot, not_this, unchecked};
 use super::{Phrases, compared};
 use diagnose::{Diagnosis, EvidenceResult, Outcome, checked_queries};
+use knowledge::playbook::condition_text;
 use message::{Block, Line};
 
 /// Minimum support of a clear check.
@@ -59,8 +60,8 @@ fn checks(title: &str, sure: Option<String>, evidence: &[EvidenceResult], graded
     Block::Section(title, evidence.iter().map(|e| check(e, graded, words)).collect())
 }
 
-/// Renders a check with a mark, so that it is readable without colour: `✓ KV cache peak 99 % (asked: > 0.95): speaks
-/// clearly for it`.
+/// Renders a check with a mark, so that it is readable without colour: `✓ KV cache peak 99 % (condition: > 95 %):
+/// supports it clearly`.
 fn check(e: &EvidenceResult, graded: bool, words: &Phrases) -> Line {
     let key = match e.outcome {
         Outcome::Met => "evidence-met",
@@ -68,7 +69,7 @@ fn check(e: &EvidenceResult, graded: bool, words: &Phrases) -> Line {
         Outcome::NoData => "evidence-no-data",
     };
     let why = e.why.as_deref().unwrap_or_default();
-    let (fact, when) = (fact(e, words).into(), condition_text(&e.when, e.unit, words).into());
+    let (fact, when) = (fact(e, words).into(), condition_text(&e.when, e.unit).into());
     match (e.outcome, why) {
         (Outcome::NoData, why) if !why.is_empty() => {
             words.line("evidence-no-data-why", &[("fact", fact), ("why", Line::of(why).into())])

@@ -10,7 +10,6 @@ use diagnose::{
 use knowledge::alert::{Alert, Labels, active};
 use knowledge::clip::clip;
 use knowledge::clock;
-use knowledge::playbook::{Comparison, Condition, Reference};
 use knowledge::signal::{Unit, format_value};
 use message::{Line, StateStyle, TextSpan};
 use report::{Distribution, Measured, QuantileBucket, bucket, changed, moved};
@@ -46,8 +45,8 @@ pub(super) fn group_by_key<K: PartialEq, V>(all: impl Iterator<Item = (K, V)>) -
 
 /// Lists replicas with their values: `vllm-1 98 %, vllm-2 97 % and 3 more`.
 pub(super) fn few_values(replicas: &[ReplicaValue], unit: Unit, words: &Phrases) -> String {
-    let said: Vec<String> = replicas.iter().map(|r| format!("{} {}", r.name, format_value(r.value, unit))).collect();
-    few(&said, words)
+    let values: Vec<String> = replicas.iter().map(|r| format!("{} {}", r.name, format_value(r.value, unit))).collect();
+    few(&values, words)
 }
 
 /// Renders a check as a fact: `KV cache peak 99 %`, `prompt length 3.9k tokens (2.2x, was 1.8k tokens)`.
@@ -152,7 +151,7 @@ pub(super) fn verdict(verdict: Verdict, words: &Phrases) -> String {
     words.text(key, &[])
 }
 
-/// Returns a verdict as a state, said with this word.
+/// Returns a verdict as a state, shown with this word.
 pub(super) fn verdict_state(verdict: Verdict, word: String) -> TextSpan {
     let style = match verdict {
         Verdict::Likely => StateStyle::Bad,
@@ -168,7 +167,7 @@ pub(super) fn outcome_state(outcome: Option<Outcome>, words: &Phrases) -> TextSp
         Some(Outcome::Met) => (StateStyle::Met, "page-met"),
         Some(Outcome::NotMet) => (StateStyle::NotMet, "page-not-met"),
         Some(Outcome::NoData) => (StateStyle::NoData, "page-no-data"),
-        None => (StateStyle::NotLookedAt, "page-not-kept"),
+        None => (StateStyle::NotLookedAt, "page-not-checked"),
     };
     TextSpan::State(style, words.text(key, &[]))
 }
@@ -278,7 +277,7 @@ pub(super) fn is_said(diagnosis: &Diagnosis, problem: &str) -> bool {
 /// Names the replicas with the symptom: ` on 2 of 8 replicas: a, b`; empty if unknown.
 pub(super) fn radius(radius: &BlastRadius, words: &Phrases) -> String {
     let total = ("total", radius.total.into());
-    let said = match (radius.affected.len(), radius.total) {
+    let affected = match (radius.affected.len(), radius.total) {
         (_, 0) => return String::new(),
         (0, _) => words.text("radius-pool", &[total]),
         (n, all) if n >= all => words.text("radius-all", &[total]),
@@ -287,7 +286,7 @@ pub(super) fn radius(radius: &BlastRadius, words: &Phrases) -> String {
             words.text("radius-some", &[("n", n.into()), total, ("names", names)])
         }
     };
-    format!(" {said}")
+    format!(" {affected}")
 }
 
 /// Names the replicas that a cause affects, their places, and their share of the traffic.
@@ -322,19 +321,6 @@ pub(super) fn bullet(line: Line) -> Line {
 /// Joins the parts of a headline that are not empty.
 pub(super) fn join_non_empty(parts: &[String]) -> String {
     parts.iter().filter(|p| !p.is_empty()).map(String::as_str).collect::<Vec<_>>().join(" · ")
-}
-
-/// Formats a condition in its signal's unit: `> 95 %`.
-pub(super) fn condition_text(when: &str, unit: Unit, words: &Phrases) -> String {
-    let Ok(condition) = when.parse::<Condition>() else { return when.to_owned() };
-    let comparison = |c: &Comparison| match c.to {
-        Reference::Number(limit) => format!("{} {}", c.op.symbol(), format_value(limit, unit)),
-        Reference::Baseline(_) | Reference::Peers(_) => c.to_string(),
-    };
-    match condition.comparisons() {
-        [] => when.to_owned(),
-        all => joined("health-and", all.iter().map(comparison).collect(), words),
-    }
 }
 
 /// Joins texts by a phrase for two: `a or b or c`.

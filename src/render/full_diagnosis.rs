@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use super::document::drop_empty;
 use super::facts::{
-    FEW, affected_replicas_line, bullet, chain_summary, condition_text, confidence, fact, facts, few, group_by_key,
-    is_said, join_limited, join_non_empty, misfit, no_data, pool_name, radius, verdict,
+    FEW, affected_replicas_line, bullet, chain_summary, confidence, fact, facts, few, group_by_key, is_said,
+    join_limited, join_non_empty, misfit, no_data, pool_name, radius, verdict,
 };
 use super::links::graph;
 use super::{Phrases, compared, direct, latency, logs, screened};
 use diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
+use knowledge::playbook::condition_text;
 use knowledge::signal::{Unit, format_value};
 use message::{Block, Line, Message, TextSpan, Tone};
 
@@ -52,7 +53,7 @@ pub(super) fn verdict_tone(diagnosis: &Diagnosis) -> (Tone, &'static str) {
 fn symptom(diagnosis: &Diagnosis, words: &Phrases) -> Line {
     let symptom = &diagnosis.symptom;
     let of = |outcome| facts(&symptom.evidence, outcome, words).join(", ");
-    let told = match symptom.verdict {
+    let line = match symptom.verdict {
         SymptomVerdict::Confirmed => {
             let facts = format!("{}{}", of(Outcome::Met), radius(&diagnosis.replicas, words)).into();
             words.line("symptom-confirmed", &[("facts", facts), ("impact", symptom.impact.trim().into())])
@@ -60,7 +61,7 @@ fn symptom(diagnosis: &Diagnosis, words: &Phrases) -> Line {
         SymptomVerdict::Absent => words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())]),
         SymptomVerdict::NoData => no_data(diagnosis, words),
     };
-    screened::before(diagnosis, told, words)
+    screened::before(diagnosis, line, words)
 }
 
 fn chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<Block> {
@@ -166,7 +167,7 @@ pub(super) fn fixes(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Block> {
 pub(super) fn step(fix: &Fix, words: &Phrases) -> Line {
     let mut line = Line::of(&fix.action.replace('\n', " "));
     if let Some(check) = &fix.verify {
-        let when = check.unit.map_or_else(|| check.when.clone(), |unit| condition_text(&check.when, unit, words));
+        let when = check.unit.map_or_else(|| check.when.clone(), |unit| condition_text(&check.when, unit));
         let check = format!("{} {}", check.title, when).into();
         line = words.line("step-worked", &[("step", line.into()), ("check", check)]);
     }
@@ -187,7 +188,7 @@ pub(super) fn not_this(cause: &RuledOut, words: &Phrases) -> Line {
         None => Line::default().plain(cause.title.clone()),
         Some(e) => {
             let (title, fact) = (cause.title.as_str().into(), fact(e, words).into());
-            let when = condition_text(&e.when, e.unit, words).into();
+            let when = condition_text(&e.when, e.unit).into();
             words.line("ruled-out-because", &[("title", title), ("fact", fact), ("when", when)])
         }
     }
@@ -199,7 +200,7 @@ fn not_nearest(diagnosis: &Diagnosis) -> Vec<&RuledOut> {
         (None, SymptomVerdict::Confirmed) => diagnosis.nearest.as_slice(),
         _ => &[],
     };
-    diagnosis.ruled_out.iter().filter(|cause| near.iter().all(|told| told.id != cause.id)).collect()
+    diagnosis.ruled_out.iter().filter(|cause| near.iter().all(|closest| closest.id != cause.id)).collect()
 }
 
 /// Renders the nearest misses as sentences and the rest by name; the JSON has everything.

@@ -3,12 +3,12 @@
 use anstyle::Style;
 
 use super::Phrases;
-use super::facts::{FEW, condition_text, group_by_key, join_limited, joined};
+use super::facts::{FEW, group_by_key, join_limited, joined};
 use super::text::{clean, tone_style, wrap};
 use diagnose::EngineFound;
 use diagnose::health::{Health, HealthCheck, HealthState, PoolHealth, Threshold};
 use knowledge::alert::Labels;
-use knowledge::playbook::{Condition, Reference, Severity};
+use knowledge::playbook::{Condition, Reference, Severity, condition_text};
 use knowledge::signal::format_value;
 use message::Tone;
 
@@ -113,9 +113,9 @@ fn headline(health: &Health, words: &Phrases) -> String {
         n => {
             let states = [HealthState::Critical, HealthState::Warning, HealthState::Unknown, HealthState::Healthy];
             let counted = states.map(|state| (count(state), word(state, words).to_lowercase()));
-            let said: Vec<String> =
+            let states: Vec<String> =
                 counted.into_iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
-            words.text("health-pools", &[("n", n.into()), ("states", said.join(", ").into())])
+            words.text("health-pools", &[("n", n.into()), ("states", states.join(", ").into())])
         }
     };
     format!("{} · {pools} · {}", word(health.state, words), health.at.strftime("%Y-%m-%d %H:%M:%S UTC"))
@@ -205,7 +205,7 @@ fn lines(out: &mut String, pool: &PoolHealth, check: &HealthCheck, heading: &str
     };
     let limit = |severity: Severity| {
         let of = check.thresholds.iter().find(|t| t.severity == severity);
-        of.map(|t| condition_text(&t.when, check.unit, words)).unwrap_or_default()
+        of.map(|t| condition_text(&t.when, check.unit)).unwrap_or_default()
     };
     let titles = wrap(&clean(&check.title), TITLE);
     let playbook = match (check.playbook.as_deref(), check.thresholds.first()) {
@@ -242,10 +242,10 @@ fn company(check: &HealthCheck, words: &Phrases) -> String {
     let Some(threshold) = check.thresholds.iter().rev().find(beyond) else { return String::new() };
     let mut groups: Vec<(usize, Vec<String>)> = Vec::new();
     for with in &threshold.with {
-        let told = format!("{} {}", clean(&with.title), condition_text(&with.when, with.unit, words));
+        let condition = format!("{} {}", clean(&with.title), condition_text(&with.when, with.unit));
         match groups.last_mut() {
-            Some((group, list)) if *group == with.group => list.push(told),
-            _ => groups.push((with.group, vec![told])),
+            Some((group, list)) if *group == with.group => list.push(condition),
+            _ => groups.push((with.group, vec![condition])),
         }
     }
     let all = groups.into_iter().map(|(_, list)| joined("health-or", list, words)).collect();

@@ -26,9 +26,9 @@ const STEPS: usize = 3;
 /// Maximum number of preventive steps shown.
 const LASTING: usize = 2;
 /// Labels of alerts that other lines of the message already show.
-const SAID: [&str; 6] = ["alertname", "playbook", "severity", "cluster", "namespace", "model"];
+const SHOWN_LABELS: [&str; 6] = ["alertname", "playbook", "severity", "cluster", "namespace", "model"];
 /// Minimum number of earlier incidents in a day to call it flapping.
-const OFTEN: u32 = 3;
+const SEEN_OFTEN: u32 = 3;
 /// Minimum number of re-fires to call it flapping.
 pub(super) const FLAPS: u32 = 2;
 
@@ -138,11 +138,11 @@ pub(super) fn affected_pool(view: &IncidentView<'_>) -> String {
 /// Says that the incident is flapping; `None` if it is not.
 pub(super) fn flapping(view: &IncidentView<'_>, words: &Phrases) -> Option<Line> {
     let refired = (view.refired > 0).then(|| words.text("flapping-refired", &[("n", view.refired.into())]));
-    let seen = (view.seen_before >= OFTEN).then(|| {
+    let seen = (view.seen_before >= SEEN_OFTEN).then(|| {
         // The text counts the current incident too.
         words.text("flapping-seen", &[("n", view.seen_before.saturating_add(1).into())])
     });
-    if view.refired < FLAPS && view.seen_before < OFTEN {
+    if view.refired < FLAPS && view.seen_before < SEEN_OFTEN {
         return None;
     }
     let what = refired.into_iter().chain(seen).collect::<Vec<_>>().join(", ");
@@ -153,7 +153,7 @@ pub(super) fn flapping(view: &IncidentView<'_>, words: &Phrases) -> Option<Line>
 pub(super) fn symptom(diagnosis: &Diagnosis, impact: &str, resolved: bool, words: &Phrases) -> Line {
     let symptom = &diagnosis.symptom;
     let of = |outcome| join_limited(&facts(&symptom.evidence, outcome, words), FEW, ", ", words);
-    let told = match symptom.verdict {
+    let line = match symptom.verdict {
         SymptomVerdict::Confirmed => {
             // The cause names the affected replicas more precisely.
             let affected = diagnosis.root().and_then(|root| affected_replicas_line(&shortened(root), words));
@@ -161,13 +161,14 @@ pub(super) fn symptom(diagnosis: &Diagnosis, impact: &str, resolved: bool, words
             let facts = format!("{}{radius}", of(Outcome::Met)).into();
             let key = if resolved { "symptom-was" } else { "symptom-confirmed" };
             let line = words.line(key, &[("facts", facts), ("impact", impact.into())]);
-            let line = symptom.promise.iter().fold(line, |line, told| line.plain(" ").then(promised(told, words)));
+            let line =
+                symptom.promise.iter().fold(line, |line, promise| line.plain(" ").then(promised(promise, words)));
             affected.into_iter().fold(line, |line, affected| line.plain(" ").then(affected))
         }
         SymptomVerdict::Absent => words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())]),
         SymptomVerdict::NoData => no_data(diagnosis, words),
     };
-    screened::before(diagnosis, told, words)
+    screened::before(diagnosis, line, words)
 }
 
 /// Renders the service level promised for the pool.
@@ -205,9 +206,9 @@ pub(super) fn meanwhile(impact: &Impact, words: &Phrases) -> Option<Line> {
         let share = format_value((n / requests).min(1.0), Unit::Ratio).into();
         Some(words.text(key, &[("n", count(n)), ("share", share)]))
     };
-    let said: String =
+    let shares: String =
         bad("meanwhile-failed", impact.failed).into_iter().chain(bad("meanwhile-slow", impact.slow)).collect();
-    Some(words.line("meanwhile", &[("requests", count(requests)), ("bad", said.into())]))
+    Some(words.line("meanwhile", &[("requests", count(requests)), ("bad", shares.into())]))
 }
 
 fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) -> Vec<Block> {
@@ -350,7 +351,7 @@ fn alerts(view: &IncidentView<'_>, words: &Phrases) -> Block {
     let whose: Vec<&String> = view.diagnosis.map(|d| d.scope.labels.values().collect()).unwrap_or_default();
     let labels: Vec<String> = common_labels(&active)
         .iter()
-        .filter(|(name, value)| !SAID.contains(&name.as_str()) && !whose.contains(value))
+        .filter(|(name, value)| !SHOWN_LABELS.contains(&name.as_str()) && !whose.contains(value))
         .map(|(name, value)| format!("{}={}", clip(name, 40), clip(value, 60)))
         .collect();
     if !labels.is_empty() {
@@ -410,12 +411,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_promise_is_told_and_not_rounded_up() {
+    fn a_promise_is_shown_and_not_rounded_up() {
         let words = Phrases::english();
-        let told = |promise: Promise| promised(&promise, &words).text();
+        let text = |promise: Promise| promised(&promise, &words).text();
         let first = Promise { term: Term::Ttft, share: 0.9995, within_seconds: Some(2.0) };
-        assert_eq!(told(first), "Promised: 99.95 % of first tokens within 2 s.");
+        assert_eq!(text(first), "Promised: 99.95 % of first tokens within 2 s.");
         let errors = Promise { term: Term::Errors, share: 1.0 - 0.001, within_seconds: None };
-        assert_eq!(told(errors), "Promised: 99.9 % of requests without a server error.");
+        assert_eq!(text(errors), "Promised: 99.9 % of requests without a server error.");
     }
 }

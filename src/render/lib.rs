@@ -34,7 +34,7 @@ mod text;
 mod thread;
 mod view;
 
-pub use blocks::{MENU, calling, slack, slack_blocks, slack_line, slack_said};
+pub use blocks::{MENU, slack, slack_blocks, slack_line, slack_with_blocks, with_mentions};
 pub use bundle::{BundleLocation, bundle_message, bundle_progress};
 pub use capacity::capacity;
 pub use coverage::coverage;

@@ -58,13 +58,13 @@ fn log_headline(report: &LogAnalysis, words: &Phrases) -> (Tone, String) {
     match (&report.engine, report.root(), secondary) {
         (None, _, _) => (Tone::Unknown, words.text("logs-unknown", &[])),
         (_, None, false) if sign.is_some() || report.unknown.count > 0 => {
-            let said = match sign {
+            let root = match sign {
                 Some(sign) => {
                     words.text("logs-sign", &[("title", sign.title.as_str().into()), ("n", sign.count.into())])
                 }
                 None => words.text("logs-unknown-errors", &[("n", report.unknown.count.into())]),
             };
-            (Tone::Warning, words.text("logs-root", &[("engine", engine()), ("root", said.into())]))
+            (Tone::Warning, words.text("logs-root", &[("engine", engine()), ("root", root.into())]))
         }
         (_, Some(root), _) => {
             let pieces = [("engine", engine()), ("root", root.title.as_str().into())];

@@ -24,12 +24,12 @@ fn judged<'a>(view: &IncidentView<'a>) -> Option<&'a Note> {
 /// Returns the last few other notes; the last acknowledgement is always among them.
 pub(super) fn others(view: &IncidentView<'_>, words: &Phrases) -> Vec<Line> {
     let judged = judged(view);
-    let told = view.notes.iter().filter(|note| !matches!(note.act, Act::Evidence | Act::Digest | Act::Bundle));
-    let told: Vec<&Note> = told.filter(|note| judged.is_none_or(|judged| !std::ptr::eq(*note, judged))).collect();
-    let taken = told.iter().rposition(|note| note.act == Act::Acknowledge);
-    let late = told.len().saturating_sub(NOTES);
-    let shown = taken.filter(|at| *at < late).into_iter().chain(late..told.len());
-    shown.filter_map(|at| note(told.get(at)?, words)).collect()
+    let shown = view.notes.iter().filter(|note| !matches!(note.act, Act::Evidence | Act::Digest | Act::Bundle));
+    let notes: Vec<&Note> = shown.filter(|note| judged.is_none_or(|judged| !std::ptr::eq(*note, judged))).collect();
+    let taken = notes.iter().rposition(|note| note.act == Act::Acknowledge);
+    let late = notes.len().saturating_sub(NOTES);
+    let shown = taken.filter(|at| *at < late).into_iter().chain(late..notes.len());
+    shown.filter_map(|at| note(notes.get(at)?, words)).collect()
 }
 
 /// Returns the text of a step as its note shows it.

@@ -15,8 +15,8 @@ pub fn short(message: &Message) -> Message {
     let parts = message.parts.iter().filter_map(|part| match part {
         Block::Paragraph(line) | Block::Beside(line, _) => Some(Block::Paragraph(cut(line))),
         Block::Gap(line) => Some(Block::Gap(cut(line))),
-        Block::Section(title, said) => Some(Block::Section(title.chars().take(CHARS).collect(), lines(said))),
-        Block::Steps(title, said) => Some(Block::Steps(title.chars().take(CHARS).collect(), lines(said))),
+        Block::Section(title, all) => Some(Block::Section(title.chars().take(CHARS).collect(), lines(all))),
+        Block::Steps(title, all) => Some(Block::Steps(title.chars().take(CHARS).collect(), lines(all))),
         Block::Note(line) => Some(Block::Note(cut(line))),
         Block::Buttons(_) | Block::Picture { .. } | Block::Document(_) => None,
     });
@@ -45,7 +45,7 @@ mod tests {
         let picture = Block::Picture { file: "F1".into(), alt: "a".into() };
         let parts = std::iter::once(picture).chain((0..60).map(|_| Block::Section("s".into(), vec![line.clone(); 60])));
         let message = Message { tone: Tone::Critical, headline: "h".repeat(5_000), parts: parts.collect() };
-        let said = serde_json::to_string(&slack(&short(&message))).unwrap();
-        assert!(said.len() < 9_000 && !said.contains("image"), "{}", said.len());
+        let sent = serde_json::to_string(&slack(&short(&message))).unwrap();
+        assert!(sent.len() < 9_000 && !sent.contains("image"), "{}", sent.len());
     }
 }

@@ -10,6 +10,7 @@ use super::{
 use diagnose::{Diagnosis, EvidenceResult, Outcome};
 use knowledge::alert::{Alert, AlertStatus, active};
 use knowledge::clock::human_duration;
+use knowledge::playbook::condition_text;
 use knowledge::signal::format_value;
 use sources::kubernetes::{Container, Pod};
 
@@ -155,8 +156,8 @@ fn hardware(findings: &SourceFindings) -> Hardware {
     let gpu = |kind: &str, count, source: &str| GpuInfo { kind: kind.to_owned(), count, source: source.to_owned() };
     let nodes = findings.kubernetes.iter().flat_map(|kubernetes| &kubernetes.nodes);
     for node in nodes.clone() {
-        let label_lines = node.labels.iter().chain(&node.allocatable).map(|(name, value)| format!("{name}={value}"));
-        hardware.nodes.entry(node.name.clone()).or_default().extend(label_lines.chain(node.troubles.iter().cloned()));
+        let node_facts = node.labels.iter().chain(&node.allocatable).map(|(name, value)| format!("{name}={value}"));
+        hardware.nodes.entry(node.name.clone()).or_default().extend(node_facts.chain(node.troubles.iter().cloned()));
     }
     if hardware.gpus.is_empty() {
         let product: BTreeMap<&str, &str> =
@@ -279,9 +280,9 @@ fn versions(findings: &SourceFindings) -> Vec<Version> {
         );
         versions.insert(version(&format!("image of {}", container.name), &image, "the pods' status"));
     }
-    let versions_elsewhere: BTreeSet<String> = versions.iter().map(|version| version.what.clone()).collect();
+    let components_known: BTreeSet<String> = versions.iter().map(|version| version.what.clone()).collect();
     for (log, report) in &findings.logs {
-        let log_versions = report.start.versions.iter().filter(|(what, _)| !versions_elsewhere.contains(*what));
+        let log_versions = report.start.versions.iter().filter(|(what, _)| !components_known.contains(*what));
         let source = format!("log of {}", log.name());
         versions.extend(log_versions.map(|(what, v)| version(what, v, &source)));
     }
@@ -356,7 +357,7 @@ fn of_symptom(e: &EvidenceResult, playbook: &str, findings: &SourceFindings) -> 
     Expected {
         title: e.title.clone(),
         expected: e.baseline.or_else(before).map(|past| format!("before: {}", format(past))),
-        limit: e.when.clone(),
+        limit: condition_text(&e.when, e.unit),
         actual: e.value.map(format).unwrap_or_default(),
         source: format!("playbook {playbook}"),
     }

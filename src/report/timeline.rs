@@ -8,9 +8,10 @@ use super::{HappenedKind, TimelineEvent};
 use diagnose::Diagnosis;
 use knowledge::alert::{Alert, AlertStatus};
 use knowledge::incident::{Act, Note};
+use knowledge::playbook::condition_text;
 use knowledge::signal::format_value;
 
-/// Maximum entries; of a longer timeline, as of an incident that flaps for days, the middle is omitted.
+/// Maximum entries; of a longer timeline, as of an incident that flaps for days, one entry counts the middle ones.
 const MAX_ENTRIES: usize = 400;
 
 /// An entry of an incident's event log in the store.
@@ -37,7 +38,10 @@ pub fn incident_timeline(
     out.extend(notes.iter().filter_map(of_note));
     out.sort_by_key(|happened| happened.at);
     if out.len() > MAX_ENTRIES {
-        out.drain(MAX_ENTRIES / 2..out.len() - MAX_ENTRIES / 2);
+        let middle = MAX_ENTRIES / 2..out.len() - MAX_ENTRIES / 2 + 1;
+        let what = format!("{} more entries are left out", middle.len());
+        let left_out = happened(out[middle.start].at, HappenedKind::Message, what, "llm-diagnose");
+        out.splice(middle, [left_out]);
     }
     out
 }
@@ -75,7 +79,7 @@ fn onsets(diagnosis: &Diagnosis) -> Vec<TimelineEvent> {
     let event = |onset: &diagnose::Onset| {
         let e = &onset.evidence;
         let value = e.value.map_or_else(|| "?".to_owned(), |value| format_value(value, e.unit));
-        let what = format!("{} reached {value} (asked: {})", e.title, e.when);
+        let what = format!("{} reached {value} (condition: {})", e.title, condition_text(&e.when, e.unit));
         happened(onset.at, HappenedKind::Onset, what, "prometheus")
     };
     diagnosis.timeline.iter().map(event).collect()
@@ -89,11 +93,11 @@ fn of_log(logged: &[Logged<'_>]) -> Vec<TimelineEvent> {
         let detail = line.detail;
         let what = match line.what {
             "notified" => match detail {
-                "first" => "Alertmanager told of it".to_owned(),
-                "new_alerts" => "Alertmanager told of new alerts".to_owned(),
-                "fewer_alerts" => "Alertmanager told that some alerts ended".to_owned(),
-                "refired" => "Alertmanager told that it fires again".to_owned(),
-                "resolved" => "Alertmanager told that nothing fires any more".to_owned(),
+                "first" => "Alertmanager reported it".to_owned(),
+                "new_alerts" => "Alertmanager reported new alerts".to_owned(),
+                "fewer_alerts" => "Alertmanager reported that some alerts ended".to_owned(),
+                "refired" => "Alertmanager reported that it fires again".to_owned(),
+                "resolved" => "Alertmanager reported that nothing fires any more".to_owned(),
                 _ => continue,
             },
             "digested" => "many fire at once: it joined a digest".to_owned(),
@@ -146,6 +150,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_long_timeline_counts_what_it_leaves_out_in_its_middle() {
+        let at = |second: usize| Timestamp::from_second(1_700_000_000 + i64::try_from(second).unwrap()).unwrap();
+        let logged: Vec<Logged<'_>> =
+            (0..1_000).map(|n| Logged { at: at(n), what: "notified", detail: "refired" }).collect();
+        let events = incident_timeline(&[], None, &logged, &[]);
+        assert_eq!(events.len(), MAX_ENTRIES);
+        assert_eq!((events[0].at, events[MAX_ENTRIES - 1].at), (at(0), at(999)));
+        let middle = &events[MAX_ENTRIES / 2];
+        assert_eq!((middle.at, middle.what.as_str()), (at(200), "601 more entries are left out"));
+    }
+
+    #[test]
     fn repetitions_are_told_once_and_everything_is_in_order() {
         let at = |second: i64| Timestamp::from_second(1_700_000_000 + second).unwrap();
         let line = |second, what, detail| Logged { at: at(second), what, detail };
@@ -162,7 +178,7 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "Alertmanager told of it",
+                "Alertmanager reported it",
                 "diagnosed: no cause stands out",
                 "somebody found the cause wrong (it was the **router**)",
                 "diagnosed with cause longer-prompts",

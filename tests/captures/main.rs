@@ -131,7 +131,7 @@ fn main() -> ExitCode {
     }
     println!("{}", report::table(&answers));
     let said = report::said(&answers);
-    println!("error of calibration {:.3}\n{}", calibration::error(&said), calibration::table(&said));
+    println!("calibration error {:.3}\n{}", calibration::error(&said), calibration::table(&said));
     if let Some(path) = &options.write {
         report::write(path, &answers).unwrap();
     }

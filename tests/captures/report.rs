@@ -115,7 +115,7 @@ pub(crate) fn write(path: &Path, answers: &[Answer]) -> anyhow::Result<()> {
     let said = said(answers);
     write!(
         part,
-        "How often the first cause is right, by how probable it was said to be (all ways; error of calibration {:.3}):\n\n{}\n",
+        "How often the first cause is right, by how probable it was said to be (all ways; calibration error {:.3}):\n\n{}\n",
         calibration::error(&said),
         calibration::table(&said)
     )?;

@@ -105,7 +105,7 @@ async fn a_step_is_done_once_and_by_those_who_may() {
     let id = bench.incident("LLMHighTTFT", "firing", true).await;
     let step = bench.step(&id, 0).await;
     bench.press("U0BEN", "done:0", &step).await;
-    assert!(bench.last().contains("only those may do this"), "{}", bench.last());
+    assert!(bench.last().contains("of the configuration may do this"), "{}", bench.last());
     bench.press("U0ANN", "done:0", &step).await;
     bench.press("U0ANN", "more", &format!("done:0 {step}")).await;
     assert!(bench.last().contains("marked as done already"), "{}", bench.last());
@@ -114,6 +114,32 @@ async fn a_step_is_done_once_and_by_those_who_may() {
     assert!(bench.desk.notifier.message(&incident).parts.iter().any(|part| {
         matches!(part, Block::Beside(line, button) if line.text().starts_with("1. ✓ ") && button.action == "verify:0")
     }));
+}
+
+#[tokio::test]
+async fn a_step_with_a_redacted_text_is_done_once_and_shown_as_done() {
+    let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", true).await;
+    let incident = bench.store.incident(&id).await.unwrap().unwrap();
+    let mut diagnosis = incident.diagnosis.clone().unwrap();
+    diagnosis.fix.now[0].action = "Mail ops@corp.example before the restart".to_owned();
+    bench.store.save_diagnosis(&incident, Some(&diagnosis), true, None, clock::now()).await.unwrap();
+    let shown = |incident: &Incident| {
+        let parts = bench.desk.notifier.message(incident).parts;
+        let steps = parts.into_iter().filter_map(|part| match part {
+            Block::Beside(line, button) if line.text().contains("before the restart") => Some((line.text(), button)),
+            _ => None,
+        });
+        steps.collect::<Vec<_>>().remove(0)
+    };
+    let (text, button) = shown(&bench.store.incident(&id).await.unwrap().unwrap());
+    assert!(!text.contains("ops@corp.example"), "{text}");
+    bench.press("U0ANN", "done:0", &button.value).await;
+    assert_eq!(bench.audit().await, ["done U0ANN done"], "{:?}", bench.said());
+    let (text, _) = shown(&bench.store.incident(&id).await.unwrap().unwrap());
+    assert!(text.starts_with("1. ✓ "), "{text}");
+    bench.press("U0ANN", "done:0", &button.value).await;
+    assert!(bench.last().contains("marked as done already"), "{}", bench.last());
 }
 
 #[tokio::test]
@@ -148,7 +174,7 @@ async fn who_may_not_is_told_so_and_it_is_written_down() {
     let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
     let id = bench.incident("LLMHighTTFT", "firing", true).await;
     for (user, says) in [
-        ("U0BEN", "only those may do this"),
+        ("U0BEN", "of the configuration may do this"),
         ("U0GUEST", "Guests may not ask"),
         ("U0STRANGER", "Only members of this workspace"),
     ] {
@@ -186,8 +212,8 @@ async fn buttons_that_are_wrong_are_answered_and_do_nothing() {
         assert!(bench.last().contains("This incident is gone"), "{value}: {:?}", bench.said());
     }
     for (action, value, says) in [
-        ("acknowledge", over.as_str(), "This incident is over"),
-        ("again", &over, "This incident is over"),
+        ("acknowledge", over.as_str(), "This incident has ended"),
+        ("again", &over, "This incident has ended"),
         ("verify:99", &format!("{over}/99"), "The steps changed"),
         ("verify:x", &format!("{over}/-1"), "The steps changed"),
         ("self-destruct", &over, "This button is not known"),

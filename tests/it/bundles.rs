@@ -272,7 +272,7 @@ async fn who_waits_sees_which_parts_are_over_and_in_the_end_what_is_missing_and_
     let shown = |message: &message::Message| anstream::adapter::strip_str(&render::terminal(message)).to_string();
     let english = Phrases::english();
     let told = shown(&render::bundle_progress(&parts, &english));
-    for expected in ["4 of 5 parts over", "done metrics", "running series", "failed logs", "skipped kubernetes"] {
+    for expected in ["4 of 5 parts finished", "done metrics", "running series", "failed logs", "skipped kubernetes"] {
         assert!(told.contains(expected), "{expected}: {told}");
     }
     assert!(shown(&render::bundle_progress(&[], &english)).contains("waits for its turn"));
@@ -288,11 +288,11 @@ async fn who_waits_sees_which_parts_are_over_and_in_the_end_what_is_missing_and_
     let place = || BundleLocation::File("a.zip".to_owned());
     let told = shown(&render::bundle_message(&report, 3 << 20, "4XQ7", place(), None, &english));
     for expected in [
-        "The bundle of 4XQ7 is made, but not complete: 3 MiB",
+        "The bundle of 4XQ7 is made, but incomplete: 3 MiB",
         "logs: Loki cannot be reached",
-        "events: nothing is known of why",
+        "events: the reason is unknown",
         "does not apply: kubernetes",
-        "3 secrets or names were taken out of 2 files: hf-token 3",
+        "3 secrets or names were redacted in 2 files: hf-token 3",
     ] {
         assert!(told.contains(expected), "{expected}: {told}");
     }

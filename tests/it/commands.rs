@@ -191,7 +191,7 @@ fn a_pool_is_diagnosed_by_a_part_of_its_name_at_another_time() {
         assert_eq!(answers.last().unwrap()["response_type"], "in_channel");
         let when = crate::harness::at(moment("healthy"));
         let said = office.said(&format!("diagnose healthy at {when}")).await;
-        assert!(said.contains("Nothing here that an alert would fire for"), "{said}");
+        assert!(said.contains("No alert threshold is exceeded here"), "{said}");
         let said = office.said(&format!("health at {when}")).await;
         assert!(said.contains("healthy") && said.contains("replica"), "{said}");
         office.said(&format!("health at {}", crate::harness::at(moment("longer-prompts")))).await;
@@ -270,10 +270,10 @@ fn what_needs_no_prometheus_is_answered_without_one_and_the_rest_says_so() {
     run(async {
         let mut office = Office::open(client("http://127.0.0.1:1")).await;
         for (text, expected) in [
-            ("", "Prometheus cannot be asked right now"),
-            ("llama", "Prometheus cannot be asked right now"),
+            ("", "Prometheus is unreachable right now"),
+            ("llama", "Prometheus is unreachable right now"),
             ("playbook high-ttft", "Cannot tell"),
-            ("capacity llama", "Prometheus cannot be asked right now"),
+            ("capacity llama", "Prometheus is unreachable right now"),
             ("doctor", "`prometheus/default` *does not work*"),
             ("help", "Commands"),
             ("help diagnose", "last DURATION"),
@@ -332,7 +332,7 @@ fn in_an_incidents_thread_mentions_are_about_that_incident() {
             ("why?", "This incident has no diagnosis"),
             ("", "CRITICAL"),
             ("again", "It is being diagnosed once more"),
-            ("bundle", "but not complete"),
+            ("bundle", "but incomplete"),
         ] {
             let messages = thread(text).await;
             // The file of a bundle is a message too.
@@ -378,7 +378,7 @@ fn somebody_who_waits_sees_how_far_it_is_and_then_the_answer_in_its_place() {
         let messages = office.mention(direct, "playbook high-ttft").await;
         assert_eq!(messages.len(), 1, "{messages:?}");
         let history = format!("{:?}", messages[0].history);
-        assert!(history.contains("Looking at playbook high-ttft") || history.contains("queries"), "{history}");
+        assert!(history.contains("Checking playbook high-ttft") || history.contains("queries"), "{history}");
         assert!(format!("{:?}", messages[0].content).contains("Cannot tell"), "{:?}", messages[0].content);
         let answers = office.command("playbook high-ttft").await;
         assert!((2..=3).contains(&answers.len()), "{answers:#?}");

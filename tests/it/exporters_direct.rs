@@ -431,7 +431,7 @@ async fn the_command_line_reads_configured_exporters_and_says_so() {
     };
     let text = run(&[]).await;
     let said = String::from_utf8(text.stdout).unwrap();
-    assert!(said.contains("As asked, without waiting for the next scrape; read 1 engine directly"), "{said}");
+    assert!(said.contains("As requested, without waiting for the next scrape; read 1 engine directly"), "{said}");
     assert!(said.contains("KV cache peak 99 % (read directly)"), "{said}");
     assert_eq!(text.status.code(), Some(3), "Prometheus could not be asked all the same");
     let json: Value = serde_json::from_slice(&run(&["--output", "json"]).await.stdout).unwrap();

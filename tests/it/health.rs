@@ -376,7 +376,7 @@ fn an_idle_pool_is_healthy_and_says_that_nothing_is_asked_of_it() {
     let pool = only(&health);
     assert_eq!((pool.state, pool.idle), (HealthState::Healthy, true), "{:?}", wrong(pool));
     assert_eq!(check(pool, "ttft_p99").value, None, "0/0 is no number");
-    assert!(text(&command(moment("idle"), &[])).contains("nothing is asked of it now"));
+    assert!(text(&command(moment("idle"), &[])).contains("no requests at present"));
 }
 
 #[test]

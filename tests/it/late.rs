@@ -51,7 +51,7 @@ async fn histograms_that_come_too_late_cost_only_the_causes_that_need_them() {
         late.unchecked
     );
     let told = terminal(&diagnosis_message(&late, None, &Phrases::english()));
-    let line = told.lines().find(|line| line.contains("Not looked at: ")).unwrap();
+    let line = told.lines().find(|line| line.contains("Not checked: ")).unwrap();
     assert!(
         line.contains("one replica is much worse than its peers")
             && told.contains("(Prometheus did not answer in time)")
@@ -64,6 +64,6 @@ async fn histograms_that_come_too_late_cost_only_the_causes_that_need_them() {
 async fn an_answer_in_time_has_looked_at_everything() {
     let whole = diagnosed("longer-prompts", "queue-buildup", "nothing has this name").await;
     assert_eq!(whole.not_looked_at, []);
-    assert!(!terminal(&diagnosis_message(&whole, None, &Phrases::english())).contains("Not looked at"));
+    assert!(!terminal(&diagnosis_message(&whole, None, &Phrases::english())).contains("Not checked"));
     assert!(serde_json::to_value(&whole).unwrap().get("not_looked_at").is_none());
 }

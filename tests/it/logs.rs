@@ -151,7 +151,7 @@ fn garbage_endless_lines_and_empty_logs_are_read_to_their_end() {
     assert_eq!(told["engine"], "vllm");
     let empty = read(b"", &[]);
     assert_eq!(empty.status.code(), Some(0));
-    assert!(String::from_utf8(empty.stdout).unwrap().contains("no engine is known by this log"));
+    assert!(String::from_utf8(empty.stdout).unwrap().contains("the engine of this log is not recognised"));
     let missing = Command::new(BINARY).args(["logs", "/nowhere/x.log"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(2));
     let wrong = read(b"", &["--engine", "vlm"]);

@@ -18,7 +18,7 @@ const HEADLINE: &str = "CRITICAL · first tokens come late · llm/meta-llama/Lla
 
 /// The incident's message and its thread at the end, without numbers.
 const TRANSCRIPT: &str = r##"*RESOLVED after # s · first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · KV cache is exhausted ← prompts became longer*
-*It was*: TTFT p99 # s. Users look at an empty answer. Hits all # replicas.
+*It was*: TTFT p99 # s. Users look at an empty answer. Affects all # replicas.
 First tokens took # s on average: # s in the queue, # s computing the prompt, # s elsewhere.
 *Why*
 Right cause, says @U0ANN at # UTC: prompts became longer
@@ -39,14 +39,14 @@ first tokens come late in llm
 green | ~ # · alert since # UTC · resolved · Incident↗ · Runbook↗ · Dashboard↗ · Prometheus↗
 (edited #)
   ↳ [file: First tokens come late ← KV cache is exhausted ← prompts became longer · meta-llama/Llama-3.1-8B-Instruct · llm · # # UTC]
-  ↳ *Not yet*: prompt length is # tokens, wanted is `< # baseline`
+  ↳ *Not yet*: prompt length is # tokens (expected `< # baseline`)
     Step: Ask the largest client what changed in its prompts (retrieved chunks, history, tool output) and have it undone
-    orange | ~ Asked by @U0ANN; looks again after # and # minutes.
+    orange | ~ Requested by @U0ANN; checks again after # and # minutes.
   ↳ *Silenced* by @U0ANN until # # UTC: `alertname="LLMHighTTFT" model_name="meta-llama/Llama-3.1-8B-Instruct" namespace="llm" severity="critical"`
     “known”
-    ~ It takes # alert now.
+    ~ It silences # alert now.
     [End silence]
-    grey | ~ While it lasts, Alertmanager does not tell when the alerts end. The diagnosis goes on.
+    grey | ~ While the silence lasts, Alertmanager does not report the end of these alerts. The diagnosis continues.
   ↳ @U0ANN ended the silence of `alertname="LLMHighTTFT" model_name="meta-llama/Llama-3.1-8B-Instruct" namespace="llm" severity="critical"`.
   ↳ @S0ONCALL @U0ANN asks you for help: CRITICAL · first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · KV cache is exhausted ← prompts became longer
     Who can help: The team that builds the prompts, with the mean length now and before.
@@ -83,7 +83,9 @@ async fn alerted(night: &Night) {
     let message = night.message_with("prompts became longer").await;
     assert_eq!(message.content.text, format!("{CALL}{HEADLINE}"));
     let text = all_of(&message);
-    for part in ["*Confirmed*: TTFT p99 2", "Hits all 4 replicas", "*Do now (3 of 6)*", "\n1. Ask the largest client"] {
+    for part in
+        ["*Confirmed*: TTFT p99 2", "Affects all 4 replicas", "*Do now (3 of 6)*", "\n1. Ask the largest client"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     let buttons = ["Acknowledge", "Run again", "Show evidence", "Silence", "Escalate", "Right cause", "Done"];
@@ -106,7 +108,7 @@ async fn alerted(night: &Night) {
     let mut pixels = vec![0; picture.output_buffer_size().unwrap()];
     picture.next_frame(&mut pixels).unwrap();
     assert!(picture.info().width >= 800, "{:?}", picture.info());
-    assert!(file.alt.contains("TTFT p99: 2") && file.alt.contains("(limit 2 s)"), "{}", file.alt);
+    assert!(file.alt.contains("TTFT p99: 2") && file.alt.contains("(threshold 2 s)"), "{}", file.alt);
     let post = night.said("First tokens come late ← KV cache is exhausted ← prompts became longer · meta-llama").await;
     assert_eq!((post.thread_ts.as_ref(), post.files.len()), (Some(&message.ts), 1));
 }
@@ -117,14 +119,14 @@ async fn acted(night: &Night) {
     let message = night.message_with("Acknowledged by <@U0ANN> at <!date^").await;
     assert!(!all_of(&message).lines().any(|line| line == "Acknowledge"), "{message:?}");
     let (form, shown) = night.form(BEN, "evidence").await;
-    assert!(shown.contains("Evidence 1/") && shown.contains("*What it is not*"), "{shown}");
+    assert!(shown.contains("Evidence 1/") && shown.contains("*Ruled out*"), "{shown}");
     assert!(shown.ends_with("[Close] [Next page]"), "{shown}");
     night.slack.cancel(BEN, &form.id).await.unwrap();
     night.press(ANN, "done:0").await;
     night.message_with("Step done by <@U0ANN>").await;
     night.press(ANN, "verify:0").await;
     let told = all_of(&night.said("*Not yet*: prompt length is 2").await);
-    assert!(told.contains("k tokens, wanted is `&lt; 1.2x baseline`") && told.contains("Step: Ask the largest client"));
+    assert!(told.contains("k tokens (expected `&lt; 1.2x baseline`") && told.contains("Step: Ask the largest client"));
     let form = night.menu(ANN, "wrong").await;
     let chosen = [("cause", "traffic-surge"), ("comment", "a <!channel> batch job")];
     night.slack.submit(ANN, &form.id, &chosen).await.unwrap();
@@ -141,7 +143,10 @@ async fn silenced(night: &Night) {
     assert!(shown.contains("`alertname=\"LLMHighTTFT\"`") && shown.contains("[1 hour ▾]"), "{shown}");
     night.slack.submit(ANN, &form.id, &[("duration", "1h"), ("comment", "known")]).await.unwrap();
     let told = all_of(&night.said("*Silenced* by <@U0ANN> until ").await);
-    assert!(told.contains("It takes 1 alert now.") && told.contains("does not tell when the alerts end"), "{told}");
+    assert!(
+        told.contains("It silences 1 alert now.") && told.contains("does not report the end of these alerts"),
+        "{told}"
+    );
     night.message_with("Silenced by <@U0ANN>").await;
     let [silence] = night.silences().await.try_into().unwrap();
     let time = |key: &str| silence[key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_second();
@@ -163,9 +168,9 @@ async fn silenced(night: &Night) {
 async fn helped(night: &Night) {
     let ts = night.message().ts;
     let unsure = night.slack.press(ANN, CHANNEL, &ts, "escalate").await.unwrap_err();
-    assert!(unsure.to_string().contains("The next ones are called now"), "{unsure}");
+    assert!(unsure.to_string().contains("The configured contact is called now"), "{unsure}");
     night.press(BEN, Press::new("escalate").confirmed()).await;
-    let refused = night.said("You may read, but only those may do this").await;
+    let refused = night.said("You can read, but only the people").await;
     assert_eq!(refused.only_for.as_deref(), Some(BEN));
     night.press(ANN, Press::new("escalate").confirmed()).await;
     let call = night.said(&format!("{CALL}<@U0ANN> asks you for help: {HEADLINE}")).await;
@@ -201,7 +206,7 @@ async fn asked(night: &Night) {
     }
     let thread = night.message().ts;
     night.ask(ANN, "why?").await;
-    let why = night.said("*What it is not*").await;
+    let why = night.said("*Ruled out*").await;
     night.ask(ANN, "bundle").await;
     let done = night.said("The bundle of ").await;
     assert_eq!([why, done].map(|answer| answer.thread_ts), [Some(thread.clone()), Some(thread)]);
@@ -234,7 +239,7 @@ async fn over(night: &Night) {
     night.resolve().await;
     let message = night.message_with("RESOLVED after").await;
     let text = all_of(&message);
-    for part in ["*Meanwhile* ", "*It was*: TTFT p99", "*Wrong cause*, says", "1 resolved: *LLMHighTTFT*"] {
+    for part in ["*During the incident* ", "*It was*: TTFT p99", "*Wrong cause*, says", "1 resolved: *LLMHighTTFT*"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let gone = ["Acknowledge", "Silence", "Escalate", "Done", "Verify"];

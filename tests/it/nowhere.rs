@@ -77,10 +77,10 @@ fn labels_of_nobody_here_do_not_stand_for_the_whole_prometheus() {
     assert_eq!((diagnosis.symptom.verdict, diagnosis.engines.len()), (SymptomVerdict::NoData, 0));
     // A known symptom is looked for everywhere, and that is said.
     let known = alerted("high-ttft", &of_node, now);
-    assert!(known.scope.notes.iter().any(|note| note.contains("all were looked at as one")), "{:?}", known.scope.notes);
+    assert!(known.scope.notes.iter().any(|note| note.contains("all were checked as one")), "{:?}", known.scope.notes);
     // A replica that one of the pools has is enough.
     let of_replica = alerted("", &[("job", "node"), ("instance", "mixed-c")], now);
-    let note = "the alert names no pool but a replica of `mixed-c/model-of-mixed-c`, which was looked at";
+    let note = "the alert names no pool but a replica of `mixed-c/model-of-mixed-c`, which was checked";
     assert!(of_replica.scope.notes.iter().any(|told| told == note), "{:?}", of_replica.scope);
     assert!(of_replica.scope.matchers.contains("mixed-c"), "{:?}", of_replica.scope);
 }

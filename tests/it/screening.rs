@@ -78,7 +78,7 @@ fn a_value_close_beyond_a_limit_that_nobody_was_alerted_for_is_mentioned_and_no_
     };
     let close = judged_by(&limited(0.8), "healthy", "");
     assert_eq!(close.symptom.verdict, SymptomVerdict::Absent);
-    assert!(told(&close).contains("Close beyond a limit: tokens come slowly"), "{}", told(&close));
+    assert!(told(&close).contains("Slightly beyond a threshold: tokens come slowly"), "{}", told(&close));
     let far = judged_by(&limited(0.5), "healthy", "");
     assert_eq!((far.symptom.playbook.as_str(), far.symptom.verdict), ("high-itl", SymptomVerdict::Confirmed));
     // Who was alerted for it gets the answer to that alert.
@@ -165,7 +165,7 @@ fn a_plan_asks_for_no_histogram_twice() {
     let (mut asked_for, mut sums) = (0, 0);
     for playbook in library().playbooks.keys() {
         let plan = plan(library(), &asked("longer-prompts", playbook), &found);
-        let told = plan.asks.iter().filter(|ask| ask.query.contains("_bucket")).count();
+        let told = plan.queries.iter().filter(|ask| ask.query.contains("_bucket")).count();
         let mut summed = BTreeSet::new();
         for (query, at) in queries(&plan).iter().filter(|(query, _)| query.contains("_bucket")) {
             let (by, of) = query.strip_prefix("sum by (").and_then(|sum| sum.split_once(") (")).unwrap();
@@ -313,7 +313,7 @@ fn a_screening_in_part_is_told_as_such() {
     part.symptom.verdict = SymptomVerdict::NoData;
     part.problems = vec!["3 of 9 queries timed out".to_owned()];
     let told = told(&part);
-    assert!(told.contains("not all symptoms of this pool could be looked at, because 3 of 9 queries"), "{told}");
+    assert!(told.contains("not all symptoms of this pool could be checked, because 3 of 9 queries"), "{told}");
     assert!(!told.contains("Nothing is abnormal"), "{told}");
 }
 

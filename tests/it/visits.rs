@@ -92,6 +92,23 @@ fn looks(id: &str) -> Vec<(Vec<String>, String)> {
     ]
 }
 
+#[tokio::test]
+async fn the_list_of_incidents_shows_no_secret_of_a_label() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("c.yaml");
+    std::fs::write(&config, format!("state_dir: {}\n", directory.path().display())).unwrap();
+    let store = Store::open(&directory.path().join("llm-diagnose.db")).await.unwrap();
+    let mut sent = group("LLMHighTTFT", "firing", "warning", &["a", "b"]);
+    for alert in sent["alerts"].as_array_mut().unwrap() {
+        alert["labels"]["hf_token"] = json!("correct-horse");
+    }
+    let id = admit(&store, &sent).await;
+    store.close().await;
+    let ran = run(&config, &["incidents"]);
+    ran.says(0, &id);
+    assert!(ran.out.contains("hf_token=[redacted: secret-field]") && !ran.out.contains("correct-horse"), "{ran:?}");
+}
+
 fn look(config: &Path, id: &str) {
     for (arguments, expected) in looks(id) {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();

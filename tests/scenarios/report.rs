@@ -99,13 +99,8 @@ pub(crate) fn page(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], co
     out.push_str("\n### Is a probability what it says?\n\nHow often the first cause is right, by how probable it was said to be; of all diagnoses of faults on this page. Right is a cause that is an accepted root or mechanism.\n");
     for (name, held_out) in [("Tuned on", false), ("Never tuned on", true)] {
         let said = said(outcomes, degraded, held_out);
-        writeln!(
-            out,
-            "\n{name}: error of calibration {:.3}.\n\n{}",
-            calibration::error(&said),
-            calibration::table(&said)
-        )
-        .unwrap();
+        writeln!(out, "\n{name}: calibration error {:.3}.\n\n{}", calibration::error(&said), calibration::table(&said))
+            .unwrap();
     }
     out.push_str("\n### Cost\n\n");
     let mut seconds: Vec<f64> = outcomes.iter().map(|o| o.seconds).collect();

@@ -1,6 +1,6 @@
 ### What is said to somebody who presses a button, and what a thread hears of it.
 
-too-often = That was a lot in one minute. Please wait a little; what comes until then is not answered.
+too-often = That was a lot in one minute. Please wait a little. Requests until then are ignored.
 
 # Who may not, and why.
 refused-bot = Programs may not ask here.
@@ -8,13 +8,13 @@ refused-stranger = Only members of this workspace may ask here.
 refused-guest = Guests may not ask here, unless `slack.act` in the configuration names them.
 refused-gone = This account is closed.
 refused-nobody = Nobody may do this yet: name people, user groups or channels in `slack.act` of the configuration.
-refused-not-named = You may read, but only those may do this whom `slack.act` in the configuration names: people, user groups, or everybody in certain channels.
+refused-not-named = You can read, but only the people, user groups or channels in `slack.act` of the configuration may do this.
 refused-unknown = Slack does not say at the moment who you are or which user groups you are in, so nothing was done. Please try again.
 
 # Any act.
 act-unknown = This button is not known here (any more). Nothing was done.
 act-gone = This incident is gone: old ones are deleted after a while. Nothing was done.
-act-over = This incident is over: nothing fires any more. Nothing was done.
+act-over = This incident has ended: nothing fires any more. Nothing was done.
 act-store = The store does not answer, so nothing was done. Please try again.
 form-late = Slack opened no form: three seconds were not enough. Please press again.
 form-slow = This took too long, so nothing was done. Please try again.
@@ -66,8 +66,8 @@ silence-others = { $n ->
     [one] These labels silence **1 alert that is not of this incident** as well. Choose more labels, or confirm it below.
    *[other] These labels silence **{ $n } alerts that are not of this incident** as well. Choose more labels, or confirm it below.
  }
-silence-others-unknown = **What else these labels silence is not known:** Alertmanager cannot be asked ({ $error }). Confirm below to silence it all the same.
-silence-confirm = More than this incident
+silence-others-unknown = **What else these labels silence is not known:** Alertmanager is unreachable ({ $error }). Confirm below to silence it all the same.
+silence-confirm = Silence other alerts too
 silence-confirm-others = { $n ->
     [one] I know that 1 other alert is silenced too
    *[other] I know that { $n } other alerts are silenced too
@@ -77,24 +77,24 @@ silence-no-alertmanager = No Alertmanager is configured for these alerts: see `a
 silence-failed = Nothing was silenced: { $error }
 silence-note = until { $day } { $until }
 silence-made = **Silenced** by { $who } until { $day } { $until }: { $matchers }
-silence-made-untold = It is silenced, but Slack did not take the post about it.
+silence-made-unposted = The silence is created, but Slack did not accept the post about it.
 silence-takes = { $n ->
-    [one] It takes 1 alert now.
-   *[other] It takes { $n } alerts now.
+    [one] It silences 1 alert now.
+   *[other] It silences { $n } alerts now.
  }
-silence-deaf = While it lasts, Alertmanager does not tell when the alerts end. The diagnosis goes on.
+silence-deaf = While the silence lasts, Alertmanager does not report the end of these alerts. The diagnosis continues.
 silence-expire = End silence
 silence-expire-sure = Alerts will be notified again.
 silence-expired = { $who } ended the silence of { $matchers }.
 silence-unknown = No Alertmanager knows this silence.
-silence-over = This silence is over already.
+silence-over = This silence has ended already.
 silence-list = { $n ->
     [0] Nothing is silenced.
     [one] 1 silence
    *[other] { $n } silences
  }
 silence-list-unknown = **What is silenced is not known:** no Alertmanager answers.
-silence-list-partly = **What is silenced is known in part:** { $away } of { $of } Alertmanagers do not answer. Of the others { $n ->
+silence-list-partly = **The list of silences is incomplete:** { $away } of { $of } Alertmanagers do not answer. Of the others { $n ->
     [0] nothing is silenced.
     [one] 1 silence:
    *[other] { $n } silences:
@@ -123,14 +123,14 @@ done-already = This step is marked as done already.
 # Verify a step.
 verify-no-check = This step has no check. Nothing was done.
 verify-failed = It could not be verified: { $error }
-verify-fixed = **Fixed**: { $title } is { $value }, as wanted ({ $wanted })
-verify-fixed-bare = **Fixed**: { $title } is as wanted ({ $wanted })
-verify-not-yet = **Not yet**: { $title } is { $value }, wanted is { $wanted }
-verify-not-yet-bare = **Not yet**: { $title } is not as wanted ({ $wanted })
+verify-fixed = **Fixed**: { $title } is { $value } (expected { $wanted })
+verify-fixed-bare = **Fixed**: { $title } is as expected ({ $wanted })
+verify-not-yet = **Not yet**: { $title } is { $value } (expected { $wanted })
+verify-not-yet-bare = **Not yet**: { $title } is not as expected ({ $wanted })
 verify-cannot-tell = **Cannot tell**: { $title } has no value: { $why }
 verify-step = Step: { $step }
-verify-asked = Asked by { $who }; looks again after 5 and 15 minutes.
-verify-alone = Looked again by itself.
+verify-asked = Requested by { $who }; checks again after 5 and 15 minutes.
+verify-alone = Checked again automatically.
 
 # The incidents of a digest.
 listed = { $n ->

@@ -1,6 +1,6 @@
 ### Names in pictures of signals: as short as they can be.
 
-chart-limit = limit { $value }
+chart-limit = threshold { $value }
 chart-yesterday = yesterday
 chart-earlier = { $ago } earlier
 chart-before = before: { $value }

@@ -1,3 +1,3 @@
 ### Answers to people in Slack.
 
-busy = Too much is asked of me at once. Try again in a few seconds.
+busy = Too many requests at once. Try again in a few seconds.

@@ -1,6 +1,6 @@
 ### Answers to commands.
 
-command-late = This took too long and was stopped. Prometheus may be slow: `doctor` tells.
+command-late = This took too long and was stopped. Prometheus may be slow: `doctor` shows it.
 command-too-long = That is too long for a command. `help` shows the commands.
 command-nearly = Did you mean { $command }?
 command-usage = Write { $usage }
@@ -9,10 +9,10 @@ misuse-choice = { $given } is not known here: choose one of: { $choices }
 misuse-unexpected = { $word } is not understood here
 misuse-missing = { $what } is missing
 misuse-other = This is not understood
-command-progress = Looking at { $target } … { $answered }/{ $asked } queries
+command-progress = Checking { $target } … { $answered }/{ $asked } queries
 
-prometheus-away = Prometheus cannot be asked right now.
-targets-none = Prometheus has no pool of an engine that is known here. `doctor` tells what it has.
+prometheus-away = Prometheus is unreachable right now.
+targets-none = Prometheus has no pool of an engine that is known here. `doctor` shows what it has.
 targets-pick = Pick from all …
 targets-none-then = There is no data at { $time }, but { $n ->
     [one] 1 pool is
@@ -27,7 +27,7 @@ playbook-unknown = There is no playbook { $id }. { $hint }
 
 answer-at = As of { $time }
 answer-uncleaned = The answer cannot be cleaned of secrets, so it is not shown: see the log of llm-diagnose.
-diagnosis-quiet = Nothing here that an alert would fire for. To look deeper: { $example }
+diagnosis-quiet = No alert threshold is exceeded here. To look deeper: { $example }
 
 health-wrong = { $critical ->
     [0] { $warning ->
@@ -64,7 +64,7 @@ pool-seen = { $n ->
 pool-idle = { $n ->
     [one] 1 replica
    *[other] { $n } replicas
-}, idle: nothing is asked of it
+}, idle: no requests
 
 capacity-headline = Capacity of { $target }, { $n ->
     [one] 1 replica
@@ -88,9 +88,9 @@ doctor-fine = Working: { $names }
 doctor-warns = { $name }: { $detail }
 doctor-fails = { $name } **does not work**: { $detail }
 doctor-signals = { $missing } of { $of } signals are missing, { $blind ->
-    [0] no playbook is blind
-    [one] 1 playbook is blind
-   *[other] { $blind } playbooks are blind
+    [0] no playbook is without data
+    [one] 1 playbook has no data
+   *[other] { $blind } playbooks have no data
 }
 doctor-more = Everything, and what turns it on: { $command }
 
@@ -117,9 +117,9 @@ incidents-newest = { $n ->
 }
 incidents-more = There are more; the newest are shown.
 
-silence-by-button = Press **Silence** to see the matchers and for how long.
+silence-by-button = Press **Silence** to choose the matchers and the duration.
 
-explain-impact = Whom it hurts
+explain-impact = Whom it affects
 explain-causes = What may be behind it
 explain-now = Do now
 explain-lasting = So that it does not come back
@@ -140,7 +140,7 @@ accuracy-here = Here, as people said
 accuracy-feedback = { $yes } right, { $no } wrong
 accuracy-no-feedback = Nobody has said yet whether a cause was right. **Right cause** and **Wrong cause** below an incident do.
 
-help-headline = Type /llm-diagnose and a pool's name to hear what is wrong there, or one of these
+help-headline = Type /llm-diagnose and a pool's name to see what is wrong there, or one of these
 help-commands = Commands
 help-arguments = Arguments
 help-unknown = There is no command { $command }.
@@ -153,7 +153,7 @@ form-target = Pool or pod
 form-target-hint = Type a part of its name
 form-at = At
 form-at-hint = 14:05 (UTC), 10m ago; empty for now
-form-last = Over the last
+form-last = Time range
 form-last-hint = 30m, 2h; empty for the usual window
 form-playbook = Playbook
 form-playbook-hint = For what is wrong there

@@ -13,7 +13,7 @@ digest-counts = { $firing } firing{ $critical ->
     [0] {""}
    *[other] , { $resolved } resolved
  }
-digest-title = What it is, worst first
+digest-title = Symptoms, worst first
 digest-line = { $line } — { $firing } firing{ $critical ->
     [0] {""}
    *[other] {" "}({ $critical } critical)

@@ -1,9 +1,9 @@
 ### What is said of exporters that were read themselves.
 
-direct-no-answer = Prometheus did not answer; read { $read } directly, of this moment only
-direct-in-part = Prometheus answered in part only; read { $read } directly, of this moment only
-direct-no-values = Prometheus has no current values of some exporters; read { $read } directly, of this moment only
-direct-asked = As asked, without waiting for the next scrape; read { $read } directly, of this moment only
+direct-no-answer = Prometheus did not answer; read { $read } directly: current values only
+direct-in-part = Prometheus answered in part only; read { $read } directly: current values only
+direct-no-values = Prometheus has no current values of some exporters; read { $read } directly: current values only
+direct-asked = As requested, without waiting for the next scrape; read { $read } directly: current values only
 direct-engines = { $n } { $n ->
     [one] engine
    *[other] engines

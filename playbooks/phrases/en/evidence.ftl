@@ -1,14 +1,14 @@
 ### Everything that was checked.
 
-evidence-met = ✓ { $fact } (asked: { $when }): { $says }
-evidence-not-met = ✗ { $fact } (would need { $when }): { $says }
-evidence-no-data = ? { $fact }: no data (asked: { $when })
+evidence-met = ✓ { $fact } (condition: { $when }): { $says }
+evidence-not-met = ✗ { $fact } (needs { $when }): { $says }
+evidence-no-data = ? { $fact }: no data (condition: { $when })
 evidence-no-data-why = ? { $fact }: { $why }
-evidence-queries = What was asked
+evidence-queries = Queries
 # What a check says, by its distance from the threshold.
-says-clearly-for = speaks clearly for it
-says-for = speaks for it
-says-little = close to the threshold, says little
-says-against = speaks against it
-says-clearly-against = speaks clearly against it
+says-clearly-for = supports it clearly
+says-for = supports it
+says-little = near the threshold: weak evidence
+says-against = contradicts it
+says-clearly-against = contradicts it clearly
 says-varies = { $says } (it varies { $times }x by itself)

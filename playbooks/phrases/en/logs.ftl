@@ -1,7 +1,7 @@
 ### What is said about an engine's log.
 
-logs-unknown = UNKNOWN · no engine is known by this log
-logs-clean = { $engine } · nothing in this log went wrong
+logs-unknown = UNKNOWN · the engine of this log is not recognised
+logs-clean = { $engine } · no error found in this log
 logs-root = { $engine } · { $root }
 logs-sign = { $n ->
     [one] { $title }
@@ -40,8 +40,8 @@ logs-finding = { $timed ->
     [one] {""}
    *[other] , { $count } times
   }), line { $line }
-logs-rank-root = root
-logs-rank-sign = sign
+logs-rank-root = root error
+logs-rank-sign = possible symptom
 logs-rank-secondary = follows from something above
 logs-rank-benign = harmless
 logs-startup = What it was started with

@@ -16,7 +16,7 @@ change-from-nothing = { $now } (was { $was })
 fact-direct = { $fact } (read directly)
 fact-none = { $title }: none
 
-## The first line: what, who is hurt, why
+## The first line: what, who is affected, why
 
 state-critical = CRITICAL
 state-warning = WARNING
@@ -38,7 +38,7 @@ why-no-data = no data
 why-no-data-then = no data at this time
 why-nowhere = no such pool
 
-## The symptom and who is hurt
+## The symptom and who is affected
 
 symptom-confirmed = **Confirmed**: { $facts }. { $impact }
 symptom-was = **It was**: { $facts }. { $impact }
@@ -46,7 +46,7 @@ promise-ttft = Promised: { $share } of first tokens within { $within }.
 promise-inter-token = Promised: { $share } of tokens within { $within } of the one before.
 promise-request = Promised: { $share } of requests within { $within }.
 promise-errors = Promised: { $share } of requests without a server error.
-symptom-absent = **Not confirmed**: { $facts } — it may be over, or the alert is stricter than this check.
+symptom-absent = **Not confirmed**: { $facts } — it may have ended, or the alert is stricter than this check.
 symptom-no-data = **Cannot tell**: no data for { $facts }.
 symptom-no-data-why = **Cannot tell**: no data for { $facts }, because { $why }.
 radius-pool = in a pool of { $total ->
@@ -61,35 +61,35 @@ radius-some = on { $n } of { $total ->
     [one] 1 replica
    *[other] { $total } replicas
  }: { $names }
-hits-all = Hits all { $total ->
+hits-all = Affects all { $total ->
     [one] 1 replica
    *[other] { $total } replicas
  }.
-hits-some = Hits { $n } of { $total ->
+hits-some = Affects { $n } of { $total ->
     [one] 1 replica
    *[other] { $total } replicas
  }: **{ $names }**
 hits-on = { $hits } on { $places }
 hits-share = { $hits }, { $share } of the traffic
-screened-unknown = All symptoms of this pool were looked at. The clearest one: { $title }.
+screened-unknown = All symptoms of this pool were checked. The clearest one: { $title }.
 screened-absent = The alert's own condition ({ $asked }) does not hold now. This pool shows another symptom: { $title }.
 screened-no-data = There is no data for the alert's own condition ({ $asked }). This pool shows: { $title }.
 screened-unexplained = The alert's own symptom ({ $asked }) is there, but another one explains more: { $title }.
 screened-quiet =
     { $n ->
-        [one] Nothing is abnormal in this pool: one symptom was looked at.
-       *[other] Nothing is abnormal in this pool: { $n } symptoms were looked at.
+        [one] Nothing is abnormal in this pool: one symptom was checked.
+       *[other] Nothing is abnormal in this pool: { $n } symptoms were checked.
     }
-screened-unclear = No symptom of this pool is clear, and no cause was found; { $n } were looked at.
-screened-blind = **Cannot tell**: no symptom of this pool could be looked at.
-screened-blind-why = **Cannot tell**: no symptom of this pool could be looked at, because { $why }.
-screened-part-why = **Cannot tell**: not all symptoms of this pool could be looked at, because { $why }.
+screened-unclear = No symptom of this pool is clear, and no cause was found; { $n } were checked.
+screened-blind = **Cannot tell**: no symptom of this pool could be checked.
+screened-blind-why = **Cannot tell**: no symptom of this pool could be checked, because { $why }.
+screened-part-why = **Cannot tell**: not all symptoms of this pool could be checked, because { $why }.
 nowhere = **Cannot tell**: no { $what } { $value }; there is { $near }.
 nowhere-more = { $near } and { $n } more
 nowhere-then = **Cannot tell**: there is no data of this pool at { $at }. There is data from { $from } to { $to }.
-data-then = The pool itself tells nothing at { $at }. There is data from { $from } to { $to }.
+data-then = The pool has no data at { $at }. There is data from { $from } to { $to }.
 screened-also = Also abnormal here: { $also }.
-screened-slight = Close beyond a limit: { $slight }.
+screened-slight = Slightly beyond a threshold: { $slight }.
 screened-more = { $also } and { $n } more
 latency-parts = { $title } take { $seconds } on average: { $parts }.
 latency-parts-were = { $title } took { $seconds } on average: { $parts }.
@@ -115,13 +115,13 @@ chain-root-since = ← **{ $title }** — { $verdict }, began { $at }
 evidence-for = For: { $facts } ({ $agree } of { $known } checks agree)
 evidence-against = Against: { $facts }
 evidence-unknown = Unknown: { $titles }
-not-those = Not: { $titles }
+not-those = Ruled out: { $titles }
 compared-same-time = Compared with the same time { $ago } earlier.
 compared-hours-before = Compared with the hours before the incident: the pool has no data at the same time a day or a week earlier.
 compared-since-start = Compared with the minutes before the incident: the pool has no earlier data at the times that were tried.
 compared-peers = There is no past to compare with; replicas are compared with each other.
 compared-nothing = Nothing was compared with the past.
-times-misfit = The times do not fit: "{ $cause }" began at { $at }, after "{ $effect }" at { $before }. So one of them is not its cause, or was noticed late.
+times-misfit = The times do not fit: "{ $cause }" began at { $at }, after "{ $effect }" at { $before }. So it may not be the cause, or its metric reacted late.
 began = Began: { $story }
 also = Also to be considered: { $causes }
 other-cause = { $title } ({ $verdict })
@@ -131,23 +131,23 @@ other-cause = { $title } ({ $verdict })
 do-now = Do now
 do-now-some = Do now ({ $shown } of { $n })
 lasting = So that it does not come back
-step-worked = { $step } — worked when { $check }
+step-worked = { $step } — fixed when { $check }
 step-source = { $step } ({ $source })
 source = source
 
 ## What is not known
 
-ruled-out = What it is not
+ruled-out = Ruled out
 ruled-out-share = { $title } — explains { $share } of this time
-ruled-out-because = { $title } — { $fact } (would need { $when })
-ruled-out-rest = nor: { $titles }
-ruled-out-rest-more = nor: { $titles }; and { $n } more
+ruled-out-because = { $title } — { $fact } (needs { $when })
+ruled-out-rest = Also ruled out: { $titles }
+ruled-out-rest-more = Also ruled out: { $titles }; and { $n } more
 unchecked = What could not be checked
 unchecked-reason = { $titles }: { $why }
 unchecked-enable = { $reason } → { $enable }
 and-others = and { $n } more
-while-looking = While looking
-not-looked-at = Not looked at: { $causes } (Prometheus did not answer in time)
+while-looking = Notes on this diagnosis
+not-looked-at = Not checked: { $causes } (Prometheus did not answer in time)
 
 ## Alerts, and what else is known
 
@@ -178,10 +178,10 @@ flapping-refired = it came back { $n ->
    *[other] { $n } times
  }
 flapping-seen = { $n } incidents of these alerts in the last 24 hours
-meanwhile = **Meanwhile** { $requests } requests arrived{ $bad }.
+meanwhile = **During the incident** { $requests } requests arrived{ $bad }.
 meanwhile-failed = , { $n } of them failed ({ $share })
 meanwhile-slow = , { $n } were slow ({ $share })
-meanwhile-failures = **Meanwhile** { $n } requests failed.
+meanwhile-failures = **During the incident** { $n } requests failed.
 foot = { $playbook } at { $at }, { $queries ->
     [one] 1 query
    *[other] { $queries } queries
@@ -217,7 +217,7 @@ button-again = Run again
 button-evidence = Show evidence
 button-silence = Silence
 button-escalate = Escalate
-button-escalate-confirm = The next ones are called now, with this incident and its diagnosis. Go on?
+button-escalate-confirm = The configured contact is called now, with this incident and its diagnosis. Continue?
 button-right = Right cause
 button-wrong = Wrong cause
 button-done = Done

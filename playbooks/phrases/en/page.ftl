@@ -20,11 +20,11 @@ page-recent = Recent
 page-found = Found
 page-none-found = None.
 page-looked-at = { $n ->
-    [one] One incident was looked at
-   *[other] { $n } incidents were looked at
+    [one] One incident was searched
+   *[other] { $n } incidents were searched
  }, newest first. Of each, the first 20 alerts count.
 page-older = Older incidents
-page-empty = Incidents appear here once Alertmanager sends its first alert to `/webhook/alertmanager`. `llm-diagnose doctor` tells whether everything is connected, and `llm-diagnose diagnose` looks at a pool without an alert.
+page-empty = Incidents appear here once Alertmanager sends its first alert to `/webhook/alertmanager`. `llm-diagnose doctor` shows whether everything is connected, and `llm-diagnose diagnose` checks a pool without an alert.
 page-find = Find
 page-find-text = Text
 page-find-cause = Cause or playbook
@@ -61,12 +61,12 @@ page-playbook-now = Playbook, with what is met
 page-met = met
 page-not-met = not met
 page-no-data = no data
-page-not-kept = not looked at
+page-not-checked = not checked
 page-holds = Holds
 page-check = Check
 page-now-value = Now
-page-asked = Asked
-page-limits = Limits
+page-asked = Condition
+page-limits = Thresholds
 page-replicas = Replicas
 
 ## The fleet
@@ -76,16 +76,16 @@ page-in-order = { $n ->
    *[other] { $n } checks are in order or for information
  }
 page-unseen = { $n ->
-    [one] One check cannot be seen
-   *[other] { $n } checks cannot be seen
+    [one] One check has no data
+   *[other] { $n } checks have no data
  }
-page-no-pool = No serving engine was found in Prometheus. `llm-diagnose doctor` tells what is missing.
+page-no-pool = No serving engine was found in Prometheus. `llm-diagnose doctor` shows what is missing.
 
 ## Why there is no page
 
 page-closed = The pages are closed
 page-closed-why = They show what goes wrong and where, and nothing says who may read them. Set `pages.username` and `pages.password_file`, `pages.bearer_token_file`, or `pages.proxy_header` with `pages.proxy_from`; the webhook's credentials open them as well. On a machine of your own, with `listen` on loopback, `pages.authentication: none` opens them.
-page-host = This name is not ours
+page-host = Unknown host name
 page-host-why = The address bar names another host than this machine, and without credentials only requests to `localhost`, a loopback address or the host of `public_url` are answered: a web page elsewhere could read everything otherwise. Open it under one of those, or set `pages.username` and `pages.password_file`.
 page-refused = Wrong or missing credentials
 page-refused-why = Ask whoever runs this service for the user and password of the pages, or open them through your proxy.

@@ -4,15 +4,15 @@
 
 report-summary = In short
 report-utc = Times are UTC
-report-incomplete = **Not complete:** { $parts }.
-report-incomplete-why = The reasons stand under "What this is made of"; everything else is whole.
-report-not-diagnosed = It was over before it was diagnosed.
+report-incomplete = **Incomplete:** { $parts }.
+report-incomplete-why = The reasons are under "What this is made of"; all other parts are complete.
+report-not-diagnosed = It ended before it was diagnosed.
 report-since = Since
-report-at = Looked at
+report-at = Checked at
 report-lasts = for { $time } now
 report-lasted = lasted { $time }
-report-lasted-then = still open after { $time }, when this was made
-report-hurt = Who is hurt
+report-lasted-then = still open after { $time }, when this report was made
+report-hurt = Affected
 report-unknown = not known yet
 report-whole-pool = the pool
 report-all = { $total ->
@@ -22,7 +22,7 @@ report-all = { $total ->
 report-some = { $n } of { $total } replicas
 report-agree = { $sure }; { $agree } of { $known } checks agree
 report-no-cause = no cause yet
-report-on-it = Who is on it
+report-on-it = Acknowledged by
 report-nobody = nobody yet
 report-alerted = Alert
 report-contents = Contents
@@ -34,7 +34,7 @@ report-root = Cause
 report-mechanism = Mechanism
 report-symptom = What users feel
 report-from = since
-report-escalate = Hand to: { $whom }
+report-escalate = Escalate to: { $whom }
 report-log-first = First error in the logs:
 report-fixes = What to do
 report-nothing-now = Nothing is known to help at once.
@@ -58,7 +58,7 @@ report-more-rows = { $n ->
 
 ## What happened
 
-report-picture = What decided, over time
+report-picture = Deciding signals over time
 report-no-picture = No picture: Prometheus did not answer in time, or no longer has these series.
 report-timeline = What happened (UTC)
 report-kind-alert = alert
@@ -90,33 +90,33 @@ report-rules = Alerting rules
 report-rule-for = Must hold for { $time }.
 report-evidence = Everything that was checked
 report-direct = read directly
-report-unchecked-lead = Without data these speak neither for nor against.
+report-unchecked-lead = Without data these neither support nor contradict a cause.
 
 ## What engineers ask
 
 report-answers = What engineers ask
 report-goal = Expected and actual
 report-expected = Expected
-report-limit = Alarm threshold
+report-limit = Threshold
 report-actual = Actual
 report-not-met-since = Not met since { $at }.
-report-changed = What changed before, or is other than it was
+report-changed = What changed before, or differs from normal
 report-metrics = Numbers before, during and after
 report-load = Load before, during and after
 report-before = Before
 report-during = During
 report-after = After
 report-change = Change
-report-untold = { $n ->
-    [one] One quantity that nobody tells
-   *[other] { $n } quantities that nobody tells
+report-without-data = { $n ->
+    [one] One metric without data
+   *[other] { $n } metrics without data
  }
 report-no-numbers = No numbers beyond the diagnosis for now: Prometheus did not answer in time. They come with the next update.
 report-model = Model and engine arguments
 report-served-as = Served as
 report-weights = Weights
 report-arguments = { $of } (read from { $source }):
-report-settings = Settings that the engine tells
+report-settings = Settings that the engine reports
 report-hardware = Hardware
 report-nodes = Machines
 report-machines = { $n ->
@@ -138,7 +138,7 @@ report-objects = Objects
 report-versions = Versions
 report-version = Version
 report-open = Not known, and how to find out
-report-open-bundle = A bundle asks the engines, the cluster and Prometheus for more.
+report-open-bundle = A bundle queries the engines, the cluster and Prometheus for more.
 
 ## What it is made of
 
@@ -149,11 +149,11 @@ report-size = Size
 report-took = Took
 report-stage-waiting = waiting
 report-stage-running = being made
-report-stage-done = whole
-report-stage-partial = in part
+report-stage-done = complete
+report-stage-partial = incomplete
 report-stage-failed = failed
 report-stage-skipped = left out
-report-redacted = What was taken out
+report-redacted = What was redacted
 report-file = File
 report-rule = Rule
 report-count = How often
@@ -161,5 +161,5 @@ report-tickets = Tickets to paste
 report-tickets-lead = Text for those who take over, with the fields that they ask for.
 report-add = To add by hand: { $what }
 report-bundles = Bundles of it
-report-bundles-how = `/llm-diagnose bundle { $incident }` in Slack, or `llm-diagnose bundle { $incident }` beside the service, puts everything about it into one file: this report, the series, logs and what the cluster says, with secrets taken out.
+report-bundles-how = `/llm-diagnose bundle { $incident }` in Slack, or `llm-diagnose bundle { $incident }` beside the service, puts everything about it into one file: this report, the series, logs and what the cluster says, with secrets redacted.
 report-no-bundles = None is kept here yet.

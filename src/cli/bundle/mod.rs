@@ -105,7 +105,7 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
     let place = BundleLocation::File(place);
     let warning = args
         .no_redact
-        .then(|| Line::default().bold("Secrets were left in it: hand it to nobody who must not know them."));
+        .then(|| Line::default().bold("Secrets were left in: give this file only to people who may see them."));
     let message = render::bundle_message(report, built.bytes, &subject.of(), place, warning, &context.words);
     match (spool, args.quiet) {
         (Some(_), quiet) => {
@@ -282,7 +282,7 @@ fn confirm(args: &BundleArgs) -> anyhow::Result<()> {
     let mut typed = String::new();
     input.lock().read_line(&mut typed).context("cannot read what was typed")?;
     if typed.trim() != CONFIRMATION {
-        bail!("not confirmed: nothing was made; without --no-redact secrets are taken out");
+        bail!("not confirmed: nothing was made; without --no-redact secrets are redacted");
     }
     Ok(())
 }

@@ -42,7 +42,7 @@ pub(super) fn uncountable(model: &ModelSpec) -> String {
     }
 }
 
-pub(super) fn longer_than_made(requested: u64, trained: u64) -> String {
+pub(super) fn longer_than_trained(requested: u64, trained: u64) -> String {
     format!(
         "{} tokens are more than the model's {}: the engine takes that only with scaled positions",
         grouped(requested),

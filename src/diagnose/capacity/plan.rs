@@ -44,7 +44,7 @@ pub fn plan(model: &ModelSpec, deployment: &PlannedDeployment) -> Result<Capacit
     if let (Some(requested), Some(trained)) = (d.longest, model.longest)
         && requested > trained
     {
-        assumed.push(phrases::longer_than_made(requested, trained));
+        assumed.push(phrases::longer_than_trained(requested, trained));
     }
     let weights = weights(model, d);
     let kv_dtype = d.kv_dtype.or(model.kv_dtype).unwrap_or(model.dtype);

@@ -27,7 +27,7 @@ pub fn gateway_pools(
         let fits = |m: &Matcher| row.get(&m.label).is_none_or(|value| m.accepts(Some(value)));
         engines_seen
             .iter()
-            .any(|engines_seen| engines_seen.engine == engine.engine && engines_seen.matchers.iter().all(fits))
+            .any(|engine_seen| engine_seen.engine == engine.engine && engine_seen.matchers.iter().all(fits))
     };
     let alone = gateway_rows.into_iter().filter(|(engine, row)| !is_before(engine, row));
     alone.map(|(engine, row)| pool_of(engine, row)).filter(|pool| !pool.is_empty()).collect()

@@ -44,7 +44,7 @@ impl<'a> Pool<'a> {
         let rows = prometheus.query(&detection(library), request.at, deadline).await?;
         let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
         let detection = read_detection(library, &request.scope, &rows);
-        let asks = plan_for(library, request, &detection, &Needs::new()).asks;
+        let asks = plan_for(library, request, &detection, &Needs::new()).queries;
         let answers = batch::query_all(prometheus, &asks, deadline).await;
         let members = Members::of(library, &asks, &answers);
         Ok(Self { library, request, detection, members })

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::detect::detection::names_behind;
 use crate::detect::detection_result::{DetectionResult, EngineSeen};
-use crate::judge::gateway;
+use crate::detect::gateway;
 use crate::scope::names::{PoolNames, SERVICE, host};
 use crate::scope::unknown_labels::unknown;
 use crate::scope::{Scope, fits};
@@ -237,8 +237,10 @@ impl<'a> EngineRows<'a> {
 /// Returns the dimensions that engines and gateways carry, but never with the scope's value.
 fn unmatched_dimensions<'a>(scope: &'a Scope, all: &[EngineRows<'_>]) -> BTreeSet<&'a str> {
     let dimensions = scope.dimensions.iter().filter(|(dimension, value)| {
-        let carriers =
-            all.iter().filter(|there| there.engine.kind.is_pool()).map(|there| there.carries(dimension, value));
+        let carriers = all
+            .iter()
+            .filter(|candidate| candidate.engine.kind.is_pool())
+            .map(|candidate| candidate.carries(dimension, value));
         let (carried, exact) = carriers.fold((false, false), |all, one| (all.0 || one.0, all.1 || one.1));
         carried && !exact && *dimension != "job"
     });

@@ -26,7 +26,7 @@ pub async fn discover_exporters(
     learn_of(library, prometheus, readable, at, deadline).await
 }
 
-/// Returns the targets of a request's pool whose engines are wanted; a GPU exporter serves every pool of its node.
+/// Returns the targets of a request's pool whose engines `selects` accepts; a GPU exporter serves every pool of its node.
 ///
 /// # Errors
 /// As [`discover_exporters`].
@@ -34,10 +34,10 @@ pub async fn targets(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
-    is_readable: fn(&Engine) -> bool,
+    selects: fn(&Engine) -> bool,
     deadline: Instant,
 ) -> Result<Vec<ExporterTarget>, PromError> {
-    let mut targets = learn_of(library, prometheus, is_readable, request.at, deadline).await?;
+    let mut targets = learn_of(library, prometheus, selects, request.at, deadline).await?;
     targets.retain(|target| {
         library.engines.get(&target.engine).is_some_and(|engine| !super::outside(request, engine, target))
     });
@@ -47,11 +47,11 @@ pub async fn targets(
 async fn learn_of(
     library: &Library,
     prometheus: &Prometheus,
-    is_readable: fn(&Engine) -> bool,
+    selects: fn(&Engine) -> bool,
     at: Timestamp,
     deadline: Instant,
 ) -> Result<Vec<ExporterTarget>, PromError> {
-    let readable: Vec<&Engine> = library.engines.values().filter(|engine| is_readable(engine)).collect();
+    let readable: Vec<&Engine> = library.engines.values().filter(|engine| selects(engine)).collect();
     let names: BTreeMap<String, &Engine> =
         readable.iter().flat_map(|engine| engine.detected_by().into_iter().map(|name| (name, *engine))).collect();
     let by: BTreeSet<&str> = ["__name__", "job", "instance"]

@@ -194,8 +194,8 @@ impl Reading<'_> {
     }
 
     fn zeros(&self, visit: &PageRead<'_>, pages: &MetricsPages, form: &Direct, out: &mut Values) {
-        let replicas_present = self.select(visit, pages.latest(), &form.zero, out);
-        let names: BTreeSet<String> = replicas_present.iter().filter_map(|s| name(self.engine, &s.labels)).collect();
+        let samples_present = self.select(visit, pages.latest(), &form.zero, out);
+        let names: BTreeSet<String> = samples_present.iter().filter_map(|s| name(self.engine, &s.labels)).collect();
         out.rows.extend(names.into_iter().map(|name| (name, 0.0)));
     }
 
@@ -222,8 +222,8 @@ impl Reading<'_> {
         let before: BTreeMap<(&str, &Labels), f64> = keyed(&pages.first).collect();
         let now = self.select(visit, second, list, out);
         let then = |s: &Sample| before.get(&(s.name.as_str(), &s.labels)).copied().unwrap_or_default();
-        let in_both_reads = now.into_iter().filter(|s| then(s) >= 0.0);
-        let grown = in_both_reads.map(|s| ((s.name.as_str(), &s.labels), s.value - then(s)));
+        let valid_before = now.into_iter().filter(|s| then(s) >= 0.0);
+        let grown = valid_before.map(|s| ((s.name.as_str(), &s.labels), s.value - then(s)));
         of_ranks(form, grown.filter(|(_, grown)| grown.is_finite()))
     }
 

@@ -160,7 +160,7 @@ fn judge(
     signal: &str,
     observations: &Observations,
 ) -> (Outcome, Vec<ReplicaValue>) {
-    let of_pool = |observations: &Observations| {
+    let evaluate_all = |observations: &Observations| {
         let results: Vec<EvidenceResult> =
             rule.when.iter().map(|evidence| evaluate(library, evidence, observations)).collect();
         let any = |outcome: Outcome| results.iter().any(|r| r.outcome == outcome);
@@ -172,23 +172,23 @@ fn judge(
         (outcome, results.into_iter().find(|r| r.signal == signal).map(|r| r.replicas).unwrap_or_default())
     };
     let each = match rule.each {
-        AlertScope::Pool => return of_pool(observations),
+        AlertScope::Pool => return evaluate_all(observations),
         AlertScope::Replica => observations.signals.get(signal).map(|o| o.replicas.as_slice()).unwrap_or_default(),
     };
     if each.is_empty() {
-        return of_pool(observations);
+        return evaluate_all(observations);
     }
     let mut outcomes = Vec::new();
-    let mut deviating = Vec::new();
+    let mut met_replicas = Vec::new();
     for replica in each {
-        let (outcome, _) = of_pool(&of_one(observations, &replica.name));
+        let (outcome, _) = evaluate_all(&of_one(observations, &replica.name));
         if outcome == Outcome::Met {
-            deviating.push(ReplicaValue { name: replica.name.clone(), value: replica.value });
+            met_replicas.push(ReplicaValue { name: replica.name.clone(), value: replica.value });
         }
         outcomes.push(outcome);
     }
     let first = |outcome: Outcome| outcomes.contains(&outcome).then_some(outcome);
-    (first(Outcome::Met).or_else(|| first(Outcome::NoData)).unwrap_or(Outcome::NotMet), deviating)
+    (first(Outcome::Met).or_else(|| first(Outcome::NoData)).unwrap_or(Outcome::NotMet), met_replicas)
 }
 
 /// Returns the observations as if one replica were the pool.

@@ -8,8 +8,9 @@ use jiff::Timestamp;
 
 use super::checks::{CheckRow, check, is_feature, is_gateways, is_idle, is_served, rows, signals};
 use super::{CheckCoverage, Health, HealthState, PoolHealth, SCHEMA};
-use crate::{EngineFound, Scope, last_day, no_engine_reason, observe_signals, orchestrated, pools};
-use crate::{detection, gateway_pools};
+use crate::{
+    EngineFound, Scope, detection, gateway_pools, last_day, no_engine_reason, observe_signals, orchestrated, pools,
+};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::EngineKind;
@@ -18,11 +19,11 @@ use sources::prom::{self, Prometheus};
 /// The dimensions that can filter the fleet.
 pub const DIMENSIONS: [&str; 3] = ["cluster", "namespace", "model"];
 /// Maximum pools of one Prometheus.
-const MOST_POOLS: usize = 50;
+const MAX_POOLS: usize = 50;
 /// Maximum values of a dimension that are listed if none matches.
 const VALUES_LISTED: usize = 8;
-/// Maximum vanished pools that are listed.
-const GONE_POOLS_LISTED: usize = 2;
+/// Maximum former pools that are listed.
+const FORMER_POOLS_LISTED: usize = 2;
 /// The fraction of the deadline for listing the pools, as a divisor.
 const LISTING_DIVISOR: u32 = 2;
 
@@ -123,7 +124,7 @@ async fn evaluate_source(
     let is_requested =
         |pool: &&Labels| query.scope.iter().all(|(name, value)| pool.get(name).is_none_or(|label| label == value));
     let (requested, unrequested): (Vec<&Labels>, Vec<&Labels>) = hour.iter().partition(is_requested);
-    let scanned_pools = requested.into_iter().chain(unrequested).take(MOST_POOLS).cloned().collect();
+    let scanned_pools = requested.into_iter().chain(unrequested).take(MAX_POOLS).cloned().collect();
     current_pools
         .extend(gateway_pools(library, rows_of_hour, &scanned_pools).into_iter().filter(|pool| !hour.contains(pool)));
     let mut former_pools: Vec<Labels> = day.difference(&hour).cloned().collect();
@@ -152,17 +153,17 @@ async fn evaluate_source(
             return part;
         }
     }
-    part.left_out = current_pools.len().saturating_sub(MOST_POOLS);
-    current_pools.truncate(MOST_POOLS);
+    part.left_out = current_pools.len().saturating_sub(MAX_POOLS);
+    current_pools.truncate(MAX_POOLS);
     // Only with an orchestrator can a pool without engine metrics still be evaluated.
-    let (mut former_pools, unexplained_pools): (Vec<Labels>, Vec<Labels>) =
+    let (mut former_pools, unevaluable_pools): (Vec<Labels>, Vec<Labels>) =
         former_pools.into_iter().partition(|pool| pool.get("namespace").is_some_and(|n| orchestrated.contains(n)));
-    former_pools.truncate(MOST_POOLS);
+    former_pools.truncate(MAX_POOLS);
     let check_signals = signals(library, rows);
     let served = current_pools.len();
     let all = current_pools.into_iter().chain(former_pools);
     let evaluations = all.map(|labels| pool(library, prometheus, &check_signals, labels, query, started));
-    let mut silent_pools: Vec<String> = unexplained_pools.iter().map(named).collect();
+    let mut silent_pools: Vec<String> = unevaluable_pools.iter().map(named).collect();
     for (i, (pool, problems, queries)) in join_all(evaluations).await.into_iter().enumerate() {
         part.queries += queries;
         part.problems.extend(problems);
@@ -175,7 +176,7 @@ async fn evaluate_source(
     if !silent_pools.is_empty() {
         part.notes.push(format!(
             "served within the last day but not within the last hour, and nobody is known to want it: {}",
-            few(silent_pools, GONE_POOLS_LISTED)
+            few(silent_pools, FORMER_POOLS_LISTED)
         ));
     }
     part.problems.sort();

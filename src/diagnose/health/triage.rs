@@ -5,8 +5,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::{Health, HealthQuery, HealthSource, evaluate_fleet};
-use crate::fleet;
-use crate::{Diagnosis, ExtraSources, FleetPool, Request, diagnose_with, places as places_of};
+use crate::{Diagnosis, ExtraSources, FleetPool, Request, diagnose_with, fleet, places as places_of};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use sources::prom::{PromError, Prometheus};
@@ -43,8 +42,8 @@ pub async fn triage(
     request: &Request,
     beside: ExtraSources<'_>,
 ) -> Triage {
-    let screened = Request { playbook: String::new(), screen: true, ..request.clone() };
-    let diagnosis = Box::pin(diagnose_with(library, source.0, &screened, beside)).await;
+    let screening_request = Request { playbook: String::new(), screen: true, ..request.clone() };
+    let diagnosis = Box::pin(diagnose_with(library, source.0, &screening_request, beside)).await;
     // Without a screening, the diagnosis has the reason. Health of other pools, or of another time, would be
     // misleading.
     let nowhere = diagnosis.scope.unknown.is_some() || diagnosis.scope.data.is_some();

@@ -31,7 +31,7 @@ pub(crate) async fn query_replicas(
     let open = evidence.filter(|e| is_open(library, e, &observed.observations));
     let needs: Needs<'_> =
         open.map(|e| (e.signal.as_str(), SignalNeed { replicas: true, ..SignalNeed::default() })).collect();
-    let mut asks = plan_for(library, request, &observed.detection, &needs).asks;
+    let mut asks = plan_for(library, request, &observed.detection, &needs).queries;
     asks.retain(|ask| !ask.signal.is_empty() && ask.purpose == QueryPurpose::Replicas);
     if asks.is_empty() {
         return false;

@@ -1,18 +1,16 @@
-//! judge: observations ─▶ verdicts, pure and explainable in one line per cause.
+//! judge: observations ─▶ verdicts, explainable in one line per cause. The function `judge` is pure; what queries is async.
 //!
-//! The support of a check is -1 to 1, by its distance from the threshold ([`crate::degree`]). The score is the
+//! The support of a check is -1 to 1, by its distance from the threshold ([`degree`]). The score is the
 //! weighted mean of the supports, on a scale of 0..1; a check without data counts half of its weight as doubt: less
 //! data never makes a cause more certain. A required check that is not met multiplies the score by 1 plus its
 //! negative support; if it is clearly not met, the cause is ruled out. A cause that explains little of the latency
-//! has a lower score too ([`crate::parts`]). A required check without data leaves the cause undetermined.
+//! has a lower score too ([`mod@parts`]). A required check without data leaves the cause undetermined.
 
 pub(crate) mod affected_replicas;
-pub(crate) mod against;
 pub(crate) mod assemble;
 pub(crate) mod degree;
 pub(crate) mod evidence;
-pub(crate) mod gateway;
-pub(crate) mod impact;
+pub(crate) mod evidence_history;
 pub(crate) mod onset;
 pub(crate) mod parts;
 pub(crate) mod placeholders;

@@ -53,7 +53,7 @@ pub(crate) async fn trace(
     judged: &Judged,
     deadline: Instant,
 ) -> bool {
-    let checks = checks_with_onset(library, judged);
+    let checks = checks_to_trace(library, judged);
     // A shorter window blurs less; all share it, so that their order stays. Recorded series have their own.
     let recorded = checks.iter().any(|e| observed.detection.recorded.has(&e.signal));
     let window = if recorded { request.window } else { request.window.min(WINDOW) };
@@ -114,7 +114,7 @@ fn plan_queries(
     for (signal, when) in checks.iter().filter_map(|e| Some((e.signal.as_str(), e.when.parse::<Condition>().ok()?))) {
         needs.entry(signal).or_default().replicas |= when.needs_peers();
     }
-    let mut asks = plan_for(library, request, detection, &needs).asks;
+    let mut asks = plan_for(library, request, detection, &needs).queries;
     asks.retain(|ask| !ask.signal.is_empty() && matches!(ask.purpose, QueryPurpose::Replicas | QueryPurpose::Pool));
     let planned: Vec<(String, QueryPurpose)> = asks.iter().map(|ask| (ask.signal.clone(), ask.purpose)).collect();
     for ask in
@@ -135,7 +135,7 @@ fn plan_queries(
 }
 
 /// Returns the met evidence along the best chains; checks for mere presence or absence have no onset.
-fn checks_with_onset(library: &Library, judged: &Judged) -> Vec<EvidenceResult> {
+fn checks_to_trace(library: &Library, judged: &Judged) -> Vec<EvidenceResult> {
     let along = judged.chains.iter().take(CHAINS).flatten().filter_map(|id| judged.causes.get(id));
     let all = judged.evidence.iter().chain(along.flat_map(|judgement| &judgement.evidence));
     let telling = all.filter(|e| e.outcome == Outcome::Met && e.value.is_some() && tells_of_change(library, e));

@@ -92,9 +92,9 @@ pub(crate) fn placeholder_values(
 
 /// Returns the replicas of the gateways that report on the pool.
 fn gateways<'a>(library: &'a Library, observations: &'a Observations) -> impl Iterator<Item = &'a str> {
-    let affected_signals =
+    let gateway_signals =
         observations.signals.iter().filter(|(name, _)| library.signals.get(*name).is_some_and(Signal::is_of_gateways));
-    affected_signals.flat_map(|(_, o)| &o.replicas).map(|r| r.name.as_str()).filter(|name| !name.is_empty())
+    gateway_signals.flat_map(|(_, o)| &o.replicas).map(|r| r.name.as_str()).filter(|name| !name.is_empty())
 }
 
 /// Returns a step's text with its placeholders replaced.
@@ -402,7 +402,7 @@ mod tests {
             &about(&diagnosis, &request, &observations, &detection, &nodes),
             "bad-replica",
         );
-        let values_of = |name: &str| values.get(name).map(String::as_str);
-        assert_eq!((values_of("<hpa>"), values_of("<scaledobject>")), (Some("keda-hpa-vllm"), Some("vllm")));
+        let value_of = |name: &str| values.get(name).map(String::as_str);
+        assert_eq!((value_of("<hpa>"), value_of("<scaledobject>")), (Some("keda-hpa-vllm"), Some("vllm")));
     }
 }

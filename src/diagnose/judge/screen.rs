@@ -93,14 +93,14 @@ impl Screened {
 /// Returns the playbooks that an alert may enter: symptoms before mechanisms, then in the order of their signals in
 /// `health`, which begins with what users notice.
 fn entries(library: &Library) -> Vec<&Playbook> {
-    let dashboard_order: Vec<&str> =
+    let health_order: Vec<&str> =
         library.health.headings.iter().flat_map(|heading| &heading.checks).map(|check| check.signal.as_str()).collect();
     let place = |playbook: &Playbook| {
         let signals = playbook.symptom.iter().flat_map(Evidence::checks).map(|(signal, _)| signal);
         signals
-            .filter_map(|signal| dashboard_order.iter().position(|one| *one == signal))
+            .filter_map(|signal| health_order.iter().position(|one| *one == signal))
             .min()
-            .unwrap_or(dashboard_order.len())
+            .unwrap_or(health_order.len())
     };
     let symptoms = library.of_kind(PlaybookKind::Symptom);
     let mut entries: Vec<&Playbook> = symptoms
@@ -136,8 +136,8 @@ pub(crate) async fn screen(
         let hurts = |e: &&EvidenceResult| e.outcome == Outcome::Met && tells_of_change(library, e);
         let clear = evidence.iter().filter(|e| e.required).filter(hurts).all(|e| e.support >= CLEAR);
         if symptom == SymptomVerdict::Confirmed {
-            let matches = if clear { &mut screened.confirmed } else { &mut screened.slight };
-            matches.push(playbook.playbook.clone());
+            let list = if clear { &mut screened.confirmed } else { &mut screened.slight };
+            list.push(playbook.playbook.clone());
         }
     }
     (screened, observed)

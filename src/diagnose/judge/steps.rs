@@ -28,12 +28,12 @@ pub(crate) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
     let mut out = Fixes::default();
     let mut actions = BTreeSet::new();
     for node in about.cause.chain.iter().rev().filter_map(|id| nodes.get(id.as_str())) {
-        let platform = placeholder_values(library, about, node.id);
+        let values = placeholder_values(library, about, node.id);
         for (steps, into) in [(node.now, &mut out.now), (node.lasting, &mut out.lasting)] {
             for step in steps.iter().filter(|s| applies(s)) {
                 if into.len() < STEPS && actions.insert(step.action.clone()) {
                     into.push(Fix {
-                        action: filled(step.action.trim(), &platform),
+                        action: filled(step.action.trim(), &values),
                         cause: node.id.to_owned(),
                         verify: shows(library, step, about),
                         source: step.source.clone(),

@@ -21,7 +21,7 @@ use sources::prom::{Answer, Formula, MetricNames, PromError, Prometheus, QueryPa
 /// The marker label; no exporter has it.
 const MARK: &str = "llm_diagnose_ask";
 /// Maximum number of light queries in one pack.
-const LIGHT_MOST: usize = 14;
+const MAX_LIGHT: usize = 14;
 /// Heavy queries that run at the same time.
 const HEAVY_AT_ONCE: usize = 2;
 /// Divisor of the remaining time: heavy queries wait for the light ones at most this part of it.
@@ -39,7 +39,7 @@ pub(crate) fn is_heavy(ask: &PlannedQuery) -> bool {
 pub(crate) fn pack(asks: &[PlannedQuery]) -> Vec<Vec<usize>> {
     let mut packs: Vec<Vec<usize>> = Vec::new();
     for (i, ask) in asks.iter().enumerate().filter(|(_, ask)| !is_heavy(ask)) {
-        match packs.iter_mut().find(|pack| pack.len() < LIGHT_MOST && asks[pack[0]].at == ask.at) {
+        match packs.iter_mut().find(|pack| pack.len() < MAX_LIGHT && asks[pack[0]].at == ask.at) {
             Some(pack) => pack.push(i),
             None => packs.push(vec![i]),
         }
@@ -61,7 +61,7 @@ pub(crate) fn finest(parts: Vec<(Timestamp, &QueryPart)>) -> Vec<(Timestamp, Que
 /// Returns the queries that a plan sends if all its metrics exist, each with its evaluation time.
 pub fn queries(plan: &Plan) -> Vec<(String, Timestamp)> {
     let formula = |ask: &PlannedQuery| (ask.at, Formula::of(&ask.query, &MetricNames::default()));
-    let formulas: Vec<(Timestamp, Formula)> = plan.asks.iter().map(formula).collect();
+    let formulas: Vec<(Timestamp, Formula)> = plan.queries.iter().map(formula).collect();
     let parts = formulas.iter().flat_map(|(at, formula)| formula.parts().into_iter().map(|part| (*at, part)));
     let asks: Vec<PlannedQuery> =
         finest(parts.collect()).iter().map(|(at, part)| PlannedQuery::of_part(*at, part)).collect();

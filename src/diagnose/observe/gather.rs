@@ -107,39 +107,32 @@ impl Members {
 
     /// Returns true if a row of a shared exporter may be about this pool.
     pub(crate) fn have(&self, row: &Labels) -> bool {
-        self.membership(row) != Membership::Foreign
+        self.owns(row).is_some()
     }
 
     /// Returns the certainty that a row is the pool's; `None` if it names another owner.
     pub(crate) fn owns(&self, row: &Labels) -> Option<RowOwnership> {
-        match self.membership(row) {
-            Membership::Member => Some(RowOwnership::Known),
-            Membership::Open => Some(RowOwnership::Open),
-            Membership::Foreign => None,
-        }
-    }
-
-    fn membership(&self, row: &Labels) -> Membership {
         // A LeaderWorkerSet's worker pods belong to a StatefulSet with the name of their leader, `<set>-0`.
         let is_member = |workload: &str| self.workloads.contains(workload) || self.pods.contains(workload);
-        let membership_of = |is_member: bool| if is_member { Membership::Member } else { Membership::Foreign };
+        let known_if = |is_member: bool| is_member.then_some(RowOwnership::Known);
         if self.pods.is_empty() {
-            return Membership::Open;
+            return Some(RowOwnership::Open);
         }
         if let Some(pod) = first(row, &POD_LABELS) {
-            return membership_of(self.pods.contains(pod) || is_member(workload_of(pod)));
+            return known_if(self.pods.contains(pod) || is_member(workload_of(pod)));
         }
         // A namespace has other workloads too, and a cluster has other nodes.
         if let Some(workload) = first(row, &["deployment", "statefulset", "daemonset"]) {
-            return membership_of(is_member(workload));
+            return known_if(is_member(workload));
         }
         if let Some(node) = first(row, &NODE_LABELS).filter(|node| !node.is_empty() && !self.nodes.is_empty()) {
-            return membership_of(self.nodes.contains(node));
+            return known_if(self.nodes.contains(node));
         }
         // An exporter on the host network has the node's address; any other address says nothing.
         let host =
             row.get("instance").map(|address| address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host));
-        if host.is_some_and(|host| self.nodes.contains(host)) { Membership::Member } else { Membership::Open }
+        let is_member = host.is_some_and(|host| self.nodes.contains(host));
+        Some(if is_member { RowOwnership::Known } else { RowOwnership::Open })
     }
 }
 
@@ -158,15 +151,6 @@ fn run_on_by_rows(library: &Library, asks: &[PlannedQuery], answers: &[QueryAnsw
     runs_on
 }
 
-/// The owner of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Membership {
-    Member,
-    Foreign,
-    /// It names no owner; it counts if no row of its signal is known to be the pool's.
-    Open,
-}
-
 /// Converts answers to observations; returns true if Prometheus was unavailable or timed out.
 pub(crate) fn gather(
     library: &Library,
@@ -176,7 +160,7 @@ pub(crate) fn gather(
     observations: &mut Observations,
 ) -> bool {
     let mut degraded = false;
-    let mut first_tier: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
+    let mut tier_with_data: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
     let mut places: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let of_pool = |ask: &PlannedQuery| library.engines.get(&ask.engine).is_some_and(|engine| engine.kind.is_pool());
     let with_known_rows: BTreeSet<(&str, QueryPurpose)> = asks
@@ -184,7 +168,7 @@ pub(crate) fn gather(
         .zip(answers)
         .filter(|(ask, _)| !ask.signal.is_empty() && !of_pool(ask))
         .filter_map(|(ask, answer)| Some((ask, answer.as_ref().ok()?)))
-        .filter(|(_, rows)| rows.iter().any(|row| members.membership(&row.labels) == Membership::Member))
+        .filter(|(_, rows)| rows.iter().any(|row| members.owns(&row.labels) == Some(RowOwnership::Known)))
         .map(|(ask, _)| (ask.signal.as_str(), ask.purpose))
         .collect();
     for (ask, answer) in asks.iter().zip(answers).filter(|(ask, _)| !ask.signal.is_empty()) {
@@ -209,12 +193,12 @@ pub(crate) fn gather(
         let from_labels = entry.map_or(&[][..], |e| &e.from_labels);
         let own_rows = || {
             rows.iter().filter(|row| {
-                let with_known_rows = with_known_rows.contains(&(ask.signal.as_str(), ask.purpose));
+                let is_known = with_known_rows.contains(&(ask.signal.as_str(), ask.purpose));
                 engine.kind.is_pool()
-                    || match members.membership(&row.labels) {
-                        Membership::Member => true,
-                        Membership::Open => !with_known_rows,
-                        Membership::Foreign => false,
+                    || match members.owns(&row.labels) {
+                        Some(RowOwnership::Known) => true,
+                        Some(RowOwnership::Open) => !is_known,
+                        None => false,
                     }
             })
         };
@@ -230,11 +214,11 @@ pub(crate) fn gather(
             .peekable();
         // Values of two engines for the same requests do not add up.
         let tier = tier(library, &ask.signal, engine);
-        if first_tier.get(ask.signal.as_str()).is_some_and(|best| *best < tier) {
+        if tier_with_data.get(ask.signal.as_str()).is_some_and(|best| *best < tier) {
             continue;
         }
         if values.peek().is_some() {
-            first_tier.insert(&ask.signal, tier);
+            tier_with_data.insert(&ask.signal, tier);
         }
         match ask.purpose {
             QueryPurpose::Replicas => {

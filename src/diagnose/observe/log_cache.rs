@@ -28,13 +28,10 @@ pub struct LogFindingsCache(Arc<Mutex<Vec<(LogCacheKey, Timestamp, LogFindings)>
 
 impl LogFindingsCache {
     /// Returns the findings of a time shortly before `at`.
-    pub(crate) fn get(&self, whose: &LogCacheKey, at: Timestamp) -> Option<LogFindings> {
+    pub(crate) fn get(&self, key: &LogCacheKey, at: Timestamp) -> Option<LogFindings> {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = |then: Timestamp| then <= at && clock::between(then, at) < TTL;
-        entries
-            .iter()
-            .find(|(cached, then, _)| cached == whose && fresh(*then))
-            .map(|(_, _, findings)| findings.clone())
+        entries.iter().find(|(cached, then, _)| cached == key && fresh(*then)).map(|(_, _, findings)| findings.clone())
     }
 
     /// Stores the findings in place of the previous ones.
@@ -51,7 +48,7 @@ impl LogFindingsCache {
 mod tests {
     use super::*;
 
-    fn whose(pod: &str) -> LogCacheKey {
+    fn key(pod: &str) -> LogCacheKey {
         let since = Timestamp::from_second(1_000).unwrap();
         LogCacheKey { namespace: None, pods: vec![pod.to_owned()], since, window: TTL }
     }
@@ -61,13 +58,13 @@ mod tests {
         let at = |seconds: i64| Timestamp::from_second(10_000 + seconds).unwrap();
         let cache = LogFindingsCache::default();
         let findings = LogFindings { replicas: ["a".to_owned()].into(), ..LogFindings::default() };
-        cache.put(whose("a"), at(0), &findings);
-        assert_eq!(cache.clone().get(&whose("a"), at(149)), Some(findings.clone()));
-        assert_eq!(cache.get(&whose("a"), at(150)), None, "it is fetched again");
-        assert_eq!(cache.get(&whose("a"), at(-1)), None, "a question about the past is another one");
-        assert_eq!(cache.get(&whose("b"), at(1)), None);
-        (0..MAX_POOLS).for_each(|i| cache.put(whose(&format!("pod-{i}")), at(2), &findings));
-        assert_eq!(cache.get(&whose("a"), at(3)), None, "the oldest went");
-        assert!(cache.get(&whose("pod-0"), at(3)).is_some());
+        cache.put(key("a"), at(0), &findings);
+        assert_eq!(cache.clone().get(&key("a"), at(149)), Some(findings.clone()));
+        assert_eq!(cache.get(&key("a"), at(150)), None, "it is fetched again");
+        assert_eq!(cache.get(&key("a"), at(-1)), None, "a question about the past is another one");
+        assert_eq!(cache.get(&key("b"), at(1)), None);
+        (0..MAX_POOLS).for_each(|i| cache.put(key(&format!("pod-{i}")), at(2), &findings));
+        assert_eq!(cache.get(&key("a"), at(3)), None, "the oldest went");
+        assert!(cache.get(&key("pod-0"), at(3)).is_some());
     }
 }

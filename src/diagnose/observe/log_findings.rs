@@ -21,9 +21,9 @@ use sources::logs::{Log, LogAnalysis, LogMatch, LogReader, Patterns};
 
 /// Time within which a root error follows from the one before it in the same log: a collective operation notices a
 /// dead peer after its timeout, which is ten minutes by default.
-const FOLLOW_UP_WITHIN: Duration = Duration::from_secs(900);
+const SAME_FAULT_WITHIN: Duration = Duration::from_secs(900);
 /// Maximum number of logs that are read in one diagnosis.
-const LOGS_MOST: usize = 64;
+const MAX_LOGS: usize = 64;
 /// Maximum clock difference between nodes.
 const SKEW: Duration = Duration::from_secs(60);
 
@@ -50,7 +50,7 @@ pub fn log_findings(library: &Library, logs: &[Log], since: Timestamp, at: Times
     let until = clock::after(at, SKEW);
     let patterns = Patterns::new(library.logs.values());
     let reader = || LogReader::new(&patterns);
-    for log in logs.iter().take(LOGS_MOST) {
+    for log in logs.iter().take(MAX_LOGS) {
         let report = reader().within(since, until).text(&log.text);
         let replica = replica(log);
         findings.errors(library, &replica, &report);
@@ -92,7 +92,7 @@ fn roots(report: &LogAnalysis) -> Vec<&LogMatch> {
     let mut roots: Vec<&LogMatch> = Vec::new();
     for finding in report.findings.iter().filter(|finding| finding.rank == LogRank::Root) {
         let apart = roots.last().is_none_or(|last| {
-            last.at.zip(finding.at).is_some_and(|(last, at)| at > last && clock::between(last, at) > FOLLOW_UP_WITHIN)
+            last.at.zip(finding.at).is_some_and(|(last, at)| at > last && clock::between(last, at) > SAME_FAULT_WITHIN)
         });
         if apart {
             roots.push(finding);

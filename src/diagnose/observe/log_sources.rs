@@ -20,7 +20,7 @@ use sources::logs::Log;
 use sources::loki::{self, Loki, LokiError};
 
 /// Maximum number of replicas whose logs are fetched; those that the alerts or the evidence name come first.
-const REPLICAS_MOST: usize = 8;
+const MAX_REPLICAS: usize = 8;
 /// Maximum bytes of all logs of one diagnosis.
 const BYTES: u64 = 8 << 20;
 /// Maximum wait for logs; the first message is posted already.
@@ -188,5 +188,5 @@ fn first(request: &Request, judged: Option<&Judged>, pool: &[String]) -> Vec<Str
     let mut names = BTreeSet::new();
     let all = named.chain(affected.map(|r| r.name.as_str())).chain(pool.iter().map(String::as_str));
     // `host:port` is no pod.
-    all.filter(|name| !name.contains(':') && names.insert(*name)).take(REPLICAS_MOST).map(str::to_owned).collect()
+    all.filter(|name| !name.contains(':') && names.insert(*name)).take(MAX_REPLICAS).map(str::to_owned).collect()
 }

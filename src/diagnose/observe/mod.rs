@@ -1,9 +1,11 @@
 //! observe: sends the plan's queries concurrently and waits no longer than the deadline.
 
+pub(crate) mod against;
 pub(crate) mod answer_cache;
 pub(crate) mod baseline_windows;
 pub(crate) mod batch;
 pub(crate) mod gather;
+pub(crate) mod impact;
 pub(crate) mod log_cache;
 pub(crate) mod log_findings;
 pub(crate) mod log_sources;
@@ -25,7 +27,6 @@ use jiff::Timestamp;
 use crate::Request;
 use crate::detect::detection::{detection, presence, was_present};
 use crate::detect::read_detection::read_detection;
-use crate::judge::against;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::baseline_windows::{Past, ladder};
 use crate::observe::batch::{QueryAnswer, pack, query_all};
@@ -76,12 +77,12 @@ pub(crate) async fn observe_needs(
             None => against::hours(library, prometheus, request, &observed.detection, &with_driver, deadline).await,
         }
     };
-    let (answers, (hours, query_count)) = join(cache.query(prometheus, &plan.asks, deadline), hours).await;
+    let (answers, (hours, query_count)) = join(cache.query(prometheus, &plan.queries, deadline), hours).await;
     cache.queries += query_count;
-    observed.members = Members::of(library, &plan.asks, &answers);
+    observed.members = Members::of(library, &plan.queries, &answers);
     observed.observations.pool = observed.members.pool();
     observed.observations.places = observed.members.places();
-    observed.degraded |= gather(library, &observed.members, &plan.asks, &answers, &mut observed.observations);
+    observed.degraded |= gather(library, &observed.members, &plan.queries, &answers, &mut observed.observations);
     against::add_ratios(&with_driver, hours.as_ref(), &mut observed.observations);
     // Unanswered queries are repeated next time.
     cache.hours.extend(hours.map(|hours| (names, hours)));

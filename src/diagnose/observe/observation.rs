@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use knowledge::signal::PoolAggregation;
 
 /// Maximum variation of a past: a value after zero.
-const MOST_VARIED: f64 = 100.0;
+const MAX_VARIATION: f64 = 100.0;
 
 /// The origin of a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -75,12 +75,12 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Returns the larger over the smaller value of two successive windows of the past, at most [`MOST_VARIED`];
+    /// Returns the larger over the smaller value of two successive windows of the past, at most [`MAX_VARIATION`];
     /// `None` if one of them is unknown or both are zero.
     pub(crate) fn varies(&self) -> Option<f64> {
         let (past, before) = self.baseline.zip(self.before)?;
         let times = (past / before).max(before / past);
-        (times >= 1.0).then(|| times.min(MOST_VARIED))
+        (times >= 1.0).then(|| times.min(MAX_VARIATION))
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
     fn a_past_varies_by_the_larger_of_its_windows_over_the_smaller() {
         let varies = |baseline, before| Observation { baseline, before, ..Observation::default() }.varies();
         assert_eq!((varies(Some(4.0), Some(2.0)), varies(Some(2.0), Some(4.0))), (Some(2.0), Some(2.0)));
-        assert_eq!(varies(Some(2.0), Some(0.0)), Some(MOST_VARIED), "something after nothing");
+        assert_eq!(varies(Some(2.0), Some(0.0)), Some(MAX_VARIATION), "something after nothing");
         assert_eq!((varies(Some(0.0), Some(0.0)), varies(Some(1.0), None)), (None, None));
     }
 

@@ -20,7 +20,7 @@ pub(crate) const TRAFFIC: &str = "request_rate";
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     /// The queries, each once.
-    pub asks: Vec<PlannedQuery>,
+    pub queries: Vec<PlannedQuery>,
     /// Signals that cannot be queried here: the reason, and the setting that changes it.
     pub unavailable: BTreeMap<String, (String, Option<String>)>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct SignalNeed {
     pub(crate) baseline: bool,
     pub(crate) replicas: bool,
     /// True if the pool's value is enough for now; replicas are queried later, for met evidence only
-    /// ([`crate::affected_replicas`]).
+    /// ([`crate::judge::affected_replicas`]).
     pub(crate) pool_first: bool,
 }
 
@@ -65,8 +65,8 @@ pub fn plan(library: &Library, request: &Request, detection: &DetectionResult) -
 /// Plans the queries for these needs; the request's playbook is ignored.
 pub(crate) fn plan_for(library: &Library, request: &Request, detection: &DetectionResult, needs: &Needs<'_>) -> Plan {
     let mut plan = Plan::default();
-    pool_question(library, request, detection, &mut plan);
-    node_question(library, request, detection, &mut plan);
+    add_pool_query(library, request, detection, &mut plan);
+    add_node_query(library, request, detection, &mut plan);
     // Values of several engines are combined by replica.
     let alone = detection.pool(library).count() == 1;
     for (&signal, &need) in needs {
@@ -122,7 +122,7 @@ pub(crate) fn plan_for(library: &Library, request: &Request, detection: &Detecti
             plan.unavailable.insert(signal.to_owned(), (reason, enable));
         }
     }
-    native_question(library, request, detection, &mut plan);
+    add_native_query(library, request, detection, &mut plan);
     plan
 }
 
@@ -130,14 +130,14 @@ pub(crate) fn plan_for(library: &Library, request: &Request, detection: &Detecti
 pub(crate) const POD_AND_NODE: [&str; 3] = ["pod", "node", "host_ip"];
 
 /// Adds the query for the nodes of pods, for exporters that know nodes and no pods.
-fn node_question(library: &Library, request: &Request, detection: &DetectionResult, plan: &mut Plan) {
+fn add_node_query(library: &Library, request: &Request, detection: &DetectionResult, plan: &mut Plan) {
     for engine_seen in &detection.engines {
         let Some(engine) = library.engines.get(&engine_seen.engine).filter(|e| e.kind == EngineKind::Platform) else {
             continue;
         };
         let query =
             format!("count by ({}) (last_over_time({}{{$workload}}[1h]))", POD_AND_NODE.join(", "), engine.detect);
-        plan.asks.push(PlannedQuery {
+        plan.queries.push(PlannedQuery {
             signal: String::new(),
             engine: engine.engine.clone(),
             purpose: QueryPurpose::Nodes,
@@ -156,9 +156,9 @@ fn scrape(engine: &Engine) -> String {
 pub(crate) const HISTOGRAM: &str = "histogram";
 
 /// Adds the query for native histograms: a classic one has no series of its plain name, a native one has.
-fn native_question(library: &Library, request: &Request, detection: &DetectionResult, plan: &mut Plan) {
+fn add_native_query(library: &Library, request: &Request, detection: &DetectionResult, plan: &mut Plan) {
     for (engine, engine_seen) in detection.pool(library) {
-        let queries = plan.asks.iter().filter(|ask| ask.engine == engine.engine);
+        let queries = plan.queries.iter().filter(|ask| ask.engine == engine.engine);
         let names: BTreeSet<&str> = queries.flat_map(|ask| histograms(&ask.query)).collect();
         if names.is_empty() {
             continue;
@@ -166,7 +166,7 @@ fn native_question(library: &Library, request: &Request, detection: &DetectionRe
         let names: Vec<&str> = names.into_iter().collect();
         let scope = matchers(&engine_seen.matchers);
         let rows = format!("{{__name__=~\"{}\", {scope}}}", names.join("|"));
-        plan.asks.push(PlannedQuery {
+        plan.queries.push(PlannedQuery {
             signal: String::new(),
             engine: engine.engine.clone(),
             purpose: QueryPurpose::Native,
@@ -208,7 +208,7 @@ pub fn no_engine_reason(library: &Library, kind: EngineKind) -> (String, Option<
 }
 
 /// Adds the query for the pool's replicas of the last hour, including those that are gone.
-fn pool_question(library: &Library, request: &Request, detection: &DetectionResult, plan: &mut Plan) {
+fn add_pool_query(library: &Library, request: &Request, detection: &DetectionResult, plan: &mut Plan) {
     for (engine, engine_seen) in detection.pool(library) {
         let query = match engine.detect_also.as_slice() {
             [] => format!("count by ($by) (last_over_time({}{{$scope}}[1h]))", engine.detect),
@@ -217,7 +217,7 @@ fn pool_question(library: &Library, request: &Request, detection: &DetectionResu
                 format!("count by ($by) (last_over_time({{__name__=~\"{}\", $scope}}[1h]))", names.join("|"))
             }
         };
-        plan.asks.push(PlannedQuery {
+        plan.queries.push(PlannedQuery {
             signal: String::new(),
             engine: engine.engine.clone(),
             purpose: QueryPurpose::Replicas,
@@ -247,7 +247,7 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
     let mut ask = |purpose: QueryPurpose, at: Timestamp, window: Duration| {
         let pool = matches!(purpose, QueryPurpose::Pool | QueryPurpose::PastPool | QueryPurpose::BeforePool);
         if let Some(query) = recorded.query(engine, signal, purpose, window).filter(|_| !labels) {
-            return plan.asks.push(PlannedQuery {
+            return plan.queries.push(PlannedQuery {
                 signal: signal.to_owned(),
                 engine: engine.engine.clone(),
                 purpose,
@@ -258,7 +258,13 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
         let by: &[String] = if pool && !derived { &[] } else { &engine.replica };
         let query = filled(query, engine, engine_seen, window, by);
         let query = reduced(fleet, &query).filter(|_| pool && derived).unwrap_or(query);
-        plan.asks.push(PlannedQuery { signal: signal.to_owned(), engine: engine.engine.clone(), purpose, query, at });
+        plan.queries.push(PlannedQuery {
+            signal: signal.to_owned(),
+            engine: engine.engine.clone(),
+            purpose,
+            query,
+            at,
+        });
     };
     let now = window.unwrap_or(request.window);
     // Rows of shared exporters are assigned to a pool by their replicas.

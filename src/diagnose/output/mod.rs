@@ -2,7 +2,7 @@
 
 pub(crate) mod diagnosis;
 pub(crate) mod direct_read;
-pub(crate) mod evidence_history;
 pub(crate) mod excluded;
+pub(crate) mod former_ids;
 pub(crate) mod judgement;
 pub(crate) mod logs_read;

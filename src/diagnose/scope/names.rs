@@ -75,14 +75,14 @@ impl PoolNames {
         let same_host = || !shared && self.instances.iter().any(|own| host(own) == name);
         let mut parts = name.split('.');
         let first = parts.next().unwrap_or_default();
-        let labels: Vec<&str> = parts.collect();
+        let domain: Vec<&str> = parts.collect();
         // llm-d's endpoint picker names an endpoint `<pod>-rank-<n>`, one for each data-parallel rank.
         let ranked = first
             .rsplit_once("-rank-")
             .filter(|(_, rank)| !rank.is_empty() && rank.bytes().all(|b| b.is_ascii_digit()));
         let named = |pod: &String| pod == first || ranked.is_some_and(|(of, _)| pod == of);
         // `service.namespace.svc`, `pod.service.namespace.svc`; without a namespace, the gateway's own.
-        let within = |at: usize, namespace: &Option<String>| match (labels.get(at), namespace) {
+        let within = |at: usize, namespace: &Option<String>| match (domain.get(at), namespace) {
             (Some(part), Some(own)) => part == own,
             (None, Some(own)) => beside.is_none_or(|gateway| gateway == own),
             (_, None) => true,

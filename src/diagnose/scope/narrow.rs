@@ -31,7 +31,7 @@ pub(crate) async fn narrow(
 ) -> (Result<DetectionResult, Arc<PromError>>, usize) {
     let pools_present = pools(library, rows);
     if pools_present.len() < 2 {
-        let note = "the alert's labels name no pool: the only one of this Prometheus was looked at".to_owned();
+        let note = "the alert's labels name no pool: the only one of this Prometheus was checked".to_owned();
         return (Ok(DetectionResult { notes: [detection.notes, vec![note]].concat(), ..detection }), 0);
     }
     if request.scope.replicas.is_empty() {
@@ -61,11 +61,11 @@ fn narrowed(
         let mut detection = read_detection(library, &scope, rows);
         detection
             .notes
-            .push(format!("the alert names no pool but a replica of `{}`, which was looked at", pool_name(pool)));
+            .push(format!("the alert names no pool but a replica of `{}`, which was checked", pool_name(pool)));
         return detection;
     }
     if library.playbooks.contains_key(&request.playbook) || !request.screen {
-        let note = "the alert's labels name no pool of this Prometheus: all were looked at as one".to_owned();
+        let note = "the alert's labels name no pool of this Prometheus: all were checked as one".to_owned();
         return DetectionResult { notes: [detection.notes, vec![note]].concat(), ..detection };
     }
     let requested = request.scope.dimensions.iter().map(|(dimension, value)| format!("{dimension}={value}"));

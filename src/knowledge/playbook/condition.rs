@@ -9,6 +9,8 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::signal::{Unit, format_threshold};
+
 /// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
@@ -119,6 +121,18 @@ impl Condition {
     /// Returns true if it compares replicas with each other.
     pub fn needs_peers(&self) -> bool {
         self.comparisons().iter().any(|c| matches!(c.to, Reference::Peers(_)))
+    }
+}
+
+/// Formats a condition for people, its numbers in the signal's unit: `> 95 %`. A text that is none stays as it is.
+pub fn condition_text(when: &str, unit: Unit) -> String {
+    let comparison = |c: &Comparison| match c.to {
+        Reference::Number(limit) => format!("{} {}", c.op.symbol(), format_threshold(limit, unit)),
+        Reference::Baseline(_) | Reference::Peers(_) => c.to_string(),
+    };
+    match when.parse() {
+        Ok(Condition::All(list)) => list.iter().map(comparison).collect::<Vec<_>>().join(" and "),
+        _ => when.to_owned(),
     }
 }
 

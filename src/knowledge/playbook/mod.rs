@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::signal::GpuVendor;
 
 pub use aliases::Aliases;
-pub use condition::{Comparison, Condition, Op, Reference};
+pub use condition::{Comparison, Condition, Op, Reference, condition_text};
 pub use health::{HealthHeading, QuickCheck, QuickLook};
 pub use healthy_fleet::HealthyFleet;
 pub use library::{Children, Library, Node, NodeKind};

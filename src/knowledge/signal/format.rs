@@ -2,50 +2,61 @@
 
 use super::Unit;
 
-/// Formats a value in its unit: `97 %`, `8.2 s`, `120 ms`, `3.9k tokens`, `41`.
+/// Formats a measured value in its unit, rounded: `97 %`, `8.2 s`, `120 ms`, `3.9k tokens`, `41`.
 pub fn format_value(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::Ratio => format!("{} %", short(value * 100.0)),
-        Unit::Seconds => seconds(value),
-        Unit::Tokens => format!("{} tokens", scaled(value)),
-        Unit::Factor => format!("{}x", short(value)),
-        Unit::TokensPerSecond => format!("{} tokens/s", scaled(value)),
-        Unit::Requests | Unit::Count => scaled(value),
-        Unit::RequestsPerSecond => format!("{} req/s", scaled(value)),
-        Unit::PerSecond => format!("{}/s", scaled(value)),
-        Unit::Bytes => binary(value),
-        Unit::BytesPerSecond => format!("{}/s", binary(value)),
-        Unit::Celsius => format!("{} °C", short(value)),
-        Unit::Hertz => format!("{} MHz", short(value / 1e6)),
-        Unit::Watts => format!("{} W", short(value)),
-    }
+    in_unit(value, unit, short)
+}
+
+/// Formats a threshold in its unit with four significant digits, since it must read as what is compared: `12.5 s`.
+pub fn format_threshold(value: f64, unit: Unit) -> String {
+    in_unit(value, unit, four_digits)
 }
 
 /// Formats a part of some seconds in the unit of the whole: `0.2 s` of 6.9 s.
 pub fn format_part(seconds_of: f64, total: f64) -> String {
-    if total >= 1.0 { format!("{seconds_of:.1} s") } else { seconds(seconds_of) }
+    if total >= 1.0 { format!("{seconds_of:.1} s") } else { seconds(seconds_of, short) }
 }
 
-fn seconds(value: f64) -> String {
-    match value.abs() {
-        v if v < 0.000_5 => "0 s".to_owned(),
-        v if v < 1.0 => format!("{} ms", short(value * 1e3)),
-        v if v < 600.0 => format!("{} s", short(value)),
-        v if v < 36_000.0 => format!("{} min", short(value / 60.0)),
-        _ => format!("{} h", short(value / 3_600.0)),
+/// Rounds a number and formats it.
+type Digits = fn(f64) -> String;
+
+fn in_unit(value: f64, unit: Unit, digits: Digits) -> String {
+    match unit {
+        Unit::Ratio => format!("{} %", digits(value * 100.0)),
+        Unit::Seconds => seconds(value, digits),
+        Unit::Tokens => format!("{} tokens", scaled(value, digits)),
+        Unit::Factor => format!("{}x", digits(value)),
+        Unit::TokensPerSecond => format!("{} tokens/s", scaled(value, digits)),
+        Unit::Requests | Unit::Count => scaled(value, digits),
+        Unit::RequestsPerSecond => format!("{} req/s", scaled(value, digits)),
+        Unit::PerSecond => format!("{}/s", scaled(value, digits)),
+        Unit::Bytes => binary(value, digits),
+        Unit::BytesPerSecond => format!("{}/s", binary(value, digits)),
+        Unit::Celsius => format!("{} °C", digits(value)),
+        Unit::Hertz => format!("{} MHz", digits(value / 1e6)),
+        Unit::Watts => format!("{} W", digits(value)),
     }
 }
 
-fn scaled(value: f64) -> String {
+fn seconds(value: f64, digits: Digits) -> String {
     match value.abs() {
-        v if v >= 999_500.0 => format!("{}M", short(value / 1e6)),
-        v if v >= 9_995.0 => format!("{}k", short(value / 1e3)),
-        v if v >= 999.5 => format!("{}k", (value / 100.0).round() / 10.0),
-        _ => short(value),
+        v if v < 0.000_5 && digits(value) == "0" => "0 s".to_owned(),
+        v if v < 1.0 => format!("{} ms", digits(value * 1e3)),
+        v if v < 600.0 => format!("{} s", digits(value)),
+        v if v < 36_000.0 => format!("{} min", digits(value / 60.0)),
+        _ => format!("{} h", digits(value / 3_600.0)),
     }
 }
 
-fn binary(value: f64) -> String {
+fn scaled(value: f64, digits: Digits) -> String {
+    match value.abs() {
+        v if v >= 999_500.0 => format!("{}M", digits(value / 1e6)),
+        v if v >= 999.5 => format!("{}k", digits(value / 1e3)),
+        _ => digits(value),
+    }
+}
+
+fn binary(value: f64, digits: Digits) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = value;
     let mut unit = 0;
@@ -53,7 +64,7 @@ fn binary(value: f64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    format!("{} {}", short(value), units[unit])
+    format!("{} {}", digits(value), units[unit])
 }
 
 /// Formats two significant digits below ten, whole numbers above.
@@ -64,6 +75,12 @@ fn short(value: f64) -> String {
         v if v >= 0.000_95 => (value * 1_000.0).round() / 1_000.0,
         _ => 0.0,
     };
+    format!("{}", rounded + 0.0)
+}
+
+/// Formats four significant digits, without trailing zeros.
+fn four_digits(value: f64) -> String {
+    let rounded = format!("{value:.3e}").parse::<f64>().unwrap_or(value);
     format!("{}", rounded + 0.0)
 }
 
@@ -88,5 +105,24 @@ mod tests {
         for (value, unit, expected) in cases {
             assert_eq!(format_value(value, unit), expected);
         }
+    }
+
+    #[test]
+    fn a_threshold_reads_as_the_number_that_is_compared() {
+        let cases = [
+            (0.25, Unit::Requests, "0.25"),
+            (1.25, Unit::Factor, "1.25x"),
+            (0.985, Unit::Ratio, "98.5 %"),
+            (12.5, Unit::Seconds, "12.5 s"),
+            (0.000_3, Unit::Seconds, "0.3 ms"),
+            (0.0, Unit::Seconds, "0 s"),
+            (0.1, Unit::Seconds, "100 ms"),
+            (0.000_5, Unit::PerSecond, "0.0005/s"),
+            (16_384.0, Unit::Tokens, "16.38k tokens"),
+        ];
+        for (value, unit, expected) in cases {
+            assert_eq!(format_threshold(value, unit), expected);
+        }
+        assert_eq!(format_value(0.000_3, Unit::Seconds), "0 s");
     }
 }

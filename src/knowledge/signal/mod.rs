@@ -25,7 +25,7 @@ pub use engine::{
     VersionReq,
 };
 pub use facts::{Change, Fact, Info, Length};
-pub use format::{format_part, format_value};
+pub use format::{format_part, format_threshold, format_value};
 pub use query::{Fill, Matcher, any_of, choice, fill, histograms, matchers, prometheus_duration};
 pub use recorded::{RECORDED_POOL, RECORDED_WINDOW, recorded_name};
 

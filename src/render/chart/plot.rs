@@ -44,8 +44,8 @@ impl PlotHeading {
 pub(super) fn heading(panel: &Panel, w: f32) -> PlotHeading {
     // The pool's latest value is the number in the message; without a pool's line, the outlier's is shown.
     let of = |role: Role| panel.series.iter().find(|series| series.role == role);
-    let told = of(Role::Pool).or_else(|| of(Role::Outlier));
-    let value = told.and_then(|series| {
+    let main = of(Role::Pool).or_else(|| of(Role::Outlier));
+    let value = main.and_then(|series| {
         let (_, value) = series.points.iter().rev().find(|(_, v)| v.is_finite())?;
         let text = font::fit(&format_value(*value, panel.unit), TITLE, true, w * 0.4);
         Some((text, ink(series.role)))

@@ -7,8 +7,7 @@ mod ticket;
 use super::document::Document;
 use super::report_document::{Medium, ReportPageContext, document};
 use super::{Phrases, is_unseen};
-use message::{Block, Line, TextSpan, time_of_day};
-use message::{BlockGroup, ChainLink, DocumentBlock, Folding};
+use message::{Block, BlockGroup, ChainLink, DocumentBlock, Folding, Line, TextSpan, time_of_day};
 use report::Report;
 pub use ticket::{ticket, tickets_for};
 

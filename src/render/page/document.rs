@@ -4,8 +4,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::html::{clock, fold, line};
 use crate::Phrases;
-use message::{Block, Line, TextSpan};
-use message::{BlockGroup, ChainLink, DocumentBlock, Folding};
+use message::{Block, BlockGroup, ChainLink, DocumentBlock, Folding, Line, TextSpan};
 
 /// Maximum number of steps shown open.
 const STEPS: usize = 3;

@@ -9,6 +9,7 @@ use crate::document::drop_empty;
 use crate::health::{tone, word, worst_first};
 use crate::{Phrases, facts};
 use diagnose::health::{Health, HealthCheck, HealthState, PoolHealth};
+use knowledge::playbook::condition_text;
 use knowledge::signal::format_value;
 use message::{Block, BlockGroup, DocumentBlock, Folding, Line, StateStyle};
 
@@ -83,7 +84,10 @@ fn pool_card(pool: &PoolHealth, words: &Phrases) -> Markup {
 fn checks(name: &str, key: String, checks: &[&HealthCheck], words: &Phrases) -> Block {
     let heads = ["page-check", "health-column-now", "page-limits", "page-replicas", "health-column-playbook"];
     let row = |check: &&HealthCheck| {
-        let limits = check.thresholds.iter().map(|limit| format!("{} {}", limit.severity, limit.when));
+        let thresholds = check
+            .thresholds
+            .iter()
+            .map(|threshold| format!("{} {}", threshold.severity, condition_text(&threshold.when, check.unit)));
         let value = check.value.map(|value| format_value(value, check.unit)).unwrap_or_default();
         let value = Line::default().plain(value);
         let replicas = facts::few_values(&check.replicas, check.unit, words);
@@ -93,7 +97,7 @@ fn checks(name: &str, key: String, checks: &[&HealthCheck], words: &Phrases) -> 
                 .state
                 .iter()
                 .fold(value, |value, state| value.plain(" ").state(StateStyle::of(tone(*state)), word(*state, words))),
-            Line::default().plain(limits.collect::<Vec<_>>().join(", ")),
+            Line::default().plain(thresholds.collect::<Vec<_>>().join(", ")),
             Line::default().plain(replicas),
             check.playbook.iter().fold(Line::default(), |line, id| line.link(id, format!("/playbooks/{id}"))),
         ]

@@ -48,8 +48,8 @@ impl IncidentFilter {
         let holds = |text: &str, part: &str| text.to_lowercase().contains(&part.trim().to_lowercase());
         let labels = || view.alerts.iter().map(|alert| &alert.labels).chain(view.diagnosis.map(|d| &d.scope.labels));
         let text = || {
-            let said = labels().any(|labels| labels.values().any(|value| holds(value, &self.q)));
-            said || holds(headline, &self.q) || view.id.eq_ignore_ascii_case(self.q.trim())
+            let in_labels = labels().any(|labels| labels.values().any(|value| holds(value, &self.q)));
+            in_labels || holds(headline, &self.q) || view.id.eq_ignore_ascii_case(self.q.trim())
         };
         let cause = || {
             let named = view.diagnosis.is_some_and(|d| {

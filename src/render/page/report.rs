@@ -38,7 +38,7 @@ pub fn report_page(report: &Report, around: &ReportPageContext<'_>, words: &Phra
                 ul { @for part in &rest { li { a href={ "#" (part.key) } { (line(&part.title)) } } } }
             }
             @for part in rest { (section(part, words)) }
-            footer.foot #foot data-part { @for said in &document.foot { p { (line(said)) } } }
+            footer.foot #foot data-part { @for note in &document.foot { p { (line(note)) } } }
         }
     };
     let kept = match (around.live, report.incident.as_ref().is_some_and(|incident| incident.open)) {

@@ -4,8 +4,7 @@ use super::{ReportPageContext, code, code_block, evidence, group, list, pairs, p
 use crate::document::SectionKey;
 use crate::{Phrases, facts};
 use knowledge::signal::{Unit, format_value};
-use message::{Block, Line};
-use message::{DocumentBlock, Folding};
+use message::{Block, DocumentBlock, Folding, Line};
 use report::{
     DeploymentInfo, Distribution, Expected, Goal, Hardware, Measured, ModelInfo, Report, Version, Workload, moved,
 };
@@ -58,9 +57,9 @@ fn goal(goal: &Goal, words: &Phrases) -> Vec<Block> {
 /// Builds values before, during and after, with their change: changed ones stand out, those without data are aside.
 /// The name of the table is a phrase.
 fn measured(name: &str, all: &[Measured], words: &Phrases) -> Vec<Block> {
-    let (told, untold): (Vec<&Measured>, Vec<&Measured>) =
+    let (with_data, without_data): (Vec<&Measured>, Vec<&Measured>) =
         all.iter().partition(|m| [m.before, m.during, m.after].iter().any(Option::is_some));
-    let over = told.iter().any(|m| m.after.is_some());
+    let over = with_data.iter().any(|m| m.after.is_some());
     let mut heads = vec!["report-what", "report-before", "report-during", "report-after", "report-change"];
     heads.retain(|head| over || *head != "report-after");
     let row = |m: &&Measured| {
@@ -72,12 +71,12 @@ fn measured(name: &str, all: &[Measured], words: &Phrases) -> Vec<Block> {
         [title, value(m.before), value(m.during)].into_iter().chain(after).chain([change]).collect()
     };
     let why = |m: &&Measured| (plain(&m.title), Line::of(m.why.as_deref().unwrap_or("–")));
-    let title = words.line("report-untold", &[("n", untold.len().into())]);
+    let title = words.line("report-without-data", &[("n", without_data.len().into())]);
     let asked = |m: &Measured| Some(plain(format!("{}: ", m.title)).code(m.query.as_deref()?));
     let queries = all.iter().filter_map(asked).collect();
     vec![
-        table(name, &heads, told.iter().map(row), words),
-        group(format!("{name}/untold"), title, Folding::Aside, vec![pairs(untold.iter().map(why))]),
+        table(name, &heads, with_data.iter().map(row), words),
+        group(format!("{name}/untold"), title, Folding::Aside, vec![pairs(without_data.iter().map(why))]),
         evidence::queries(&format!("{name}/queries"), queries, Folding::Aside, words),
     ]
 }
@@ -125,14 +124,14 @@ fn hardware(hardware: &Hardware, words: &Phrases) -> Vec<Block> {
         let source = words.line("report-read-from", &[("source", gpu.source.as_str().into())]);
         Line::default().bold(format!("{} × {}", gpu.count, gpu.kind)).small(source)
     });
-    let (told, bare): (Vec<_>, Vec<_>) = hardware.nodes.iter().partition(|(_, facts)| !facts.is_empty());
+    let (detailed, bare): (Vec<_>, Vec<_>) = hardware.nodes.iter().partition(|(_, facts)| !facts.is_empty());
     let bare: Vec<&str> = bare.into_iter().map(|(node, _)| node.as_str()).collect();
     let bare = facts::join_limited(&bare, NODES, ", ", words);
     let known = [("report-interconnect", hardware.interconnect.clone().unwrap_or_default()), ("report-nodes", bare)];
-    let folding = if told.len() <= 4 { Folding::Open } else { Folding::Closed };
-    let title = words.line("report-machines", &[("n", told.len().into())]);
-    let told = told.into_iter().map(|(node, facts)| (plain(node), plain(facts.join(", "))));
-    vec![list(gpus), named(known, words), group("hardware/nodes", title, folding, vec![pairs(told)])]
+    let folding = if detailed.len() <= 4 { Folding::Open } else { Folding::Closed };
+    let title = words.line("report-machines", &[("n", detailed.len().into())]);
+    let detailed = detailed.into_iter().map(|(node, facts)| (plain(node), plain(facts.join(", "))));
+    vec![list(gpus), named(known, words), group("hardware/nodes", title, folding, vec![pairs(detailed)])]
 }
 
 /// Builds pairs whose names are phrases.

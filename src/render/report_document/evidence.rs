@@ -3,9 +3,9 @@
 use super::{code, group, list, paragraph, plain};
 use crate::{Phrases, compared, evidence, facts, full_diagnosis};
 use diagnose::{Diagnosis, EvidenceResult, Outcome, RuledOut, ValueSource, Verdict};
+use knowledge::playbook::condition_text;
 use knowledge::signal::format_value;
-use message::{Block, Line, TextSpan};
-use message::{DocumentBlock, Folding};
+use message::{Block, DocumentBlock, Folding, Line, TextSpan};
 
 /// Maximum number of ruled-out causes shown open.
 const RULED_OUT: usize = 8;
@@ -34,8 +34,8 @@ pub(super) fn checked(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Block> {
         }
     }
     // With a root cause, section `why` names the past period already.
-    let told = diagnosis.root().and_then(|_| compared::of_chain(diagnosis, words));
-    parts.push(paragraph(if told.is_none() { compared::of_all(diagnosis, words) } else { None }));
+    let in_why = diagnosis.root().and_then(|_| compared::of_chain(diagnosis, words));
+    parts.push(paragraph(if in_why.is_none() { compared::of_all(diagnosis, words) } else { None }));
     let odd = full_diagnosis::diagnosis_notes(diagnosis, words);
     parts.push(Block::Section(words.text("while-looking", &[]), odd));
     parts.push(queries("e/queries", evidence::queries(diagnosis), Folding::Closed, words));
@@ -58,7 +58,7 @@ fn table(key: &str, name: &str, checks: &[EvidenceResult], graded: bool, words: 
             check(e, graded, words),
             value(e, e.value),
             value(e, e.baseline),
-            code(facts::condition_text(&e.when, e.unit, words)),
+            code(condition_text(&e.when, e.unit)),
             since,
         ]
     };

@@ -4,8 +4,7 @@ use super::{Medium, ReportPageContext, list, pairs, paragraph, plain};
 use crate::{IncidentView, Phrases, facts, full_diagnosis, incident_message, latency};
 use diagnose::{CauseFound, Diagnosis, Outcome};
 use knowledge::clock;
-use message::StateStyle;
-use message::{Block, Line, TextSpan};
+use message::{Block, Line, StateStyle, TextSpan};
 use report::Report;
 
 /// Returns the pieces of the line above the title: the state, the incident's id, and the time zone.
@@ -60,7 +59,7 @@ pub(super) fn summary(
 /// Describes the symptom in sentences, else the reason why there is none.
 fn lead(report: &Report, view: &IncidentView<'_>, words: &Phrases) -> Line {
     let resolved = view.resolved_at.is_some();
-    let said = match (view.diagnosis, view.because) {
+    let verdict = match (view.diagnosis, view.because) {
         (Some(diagnosis), _) => incident_message::symptom(diagnosis, diagnosis.symptom.impact.trim(), resolved, words),
         (None, Some(_)) if resolved => words.line("report-not-diagnosed", &[]),
         (None, Some(_)) => words.line("looking", &[]),
@@ -69,7 +68,7 @@ fn lead(report: &Report, view: &IncidentView<'_>, words: &Phrases) -> Line {
     let latency = view.diagnosis.and_then(|diagnosis| latency::parts_with_share(diagnosis, resolved, words));
     let cost = report.incident.as_ref().and_then(|incident| incident_message::meanwhile(&incident.impact?, words));
     let more = latency.into_iter().chain(cost).chain(incident_message::flapping(view, words));
-    more.fold(said, |said, more| said.plain(" ").then(more))
+    more.fold(verdict, |line, more| line.plain(" ").then(more))
 }
 
 fn facts_of(

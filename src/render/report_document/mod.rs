@@ -12,8 +12,7 @@ mod why;
 use super::document::{Document, SectionKey, drop_empty};
 use super::{IncidentView, Phrases, incident_message};
 use knowledge::alert::AlertStatus;
-use message::{Block, Line};
-use message::{BlockGroup, DocumentBlock, Folding};
+use message::{Block, BlockGroup, DocumentBlock, Folding, Line};
 use report::Report;
 
 /// The medium of a report, and its readers.

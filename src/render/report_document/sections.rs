@@ -10,22 +10,23 @@ use diagnose::Diagnosis;
 use knowledge::alert::{Alert, AlertStatus};
 use knowledge::clip::clip;
 use knowledge::signal::{Unit, format_value};
-use message::{Block, Line};
-use message::{DocumentBlock, Folding, StateStyle};
+use message::{Block, DocumentBlock, Folding, Line, StateStyle};
 use report::facts::Rule;
 use report::{AnalyzedLog, HappenedKind, ReplicaInfo, Report, ReportPart, Stage, TimelineEvent};
 use sources::logs::{LogAnalysis, LogMatch};
 use sources::redact::RedactionCount;
 
 /// Maximum number of logs, of alerts and of rules listed.
-const MOST: usize = 60;
+const MAX_LISTED: usize = 60;
+/// Maximum number of affected replicas listed.
+const MAX_AFFECTED: usize = 500;
 /// Maximum number of findings shown of one log.
 const FINDINGS: usize = 20;
 
 /// Returns the maximum number of logs, and of findings of each. GitHub takes 65,536 characters of a ticket.
 fn most_of_logs(medium: Medium) -> (usize, usize) {
     match medium {
-        Medium::Page => (MOST, FINDINGS),
+        Medium::Page => (MAX_LISTED, FINDINGS),
         Medium::Text => (20, FINDINGS),
         Medium::Ticket => (8, 8),
     }
@@ -70,7 +71,7 @@ pub(super) fn logs(report: &Report, medium: Medium, words: &Phrases) -> Vec<Bloc
     logs.sort_by_key(|log| (log.report.first_root.is_none(), log.report.findings.is_empty()));
     // Replicas fail alike, so each step is shown only once.
     let fix = report.diagnosis.iter().flat_map(|diagnosis| diagnosis.fix.now.iter().chain(&diagnosis.fix.lasting));
-    let mut told = Told { medium, actions: fix.map(|fix| fix.action.trim()).collect(), findings: BTreeSet::new() };
+    let mut shown = Shown { medium, actions: fix.map(|fix| fix.action.trim()).collect(), findings: BTreeSet::new() };
     let most = most_of_logs(medium).0;
     let mut parts: Vec<Block> = Vec::new();
     let all = logs.len();
@@ -78,7 +79,7 @@ pub(super) fn logs(report: &Report, medium: Medium, words: &Phrases) -> Vec<Bloc
         let root = log.report.findings.iter().find(|found| Some(&found.id) == log.report.first_root.as_ref());
         let state = root.map(|root| plain(" ").state(StateStyle::Bad, &root.title)).unwrap_or_default();
         let folding = if i == 0 { Folding::Open } else { Folding::Closed };
-        let inside = findings(log, root, &mut told, words);
+        let inside = findings(log, root, &mut shown, words);
         parts.push(group(format!("log/{}", log.name), code(&log.name).then(state), folding, inside));
     }
     parts.push(left_out(all, most, words));
@@ -88,37 +89,42 @@ pub(super) fn logs(report: &Report, medium: Medium, words: &Phrases) -> Vec<Bloc
     parts
 }
 
-/// The content of the steps and logs before.
-struct Told<'a> {
+/// The steps and findings that are shown already.
+struct Shown<'a> {
     medium: Medium,
     actions: BTreeSet<&'a str>,
     findings: BTreeSet<&'a str>,
 }
 
-impl Told<'_> {
+impl Shown<'_> {
     /// Returns true if a finding that is no root error is to be explained; a text, which does not fold, does it once.
     fn explains(&self, is_new: bool) -> bool {
         self.medium == Medium::Page || is_new
     }
 }
 
-fn findings<'a>(log: &'a AnalyzedLog, root: Option<&'a LogMatch>, told: &mut Told<'a>, words: &Phrases) -> Vec<Block> {
+fn findings<'a>(
+    log: &'a AnalyzedLog,
+    root: Option<&'a LogMatch>,
+    shown: &mut Shown<'a>,
+    words: &Phrases,
+) -> Vec<Block> {
     let LogAnalysis { findings, unknown, .. } = &log.report;
     let unknown = if unknown.count > 0 { log_lines::unknown(unknown, words) } else { Vec::new() };
     let mut parts = vec![Block::Note(code(&log.file)), list(unknown)];
     let is_root = |found: &LogMatch| root.is_some_and(|root| std::ptr::eq(root, found));
     let others = findings.iter().filter(|found| !is_root(found));
-    let most = most_of_logs(told.medium).1;
+    let most = most_of_logs(shown.medium).1;
     for found in root.into_iter().chain(others).take(most) {
         let (style, rank) = log_lines::rank(found.rank);
         let title = plain(&found.title).plain(" ").state(style, words.text(rank, &[]));
-        let action = found.action.as_deref().map(str::trim).filter(|action| told.actions.insert(action));
+        let action = found.action.as_deref().map(str::trim).filter(|action| shown.actions.insert(action));
         let action = action.map(|action| words.line("report-log-do", &[("action", Line::of(action).into())]));
         let place =
             words.line("report-log-line", &[("line", found.line.to_string().into()), ("n", found.count.into())]);
         let place = found.first.iter().fold(place, |place, first| place.plain(" · ").plain(first));
-        let is_new = told.findings.insert(&found.id);
-        let explains = is_root(found) || told.explains(is_new);
+        let is_new = shown.findings.insert(&found.id);
+        let explains = is_root(found) || shown.explains(is_new);
         let (meaning, text) = if explains { (found.meaning.trim(), found.text.as_str()) } else { ("", "") };
         let meaning = paragraph(Line::of(meaning));
         let inside = vec![meaning, paragraph(action), code_block(text), Block::Note(place)];
@@ -133,7 +139,7 @@ pub(super) fn topology(report: &Report, words: &Phrases) -> Vec<Block> {
     let root = report.diagnosis.as_ref().and_then(Diagnosis::root).map(|root| &root.replicas);
     let radius = root.filter(|radius| !radius.affected.is_empty()).or(report.diagnosis.as_ref().map(|d| &d.replicas));
     let affected = |replica: &ReplicaInfo| radius.is_some_and(|radius| radius.affected.contains(&replica.name));
-    let known = told_by_diagnosis(report.diagnosis.as_ref());
+    let known = located_by_diagnosis(report.diagnosis.as_ref());
     let mut replicas: Vec<&ReplicaInfo> =
         if report.topology.is_empty() { known.iter().collect() } else { report.topology.iter().collect() };
     replicas.sort_by_key(|replica| &replica.node);
@@ -149,12 +155,13 @@ pub(super) fn topology(report: &Report, words: &Phrases) -> Vec<Block> {
         vec![name, node, plain(replica.gpus.join(", ")), plain(&replica.role), plain(&replica.state)]
     };
     let heads = ["report-replica", "report-node", "report-gpus", "report-role", "report-state"];
-    let hurt = unfolded_table("report-hurt-replicas", &heads, hurt.iter().map(row), words);
-    vec![hurt, table("page-replicas", &heads, others.iter().map(row), words)]
+    let more = left_out(hurt.len(), MAX_AFFECTED, words);
+    let hurt = unfolded_table("report-hurt-replicas", &heads, hurt.iter().take(MAX_AFFECTED).map(row), words);
+    vec![hurt, more, table("page-replicas", &heads, others.iter().map(row), words)]
 }
 
 /// Returns the replicas that the diagnosis locates, which are few.
-fn told_by_diagnosis(diagnosis: Option<&Diagnosis>) -> Vec<ReplicaInfo> {
+fn located_by_diagnosis(diagnosis: Option<&Diagnosis>) -> Vec<ReplicaInfo> {
     let places = diagnosis.and_then(Diagnosis::root).into_iter().flat_map(|root| &root.replicas.places);
     let one = |(name, places): (&String, &Vec<String>)| {
         let (gpus, nodes): (Vec<String>, Vec<String>) = places.iter().cloned().partition(|p| p.starts_with("GPU"));
@@ -183,8 +190,8 @@ pub(super) fn alerts(report: &Report, words: &Phrases) -> Vec<Block> {
         let folding = if i == 0 { Folding::Open } else { Folding::Closed };
         group(format!("alert/{i}"), title, folding, vec![about, paragraph(labels(&alert.labels))])
     };
-    let shown = report.alerts.iter().take(MOST).enumerate().map(one);
-    shown.chain([left_out(report.alerts.len(), MOST, words)]).collect()
+    let shown = report.alerts.iter().take(MAX_LISTED).enumerate().map(one);
+    shown.chain([left_out(report.alerts.len(), MAX_LISTED, words)]).collect()
 }
 
 /// Lists labels as code.
@@ -209,8 +216,8 @@ pub(super) fn rules(report: &Report, words: &Phrases) -> Vec<Block> {
         let title = plain(&rule.name).plain(" ").state(style, &rule.state);
         group(format!("rule/{i}"), title, Folding::Closed, inside)
     };
-    let shown = report.rules.iter().take(MOST).enumerate().map(one);
-    shown.chain([left_out(report.rules.len(), MOST, words)]).collect()
+    let shown = report.rules.iter().take(MAX_LISTED).enumerate().map(one);
+    shown.chain([left_out(report.rules.len(), MAX_LISTED, words)]).collect()
 }
 
 /// Builds the parts of the bundle and their stages.

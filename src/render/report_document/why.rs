@@ -6,8 +6,7 @@ use super::{group, list, paragraph, plain};
 use crate::{Phrases, facts, full_diagnosis};
 use diagnose::{CauseFound, Diagnosis, EvidenceResult, Judgement, Outcome};
 use knowledge::clip::clip;
-use message::{Block, Line};
-use message::{ChainLink, DocumentBlock, Folding};
+use message::{Block, ChainLink, DocumentBlock, Folding, Line};
 use report::Report;
 
 /// Builds the chain and the sentences about it; without a root cause, the reason why there is none.

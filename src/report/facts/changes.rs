@@ -311,23 +311,20 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
 
 /// Returns new images of containers that had another image before.
 fn images(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<ReplicaEvent> {
-    let mut first_seen_at: BTreeMap<(String, String), (Timestamp, Labels)> = BTreeMap::new();
+    let mut first_seen_at: BTreeMap<(String, String), Timestamp> = BTreeMap::new();
     for (engine, series) in of(followed, Change::Images) {
         for one_series in pool_series(pool, engine, series) {
             let label = |name: &str| one_series.labels.get(name).cloned().unwrap_or_default();
             let at = one_series.samples.first().and_then(|(at, _)| Timestamp::from_millisecond(*at).ok());
             let Some(at) = at else { continue };
-            let entry =
-                first_seen_at.entry((label("container"), label("image"))).or_insert((at, one_series.labels.clone()));
-            if at < entry.0 {
-                *entry = (at, one_series.labels.clone());
-            }
+            let first = first_seen_at.entry((label("container"), label("image"))).or_insert(at);
+            *first = at.min(*first);
         }
     }
     let mut events = Vec::new();
-    for ((container, image), (at, _)) in &first_seen_at {
-        let earlier_images = first_seen_at.iter().filter(|((other, _), (before, _))| other == container && before < at);
-        if let Some(((_, old), _)) = earlier_images.max_by_key(|(_, (before, _))| *before) {
+    for ((container, image), at) in &first_seen_at {
+        let earlier_images = first_seen_at.iter().filter(|((other, _), before)| other == container && *before < at);
+        if let Some(((_, old), _)) = earlier_images.max_by_key(|(_, before)| **before) {
             let what = ReplicaEventKind::Told(format!("container {container}: image {old} ─▶ {image}"));
             events.push(ReplicaEvent { at: *at, what, who: container.clone() });
         }

@@ -80,8 +80,8 @@ async fn of_pool<'a>(
     let pool = pool.with_pods(affected.into_iter());
     let (followed, lengths) = tokio::join!(changes::follow(context, &pool), lengths::lengths(context, &pool));
     // Pods that no longer exist also belong to the pool.
-    let replaced_pods: BTreeSet<String> = followed.pods().collect();
-    let pool = pool.with_pods(replaced_pods.into_iter());
+    let pods_seen: BTreeSet<String> = followed.pods().collect();
+    let pool = pool.with_pods(pods_seen.into_iter());
     let info = info::query_info(context, &pool).await;
     changes::read(context, &pool, followed, &info, &mut facts);
     info::read(info, &mut facts);

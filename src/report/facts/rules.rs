@@ -31,7 +31,7 @@ pub(super) fn of_pool(
                    with Thanos in its ruler";
         missing.push(Gap::absent("the alerting rules", why));
     }
-    let shipped_alerts: BTreeSet<&str> =
+    let playbook_alerts: BTreeSet<&str> =
         library.playbooks.values().flat_map(|playbook| &playbook.alerts).map(|rule| rule.alert.as_str()).collect();
     let metrics = pool.map(metrics).unwrap_or_default();
     let concerns_pool = |rule: &AlertingRule| {
@@ -42,7 +42,7 @@ pub(super) fn of_pool(
         // True if it fires for other pools only.
         let elsewhere = !active.is_empty() && active.iter().all(|named| *named == Some(false));
         let reads = || read_by(&rule.query).iter().any(|metric| metrics.contains(metric));
-        !elsewhere && (shipped_alerts.contains(rule.name.as_str()) || reads())
+        !elsewhere && (playbook_alerts.contains(rule.name.as_str()) || reads())
     };
     let mut own: Vec<AlertingRule> = all.into_iter().filter(|rule| concerns_pool(rule)).collect();
     let rank = |state: &str| ["firing", "pending"].iter().position(|s| *s == state).unwrap_or(2);

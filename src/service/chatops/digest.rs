@@ -10,7 +10,7 @@ use super::authority::Power;
 use super::incidents::line;
 use super::replies::{send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
 use knowledge::incident::Act;
-use message::{Block, Button, ButtonLook, Line, Tone};
+use message::{Block, Button, ButtonStyle, Line, Tone};
 use slack::SlackRequest;
 use store::{AuditResult, DigestContent, Incident};
 
@@ -73,7 +73,7 @@ pub(super) async fn list(desk: &Desk, inbound: &SlackRequest, id: &str, from: &s
             action: format!("{}:next", Act::Digest.as_str()),
             label: words.text("listed-next", &[("n", (total - to).min(PAGE).into())]),
             value: format!("{id}/{to}"),
-            look: ButtonLook::Plain,
+            style: ButtonStyle::Plain,
             confirm: None,
         }]));
     }

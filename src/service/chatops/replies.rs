@@ -31,7 +31,7 @@ pub(super) async fn send_ephemeral_phrase(desk: &Desk, inbound: &SlackRequest, k
 
 /// Builds a message from a headline, which also appears in the notification, and the parts below it.
 pub(super) fn message(tone: Tone, line: &Line, parts: Vec<Block>) -> SlackMessage {
-    render::slack_said(line, tone, &parts)
+    render::slack_with_blocks(line, tone, &parts)
 }
 
 async fn send(desk: &Desk, inbound: &SlackRequest, body: &SlackMessage) {

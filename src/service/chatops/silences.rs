@@ -9,7 +9,7 @@ use super::forms::cut;
 use super::replies::{into_thread, message, send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
 use knowledge::clock;
 use knowledge::incident::Act;
-use message::{Block, Button, ButtonLook, Line, TextSpan, Tone};
+use message::{Block, Button, ButtonStyle, Line, TextSpan, Tone};
 use render::{self, PhraseArgument};
 use slack::SlackRequest;
 use sources::alertmanager::{self, CreatedSilence, Silence, SilenceError, SilenceMatcher, SilenceParameters};
@@ -77,7 +77,7 @@ async fn announce(desk: &Desk, inbound: &SlackRequest, incident: &Incident, crea
     let body = message(Tone::Unknown, &line, parts);
     if let Err(error) = into_thread(desk, &incident.id, inbound, &body).await {
         tracing::warn!(%error, incident.id = incident.id, "cannot tell the thread of a silence");
-        send_ephemeral_phrase(desk, inbound, "silence-made-untold").await;
+        send_ephemeral_phrase(desk, inbound, "silence-made-unposted").await;
     }
 }
 
@@ -114,7 +114,7 @@ fn expire_button(desk: &Desk, id: &str, action: &str) -> Button {
         action: action.to_owned(),
         label: desk.words.text("silence-expire", &[]),
         value: id.to_owned(),
-        look: ButtonLook::Plain,
+        style: ButtonStyle::Plain,
         confirm: Some(desk.words.text("silence-expire-sure", &[])),
     }
 }

@@ -16,7 +16,7 @@ use super::wording::misuse;
 use diagnose::{FleetPool, PoolMatch, find_pools};
 use knowledge::clock;
 use knowledge::playbook::{Library, Playbook};
-use message::{Block, Button, ButtonLook, Message, Tone};
+use message::{Block, Button, ButtonStyle, Message, Tone};
 use slack::{Choice, RequestPlace};
 use sources::prom::Prometheus;
 
@@ -49,7 +49,7 @@ pub(super) fn button(desk: &Desk) -> Button {
         action: PICK_TARGET.to_owned(),
         label: desk.words.text("targets-pick", &[]),
         value: "pick".to_owned(),
-        look: ButtonLook::Plain,
+        style: ButtonStyle::Plain,
         confirm: None,
     }
 }

@@ -14,7 +14,7 @@ use super::replies::{into_thread, message, send_ephemeral_phrase};
 use diagnose::{self, EvidenceResult, Fix, Outcome};
 use knowledge::clock;
 use knowledge::incident::Act;
-use knowledge::playbook::Condition;
+use knowledge::playbook::{Condition, condition_text};
 use knowledge::signal::format_value;
 use message::{Block, Line, TextSpan, Tone};
 use render;
@@ -47,11 +47,11 @@ struct Check {
     until_ms: i64,
 }
 
-/// Finds the step that a button names. `None` if the current diagnosis no longer has it: the user is told, and the
-/// message is sent again so that its buttons match the current steps.
+/// Finds the step that a button names, without secrets, as the message shows it. `None` if the current diagnosis no
+/// longer has it: the user is told, and the message is sent again so that its buttons match the current steps.
 async fn fix(desk: &Desk, inbound: &SlackRequest, act: Act, incident: &Incident, step: &str) -> Option<Fix> {
-    // Without secrets, as the message with the button shows it.
-    let mut steps = desk.notifier.cleaned(incident).diagnosis.into_iter().flat_map(|diagnosis| diagnosis.fix.now);
+    let diagnosis = desk.notifier.cleaned(incident).diagnosis;
+    let mut steps = diagnosis.into_iter().flat_map(|diagnosis| diagnosis.fix.now);
     let step_found = steps.find(|fix| render::step_id(fix) == step);
     if step_found.is_none() {
         desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
@@ -157,7 +157,7 @@ fn verdict_line(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>))
         (Outcome::NotMet, true) => "verify-not-yet-bare",
         (Outcome::NoData, _) => "verify-cannot-tell",
     };
-    let condition = Line::default().code(result.when.clone());
+    let condition = Line::default().code(condition_text(&result.when, result.unit));
     desk.words.line(
         key,
         &[

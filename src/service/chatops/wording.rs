@@ -6,7 +6,7 @@ use super::Desk;
 use super::command::ArgumentError;
 use super::intent::ASK;
 use diagnose::Diagnosis;
-use message::{Block, Button, ButtonLook, Line, Message, Tone};
+use message::{Block, Button, ButtonStyle, Line, Message, Tone};
 use render;
 use sources::prom::Prometheus;
 
@@ -30,7 +30,7 @@ pub(super) fn command_button(n: usize, label: &str, line: &str) -> Button {
         action: format!("{ASK}{n}"),
         label: label.to_owned(),
         value: line.chars().take(LINE_CHARS).collect(),
-        look: if n == 0 { ButtonLook::Primary } else { ButtonLook::Plain },
+        style: if n == 0 { ButtonStyle::Primary } else { ButtonStyle::Plain },
         confirm: None,
     }
 }

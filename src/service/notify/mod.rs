@@ -205,12 +205,12 @@ impl Notifier {
         call: &[&str],
     ) -> (Result<Posted, SlackError>, Duration) {
         let started = Instant::now();
-        let mut answer = to.send(slack, &render::calling(render::slack(message), call)).await;
+        let mut answer = to.send(slack, &render::with_mentions(render::slack(message), call)).await;
         if let Err(error) = &answer
             && error.is_about_content()
         {
             warn!(reason = %error, "Slack does not take the message: sending a shorter one");
-            answer = to.send(slack, &render::calling(render::slack(&render::short(message)), call)).await;
+            answer = to.send(slack, &render::with_mentions(render::slack(&render::short(message)), call)).await;
         }
         (answer, started.elapsed())
     }

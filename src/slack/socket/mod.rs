@@ -1,7 +1,7 @@
 //! Socket Mode: WebSockets that we open and over which Slack sends the requests of users.
 //!
 //! Each slot keeps one connection: it opens the next one when Slack announces the end of the current one, and
-//! reconnects with growing pauses after a loss. slack-morphism's own manager requires another HTTP client, handles
+//! reconnects with a backoff after a loss. slack-morphism's own manager requires another HTTP client, handles
 //! envelopes one by one, and does not report its state.
 
 mod connection;

@@ -44,7 +44,7 @@ pub enum SilenceError {
     #[error("no Alertmanager knows a silence `{0}`")]
     Unknown(String),
     /// The silence has already ended.
-    #[error("the silence `{0}` is over")]
+    #[error("the silence `{0}` has ended")]
     Over(String),
     /// The error of Alertmanager.
     #[error(transparent)]

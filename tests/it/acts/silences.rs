@@ -53,7 +53,7 @@ async fn a_silence_from_slack_silences_those_alerts_alone_and_ends_when_told() {
     assert_eq!(silence["createdBy"], "U0ANN in Slack");
     let thread = bench.last();
     assert!(thread.contains("Silenced") && thread.contains("<@U0ANN>") && thread.contains("alertname="), "{thread}");
-    assert!(!thread.contains("<!channel>") && thread.contains("It takes 2 alerts now"), "{thread}");
+    assert!(!thread.contains("<!channel>") && thread.contains("It silences 2 alerts now"), "{thread}");
     let notes = bench.store.notes(&id).await.unwrap();
     assert!(notes[0].act == Act::Silence && notes[0].detail.contains("until "), "{notes:?}");
 
@@ -65,7 +65,7 @@ async fn a_silence_from_slack_silences_those_alerts_alone_and_ends_when_told() {
     bench.press("U0ANN", "expire:0", silence).await;
     assert_eq!(until(&silenced, 0).await.len(), 0);
     bench.press("U0ANN", "expire", silence).await;
-    assert!(bench.last().contains("over already"), "{}", bench.last());
+    assert!(bench.last().contains("ended already"), "{}", bench.last());
     assert_eq!(bench.slack.violations(), []);
 }
 
@@ -143,7 +143,7 @@ async fn what_silences_more_than_the_incident_needs_a_second_yes_that_knows_how_
     assert_eq!(alertmanager.silences().await.unwrap(), json!([]));
     assert_eq!(bench.audit().await, Vec::<String>::new());
     assert_eq!(submit(&yes).await, Ack::Received);
-    assert!(bench.last().contains("Silenced") && bench.last().contains("It takes 4 alerts now"), "{}", bench.last());
+    assert!(bench.last().contains("Silenced") && bench.last().contains("It silences 4 alerts now"), "{}", bench.last());
     assert_eq!(bench.audit().await, ["silence U0ANN done"]);
 }
 
@@ -207,8 +207,10 @@ async fn an_alertmanager_that_does_not_answer_may_have_silences() {
 
     let one = Bench::start(ON_CALL, &[&alertmanager.url, NOWHERE], NOWHERE).await;
     let said = listed(&one).await;
-    for part in ["known in part:* 1 of 2 Alertmanagers do not answer. Of the others nothing is silenced", "127.0.0.1:1"]
-    {
+    for part in [
+        "The list of silences is incomplete:* 1 of 2 Alertmanagers do not answer. Of the others nothing is silenced",
+        "127.0.0.1:1",
+    ] {
         assert!(said.contains(part), "{part}: {said}");
     }
     let id = one.incident("LLMHighTTFT", "firing", false).await;

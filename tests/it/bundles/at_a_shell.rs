@@ -188,7 +188,7 @@ fn secrets_leave_only_after_somebody_said_so() {
     with(&["--yes-with-secrets"]).says(2, "--no-redact");
     with(&["--no-redact", "--anonymize"]).says(2, "cannot be used with");
     assert_eq!(shell.files(), Vec::<PathBuf>::new());
-    with(&["--no-redact", "--yes-with-secrets"]).says(3, "Secrets were left in it");
+    with(&["--no-redact", "--yes-with-secrets"]).says(3, "Secrets were left in");
     assert_eq!(shell.files().len(), 1);
 }
 

@@ -69,10 +69,10 @@ async fn a_night_that_only_a_log_explains_from_the_alert_to_the_bundle_opened_el
     // A part of the cluster hangs: who waits sees how far it is, and in the end what is missing.
     cluster.set_mode_of("/nodes", Mode::Hang);
     night.choose(ANN, "bundle").await;
-    let progress = night.said("parts over").await.ts;
+    let progress = night.said("parts finished").await.ts;
     let is_running = |text: &str| text.contains("*done* metrics") && text.contains("*running*");
     night.until(|state| state.messages(CHANNEL).any(|m| m.ts == progress && is_running(&all_of(m)))).await;
-    let told = |state: &State| state.messages(CHANNEL).find(|m| all_of(m).contains("but not complete")).cloned();
+    let told = |state: &State| state.messages(CHANNEL).find(|m| all_of(m).contains("but incomplete")).cloned();
     let mut ended = None;
     night
         .until(|state| {

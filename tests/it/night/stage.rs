@@ -248,7 +248,9 @@ pub(super) fn stable(transcript: &str, incident: &str) -> String {
         } else {
             answer && line.starts_with("    ")
         };
-        let fact = ["For: ", "Not: ", "Meanwhile", "The times do not fit"].iter().any(|fact| line.contains(fact));
+        let fact = ["For: ", "Ruled out: ", "During the incident", "The times do not fit"]
+            .iter()
+            .any(|fact| line.contains(fact));
         if fact || (answer && !line.starts_with("  ↳")) {
             continue;
         }

@@ -68,14 +68,19 @@ fn no_persons_chat_id_stands_in_a_ticket() {
 }
 
 #[test]
-fn a_page_shows_every_affected_replica_and_counts_the_others_that_it_leaves_out() {
-    let mut report = reported("x", SourceFindings::default());
-    let replica = |i: usize| ReplicaInfo { name: format!("llama-{i:04}"), ..ReplicaInfo::default() };
-    report.topology = (0..1_000).map(replica).collect();
-    let affected = report.topology[..60].iter().map(|replica| replica.name.clone()).collect();
-    report.diagnosis.as_mut().unwrap().causes[0].replicas.affected = affected;
-    let page = page(&report);
-    let topology = card(&page, "topology");
+fn a_page_shows_affected_replicas_unfolded_and_counts_those_that_it_leaves_out() {
+    let topology = |affected: usize, all: usize| {
+        let mut report = reported("x", SourceFindings::default());
+        let replica = |i: usize| ReplicaInfo { name: format!("llama-{i:04}"), ..ReplicaInfo::default() };
+        report.topology = (0..all).map(replica).collect();
+        let affected = report.topology[..affected].iter().map(|replica| replica.name.clone()).collect();
+        report.diagnosis.as_mut().unwrap().causes[0].replicas.affected = affected;
+        card(&page(&report), "topology").to_owned()
+    };
+    let all_affected = topology(5_000, 5_000);
+    assert_eq!(all_affected.matches("llama-").count(), 500);
+    assert!(all_affected.contains("and 4500 more"), "the others are counted");
+    let topology = topology(60, 1_000);
     let open = topology.split("<details").next().unwrap();
     assert!((0..60).all(|i| open.contains(&format!("llama-{i:04}"))), "{open}");
     assert!(topology.contains("900 in between") && topology.contains("and 500 more"), "{topology}");

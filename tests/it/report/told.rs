@@ -6,6 +6,7 @@ use llm_diagnose::diagnose::{Fix, Outcome, Screening, SymptomVerdict};
 use llm_diagnose::endpoint::{self, AnswerBody, EndpointAnswer};
 use llm_diagnose::facts;
 use llm_diagnose::logs::{self, Log, LogReader, Patterns};
+use llm_diagnose::playbook::condition_text;
 use llm_diagnose::render::{self, IncidentView, ReportPageContext, diagnosis_message, incident_message, tickets_for};
 use llm_diagnose::report::{Distribution, Measured};
 use llm_diagnose::signal::{Unit, format_value};
@@ -128,7 +129,7 @@ fn expected_is_what_was_promised_or_was_before_and_never_the_alarms_threshold() 
     let mut diagnosis = diagnosis();
     let met = diagnosis.symptom.evidence.iter_mut().find(|e| e.outcome == Outcome::Met && e.value.is_some()).unwrap();
     met.baseline = Some(0.4);
-    let (title, threshold) = (met.title.clone(), met.when.clone());
+    let (title, threshold) = (met.title.clone(), condition_text(&met.when, met.unit));
     let row = |report: &Report, title: &str| {
         let row = report.answers.goal.expected.iter().find(|one| one.title == title).cloned();
         row.unwrap_or_else(|| panic!("{title}: {:?}", report.answers.goal))
@@ -137,7 +138,7 @@ fn expected_is_what_was_promised_or_was_before_and_never_the_alarms_threshold() 
     let told = row(&report, &title);
     assert_eq!((told.expected.as_deref(), told.limit.as_str()), (Some("before: 400 ms"), threshold.as_str()));
     for text in [page(&report), written(&report)] {
-        assert!(text.contains("before: 400 ms") && text.contains("Alarm threshold"), "{text}");
+        assert!(text.contains("before: 400 ms") && text.contains("Threshold"), "{text}");
     }
     assert!(!report.answers.open.iter().any(|(_, how)| how.contains("promised")), "the past is known");
 

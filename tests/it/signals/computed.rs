@@ -21,7 +21,7 @@ pub(super) async fn assert_as_prometheus_does(
     let deadline = std::time::Instant::now() + DEADLINE;
     let pool = Pool::find(library, prometheus, request, deadline).await.unwrap();
     let asks: Vec<_> =
-        plan(library, request, &seen.detection).asks.into_iter().map(|ask| (ask.query, ask.at)).collect();
+        plan(library, request, &seen.detection).queries.into_iter().map(|ask| (ask.query, ask.at)).collect();
     let computed = pool.query(prometheus, asks.clone(), deadline).await;
     for ((query, when), computed) in asks.iter().zip(computed) {
         let told = prometheus.query(query, *when, deadline).await.unwrap();

@@ -46,12 +46,12 @@ fn a_diagnosed_incident_names_its_cause_and_what_to_do_now() {
     let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[1]));
     insta::assert_snapshot!(message(&view(&alerts, Some(&diagnosis))), @r"
     CRITICAL · tokens come slowly · bad-replica · KV cache is exhausted ← one replica is much worse than its peers
-    Confirmed: inter-token latency p99 276 ms. Answers flow slower than people read, or stall midway. Hits 1 of 4 replicas: vllm-llama-8b-1 on GPU-a30c0001, gpu-node-0, 12 % of the traffic
+    Confirmed: inter-token latency p99 276 ms. Answers flow slower than people read, or stall midway. Affects 1 of 4 replicas: vllm-llama-8b-1 on GPU-a30c0001, gpu-node-0, 12 % of the traffic
     Why
     ← KV cache is exhausted, began 21:55 UTC
     ← one replica is much worse than its peers — likely, began 21:56 UTC
     For: inter-token latency p50 141 ms (7.7x, was 18 ms), requests of the busiest replica over the mean 1.2x and 6 more (8 of 8 checks agree)
-    Not: too many sequences share each step; a few huge requests hold up many small ones and 28 more
+    Ruled out: too many sequences share each step; a few huge requests hold up many small ones and 28 more
     Do now (3 of 6)
     1. Take it out of rotation and keep it for the post-mortem. Remove the label that the Service or InferencePool selects by, e.g. kubectl label pod <pod> app-; the Deployment starts a fresh one [Done]
     2. If the fresh one is bad on the same node, cordon it: kubectl cordon <node>, then run dcgmi diag -r 3 there [Done]
@@ -82,15 +82,15 @@ fn a_resolved_incident_tells_its_length_its_cost_and_what_prevents_it() {
     };
     insta::assert_snapshot!(message(&resolved), @r"
     RESOLVED after 12 min · tokens come slowly · bad-replica · KV cache is exhausted ← one replica is much worse than its peers
-    It was: inter-token latency p99 276 ms. Answers flow slower than people read, or stall midway. Hits 1 of 4 replicas: vllm-llama-8b-1 on GPU-a30c0001, gpu-node-0, 12 % of the traffic
-    Meanwhile 12k requests arrived, 31 of them failed (0.3 %), 3.1k were slow (25 %).
+    It was: inter-token latency p99 276 ms. Answers flow slower than people read, or stall midway. Affects 1 of 4 replicas: vllm-llama-8b-1 on GPU-a30c0001, gpu-node-0, 12 % of the traffic
+    During the incident 12k requests arrived, 31 of them failed (0.3 %), 3.1k were slow (25 %).
     Flapping: it came back 2 times. Each time it may be the same fault that was never fixed.
     Why
     Right cause, says @U2 at 22:01 UTC: prompts became longer
     ← KV cache is exhausted, began 21:55 UTC
     ← one replica is much worse than its peers — likely, began 21:56 UTC
     For: inter-token latency p50 141 ms (7.7x, was 18 ms), requests of the busiest replica over the mean 1.2x and 6 more (8 of 8 checks agree)
-    Not: too many sequences share each step; a few huge requests hold up many small ones and 28 more
+    Ruled out: too many sequences share each step; a few huge requests hold up many small ones and 28 more
     So that it does not come back
     • Let the router see latency and queue of each replica, not only its readiness; /health says 200 on a slow engine
     • Halve the bytes per token with --kv-cache-dtype fp8, after checking answer quality
@@ -129,7 +129,7 @@ fn a_symptom_that_the_metrics_do_not_show_is_not_claimed() {
     let alerts = late();
     insta::assert_snapshot!(message(&view(&alerts, Some(&diagnosis))), @r"
     FIRING · LLMHighTTFT · longer-prompts · not confirmed: TTFT p99 310 ms
-    Not confirmed: TTFT p99 310 ms — it may be over, or the alert is stricter than this check.
+    Not confirmed: TTFT p99 310 ms — it may have ended, or the alert is stricter than this check.
     Alerts
     1 firing: LLMHighTTFT
     First tokens are late
@@ -164,65 +164,65 @@ fn what_the_first_message_leaves_out_stands_behind_the_button() {
     let parts = evidence_parts(&diagnosis, &Phrases::english());
     insta::assert_snapshot!(read(&Message { tone: Tone::Good, headline: String::new(), parts }), @r#"
     tokens come slowly
-    ✓ inter-token latency p99 276 ms (asked: > 100 ms): speaks for it
+    ✓ inter-token latency p99 276 ms (condition: > 100 ms): supports it
     KV cache is exhausted (likely)
-    ✓ KV cache peak 100 % (asked: > 95 %): speaks for it
-    ✓ waiting requests per replica 13 (asked: > 0.1): speaks for it
-    ✓ KV cache usage 98 % (asked: > 55 %): speaks for it
-    ✓ preemptions 0.2/s (asked: > 0.05/s): speaks for it
+    ✓ KV cache peak 100 % (condition: > 95 %): supports it
+    ✓ waiting requests per replica 13 (condition: > 0.1): supports it
+    ✓ KV cache usage 98 % (condition: > 55 %): supports it
+    ✓ preemptions 0.2/s (condition: > 0.05/s): supports it
     one replica is much worse than its peers (likely)
-    ✓ inter-token latency p50 141 ms (7.7x, was 18 ms) (asked: > 1.8x peers and > 20 ms): speaks for it
-    ✓ requests of the busiest replica over the mean 1.2x (asked: < 1.5x): speaks for it
-    ✓ TTFT p50 73 ms (1.2x, was 63 ms) (asked: < 2x baseline): speaks for it
-    ✓ age of the youngest replica 126 min (asked: > 300 s): speaks for it
+    ✓ inter-token latency p50 141 ms (7.7x, was 18 ms) (condition: > 1.8x peers and > 20 ms): supports it
+    ✓ requests of the busiest replica over the mean 1.2x (condition: < 1.5x): supports it
+    ✓ TTFT p50 73 ms (1.2x, was 63 ms) (condition: < 2x baseline): supports it
+    ✓ age of the youngest replica 126 min (condition: > 300 s): supports it
     One replica, or a few of many, is slower or fails more often than the others at the same share of the traffic, while the others are at their normal.
-    What it is not
-    • too many sequences share each step — preemptions 0.2/s (would need < 0.05/s)
-    • a few huge requests hold up many small ones — prompt length p99 unchanged at 4.1k tokens (would need > 1.5x baseline)
-    • computing prompts is the bottleneck — prompt tokens computed 2.8k tokens/s (0.8x, was 3.6k tokens/s) (would need > 1.15x baseline)
-    • the router overloads some replicas — requests of the busiest replica over the mean 1.2x (would need > 1.5x)
-    • tokens are slow even with few requests — inter-token latency p50 19 ms (would need > 100 ms)
-    • fewer replicas serve than before — replicas serving unchanged at 4 (would need < 0.9x baseline)
-    • GPU clocks are pulled down — SM clock unchanged at 1440 MHz (would need < 0.85x baseline)
-    • a GPU reports a hardware fault — critical Xid errors 0 (would need > 0)
-    • GPUs exchange data over a slow path — PCIe traffic 15 MiB/s (would need > 1.9 GiB/s)
-    • speculative decoding guesses wrong — draft tokens accepted: none (would need present)
-    • the API server is out of CPU — prefill time 105 ms (1.5x, was 68 ms) (would need < 1.3x baseline)
-    • the deployment was changed shortly before — rollouts 0 (would need > 0)
-    • the model no longer stops by itself — outputs cut at max_tokens 2.1 % (0.9x, was 2.3 %) (would need > 2x baseline and > 20 %)
-    • answers became longer — output length unchanged at 216 tokens (would need > 1.3x baseline)
-    • more requests arrive than before — arrival rate 9.2 req/s (0.8x, was 11 req/s) (would need > 1.2x baseline)
-    • prompts became longer — prompt length unchanged at 791 tokens (would need > 1.3x baseline)
-    • the autoscaler is at its maximum — autoscalers at their maximum 0 (would need > 0)
-    • the KV cache itself became smaller — KV cache capacity unchanged at 33k tokens (would need < 0.9x baseline)
-    • one popular prefix draws requests to one replica — prefix cache hit ratio unchanged at 62 % (would need > 1.3x peers)
-    • the GPU is too hot — clock held down by heat 0 % (would need > 10 %)
-    • the power limit holds the GPU back — throttling reasons active 0 % (would need > 10 %)
-    • a replica has just started — age of the youngest replica 126 min (would need < 15 min)
-    • a replica crashes again and again — containers in CrashLoopBackOff 0 (would need > 0)
-    • the container was killed for host memory — containers OOM-killed 0 (would need > 0)
-    • a replica never gets its model loaded — pods that restart and were never ready 0 (would need > 0)
-    • a GPU ran out of memory — GPU memory used 92 % (would need > 97 %)
-    • the engine leaves the GPU no room for peaks — GPU memory used 92 % (would need > 97 %)
-    • prompts are no longer served from the prefix cache — prefix cache hit ratio unchanged at 61 % (would need < 0.6x baseline)
-    • prompts no longer begin alike — prefix cache hit ratio unchanged at 61 % (would need < 0.6x baseline)
-    • some prompts became huge — prompt length p99 unchanged at 4.1k tokens (would need > 1.5x baseline)
+    Ruled out
+    • too many sequences share each step — preemptions 0.2/s (needs < 0.05/s)
+    • a few huge requests hold up many small ones — prompt length p99 unchanged at 4.1k tokens (needs > 1.5x baseline)
+    • computing prompts is the bottleneck — prompt tokens computed 2.8k tokens/s (0.8x, was 3.6k tokens/s) (needs > 1.15x baseline)
+    • the router overloads some replicas — requests of the busiest replica over the mean 1.2x (needs > 1.5x)
+    • tokens are slow even with few requests — inter-token latency p50 19 ms (needs > 100 ms)
+    • fewer replicas serve than before — replicas serving unchanged at 4 (needs < 0.9x baseline)
+    • GPU clocks are pulled down — SM clock unchanged at 1440 MHz (needs < 0.85x baseline)
+    • a GPU reports a hardware fault — critical Xid errors 0 (needs > 0)
+    • GPUs exchange data over a slow path — PCIe traffic 15 MiB/s (needs > 1.863 GiB/s)
+    • speculative decoding guesses wrong — draft tokens accepted: none (needs present)
+    • the API server is out of CPU — prefill time 105 ms (1.5x, was 68 ms) (needs < 1.3x baseline)
+    • the deployment was changed shortly before — rollouts 0 (needs > 0)
+    • the model no longer stops by itself — outputs cut at max_tokens 2.1 % (0.9x, was 2.3 %) (needs > 2x baseline and > 20 %)
+    • answers became longer — output length unchanged at 216 tokens (needs > 1.3x baseline)
+    • more requests arrive than before — arrival rate 9.2 req/s (0.8x, was 11 req/s) (needs > 1.2x baseline)
+    • prompts became longer — prompt length unchanged at 791 tokens (needs > 1.3x baseline)
+    • the autoscaler is at its maximum — autoscalers at their maximum 0 (needs > 0)
+    • the KV cache itself became smaller — KV cache capacity unchanged at 33k tokens (needs < 0.9x baseline)
+    • one popular prefix draws requests to one replica — prefix cache hit ratio unchanged at 62 % (needs > 1.3x peers)
+    • the GPU is too hot — clock held down by heat 0 % (needs > 10 %)
+    • the power limit holds the GPU back — throttling reasons active 0 % (needs > 10 %)
+    • a replica has just started — age of the youngest replica 126 min (needs < 15 min)
+    • a replica crashes again and again — containers in CrashLoopBackOff 0 (needs > 0)
+    • the container was killed for host memory — containers OOM-killed 0 (needs > 0)
+    • a replica never gets its model loaded — pods that restart and were never ready 0 (needs > 0)
+    • a GPU ran out of memory — GPU memory used 92 % (needs > 97 %)
+    • the engine leaves the GPU no room for peaks — GPU memory used 92 % (needs > 97 %)
+    • prompts are no longer served from the prefix cache — prefix cache hit ratio unchanged at 61 % (needs < 0.6x baseline)
+    • prompts no longer begin alike — prefix cache hit ratio unchanged at 61 % (needs < 0.6x baseline)
+    • some prompts became huge — prompt length p99 unchanged at 4.1k tokens (needs > 1.5x baseline)
     What could not be checked
     • CPU periods throttled: no series → cAdvisor metrics: scrape the kubelet's /metrics/cadvisor
     • failures of the router to read its backends: no gateway was found in this Prometheus → scrape its /metrics; one of these series must be there: dynamo_frontend_inflight_requests, litellm_proxy_total_requests_metric_total, inference_pool_ready_pods, ray_serve_num_ongoing_http_requests, smg_worker_health
     Do now
-    Take it out of rotation and keep it for the post-mortem. Remove the label that the Service or InferencePool selects by, e.g. kubectl label pod <pod> app-; the Deployment starts a fresh one — worked when TTFT p99 < 2 (source)
+    Take it out of rotation and keep it for the post-mortem. Remove the label that the Service or InferencePool selects by, e.g. kubectl label pod <pod> app-; the Deployment starts a fresh one — fixed when TTFT p99 < 2 s (source)
     If the fresh one is bad on the same node, cordon it: kubectl cordon <node>, then run dcgmi diag -r 3 there (source)
-    Scale out if replicas can start within minutes; it is the only step that needs no restart of what runs — worked when waiting requests per replica < 0.25 (source)
-    If users suffer from answers that stall rather than from late first tokens, lower --max-num-seqs so that fewer requests share the cache; preemptions fall and waiting rises — worked when preemptions < 0.05 (source)
-    Raise --gpu-memory-utilization in steps of 0.02 if the GPU has memory left at peak — worked when KV cache peak < 0.95 (source)
+    Scale out if replicas can start within minutes; it is the only step that needs no restart of what runs — fixed when waiting requests per replica < 0.25 (source)
+    If users suffer from answers that stall rather than from late first tokens, lower --max-num-seqs so that fewer requests share the cache; preemptions fall and waiting rises — fixed when preemptions < 0.05/s (source)
+    Raise --gpu-memory-utilization in steps of 0.02 if the GPU has memory left at peak — fixed when KV cache peak < 95 % (source)
     Compare median and p99. A high p99 with a normal median is stutter (prefill chunks, preemptions); a high median is every step being slow (source)
     So that it does not come back
     • Let the router see latency and queue of each replica, not only its readiness; /health says 200 on a slow engine (source)
-    • Halve the bytes per token with --kv-cache-dtype fp8, after checking answer quality — worked when KV cache capacity > 1.5x baseline (source)
-    • Keep a few blocks free at admission with --watermark 0.02, so that running requests are preempted less — worked when preemptions < 0.05 (source)
+    • Halve the bytes per token with --kv-cache-dtype fp8, after checking answer quality — fixed when KV cache capacity > 1.5x baseline (source)
+    • Keep a few blocks free at admission with --watermark 0.02, so that running requests are preempted less — fixed when preemptions < 0.05/s (source)
     • Use more GPUs per replica (--tensor-parallel-size), which leaves more memory for the cache beside the weights (source)
-    What was asked
+    Queries
     • inter-token latency p99: histogram_quantile(0.99, sum by (le) (rate(vllm:inter_token_latency_seconds_bucket{server="",namespace="bad-replica"}[300s]) or rate(vllm:time_per_output_token_seconds_bucket{server="",namespace="bad-replica"}[300s])))
     • KV cache peak: max by (exported_pod, pod, kubernetes_pod, pod_name, ReplicaId, WorkerId, instance) (max_over_time(vllm:kv_cache_usage_perc{server="",namespace="bad-replica"}[300s]) or max_over_time(vllm:gpu_cache_usage_perc{server="",namespace="bad-replica"}[300s]))
     • waiting requests per replica: avg by (exported_pod, pod, kubernetes_pod, pod_name, ReplicaId, WorkerId, instance) (sum by (job, instance, ReplicaId, exported_pod, pod, kubernetes_pod, pod_name, ReplicaId, WorkerId, instance) (avg_over_time(vllm:num_requests_waiting_by_reason{reason="capacity", server="",namespace="bad-replica"}[300s]) or on (job, instance, ReplicaId) avg_over_time(vllm:num_requests_waiting{server="",namespace="bad-replica"}[300s])))
@@ -247,30 +247,30 @@ fn a_terminal_gets_all_of_a_diagnosis() {
     Why
       ← KV cache is exhausted — likely: KV cache peak 100 %, waiting requests per replica 13, KV cache usage 98 %, preemptions 0.2/s (4 of 4 checks agree)
       ← one replica is much worse than its peers — likely: inter-token latency p50 141 ms (7.7x, was 18 ms), requests of the busiest replica over the mean 1.2x, TTFT p50 73 ms (1.2x, was 63 ms), age of the youngest replica 126 min (4 of 4 checks agree)
-      Hits 1 of 4 replicas: vllm-llama-8b-1 on GPU-a30c0001-7d3e-4b8a-9c61-3c6ef372fe94, gpu-node-0, 12 % of the traffic
+      Affects 1 of 4 replicas: vllm-llama-8b-1 on GPU-a30c0001-7d3e-4b8a-9c61-3c6ef372fe94, gpu-node-0, 12 % of the traffic
       Began: KV cache peak 100 % 21:55 UTC → inter-token latency p99 276 ms 21:55 UTC → inter-token latency p50 7.7x 21:56 UTC
-      The times do not fit: "one replica is much worse than its peers" began at 21:56 UTC, after "KV cache is exhausted" at 21:55 UTC. So one of them is not its cause, or was noticed late.
+      The times do not fit: "one replica is much worse than its peers" began at 21:56 UTC, after "KV cache is exhausted" at 21:55 UTC. So it may not be the cause, or its metric reacted late.
       One replica, or a few of many, is slower or fails more often than the others at the same share of the traffic, while the others are at their normal.
 
     Do now
-      1. Take it out of rotation and keep it for the post-mortem. Remove the label that the Service or InferencePool selects by, e.g. `kubectl label pod <pod> app-`; the Deployment starts a fresh one — worked when TTFT p99 < 2 (source: https://kubernetes.io/docs/concepts/workloads/controllers/replicaset/#isolating-pods-from-a-replicaset)
+      1. Take it out of rotation and keep it for the post-mortem. Remove the label that the Service or InferencePool selects by, e.g. `kubectl label pod <pod> app-`; the Deployment starts a fresh one — fixed when TTFT p99 < 2 s (source: https://kubernetes.io/docs/concepts/workloads/controllers/replicaset/#isolating-pods-from-a-replicaset)
       2. If the fresh one is bad on the same node, cordon it: `kubectl cordon <node>`, then run `dcgmi diag -r 3` there (source: https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/dcgm-diagnostics.html)
-      3. Scale out if replicas can start within minutes; it is the only step that needs no restart of what runs — worked when waiting requests per replica < 0.25 (source: https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#scaling-a-deployment)
-      4. If users suffer from answers that stall rather than from late first tokens, lower `--max-num-seqs` so that fewer requests share the cache; preemptions fall and waiting rises — worked when preemptions < 0.05 (source: https://docs.vllm.ai/en/stable/configuration/optimization/)
-      5. Raise `--gpu-memory-utilization` in steps of 0.02 if the GPU has memory left at peak — worked when KV cache peak < 0.95 (source: https://docs.vllm.ai/en/stable/configuration/optimization/)
+      3. Scale out if replicas can start within minutes; it is the only step that needs no restart of what runs — fixed when waiting requests per replica < 0.25 (source: https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#scaling-a-deployment)
+      4. If users suffer from answers that stall rather than from late first tokens, lower `--max-num-seqs` so that fewer requests share the cache; preemptions fall and waiting rises — fixed when preemptions < 0.05/s (source: https://docs.vllm.ai/en/stable/configuration/optimization/)
+      5. Raise `--gpu-memory-utilization` in steps of 0.02 if the GPU has memory left at peak — fixed when KV cache peak < 95 % (source: https://docs.vllm.ai/en/stable/configuration/optimization/)
       6. Compare median and p99. A high p99 with a normal median is stutter (prefill chunks, preemptions); a high median is every step being slow (source: https://docs.vllm.ai/en/stable/design/metrics/)
 
     So that it does not come back
       • Let the router see latency and queue of each replica, not only its readiness; `/health` says 200 on a slow engine (source: https://llm-d.ai/docs/architecture/core/router/epp/scheduling)
-      • Halve the bytes per token with `--kv-cache-dtype fp8`, after checking answer quality — worked when KV cache capacity > 1.5x baseline (source: https://docs.vllm.ai/en/stable/features/quantization/quantized_kvcache/)
-      • Keep a few blocks free at admission with `--watermark 0.02`, so that running requests are preempted less — worked when preemptions < 0.05 (source: https://docs.vllm.ai/en/stable/cli/serve/)
+      • Halve the bytes per token with `--kv-cache-dtype fp8`, after checking answer quality — fixed when KV cache capacity > 1.5x baseline (source: https://docs.vllm.ai/en/stable/features/quantization/quantized_kvcache/)
+      • Keep a few blocks free at admission with `--watermark 0.02`, so that running requests are preempted less — fixed when preemptions < 0.05/s (source: https://docs.vllm.ai/en/stable/cli/serve/)
       • Use more GPUs per replica (`--tensor-parallel-size`), which leaves more memory for the cache beside the weights (source: https://docs.vllm.ai/en/stable/configuration/optimization/)
 
-    What it is not
-      • too many sequences share each step — preemptions 0.2/s (would need < 0.05/s)
-      • a few huge requests hold up many small ones — prompt length p99 unchanged at 4.1k tokens (would need > 1.5x baseline)
-      • computing prompts is the bottleneck — prompt tokens computed 2.8k tokens/s (0.8x, was 3.6k tokens/s) (would need > 1.15x baseline)
-      • nor: the router overloads some replicas; tokens are slow even with few requests; fewer replicas serve than before; GPU clocks are pulled down; a GPU reports a hardware fault; GPUs exchange data over a slow path; and 21 more
+    Ruled out
+      • too many sequences share each step — preemptions 0.2/s (needs < 0.05/s)
+      • a few huge requests hold up many small ones — prompt length p99 unchanged at 4.1k tokens (needs > 1.5x baseline)
+      • computing prompts is the bottleneck — prompt tokens computed 2.8k tokens/s (0.8x, was 3.6k tokens/s) (needs > 1.15x baseline)
+      • Also ruled out: the router overloads some replicas; tokens are slow even with few requests; fewer replicas serve than before; GPU clocks are pulled down; a GPU reports a hardware fault; GPUs exchange data over a slow path; and 21 more
 
     What could not be checked
       • CPU periods throttled: no series → cAdvisor metrics: scrape the kubelet's `/metrics/cadvisor`
@@ -281,7 +281,7 @@ fn a_terminal_gets_all_of_a_diagnosis() {
 }
 
 #[test]
-fn a_storm_is_one_message_with_the_worst_first() {
+fn a_digest_reads_worst_first_and_names_what_cannot_be_read() {
     let start = diagnosis(DIAGNOSES[0]).at;
     let entry = |n: i64, what: &str, cause: Option<&str>, open: bool, critical: bool| DigestEntry {
         id: format!("i{n}"),
@@ -311,7 +311,7 @@ fn a_storm_is_one_message_with_the_worst_first() {
     blocks(&message);
     insta::assert_snapshot!(read(&message), @r"
     CRITICAL · storm of 5 incidents · tokens come slowly · 3 firing (1 critical), 1 resolved
-    What it is, worst first
+    Symptoms, worst first
     requests fail · prod/llama — 1 firing (1 critical), since 04:04 UTC
     tokens come slowly ← a replica was lost · prod/llama — 2 firing, since 04:02 UTC
     tokens come slowly · prod/llama — 0 firing, 1 resolved, since 04:05 UTC

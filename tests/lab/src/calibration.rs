@@ -32,7 +32,7 @@ fn bins(said: &[(f64, bool)]) -> [Bin; BINS] {
 
 /// A row for each bin: what was said on average, and how often it was right.
 pub fn table(said: &[(f64, bool)]) -> String {
-    let mut out = String::from("| said | diagnoses | mean of what was said | right |\n|---|---|---|---|\n");
+    let mut out = String::from("| predicted | diagnoses | mean prediction | right |\n|---|---|---|---|\n");
     for (i, bin) in bins(said).iter().enumerate() {
         let percent = |i: usize| 100 * i / BINS;
         let (from, to) = (percent(i), percent(i + 1));

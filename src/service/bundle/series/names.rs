@@ -79,7 +79,8 @@ pub(super) fn one_of(label: &str, values: &BTreeSet<String>) -> String {
 
 /// Returns all groups: first the metrics about the pool as a whole, then engine by engine.
 pub(super) fn groups(library: &Library, request: &Request, detection: &DetectionResult) -> Vec<Group> {
-    let signals: BTreeSet<String> = plan(library, request, detection).asks.into_iter().map(|ask| ask.signal).collect();
+    let signals: BTreeSet<String> =
+        plan(library, request, detection).queries.into_iter().map(|ask| ask.signal).collect();
     let engines =
         detection.engines.iter().filter_map(|detected| Some((library.engines.get(&detected.engine)?, detected)));
     let engines = engines.flat_map(|(engine, detected)| of_engine(engine, detected, request, &signals));

@@ -83,7 +83,7 @@ pub fn document() -> String {
 - A command's answer is seen by you alone; `here` shows it to the channel. Mentions are answered in their thread.\n\
 - A name that fits nothing, or several pools, gets a list of what Prometheus really has.\n\
 - Without a playbook, those of the checks that `health` shows as wrong are entered (three at most, critical ones and\n  \
-symptoms first), and the clearest story is told. Where nothing is wrong, the numbers are shown.\n\n\
+symptoms first), and the clearest diagnosis is shown. Where nothing is wrong, the numbers are shown.\n\n\
 | | |\n|---|---|\n",
     );
     let topics = topics();

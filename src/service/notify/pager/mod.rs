@@ -48,7 +48,7 @@ impl Notifier {
         };
         let mut escalation = delivery.escalation.as_deref();
         if !incident.open {
-            self.escalated(delivery, escalation.take(), Err("the incident is over")).await?;
+            self.escalated(delivery, escalation.take(), Err("the incident has ended")).await?;
         }
         let is_recent = clock::between(incident.opened_at, now) < DIAGNOSIS_WITHIN;
         let waits_for_diagnosis =

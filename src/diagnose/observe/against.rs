@@ -48,7 +48,7 @@ pub(crate) fn signals_with_driver<'a>(library: &'a Library, needs: &Needs<'a>) -
     needs.keys().filter_map(|name| Some((*name, against(name)?))).collect()
 }
 
-/// Returns the needs extended by the signals that the wanted ones are computed from.
+/// Returns the needs extended by the signals that those with a driver are computed from.
 pub(crate) fn with_sources<'a>(needs: &Needs<'a>, signals: &[(&'a str, &'a Against)]) -> Needs<'a> {
     let mut all = needs.clone();
     let sources = signals.iter().flat_map(|(_, against)| [&against.signal, &against.driver]);
@@ -130,7 +130,7 @@ fn points(series: &Arc<Answer<Series>>) -> BTreeMap<i64, f64> {
     series.iter().take(1).flat_map(|s| s.samples.iter().copied()).filter(|(_, value)| value.is_finite()).collect()
 }
 
-/// Adds the values of the wanted signals; the hours are `None` if they were not answered.
+/// Adds the values of the signals with a driver; the hours are `None` if they were not answered.
 pub(crate) fn add_ratios(signals: &[(&str, &Against)], hours: Option<&Hours>, observations: &mut Observations) {
     for (name, against) in signals {
         let now = |signal: &str| observations.signals.get(signal).and_then(|o| o.value);
@@ -152,9 +152,9 @@ fn expected(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let middle = |values: Vec<f64>| median(&mut { values });
     let usual = middle(points.iter().map(|(x, _)| *x).collect()).filter(|_| points.len() >= MIN_POINTS)?;
     let (least, most) = points.iter().fold((f64::MAX, 0.0_f64), |(a, b), (x, _)| (a.min(*x), b.max(*x)));
-    let fits_line = most - least > MIN_SPREAD * usual;
-    let reach = if fits_line { MAX_EXTRAPOLATION } else { 1.0 + MIN_SPREAD };
-    if x.is_nan() || x > most * reach || (!fits_line && x * reach < least) {
+    let has_spread = most - least > MIN_SPREAD * usual;
+    let reach = if has_spread { MAX_EXTRAPOLATION } else { 1.0 + MIN_SPREAD };
+    if x.is_nan() || x > most * reach || (!has_spread && x * reach < least) {
         return None;
     }
     // A batch smaller than all others costs no more than the smallest.
@@ -163,7 +163,7 @@ fn expected(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let slopes =
         pairs.filter(|(a, b)| (a.0 - b.0).abs() > MIN_SPREAD / 4.0 * usual).map(|(a, b)| (a.1 - b.1) / (a.0 - b.0));
     // No step becomes faster with a larger batch.
-    let slope = if fits_line { middle(slopes.collect()).unwrap_or(0.0).max(0.0) } else { 0.0 };
+    let slope = if has_spread { middle(slopes.collect()).unwrap_or(0.0).max(0.0) } else { 0.0 };
     let base = middle(points.iter().map(|(x, y)| y - slope * x).collect())?;
     let scatter = middle(points.iter().map(|(x, y)| ((base + slope * x) / y - 1.0).abs()).collect())?;
     Some(base + slope * x).filter(|expected| *expected > 0.0 && scatter <= SCATTER)

@@ -193,7 +193,7 @@ async fn plan_queries(
     }
     let plan = plan_for(library, &request, &detection, &needs);
     let (list, pool): (Vec<PlannedQuery>, Vec<PlannedQuery>) =
-        plan.asks.into_iter().partition(|ask| !ask.signal.is_empty());
+        plan.queries.into_iter().partition(|ask| !ask.signal.is_empty());
     let pool: Vec<PlannedQuery> =
         pool.into_iter().filter(|ask| matches!(ask.purpose, QueryPurpose::Replicas | QueryPurpose::Nodes)).collect();
     let all: Vec<usize> = (0..pool.len()).collect();
