@@ -250,6 +250,13 @@ fn words_of_programs_are_no_names() {
 }
 
 #[test]
+fn the_secret_of_a_header_goes_from_texts_without_its_scheme_too() {
+    let redactor = redactor(false);
+    redactor.learn_from(&json!({ "headers": { "Authorization": "Bearer quiet-harbour" } }));
+    assert_eq!(redactor.text("a", "sent quiet-harbour there"), "sent [redacted: authorization] there");
+}
+
+#[test]
 fn a_common_word_is_neither_a_name_nor_a_secret_in_a_text() {
     let redactor = redactor(true);
     redactor.learn(Kind::Namespace, "monitoring");
