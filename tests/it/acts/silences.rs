@@ -24,7 +24,12 @@ async fn a_silence_from_slack_silences_those_alerts_alone_and_ends_when_told() {
     let bench = Bench::start(ON_CALL, &[NOWHERE, &alertmanager.url], NOWHERE).await;
     let id = bench.incident("LLMHighTTFT", "firing", false).await;
     let form = |labels: &'static str, duration: &'static str, custom: &'static str| {
-        [("labels", labels), ("duration", duration), ("custom", custom), ("comment", "<!channel> *known* sk-quiet-1234\n\u{202e}")]
+        [
+            ("labels", labels),
+            ("duration", duration),
+            ("custom", custom),
+            ("comment", "<!channel> *known* sk-quiet-1234\n\u{202e}"),
+        ]
     };
     for (labels, duration, custom, field) in [
         ("", "1h", "", "labels"),
