@@ -21,10 +21,11 @@ use llm_diagnose::diagnose::{self, Diagnosis};
 use llm_diagnose::exporter::ExporterReader;
 use llm_diagnose::incident::{AdmitReason, ChangeReason};
 use llm_diagnose::prom::{self, Prometheus};
+use llm_diagnose::redact::Redactor;
 use llm_diagnose::render::Phrases;
 use llm_diagnose::slack::{Destination, Slack};
 use llm_diagnose::store::Incident;
-use llm_diagnose::{clock, playbook};
+use llm_diagnose::{clock, playbook, report};
 
 use llm_diagnose_lab::slack::{self, FakeSlack};
 
@@ -146,8 +147,10 @@ fn subject(diagnosis: Option<Diagnosis>) -> Subject {
 
 /// The whole bundle, as the service makes it.
 async fn make(url: &str, dir: &Path, anonymize: bool) {
+    let library = library();
+    let redactor = Redactor::new(&report::redaction(&library), false).unwrap();
     let sources = Sources {
-        library: library(),
+        library,
         words: Arc::new(Phrases::english()),
         prometheus: Some(client(url)),
         reader: Some((ExporterReader::new(&[]).unwrap(), Vec::new())),
@@ -156,6 +159,7 @@ async fn make(url: &str, dir: &Path, anonymize: bool) {
         loki: None,
         files: Vec::new(),
         diagnosing: diagnose::Config::default(),
+        redactor,
     };
     let subject = subject(Some(serde_json::from_slice(&std::fs::read(dir.join(DIAGNOSIS)).unwrap()).unwrap()));
     let options = Options { anonymize, ..Options::of(&Config::default()) };

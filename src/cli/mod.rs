@@ -38,15 +38,21 @@ use command::{BundleOpen, Command};
 use crate::clip::{format_count, format_error};
 use crate::playbook::Library;
 use crate::redact::Redactor;
+use crate::report::redaction;
 
 /// Exit status of wrong usage.
 const USAGE: u8 = 2;
 /// Exit status of `health` for wrong usage: to a monitoring system 2 means critical.
 const UNKNOWN: u8 = 3;
 
+/// Compiles the rules of redaction.
+fn redactor(library: &Library) -> anyhow::Result<Redactor> {
+    Redactor::new(&redaction(library), false).context("cannot read the rules of redaction")
+}
+
 /// Returns a value that is printed without secrets: a terminal is often copied into a ticket.
 fn cleaned<T: Serialize + DeserializeOwned>(library: &Library, value: &T) -> anyhow::Result<T> {
-    let redactor = Redactor::new(&library.redaction, false).context("cannot read the rules of redaction")?;
+    let redactor = redactor(library)?;
     redactor.learn_from(value);
     redactor.cleaned("output", value).context("cannot clean the answer of secrets")
 }

@@ -35,6 +35,24 @@ pub enum Block {
     Document(DocumentBlock),
 }
 
+impl Block {
+    /// Returns the block with every text of a message changed; addresses of links and buttons stay.
+    #[must_use]
+    pub fn map_text(self, change: &impl Fn(String) -> String) -> Self {
+        let all = |lines: Vec<Line>| lines.into_iter().map(|line| line.map_text(change)).collect();
+        match self {
+            Self::Paragraph(line) => Self::Paragraph(line.map_text(change)),
+            Self::Section(title, lines) => Self::Section(change(title), all(lines)),
+            Self::Steps(title, lines) => Self::Steps(change(title), all(lines)),
+            Self::Note(line) => Self::Note(line.map_text(change)),
+            Self::Beside(line, button) => Self::Beside(line.map_text(change), button),
+            Self::Picture { file, alt } => Self::Picture { file, alt: change(alt) },
+            Self::Gap(line) => Self::Gap(line.map_text(change)),
+            Self::Buttons(_) | Self::Document(_) => self,
+        }
+    }
+}
+
 /// A block that only documents have. Never stored: a chart is markup that only our own renderer may write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DocumentBlock {

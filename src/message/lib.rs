@@ -20,6 +20,15 @@ pub struct Message {
     pub parts: Vec<Block>,
 }
 
+impl Message {
+    /// Returns the message with every text changed; addresses of links and buttons stay.
+    #[must_use]
+    pub fn map_text(self, change: &impl Fn(String) -> String) -> Self {
+        let parts = self.parts.into_iter().map(|part| part.map_text(change)).collect();
+        Self { tone: self.tone, headline: change(self.headline), parts }
+    }
+}
+
 /// The severity of a message, shown as a colour and a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -87,4 +96,36 @@ pub struct SlackMessage {
     pub blocks: Vec<Value>,
     /// The small print at the end, in the message's colour.
     pub attachments: Vec<Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_of_a_message_is_changed_and_addresses_stay() {
+        let line = || Line::default().plain("x").bold("x").code("x").link("x", "u").small(Line::of("x"));
+        let line = || line().state(StateStyle::Good, "x");
+        let button = Button {
+            action: "a".to_owned(),
+            label: "l".to_owned(),
+            value: "v".to_owned(),
+            look: ButtonLook::Plain,
+            confirm: None,
+        };
+        let parts = vec![
+            Block::Paragraph(line()),
+            Block::Section("x".to_owned(), vec![line()]),
+            Block::Steps("x".to_owned(), vec![line()]),
+            Block::Note(line()),
+            Block::Beside(line(), button.clone()),
+            Block::Picture { file: "f".to_owned(), alt: "x".to_owned() },
+            Block::Gap(line()),
+            Block::Buttons(vec![button]),
+        ];
+        let message = Message { tone: Tone::Good, headline: "x".to_owned(), parts };
+        let before = serde_json::to_string(&message).unwrap();
+        let after = message.map_text(&|text| text.replace('x', "yy"));
+        assert_eq!(serde_json::to_string(&after).unwrap(), before.replace("\"x\"", "\"yy\""));
+    }
 }

@@ -135,6 +135,21 @@ impl Line {
         self.0.iter().map(TextSpan::text).collect()
     }
 
+    /// Returns the line with every text changed; addresses of links, ids and times stay.
+    #[must_use]
+    pub fn map_text(self, change: &impl Fn(String) -> String) -> Self {
+        let span = |span| match span {
+            TextSpan::Plain(text) => TextSpan::Plain(change(text)),
+            TextSpan::Bold(text) => TextSpan::Bold(change(text)),
+            TextSpan::Code(text) => TextSpan::Code(change(text)),
+            TextSpan::Link(label, url) => TextSpan::Link(change(label), url),
+            TextSpan::State(style, text) => TextSpan::State(style, change(text)),
+            TextSpan::Small(line) => TextSpan::Small(line.map_text(change)),
+            TextSpan::Time(_) | TextSpan::User(_) | TextSpan::Group(_) | TextSpan::Moment(_) => span,
+        };
+        Self(self.0.into_iter().map(span).collect())
+    }
+
     /// Returns true if there is no text.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|span| span.text().is_empty())

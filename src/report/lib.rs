@@ -6,6 +6,7 @@
 mod answers;
 mod build_report;
 pub mod facts;
+mod redaction;
 mod timeline;
 
 use jiff::Timestamp;
@@ -25,6 +26,7 @@ pub use crate::facts::{
 };
 pub use answers::{changed, moved};
 pub use build_report::{ReportSubject, build};
+pub use redaction::redaction;
 pub use timeline::{Logged, incident_timeline};
 
 /// The version of `summary.json`; an incompatible change gets a new name.

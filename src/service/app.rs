@@ -71,7 +71,7 @@ pub async fn run(
     let address = listener.local_addr().context("cannot tell the own address")?;
     let loopback = address.ip().is_loopback();
     let access = Access::new(&config.pages, &config.webhook, address, &config.public_url)?;
-    let redactor = Redactor::new(&library.redaction, false).context("cannot read the rules of redaction")?;
+    let redactor = Redactor::new(&report::redaction(&library), false).context("cannot read the rules of redaction")?;
     let pages = Arc::new(Pages::new(access));
     if !loopback && !credentials.are_set() {
         warn!("the webhook takes calls from everywhere without credentials: set webhook.bearer_token_file");
@@ -190,7 +190,11 @@ pub async fn run(
 /// Builds the bundle service from the components of the main service.
 fn bundle_service(service: &Service, tasks: TaskTracker, stop: CancellationToken) -> anyhow::Result<BundleService> {
     let config = &service.config;
-    let settings = SourceSettings { exporters: &config.exporters, diagnosing: &config.diagnose };
+    let settings = SourceSettings {
+        exporters: &config.exporters,
+        diagnosing: &config.diagnose,
+        redactor: &service.notifier.redactor,
+    };
     let (prometheus, reader) = (service.prometheus.clone(), service.reader.clone());
     let (logs, words) = (service.logs.clone(), Arc::clone(&service.words));
     let registry = SourceRegistry::new(Arc::clone(&service.library), words, prometheus, reader, logs, settings);

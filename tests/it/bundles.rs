@@ -59,6 +59,7 @@ fn registry(notifier: &Notifier) -> SourceRegistry {
     let settings = SourceSettings {
         exporters: &exporter::Config { learn: false, ..exporter::Config::default() },
         diagnosing: &diagnose::Config::default(),
+        redactor: &notifier.redactor,
     };
     let (library, words) = (Arc::clone(&notifier.library), Arc::clone(&notifier.words));
     let logs = LogSources::default();

@@ -7,6 +7,7 @@ use llm_diagnose_lab::slack::{FakeSlack, Message, Options, Press, State};
 use llm_diagnose_lab::stack::{Alertmanager, Service};
 use serde_json::{Value, json};
 
+use crate::harness::{assert_clean, innocent};
 use crate::running::{BINARY, CHANNEL, Running, SOON, group, tls, whole};
 
 /// PagerDuty's routing keys have 32 characters.
@@ -108,6 +109,22 @@ async fn a_webhook_is_signed_retried_and_repeats_its_id_for_one_revision() {
     assert_eq!(pager.breaches(), Vec::<String>::new());
     let (_, metrics) = run.get("/metrics").await;
     assert!(metrics.contains("llm_diagnose_deliveries_total{sink=\"pager\",result=\"retried\"}"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_webhook_gets_no_secret_of_a_label() {
+    let (pager, run, _keys) = running("").await;
+    let mut sent = group("LLMQueueBuildup", "firing", "warning", &["a"]);
+    let secret = innocent(1);
+    sent["alerts"][0]["labels"]["hf_token"] = json!(secret);
+    sent["groupKey"] = json!(format!("{{}}:{{alertname=\"LLMQueueBuildup\", hf_token=\"{secret}\"}}"));
+    run.send(&sent).await;
+    pager.wait_for(|pager| !pager.webhooks().is_empty(), SOON).await.unwrap();
+    for call in pager.webhooks() {
+        assert_clean(call.body.to_string().as_bytes(), "a call");
+        let key = call.body["data"]["group_key"].as_str().unwrap();
+        assert_eq!(key, "{}:{alertname=\"LLMQueueBuildup\", hf_token=\"[redacted: secret-field]\"}");
+    }
 }
 
 #[tokio::test]

@@ -142,7 +142,8 @@ impl BundleContext<'_> {
         };
         let prometheus = configured.iter().map(|config| Ok((Prometheus::new(config)?, config.labels.clone())));
         let prometheus = prometheus.collect::<anyhow::Result<Vec<_>>>()?;
-        let settings = SourceSettings { exporters, diagnosing };
+        let redactor = &crate::cli::redactor(&self.library)?;
+        let settings = SourceSettings { exporters, diagnosing, redactor };
         let logs = ask::logs(&self.config, &[]).await?;
         let (library, words) = (Arc::clone(&self.library), Arc::clone(&self.words));
         Ok(SourceRegistry::new(library, words, prometheus, self.reader.clone(), logs, settings))

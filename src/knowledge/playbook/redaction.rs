@@ -26,7 +26,7 @@ pub struct Redaction {
     /// Fields and labels that contain models, whose names are not replaced.
     #[serde(default)]
     pub models: Vec<String>,
-    /// Names that are also common terms: replaced in fields and labels, not in free text.
+    /// Common terms. A name or a secret that is one is replaced in its own field or label, not in other texts.
     #[serde(default)]
     pub common: Vec<String>,
 }

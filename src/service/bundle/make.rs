@@ -56,12 +56,7 @@ async fn write(
     progress: &BundleProgress,
 ) -> Result<Report, BundleError> {
     let redactor = match options.redact {
-        true => {
-            // A namespace may have the name of a cause; in the diagnosis that word is not replaced.
-            let mut data = sources.library.redaction.clone();
-            data.common.extend(sources.library.ids().chain(sources.library.aliases.names()).cloned());
-            Redactor::new(&data, options.anonymize).map_err(|error| BundleError::Unclean(error.to_string()))?
-        }
+        true => sources.redactor.with_own_caches().another(&report::redaction(&sources.library), options.anonymize),
         false => Redactor::off(),
     };
     let files = Files { archive, redactor: &redactor };

@@ -39,6 +39,7 @@ use report::{self, DiagnosisParameters, Report, ReportSubject, TimelineEvent, Wi
 pub use service::{Bundle, BundleService, BundleServiceParts, Job, NoBundle, TIDY};
 use sources::exporter::{ExporterReader, ExporterTarget};
 use sources::prom::Prometheus;
+use sources::redact::Redactor;
 use store::Incident;
 pub use subject::around;
 
@@ -63,6 +64,8 @@ pub struct Sources {
     pub files: Vec<PathBuf>,
     /// The settings of diagnoses.
     pub diagnosing: diagnose::Config,
+    /// The compiled redaction rules, from which each bundle gets its own redactor.
+    pub redactor: Redactor,
 }
 
 /// The subject of a bundle: an incident or a pool.

@@ -12,6 +12,7 @@ use render::Phrases;
 use sources::exporter;
 use sources::exporter::{ExporterReader, ExporterTarget};
 use sources::prom::{Prometheus, choose};
+use sources::redact::Redactor;
 
 /// The configuration of the sources.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +21,8 @@ pub struct SourceSettings<'a> {
     pub exporters: &'a exporter::Config,
     /// The key `diagnose:`.
     pub diagnosing: &'a diagnose::Config,
+    /// The compiled redaction rules.
+    pub redactor: &'a Redactor,
 }
 
 /// The data sources that can be reached.
@@ -32,6 +35,7 @@ pub struct SourceRegistry {
     targets: Vec<ExporterTarget>,
     logs: LogSources,
     diagnosing: diagnose::Config,
+    redactor: Redactor,
 }
 
 impl SourceRegistry {
@@ -46,7 +50,7 @@ impl SourceRegistry {
         logs: LogSources,
         settings: SourceSettings<'_>,
     ) -> Self {
-        let SourceSettings { exporters, diagnosing } = settings;
+        let SourceSettings { exporters, diagnosing, redactor } = settings;
         Self {
             library,
             words,
@@ -55,6 +59,7 @@ impl SourceRegistry {
             targets: exporters.given().collect(),
             logs: logs.with_own_slots(),
             diagnosing: diagnosing.clone(),
+            redactor: redactor.clone(),
         }
     }
 
@@ -83,6 +88,7 @@ impl SourceRegistry {
             loki: logs.loki.into_iter().next().map(|(loki, _)| loki),
             files,
             diagnosing: self.diagnosing.clone(),
+            redactor: self.redactor.clone(),
         }
     }
 }

@@ -10,7 +10,7 @@ use slack::{Destination, SlackError, SlackRequest};
 
 /// Sends a sentence that only the requesting user sees.
 pub(super) async fn send_ephemeral_line(desk: &Desk, inbound: &SlackRequest, line: Line) {
-    send(desk, inbound, &render::slack_line(&line)).await;
+    send(desk, inbound, &render::slack_line(&line.map_text(&desk.notifier.text_cleaner()))).await;
 }
 
 /// Sends a message of several parts that only the requesting user sees.
@@ -21,7 +21,9 @@ pub(super) async fn send_ephemeral_message(
     line: Line,
     parts: Vec<Block>,
 ) {
-    send(desk, inbound, &message(tone, &line, parts)).await;
+    let clean = desk.notifier.text_cleaner();
+    let parts = parts.into_iter().map(|part| part.map_text(&clean)).collect();
+    send(desk, inbound, &message(tone, &line.map_text(&clean), parts)).await;
 }
 
 /// Sends the phrase with this key to the requesting user only.

@@ -89,7 +89,8 @@ impl<'a> Reply<'a> {
 
     /// Sends the answer; a failure is only logged, as no other channel to the user remains.
     pub(super) async fn send_message(&self, message: &Message) {
-        if let Err(error) = self.send(&render::slack(message)).await {
+        let message = message.clone().map_text(&self.desk.notifier.text_cleaner());
+        if let Err(error) = self.send(&render::slack(&message)).await {
             warn!(%error, channel = self.place.channel, "cannot answer in Slack");
         }
     }
@@ -182,7 +183,9 @@ impl<'a> Reply<'a> {
     fn so_far(&self, command: &str) -> Option<SlackMessage> {
         let words = &self.desk.words;
         if let Some(parts) = self.parts.get() {
-            return Some(render::slack(&render::bundle_progress(&parts.board(), words)));
+            // Reasons hold texts of servers.
+            let progress = render::bundle_progress(&parts.board(), words);
+            return Some(render::slack(&progress.map_text(&self.desk.notifier.text_cleaner())));
         }
         let (answered, sent) = self.progress.seen();
         if sent == 0 {
@@ -191,7 +194,8 @@ impl<'a> Reply<'a> {
         let command: String = command.chars().take(REPEATED_CHARS).collect();
         let command = Line::default().code(command);
         let pieces = [("target", command.into()), ("answered", answered.into()), ("asked", sent.into())];
-        Some(render::slack(&sentence(Tone::Unknown, words.line("command-progress", &pieces))))
+        let progress = sentence(Tone::Unknown, words.line("command-progress", &pieces));
+        Some(render::slack(&progress.map_text(&self.desk.notifier.text_cleaner())))
     }
 
     /// Uploads a file to the place of the request or to `elsewhere`; everybody in the channel sees it.

@@ -85,6 +85,12 @@ impl Notifier {
     pub(super) fn thread_state(&self, incident: &Incident) -> ThreadState {
         ThreadState::of(&self.view(&self.cleaned(incident)))
     }
+
+    /// Returns a function that removes secrets from the texts of an answer in Slack.
+    pub fn text_cleaner(&self) -> impl Fn(String) -> String + use<> {
+        let redactor = self.redactor_of([]);
+        move |text| redactor.text("answer", &text).into_owned()
+    }
 }
 
 fn clean<T: Serialize + DeserializeOwned>(redactor: &Redactor, value: &T) -> Option<T> {

@@ -31,11 +31,7 @@ impl Notifier {
                 let effects = MessageEffects::default();
                 self.store.delivered(delivery, Some(&place), incident.revision, &effects, self.store.now()).await
             }
-            (Sink::Pager, _) => {
-                let cleaned = self.cleaned(&incident);
-                let message = render::incident_message(&self.view(&cleaned), &self.words);
-                self.to_pager(delivery, &cleaned, &message).await
-            }
+            (Sink::Pager, _) => self.to_pager(delivery, &incident).await,
             (Sink::Slack, Some(slack)) => self.message_to_slack(slack, delivery, &incident).await,
             (Sink::Slack, None) => {
                 self.metrics.delivery("slack", "failed", None);

@@ -1,5 +1,7 @@
 //! Redaction of a JSON value: keys that name secrets, arguments in lists, pairs of name and value, and plain strings.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use super::names::Names;
@@ -12,6 +14,10 @@ const PAIR_NAMES: [&str; 4] = ["name", "key", "Name", "header"];
 const PAIR_VALUES: [&str; 2] = ["value", "Value"];
 /// Fields with environment variables, as a map or as a list of `NAME=value`.
 const ENVIRONMENTS: [&str; 7] = ["env", "Env", "environ", "environment", "env_vars", "envVars", "extraEnv"];
+/// Fields that refer to a Secret or a ConfigMap of Kubernetes: an object with one of them is a reference, no secret.
+const REFERENCES: [&str; 4] = ["secretName", "secretKeyRef", "configMapKeyRef", "valueFrom"];
+/// All fields of a volume's source that names a Secret by `name`.
+const SECRET_SOURCE: [&str; 5] = ["name", "namespace", "key", "items", "optional"];
 /// Maximum bytes of a command line that is searched as a whole.
 const LONGEST_COMMAND: usize = 64 << 10;
 /// Flags that take several values in vLLM.
@@ -61,9 +67,12 @@ fn object(redactor: &Redactor, place: &str, fields: &mut Map<String, Value>, dep
     let named = PAIR_NAMES.iter().find_map(|name| redactor.rules.key(text(name)?, |_| false));
     let named = named.or_else(|| redactor.rules.variable(text(&"name")?));
     let names: Vec<String> = fields.keys().cloned().collect();
+    let siblings: HashSet<&str> = names.iter().map(String::as_str).collect();
     for (name, value) in fields.iter_mut() {
-        let own = redactor.rules.key(name, |other| names.iter().any(|name| name == other));
-        let pair = named.filter(|_| PAIR_VALUES.contains(&name.as_str()));
+        let own = redactor.rules.key(name, |other| siblings.contains(other));
+        let own = own.filter(|_| !is_reference(name, value));
+        // A variable's value is a text; a number belongs to a replica or a quantity of that name.
+        let pair = named.filter(|_| PAIR_VALUES.contains(&name.as_str()) && !value.is_number());
         match own.or(pair) {
             Some(rule) => {
                 let text = matches!(value, Value::String(_) | Value::Array(_));
@@ -89,18 +98,29 @@ fn object(redactor: &Redactor, place: &str, fields: &mut Map<String, Value>, dep
             },
         }
     }
-    // Keys are untrusted too.
-    for name in names {
-        let std::borrow::Cow::Owned(clean) = redactor.text(place, &name) else { continue };
-        let Some(value) = fields.remove(&name) else { continue };
-        let mut free = clean.clone();
-        let mut number = 1;
-        while fields.contains_key(&free) {
-            number += 1;
-            free = format!("{clean} ({number})");
-        }
+    // Keys are untrusted too. The last number of each placeholder keeps many equal ones linear.
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    for name in &names {
+        let std::borrow::Cow::Owned(clean) = redactor.text(place, name) else { continue };
+        let Some(value) = fields.remove(name) else { continue };
+        let number = numbers.entry(clean.clone()).or_default();
+        let free = loop {
+            *number += 1;
+            let free = if *number == 1 { clean.clone() } else { format!("{clean} ({number})") };
+            if !fields.contains_key(&free) {
+                break free;
+            }
+        };
         fields.insert(free, value);
     }
+}
+
+/// Returns true for an object that names a Secret of Kubernetes, or says how a token is made, and holds no secret itself.
+fn is_reference(name: &str, value: &Value) -> bool {
+    let Value::Object(fields) = value else { return false };
+    name == "serviceAccountToken"
+        || REFERENCES.iter().any(|reference| fields.contains_key(*reference))
+        || fields.contains_key("name") && fields.keys().all(|field| SECRET_SOURCE.contains(&field.as_str()))
 }
 
 /// Redacts the variables of an environment; the names stay.

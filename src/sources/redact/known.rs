@@ -11,6 +11,17 @@ const LONGEST: usize = 4 << 10;
 /// Maximum number of values, the first ones seen; each is searched for in every text.
 const MOST: usize = 256;
 
+/// Schemes of an Authorization header, behind which the secret stands.
+const SCHEMES: [&str; 4] = ["bearer", "basic", "token", "apikey"];
+
+/// Returns the secret of an Authorization header without its scheme; any other text as it is.
+fn without_scheme(value: &str) -> &str {
+    match value.split_once(' ') {
+        Some((scheme, secret)) if SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)) => secret.trim(),
+        _ => value,
+    }
+}
+
 /// The known values, each with the index of the rule that redacted it.
 #[derive(Default)]
 pub(super) struct KnownSecrets {
@@ -23,7 +34,7 @@ impl KnownSecrets {
     /// Stores a value while there are fewer than [`MOST`]. Ignores values that are too short, too long, or on several
     /// lines.
     pub(super) fn learn(&mut self, rule: usize, value: &str) {
-        let value = value.trim();
+        let value = without_scheme(value.trim());
         let fits = (SHORTEST..=LONGEST).contains(&value.len()) && !value.contains('\n') && marks(value).is_empty();
         if fits && self.values.len() < MOST && !self.values.iter().any(|(known, _)| known == value) {
             self.values.push((value.to_owned(), rule));

@@ -2,8 +2,8 @@
 //! anonymization is requested. The redactions are counted by file and rule; the removed text is not stored.
 //!
 //! The rules are data, `playbooks/redaction.yaml`. All rules search the original text and their matches are merged, so
-//! that no rule can hide a part of a secret from another. A text may be of any length; a text in chunks goes through
-//! [`StreamRedactor`], because a private key or an argument's value may be on several lines.
+//! that no rule can hide a part of a secret from another. A text is searched as a whole, because a private key or an
+//! argument's value may be on several lines.
 //!
 //! No library does this part: those of 2026 (`redact-core`, `leakguard`, `rtb-redact`) are young, know few names of fields
 //! and remove commits and digests, which a diagnosis needs.
@@ -11,9 +11,10 @@
 mod address;
 mod json;
 mod known;
-mod lines;
 mod names;
 mod rules;
+#[cfg(test)]
+mod tests;
 mod value_check;
 
 use std::borrow::Cow;
@@ -29,7 +30,6 @@ pub use address::{address, innermost, unreachable_reason};
 pub use knowledge::playbook::NameKind as Kind;
 use knowledge::playbook::Redaction;
 use known::KnownSecrets;
-pub use lines::StreamRedactor;
 use names::Names;
 pub use rules::RedactionRuleError;
 use rules::{MARK, RedactionRules};
@@ -74,8 +74,9 @@ impl Redactor {
     /// If a rule's pattern is invalid; nothing may be written then, because it could contain secrets.
     pub fn new(data: &Redaction, anonymize: bool) -> Result<Self, RedactionRuleError> {
         let rules = Arc::new(RedactionRules::new(data)?);
-        let names = anonymize.then(|| Names::new(data)).transpose()?.map(|names| Arc::new(Mutex::new(names)));
-        Ok(Self { rules, names, ..Self::default() })
+        // Without `anonymize` too: a bundle that asks for it must not find an invalid pattern.
+        let names = Names::new(data)?;
+        Ok(Self { rules, names: anonymize.then(|| Arc::new(Mutex::new(names))), ..Self::default() })
     }
 
     /// Returns a redactor with the same rules for another bundle, with no counts and no known names.
@@ -84,6 +85,13 @@ impl Redactor {
         // `new` has compiled the same patterns.
         let names = anonymize.then(|| Arc::new(Mutex::new(Names::new(data).unwrap_or_default())));
         Self { rules: Arc::clone(&self.rules), names, ..Self::default() }
+    }
+
+    /// Returns the redactor with caches of its own, which are freed with it: those of a long text take tens of MiB.
+    #[must_use]
+    pub fn with_own_caches(&self) -> Self {
+        // A clone of a pattern has new caches.
+        Self { rules: Arc::new((*self.rules).clone()), ..self.clone() }
     }
 
     /// Returns a redactor that lets everything pass; only for use after the user confirmed it.
@@ -255,7 +263,7 @@ impl Redactor {
 
     /// Stores the value of a field named as a secret.
     fn know(&self, rule: usize, value: &str) {
-        if self.rules.spreads(rule) {
+        if self.rules.spreads(rule, value) {
             self.known().learn(rule, value);
         }
     }

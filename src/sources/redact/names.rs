@@ -1,8 +1,8 @@
 //! Pseudonyms: the same name becomes the same `pod-1` in every file of one bundle.
 //!
 //! Replaced in free text: known names as whole words, the workload names in pod names, names that stand where the patterns
-//! of `named_in_text` find them (`pod-0.svc.ns.svc.cluster.local`), and every IP address except loopback. Not replaced: names of models, and names that are common
-//! technical words, unless a field that holds names stands before them.
+//! of `named_in_text` find them (`pod-0.svc.ns.svc.cluster.local`), and every IP address except loopback. Not replaced:
+//! names of models, and names that are common technical words, unless a field that holds names stands before them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
@@ -59,10 +59,12 @@ impl Names {
         let wrong =
             |error: regex::Error| RedactionRuleError { rule: "named_in_text".to_owned(), why: error.to_string() };
         let fields = data.named_by.iter().flat_map(|(kind, fields)| fields.iter().map(|f| (f.clone(), *kind)));
+        // A namespace may be called `namespace`, which is the name of a field too.
+        let common = data.common.iter().chain(data.named_by.values().flatten());
         Ok(Self {
             fields: fields.collect(),
             models: data.models.iter().cloned().collect(),
-            common: data.common.iter().map(|word| word.to_lowercase()).collect(),
+            common: common.map(|word| word.to_lowercase()).collect(),
             in_text: data.named_in_text.iter().map(|text| compile(text)).collect::<Result<_, _>>().map_err(wrong)?,
             ..Self::default()
         })

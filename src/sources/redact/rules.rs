@@ -1,18 +1,26 @@
 //! The compiled rules of `redaction.yaml`.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
-use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::{Regex, RegexSet, RegexSetBuilder};
 
 use super::value_check::passes;
 use knowledge::playbook::{Redaction, RedactionRule, ValueCheck};
 
 /// The prefix of every placeholder; text inside a placeholder is not redacted again, so redaction is idempotent.
 pub(super) const MARK: &str = "[redacted: ";
-/// Maximum bytes of the compiled rules and of the lazy DFA's cache; a small cache is cleared and rebuilt all the time.
+/// Maximum bytes of a compiled set of patterns.
+const COMPILED: usize = 32 << 20;
+/// Maximum bytes of the cache of a set's lazy DFA, of which each thread that searches has one; a small cache is cleared
+/// and rebuilt all the time. Measured on 1.4 MB of varied text: the caches of all sets and patterns take 45 MiB a thread;
+/// with an eighth of this limit 25 MiB, and two to four times as long.
 const STATES: usize = 32 << 20;
 /// Maximum bytes of the patterns of a group, after their words are expanded; a longer pattern is a group of its own.
 const GROUP: usize = 4_000;
+/// Maximum bytes of a match with an excepted name behind which the search goes on at the name's end. A longer one would
+/// make the search quadratic.
+const NEIGHBOURS: usize = 512;
 /// Maximum nesting depth of words in words.
 const WORDS_DEEP: usize = 8;
 /// Maximum bytes of a pattern after its words are expanded.
@@ -36,17 +44,19 @@ pub(super) struct MatchSpan {
 }
 
 /// All rules, in the order of the file.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct RedactionRules {
     rules: Vec<Rule>,
     groups: Vec<PatternGroup>,
     keys: KeyPatterns,
     variables: KeyPatterns,
+    /// Common terms in small letters, which are no secrets in texts, whichever field they come from.
+    common: HashSet<String>,
 }
 
 /// Patterns in free text that are searched for in one pass. All in one group would have more states than a cache holds,
 /// and then a search takes a hundred times as long.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct PatternGroup {
     any: RegexSet,
     /// The patterns, each with the index of its rule.
@@ -54,13 +64,13 @@ struct PatternGroup {
 }
 
 /// Patterns of names, each with the index of its rule.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct KeyPatterns {
     any: Option<RegexSet>,
     rules: Vec<usize>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Rule {
     id: String,
     beside: Vec<String>,
@@ -88,6 +98,7 @@ impl RedactionRules {
     pub(super) fn new(data: &Redaction) -> Result<Self, RedactionRuleError> {
         let mut texts: Vec<(usize, String, Regex)> = Vec::new();
         let (mut rules, mut keys, mut variables) = (Self::default(), Vec::new(), Vec::new());
+        rules.common = data.common.iter().map(|word| word.to_lowercase()).collect();
         for (index, rule) in data.rules.iter().enumerate() {
             let wrong = |error: regex::Error| RedactionRuleError { rule: rule.id.clone(), why: error.to_string() };
             let optional = |pattern: &Option<String>| -> Result<Option<Regex>, RedactionRuleError> {
@@ -121,7 +132,7 @@ impl RedactionRules {
             }
         }
         let all = |patterns: &[String]| {
-            let set = RegexSetBuilder::new(patterns).dfa_size_limit(STATES).size_limit(STATES).build();
+            let set = RegexSetBuilder::new(patterns).dfa_size_limit(STATES).size_limit(COMPILED).build();
             set.map_err(|error| RedactionRuleError { rule: "all together".to_owned(), why: error.to_string() })
         };
         texts.sort_by_key(|(_, text, _)| text.len());
@@ -166,11 +177,21 @@ impl RedactionRules {
     fn add(&self, text: &str, rule: usize, pattern: &Regex, marks: &[Range<usize>], spans: &mut Vec<MatchSpan>) {
         let Some(of) = self.rules.get(rule) else { return };
         let secrets: Vec<&str> = pattern.capture_names().flatten().filter(|name| name.starts_with("secret")).collect();
-        for found in pattern.captures_iter(text) {
-            if found.name("name").is_some_and(|name| of.excepts_name(name.as_str())) {
+        let mut at = 0;
+        while let Some(found) = pattern.captures_at(text, at) {
+            let (whole, before) = (found.get_match(), at);
+            at = whole.end();
+            if let Some(name) = found.name("name").filter(|name| of.excepts_name(name.as_str())) {
+                // A secret may stand where its value would: next_token=5,api_key=…
+                if whole.len() <= NEIGHBOURS && name.end() > before {
+                    at = name.end();
+                }
                 continue;
             }
-            let whole = if secrets.is_empty() { found.get(0) } else { None };
+            if whole.is_empty() {
+                at += text[at..].chars().next().map_or(1, char::len_utf8);
+            }
+            let whole = secrets.is_empty().then_some(whole);
             for secret in secrets.iter().filter_map(|name| found.name(name)).chain(whole) {
                 let inside = |mark: &Range<usize>| mark.start <= secret.start() && secret.end() <= mark.end;
                 // The last placeholder that begins before the secret.
@@ -210,9 +231,10 @@ impl RedactionRules {
     }
 
     /// Returns true if a value that this rule redacts in a field is redacted in other texts too.
-    pub(super) fn spreads(&self, rule: usize) -> bool {
+    pub(super) fn spreads(&self, rule: usize, value: &str) -> bool {
         // A user's text, or a word like `production`, is no secret by which other texts could be recognised.
         self.rules.get(rule).is_some_and(|rule| !rule.texts_only && !rule.environment && !rule.numbered)
+            && !self.common.contains(&value.trim().to_lowercase())
     }
 
     /// Returns true if single numbers may stay under this rule's keys.
@@ -227,7 +249,7 @@ impl RedactionRules {
 }
 
 pub(super) fn compile(pattern: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(pattern).dfa_size_limit(STATES).build()
+    Regex::new(pattern)
 }
 
 /// Expands the words in a pattern.

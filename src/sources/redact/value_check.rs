@@ -34,8 +34,20 @@ fn luhn(value: &str) -> bool {
     (13..=19).contains(&digits.len()) && sum.is_multiple_of(10) && varied
 }
 
+/// Checks an account number, also with a year or a word of up to four characters behind it, which looks like its last
+/// group.
+fn iban(mut value: &str) -> bool {
+    while !account(value) {
+        match value.rsplit_once(' ') {
+            Some((before, last)) if last.len() <= 4 => value = before,
+            _ => return false,
+        }
+    }
+    true
+}
+
 /// Checks the two digits behind the country. Source: ISO 13616-1, ISO/IEC 7064 (MOD 97-10).
-fn iban(value: &str) -> bool {
+fn account(value: &str) -> bool {
     let all: Vec<char> = value.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
     if !(15..=34).contains(&all.len()) {
         return false;
@@ -84,7 +96,8 @@ fn bits(bytes: &[u8]) -> f64 {
 fn public(value: &str) -> bool {
     let value = value.trim_matches(['[', ']']);
     let address = value.parse().ok().or_else(|| value.rsplit_once(':')?.0.trim_matches(['[', ']']).parse().ok());
-    match address {
+    // A server that listens on `::` writes IPv4 as ::ffff:10.0.0.7.
+    match address.map(|address: IpAddr| address.to_canonical()) {
         Some(IpAddr::V4(address)) => {
             // RFC 6598: between a provider and its customers, also used for pods.
             let shared = address.octets()[0] == 100 && address.octets()[1] & 0xC0 == 64;
@@ -112,7 +125,8 @@ mod tests {
             assert!(!luhn(other), "{other}");
         }
         assert!(iban("DE89 3704 0044 0532 0130 00") && iban("GB82WEST12345698765432"));
-        assert!(!iban("DE88 3704 0044 0532 0130 00") && !iban("DE89"));
+        assert!(iban("ES91 2100 0418 4502 0005 1332 2026") && iban("ES9121000418450200051332 PAID"));
+        assert!(!iban("DE88 3704 0044 0532 0130 00") && !iban("DE89") && !iban("DE89 3704"));
     }
 
     #[test]
@@ -133,12 +147,21 @@ mod tests {
 
     #[test]
     fn addresses_of_pods_and_nodes_are_not_public() {
-        for address in ["203.0.113.9", "203.0.113.9:51234", "2001:db8::7", "[2001:db8::7]:443"] {
+        for address in ["203.0.113.9", "203.0.113.9:51234", "::ffff:203.0.113.9", "2001:db8::7", "[2001:db8::7]:443"] {
             assert!(public(address), "{address}");
         }
-        for address in
-            ["10.0.0.7", "172.18.3.4:80", "192.168.1.2", "100.64.0.9", "127.0.0.1", "fd00::1", "fe80::1", "x", ""]
-        {
+        for address in [
+            "10.0.0.7",
+            "172.18.3.4:80",
+            "192.168.1.2",
+            "100.64.0.9",
+            "127.0.0.1",
+            "fd00::1",
+            "fe80::1",
+            "::ffff:10.0.0.7",
+            "x",
+            "",
+        ] {
             assert!(!public(address), "{address}");
         }
     }

@@ -26,7 +26,12 @@ async fn a_silence_from_slack_silences_those_alerts_alone_and_ends_when_told() {
     let bench = Bench::start(ON_CALL, &[NOWHERE, &alertmanager.url], NOWHERE).await;
     let id = bench.incident("LLMHighTTFT", "firing", false).await;
     let form = |labels: &'static str, duration: &'static str, custom: &'static str| {
-        [("labels", labels), ("duration", duration), ("custom", custom), ("comment", "<!channel> *known*\n\u{202e}")]
+        [
+            ("labels", labels),
+            ("duration", duration),
+            ("custom", custom),
+            ("comment", "<!channel> *known* sk-quiet-1234\n\u{202e}"),
+        ]
     };
     for (labels, duration, custom, field) in [
         ("", "1h", "", "labels"),
@@ -59,6 +64,7 @@ async fn a_silence_from_slack_silences_those_alerts_alone_and_ends_when_told() {
 
     listed(&bench).await;
     assert!(bench.last().contains("1 silence") && bench.last().contains("U0ANN in Slack"), "{}", bench.last());
+    assert!(bench.last().contains("[redacted: openai-key]") && !bench.last().contains("sk-quiet"), "{}", bench.last());
     let silence = silence["id"].as_str().unwrap();
     bench.press("U0BEN", "expire:0", silence).await;
     assert_eq!(until(&silenced, 2).await.len(), 2, "who may not silence may not end it either");

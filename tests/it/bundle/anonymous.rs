@@ -52,3 +52,30 @@ fn an_anonymised_bundle_names_nobody_and_opens_with_the_same_root_cause() {
     assert!(said.contains("the same as in the bundle: longer-prompts"), "{said}");
     assert_eq!(ran.status.code(), Some(0), "{said}");
 }
+
+#[test]
+fn names_and_secrets_that_are_words_of_the_report_leave_it_readable() {
+    let bundle = run(async {
+        let site = Site::new().await;
+        let mut alert = alert();
+        for (label, value) in [
+            ("exported_namespace", "metrics"),
+            ("container", "logs"),
+            ("team", "alerts"),
+            ("zone", "confirmed"),
+            ("api_key", "confirmed"),
+            ("hf_token", "annotations"),
+            ("s3_secret", "startsAt"),
+        ] {
+            alert.labels.insert(label.to_owned(), value.to_owned());
+        }
+        let options = Options { anonymize: true, ..options(LONG) };
+        Bundle::of(&site.sources().await, &subject(vec![alert]), &options).await
+    });
+    // In their own labels they are gone all the same.
+    let labels = &bundle.report().alerts.first().unwrap().labels;
+    let shown: Vec<&str> = labels.values().map(String::as_str).collect();
+    for name in ["metrics", "logs", "alerts", "confirmed", "annotations", "startsAt"] {
+        assert!(!shown.contains(&name), "{labels:?}");
+    }
+}

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::chains::moment;
-use crate::harness::{at, library, shared, tls};
+use crate::harness::{at, library, redactor, shared, tls};
 
 /// The case whose fleet it is, and its namespace.
 pub(super) const CASE: &str = "longer-prompts";
@@ -104,6 +104,7 @@ pub(super) fn nothing() -> Sources {
         loki: None,
         files: Vec::new(),
         diagnosing: diagnose::Config::default(),
+        redactor: redactor(false),
     }
 }
 

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use llm_diagnose::diagnose::{Baseline, Diagnosis, EvidenceResult, Request, Scope};
-use llm_diagnose::playbook::{self, Library};
+use llm_diagnose::playbook::{self, Library, Redaction};
 use llm_diagnose::redact::Redactor;
+use llm_diagnose::report;
 use tokio::runtime::Runtime;
 
 pub(crate) use desk::{desk, desk_with};
@@ -50,8 +51,9 @@ pub(crate) fn library() -> &'static Library {
 
 /// The shipped rules of redaction, for one more text or bundle.
 pub(crate) fn redactor(anonymize: bool) -> Redactor {
-    static READY: LazyLock<Redactor> = LazyLock::new(|| Redactor::new(&library().redaction, false).unwrap());
-    READY.another(&library().redaction, anonymize)
+    static RULES: LazyLock<Redaction> = LazyLock::new(|| report::redaction(library()));
+    static READY: LazyLock<Redactor> = LazyLock::new(|| Redactor::new(&RULES, false).unwrap());
+    READY.another(&RULES, anonymize)
 }
 
 /// Runs a future on the runtime that all data suites share: the Prometheus and its client outlive a single test.

@@ -5,7 +5,10 @@ use store::Incident;
 
 /// The data for a call.
 pub(super) struct PagerUpdate<'a> {
+    /// The incident without secrets, but with its own group key, which is part of PagerDuty's key.
     pub(super) incident: &'a Incident,
+    /// The group key without secrets.
+    pub(super) group_key: &'a str,
     pub(super) message: &'a Message,
     /// The incident's page.
     pub(super) page: Option<&'a str>,

@@ -21,7 +21,6 @@ pub use webhook::schema;
 use super::escalation::Callee;
 use super::{FIRST_PAUSE, LONGEST_PAUSE, MOST_TRIES, Notifier};
 use knowledge::clock;
-use message::Message;
 use store::{Delivery, Incident, MessageEffects, PostponeReason, Sink, StoreError};
 
 /// Tries of an escalation: about half a minute with the pauses.
@@ -33,12 +32,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Notifier {
     /// Updates one pager, or stores the time of the next try.
-    pub(super) async fn to_pager(
-        &self,
-        delivery: &Delivery,
-        incident: &Incident,
-        message: &Message,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn to_pager(&self, delivery: &Delivery, incident: &Incident) -> Result<(), StoreError> {
         let now = self.store.now();
         let Some(pager) = self.pagers.iter().find(|pager| pager.name() == delivery.channel) else {
             self.metrics.delivery(Sink::Pager.as_str(), "failed", None);
@@ -60,7 +54,17 @@ impl Notifier {
         }
         let page = (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id));
         let posted = delivery.posted.as_ref();
-        let news = PagerUpdate { incident, message, page: page.as_deref(), posted, escalation };
+        let group_key = self.redactor_of([incident]).text("message", &incident.group_key).into_owned();
+        let cleaned = self.cleaned(incident);
+        let message = render::incident_message(&self.view(&cleaned), &self.words);
+        let news = PagerUpdate {
+            incident: &cleaned,
+            group_key: &group_key,
+            message: &message,
+            page: page.as_deref(),
+            posted,
+            escalation,
+        };
         let Some(call) = pager.call(&news, clock::now()) else {
             // Nothing new for this pager; the revision counts as delivered.
             let effects = MessageEffects::default();

@@ -54,7 +54,7 @@ struct Data<'a> {
     id: &'a str,
     /// The revision, which grows with every change: a call with a lower one is out of date.
     revision: i64,
-    /// Alertmanager's group key.
+    /// Alertmanager's group key; values of labels named as secrets are redacted.
     group_key: &'a str,
     /// The id of the entry playbook, if one matched.
     playbook: Option<&'a str>,
@@ -92,7 +92,7 @@ pub fn schema() -> serde_json::Value {
 }
 
 pub(super) fn call(secret: &str, news: &PagerUpdate<'_>, now: Timestamp) -> Call {
-    let PagerUpdate { incident, message, page, .. } = *news;
+    let PagerUpdate { incident, group_key, message, page, .. } = *news;
     let body = Body {
         schema: SCHEMA,
         r#type: match (incident.open, news.escalation) {
@@ -104,7 +104,7 @@ pub(super) fn call(secret: &str, news: &PagerUpdate<'_>, now: Timestamp) -> Call
         data: Data {
             id: &incident.id,
             revision: incident.revision,
-            group_key: &incident.group_key,
+            group_key,
             playbook: incident.playbook.as_deref(),
             headline: &message.headline,
             severity: match message.tone {

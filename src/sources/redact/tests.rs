@@ -1,14 +1,26 @@
-//! The corpus in `tests/fixtures/redaction`: texts with marked secrets ─▶ exactly these go; benign texts ─▶ nothing goes.
+//! The shipped rules on the corpus in `tests/fixtures/redaction`, where exactly the marked parts go, and on whole values.
 
 use std::borrow::Cow;
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
+use knowledge::playbook::{self, Redaction};
 use serde_json::{Value, json};
 
-use crate::harness::{fixture, redactor};
+use super::{Kind, Redactor};
+
+/// The shipped rules, for one more text or bundle.
+fn redactor(anonymize: bool) -> Redactor {
+    static RULES: LazyLock<Redaction> = LazyLock::new(|| playbook::load(None).unwrap().redaction);
+    static READY: LazyLock<Redactor> = LazyLock::new(|| Redactor::new(&RULES, false).unwrap());
+    READY.another(&RULES, anonymize)
+}
 
 /// The texts of a corpus. `==` begins a heading, `⏎` stands for the end of a line.
 fn texts(name: &str) -> Vec<String> {
-    let all = fixture(&format!("redaction/{name}.txt"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/fixtures/redaction/{name}.txt"));
+    let all = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let texts = all.lines().filter(|line| !line.starts_with("==") && !line.is_empty());
     texts.map(|line| line.replace('⏎', "\n")).collect()
 }
@@ -27,6 +39,16 @@ fn without_ids(mut text: String) -> String {
         text.replace_range(start..=end, "⟦⟧");
     }
     text
+}
+
+/// All keys and texts of a value as they are: JSON escapes quotes and backslashes of a secret.
+fn strings(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text}\n"),
+        Value::Array(items) => items.iter().map(strings).collect(),
+        Value::Object(fields) => fields.iter().map(|(key, value)| format!("{key}\n{}", strings(value))).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => format!("{value}\n"),
+    }
 }
 
 #[test]
@@ -54,7 +76,7 @@ fn no_secret_of_the_corpus_survives_in_json_or_a_label() {
         let mut parsed: Value = serde_json::from_str(&plain).unwrap_or_default();
         redactor(false).json("a", &mut parsed);
         let label = redactor(false).label("a", "message", &plain).into_owned();
-        for shown in [value.to_string(), parsed.to_string(), label] {
+        for shown in [strings(&value), strings(&parsed), label] {
             if secrets.iter().any(|secret| shown.contains(secret.as_str())) {
                 left.push(format!("{text}\n    {shown}"));
             }
@@ -153,4 +175,95 @@ fn names_that_logs_and_labels_tell_become_pseudonyms() {
     }
     let text = redactor.text("b.log", "the acme-engine of acme-bank (red-team) in eu-1a");
     assert_eq!(text, "the container-1 of customer-1 (team-1) in zone-1");
+}
+
+#[test]
+fn the_number_of_a_replica_stays_whatever_its_name_is() {
+    let mut value =
+        json!({ "replicas": [{ "name": "DGX01", "value": 0.4 }, { "name": "vault-secret-0", "value": 7 }] });
+    let before = value.clone();
+    redactor(false).json("a", &mut value);
+    assert_eq!(value, before);
+}
+
+#[test]
+fn many_keys_with_the_same_placeholder_take_seconds_and_all_stay() {
+    let keys = (0..100_000).map(|n| (format!("a{n}@b.co"), json!("")));
+    // Each name asks for its neighbours.
+    let named = (0..100_000).map(|n| (format!("a{n}.content"), json!("")));
+    let mut value = Value::Object(keys.chain(named).collect());
+    let started = Instant::now();
+    redactor(false).json("a", &mut value);
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    assert_eq!(value.as_object().unwrap().len(), 200_000);
+    assert!(value.get("[redacted: e-mail] (100000)").is_some());
+}
+
+#[test]
+fn the_name_of_a_kubernetes_secret_stays_and_is_no_secret() {
+    let mut value = json!({ "spec": {
+        "volumes": [
+            { "name": "hf", "secret": { "secretName": "hf-credentials", "defaultMode": 420 } },
+            { "name": "all", "projected": { "sources": [
+                { "secret": { "name": "tls-certificate", "items": [{ "key": "password", "path": "password" }] } },
+                { "serviceAccountToken": { "path": "vault-token", "audience": "vault-audience" } },
+            ] } },
+        ],
+        "envFromSecret": "hf-token-secret",
+        "redisPassword": { "valueFrom": { "secretKeyRef": { "name": "redis-secret", "key": "password" } } },
+        "imagePullSecrets": [{ "name": "registry-credentials" }],
+    } });
+    let (before, redactor) = (value.clone(), redactor(false));
+    redactor.learn_from(&value);
+    redactor.json("a", &mut value);
+    assert_eq!(value, before);
+    for text in [
+        "MountVolume.SetUp failed for volume \"hf\" : secret \"hf-credentials\" not found",
+        "couldn't find key password in Secret llm/redis-secret",
+        r#"{"volumes":[{"name":"hf","secret":{"secretName":"hf-credentials"}}]}"#,
+    ] {
+        assert_eq!(redactor.text("a", text), text);
+    }
+    // A secret beside such a name is one.
+    let mut value = json!({ "secret": { "secretName": "hf-credentials", "token": "quietharbour1" }, "password": { "x": "quietharbour2" } });
+    redactor.json("a", &mut value);
+    assert!(!value.to_string().contains("quietharbour"), "{value}");
+}
+
+#[test]
+fn words_of_programs_are_no_names() {
+    for text in [
+        "2026-11-20T03:00:10.123456789Z CUDA error: out of memory",
+        "2026-11-20T03:00:10.123456789Z ERROR text_generation_launcher: Shard 0 failed",
+        "2026-11-20T03:00:10.123456789Z ERROR shard[1]: failed",
+        "2026-11-20T03:00:10.123456789Z NCCL error: unhandled cuda error",
+        "2026-11-20T03:00:10.123456789Z Watchdog timeout: rank 3",
+        "2026-11-20T03:00:10.123456789Z Warning FailedScheduling: 0/3 nodes are available",
+        "NUMA node: 0-31, node=1.5",
+        "File google.protobuf.internal.python_message in google",
+    ] {
+        assert_eq!(redactor(true).text("a", text), text);
+    }
+    let log = "2026-11-20T03:00:10+00:00 acme-gpu-07 kubelet[811]: gone\nnode=3com.acme-x.y then acme-gpu-07 of ip-10-9-8-7.ec2.internal.";
+    let clean = redactor(true).text("a", log).into_owned();
+    assert!(!clean.contains("acme") && !clean.contains("ip-10"), "{clean}");
+}
+
+#[test]
+fn the_secret_of_a_header_goes_from_texts_without_its_scheme_too() {
+    let redactor = redactor(false);
+    redactor.learn_from(&json!({ "headers": { "Authorization": "Bearer quiet-harbour" } }));
+    assert_eq!(redactor.text("a", "sent quiet-harbour there"), "sent [redacted: authorization] there");
+}
+
+#[test]
+fn a_common_word_is_neither_a_name_nor_a_secret_in_a_text() {
+    let redactor = redactor(true);
+    redactor.learn(Kind::Namespace, "monitoring");
+    redactor.learn_label("token", "observability");
+    redactor.learn_label("namespace_token", "quietharbour1");
+    let mut value = json!({ "monitoring": 1, "x": "observability", "namespace": "monitoring", "y": "quietharbour1" });
+    redactor.json("a", &mut value);
+    let gone = "[redacted: secret-field]";
+    assert_eq!(value, json!({ "monitoring": 1, "x": "observability", "namespace": "namespace-1", "y": gone }));
 }
