@@ -110,7 +110,7 @@ mod tests {
             action: "a".to_owned(),
             label: "l".to_owned(),
             value: "v".to_owned(),
-            look: ButtonLook::Plain,
+            style: ButtonStyle::Plain,
             confirm: None,
         };
         let parts = vec![
