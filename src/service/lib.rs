@@ -10,5 +10,6 @@ pub mod notify;
 pub mod readiness;
 pub mod server;
 mod service;
+pub mod watchdog;
 
 pub use service::Service;

@@ -38,6 +38,7 @@ mod schema;
 mod time;
 mod unreadable;
 mod visit;
+mod watchdogs;
 mod work_queue;
 
 use std::path::{Path, PathBuf};
@@ -77,6 +78,7 @@ pub use time::LongestWaits;
 use time::Time;
 use unreadable::Unreadable;
 pub use visit::StoreAccess;
+pub use watchdogs::{OpenIncident, Watchdog};
 pub use work_queue::{DeliveryPriority, PendingItem, PendingWork};
 
 /// The reason why an operation of the store failed.

@@ -3,7 +3,7 @@
 pub mod supervise;
 
 use std::fmt::Debug;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -66,6 +66,11 @@ struct ByChannel {
     code: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BySource {
+    source: String,
+}
+
 #[derive(Debug, Clone)]
 struct Buckets;
 
@@ -90,6 +95,7 @@ pub struct Metrics {
     delivery_seconds: Family<DeliveryLabels, Histogram, Buckets>,
     rate_limit_waits: Family<OutcomeLabels, Counter>,
     refused_channels: Family<ByChannel, Gauge>,
+    watchdog_ages: Family<BySource, Gauge<f64, AtomicU64>>,
     inbound: Family<ActionLabels, Counter>,
     acts: Family<ActionLabels, Counter>,
     bundles: Family<OutcomeLabels, Counter>,
@@ -132,6 +138,7 @@ impl Default for Metrics {
             delivery_seconds: Family::new_with_constructor(Buckets),
             rate_limit_waits: Family::default(),
             refused_channels: Family::default(),
+            watchdog_ages: Family::default(),
             inbound: Family::default(),
             acts: Family::default(),
             bundles: Family::default(),
@@ -198,6 +205,11 @@ impl Metrics {
             "slack_channel_refused",
             "1 for a channel that does not take messages",
             self.refused_channels.clone(),
+        );
+        r.register(
+            "watchdog_age_seconds",
+            "Time since an expected Alertmanager's always-firing alert was received last, or expected first",
+            self.watchdog_ages.clone(),
         );
         r.register("slack_connections", "Socket Mode's connections that are up", self.socket_connections.clone());
         r.register("store_unreadable_rows", "Rows of the store that cannot be read", self.unreadable_rows.clone());
@@ -287,6 +299,14 @@ impl Metrics {
         for (channel, code) in channels {
             let labels = ByChannel { channel: channel.to_owned(), code: code.to_owned() };
             self.refused_channels.get_or_create(&labels).set(1);
+        }
+    }
+
+    /// Sets the time since each expected source sent its always-firing alert; clears all others.
+    pub fn watchdogs<'a>(&self, ages: impl Iterator<Item = (&'a str, Duration)>) {
+        self.watchdog_ages.clear();
+        for (source, age) in ages {
+            self.watchdog_ages.get_or_create(&BySource { source: source.to_owned() }).set(age.as_secs_f64());
         }
     }
 

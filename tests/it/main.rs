@@ -65,6 +65,7 @@ mod transports;
 mod uninvited;
 mod upgrades;
 mod visits;
+mod watchdog;
 mod webhook;
 mod whole_way;
 mod words;

@@ -8,7 +8,7 @@ use tracing::{Instrument, error, info, info_span};
 use super::IDLE;
 use crate::service::Service;
 use diagnose::Scope;
-use knowledge::alert::AlertGroup;
+use knowledge::alert::{AlertGroup, OwnAlert};
 use knowledge::incident::AdmissionRules;
 use knowledge::playbook::{Library, select};
 use store::{AdmissionPlan, Admitted, Sink, Storm};
@@ -36,25 +36,31 @@ pub(super) async fn run(service: Arc<Service>, inbox: Arc<Mutex<mpsc::Receiver<R
         service.metrics.webhook_queue.set(i64::try_from(inbox.len()).unwrap_or(i64::MAX));
         // If a batch panics, its senders get 503 and retry, most likely in another batch.
         guard("admission", &service.metrics, admit(&service, batch)).await;
-        service.diagnoses.notify_one();
-        service.deliveries.notify_one();
     }
 }
 
 async fn admit(service: &Service, batch: Vec<Received>) {
+    let (groups, waiting): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+    for (answer, reply) in admit_groups(service, groups).await.into_iter().zip(waiting) {
+        // The caller may have closed the connection; the group is stored anyway.
+        let _ = reply.send(answer);
+    }
+}
+
+/// Stores groups in one commit, and returns the result of each, in order.
+pub(crate) async fn admit_groups(service: &Service, groups: Vec<AlertGroup>) -> Vec<Result<Admitted, String>> {
     let rules = AdmissionRules {
         duplicate_within: service.config.incident.duplicate_within,
         reopen_within: service.config.incident.reopen_within,
     };
-    let (groups, waiting): (Vec<_>, Vec<_>) =
-        batch.into_iter().map(|(group, reply)| (planned(service, group), reply)).unzip();
+    let groups: Vec<_> = groups.into_iter().map(|group| planned(service, group)).collect();
     let stored = service.store.admit(&groups, service.store.now(), &rules).instrument(info_span!("admit")).await;
     let answers: Vec<Result<Admitted, String>> = match stored {
         Ok(results) => results.into_iter().map(|r| r.map_err(|e| e.to_string())).collect(),
-        Err(error) => waiting.iter().map(|_| Err(error.to_string())).collect(),
+        Err(error) => groups.iter().map(|_| Err(error.to_string())).collect(),
     };
-    for (answer, reply) in answers.into_iter().zip(waiting) {
-        match &answer {
+    for answer in &answers {
+        match answer {
             Ok(admitted) => {
                 service.metrics.admission(admitted.reason.as_str());
                 if admitted.digest.is_some() {
@@ -64,9 +70,10 @@ async fn admit(service: &Service, batch: Vec<Received>) {
             }
             Err(error) => error!(error, "cannot store an alert group"),
         }
-        // The caller may have closed the connection; the group is stored anyway.
-        let _ = reply.send(answer);
     }
+    service.diagnoses.notify_one();
+    service.deliveries.notify_one();
+    answers
 }
 
 /// Adds what admission needs beside the group: the playbook, the destinations, and the digest of a storm.
@@ -80,7 +87,11 @@ fn planned(service: &Service, group: AlertGroup) -> (AlertGroup, AdmissionPlan) 
     sinks.extend(channels.into_iter().map(|channel| (Sink::Slack, channel.to_owned())));
     let pagers = service.config.pagers.iter().filter(|pager| pager.takes(&firing));
     sinks.extend(pagers.map(|pager| (Sink::Pager, pager.name.clone())));
-    let selection = select(&service.library, &group.alerts).map(|s| (s.playbook, s.because));
+    let selection = match OwnAlert::of(&group.alerts) {
+        // It is about no pool.
+        Some(OwnAlert::AlertmanagerSilent) => None,
+        None => select(&service.library, &group.alerts).map(|s| (s.playbook, s.because)),
+    };
     // An alert that names a pool is diagnosed whatever its name is: with an empty playbook the pool is screened.
     let named = Scope::of_alerts(&group.alerts).names_pool();
     let selection = selection.or_else(|| named.then(|| (String::new(), "the pool is screened".to_owned())));

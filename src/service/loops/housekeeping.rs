@@ -15,6 +15,7 @@ use crate::chatops::LONGEST_FOLLOWUP;
 use crate::config::Config;
 use crate::notify::{LAST_SEARCH_DELAY, LONGEST_REFUSED};
 use crate::service::Service;
+use crate::watchdog;
 use knowledge::clock;
 use store::{LongestWaits, REQUEST_RETENTION, Store, StoreError};
 
@@ -30,7 +31,7 @@ const ORPHANED: Duration = Duration::from_secs(3 * 3_600);
 const STEADY_TO_FORGET: Duration = Duration::from_secs(3_600);
 
 /// Runs a round every [`TICK`] until stopped: updates the store's clock, the heartbeat and the gauges, reschedules work
-/// that a clock step moved, closes stale incidents, and deletes old data.
+/// that a clock step moved, closes stale incidents, looks for silent Alertmanagers, and deletes old data.
 pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -91,6 +92,7 @@ async fn once(service: &Service) {
         Ok(n) => info!(count = n, "wrote down how escalations ended"),
         Err(error) => warn!(%error, "cannot look for escalations that have ended"),
     }
+    watchdog::check(service, now).await;
     let until = Instant::now() + SLICES_WITHIN;
     let before = clock::before(now, config.incident.keep);
     delete(store, Surplus::Flapping, before, until).await;

@@ -1,0 +1,19 @@
+//! What the message says where there is no diagnosis: what an alert of our own means, or why nothing was diagnosed.
+
+use super::{IncidentView, Phrases};
+use knowledge::alert::OwnAlert;
+use message::Line;
+
+/// Returns the title and the lines of the section that stands in place of a diagnosis.
+pub(super) fn undiagnosed(view: &IncidentView<'_>, words: &Phrases) -> (String, Vec<Line>) {
+    match (OwnAlert::of(view.alerts), view.resolved_at) {
+        (None, _) => (words.text("no-playbook", &[]), vec![words.line("no-playbook-why", &[])]),
+        (Some(OwnAlert::AlertmanagerSilent), Some(_)) => {
+            (words.text("silent-over", &[]), vec![words.line("silent-over-means", &[])])
+        }
+        (Some(OwnAlert::AlertmanagerSilent), None) => {
+            let lines = ["silent-means", "silent-runs", "silent-route", "silent-rule"];
+            (words.text("silent", &[]), lines.iter().map(|key| words.line(key, &[])).collect())
+        }
+    }
+}
