@@ -118,6 +118,12 @@ pub struct Metrics {
     pub socket_connections: Gauge<i64, AtomicI64>,
     /// Rows of the store that cannot be read.
     pub unreadable_rows: Gauge<i64, AtomicI64>,
+    /// 1 while the store fails.
+    pub store_failing: Gauge<i64, AtomicI64>,
+    /// Free bytes of the file system with the state directory.
+    pub state_disk_free: Gauge<i64, AtomicI64>,
+    /// Size in bytes of the file system with the state directory.
+    pub state_disk_size: Gauge<i64, AtomicI64>,
     /// Open connections of the HTTP server.
     pub connections: Gauge<i64, AtomicI64>,
     /// Exporters discovered in Prometheus' target list.
@@ -155,6 +161,9 @@ impl Default for Metrics {
             delivery_queue: Gauge::default(),
             socket_connections: Gauge::default(),
             unreadable_rows: Gauge::default(),
+            store_failing: Gauge::default(),
+            state_disk_free: Gauge::default(),
+            state_disk_size: Gauge::default(),
             connections: Gauge::default(),
             exporters: Gauge::default(),
         };
@@ -213,6 +222,10 @@ impl Metrics {
         );
         r.register("slack_connections", "Socket Mode's connections that are up", self.socket_connections.clone());
         r.register("store_unreadable_rows", "Rows of the store that cannot be read", self.unreadable_rows.clone());
+        r.register("store_failing", "1 while the store fails", self.store_failing.clone());
+        let disk = "of the file system with the state directory";
+        r.register("state_disk_free_bytes", format!("Free bytes {disk}"), self.state_disk_free.clone());
+        r.register("state_disk_size_bytes", format!("Size {disk}"), self.state_disk_size.clone());
         r.register("exporters_learnt", "Exporters learnt from Prometheus' targets", self.exporters.clone());
         self
     }

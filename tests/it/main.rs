@@ -53,6 +53,7 @@ mod report;
 mod retention;
 mod running;
 mod screening;
+mod self_rules;
 mod signals;
 mod sources;
 mod stores;

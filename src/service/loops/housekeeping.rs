@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::deliver::DELIVERY_LEASE;
 use super::diagnose::LONGEST_RETRY;
@@ -57,6 +57,7 @@ async fn once(service: &Service) {
         Ok(replicas) => service.notifier.share(replicas),
         Err(error) => warn!(%error, "cannot tell the other replicas that this one lives"),
     }
+    measure_disk(service);
     match store.depths(now).await {
         Ok((open, diagnoses, deliveries)) => {
             service.metrics.open_incidents.set(open);
@@ -100,6 +101,18 @@ async fn once(service: &Service) {
         delete(store, Surplus::Requests, clock::before(now, REQUEST_RETENTION), until).await;
         delete(store, Surplus::Incidents, before, until).await;
         delete(store, Surplus::Audit, before, until).await;
+    }
+}
+
+/// Sets the gauges of the disk with the state directory.
+fn measure_disk(service: &Service) {
+    let bytes = |blocks: u64, size: u64| i64::try_from(blocks.saturating_mul(size)).unwrap_or(i64::MAX);
+    match rustix::fs::statvfs(&service.config.state_dir) {
+        Ok(disk) => {
+            service.metrics.state_disk_free.set(bytes(disk.f_bavail, disk.f_frsize));
+            service.metrics.state_disk_size.set(bytes(disk.f_blocks, disk.f_frsize));
+        }
+        Err(error) => debug!(%error, "cannot measure the disk of the state directory"),
     }
 }
 
