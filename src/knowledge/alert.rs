@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use own::{ALERTMANAGER_SILENT, OwnAlert};
+pub use own::{ALERTMANAGER_SILENT, OwnAlert, SELF_TEST, SELF_TEST_CHANNEL, SELF_TEST_POOL};
 pub use payload::KEPT_ALERTS;
 
 /// Label or annotation names with their values; sorted, so that output is deterministic.

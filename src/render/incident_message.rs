@@ -34,7 +34,7 @@ pub(super) const FLAPS: u32 = 2;
 
 /// Builds the message of an incident.
 pub fn incident_message(view: &IncidentView<'_>, words: &Phrases) -> Message {
-    let mut parts = Vec::new();
+    let mut parts: Vec<Block> = own_alert::self_test(view, words).into_iter().collect();
     let mut first = Vec::new();
     match (view.diagnosis, view.because) {
         (Some(diagnosis), _) => {

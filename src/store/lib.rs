@@ -68,7 +68,7 @@ pub use feedback::Feedback;
 pub use followups::Followup;
 pub use incidents::{Due, Incident};
 pub use lock::StateLock;
-pub use lookups::IncidentEvent;
+pub use lookups::{IncidentEvent, MessageState};
 pub use mentions::{CalledPeople, DigestedDelivery, Mention};
 pub use posts::{Post, PostKind};
 pub use refusals::Refusal;

@@ -54,6 +54,7 @@ mod retention;
 mod running;
 mod screening;
 mod self_rules;
+mod selftest;
 mod signals;
 mod sources;
 mod stores;

@@ -106,6 +106,8 @@ silent-route = 2. Look whether its route for this alert leads to us: receiver, a
 silent-rule = 3. Look whether the rule of this alert fires in Prometheus.
 silent-over = Alerts arrive again
 silent-over-means = The Alertmanager sends its always-firing alert again, or it is expected no longer. What it should have told meanwhile may be missing here.
+self-test = This is a self test
+self-test-means = Somebody ran `llm-diagnose selftest`. Nothing is wrong, and nobody is called. Its pool does not exist, so there is no cause.
 no-playbook-why = Nothing was diagnosed: no playbook knows this alert, and its labels name no pool. Add a label such as `namespace` or `model_name`, or the label `playbook`.
 
 ## Why

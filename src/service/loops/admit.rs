@@ -6,9 +6,10 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tracing::{Instrument, error, info, info_span};
 
 use super::IDLE;
+use crate::config::Config;
 use crate::service::Service;
 use diagnose::Scope;
-use knowledge::alert::{AlertGroup, OwnAlert};
+use knowledge::alert::{Alert, AlertGroup, OwnAlert, SELF_TEST_CHANNEL};
 use knowledge::incident::AdmissionRules;
 use knowledge::playbook::{Library, select};
 use store::{AdmissionPlan, Admitted, Sink, Storm};
@@ -78,30 +79,39 @@ pub(crate) async fn admit_groups(service: &Service, groups: Vec<AlertGroup>) -> 
 
 /// Adds what admission needs beside the group: the playbook, the destinations, and the digest of a storm.
 fn planned(service: &Service, group: AlertGroup) -> (AlertGroup, AdmissionPlan) {
-    let firing = group.active();
-    let mut sinks = Vec::new();
-    if service.config.prints() {
-        sinks.push((Sink::Console, String::new()));
-    }
-    let channels = service.config.slack.channels_for(&firing);
-    sinks.extend(channels.into_iter().map(|channel| (Sink::Slack, channel.to_owned())));
-    let pagers = service.config.pagers.iter().filter(|pager| pager.takes(&firing));
-    sinks.extend(pagers.map(|pager| (Sink::Pager, pager.name.clone())));
-    let selection = match OwnAlert::of(&group.alerts) {
+    let own = OwnAlert::of(&group.alerts);
+    let sinks = sinks(&service.config, &group.active(), own);
+    let selection = match own {
         // It is about no pool.
         Some(OwnAlert::AlertmanagerSilent) => None,
-        None => select(&service.library, &group.alerts).map(|s| (s.playbook, s.because)),
+        Some(OwnAlert::SelfTest) | None => select(&service.library, &group.alerts).map(|s| (s.playbook, s.because)),
     };
     // An alert that names a pool is diagnosed whatever its name is: with an empty playbook the pool is screened.
     let named = Scope::of_alerts(&group.alerts).names_pool();
     let selection = selection.or_else(|| named.then(|| (String::new(), "the pool is screened".to_owned())));
     let storm = Storm {
-        incidents: service.config.slack.storm.incidents,
+        // A self test has a message of its own.
+        incidents: if own == Some(OwnAlert::SelfTest) { 0 } else { service.config.slack.storm.incidents },
         within: service.config.slack.storm.within,
         queue: service.config.slack.queue,
         topic: topic(&service.library, &group, selection.as_ref().map(|(playbook, _)| playbook)),
     };
     (group, AdmissionPlan { selection, sinks, grace: service.config.diagnose.grace, storm })
+}
+
+/// Returns the destinations of a group. A self test calls no pager, and goes to the channel that it names if the
+/// configuration has it.
+fn sinks(config: &Config, firing: &[&Alert], own: Option<OwnAlert>) -> Vec<(Sink, String)> {
+    let is_test = own == Some(OwnAlert::SelfTest);
+    let named = firing.first().and_then(|alert| alert.labels.get(SELF_TEST_CHANNEL)).filter(|_| is_test);
+    let channels = match named.and_then(|named| config.slack.channels().find(|channel| channel == named)) {
+        Some(channel) => vec![channel],
+        None => config.slack.channels_for(firing),
+    };
+    let console = config.prints().then(|| (Sink::Console, String::new()));
+    let pagers = config.pagers.iter().filter(|pager| !is_test && pager.takes(firing));
+    let pagers = pagers.map(|pager| (Sink::Pager, pager.name.clone()));
+    console.into_iter().chain(channels.into_iter().map(|c| (Sink::Slack, c.to_owned()))).chain(pagers).collect()
 }
 
 /// Returns the topic of a group in the digest that it may join: its symptom, or else its alert name, with cluster
