@@ -129,7 +129,8 @@ pub async fn selftest(config: &Config, options: &SelfTestOptions) -> anyhow::Res
         Some(file) => Some(format!("Bearer {}", secret(file)?.expose_secret()).into()),
         None => Credentials::new(&config.webhook)?.authorization().cloned(),
     };
-    let http = reqwest::Client::builder().timeout(CALL).redirect(reqwest::redirect::Policy::none()).build();
+    // The service is near, and often on loopback: a proxy of the environment would not reach it.
+    let http = reqwest::Client::builder().no_proxy().timeout(CALL).redirect(reqwest::redirect::Policy::none()).build();
     let http = http.context("cannot prepare the HTTP client")?;
     let store = visit_store(config, StoreAccess::ReadOnly).await?;
     let (deadline, stages) = (options.deadline, Vec::new());
