@@ -110,6 +110,11 @@ pub async fn silent(
     Ok(silent_sources(&watchdogs, config, now, steady))
 }
 
+/// Returns true if the group is the one that reports an expected source. Names come from callers, so others do not count.
+pub(crate) fn reports(config: &WatchdogConfig, group: &AlertGroup) -> bool {
+    group.group_key == AlertGroup::SILENT_KEY && config.sources.contains(&group.source())
+}
+
 /// Checks the expected sources: begins to expect new ones, opens and resolves incidents, and sets the metrics.
 pub(crate) async fn check(service: &Service, now: Timestamp) {
     if let Err(error) = try_check(service, now).await {
@@ -229,7 +234,7 @@ mod tests {
         assert_eq!(detail(&seen, 1_000, Duration::MAX), None, "exactly in time");
         assert_eq!(detail(&seen, 1_001, WITHIN), None, "it started, or its clock was set, 15 minutes ago");
         let told = detail(&seen, 1_001, Duration::from_secs(901)).unwrap();
-        assert_eq!(told, "no Watchdog from main since 2027-01-15 08:01 UTC; one is expected every 15m");
+        assert_eq!(told, "no Watchdog from main since 2027-01-15 08:01 UTC; one is expected every 15 min");
     }
 
     #[test]

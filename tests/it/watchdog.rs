@@ -66,7 +66,7 @@ async fn two_replicas_tell_once_that_an_alertmanager_is_silent_and_that_it_retur
     only_message(&slack, &["RESOLVED", "Alerts arrive again"]).await;
 
     alertmanager.kill().await.unwrap();
-    only_message(&slack, &["CRITICAL", "no Watchdog from main since", "one is expected every 6s"]).await;
+    only_message(&slack, &["CRITICAL", "no Watchdog from main since", "one is expected every 6 s"]).await;
 
     alertmanager.restart().await.unwrap();
     alertmanager.post_alerts(&watchdog).await.unwrap();
@@ -84,7 +84,9 @@ async fn two_replicas_tell_once_that_an_alertmanager_is_silent_and_that_it_retur
 
 #[tokio::test]
 async fn a_watchdog_opens_no_incident_and_its_end_is_told_at_once() {
-    let running = Running::start(&format!("{NOWHERE}\nwatchdog: {{ sources: [main, eu], within: 1h }}")).await;
+    // In a storm too it has a message of its own.
+    let config = format!("{NOWHERE}\nwatchdog: {{ sources: [main, eu], within: 1h }}");
+    let running = Running::start_slack(Options::unlimited(), "storm: { incidents: 1 }", &config).await;
     let firing = group("Watchdog", "firing", "none", &[""]);
     assert_eq!(tell(&running, &firing).await, json!({ "reason": "watchdog" }));
     // In a group with others it is taken out, or the incident would never end.
@@ -100,7 +102,7 @@ async fn a_watchdog_opens_no_incident_and_its_end_is_told_at_once() {
     assert_eq!(tell(&running, &group("Watchdog", "resolved", "none", &[""])).await["reason"], "watchdog");
     running
         .slack
-        .wait_for(|s| s.messages(CHANNEL).any(|m| whole(&m).contains("main reported that Watchdog ended")), NOTICED)
+        .wait_for(|s| s.messages(CHANNEL).any(|m| whole(m).contains("main reported that Watchdog ended")), NOTICED)
         .await
         .unwrap();
     let (status, ready) = running.get("/readyz").await;
@@ -115,7 +117,7 @@ async fn a_watchdog_opens_no_incident_and_its_end_is_told_at_once() {
     tell(&running, &firing).await;
     running
         .slack
-        .wait_for(|s| s.messages(CHANNEL).any(|m| whole(&m).contains("Alerts arrive again")), NOTICED)
+        .wait_for(|s| s.messages(CHANNEL).any(|m| whole(m).contains("Alerts arrive again")), NOTICED)
         .await
         .unwrap();
     assert_eq!(running.tops(CHANNEL).len(), 2, "one of the other alert, one of the silence");

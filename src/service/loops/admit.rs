@@ -8,6 +8,7 @@ use tracing::{Instrument, error, info, info_span};
 use super::IDLE;
 use crate::config::Config;
 use crate::service::Service;
+use crate::watchdog;
 use diagnose::Scope;
 use knowledge::alert::{Alert, AlertGroup, OwnAlert, SELF_TEST_CHANNEL};
 use knowledge::incident::AdmissionRules;
@@ -89,11 +90,18 @@ fn planned(service: &Service, group: AlertGroup) -> (AlertGroup, AdmissionPlan) 
     // An alert that names a pool is diagnosed whatever its name is: with an empty playbook the pool is screened.
     let named = Scope::of_alerts(&group.alerts).names_pool();
     let selection = selection.or_else(|| named.then(|| (String::new(), "the pool is screened".to_owned())));
+    let chat = &service.config.slack;
+    let (incidents, queue) = match own {
+        // A silent Alertmanager has a message of its own.
+        Some(OwnAlert::AlertmanagerSilent) if watchdog::reports(&service.config.watchdog, &group) => (0, u32::MAX),
+        // A self test too, unless the queue is full: anybody who may send alerts can send one of this name.
+        Some(OwnAlert::SelfTest) => (0, chat.queue),
+        _ => (chat.storm.incidents, chat.queue),
+    };
     let storm = Storm {
-        // A self test has a message of its own.
-        incidents: if own == Some(OwnAlert::SelfTest) { 0 } else { service.config.slack.storm.incidents },
-        within: service.config.slack.storm.within,
-        queue: service.config.slack.queue,
+        incidents,
+        within: chat.storm.within,
+        queue,
         topic: topic(&service.library, &group, selection.as_ref().map(|(playbook, _)| playbook)),
     };
     (group, AdmissionPlan { selection, sinks, grace: service.config.diagnose.grace, storm })
