@@ -1,4 +1,4 @@
-//! What the message says where there is no diagnosis: what an alert of our own means, or why nothing was diagnosed.
+//! The section of an alert of our own, and the one that stands where nothing was diagnosed.
 
 use super::{IncidentView, Phrases};
 use knowledge::alert::OwnAlert;

@@ -61,7 +61,7 @@ pub struct Stage {
     pub seconds: f64,
     /// The result, in words.
     pub found: String,
-    /// What to do; `None` if it was reached.
+    /// The remedy; `None` if it was reached.
     pub todo: Option<String>,
 }
 
@@ -92,7 +92,7 @@ pub struct SelfTestReport {
     pub stages: Vec<Stage>,
 }
 
-/// What a self test is told beside the configuration.
+/// The options of a self test beside the configuration.
 #[derive(Debug, Clone)]
 pub struct SelfTestOptions {
     /// The channel of the message; `None` takes `slack.channel`.

@@ -6,7 +6,7 @@ use sqlx::Row;
 use super::{Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 
-/// What all replicas received of one Alertmanager's always-firing alert.
+/// The notifications that all replicas received of one Alertmanager's always-firing alert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watchdog {
     /// The name of the source.

@@ -20,7 +20,7 @@ use knowledge::alert::AlertGroup;
 use knowledge::incident::AdmitReason;
 use store::Admitted;
 
-/// What an accepted call brought.
+/// The result of an accepted call.
 enum Received {
     /// A group, which is stored.
     Group(Admitted),
