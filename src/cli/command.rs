@@ -14,6 +14,7 @@ use super::feedback::FeedbackArgs;
 use super::new::NewArgs;
 use super::open::OpenArgs;
 use super::past::IncidentsArgs;
+use super::selftest::SelftestArgs;
 use super::silence::SilenceArgs;
 use crate::chatops::command::about;
 
@@ -39,6 +40,8 @@ pub enum Command {
     Health(HealthArgs),
     /// Check what the service needs: configuration, Prometheus, Slack, store, playbooks.
     Doctor(DoctorArgs),
+    /// Send a synthetic alert through the running service into Slack, and print when each stage was reached.
+    Selftest(SelftestArgs),
     /// Lint playbooks, signals and phrases.
     Check(DataArgs),
     /// Run the verdict tests that stand beside the playbooks.

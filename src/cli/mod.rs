@@ -20,6 +20,7 @@ mod new;
 mod open;
 mod output;
 mod past;
+mod selftest;
 mod serve;
 mod silence;
 mod store;
@@ -87,6 +88,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Diagnose(args) => diagnose::run(args),
         Command::Health(args) => health::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Selftest(args) => selftest::run(&args),
         Command::Check(args) => check::check(args),
         Command::Test(args) => check::test(args),
         Command::New(args) => new::run(&args),

@@ -3,6 +3,7 @@
 //! Parses the webhook payload version "4", tolerates unknown fields (other tools add some), and nothing else:
 //! [`crate::playbook::select`] decides what an alert means, [`crate::incident`] what is stored.
 
+mod own;
 mod payload;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use own::{ALERTMANAGER_SILENT, OwnAlert, SELF_TEST, SELF_TEST_CHANNEL, SELF_TEST_POOL};
 pub use payload::KEPT_ALERTS;
 
 /// Label or annotation names with their values; sorted, so that output is deterministic.

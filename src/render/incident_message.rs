@@ -9,7 +9,7 @@ use super::facts::{
     no_data, pool_name, radius,
 };
 use super::full_diagnosis::{diagnosis_notes, explain_no_root_cause, other_causes, step, unknown};
-use super::{IncidentView, PhraseArgument, Phrases, buttons, compared, latency, links_of, notes, screened};
+use super::{IncidentView, PhraseArgument, Phrases, buttons, compared, latency, links_of, notes, own_alert, screened};
 use diagnose::{
     CauseFound, Diagnosis, EvidenceResult, Fix, NOTICED_LATE, Outcome, Scope, SymptomFound, SymptomVerdict,
 };
@@ -34,7 +34,7 @@ pub(super) const FLAPS: u32 = 2;
 
 /// Builds the message of an incident.
 pub fn incident_message(view: &IncidentView<'_>, words: &Phrases) -> Message {
-    let mut parts = Vec::new();
+    let mut parts: Vec<Block> = own_alert::self_test(view, words).into_iter().collect();
     let mut first = Vec::new();
     match (view.diagnosis, view.because) {
         (Some(diagnosis), _) => {
@@ -50,8 +50,8 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Phrases) -> Message {
             first.extend(flapping(view, words));
         }
         (None, None) => {
-            let why = vec![words.line("no-playbook-why", &[])];
-            parts.push(Block::Section(words.text("no-playbook", &[]), why));
+            let (title, lines) = own_alert::undiagnosed(view, words);
+            parts.push(Block::Section(title, lines));
             first.extend(flapping(view, words));
         }
     }

@@ -24,6 +24,7 @@ mod links;
 mod logs;
 mod markdown;
 mod notes;
+mod own_alert;
 mod page;
 mod phrases;
 mod readme;

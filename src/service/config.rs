@@ -13,6 +13,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 
 use crate::server::config::{PagesConfig, ServerLimits};
+use crate::watchdog::WatchdogConfig;
 use crate::{bundle, notify};
 use knowledge::clock::duration;
 use knowledge::playbook::{Library, Slo, SourceFile, parse};
@@ -73,6 +74,8 @@ pub struct Config {
     pub bundle: bundle::Config,
     /// Rules by which notifications become incidents.
     pub incident: IncidentConfig,
+    /// The always-firing alert that Alertmanagers send, so that their silence is noticed.
+    pub watchdog: WatchdogConfig,
     /// The log format: `text` or `json`.
     pub log: LogFormat,
 }
@@ -103,6 +106,7 @@ impl Default for Config {
             diagnose: diagnose::Config::default(),
             bundle: bundle::Config::default(),
             incident: IncidentConfig::default(),
+            watchdog: WatchdogConfig::default(),
             log: LogFormat::default(),
         }
     }
@@ -290,6 +294,7 @@ impl Config {
                 "`slack.escalate: {callee}` is neither the id of a user group or user (S…, U…) nor the name of one of `pagers`"
             );
         }
+        self.watchdog.validate().map_err(anyhow::Error::msg)?;
         if !(alertmanager::SHORTEST..=alertmanager::LONGEST).contains(&self.slack.silence_max) {
             bail!("`slack.silence_max` is 1m to 30d: longer silences belong into Alertmanager's configuration");
         }

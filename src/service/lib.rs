@@ -8,7 +8,9 @@ pub mod doctor;
 pub mod loops;
 pub mod notify;
 pub mod readiness;
+pub mod selftest;
 pub mod server;
 mod service;
+pub mod watchdog;
 
 pub use service::Service;

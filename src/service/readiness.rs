@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join};
 use serde::Serialize;
 
 use crate::notify::todo;
+use crate::watchdog::{self, WatchdogConfig};
 use diagnose::{LogSources, NoCluster};
 use knowledge::clock;
 use slack::{self, Slack, SocketState};
@@ -30,7 +31,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ServiceCheck {
     /// The name of the check: `store`, `store rows`, `prometheus/<name>`, `slack`, `slack channel <name>`, `slack
-    /// socket`, `kubernetes`; for liveness `store`, `loop/<name>`.
+    /// socket`, `kubernetes`, `alertmanager/<source>`; for liveness `store`, `loop/<name>`.
     pub name: String,
     /// True if the check passes.
     pub ok: bool,
@@ -160,6 +161,7 @@ pub async fn checks(
     prometheus: &[&Prometheus],
     slack: Option<&SlackProbe>,
     configured: &slack::Config,
+    expected: &WatchdogConfig,
     socket: Option<&SocketState>,
     logs: &LogSources,
 ) -> Vec<ServiceCheck> {
@@ -170,6 +172,7 @@ pub async fn checks(
             None => Vec::new(),
         }
     };
+    let silent = watchdogs(store, expected);
     let store = async {
         // A separate task, because a cancelled ping costs a connection; the ping ends by the store's own timeouts.
         let ping = tokio::spawn({
@@ -191,10 +194,10 @@ pub async fn checks(
             None => None,
         }
     };
-    let (store, prometheus, slack, channels, cluster) =
-        futures::future::join5(store, prometheus, slack, channels, cluster(logs)).await;
+    let ((store, silent), prometheus, slack, channels, cluster) =
+        futures::future::join5(join(store, silent), prometheus, slack, channels, cluster(logs)).await;
     let first = std::iter::once(store).chain(rows).chain(prometheus).chain(slack);
-    first.chain(channels).chain(socket.map(connected)).chain(cluster).collect()
+    first.chain(channels).chain(socket.map(connected)).chain(cluster).chain(silent).collect()
 }
 
 /// Reports rows of the store that cannot be read; `None` if all can be read.
@@ -223,6 +226,19 @@ async fn channels(store: &Store, config: &slack::Config) -> Vec<ServiceCheck> {
             format!("Slack refuses messages since {since}: {code}; {waiting} wait for it: {todo}")
         });
         ServiceCheck { name: format!("slack channel {name}"), ok: detail.is_none(), required: false, detail }
+    });
+    named.collect()
+}
+
+/// Checks the expected Alertmanagers. All replicas share this result.
+async fn watchdogs(store: &Store, config: &WatchdogConfig) -> Vec<ServiceCheck> {
+    let silent = watchdog::silent(store, config, store.now(), store.steady_until(Instant::now()));
+    // A store that does not answer is reported by its own check.
+    let Ok(Ok(silent)) = tokio::time::timeout(CHECK, silent).await else { return Vec::new() };
+    let named = config.sources.iter().map(|source| {
+        let detail = silent.iter().find(|silent| silent.source == *source);
+        let detail = detail.map(|silent| format!("{}: alerts of it may not arrive", silent.detail));
+        ServiceCheck { name: format!("alertmanager/{source}"), ok: detail.is_none(), required: false, detail }
     });
     named.collect()
 }

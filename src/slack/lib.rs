@@ -89,6 +89,9 @@ pub struct Identity {
     pub team_id: String,
     /// The id of our own user.
     pub user_id: String,
+    /// The workspace's address, https://….slack.com/; may be empty.
+    #[serde(default)]
+    pub url: String,
 }
 
 /// The facts about a user that authorisation needs.

@@ -38,6 +38,7 @@ mod schema;
 mod time;
 mod unreadable;
 mod visit;
+mod watchdogs;
 mod work_queue;
 
 use std::path::{Path, PathBuf};
@@ -67,7 +68,7 @@ pub use feedback::Feedback;
 pub use followups::Followup;
 pub use incidents::{Due, Incident};
 pub use lock::StateLock;
-pub use lookups::IncidentEvent;
+pub use lookups::{IncidentEvent, MessageState};
 pub use mentions::{CalledPeople, DigestedDelivery, Mention};
 pub use posts::{Post, PostKind};
 pub use refusals::Refusal;
@@ -77,6 +78,7 @@ pub use time::LongestWaits;
 use time::Time;
 use unreadable::Unreadable;
 pub use visit::StoreAccess;
+pub use watchdogs::{OpenIncident, Watchdog};
 pub use work_queue::{DeliveryPriority, PendingItem, PendingWork};
 
 /// The reason why an operation of the store failed.

@@ -17,7 +17,51 @@ pub struct IncidentEvent {
     pub detail: String,
 }
 
+/// The message of an incident in one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageState {
+    /// The sink: `slack`, `console`, `pager`.
+    pub sink: String,
+    /// The channel as configured.
+    pub channel: String,
+    /// The chat's ids of channel and message; `None` until it is posted.
+    pub posted: Option<(String, String)>,
+    /// True if it was posted.
+    pub is_posted: bool,
+    /// True if it shows the incident's newest revision.
+    pub is_current: bool,
+    /// The last problem.
+    pub note: Option<String>,
+}
+
 impl Store {
+    /// Returns the messages of an incident, by sink and channel.
+    ///
+    /// # Errors
+    /// See [`Self::incidents`].
+    pub async fn messages_of(&self, incident: &str) -> Result<Vec<MessageState>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT d.sink, d.channel, d.posted_to, d.posted_ts, d.revision, d.note, i.revision AS newest
+             FROM deliveries d JOIN incidents i ON i.id = d.incident_id
+             WHERE d.incident_id = $1 ORDER BY d.sink, d.channel",
+        );
+        let rows = rows.bind(incident).fetch_all(&self.read).await?;
+        rows.iter()
+            .map(|row| {
+                let (to, ts): (Option<String>, Option<String>) = (row.try_get("posted_to")?, row.try_get("posted_ts")?);
+                let (revision, newest): (i64, i64) = (row.try_get("revision")?, row.try_get("newest")?);
+                Ok(MessageState {
+                    sink: row.try_get("sink")?,
+                    channel: row.try_get("channel")?,
+                    posted: to.zip(ts),
+                    is_posted: revision > 0,
+                    is_current: revision >= newest,
+                    note: row.try_get("note")?,
+                })
+            })
+            .collect()
+    }
+
     /// Returns the ids of incidents, newest first: only open ones if `open`, only those opened since `since` if given.
     ///
     /// # Errors

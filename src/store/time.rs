@@ -65,7 +65,7 @@ const WAITING: [&str; 6] = [
 ];
 
 /// Moves timestamps later than `$2`, written by a clock that was ahead.
-const AHEAD: [&str; 9] = [
+const AHEAD: [&str; 11] = [
     "UPDATE incidents SET opened_ms = opened_ms + $1 WHERE opened_ms > $2",
     "UPDATE incidents SET notified_ms = notified_ms + $1 WHERE state = 'open' AND notified_ms > $2",
     "UPDATE incidents SET resolved_ms = resolved_ms + $1 WHERE state = 'resolved' AND resolved_ms > $2",
@@ -75,6 +75,8 @@ const AHEAD: [&str; 9] = [
     "UPDATE digests SET began_ms = began_ms + $1 WHERE began_ms > $2",
     "UPDATE posts SET began_ms = began_ms + $1 WHERE began_ms > $2",
     "UPDATE looks SET since_ms = since_ms + $1 WHERE since_ms > $2",
+    "UPDATE watchdogs SET seen_ms = seen_ms + $1 WHERE seen_ms > $2",
+    "UPDATE watchdogs SET expected_ms = expected_ms + $1 WHERE expected_ms > $2",
 ];
 
 impl Store {

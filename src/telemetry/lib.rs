@@ -3,7 +3,7 @@
 pub mod supervise;
 
 use std::fmt::Debug;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -66,6 +66,11 @@ struct ByChannel {
     code: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BySource {
+    source: String,
+}
+
 #[derive(Debug, Clone)]
 struct Buckets;
 
@@ -90,6 +95,7 @@ pub struct Metrics {
     delivery_seconds: Family<DeliveryLabels, Histogram, Buckets>,
     rate_limit_waits: Family<OutcomeLabels, Counter>,
     refused_channels: Family<ByChannel, Gauge>,
+    watchdog_ages: Family<BySource, Gauge<f64, AtomicU64>>,
     inbound: Family<ActionLabels, Counter>,
     acts: Family<ActionLabels, Counter>,
     bundles: Family<OutcomeLabels, Counter>,
@@ -112,6 +118,12 @@ pub struct Metrics {
     pub socket_connections: Gauge<i64, AtomicI64>,
     /// Rows of the store that cannot be read.
     pub unreadable_rows: Gauge<i64, AtomicI64>,
+    /// 1 while the store fails.
+    pub store_failing: Gauge<i64, AtomicI64>,
+    /// Free bytes of the file system with the state directory.
+    pub state_disk_free: Gauge<i64, AtomicI64>,
+    /// Size in bytes of the file system with the state directory.
+    pub state_disk_size: Gauge<i64, AtomicI64>,
     /// Open connections of the HTTP server.
     pub connections: Gauge<i64, AtomicI64>,
     /// Exporters discovered in Prometheus' target list.
@@ -132,6 +144,7 @@ impl Default for Metrics {
             delivery_seconds: Family::new_with_constructor(Buckets),
             rate_limit_waits: Family::default(),
             refused_channels: Family::default(),
+            watchdog_ages: Family::default(),
             inbound: Family::default(),
             acts: Family::default(),
             bundles: Family::default(),
@@ -148,6 +161,9 @@ impl Default for Metrics {
             delivery_queue: Gauge::default(),
             socket_connections: Gauge::default(),
             unreadable_rows: Gauge::default(),
+            store_failing: Gauge::default(),
+            state_disk_free: Gauge::default(),
+            state_disk_size: Gauge::default(),
             connections: Gauge::default(),
             exporters: Gauge::default(),
         };
@@ -199,8 +215,17 @@ impl Metrics {
             "1 for a channel that does not take messages",
             self.refused_channels.clone(),
         );
+        r.register(
+            "watchdog_age_seconds",
+            "Time since an expected Alertmanager's always-firing alert was received last, or expected first",
+            self.watchdog_ages.clone(),
+        );
         r.register("slack_connections", "Socket Mode's connections that are up", self.socket_connections.clone());
         r.register("store_unreadable_rows", "Rows of the store that cannot be read", self.unreadable_rows.clone());
+        r.register("store_failing", "1 while the store fails", self.store_failing.clone());
+        let disk = "of the file system with the state directory";
+        r.register("state_disk_free_bytes", format!("Free bytes {disk}"), self.state_disk_free.clone());
+        r.register("state_disk_size_bytes", format!("Size {disk}"), self.state_disk_size.clone());
         r.register("exporters_learnt", "Exporters learnt from Prometheus' targets", self.exporters.clone());
         self
     }
@@ -287,6 +312,14 @@ impl Metrics {
         for (channel, code) in channels {
             let labels = ByChannel { channel: channel.to_owned(), code: code.to_owned() };
             self.refused_channels.get_or_create(&labels).set(1);
+        }
+    }
+
+    /// Sets the time since each expected source sent its always-firing alert; clears all others.
+    pub fn watchdogs<'a>(&self, ages: impl Iterator<Item = (&'a str, Duration)>) {
+        self.watchdog_ages.clear();
+        for (source, age) in ages {
+            self.watchdog_ages.get_or_create(&BySource { source: source.to_owned() }).set(age.as_secs_f64());
         }
     }
 

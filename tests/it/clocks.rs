@@ -149,3 +149,16 @@ async fn replicas_whose_machines_disagree_keep_the_databases_time() {
     assert!((590..=610).contains(&ahead(&other)), "{}", ahead(&other));
     assert!(!other.take(&waiting[0], now, LEASE_MS).await.unwrap(), "the first one's lease holds");
 }
+
+#[tokio::test]
+async fn what_a_clock_that_was_ahead_heard_or_expected_of_an_alertmanager_is_not_in_the_future() {
+    let (_directory, store) = sqlite().await;
+    store.expect_watchdogs(&["main".to_owned()], store.now()).await.unwrap();
+    store.record_watchdog("eu", true, store.now()).await.unwrap();
+    set(&store, -HOUR).await;
+    let watchdogs = store.watchdogs().await.unwrap();
+    assert_eq!(watchdogs.len(), 2);
+    for watchdog in watchdogs {
+        assert!(watchdog.expected_at.max(watchdog.seen_at.unwrap_or_default()) <= store.now(), "{watchdog:?}");
+    }
+}

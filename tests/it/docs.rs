@@ -156,7 +156,7 @@ fn what_the_readme_tells_to_write_works() {
             configurations += 1;
         }
     }
-    assert_eq!((configurations, playbooks), (5, 2), "README.md's blocks were not understood");
+    assert_eq!((configurations, playbooks), (6, 2), "README.md's blocks were not understood");
     let library = playbook::load(Some(&directory.path().join("playbooks"))).unwrap();
     assert_eq!(check::lint(&library), []);
     let cases = check::run(&library).unwrap();

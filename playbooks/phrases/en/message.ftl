@@ -99,6 +99,15 @@ latency-explained-by = "{ $title }" explains { $share } of this time.
 latency-explained = { $link }, explains { $share } of this time
 looking = **Looking at the evidence …**
 no-playbook = No playbook for this alert
+silent = Alerts may not arrive
+silent-means = An Alertmanager does not send its always-firing alert, so its other alerts may not reach us or anybody else.
+silent-runs = 1. Look whether this Alertmanager and its Prometheus run.
+silent-route = 2. Look whether its route for this alert leads to us: receiver, address, token, `repeat_interval`.
+silent-rule = 3. Look whether the rule of this alert fires in Prometheus.
+silent-over = Alerts arrive again
+silent-over-means = The Alertmanager sends its always-firing alert again, or it is expected no longer. What it should have told meanwhile may be missing here.
+self-test = This is a self test
+self-test-means = Somebody ran `llm-diagnose selftest`. Nothing is wrong, and nobody is called. Its pool does not exist, so there is no cause.
 no-playbook-why = Nothing was diagnosed: no playbook knows this alert, and its labels name no pool. Add a label such as `namespace` or `model_name`, or the label `playbook`.
 
 ## Why

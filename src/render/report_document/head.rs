@@ -1,7 +1,7 @@
 //! The first section of a report, readable in thirty seconds by a person who did not follow the incident.
 
 use super::{Medium, ReportPageContext, list, pairs, paragraph, plain};
-use crate::{IncidentView, Phrases, facts, full_diagnosis, incident_message, latency};
+use crate::{IncidentView, Phrases, facts, full_diagnosis, incident_message, latency, own_alert};
 use diagnose::{CauseFound, Diagnosis, Outcome};
 use knowledge::clock;
 use message::{Block, Line, StateStyle, TextSpan};
@@ -63,7 +63,7 @@ fn lead(report: &Report, view: &IncidentView<'_>, words: &Phrases) -> Line {
         (Some(diagnosis), _) => incident_message::symptom(diagnosis, diagnosis.symptom.impact.trim(), resolved, words),
         (None, Some(_)) if resolved => words.line("report-not-diagnosed", &[]),
         (None, Some(_)) => words.line("looking", &[]),
-        (None, None) => words.line("no-playbook-why", &[]),
+        (None, None) => own_alert::undiagnosed(view, words).1.into_iter().next().unwrap_or_default(),
     };
     let latency = view.diagnosis.and_then(|diagnosis| latency::parts_with_share(diagnosis, resolved, words));
     let cost = report.incident.as_ref().and_then(|incident| incident_message::meanwhile(&incident.impact?, words));

@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::config::{Config, secret, state_directory, visit_store};
 use crate::readiness::{Finding, Level};
 use crate::server::Credentials;
+use crate::watchdog::{self, SilentSource, WatchdogConfig};
 use ::sources::prom::{self, PromError, Prometheus};
 use authoring::check;
 use diagnose::health::{Coverage, coverage};
@@ -100,16 +101,42 @@ pub async fn run_checks(
     }
     if let Some(config) = config {
         sources::check(findings, config, &state_directory(config)).await;
-        slack::check(findings, config, &refusals(config).await).await;
+        let (refusals, silent) = stored(config).await;
+        watchdogs(findings, config, silent);
+        slack::check(findings, config, &refusals).await;
     }
 }
 
-/// Returns the channels that refuse messages, from the service's store; empty if there is no store yet.
-async fn refusals(config: &Config) -> Vec<Refusal> {
-    let Ok(store) = visit_store(config, StoreAccess::ReadOnly).await else { return Vec::new() };
+/// Returns the channels that refuse messages and the silent Alertmanagers, from the service's store. The latter are
+/// `None` if the store cannot be read.
+async fn stored(config: &Config) -> (Vec<Refusal>, Option<Vec<SilentSource>>) {
+    let Ok(store) = visit_store(config, StoreAccess::ReadOnly).await else { return (Vec::new(), None) };
     let refusals = store.refusals().await.unwrap_or_default();
+    let silent = watchdog::silent(&store, &config.watchdog, store.now(), Duration::MAX).await.ok();
     store.close().await;
-    refusals
+    (refusals, silent)
+}
+
+fn watchdogs(findings: &mut Findings, config: &Config, silent: Option<Vec<SilentSource>>) {
+    let WatchdogConfig { alert, sources, within: _ } = &config.watchdog;
+    if sources.is_empty() {
+        return findings.ok("watchdog", "no Alertmanager is expected to send an always-firing alert".to_owned());
+    }
+    let Some(silent) = silent else {
+        let todo = "start `serve` once, or pass --config as it has it";
+        return findings.say("watchdog", Level::Warn, "the store of the service cannot be read".to_owned(), todo);
+    };
+    for source in sources {
+        let name = format!("alertmanager/{source}");
+        match silent.iter().find(|silent| silent.source == *source) {
+            None => findings.ok(&name, format!("sends {alert}, or was expected only a short time ago")),
+            Some(silent) => {
+                let todo =
+                    "look whether it runs, whether its route for this alert leads to us, and whether the rule fires";
+                findings.say(&name, Level::Fail, silent.detail.clone(), todo);
+            }
+        }
+    }
 }
 
 fn playbooks(findings: &mut Findings, dir: Option<&Path>) -> Option<Library> {

@@ -6,9 +6,11 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tracing::{Instrument, error, info, info_span};
 
 use super::IDLE;
+use crate::config::Config;
 use crate::service::Service;
+use crate::watchdog;
 use diagnose::Scope;
-use knowledge::alert::AlertGroup;
+use knowledge::alert::{Alert, AlertGroup, OwnAlert, SELF_TEST_CHANNEL};
 use knowledge::incident::AdmissionRules;
 use knowledge::playbook::{Library, select};
 use store::{AdmissionPlan, Admitted, Sink, Storm};
@@ -36,25 +38,31 @@ pub(super) async fn run(service: Arc<Service>, inbox: Arc<Mutex<mpsc::Receiver<R
         service.metrics.webhook_queue.set(i64::try_from(inbox.len()).unwrap_or(i64::MAX));
         // If a batch panics, its senders get 503 and retry, most likely in another batch.
         guard("admission", &service.metrics, admit(&service, batch)).await;
-        service.diagnoses.notify_one();
-        service.deliveries.notify_one();
     }
 }
 
 async fn admit(service: &Service, batch: Vec<Received>) {
+    let (groups, waiting): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+    for (answer, reply) in admit_groups(service, groups).await.into_iter().zip(waiting) {
+        // The caller may have closed the connection; the group is stored anyway.
+        let _ = reply.send(answer);
+    }
+}
+
+/// Stores groups in one commit, and returns the result of each, in order.
+pub(crate) async fn admit_groups(service: &Service, groups: Vec<AlertGroup>) -> Vec<Result<Admitted, String>> {
     let rules = AdmissionRules {
         duplicate_within: service.config.incident.duplicate_within,
         reopen_within: service.config.incident.reopen_within,
     };
-    let (groups, waiting): (Vec<_>, Vec<_>) =
-        batch.into_iter().map(|(group, reply)| (planned(service, group), reply)).unzip();
+    let groups: Vec<_> = groups.into_iter().map(|group| planned(service, group)).collect();
     let stored = service.store.admit(&groups, service.store.now(), &rules).instrument(info_span!("admit")).await;
     let answers: Vec<Result<Admitted, String>> = match stored {
         Ok(results) => results.into_iter().map(|r| r.map_err(|e| e.to_string())).collect(),
-        Err(error) => waiting.iter().map(|_| Err(error.to_string())).collect(),
+        Err(error) => groups.iter().map(|_| Err(error.to_string())).collect(),
     };
-    for (answer, reply) in answers.into_iter().zip(waiting) {
-        match &answer {
+    for answer in &answers {
+        match answer {
             Ok(admitted) => {
                 service.metrics.admission(admitted.reason.as_str());
                 if admitted.digest.is_some() {
@@ -64,33 +72,54 @@ async fn admit(service: &Service, batch: Vec<Received>) {
             }
             Err(error) => error!(error, "cannot store an alert group"),
         }
-        // The caller may have closed the connection; the group is stored anyway.
-        let _ = reply.send(answer);
     }
+    service.diagnoses.notify_one();
+    service.deliveries.notify_one();
+    answers
 }
 
 /// Adds what admission needs beside the group: the playbook, the destinations, and the digest of a storm.
 fn planned(service: &Service, group: AlertGroup) -> (AlertGroup, AdmissionPlan) {
-    let firing = group.active();
-    let mut sinks = Vec::new();
-    if service.config.prints() {
-        sinks.push((Sink::Console, String::new()));
-    }
-    let channels = service.config.slack.channels_for(&firing);
-    sinks.extend(channels.into_iter().map(|channel| (Sink::Slack, channel.to_owned())));
-    let pagers = service.config.pagers.iter().filter(|pager| pager.takes(&firing));
-    sinks.extend(pagers.map(|pager| (Sink::Pager, pager.name.clone())));
-    let selection = select(&service.library, &group.alerts).map(|s| (s.playbook, s.because));
+    let own = OwnAlert::of(&group.alerts);
+    let sinks = sinks(&service.config, &group.active(), own);
+    let selection = match own {
+        // It is about no pool.
+        Some(OwnAlert::AlertmanagerSilent) => None,
+        Some(OwnAlert::SelfTest) | None => select(&service.library, &group.alerts).map(|s| (s.playbook, s.because)),
+    };
     // An alert that names a pool is diagnosed whatever its name is: with an empty playbook the pool is screened.
     let named = Scope::of_alerts(&group.alerts).names_pool();
     let selection = selection.or_else(|| named.then(|| (String::new(), "the pool is screened".to_owned())));
+    let chat = &service.config.slack;
+    let (incidents, queue) = match own {
+        // A silent Alertmanager has a message of its own.
+        Some(OwnAlert::AlertmanagerSilent) if watchdog::reports(&service.config.watchdog, &group) => (0, u32::MAX),
+        // A self test too, unless the queue is full: anybody who may send alerts can send one of this name.
+        Some(OwnAlert::SelfTest) => (0, chat.queue),
+        _ => (chat.storm.incidents, chat.queue),
+    };
     let storm = Storm {
-        incidents: service.config.slack.storm.incidents,
-        within: service.config.slack.storm.within,
-        queue: service.config.slack.queue,
+        incidents,
+        within: chat.storm.within,
+        queue,
         topic: topic(&service.library, &group, selection.as_ref().map(|(playbook, _)| playbook)),
     };
     (group, AdmissionPlan { selection, sinks, grace: service.config.diagnose.grace, storm })
+}
+
+/// Returns the destinations of a group. A self test calls no pager, and goes to the channel that it names if the
+/// configuration has it.
+fn sinks(config: &Config, firing: &[&Alert], own: Option<OwnAlert>) -> Vec<(Sink, String)> {
+    let is_test = own == Some(OwnAlert::SelfTest);
+    let named = firing.first().and_then(|alert| alert.labels.get(SELF_TEST_CHANNEL)).filter(|_| is_test);
+    let channels = match named.and_then(|named| config.slack.channels().find(|channel| channel == named)) {
+        Some(channel) => vec![channel],
+        None => config.slack.channels_for(firing),
+    };
+    let console = config.prints().then(|| (Sink::Console, String::new()));
+    let pagers = config.pagers.iter().filter(|pager| !is_test && pager.takes(firing));
+    let pagers = pagers.map(|pager| (Sink::Pager, pager.name.clone()));
+    console.into_iter().chain(channels.into_iter().map(|c| (Sink::Slack, c.to_owned()))).chain(pagers).collect()
 }
 
 /// Returns the topic of a group in the digest that it may join: its symptom, or else its alert name, with cluster

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::deliver::DELIVERY_LEASE;
 use super::diagnose::LONGEST_RETRY;
@@ -15,6 +15,7 @@ use crate::chatops::LONGEST_FOLLOWUP;
 use crate::config::Config;
 use crate::notify::{LAST_SEARCH_DELAY, LONGEST_REFUSED};
 use crate::service::Service;
+use crate::watchdog;
 use knowledge::clock;
 use store::{LongestWaits, REQUEST_RETENTION, Store, StoreError};
 
@@ -30,7 +31,7 @@ const ORPHANED: Duration = Duration::from_secs(3 * 3_600);
 const STEADY_TO_FORGET: Duration = Duration::from_secs(3_600);
 
 /// Runs a round every [`TICK`] until stopped: updates the store's clock, the heartbeat and the gauges, reschedules work
-/// that a clock step moved, closes stale incidents, and deletes old data.
+/// that a clock step moved, closes stale incidents, looks for silent Alertmanagers, and deletes old data.
 pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -56,6 +57,7 @@ async fn once(service: &Service) {
         Ok(replicas) => service.notifier.share(replicas),
         Err(error) => warn!(%error, "cannot tell the other replicas that this one lives"),
     }
+    measure_disk(service);
     match store.depths(now).await {
         Ok((open, diagnoses, deliveries)) => {
             service.metrics.open_incidents.set(open);
@@ -91,6 +93,7 @@ async fn once(service: &Service) {
         Ok(n) => info!(count = n, "wrote down how escalations ended"),
         Err(error) => warn!(%error, "cannot look for escalations that have ended"),
     }
+    watchdog::check(service, now).await;
     let until = Instant::now() + SLICES_WITHIN;
     let before = clock::before(now, config.incident.keep);
     delete(store, Surplus::Flapping, before, until).await;
@@ -101,6 +104,18 @@ async fn once(service: &Service) {
     if is_steady {
         delete(store, Surplus::Incidents, before, until).await;
         delete(store, Surplus::Audit, before, until).await;
+    }
+}
+
+/// Sets the gauges of the disk with the state directory.
+fn measure_disk(service: &Service) {
+    let bytes = |blocks: u64, size: u64| i64::try_from(blocks.saturating_mul(size)).unwrap_or(i64::MAX);
+    match rustix::fs::statvfs(&service.config.state_dir) {
+        Ok(disk) => {
+            service.metrics.state_disk_free.set(bytes(disk.f_bavail, disk.f_frsize));
+            service.metrics.state_disk_size.set(bytes(disk.f_blocks, disk.f_frsize));
+        }
+        Err(error) => debug!(%error, "cannot measure the disk of the state directory"),
     }
 }
 

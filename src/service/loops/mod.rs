@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use self::admit::Received;
+pub(crate) use self::admit::admit_groups;
 pub use self::diagnose::SHARED_STEP;
 use crate::bundle::{BundleService, TIDY};
 use crate::chatops::Desk;

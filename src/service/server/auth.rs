@@ -46,6 +46,11 @@ impl Credentials {
         self.any.is_some() || !self.sources.is_empty()
     }
 
+    /// Returns the value of `Authorization` that opens the webhook; `None` if it is open without one.
+    pub fn authorization(&self) -> Option<&SecretString> {
+        self.any.as_ref().or_else(|| self.sources.first().map(|(_, value)| value))
+    }
+
     /// Returns the sender; `None` if access is denied.
     pub(super) fn allow(&self, headers: &HeaderMap) -> Option<Sender> {
         // All values are compared, so that the time does not reveal which one was almost right.

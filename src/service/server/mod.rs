@@ -23,6 +23,7 @@ use axum::routing::{get, post};
 use axum::{Router, middleware};
 
 use crate::readiness;
+use crate::service::Service;
 pub use auth::{Access, Credentials};
 pub use body::Budget;
 pub use listen::listen;
@@ -83,8 +84,9 @@ pub fn liveness(store: Store, supervisor: Supervisor) -> Router {
 async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
     let prometheus: Vec<_> = shared.service.prometheus.iter().map(|(p, _)| p).collect();
     let Shared { service, slack, socket, .. } = &shared;
-    let (store, config, logs) = (&service.store, &service.config.slack, &service.logs);
-    let checks = readiness::checks(store, &prometheus, slack.as_deref(), config, socket.as_ref(), logs).await;
+    let (store, config, logs) = (&service.store, &service.config, &service.logs);
+    let (chat, expected) = (&config.slack, &config.watchdog);
+    let checks = readiness::checks(store, &prometheus, slack.as_deref(), chat, expected, socket.as_ref(), logs).await;
     let ready = checks.iter().all(|c| c.ok || !c.required);
     let degraded = checks.iter().any(|c| !c.ok);
     let status = match (ready, degraded) {
@@ -97,8 +99,9 @@ async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
 }
 
 async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
-    let unreadable = shared.service.store.unreadable().len();
-    shared.service.metrics.unreadable_rows.set(i64::try_from(unreadable).unwrap_or(i64::MAX));
+    let Service { store, metrics, .. } = &*shared.service;
+    metrics.unreadable_rows.set(i64::try_from(store.unreadable().len()).unwrap_or(i64::MAX));
+    metrics.store_failing.set(i64::from(store.trouble().is_some()));
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], shared.service.metrics.page())
+    ([(header::CONTENT_TYPE, kind)], metrics.page())
 }

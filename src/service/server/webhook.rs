@@ -15,9 +15,18 @@ use super::auth::Sender;
 use super::body::BodyError;
 use super::state::Shared;
 use crate::config::is_source;
+use crate::watchdog;
 use knowledge::alert::AlertGroup;
 use knowledge::incident::AdmitReason;
 use store::Admitted;
+
+/// The result of an accepted call.
+enum Received {
+    /// A group, which is stored.
+    Group(Admitted),
+    /// Only the always-firing alert, which is recorded.
+    Watchdog,
+}
 
 /// A refused call: the status, the result for the metrics, and a sentence.
 type Refused = (StatusCode, &'static str, String);
@@ -33,7 +42,11 @@ pub(super) async fn receive(
         Err(refused) => Err(refused),
     };
     match answered {
-        Ok(admitted) => {
+        Ok(Received::Watchdog) => {
+            shared.service.metrics.webhook("watchdog");
+            Json(json!({ "reason": "watchdog" })).into_response()
+        }
+        Ok(Received::Group(admitted)) => {
             shared.service.metrics.webhook("stored");
             Json(json!({ "incident": admitted.incident, "reason": admitted.reason })).into_response()
         }
@@ -60,11 +73,15 @@ fn source(owner: Option<String>, named: Option<String>) -> Result<Option<String>
     Ok(owner.or(named))
 }
 
-async fn answer(shared: &Shared, sender: Option<String>, body: Body) -> Result<Admitted, Refused> {
+async fn answer(shared: &Shared, sender: Option<String>, body: Body) -> Result<Received, Refused> {
     let limit = shared.service.config.webhook.body_limit;
     match shared.budget.read(body, limit).await {
         // The memory is released once the group is stored.
-        Ok((group, _held)) => store(shared, AlertGroup { sender, ..group }).await,
+        Ok((group, _held)) => match watchdog::receive(&shared.service, AlertGroup { sender, ..group }).await {
+            Ok(Some(group)) => store(shared, group).await.map(Received::Group),
+            Ok(None) => Ok(Received::Watchdog),
+            Err(error) => Err(not_now("store_unavailable", error.to_string())),
+        },
         Err(BodyError::Malformed(error)) => Err((StatusCode::BAD_REQUEST, "malformed", error.to_string())),
         Err(BodyError::BrokenOff(error)) => Err((StatusCode::BAD_REQUEST, "broken_off", error)),
         Err(BodyError::Busy) => Err(not_now("busy", "too many large bodies at once: retry".to_owned())),

@@ -1,0 +1,69 @@
+//! The alert rules about the service itself: Prometheus takes them, and the service exports what they read.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use llm_diagnose::telemetry::{DiagnosisLabels, Metrics};
+use serde_json::Value;
+
+const RULES: &str = "config/prometheus/llm-diagnose-self.rules.yaml";
+const CASES: &str = "config/prometheus/llm-diagnose-self.test.yaml";
+/// Exported once a changed configuration is read without a restart.
+const RELOAD: &str = "llm_diagnose_config_last_reload_successful";
+
+fn promtool(arguments: &[&str]) {
+    let output = Command::new("promtool").args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
+}
+
+fn rules() -> Vec<Value> {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(RULES)).unwrap();
+    let rules: Value = serde_saphyr::from_str(&text).unwrap();
+    rules["groups"][0]["rules"].as_array().unwrap().clone()
+}
+
+#[test]
+fn prometheus_takes_the_rules_and_each_fires_for_what_it_names_alone() {
+    promtool(&["check", "rules", RULES]);
+    promtool(&["test", "rules", CASES]);
+}
+
+#[test]
+fn each_rule_tells_what_is_wrong_and_what_to_do_and_is_tried_by_a_case() {
+    let cases = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(CASES)).unwrap();
+    for rule in rules() {
+        let name = rule["alert"].as_str().unwrap();
+        for text in ["summary", "description"] {
+            assert!(rule["annotations"][text].as_str().is_some_and(|text| text.ends_with('.')), "{name} has no {text}");
+        }
+        assert!(matches!(rule["labels"]["severity"].as_str(), Some("critical" | "warning")), "{name}");
+        assert!(cases.contains(name), "{CASES} has no case of {name}");
+    }
+}
+
+#[test]
+fn the_service_exports_every_metric_that_its_rules_read() {
+    // A family without a label set is not on the page.
+    let metrics = Metrics::default();
+    metrics.webhook("stored");
+    metrics.restart("deliver");
+    metrics.delivery("slack", "posted", None);
+    metrics.refused([("#pages", "not_in_channel")].into_iter());
+    metrics.watchdogs([("main", Duration::ZERO)].into_iter());
+    let none = String::new;
+    metrics.diagnosis(DiagnosisLabels { playbook: none(), verdict: none(), cause: none() }, 1, true, 0.0);
+    let page = metrics.page();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let exported: BTreeSet<&str> = page.lines().filter_map(|line| line.split(|c| !is_name(c)).next()).collect();
+    let rules = rules();
+    let read: BTreeSet<&str> = rules
+        .iter()
+        .flat_map(|rule| rule["expr"].as_str().unwrap().split(|c| !is_name(c)))
+        .filter(|name| name.starts_with("llm_diagnose_") && *name != RELOAD)
+        .collect();
+    assert!(read.len() >= 9, "{read:?}");
+    let missing: Vec<_> = read.difference(&exported).collect();
+    assert!(missing.is_empty(), "{missing:?} are not on the page:\n{page}");
+}
