@@ -16,6 +16,6 @@ pub use diagnose::{self, capacity, health};
 pub use knowledge::{alert, clip, clock, gap, incident, playbook, signal};
 pub use render::{self, chart};
 pub use report::{self, facts};
-pub use service::{Service, app, bundle, chatops, config, doctor, loops, notify, readiness, server};
+pub use service::{Service, bundle, chatops, config, doctor, loops, notify, readiness, reload, server};
 pub use sources::{alertmanager, endpoint, exporter, kubernetes, logs, loki, prom, redact};
 pub use telemetry::{self, supervise};

@@ -75,6 +75,11 @@ pub struct Config {
     pub incident: IncidentConfig,
     /// The log format: `text` or `json`.
     pub log: LogFormat,
+    /// Interval at which the files of the configuration are compared with those in force; defaults to 30s, 0s leaves it
+    /// to SIGHUP.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub reload_interval: Duration,
 }
 
 impl Default for Config {
@@ -104,6 +109,7 @@ impl Default for Config {
             bundle: bundle::Config::default(),
             incident: IncidentConfig::default(),
             log: LogFormat::default(),
+            reload_interval: Duration::from_secs(30),
         }
     }
 }
@@ -241,6 +247,9 @@ impl Config {
                 "`language: {language}` is not offered: messages are in English only; remove the key `language`. \
                  Single sentences can be replaced in playbooks.dir/phrases/en/*.ftl"
             );
+        }
+        if (1..1_000).contains(&self.reload_interval.as_millis()) {
+            bail!("`reload_interval` is 0s, which leaves it to SIGHUP, or at least 1s");
         }
         if self.prometheus.is_empty() {
             bail!("`prometheus:` is empty: name at least one");

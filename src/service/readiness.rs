@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 
 use crate::notify::todo;
+use crate::reload::Reloads;
 use diagnose::{LogSources, NoCluster};
 use knowledge::clock;
 use slack::{self, Slack, SocketState};
@@ -29,7 +30,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(60);
 /// The result of one health check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ServiceCheck {
-    /// The name of the check: `store`, `store rows`, `prometheus/<name>`, `slack`, `slack channel <name>`, `slack
+    /// The name of the check: `store`, `store rows`, `configuration`, `prometheus/<name>`, `slack`, `slack channel <name>`, `slack
     /// socket`, `kubernetes`; for liveness `store`, `loop/<name>`.
     pub name: String,
     /// True if the check passes.
@@ -156,6 +157,7 @@ pub async fn checks(
     configured: &slack::Config,
     socket: Option<&SocketState>,
     logs: &LogSources,
+    reloads: &Reloads,
 ) -> Vec<ServiceCheck> {
     let rows = rows(store);
     let channels = async {
@@ -187,7 +189,7 @@ pub async fn checks(
     };
     let (store, prometheus, slack, channels, cluster) =
         futures::future::join5(store, prometheus, slack, channels, cluster(logs)).await;
-    let first = std::iter::once(store).chain(rows).chain(prometheus).chain(slack);
+    let first = std::iter::once(store).chain(rows).chain(reload(reloads)).chain(prometheus).chain(slack);
     first.chain(channels).chain(socket.map(connected)).chain(cluster).collect()
 }
 
@@ -201,6 +203,12 @@ fn rows(store: &Store) -> Option<ServiceCheck> {
         rows.len()
     );
     Some(ServiceCheck { name: "store rows".to_owned(), ok: false, required: false, detail: Some(detail) })
+}
+
+/// Reports a changed configuration that cannot be used; `None` if the last one was taken over.
+fn reload(reloads: &Reloads) -> Option<ServiceCheck> {
+    let detail = reloads.failure()?;
+    Some(ServiceCheck { name: "configuration".to_owned(), ok: false, required: false, detail: Some(detail) })
 }
 
 /// Checks the configured channels, and other channels with waiting messages: a channel fails if Slack refused its last

@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -116,6 +117,8 @@ pub struct Metrics {
     pub connections: Gauge<i64, AtomicI64>,
     /// Exporters discovered in Prometheus' target list.
     pub exporters: Gauge<i64, AtomicI64>,
+    reload_successful: Gauge,
+    reload_success_seconds: Gauge,
 }
 
 impl Default for Metrics {
@@ -150,6 +153,8 @@ impl Default for Metrics {
             unreadable_rows: Gauge::default(),
             connections: Gauge::default(),
             exporters: Gauge::default(),
+            reload_successful: Gauge::default(),
+            reload_success_seconds: Gauge::default(),
         };
         metrics.registered()
     }
@@ -201,6 +206,16 @@ impl Metrics {
         );
         r.register("slack_connections", "Socket Mode's connections that are up", self.socket_connections.clone());
         r.register("store_unreadable_rows", "Rows of the store that cannot be read", self.unreadable_rows.clone());
+        r.register(
+            "config_last_reload_successful",
+            "1 if the last configuration read is in force",
+            self.reload_successful.clone(),
+        );
+        r.register(
+            "config_last_reload_success_timestamp_seconds",
+            "When the configuration in force was taken over",
+            self.reload_success_seconds.clone(),
+        );
         r.register("exporters_learnt", "Exporters learnt from Prometheus' targets", self.exporters.clone());
         self
     }
@@ -287,6 +302,14 @@ impl Metrics {
         for (channel, code) in channels {
             let labels = ByChannel { channel: channel.to_owned(), code: code.to_owned() };
             self.refused_channels.get_or_create(&labels).set(1);
+        }
+    }
+
+    /// Sets that the last configuration read has been in force since `at`; `None` if it cannot be used.
+    pub fn reloaded(&self, at: Option<Timestamp>) {
+        self.reload_successful.set(i64::from(at.is_some()));
+        if let Some(at) = at {
+            self.reload_success_seconds.set(at.as_second());
         }
     }
 

@@ -48,6 +48,7 @@ mod playbooks;
 mod queue;
 mod recorded;
 mod redaction;
+mod reloads;
 mod replicas;
 mod report;
 mod retention;
