@@ -59,6 +59,7 @@ mod sources;
 mod stores;
 mod storms;
 mod supervised;
+mod supply_chain;
 mod systemd;
 mod tables;
 mod tidy;
