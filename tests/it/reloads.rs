@@ -25,11 +25,13 @@ fn file(service: &Service) -> PathBuf {
     service.directory().join("config.yaml")
 }
 
-/// Changes the configuration file.
+/// Exchanges the configuration file at once: one that is half written is another change.
 fn rewrite(service: &Service, from: &str, to: &str) {
     let text = fs::read_to_string(file(service)).unwrap();
     assert!(text.contains(from), "{text}");
-    fs::write(file(service), text.replace(from, to)).unwrap();
+    let next = service.directory().join("next.yaml");
+    fs::write(&next, text.replace(from, to)).unwrap();
+    fs::rename(next, file(service)).unwrap();
 }
 
 /// Waits until the log has so many lines with this text.

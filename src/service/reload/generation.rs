@@ -1,6 +1,5 @@
 //! The service with one configuration, in a runtime of its own.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,16 +72,13 @@ impl Generation {
     }
 
     /// Ends what still runs after the service has ended, and returns its result.
-    pub(super) fn shut_down(mut self, end: anyhow::Result<()>) -> impl Future<Output = anyhow::Result<()>> {
-        let runtime = self.runtime.take();
-        async move {
-            if let Some(runtime) = runtime {
-                // It may only be waited for where a thread may block.
-                let waited = tokio::task::spawn_blocking(move || runtime.shutdown_timeout(THREADS_WITHIN)).await;
-                waited.context("cannot end the runtime")?;
-            }
-            end
+    pub(super) async fn shut_down(mut self, end: anyhow::Result<()>) -> anyhow::Result<()> {
+        if let Some(runtime) = self.runtime.take() {
+            // It may only be waited for where a thread may block.
+            let waited = tokio::task::spawn_blocking(move || runtime.shutdown_timeout(THREADS_WITHIN)).await;
+            waited.context("cannot end the runtime")?;
         }
+        end
     }
 }
 
