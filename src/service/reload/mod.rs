@@ -53,27 +53,29 @@ pub async fn serve(settings: Settings, load: impl Fn() -> anyhow::Result<Setting
     let host = Host::bind(&settings.config).await?;
     let _lock = lock(&settings.config)?;
     let mut current = settings;
-    let mut seen = watch::digest(&current).await;
+    // The configuration read last, in force or not: a file that it misses may come later.
+    let mut watched = current.clone();
+    let mut seen = watch::digest(&watched).await;
     let mut running = Generation::start(&host, &current).await?;
     host.reloads.succeeded(&host.metrics);
     loop {
         let cause = tokio::select! {
             () = stop.recv() => break,
             _ = hangup.recv() => "SIGHUP",
-            () = watch::changed(&current, &seen) => "a changed file",
+            () = watch::changed(current.config.reload_interval, &watched, &seen) => "a changed file",
             end = running.ended() => return running.shut_down(end).await,
         };
         info!(cause, "reading the configuration again");
-        seen = watch::digest(&current).await;
+        // One that cannot be read is told below. The digest comes before the reading that counts, so that a change between
+        // them is seen as one.
+        watched = load().unwrap_or(watched);
+        seen = watch::digest(&watched).await;
         let next = tokio::select! {
             () = stop.recv() => break,
             next = candidate(&host, &current, &load) => next,
         };
         let next = match next {
-            Ok((next, digest)) => {
-                seen = digest;
-                next
-            }
+            Ok(next) => next,
             Err(error) => {
                 let error = host.reloads.failed(&error, &current.library, &host.metrics);
                 error!(cause, error, "the new configuration cannot be used: the old one goes on");
@@ -109,7 +111,7 @@ pub async fn serve(settings: Settings, load: impl Fn() -> anyhow::Result<Setting
     end
 }
 
-/// Reads the configuration anew and checks all of it; returns it with the digest of its files.
+/// Reads the configuration anew and checks all of it.
 ///
 /// # Errors
 /// When it cannot be used, or changes what only a restart can change.
@@ -117,10 +119,7 @@ async fn candidate(
     host: &Host,
     current: &Settings,
     load: &impl Fn() -> anyhow::Result<Settings>,
-) -> anyhow::Result<(Settings, watch::Digest)> {
-    let listed = load()?;
-    // The digest comes before the last reading, so that a change between them is seen as one.
-    let digest = watch::digest(&listed).await;
+) -> anyhow::Result<Settings> {
     let next = load()?;
     for (key, changed) in [
         ("listen", current.config.listen != next.config.listen),
@@ -140,7 +139,7 @@ async fn candidate(
             .with_context(|| format!("the database does not answer within {} s", DATABASE_WITHIN.as_secs()))?
             .context("cannot use the database that `database.url_file` names")?;
     }
-    Ok((next, digest))
+    Ok(next)
 }
 
 /// What stays while configurations change.

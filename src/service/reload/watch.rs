@@ -1,6 +1,7 @@
 //! Watches the files of a configuration by their content: Kubernetes changes a mounted file by exchanging a link.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ring::digest::{Context, SHA256};
 
@@ -12,9 +13,8 @@ const DEPTH: usize = 3;
 /// The digest of all files of a configuration.
 pub(super) type Digest = Vec<u8>;
 
-/// Completes when the files differ from `seen`; they are read every `reload_interval`, and never if that is zero.
-pub(super) async fn changed(settings: &Settings, seen: &Digest) {
-    let interval = settings.config.reload_interval;
+/// Completes when the files differ from `seen`; they are read every `interval`, and never if that is zero.
+pub(super) async fn changed(interval: Duration, settings: &Settings, seen: &Digest) {
     if interval.is_zero() {
         return std::future::pending().await;
     }
