@@ -6,7 +6,7 @@ TEST_THREADS ?= 4
 BIN := target/debug/llm-diagnose
 TESTBED_CAPTURES := target/testbed/captures
 
-.PHONY: help demo pictures test lint scenarios bench generate packages build dashboard-check upgrade-check captures testbed
+.PHONY: help demo pictures test lint scenarios bench generate packages build dashboard-check upgrade-check captures testbed advisories sbom base-images
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 20
@@ -54,6 +54,17 @@ dashboard-check: ## The committed dashboard against the schema that Grafana publ
 
 upgrade-check: build ## The previous release on a store that this version made and used, and back; PREVIOUS picks a commit
 	@CARGO="$(CARGO)" sh tests/lab/scripts/upgrade-check.sh
+
+advisories: ## The copy of RustSec's advisories that the tests read, anew; ADVISORY_DB names a clone, else the network is asked
+	python3 -B tests/lab/scripts/advisories.py $(ADVISORY_DB)
+
+sbom: ## What the program is built from, as CycloneDX: target/llm-diagnose.cdx.json, part of a release
+	@mkdir -p target
+	CARGO="$(CARGO)" python3 -B tests/lab/scripts/sbom.py >target/llm-diagnose.cdx.json
+
+base-images: ## The base images of config/Dockerfile with their digests of today; asks their registries, with skopeo
+	@sed -n 's/^FROM \([^ @]*\).*/\1/p' config/Dockerfile | while read -r image; do \
+		digest=$$(skopeo inspect --format '{{.Digest}}' "docker://$$image") || exit 1; echo "$$image@$$digest"; done
 
 bench: packages ## Latency against its floor, memory, start-up, binary size; answers to Slack, messages, pictures, bundles; large pools
 	$(CARGO) bench --locked --bench latency --bench chat --bench bundle --bench scale

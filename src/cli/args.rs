@@ -19,7 +19,7 @@ use crate::chatops::command;
 use crate::diagnose::Baseline;
 
 /// The arguments of `serve`; every flag overrides the file.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct ServeArgs {
     /// The configuration; without it flags and environment suffice.
     #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]

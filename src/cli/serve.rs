@@ -1,18 +1,42 @@
 //! `serve`: the service.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
-use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::ServeArgs;
 use super::library;
+use crate::clip::format_count;
 use crate::config::{Config, LogFormat, state_directory};
-use crate::{app, prom, telemetry};
+use crate::playbook::{self, Library, Problem};
+use crate::reload::{self, Settings};
+use crate::{prom, telemetry};
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    let ServeArgs { config, prometheus, listen, state_dir, slack_channel, playbooks } = args;
+    let config = configuration(&args)?;
+    telemetry::start_logging(config.log == LogFormat::Json);
+    let library = match library(config.playbooks.dir.as_deref()) {
+        Ok(library) => library,
+        Err(code) => return Ok(code),
+    };
+    let first = settings(&args, config, library)?;
+    let load = || {
+        let config = configuration(&args)?;
+        let library = playbook::load(config.playbooks.dir.as_deref()).map_err(|problems| in_short(&problems))?;
+        settings(&args, config, library)
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the runtime")?;
+    let end = runtime.block_on(reload::serve(first, load));
+    // A file system that hangs must not keep the process.
+    runtime.shutdown_background();
+    end.map(|()| ExitCode::SUCCESS)
+}
+
+/// Reads the configuration and puts the flags over it.
+fn configuration(args: &ServeArgs) -> anyhow::Result<Config> {
+    let ServeArgs { config, prometheus, listen, state_dir, slack_channel, playbooks } = args.clone();
     let mut settings = match &config {
         Some(path) => Config::load(path)?,
         None => Config::default(),
@@ -27,30 +51,15 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     };
     settings.slack.channel = slack_channel.unwrap_or(settings.slack.channel);
     settings.playbooks.dir = playbooks.or(settings.playbooks.dir);
-    telemetry::start_logging(settings.log == LogFormat::Json);
-    let mut library = match library(settings.playbooks.dir.as_deref()) {
-        Ok(library) => library,
-        Err(code) => return Ok(code),
-    };
-    settings.extend_library(&mut library)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    runtime.block_on(async {
-        let listener = TcpListener::bind(&settings.listen)
-            .await
-            .with_context(|| format!("cannot listen on {}: set `listen` to a free address", settings.listen))?;
-        let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-        let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
-        let stop = async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        };
-        app::run(settings, library, listener, stop).await
-    })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(settings)
+}
+
+fn settings(args: &ServeArgs, config: Config, mut library: Library) -> anyhow::Result<Settings> {
+    config.extend_library(&mut library)?;
+    Ok(Settings { config, library: Arc::new(library), file: args.config.clone() })
+}
+
+fn in_short(problems: &[Problem]) -> anyhow::Error {
+    let first = problems.first().map(ToString::to_string).unwrap_or_default();
+    anyhow::anyhow!("{} in the playbooks, the first: {first}", format_count(problems.len(), "problem"))
 }

@@ -1,35 +1,31 @@
-//! Wiring of the service: builds all parts from the configuration, runs them, and shuts them down in order.
+//! Wiring of the service: runs all parts that a configuration asks for, and shuts them down in order.
 
-use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
 use crate::bundle::{self, BundleDirectory, BundleService, Links, SourceRegistry, SourceSettings};
 use crate::chatops::Desk;
-use crate::config::{Config, SlackInlet, bot_token, inlet, secret};
+use crate::config::SlackInlet;
 use crate::doctor;
 use crate::loops::{self, LoopParts};
-use crate::notify::{Notifier, NotifierParts, PagerClient};
+use crate::notify::{Notifier, NotifierParts};
+use crate::prepare::{self, Prepared};
 use crate::readiness::{self, Examination, SlackProbe};
-use crate::server::{Access, Budget, Credentials, Pages, Shared, SlackState, listen, router};
+use crate::reload::Reloads;
+use crate::server::{Budget, Pages, Shared, SlackState, listen, router};
 use crate::service::Service;
-use diagnose::LogSources;
-use knowledge::playbook::Library;
-use render::Phrases;
 use slack::socket::{self, Socket, SocketTiming};
-use slack::{Signing, Slack, SocketState};
-use sources::exporter::ExporterReader;
-use sources::prom::Prometheus;
-use sources::redact::Redactor;
-use store::{STORE_FILE, StateLock, Store};
+use slack::{Signing, SocketState};
+use store::{STORE_FILE, Store};
 use telemetry::Metrics;
 use telemetry::supervise::{self, Supervisor, Systemd};
 
@@ -38,62 +34,52 @@ const STOP_WITHIN: Duration = Duration::from_secs(9);
 /// Part of the shutdown deadline that open HTTP requests may use.
 const REQUESTS_WITHIN: Duration = Duration::from_secs(4);
 
-/// Runs the service on `listener` until `stop` completes; then finishes the work in progress, or leaves it in the store
-/// for the next start.
+/// Runs the service on `listener` until `stop`; then finishes the work in progress, or leaves it in the store for the
+/// next start. Completes `ready` when webhooks are answered.
 ///
 /// # Errors
-/// When a value of the configuration cannot be used, or the store cannot be opened.
-pub async fn run(
-    config: Config,
-    library: Library,
+/// When the store or the directory of bundles cannot be opened, or the HTTP server breaks.
+pub(crate) async fn run(
+    prepared: Prepared,
     listener: TcpListener,
-    stop: impl Future<Output = ()> + Send + 'static,
+    metrics: Arc<Metrics>,
+    reloads: Arc<Reloads>,
+    ready: oneshot::Sender<()>,
+    stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let metrics = Arc::new(Metrics::default());
-    let (store, _lock) = store(&config).await?;
+    let store = open_store(&prepared).await?;
     store.release(store.now()).await?;
-    let prometheus = config
-        .prometheus
-        .iter()
-        .map(|p| Ok((Prometheus::new(p)?.timed(metrics.query_seconds.clone()), p.labels.clone())))
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    if let Some(target) = config.exporters.targets.iter().find(|target| !library.engines.contains_key(&target.engine)) {
-        bail!("`exporters.targets`: there is no signal file for engine `{}`", target.engine);
-    }
-    let reader =
-        ExporterReader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
-    let slack = slack(&config)?;
-    let inlet = match &slack {
-        Some(_) => inlet(&config.slack)?,
-        None => SlackInlet::Off("set `slack.channel`"),
-    };
-    let credentials = Arc::new(Credentials::new(&config.webhook)?);
     let address = listener.local_addr().context("cannot tell the own address")?;
-    let loopback = address.ip().is_loopback();
-    let access = Access::new(&config.pages, &config.webhook, address, &config.public_url)?;
-    let redactor = Redactor::new(&report::redaction(&library), false).context("cannot read the rules of redaction")?;
-    let pages = Arc::new(Pages::new(access));
-    if !loopback && !credentials.are_set() {
-        warn!("the webhook takes calls from everywhere without credentials: set webhook.bearer_token_file");
-    }
-    if config.language.is_some() {
-        warn!("the key `language` has no effect any more, messages are in English: remove it");
-    }
-    let words = Arc::new(Phrases::load(config.playbooks.dir.as_deref()).context("cannot read the phrases")?);
-    let library = Arc::new(library);
+    warn_of_choices(&prepared, address);
+    let Prepared {
+        config,
+        library,
+        prometheus,
+        reader,
+        slack,
+        inlet,
+        credentials,
+        access,
+        redactor,
+        words,
+        pagers,
+        logs,
+        links,
+        database: _,
+    } = prepared;
     let store = store.with_aliases(library.aliases.clone());
     let notifier = Notifier::new(NotifierParts {
         store: store.clone(),
         slack: slack.clone(),
         config: config.slack.clone(),
-        words,
+        words: Arc::new(words),
         metrics: Arc::clone(&metrics),
         public_url: config.public_url.clone(),
         dashboard_url: config.dashboard_url.clone(),
         prometheus: prometheus.clone(),
         library: Arc::clone(&library),
         diagnosing: config.diagnose.clone(),
-        pagers: pagers(&config)?,
+        pagers,
         interactive: !matches!(inlet, SlackInlet::Off(_)),
         redactor,
     });
@@ -102,15 +88,14 @@ pub async fn run(
         false => Arc::new(notifier),
     };
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
-    let logs = LogSources::connect(&config.kubernetes, &config.loki).await.context("in `loki:`")?;
-    let service = Service::new(config, library, store.clone(), prometheus, reader, notifier, metrics).with_logs(logs);
-    let service = Arc::new(service);
+    let service = Service::new(config, library, store.clone(), prometheus, reader, notifier, metrics);
+    let service = Arc::new(service.with_logs(logs).with_reloads(reloads));
 
     let halt = CancellationToken::new();
     let closing = CancellationToken::new();
     let tasks = TaskTracker::new();
     let supervisor = Supervisor::new(Arc::clone(&service.metrics), supervise::Timing::default(), closing.clone());
-    let bundles = Arc::new(bundle_service(&service, tasks.clone(), closing.clone())?);
+    let bundles = Arc::new(bundle_service(&service, links, tasks.clone(), closing.clone())?);
     // Weak, because the bundle service itself holds the store.
     let gives_way = Arc::downgrade(&bundles);
     store.when_full(move || gives_way.upgrade().is_some_and(|bundles| bundles.give_way()));
@@ -134,16 +119,15 @@ pub async fn run(
         inbox,
         budget: Budget::default(),
         supervisor: supervisor.clone(),
-        credentials,
+        credentials: Arc::new(credentials),
         slack: slack.map(|slack| Arc::new(SlackProbe::new(slack))),
         slack_state,
         socket,
         bundles,
-        pages,
+        pages: Arc::new(Pages::new(access)),
     });
     let mut serving = tokio::spawn(listen(listener, app, limits, metrics, closing.clone()));
-    let systemd = Systemd::from_env().map(Arc::new);
-    if let Some(systemd) = systemd.clone() {
+    if let Some(systemd) = Systemd::from_env() {
         systemd.tell("READY=1");
         let stop = closing.clone();
         let (store, supervisor) = (store.clone(), supervisor.clone());
@@ -151,16 +135,13 @@ pub async fn run(
         tasks.spawn(async move { systemd.watchdog(trouble, stop).await });
     }
     info!(%address, store = store.named(), "ready");
+    let _ = ready.send(());
     let broken = tokio::select! {
-        () = stop => false,
+        () = stop.cancelled() => false,
         _ = &mut serving => true,
     };
     if broken {
         error!("the HTTP server broke: stopping, so that whoever started the service starts it again");
-    }
-    info!("stopping");
-    if let Some(systemd) = &systemd {
-        systemd.tell("STOPPING=1");
     }
     let finish = async {
         closing.cancel();
@@ -180,15 +161,19 @@ pub async fn run(
         warn!("what is still in flight is parked in the store and resumed by the next start");
     }
     let _ = tokio::time::timeout(Duration::from_secs(1), store.close()).await;
-    info!("stopped");
     if broken {
         bail!("the HTTP server broke");
     }
     Ok(())
 }
 
-/// Builds the bundle service from the components of the main service.
-fn bundle_service(service: &Service, tasks: TaskTracker, stop: CancellationToken) -> anyhow::Result<BundleService> {
+/// Builds the bundle service from the components of the main service; without `links` with a key of its own.
+fn bundle_service(
+    service: &Service,
+    links: Option<Links>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+) -> anyhow::Result<BundleService> {
     let config = &service.config;
     let settings = SourceSettings {
         exporters: &config.exporters,
@@ -198,14 +183,13 @@ fn bundle_service(service: &Service, tasks: TaskTracker, stop: CancellationToken
     let (prometheus, reader) = (service.prometheus.clone(), service.reader.clone());
     let (logs, words) = (service.logs.clone(), Arc::clone(&service.words));
     let registry = SourceRegistry::new(Arc::clone(&service.library), words, prometheus, reader, logs, settings);
-    if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
-        warn!("download links open at the replica that signed them alone: give all of them one `bundle.link_key_file`");
-    }
-    let key = match &config.bundle.link_key_file {
-        Some(file) => secret(file)?.expose_secret().as_bytes().to_vec(),
-        None => bundle::own_key(&config.state_dir).context("cannot make the key of download links")?,
+    let links = match links {
+        Some(links) => links,
+        None => {
+            let key = bundle::own_key(&config.state_dir).context("cannot make the key of download links")?;
+            prepare::links(config, &key)?
+        }
     };
-    let links = Links::new(&key, &config.public_url, config.bundle.link_expires).map_err(anyhow::Error::msg)?;
     Ok(BundleService::new(bundle::BundleServiceParts {
         store: service.store.clone(),
         notifier: Arc::clone(&service.notifier),
@@ -219,27 +203,30 @@ fn bundle_service(service: &Service, tasks: TaskTracker, stop: CancellationToken
     }))
 }
 
-fn pagers(config: &Config) -> anyhow::Result<Vec<PagerClient>> {
-    let client = |pager| PagerClient::new(pager, secret(&pager.key_file)?);
-    config.pagers.iter().map(client).collect()
+/// Opens the configured store: PostgreSQL, which replicas share, or else SQLite in the state directory.
+async fn open_store(prepared: &Prepared) -> anyhow::Result<Store> {
+    let Prepared { config, database, .. } = prepared;
+    if let (Some(url), Some(file)) = (database, &config.database.url_file) {
+        return Store::connect(url.expose_secret())
+            .await
+            .with_context(|| format!("cannot use the database that {} names (`database.url_file`)", file.display()));
+    }
+    let path = config.state_dir.join(STORE_FILE);
+    Store::open(&path).await.with_context(|| format!("cannot open {}", path.display()))
 }
 
-/// Opens the configured store: PostgreSQL, which replicas share, or else SQLite in the state directory, which is
-/// locked.
-async fn store(config: &Config) -> anyhow::Result<(Store, Option<StateLock>)> {
-    if let Some(file) = &config.database.url_file {
-        let url = secret(file)?;
-        let store = Store::connect(url.expose_secret())
-            .await
-            .with_context(|| format!("cannot use the database that {} names (`database.url_file`)", file.display()))?;
-        return Ok((store, None));
+/// Logs what works and is probably not meant.
+fn warn_of_choices(prepared: &Prepared, address: SocketAddr) {
+    let Prepared { config, credentials, .. } = prepared;
+    if !address.ip().is_loopback() && !credentials.are_set() {
+        warn!("the webhook takes calls from everywhere without credentials: set webhook.bearer_token_file");
     }
-    std::fs::create_dir_all(&config.state_dir)
-        .with_context(|| format!("cannot make the state directory {}", config.state_dir.display()))?;
-    let lock = StateLock::take(&config.state_dir)?;
-    let database = config.state_dir.join(STORE_FILE);
-    let store = Store::open(&database).await.with_context(|| format!("cannot open {}", database.display()))?;
-    Ok((store, Some(lock)))
+    if config.language.is_some() {
+        warn!("the key `language` has no effect any more, messages are in English: remove it");
+    }
+    if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
+        warn!("download links open at the replica that signed them alone: give all of them one `bundle.link_key_file`");
+    }
 }
 
 /// Starts the configured Slack transport: the HTTP endpoints for Slack's requests, or the Socket Mode connections.
@@ -282,12 +269,4 @@ fn inward(
             (None, Some(reported_state))
         }
     }
-}
-
-fn slack(config: &Config) -> anyhow::Result<Option<Slack>> {
-    if config.slack.channel.is_empty() && config.slack.routes.is_empty() {
-        return Ok(None);
-    }
-    let token = bot_token(&config.slack)?;
-    Slack::new(&config.slack.api_url, token.expose_secret()).map(Some).context("cannot prepare the Slack client")
 }

@@ -78,6 +78,11 @@ pub struct Config {
     pub watchdog: WatchdogConfig,
     /// The log format: `text` or `json`.
     pub log: LogFormat,
+    /// Interval at which the files of the configuration are compared with those in force; defaults to 30s, 0s leaves it
+    /// to SIGHUP.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub reload_interval: Duration,
 }
 
 impl Default for Config {
@@ -108,6 +113,7 @@ impl Default for Config {
             incident: IncidentConfig::default(),
             watchdog: WatchdogConfig::default(),
             log: LogFormat::default(),
+            reload_interval: Duration::from_secs(30),
         }
     }
 }
@@ -245,6 +251,9 @@ impl Config {
                 "`language: {language}` is not offered: messages are in English only; remove the key `language`. \
                  Single sentences can be replaced in playbooks.dir/phrases/en/*.ftl"
             );
+        }
+        if (1..1_000).contains(&self.reload_interval.as_millis()) {
+            bail!("`reload_interval` is 0s, which leaves it to SIGHUP, or at least 1s");
         }
         if self.prometheus.is_empty() {
             bail!("`prometheus:` is empty: name at least one");

@@ -1,13 +1,15 @@
 //! The service: loops over the store, messages, chat, bundles, the HTTP server, and their wiring.
 
-pub mod app;
+mod app;
 pub mod bundle;
 pub mod chatops;
 pub mod config;
 pub mod doctor;
 pub mod loops;
 pub mod notify;
+mod prepare;
 pub mod readiness;
+pub mod reload;
 pub mod selftest;
 pub mod server;
 mod service;

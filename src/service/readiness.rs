@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use futures::future::{BoxFuture, join};
 use serde::Serialize;
 
+use crate::config::Config;
 use crate::notify::todo;
+use crate::reload::Reloads;
 use crate::watchdog::{self, WatchdogConfig};
 use diagnose::{LogSources, NoCluster};
 use knowledge::clock;
@@ -30,7 +32,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(60);
 /// The result of one health check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ServiceCheck {
-    /// The name of the check: `store`, `store rows`, `prometheus/<name>`, `slack`, `slack channel <name>`, `slack
+    /// The name of the check: `store`, `store rows`, `configuration`, `prometheus/<name>`, `slack`, `slack channel <name>`, `slack
     /// socket`, `kubernetes`, `alertmanager/<source>`; for liveness `store`, `loop/<name>`.
     pub name: String,
     /// True if the check passes.
@@ -160,19 +162,19 @@ pub async fn checks(
     store: &Store,
     prometheus: &[&Prometheus],
     slack: Option<&SlackProbe>,
-    configured: &slack::Config,
-    expected: &WatchdogConfig,
+    config: &Config,
     socket: Option<&SocketState>,
     logs: &LogSources,
+    reloads: &Reloads,
 ) -> Vec<ServiceCheck> {
     let rows = rows(store);
     let channels = async {
         match slack {
-            Some(_) => channels(store, configured).await,
+            Some(_) => channels(store, &config.slack).await,
             None => Vec::new(),
         }
     };
-    let silent = watchdogs(store, expected);
+    let silent = watchdogs(store, &config.watchdog);
     let store = async {
         // A separate task, because a cancelled ping costs a connection; the ping ends by the store's own timeouts.
         let ping = tokio::spawn({
@@ -196,7 +198,7 @@ pub async fn checks(
     };
     let ((store, silent), prometheus, slack, channels, cluster) =
         futures::future::join5(join(store, silent), prometheus, slack, channels, cluster(logs)).await;
-    let first = std::iter::once(store).chain(rows).chain(prometheus).chain(slack);
+    let first = std::iter::once(store).chain(rows).chain(reload(reloads)).chain(prometheus).chain(slack);
     first.chain(channels).chain(socket.map(connected)).chain(cluster).chain(silent).collect()
 }
 
@@ -210,6 +212,12 @@ fn rows(store: &Store) -> Option<ServiceCheck> {
         rows.len()
     );
     Some(ServiceCheck { name: "store rows".to_owned(), ok: false, required: false, detail: Some(detail) })
+}
+
+/// Reports a changed configuration that cannot be used; `None` if the last one was taken over.
+fn reload(reloads: &Reloads) -> Option<ServiceCheck> {
+    let detail = reloads.failure()?;
+    Some(ServiceCheck { name: "configuration".to_owned(), ok: false, required: false, detail: Some(detail) })
 }
 
 /// Checks the configured channels, and other channels with waiting messages: a channel fails if Slack refused its last

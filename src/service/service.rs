@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 
 use crate::config::Config;
 use crate::notify::Notifier;
+use crate::reload::Reloads;
 use diagnose::LogSources;
 use knowledge::playbook::Library;
 use render::Phrases;
@@ -36,6 +37,8 @@ pub struct Service {
     pub words: Arc<Phrases>,
     /// The service's own metrics.
     pub metrics: Arc<Metrics>,
+    /// The outcome of the last reload.
+    pub reloads: Arc<Reloads>,
     /// Wakes the diagnose loop when a diagnosis is due.
     pub diagnoses: Arc<Notify>,
     /// Wakes the deliver loop when a delivery is due.
@@ -63,6 +66,7 @@ impl Service {
             words: Arc::clone(&notifier.words),
             notifier,
             metrics,
+            reloads: Arc::default(),
             diagnoses: Arc::new(Notify::new()),
             deliveries: Arc::new(Notify::new()),
         }
@@ -71,5 +75,10 @@ impl Service {
     /// Adds logs as evidence.
     pub fn with_logs(self, logs: LogSources) -> Self {
         Self { logs, ..self }
+    }
+
+    /// Tells the outcome of the last reload among the checks.
+    pub fn with_reloads(self, reloads: Arc<Reloads>) -> Self {
+        Self { reloads, ..self }
     }
 }

@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -128,6 +129,8 @@ pub struct Metrics {
     pub connections: Gauge<i64, AtomicI64>,
     /// Exporters discovered in Prometheus' target list.
     pub exporters: Gauge<i64, AtomicI64>,
+    reload_successful: Gauge,
+    reload_success_seconds: Gauge,
 }
 
 impl Default for Metrics {
@@ -166,6 +169,8 @@ impl Default for Metrics {
             state_disk_size: Gauge::default(),
             connections: Gauge::default(),
             exporters: Gauge::default(),
+            reload_successful: Gauge::default(),
+            reload_success_seconds: Gauge::default(),
         };
         metrics.registered()
     }
@@ -226,6 +231,16 @@ impl Metrics {
         let disk = "of the file system with the state directory";
         r.register("state_disk_free_bytes", format!("Free bytes {disk}"), self.state_disk_free.clone());
         r.register("state_disk_size_bytes", format!("Size {disk}"), self.state_disk_size.clone());
+        r.register(
+            "config_last_reload_successful",
+            "1 if the last configuration read is in force",
+            self.reload_successful.clone(),
+        );
+        r.register(
+            "config_last_reload_success_timestamp_seconds",
+            "When the configuration in force was taken over",
+            self.reload_success_seconds.clone(),
+        );
         r.register("exporters_learnt", "Exporters learnt from Prometheus' targets", self.exporters.clone());
         self
     }
@@ -320,6 +335,14 @@ impl Metrics {
         self.watchdog_ages.clear();
         for (source, age) in ages {
             self.watchdog_ages.get_or_create(&BySource { source: source.to_owned() }).set(age.as_secs_f64());
+        }
+    }
+
+    /// Sets that the last configuration read has been in force since `at`; `None` if it cannot be used.
+    pub fn reloaded(&self, at: Option<Timestamp>) {
+        self.reload_successful.set(i64::from(at.is_some()));
+        if let Some(at) = at {
+            self.reload_success_seconds.set(at.as_second());
         }
     }
 

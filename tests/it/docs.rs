@@ -1,9 +1,8 @@
-//! What users read is true: the example configuration, links, sources, and the licences of what we ship.
+//! What users read is true: the example configuration, links, sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use llm_diagnose::capacity::{self, CapacityReport};
 use llm_diagnose::check;
@@ -275,128 +274,6 @@ fn is_https(text: &str) -> bool {
     url::Url::parse(text).is_ok_and(|url| url.scheme() == "https" && url.host().is_some())
 }
 
-/// What `cargo deny check bans sources` would say, of every platform: the lock file names each package and its source.
-#[test]
-fn every_locked_package_is_allowed_by_deny_toml() {
-    let banned = list(&read("deny.toml"), "deny = [");
-    assert!(banned.contains("openssl"), "deny.toml was not understood");
-    let lock = read("Cargo.lock");
-    let packages: Vec<&str> = lock.split("[[package]]").skip(1).collect();
-    let mut wrong = Vec::new();
-    for package in &packages {
-        let name = field(package, "name").unwrap();
-        if banned.contains(name) {
-            wrong.push(format!("{name} is banned"));
-        }
-        match field(package, "source") {
-            Some("registry+https://github.com/rust-lang/crates.io-index") => {}
-            // A package without a source is a folder of this project.
-            None => {}
-            source => wrong.push(format!("{name} comes from {source:?}")),
-        }
-    }
-    assert!(packages.len() > 100 && wrong.is_empty(), "{} packages; {}", packages.len(), wrong.join("; "));
-}
-
-/// What `cargo deny check licenses` would say of the packages that this platform builds. Those of other platforms are
-/// not on a machine that has only built the project.
-#[test]
-fn every_dependency_has_a_licence_that_deny_toml_allows() {
-    let allowed = list(&read("deny.toml"), "allow = [");
-    assert!(allowed.contains("MIT"), "deny.toml was not understood");
-    // Without the filter cargo wants to download what other platforms need.
-    let host = cargo(&["-vV"]).lines().find_map(|line| line.strip_prefix("host: ").map(str::to_owned)).unwrap();
-    let asked = ["metadata", "--format-version", "1", "--locked", "--offline", "--filter-platform", &host];
-    let metadata: Value = serde_json::from_str(&cargo(&asked)).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
-    let wrong: Vec<String> = packages
-        .iter()
-        .filter(|package| !package["license"].as_str().is_some_and(|license| satisfied(license, &allowed)))
-        .map(|package| format!("{} has the licence {}", package["name"], package["license"]))
-        .collect();
-    assert!(packages.len() > 100 && wrong.is_empty(), "{} packages; {}", packages.len(), wrong.join("; "));
-}
-
-/// What cargo prints.
-fn cargo(arguments: &[&str]) -> String {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let answer = Command::new(cargo).args(arguments).current_dir(root()).output().unwrap();
-    assert!(answer.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&answer.stderr));
-    String::from_utf8(answer.stdout).unwrap()
-}
-
-/// The value of a key of a package in Cargo.lock.
-fn field<'a>(package: &'a str, key: &str) -> Option<&'a str> {
-    let line = package.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
-    line.map(|value| value.trim_matches('"'))
-}
-
-/// The quoted words of a TOML list of strings or of `{ crate = "…" }` tables.
-fn list(toml: &str, start: &str) -> BTreeSet<String> {
-    let body = toml.split_once(start).and_then(|(_, rest)| rest.split_once("\n]")).map_or("", |(body, _)| body);
-    let lines = body.lines().map(|line| line.split('#').next().unwrap_or_default());
-    lines.filter_map(|line| line.split('"').nth(1)).map(str::to_owned).collect()
-}
-
-/// Whether an SPDX expression can be met with the allowed licences; `/` is the old way to write OR.
-fn satisfied(license: &str, allowed: &BTreeSet<String>) -> bool {
-    let spaced = license.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ").replace(" WITH ", "_WITH_");
-    let words: Vec<String> = spaced.split_whitespace().map(|word| word.replace("_WITH_", " WITH ")).collect();
-    let mut at = 0;
-    any_of(&words, &mut at, allowed) && at == words.len()
-}
-
-fn any_of(words: &[String], at: &mut usize, allowed: &BTreeSet<String>) -> bool {
-    let mut met = all_of(words, at, allowed);
-    while words.get(*at).is_some_and(|word| word == "OR") {
-        *at += 1;
-        met |= all_of(words, at, allowed);
-    }
-    met
-}
-
-fn all_of(words: &[String], at: &mut usize, allowed: &BTreeSet<String>) -> bool {
-    let mut met = one(words, at, allowed);
-    while words.get(*at).is_some_and(|word| word == "AND") {
-        *at += 1;
-        met &= one(words, at, allowed);
-    }
-    met
-}
-
-fn one(words: &[String], at: &mut usize, allowed: &BTreeSet<String>) -> bool {
-    let Some(word) = words.get(*at) else { return false };
-    *at += 1;
-    if word != "(" {
-        return allowed.contains(word);
-    }
-    let met = any_of(words, at, allowed);
-    // Past the closing bracket.
-    *at += 1;
-    met
-}
-
-#[test]
-fn licence_expressions_are_understood() {
-    let allowed: BTreeSet<String> =
-        ["MIT", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "Unicode-3.0"].map(str::to_owned).into();
-    for (license, expected) in [
-        ("MIT", true),
-        ("GPL-3.0", false),
-        ("MIT/Apache-2.0", true),
-        ("Apache-2.0 / MIT", true),
-        ("GPL-3.0 OR MIT", true),
-        ("(MIT OR GPL-3.0) AND Unicode-3.0", true),
-        ("(MIT OR Apache-2.0) AND GPL-3.0", false),
-        ("Apache-2.0 WITH LLVM-exception", true),
-        ("GPL-3.0 OR Apache-2.0 WITH LLVM-exception AND MIT", true),
-        ("MIT AND", false),
-        ("", false),
-    ] {
-        assert_eq!(satisfied(license, &allowed), expected, "{license}");
-    }
-}
-
 #[test]
 fn every_guarantee_names_tests_that_exist() {
     let pages = ["docs/guarantees.md", "docs/security.md"].map(read).join("\n");
@@ -413,4 +290,15 @@ fn every_guarantee_names_tests_that_exist() {
             .any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))
     };
     assert_eq!(names.iter().filter(|name| !exists(name)).collect::<Vec<_>>(), [&""; 0]);
+}
+
+#[test]
+fn no_example_has_a_secret_among_the_arguments_of_a_process() {
+    const SIGNS: [&str; 6] = ["--from-literal", "xoxb-", "xapp-", "Authorization:", "--user ", " -u "];
+    let texts: Vec<(&str, String)> = PAGES.iter().map(|page| (*page, read(page))).collect();
+    let blocks =
+        texts.iter().flat_map(|(page, text)| text.split("```").skip(1).step_by(2).map(move |block| (page, block)));
+    let lines = blocks.flat_map(|(page, block)| block.lines().map(move |line| (page, line)));
+    let wrong: Vec<_> = lines.filter(|(_, line)| SIGNS.iter().any(|sign| line.contains(sign))).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
 }

@@ -308,7 +308,8 @@ async fn a_secret_in_the_environment_is_a_reference_and_nothing_but_what_the_man
     assert_eq!(seen.logs.len(), 2);
     let asked = fake.asked();
     assert!(asked.len() > 15, "{asked:#?}");
-    let allowed = manifest();
+    let mut allowed = permitted("rbac.yaml", "ClusterRole");
+    allowed.extend(permitted("logs.yaml", "Role"));
     for asked in asked {
         assert_eq!(asked.method, "GET", "{asked:?}");
         assert!(!asked.query.contains_key("watch") && !asked.query.contains_key("follow"), "{asked:?}");
@@ -338,12 +339,12 @@ fn permission(path: &str) -> Option<(String, String, &'static str)> {
     Some((group.to_owned(), resource, verb))
 }
 
-/// Every permission of config/kubernetes/rbac.yaml.
-fn manifest() -> BTreeSet<(String, String, &'static str)> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/kubernetes/rbac.yaml");
+/// Every permission that the role in a file of config/kubernetes gives.
+fn permitted(file: &str, kind: &str) -> BTreeSet<(String, String, &'static str)> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/kubernetes").join(file);
     let text = std::fs::read_to_string(file).unwrap();
     let documents = text.split("\n---\n").map(|document| serde_saphyr::from_str::<Value>(document).unwrap());
-    let role = documents.into_iter().find(|document| document["kind"] == "ClusterRole").unwrap();
+    let role = documents.into_iter().find(|document| document["kind"] == kind).unwrap();
     let words = |value: &Value| -> Vec<String> { serde_json::from_value(value.clone()).unwrap() };
     let mut all = BTreeSet::new();
     for rule in role["rules"].as_array().unwrap() {
@@ -361,13 +362,25 @@ fn manifest() -> BTreeSet<(String, String, &'static str)> {
 }
 
 #[test]
-fn the_manifest_permits_what_is_asked_for_and_nothing_else() {
+fn the_manifests_permit_what_is_asked_for_and_nothing_else() {
     let asked: BTreeSet<_> = read()
         .flat_map(|kind| kind.verbs.iter().map(|verb| (kind.group.to_owned(), kind.plural.to_owned(), verb.name())))
         .collect();
-    let allowed = manifest();
-    assert_eq!(asked, allowed);
-    assert!(!allowed.iter().any(|(_, resource, _)| resource.contains("secret") || resource.contains("configmap")));
+    let (cluster, logs) = (permitted("rbac.yaml", "ClusterRole"), permitted("logs.yaml", "Role"));
+    assert_eq!(asked, cluster.union(&logs).cloned().collect());
+    assert!(!asked.iter().any(|(_, resource, _)| resource.contains("secret") || resource.contains("configmap")));
+}
+
+#[test]
+fn logs_are_permitted_by_namespace_unless_somebody_asks_for_all() {
+    let log = BTreeSet::from([(String::new(), "pods/log".to_owned(), "get")]);
+    assert_eq!(permitted("logs.yaml", "Role"), log);
+    assert_eq!(permitted("logs-everywhere.yaml", "ClusterRole"), log);
+    assert!(permitted("rbac.yaml", "ClusterRole").is_disjoint(&log));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/kubernetes/kustomization.yaml");
+    let applied: Value = serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let resources: Vec<&str> = applied["resources"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(resources.contains(&"rbac.yaml") && !resources.iter().any(|file| file.contains("logs")), "{resources:?}");
 }
 
 #[tokio::test]

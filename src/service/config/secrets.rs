@@ -1,11 +1,11 @@
 //! Slack's secrets, and the transport for Slack's requests that they allow.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use secrecy::SecretString;
 
-use super::secret;
+use super::{Config, secret};
 use slack::{self, Transport};
 
 /// The transport by which commands and button presses in Slack reach this service.
@@ -24,6 +24,34 @@ fn find(file: Option<&Path>, variable: &str) -> anyhow::Result<Option<SecretStri
     match file {
         Some(path) => secret(path).map(Some),
         None => Ok(std::env::var(variable).ok().map(|v| v.trim().to_owned()).filter(|v| !v.is_empty()).map(Into::into)),
+    }
+}
+
+impl Config {
+    /// Returns the files with secrets that the service reads when it starts.
+    pub fn secret_files(&self) -> Vec<&Path> {
+        let Self { webhook, pages, slack, database, bundle, kubernetes, .. } = self;
+        let single = [
+            &webhook.bearer_token_file,
+            &webhook.password_file,
+            &pages.bearer_token_file,
+            &pages.password_file,
+            &slack.bot_token_file,
+            &slack.app_token_file,
+            &slack.signing_secret_file,
+            &database.url_file,
+            &bundle.link_key_file,
+            &kubernetes.kubeconfig,
+        ];
+        let single = single.into_iter().flatten();
+        let sources = webhook.sources.iter().map(|source| &source.bearer_token_file);
+        let prometheus = self.prometheus.iter().filter_map(|one| one.bearer_token_file.as_ref());
+        let loki = self.loki.iter().filter_map(|one| one.bearer_token_file.as_ref());
+        let alertmanagers =
+            self.alertmanagers.iter().flat_map(|one| [&one.bearer_token_file, &one.password_file]).flatten();
+        let pagers = self.pagers.iter().map(|pager| &pager.key_file);
+        let several = sources.chain(prometheus).chain(loki).chain(alertmanagers).chain(pagers);
+        single.chain(several).map(PathBuf::as_path).collect()
     }
 }
 

@@ -54,8 +54,8 @@ async fn cluster(findings: &mut Findings, config: &kubernetes::Config) {
         let names = permissions.missing.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
         let more = permissions.missing.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let todo =
-            "apply config/kubernetes/rbac.yaml, or leave it so: what cannot be read is named wherever it is missing";
+        let todo = "apply config/kubernetes/rbac.yaml, for logs config/kubernetes/logs.yaml in the fleet's namespaces, and name these \
+             under `kubernetes.namespaces`; or leave it so: what cannot be read is named wherever it is missing";
         findings.say("kubernetes permissions", Level::Warn, format!("may not {names}{more}"), todo);
     }
 }

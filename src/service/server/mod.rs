@@ -84,9 +84,9 @@ pub fn liveness(store: Store, supervisor: Supervisor) -> Router {
 async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
     let prometheus: Vec<_> = shared.service.prometheus.iter().map(|(p, _)| p).collect();
     let Shared { service, slack, socket, .. } = &shared;
-    let (store, config, logs) = (&service.store, &service.config, &service.logs);
-    let (chat, expected) = (&config.slack, &config.watchdog);
-    let checks = readiness::checks(store, &prometheus, slack.as_deref(), chat, expected, socket.as_ref(), logs).await;
+    let (store, config) = (&service.store, &service.config);
+    let (logs, reloads) = (&service.logs, &service.reloads);
+    let checks = readiness::checks(store, &prometheus, slack.as_deref(), config, socket.as_ref(), logs, reloads).await;
     let ready = checks.iter().all(|c| c.ok || !c.required);
     let degraded = checks.iter().any(|c| !c.ok);
     let status = match (ready, degraded) {

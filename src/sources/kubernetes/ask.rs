@@ -24,7 +24,9 @@ const WORDS_CHARS: usize = 300;
 /// The reason why an answer is missing; completes a sentence that begins with a name: "pods of namespace llm: …".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
-    #[error("may not {what}: give {who} that permission, see config/kubernetes/rbac.yaml")]
+    #[error(
+        "may not {what}: give {who} that permission, see config/kubernetes/rbac.yaml, for logs config/kubernetes/logs.yaml"
+    )]
     Forbidden { what: String, who: String },
     #[error("the API server does not accept our credentials: renew the token or the kubeconfig ({0})")]
     Unauthorized(String),

@@ -1,4 +1,5 @@
-//! All resources and verbs that are ever requested of a cluster, as data. config/kubernetes/rbac.yaml grants the same.
+//! All resources and verbs that are ever requested of a cluster, as data. config/kubernetes/rbac.yaml and logs.yaml
+//! grant the same.
 
 /// A read-only verb of the API; no other verbs are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -68,7 +68,9 @@ async fn a_missing_permission_is_named_with_who_lacks_it_and_where_it_is_given()
     assert_eq!(seen.pods.len(), 2);
     let sentence = |what: &str| {
         let who = "`system:serviceaccount:monitoring:llm-diagnose`";
-        format!("may not {what}: give {who} that permission, see config/kubernetes/rbac.yaml")
+        format!(
+            "may not {what}: give {who} that permission, see config/kubernetes/rbac.yaml, for logs config/kubernetes/logs.yaml"
+        )
     };
     assert_eq!(why(&seen, "events of namespace llm"), sentence("list events"));
     assert_eq!(why(&seen, "events of nodes"), sentence("list events"));

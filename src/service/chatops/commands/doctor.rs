@@ -47,8 +47,8 @@ pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
     let clients = clients(desk, reply);
     let client_refs: Vec<&Prometheus> = clients.iter().collect();
     let slack = SlackProbe::new(desk.slack.clone());
-    let (chat, expected) = (&desk.config.slack, &desk.config.watchdog);
-    let checks = readiness::checks(&desk.store, &client_refs, Some(&slack), chat, expected, None, &desk.logs);
+    let (config, logs, reloads) = (&desk.config, &desk.logs, &desk.reloads);
+    let checks = readiness::checks(&desk.store, &client_refs, Some(&slack), config, None, logs, reloads);
     let coverages = join_all(clients.iter().map(|p| coverage(&desk.library, p, now, window, deadline)));
     let (findings, checks, coverages) = join3(desk.examination.findings(), checks, coverages).await;
     let findings = merged(findings, checks);

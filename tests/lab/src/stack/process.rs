@@ -147,18 +147,19 @@ impl Process {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Waits for a whole line of its output that contains a text. A file does not tell that it has grown: it is read
-    /// again and again.
-    pub(super) async fn line(&self, file: &str, text: &str, within: Duration) -> anyhow::Result<String> {
+    /// Waits for so many whole lines of its output that contain a text, and returns the last. A file does not tell that it
+    /// has grown: it is read again and again.
+    pub(super) async fn line(&self, file: &str, text: &str, times: usize, within: Duration) -> anyhow::Result<String> {
         let deadline = Instant::now() + within;
         while Instant::now() < deadline {
             let output = self.output(file);
-            if let Some(line) = output.split_inclusive('\n').find(|l| l.ends_with('\n') && l.contains(text)) {
+            let mut lines = output.split_inclusive('\n').filter(|l| l.ends_with('\n') && l.contains(text));
+            if let Some(line) = lines.nth(times.saturating_sub(1)) {
                 return Ok(line.trim_end().to_owned());
             }
             tokio::time::sleep(POLL).await;
         }
-        bail!("{} did not write {text:?} within {within:?}\n{}", self.name, self.tail())
+        bail!("{} did not write {text:?} ({times} times) within {within:?}\n{}", self.name, self.tail())
     }
 
     fn log(&self) -> String {

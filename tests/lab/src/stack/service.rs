@@ -70,6 +70,11 @@ impl Service {
         self.process.exit(within).await
     }
 
+    /// Asks it to read its configuration again with SIGHUP.
+    pub async fn hang_up(&self) -> anyhow::Result<()> {
+        self.process.signal("HUP").await
+    }
+
     /// Waits until it ends by itself.
     pub async fn exit(&mut self, within: Duration) -> anyhow::Result<ExitStatus> {
         self.process.exit(within).await
@@ -87,7 +92,12 @@ impl Service {
 
     /// Waits for a whole line on standard error that contains this text, and returns it.
     pub async fn complains(&self, text: &str, within: Duration) -> anyhow::Result<String> {
-        self.process.line("stderr.log", text, within).await
+        self.process.line("stderr.log", text, 1, within).await
+    }
+
+    /// As [`Self::complains`], for so many lines in all.
+    pub async fn complains_times(&self, text: &str, times: usize, within: Duration) -> anyhow::Result<String> {
+        self.process.line("stderr.log", text, times, within).await
     }
 
     /// What it wrote to standard error, over all its starts.

@@ -1,0 +1,117 @@
+//! What the service makes of its configuration before it touches anything: clients, credentials, phrases.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::bundle::Links;
+use crate::config::{Config, SlackInlet, bot_token, inlet, secret};
+use crate::notify::PagerClient;
+use crate::server::{Access, Credentials};
+use diagnose::LogSources;
+use knowledge::playbook::Library;
+use render::Phrases;
+use slack::Slack;
+use sources::exporter::ExporterReader;
+use sources::prom::Prometheus;
+use sources::redact::Redactor;
+use telemetry::Metrics;
+
+/// A configuration and everything that is made of it without side effects. To make it is the check of a configuration.
+pub(crate) struct Prepared {
+    pub(crate) config: Config,
+    pub(crate) library: Arc<Library>,
+    pub(crate) prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
+    pub(crate) reader: ExporterReader,
+    pub(crate) slack: Option<Slack>,
+    pub(crate) inlet: SlackInlet,
+    pub(crate) credentials: Credentials,
+    pub(crate) access: Access,
+    pub(crate) redactor: Redactor,
+    pub(crate) words: Phrases,
+    pub(crate) pagers: Vec<PagerClient>,
+    pub(crate) logs: LogSources,
+    /// The configured signer of download links; `None` if the state directory has its key.
+    pub(crate) links: Option<Links>,
+    /// The address of a PostgreSQL; `None` for SQLite.
+    pub(crate) database: Option<SecretString>,
+}
+
+impl Prepared {
+    /// Reads every secret and prepares every client of a service that listens on `address`. Makes no calls.
+    ///
+    /// # Errors
+    /// When a value of the configuration cannot be used, or a file cannot be read.
+    pub(crate) async fn new(
+        config: Config,
+        library: Arc<Library>,
+        address: SocketAddr,
+        metrics: &Metrics,
+    ) -> anyhow::Result<Self> {
+        let prometheus = config
+            .prometheus
+            .iter()
+            .map(|p| Ok((Prometheus::new(p)?.timed(metrics.query_seconds.clone()), p.labels.clone())))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        if let Some(target) =
+            config.exporters.targets.iter().find(|target| !library.engines.contains_key(&target.engine))
+        {
+            bail!("`exporters.targets`: there is no signal file for engine `{}`", target.engine);
+        }
+        let reader =
+            ExporterReader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
+        let slack = slack(&config)?;
+        let inlet = match &slack {
+            Some(_) => inlet(&config.slack)?,
+            None => SlackInlet::Off("set `slack.channel`"),
+        };
+        let credentials = Credentials::new(&config.webhook)?;
+        let access = Access::new(&config.pages, &config.webhook, address, &config.public_url)?;
+        let redactor =
+            Redactor::new(&report::redaction(&library), false).context("cannot read the rules of redaction")?;
+        let words = Phrases::load(config.playbooks.dir.as_deref()).context("cannot read the phrases")?;
+        let pager = |pager| PagerClient::new(pager, secret(&pager.key_file)?);
+        let pagers = config.pagers.iter().map(pager).collect::<anyhow::Result<_>>()?;
+        let logs = LogSources::connect(&config.kubernetes, &config.loki).await.context("in `loki:`")?;
+        let links = match &config.bundle.link_key_file {
+            Some(file) => Some(links(&config, secret(file)?.expose_secret().as_bytes())?),
+            None => None,
+        };
+        let database = config.database.url_file.as_deref().map(secret).transpose()?;
+        Ok(Self {
+            config,
+            library,
+            prometheus,
+            reader,
+            slack,
+            inlet,
+            credentials,
+            access,
+            redactor,
+            words,
+            pagers,
+            logs,
+            links,
+            database,
+        })
+    }
+}
+
+/// Creates the signer of download links with this key.
+///
+/// # Errors
+/// When the key is too short.
+pub(crate) fn links(config: &Config, key: &[u8]) -> anyhow::Result<Links> {
+    Links::new(key, &config.public_url, config.bundle.link_expires).map_err(anyhow::Error::msg)
+}
+
+fn slack(config: &Config) -> anyhow::Result<Option<Slack>> {
+    if config.slack.channel.is_empty() && config.slack.routes.is_empty() {
+        return Ok(None);
+    }
+    let token = bot_token(&config.slack)?;
+    Slack::new(&config.slack.api_url, token.expose_secret()).map(Some).context("cannot prepare the Slack client")
+}

@@ -1,0 +1,75 @@
+//! Watches the files of a configuration by their content: Kubernetes changes a mounted file by exchanging a link.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ring::digest::{Context, SHA256};
+
+use super::Settings;
+
+/// How deep the directory of playbooks is read: `phrases/en/message.ftl` has two folders.
+const DEPTH: usize = 3;
+
+/// The digest of all files of a configuration.
+pub(super) type Digest = Vec<u8>;
+
+/// Completes when the files differ from `seen`; they are read every `interval`, and never if that is zero.
+pub(super) async fn changed(interval: Duration, settings: &Settings, seen: &Digest) {
+    if interval.is_zero() {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(interval).await;
+        if digest(settings).await != *seen {
+            return;
+        }
+    }
+}
+
+/// Reads the configuration file, the secrets and the playbooks.
+pub(super) async fn digest(settings: &Settings) -> Digest {
+    let mut files: Vec<PathBuf> = settings.file.iter().cloned().collect();
+    files.extend(settings.config.secret_files().into_iter().map(Path::to_path_buf));
+    let playbooks = settings.config.playbooks.dir.clone();
+    let reading = tokio::task::spawn_blocking(move || {
+        if let Some(directory) = &playbooks {
+            list(directory, DEPTH, &mut files);
+        }
+        digest_of(&files)
+    });
+    // A reading that panicked looks like a change, and the reload then tells what is wrong.
+    reading.await.unwrap_or_default()
+}
+
+/// Adds the data files of a directory in a fixed order. Names with a leading dot are Kubernetes' own copies.
+fn list(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    for path in paths {
+        let is_hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+        let is_data = path.extension().is_some_and(|end| end == "yaml" || end == "ftl");
+        if is_hidden {
+            continue;
+        } else if is_data && path.is_file() {
+            files.push(path);
+        } else if depth > 0 && path.is_dir() {
+            list(&path, depth - 1, files);
+        }
+    }
+}
+
+fn digest_of(files: &[PathBuf]) -> Digest {
+    let mut digest = Context::new(&SHA256);
+    for path in files {
+        // Lengths keep two files apart from one with both contents.
+        let name = path.as_os_str().as_encoded_bytes();
+        let content = std::fs::read(path);
+        let length = content.as_ref().map_or(u64::MAX, |content| content.len() as u64);
+        digest.update(&(name.len() as u64).to_le_bytes());
+        digest.update(name);
+        digest.update(&length.to_le_bytes());
+        digest.update(&content.unwrap_or_default());
+    }
+    digest.finish().as_ref().to_vec()
+}
