@@ -4,9 +4,11 @@ FAULT ?= longer-prompts
 # Most tests wait for other programs, so more of them run at once than a small machine has cores.
 TEST_THREADS ?= 4
 BIN := target/debug/llm-diagnose
+# Of `make fuzz`, for each property.
+MINUTES ?= 10
 TESTBED_CAPTURES := target/testbed/captures
 
-.PHONY: help demo pictures test lint scenarios bench generate packages build dashboard-check upgrade-check captures testbed advisories sbom base-images
+.PHONY: help demo pictures test lint scenarios bench generate packages build dashboard-check upgrade-check captures testbed advisories sbom base-images fuzz
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 20
@@ -48,6 +50,9 @@ testbed: packages ## New captures of real programs, diagnosed; ONLY=litellm.b503
 	[ $$status -ne 130 ] || exit 130; \
 	$(CARGO) test --locked --test captures -- --alone --from $(TESTBED_CAPTURES) $(if $(ONLY),--only $(ONLY)) || exit 1; \
 	exit $$status
+
+fuzz: ## New inputs for whatever reads text from outside, MINUTES=10 for each property, one after the other
+	FUZZ_MINUTES=$(MINUTES) nice $(CARGO) test --locked --test it -- --test-threads=1 --nocapture fuzz::
 
 dashboard-check: ## The committed dashboard against the schema that Grafana publishes
 	@sh tests/lab/scripts/check-dashboard.sh

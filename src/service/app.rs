@@ -48,6 +48,7 @@ pub(crate) async fn run(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let store = open_store(&prepared).await?;
+    reloads.continue_clock(&store);
     store.release(store.now()).await?;
     let address = listener.local_addr().context("cannot tell the own address")?;
     warn_of_choices(&prepared, address);
@@ -89,7 +90,7 @@ pub(crate) async fn run(
     };
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
     let service = Service::new(config, library, store.clone(), prometheus, reader, notifier, metrics);
-    let service = Arc::new(service.with_logs(logs).with_reloads(reloads));
+    let service = Arc::new(service.with_logs(logs).with_reloads(Arc::clone(&reloads)));
 
     let halt = CancellationToken::new();
     let closing = CancellationToken::new();
@@ -160,6 +161,7 @@ pub(crate) async fn run(
     if tokio::time::timeout(STOP_WITHIN, finish).await.is_err() {
         warn!("what is still in flight is parked in the store and resumed by the next start");
     }
+    reloads.keep_clock(&store);
     let _ = tokio::time::timeout(Duration::from_secs(1), store.close()).await;
     if broken {
         bail!("the HTTP server broke");

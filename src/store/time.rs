@@ -80,6 +80,19 @@ const AHEAD: [&str; 11] = [
 ];
 
 impl Store {
+    /// Returns the clock, for [`Self::continue_clock`].
+    pub fn clock(&self) -> MonotonicClock {
+        self.time.with(|steady| *steady)
+    }
+
+    /// Continues the clock of an earlier handle of this process: the time without a clock step goes on if there was no
+    /// step meanwhile.
+    pub fn continue_clock(&self, mut earlier: MonotonicClock) {
+        let (reading, at) = (self.now(), Instant::now());
+        earlier.follow(reading, at);
+        self.time.with(|steady| *steady = earlier);
+    }
+
     /// Returns the store's time. After a clock step it continues evenly until [`Self::keep_time`] is called.
     pub fn now(&self) -> Timestamp {
         self.time.with(|steady| steady.at(Instant::now()))

@@ -162,3 +162,19 @@ async fn what_a_clock_that_was_ahead_heard_or_expected_of_an_alertmanager_is_not
         assert!(watchdog.expected_at.max(watchdog.seen_at.unwrap_or_default()) <= store.now(), "{watchdog:?}");
     }
 }
+
+#[tokio::test]
+async fn a_store_that_is_opened_again_continues_the_time_without_a_clock_step() {
+    let (directory, store) = sqlite().await;
+    let opened = store.clock();
+    store.close().await;
+    let again = Store::open(&directory.path().join("state.db")).await.unwrap();
+    let later = Instant::now() + Duration::from_secs(60);
+    assert!(again.steady_until(later) < store.steady_until(later));
+    again.continue_clock(opened);
+    assert_eq!(again.steady_until(later), store.steady_until(later));
+    again.follow(again.now() + HOUR, Instant::now()).await.unwrap();
+    let after_a_step = again.clock();
+    again.continue_clock(opened);
+    assert!(again.steady_until(later) <= Duration::from_secs(60), "{after_a_step:?}");
+}

@@ -25,6 +25,7 @@ mod endpoints;
 mod escalations;
 mod exporters_direct;
 mod facts;
+mod fuzz;
 mod generated;
 mod harness;
 mod health;

@@ -105,14 +105,15 @@ pub fn fill(query: &str, with: &Fill<'_>) -> String {
         let tail = &rest[at + 1..];
         let end = tail.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(tail.len());
         match values.get(&tail[..end]) {
+            // An empty `$by` leaves `by (le, )`, which parses but reads badly in links.
+            Some(&"") if tail[end..].starts_with(')') && out.ends_with(", ") => out.truncate(out.len() - 2),
             Some(value) => out.push_str(value),
             None => out.push_str(&rest[at..=at + end]),
         }
         rest = &tail[end..];
     }
     out.push_str(rest);
-    // An empty `$by` leaves `by (le, )`, which parses but reads badly in links.
-    out.trim().replace(", )", ")")
+    out.trim().to_owned()
 }
 
 /// Replaces the prefix of every metric name that is followed by `{` or `[`: renamed for one prefix in use, matched by
@@ -191,6 +192,9 @@ fn quoted(value: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
+            // Prometheus takes the character itself for broken UTF-8, and refuses the query.
+            // Source: https://github.com/prometheus/prometheus/blob/main/promql/parser/lex.go, `lexString`
+            '\u{fffd}' => out.push_str("\\ufffd"),
             c => out.push(c),
         }
     }
@@ -225,6 +229,19 @@ mod tests {
         let text = matchers(&[Matcher::one("namespace", evil)]);
         assert_eq!(text, r#"namespace="x\"} or vector(1) #\\\n""#);
         assert!(promql_parser::parser::parse(&format!("up{{{text}}}")).is_ok());
+    }
+
+    #[test]
+    fn a_replacement_character_is_escaped_because_prometheus_takes_it_for_broken_utf_8() {
+        assert_eq!(matchers(&[Matcher::one("model", "a\u{fffd}b")]), r#"model="a\ufffdb""#);
+        assert_eq!(choice(&["a\u{fffd}".to_owned(), "b".to_owned()]), r#""a\ufffd|b""#);
+    }
+
+    #[test]
+    fn a_label_value_stays_as_it_is_whatever_it_looks_like() {
+        let scope = matchers(&[Matcher::one("model", "f(a, ) $window $by , )")]);
+        let query = fill("sum by (le, $by) (x{$scope})", &Fill { scope: &scope, ..Fill::default() });
+        assert_eq!(query, r#"sum by (le) (x{model="f(a, ) $window $by , )"})"#);
     }
 
     #[test]
