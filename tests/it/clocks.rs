@@ -168,13 +168,13 @@ async fn a_store_that_is_opened_again_continues_the_time_without_a_clock_step() 
     let (directory, store) = sqlite().await;
     let opened = store.clock();
     store.close().await;
-    let again = Store::open(&directory.path().join("state.db")).await.unwrap();
+    let again = Store::open(&directory.path().join("x.db")).await.unwrap();
     let later = Instant::now() + Duration::from_secs(60);
     assert!(again.steady_until(later) < store.steady_until(later));
     again.continue_clock(opened);
     assert_eq!(again.steady_until(later), store.steady_until(later));
+    // A clock that was set meanwhile is not taken for a steady one.
     again.follow(again.now() + HOUR, Instant::now()).await.unwrap();
-    let after_a_step = again.clock();
     again.continue_clock(opened);
-    assert!(again.steady_until(later) <= Duration::from_secs(60), "{after_a_step:?}");
+    assert!(again.steady_until(later) < store.steady_until(later));
 }
