@@ -1,4 +1,4 @@
-//! What the service makes of its configuration before it touches anything: clients, credentials, phrases.
+//! The parts that the service makes from its configuration before it touches anything: clients, credentials, phrases.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

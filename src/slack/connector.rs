@@ -19,7 +19,7 @@ use slack_morphism::{
 use url::Url;
 
 use super::{ANSWER_BYTES, SlackError};
-use sources::body::{BodyError, read_body};
+use sources::body::{ResponseBodyError, read_body};
 
 pub(super) struct ReqwestConnector {
     pub(super) http: reqwest::Client,
@@ -69,8 +69,8 @@ async fn read<R: DeserializeOwned>(response: Response) -> ClientResult<R> {
     let retry_after = retry_after(&response);
     let body = match read_body(response, ANSWER_BYTES).await {
         Ok(body) => String::from_utf8_lossy(&body).into_owned(),
-        Err(BodyError::Broken(error)) => return Err(protocol(error)),
-        Err(error @ BodyError::TooLarge(_)) => {
+        Err(ResponseBodyError::Broken(error)) => return Err(protocol(error)),
+        Err(error @ ResponseBodyError::TooLarge(_)) => {
             let error = SlackClientHttpProtocolError::new().with_cause(Box::new(error));
             return Err(SlackClientError::HttpProtocolError(error));
         }

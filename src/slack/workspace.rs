@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{ANSWER_BYTES, Identity, Slack, SlackError, User};
-use sources::body::{BodyError, read_body};
+use sources::body::{ResponseBodyError, read_body};
 use sources::redact::unreachable_reason;
 
 /// Channels per page of a list; Slack advises at most 200 and accepts 999.
@@ -126,8 +126,8 @@ impl Slack {
         }
         let headers = answer.headers().clone();
         let body = read_body(answer, ANSWER_BYTES).await.map_err(|error| match error {
-            BodyError::Broken(error) => unreachable(error),
-            BodyError::TooLarge(_) => SlackError::Unreachable(error.to_string()),
+            ResponseBodyError::Broken(error) => unreachable(error),
+            ResponseBodyError::TooLarge(_) => SlackError::Unreachable(error.to_string()),
         })?;
         let body: Value = serde_json::from_slice(&body).map_err(|e| SlackError::Unreachable(e.to_string()))?;
         match body["ok"].as_bool() {

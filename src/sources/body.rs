@@ -4,7 +4,7 @@ use reqwest::Response;
 
 /// The reason why a body was not read.
 #[derive(Debug, thiserror::Error)]
-pub enum BodyError {
+pub enum ResponseBodyError {
     /// The body is larger than the limit, in bytes.
     #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),
@@ -17,11 +17,11 @@ pub enum BodyError {
 ///
 /// # Errors
 /// If it is larger, or the connection fails.
-pub async fn read_body(mut response: Response, most: usize) -> Result<Vec<u8>, BodyError> {
+pub async fn read_body(mut response: Response, most: usize) -> Result<Vec<u8>, ResponseBodyError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         if body.len() + chunk.len() > most {
-            return Err(BodyError::TooLarge(most));
+            return Err(ResponseBodyError::TooLarge(most));
         }
         body.extend_from_slice(&chunk);
     }

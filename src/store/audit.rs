@@ -96,7 +96,7 @@ impl AuditEntry {
 
 /// The call of an escalation.
 #[derive(Debug, Clone, Copy)]
-pub enum Call<'a> {
+pub enum EscalationCall<'a> {
     /// A call by the pager with this name.
     Pager(&'a str),
     /// A post in the incident's thread.
@@ -198,7 +198,7 @@ impl Store {
         &self,
         entry: &AuditEntry,
         since: Timestamp,
-        call: Call<'_>,
+        call: EscalationCall<'_>,
         now: Timestamp,
     ) -> Result<Escalated, StoreError> {
         let incident = entry.incident.as_deref().unwrap_or_default();
@@ -216,11 +216,11 @@ impl Store {
         let insert = insert.bind(&entry.incident).bind(entry.result.as_str()).bind(unix_ms(since));
         let escalated = match (insert.execute(&mut *tx).await?.rows_affected(), call) {
             (0, _) => Escalated::Already,
-            (_, Call::Pager(pager)) => {
+            (_, EscalationCall::Pager(pager)) => {
                 queue_page(&mut tx, incident, pager, &entry.id, now).await?;
                 Escalated::Queued
             }
-            (_, Call::Post(message)) => match queue_call(&mut tx, incident, message, &entry.id, now).await? {
+            (_, EscalationCall::Post(message)) => match queue_call(&mut tx, incident, message, &entry.id, now).await? {
                 true => Escalated::Queued,
                 false => Escalated::NoThread,
             },

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::TryStreamExt;
 use jiff::Timestamp;
 use sqlx::Row;
 use ulid::Ulid;
 
 use super::connections::StoreConnection;
-use super::incidents::{of_incident, select_incidents};
+use super::incidents::select_incidents;
 use super::mentions::Mention;
 use super::refusals::accepts;
 use super::{Incident, PostponeReason, Store, StoreError};
@@ -57,7 +56,7 @@ pub struct Digest {
 /// The content of a digest: what is needed of each incident.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DigestContent<T> {
-    /// Of its incidents, oldest first.
+    /// The values taken of its incidents, oldest first.
     pub incidents: Vec<T>,
     /// Number of further incidents that cannot be read.
     pub unreadable: usize,
@@ -167,47 +166,14 @@ impl Store {
             let last: String = last.try_get("id")?;
             let page = self.unreadable.read_all("incident", &rows, |row| self.read_incident(row));
             drop(rows);
-            self.with_alerts(digest, [&after, &last], page, |incident| incidents.push(of(incident))).await?;
+            for mut incident in page {
+                incident.alerts = self.alerts_of(&incident.id).await?;
+                incidents.push(of(incident));
+            }
             after = last;
         }
         let unreadable = usize::try_from(all).unwrap_or_default().saturating_sub(incidents.len());
         Ok(DigestContent { incidents, unreadable, revisions })
-    }
-
-    /// Adds their alerts to the incidents of a page, whose ids lie between two ids, and passes each on when it is whole.
-    async fn with_alerts(
-        &self,
-        digest: &str,
-        [after, last]: [&str; 2],
-        page: Vec<Incident>,
-        mut take: impl FnMut(Incident),
-    ) -> Result<(), StoreError> {
-        let mut rows = sqlx::query(
-            "SELECT incident_id, status, alert FROM alerts
-             WHERE incident_id IN (SELECT incident_id FROM deliveries WHERE digest_id = $1)
-               AND incident_id > $2 AND incident_id <= $3
-             ORDER BY incident_id, starts_ns, fingerprint",
-        )
-        .bind(digest)
-        .bind(after)
-        .bind(last)
-        .fetch(&self.read);
-        let mut page = page.into_iter();
-        let mut current = page.next();
-        while let Some(row) = rows.try_next().await? {
-            let Some((id, alert)) = self.unreadable.without("alert", &row, of_incident(&row))? else { continue };
-            // Both lists have the same order; the alerts of an unreadable incident have none here.
-            while let Some(whole) = current.take_if(|incident| incident.id < id) {
-                take(whole);
-                current = page.next();
-            }
-            match &mut current {
-                Some(incident) if incident.id == id => incident.alerts.push(alert),
-                _ => {}
-            }
-        }
-        current.into_iter().chain(page).for_each(take);
-        Ok(())
     }
 
     /// Records that a digest's message was delivered up to these revisions; the next edit is due at `next` at the

@@ -112,6 +112,17 @@ macro_rules! select_incidents {
 pub(super) use select_incidents;
 
 impl Store {
+    /// Returns the alerts of an incident without those that cannot be read.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(super) async fn alerts_of(&self, id: &str) -> Result<Vec<Alert>, StoreError> {
+        let sql =
+            "SELECT incident_id, status, alert FROM alerts WHERE incident_id = $1 ORDER BY starts_ns, fingerprint";
+        let rows = sqlx::query(sql).bind(id).fetch_all(&self.read).await?;
+        Ok(self.unreadable.read_all("alert", &rows, of_incident).into_iter().map(|(_, alert)| alert).collect())
+    }
+
     /// Returns an incident with its alerts; `None` if the id is unknown. A diagnosis or an alert that cannot be read is
     /// left out.
     ///
@@ -121,14 +132,7 @@ impl Store {
         let row = sqlx::query(select_incidents!("id = $1")).bind(id).fetch_optional(&self.read).await?;
         let Some(row) = row else { return Ok(None) };
         let mut incident = self.read_incident(&row)?;
-        let rows = sqlx::query(
-            "SELECT incident_id, status, alert FROM alerts WHERE incident_id = $1 ORDER BY starts_ns, fingerprint",
-        )
-        .bind(id)
-        .fetch_all(&self.read)
-        .await?;
-        incident.alerts =
-            self.unreadable.read_all("alert", &rows, of_incident).into_iter().map(|(_, alert)| alert).collect();
+        incident.alerts = self.alerts_of(id).await?;
         let earlier: i64 = sqlx::query_scalar(
             "SELECT COUNT(*) FROM incidents WHERE group_key = $1 AND id <> $2 AND opened_ms >= $3 AND opened_ms <= $4
                AND reason <> 'resolved_unseen' AND COALESCE(source, $5) = $5",

@@ -54,7 +54,7 @@ use knowledge::clock;
 use knowledge::playbook::Aliases;
 
 pub use admission::Admitted;
-pub use audit::{AuditEntry, AuditResult, Call, EndedCall, Escalated};
+pub use audit::{AuditEntry, AuditResult, EndedCall, Escalated, EscalationCall};
 pub use backup::{FILE as STORE_FILE, backup, restore};
 use connections::{ConnectionPool, Tx};
 use database::{DatabaseEngine, SqliteAccess};

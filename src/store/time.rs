@@ -85,11 +85,9 @@ impl Store {
         self.time.with(|steady| *steady)
     }
 
-    /// Continues the clock of an earlier handle of this process: the time without a clock step goes on if there was no
-    /// step meanwhile.
-    pub fn continue_clock(&self, mut earlier: MonotonicClock) {
-        let (reading, at) = (self.now(), Instant::now());
-        earlier.follow(reading, at);
+    /// Continues the clock of an earlier handle of this process, with its time without a clock step. A step meanwhile is
+    /// found by the next [`Self::keep_time`].
+    pub fn continue_clock(&self, earlier: MonotonicClock) {
         self.time.with(|steady| *steady = earlier);
     }
 

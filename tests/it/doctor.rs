@@ -292,5 +292,5 @@ fn an_empty_prometheus_is_findings_that_say_what_must_be_scraped() {
     let said = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(output.status.code(), Some(1), "its data is years old: {said}");
     assert!(said.contains("no engine and no exporter found") && said.contains("--disable-log-stats"), "{said}");
-    assert!(said.contains("blind high-ttft"), "{said}");
+    assert!(said.contains("no data high-ttft"), "{said}");
 }

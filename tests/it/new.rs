@@ -220,9 +220,10 @@ const MISSES: [&str; 6] = ["signal", "page_misses", "--engine", "vllm", "--query
 #[test]
 fn a_signal_that_cannot_be_written_leaves_the_file_as_it_was() {
     let own = directory(&[("signals/catalog.yaml", CATALOG), ("signals/vllm.yaml", QUERY)]);
-    // The new text cannot be written beside the old one.
-    fs::create_dir(own.path().join("signals/catalog.yaml.part")).unwrap();
-    let output = new(own.path(), &MISSES);
+    // No file may grow, as on a full disk.
+    let full = "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    let output = command.args(["-c", full, BINARY, "new"]).args(MISSES).arg("--into").arg(own.path()).output().unwrap();
     assert!(!output.status.success() && said(&output).contains("cannot write"), "{}", said(&output));
     assert_eq!(fs::read_to_string(own.path().join("signals/catalog.yaml")).unwrap(), CATALOG);
     assert_eq!(fs::read_to_string(own.path().join("signals/vllm.yaml")).unwrap(), QUERY);

@@ -10,8 +10,8 @@ use llm_diagnose::incident::{Act, AdmissionRules, AdmitReason, Impact};
 use llm_diagnose::message::{Message, Tone};
 use llm_diagnose::render::slack;
 use llm_diagnose::store::{
-    AdmissionPlan, AuditEntry, AuditResult, Call, CalledPeople, Delivery, Digest, DigestedDelivery, EndedCall,
-    Escalated, Feedback, Mention, MessageEffects, PendingItem, PendingWork, Post, PostKind, PostponeReason, Sink,
+    AdmissionPlan, AuditEntry, AuditResult, CalledPeople, Delivery, Digest, DigestedDelivery, EndedCall, Escalated,
+    EscalationCall, Feedback, Mention, MessageEffects, PendingItem, PendingWork, Post, PostKind, PostponeReason, Sink,
     Store, StoreAccess, StoreError, Storm,
 };
 use llm_diagnose_lab::stack::Postgres;
@@ -161,7 +161,7 @@ async fn a_message_lives_the_same_life_on_both() {
         store.save_thread_state(&id, CHANNEL, "{\"told\":1}").await.unwrap();
         let attempt = AuditEntry::new_attempt("U0ANN", "C1", "escalate", Some(&id), at(9));
         let attempt = AuditEntry { id: "01J".to_owned(), ..attempt };
-        store.escalate(&attempt, at(0), Call::Pager("pagerduty"), at(9)).await.unwrap();
+        store.escalate(&attempt, at(0), EscalationCall::Pager("pagerduty"), at(9)).await.unwrap();
         let (messages, _, _) = take(&store, 10).await;
         let [page] = messages.as_slice() else { panic!("{messages:?}") };
         assert_eq!(page.sink, Sink::Pager);
@@ -280,7 +280,7 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
 
         // A call for a person ends with its post.
         let attempt = AuditEntry::new_attempt("U0ANN", "C1", "escalate", Some(&lost), at(20));
-        let escalated = store.escalate(&attempt, at(0), Call::Post(&slack(&note)), at(20)).await.unwrap();
+        let escalated = store.escalate(&attempt, at(0), EscalationCall::Post(&slack(&note)), at(20)).await.unwrap();
         assert_eq!(escalated, Escalated::Queued);
         assert_eq!(store.ended_calls(at(0), at(100)).await.unwrap(), []);
         store.give_up_orphans(at(21)).await.unwrap();

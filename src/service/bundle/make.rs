@@ -56,7 +56,7 @@ async fn write(
     progress: &BundleProgress,
 ) -> Result<Report, BundleError> {
     let redactor = match options.redact {
-        true => sources.redactor.with_own_caches().another(&report::redaction(&sources.library), options.anonymize),
+        true => sources.redactor.another(&report::redaction(&sources.library), options.anonymize),
         false => Redactor::off(),
     };
     let files = Files { archive, redactor: &redactor };

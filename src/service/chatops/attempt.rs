@@ -13,7 +13,7 @@ use knowledge::clock;
 use knowledge::incident::Act;
 use message::Line;
 use slack::{Ack, SlackRequest};
-use store::{AuditEntry, AuditResult, Call, Escalated, Incident, StoreError};
+use store::{AuditEntry, AuditResult, Escalated, EscalationCall, Incident, StoreError};
 
 /// The longest accepted incident id; a ULID has 26 characters.
 const ID_CHARS: usize = 40;
@@ -131,7 +131,7 @@ impl Attempt {
         desk: &Desk,
         inbound: &SlackRequest,
         incident: &str,
-        call: Call<'_>,
+        call: EscalationCall<'_>,
         within: Duration,
     ) -> Option<(Self, bool)> {
         let (now, action) = (desk.store.now(), Act::Escalate.as_str());

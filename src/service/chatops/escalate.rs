@@ -11,7 +11,7 @@ use super::replies::{message, post_at_request, send_ephemeral_line, send_ephemer
 use knowledge::incident::Act;
 use message::{Block, Line, SlackMessage, TextSpan, Tone};
 use slack::{SlackRequest, is_person};
-use store::{AuditEntry, AuditResult, Call, Incident};
+use store::{AuditEntry, AuditResult, EscalationCall, Incident};
 
 /// The minimum time between two escalations of one incident.
 const ONCE_WITHIN: Duration = Duration::from_secs(300);
@@ -32,7 +32,7 @@ pub(super) async fn escalate(desk: &Desk, inbound: &SlackRequest, id: &str) {
     };
     let person = person(callee);
     let body = person.clone().map(|person| call_message(desk, inbound, incident, person));
-    let call = body.as_ref().map_or(Call::Pager(callee), Call::Post);
+    let call = body.as_ref().map_or(EscalationCall::Pager(callee), EscalationCall::Post);
     let Some((attempt, queued)) = Attempt::escalate(desk, inbound, &incident.id, call, ONCE_WITHIN).await else {
         return;
     };

@@ -39,7 +39,7 @@ fn pool(incident: &Incident) -> String {
 /// The places of incidents' messages, by incident id.
 type Places = BTreeMap<String, DigestedDelivery>;
 
-/// What a digest's message needs of one of its incidents.
+/// The part of an incident that a digest's message needs.
 #[derive(Debug)]
 struct DigestedIncident<'a> {
     id: String,
@@ -93,14 +93,15 @@ fn calls<'a, 'b>(
 
 impl Notifier {
     pub(super) async fn deliver_digest<'a>(&'a self, digest: &Digest) -> Result<(), StoreError> {
-        // An incident that joins after its place was read comes with the next edit.
         let places = self.store.digest_places(&digest.id).await?;
         let of = |incident: Incident| self.digested(&incident, &places);
         let content = self.store.digest_incidents(&digest.id, of).await?;
+        // An incident that joined after the places were read is not in this message: another edit is due.
+        let joined = content.incidents.iter().any(Option::is_none);
         let content = DigestContent {
             incidents: content.incidents.into_iter().flatten().collect(),
             unreadable: content.unreadable,
-            revisions: content.revisions,
+            revisions: content.revisions - i64::from(joined),
         };
         let incidents = &content.incidents;
         let Some(slack) = &self.slack else {

@@ -142,7 +142,7 @@ async fn candidate(
     Ok(next)
 }
 
-/// What stays while configurations change.
+/// The parts that stay while configurations change.
 struct Host {
     listener: TcpListener,
     address: SocketAddr,

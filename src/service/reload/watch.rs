@@ -7,14 +7,14 @@ use ring::digest::{Context, SHA256};
 
 use super::Settings;
 
-/// How deep the directory of playbooks is read: `phrases/en/message.ftl` has two folders.
+/// Depth to which the directory of playbooks is read: `phrases/en/message.ftl` has two folders.
 const DEPTH: usize = 3;
 
 /// The digest of all files of a configuration.
-pub(super) type Digest = Vec<u8>;
+pub(super) type ContentDigest = Vec<u8>;
 
 /// Completes when the files differ from `seen`; they are read every `interval`, and never if that is zero.
-pub(super) async fn changed(interval: Duration, settings: &Settings, seen: &Digest) {
+pub(super) async fn changed(interval: Duration, settings: &Settings, seen: &ContentDigest) {
     if interval.is_zero() {
         return std::future::pending().await;
     }
@@ -27,7 +27,7 @@ pub(super) async fn changed(interval: Duration, settings: &Settings, seen: &Dige
 }
 
 /// Reads the configuration file, the secrets and the playbooks.
-pub(super) async fn digest(settings: &Settings) -> Digest {
+pub(super) async fn digest(settings: &Settings) -> ContentDigest {
     let mut files: Vec<PathBuf> = settings.file.iter().cloned().collect();
     files.extend(settings.config.secret_files().into_iter().map(Path::to_path_buf));
     let playbooks = settings.config.playbooks.dir.clone();
@@ -59,7 +59,7 @@ fn list(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) {
     }
 }
 
-fn digest_of(files: &[PathBuf]) -> Digest {
+fn digest_of(files: &[PathBuf]) -> ContentDigest {
     let mut digest = Context::new(&SHA256);
     for path in files {
         // Lengths keep two files apart from one with both contents.

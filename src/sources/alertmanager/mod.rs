@@ -13,7 +13,7 @@ use reqwest::{Method, RequestBuilder, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::body::{BodyError, read_body};
+use crate::body::{ResponseBodyError, read_body};
 pub use config::Config;
 pub use error::AlertmanagerError;
 use knowledge::alert::Labels;
@@ -287,8 +287,8 @@ impl Alertmanager {
 
 async fn read(response: Response) -> Result<Vec<u8>, AlertmanagerError> {
     read_body(response, ANSWER_BYTES).await.map_err(|error| match error {
-        BodyError::TooLarge(_) => AlertmanagerError::NotAlertmanager(error.to_string()),
-        BodyError::Broken(error) => AlertmanagerError::of(error),
+        ResponseBodyError::TooLarge(_) => AlertmanagerError::NotAlertmanager(error.to_string()),
+        ResponseBodyError::Broken(error) => AlertmanagerError::of(error),
     })
 }
 

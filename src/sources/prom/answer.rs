@@ -1,4 +1,5 @@
-//! Parses Prometheus' answers leniently: series of an unexpected shape are skipped and cause no error.
+//! Parses Prometheus' answers leniently: native histograms, unknown fields and values that are no finite number are left
+//! out; any other shape is an error.
 //!
 //! `prometheus-http-query` drops warnings and fails a whole result for one native histogram, so its raw response is
 //! parsed here. Source of the shape: Prometheus HTTP API, "Format overview".
@@ -9,7 +10,7 @@ use std::ops::ControlFlow;
 use reqwest::{Response, StatusCode};
 
 use super::PromError;
-use super::chunks::{Limits, Received, receive};
+use super::chunks::{Limits, ReceivedBody, receive};
 use super::matrix::{MatrixEnvelope, Raw, read_matrix};
 use super::memory::{Answer, AnswerMemory, Collector, Weighed};
 use knowledge::alert::Labels;
@@ -54,7 +55,9 @@ impl Item for Series {
     const TYPES: &'static [&'static str] = &["matrix"];
 
     fn of(raw: &mut Raw) -> Option<Self> {
-        let samples = raw.samples().filter_map(|(at, value)| Some((at, finite(value)?))).collect();
+        let mut samples: Vec<_> = raw.samples().filter_map(|(at, value)| Some((at, finite(value)?))).collect();
+        // Its memory is counted by its length.
+        samples.shrink_to_fit();
         Some(Self { labels: std::mem::take(&mut raw.labels), samples })
     }
 }
@@ -66,7 +69,7 @@ pub(super) async fn read<T: Item>(
     memory: &AnswerMemory,
 ) -> Result<Answer<T>, PromError> {
     let (status, memory) = (response.status(), memory.clone());
-    let Received { parsed, transfer } = receive(response, limits, move |body| parse(status, body, memory)).await;
+    let ReceivedBody { parsed, transfer } = receive(response, limits, move |body| parse(status, body, memory)).await;
     transfer?;
     parsed.unwrap_or_else(|error| Err(PromError::NotPrometheus(format!("it could not be read: {error}"))))
 }

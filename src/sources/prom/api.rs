@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::chunks::{Received, receive};
+use super::chunks::{ReceivedBody, receive};
 use super::{PromError, Prometheus, limits};
 
 #[derive(Deserialize)]
@@ -44,7 +44,7 @@ impl Prometheus {
             let response = self.http.get(url).send().await.map_err(PromError::from_http)?;
             let status = response.status();
             let parse = |body: &mut dyn Read| serde_json::from_reader::<_, Envelope<T>>(BufReader::new(body));
-            let Received { parsed, transfer } = receive(response, limits(deadline), parse).await;
+            let ReceivedBody { parsed, transfer } = receive(response, limits(deadline), parse).await;
             transfer?;
             match parsed.map_err(|error| PromError::NotPrometheus(format!("{what} could not be read: {error}")))? {
                 Ok(Envelope { data: Some(data), warnings, is_partial }) if status.is_success() => {

@@ -26,7 +26,7 @@ pub(super) struct Limits {
 }
 
 /// The parsed content of a body, and how its transfer ended.
-pub(super) struct Received<T> {
+pub(super) struct ReceivedBody<T> {
     /// The result of the parser; an error if it panicked.
     pub(super) parsed: Result<T, JoinError>,
     /// The error of the transfer; none if the parser stopped it.
@@ -38,7 +38,7 @@ pub(super) async fn receive<T: Send + 'static>(
     mut response: Response,
     limits: Limits,
     parse: impl FnOnce(&mut dyn Read) -> T + Send + 'static,
-) -> Received<T> {
+) -> ReceivedBody<T> {
     let mut start = Vec::new();
     while start.len() < LONG {
         let transfer = match tokio::time::timeout_at(limits.deadline.into(), response.chunk()).await {
@@ -50,7 +50,7 @@ pub(super) async fn receive<T: Send + 'static>(
             Ok(Err(error)) => Err(PromError::from_http(error)),
             Err(_) => Err(PromError::Late),
         };
-        return Received { parsed: Ok(parse(&mut &start[..])), transfer };
+        return ReceivedBody { parsed: Ok(parse(&mut &start[..])), transfer };
     }
     receive_long(start, response, limits, parse).await
 }
@@ -61,7 +61,7 @@ pub(super) async fn receive_long<T: Send + 'static>(
     mut response: Response,
     limits: Limits,
     parse: impl FnOnce(&mut dyn Read) -> T + Send + 'static,
-) -> Received<T> {
+) -> ReceivedBody<T> {
     let mut length = start.len();
     let (send, waiting) = mpsc::channel(CHUNKS);
     let parsing = tokio::task::spawn_blocking(move || {
@@ -82,7 +82,7 @@ pub(super) async fn receive_long<T: Send + 'static>(
     };
     let transfer = tokio::time::timeout_at(limits.deadline.into(), pass_on).await.unwrap_or(Err(PromError::Late));
     drop(send);
-    Received { parsed: parsing.await, transfer }
+    ReceivedBody { parsed: parsing.await, transfer }
 }
 
 /// The chunks of a response as a blocking reader.

@@ -29,7 +29,7 @@ pub enum PromError {
     #[error("the answer is not Prometheus': {0}")]
     NotPrometheus(String),
     /// One answer has too many series for the memory that it may take.
-    #[error("the answer has more than {series} series, or too many samples, for {} MiB: raise the memory limit of this process, or narrow the pool", bytes >> 20)]
+    #[error("the answer has more than {series} series, or too many samples, for {} MiB: raise `prometheus.answer_bytes` or the memory limit of this process, or narrow the pool", bytes >> 20)]
     TooLarge {
         /// The number of series that were read.
         series: usize,
@@ -37,7 +37,7 @@ pub enum PromError {
         bytes: usize,
     },
     /// All answers together need more memory than they may take.
-    #[error("other answers use the {} MiB that answers may take: raise the memory limit of this process", bytes >> 20)]
+    #[error("other answers use the {} MiB that answers may take: raise `prometheus.answer_bytes` or the memory limit of this process", bytes >> 20)]
     NoMemory {
         /// The memory that all answers may take, in bytes.
         bytes: usize,

@@ -201,7 +201,7 @@ impl<'de> Visitor<'de> for All<'_> {
     }
 }
 
-/// What an element of the result is.
+/// The meaning of an element of the result.
 enum Element {
     /// A series, or the value of a scalar.
     Whole,

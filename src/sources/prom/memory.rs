@@ -11,8 +11,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{PromError, Row, Series};
 use knowledge::alert::Labels;
 
-/// The memory of all answers if the process has no limit of its own, or a small one, in bytes.
+/// The least memory of all answers, in bytes.
 const LEAST: usize = 32 << 20;
+/// The memory of all answers if no limit of the process is found, in bytes.
+const UNLIMITED: usize = 256 << 20;
 /// The memory of all answers however much the process may use, in bytes.
 const MOST: usize = 1 << 30;
 /// The share of the process' memory limit that answers may take is one part of this many: what is computed from them
@@ -24,6 +26,8 @@ const ANSWERS: usize = 2;
 const UNIT: usize = 1 << 10;
 /// The mounted control groups of version 2. Source: Linux, `cgroup-v2.rst`.
 const GROUPS: &str = "/sys/fs/cgroup";
+/// The limit of version 1, which is some 2^63 without a limit. Source: Linux, `cgroup-v1/memory.rst`.
+const VERSION_1: &str = "/sys/fs/cgroup/memory/memory.limit_in_bytes";
 
 /// Size of a node of a `BTreeMap` of labels, in bytes, and the number of labels that an average node holds.
 const NODE: (usize, usize) = (11 * 2 * size_of::<String>() + 32, 8);
@@ -43,7 +47,7 @@ impl AnswerMemory {
     pub(super) fn of_process() -> Self {
         static SHARED: OnceLock<AnswerMemory> = OnceLock::new();
         SHARED
-            .get_or_init(|| Self::with(memory_limit().map_or(MOST, |limit| limit / SHARES).clamp(LEAST, MOST)))
+            .get_or_init(|| Self::with(memory_limit().map_or(UNLIMITED, |limit| limit / SHARES).clamp(LEAST, MOST)))
             .clone()
     }
 
@@ -61,9 +65,13 @@ impl AnswerMemory {
 /// Returns the smallest memory limit of the process' control group and those around it, in bytes; `None` if there is
 /// none. `/proc/self/cgroup` names the group as `0::/path`, which is `/` in a container.
 fn memory_limit() -> Option<usize> {
+    let read = |path: &Path| std::fs::read_to_string(path).ok()?.trim().parse().ok();
+    if let Some(limit) = read(Path::new(VERSION_1)) {
+        return Some(limit);
+    }
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let limit = |group: &Path| std::fs::read_to_string(group.join("memory.max")).ok()?.trim().parse().ok();
+    let limit = |group: &Path| read(&group.join("memory.max"));
     Path::new(GROUPS).join(own).ancestors().take_while(|group| group.starts_with(GROUPS)).filter_map(limit).min()
 }
 

@@ -53,6 +53,8 @@ pub use targets::ActiveTarget;
 const SHARED_FOR: Duration = Duration::from_secs(5);
 /// The memory of cached instant answers, and that of cached range answers, in KiB.
 const SHARED_KIB: u64 = 8 << 10;
+/// Size from which an answer is not cached, in KiB: it is shared only with queries that wait for it.
+const LARGE_KIB: u32 = 1 << 10;
 /// Maximum size of an answer, in bytes.
 const ANSWER_BYTES: usize = 32 << 20;
 
@@ -177,10 +179,15 @@ impl Prometheus {
         at: Timestamp,
         deadline: Instant,
     ) -> Result<Arc<Answer<Row>>, Arc<PromError>> {
+        self.drop_expired().await;
         let key = (query.to_owned(), at.as_millisecond());
         // A diagnosis holds dozens of these futures at once, on the stack of a worker.
-        let ask = Box::pin(self.shared.try_get_with(key, self.ask(query, at, deadline)));
-        self.waited(deadline, ask).await
+        let ask = Box::pin(self.shared.try_get_with(key.clone(), self.ask(query, at, deadline)));
+        let answer = self.waited(deadline, ask).await?;
+        if answer.units() > LARGE_KIB {
+            self.shared.invalidate(&key).await;
+        }
+        Ok(answer)
     }
 
     /// Evaluates `query` over a range; waits for a free slot and for the answer until `deadline`.
@@ -193,7 +200,9 @@ impl Prometheus {
         range: Range,
         deadline: Instant,
     ) -> Result<Arc<Answer<Series>>, Arc<PromError>> {
-        let ask = Box::pin(self.ranges.try_get_with((query.to_owned(), range), async {
+        self.drop_expired().await;
+        let key = (query.to_owned(), range);
+        let ask = Box::pin(self.ranges.try_get_with(key.clone(), async {
             let time_left = self.acquire_slot(deadline).await?;
             let seconds = |at: Timestamp| at.as_millisecond().div_euclid(1_000);
             let request =
@@ -204,7 +213,17 @@ impl Prometheus {
             })
             .await
         }));
-        self.waited(deadline, ask).await
+        let answer = self.waited(deadline, ask).await?;
+        if answer.units() > LARGE_KIB {
+            self.ranges.invalidate(&key).await;
+        }
+        Ok(answer)
+    }
+
+    /// Drops cached answers that have expired: a cache does so only when it is used, and they hold memory of others.
+    async fn drop_expired(&self) {
+        self.shared.run_pending_tasks().await;
+        self.ranges.run_pending_tasks().await;
     }
 
     async fn ask(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Answer<Row>>, PromError> {

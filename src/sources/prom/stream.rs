@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::chunks::{Limits, Received, receive_long};
+use super::chunks::{Limits, ReceivedBody, receive_long};
 use super::{PromError, Prometheus, Raw, answer, matrix};
 
 /// The largest error message that is read, in bytes.
@@ -88,7 +88,7 @@ impl Stream {
     ) -> Result<Vec<String>, PromError> {
         let limits = Limits { deadline: self.deadline, bytes: usize::MAX };
         let parse = move |body: &mut dyn Read| matrix::read_matrix(body, |raw| take(raw));
-        let Received { parsed, transfer } = receive_long(Vec::new(), self.response, limits, parse).await;
+        let ReceivedBody { parsed, transfer } = receive_long(Vec::new(), self.response, limits, parse).await;
         observe(self.seconds.as_ref(), self.started);
         let envelope = match parsed {
             Ok(Ok(envelope)) => envelope,

@@ -87,13 +87,6 @@ impl Redactor {
         Self { rules: Arc::clone(&self.rules), names, ..Self::default() }
     }
 
-    /// Returns the redactor with caches of its own, which are freed with it: those of a long text take tens of MiB.
-    #[must_use]
-    pub fn with_own_caches(&self) -> Self {
-        // A clone of a pattern has new caches.
-        Self { rules: Arc::new((*self.rules).clone()), ..self.clone() }
-    }
-
     /// Returns a redactor that lets everything pass; only for use after the user confirmed it.
     pub fn off() -> Self {
         Self::default()

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use regex::{Regex, RegexSet, RegexSetBuilder};
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::value_check::passes;
 use knowledge::playbook::{Redaction, RedactionRule, ValueCheck};
@@ -16,6 +16,8 @@ const COMPILED: usize = 32 << 20;
 /// and rebuilt all the time. Measured on 1.4 MB of varied text: the caches of all sets and patterns take 45 MiB a thread;
 /// with an eighth of this limit 25 MiB, and two to four times as long.
 const STATES: usize = 32 << 20;
+/// Maximum bytes of the cache of a single pattern.
+const PATTERN_STATES: usize = 8 << 20;
 /// Maximum bytes of the patterns of a group, after their words are expanded; a longer pattern is a group of its own.
 const GROUP: usize = 4_000;
 /// Maximum bytes of a match with an excepted name behind which the search goes on at the name's end. A longer one would
@@ -44,7 +46,7 @@ pub(super) struct MatchSpan {
 }
 
 /// All rules, in the order of the file.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct RedactionRules {
     rules: Vec<Rule>,
     groups: Vec<PatternGroup>,
@@ -56,7 +58,7 @@ pub(super) struct RedactionRules {
 
 /// Patterns in free text that are searched for in one pass. All in one group would have more states than a cache holds,
 /// and then a search takes a hundred times as long.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct PatternGroup {
     any: RegexSet,
     /// The patterns, each with the index of its rule.
@@ -64,13 +66,13 @@ struct PatternGroup {
 }
 
 /// Patterns of names, each with the index of its rule.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct KeyPatterns {
     any: Option<RegexSet>,
     rules: Vec<usize>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Rule {
     id: String,
     beside: Vec<String>,
@@ -249,7 +251,7 @@ impl RedactionRules {
 }
 
 pub(super) fn compile(pattern: &str) -> Result<Regex, regex::Error> {
-    Regex::new(pattern)
+    RegexBuilder::new(pattern).dfa_size_limit(PATTERN_STATES).build()
 }
 
 /// Expands the words in a pattern.

@@ -9,7 +9,7 @@ use llm_diagnose::report;
 use llm_diagnose::slack::{
     Ack, Destination, MessageMark, RequestPlace, Slack, SlackAction, SlackActor, SlackError, SlackRequest,
 };
-use llm_diagnose::store::{AuditEntry, AuditResult, Call, Escalated, Store};
+use llm_diagnose::store::{AuditEntry, AuditResult, Escalated, EscalationCall, Store};
 use llm_diagnose_lab::slack::Failure;
 use llm_diagnose_lab::stack::Postgres;
 use serde_json::json;
@@ -260,7 +260,7 @@ async fn on_postgresql_too_an_attempt_is_begun_once_and_again_after_it_failed() 
     let at = |second: i64| jiff::Timestamp::from_second(1_700_000_000 + second).unwrap();
     let attempt = |who: &str, second| AuditEntry::new_attempt(who, "C1", "escalate", Some("01J"), at(second));
     let escalate = async |entry: &AuditEntry, since| {
-        store.escalate(entry, at(since), Call::Pager("pagerduty"), entry.at).await.unwrap()
+        store.escalate(entry, at(since), EscalationCall::Pager("pagerduty"), entry.at).await.unwrap()
     };
     let first = attempt("U1", 0);
     assert_eq!(escalate(&first, -300).await, Escalated::Queued);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use llm_diagnose::clock;
 use llm_diagnose::message::{Message, Tone};
 use llm_diagnose::render::slack;
-use llm_diagnose::store::{AuditEntry, AuditResult, Call, Escalated, StoreError};
+use llm_diagnose::store::{AuditEntry, AuditResult, Escalated, EscalationCall, StoreError};
 use llm_diagnose_lab::slack::{Failure, State};
 
 use super::bench::{Bench, CHANNEL};
@@ -24,7 +24,7 @@ async fn escalated() -> (Bench, String) {
     let id = notified(&bench, "firing", 0).await;
     let attempt = AuditEntry::new_attempt("U0ANN", CHANNEL, "escalate", Some(&id), clock::now());
     let call = slack(&Message { tone: Tone::Critical, headline: CALL.to_owned(), parts: Vec::new() });
-    let escalated = bench.store.escalate(&attempt, ago(300), Call::Post(&call), clock::now()).await;
+    let escalated = bench.store.escalate(&attempt, ago(300), EscalationCall::Post(&call), clock::now()).await;
     assert_eq!(escalated.unwrap(), Escalated::Queued);
     assert_eq!(bench.desk.notifier.end_escalations(clock::now()).await.unwrap(), 0, "it waits");
     (bench, id)
@@ -129,7 +129,7 @@ async fn an_escalation_whose_call_cannot_be_queued_leaves_no_line() {
     let bench = Bench::start(KEYS, &[], super::NOWHERE).await;
     let id = notified(&bench, "firing", 0).await;
     let call = slack(&Message { tone: Tone::Critical, headline: CALL.to_owned(), parts: Vec::new() });
-    for (table, call) in [("posts", Call::Post(&call)), ("deliveries", Call::Pager("pagerduty"))] {
+    for (table, call) in [("posts", EscalationCall::Post(&call)), ("deliveries", EscalationCall::Pager("pagerduty"))] {
         bench.change(trigger(table)).await;
         let attempt = AuditEntry::new_attempt("U0ANN", CHANNEL, "escalate", Some(&id), clock::now());
         assert!(bench.store.escalate(&attempt, ago(300), call, clock::now()).await.is_err());
@@ -137,7 +137,7 @@ async fn an_escalation_whose_call_cannot_be_queued_leaves_no_line() {
     }
     bench.change("DROP TRIGGER full_deliveries").await;
     let attempt = AuditEntry::new_attempt("U0ANN", CHANNEL, "escalate", Some(&id), ago(70));
-    let escalated = bench.store.escalate(&attempt, ago(300), Call::Pager("pagerduty"), clock::now()).await;
+    let escalated = bench.store.escalate(&attempt, ago(300), EscalationCall::Pager("pagerduty"), clock::now()).await;
     assert_eq!(escalated.unwrap(), Escalated::Queued);
     assert_eq!(bench.desk.notifier.end_escalations(clock::now()).await.unwrap(), 0, "its pager is behind it");
 }

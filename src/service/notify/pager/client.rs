@@ -109,9 +109,9 @@ impl PagerClient {
         let retry =
             status.is_server_error() || [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT].contains(&status);
         let beginning = read_beginning(response, REFUSAL_BYTES).await;
-        let text: String =
-            String::from_utf8_lossy(&beginning).chars().filter(|c| !c.is_control()).take(SHOWN).collect();
-        let text = text.replace(self.key.expose_secret(), "…");
+        // The key goes before the text is cut, so that no part of it stays.
+        let text = String::from_utf8_lossy(&beginning).replace(self.key.expose_secret(), "…");
+        let text: String = text.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
         Err(PagerError {
             problem: format!("answered {} {text}", status.as_u16()),
             retry,
