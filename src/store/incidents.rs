@@ -17,14 +17,6 @@ use knowledge::alert::{Alert, AlertStatus};
 use knowledge::clock::{before, from_unix_ms, unix_ms};
 use knowledge::incident::{Acknowledged, ChangeReason, Impact, Note};
 
-impl Incident {
-    /// Returns the playbook that the diagnosis used, or else the one that the alerts select.
-    pub fn entered(&self) -> Option<&str> {
-        let diagnosed = self.diagnosis.as_ref().map(|diagnosis| diagnosis.symptom.playbook.as_str());
-        diagnosed.filter(|id| !id.is_empty()).or(self.playbook.as_deref())
-    }
-}
-
 /// Period in which earlier incidents of a group are counted.
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -82,6 +74,12 @@ pub struct Incident {
 }
 
 impl Incident {
+    /// Returns the playbook that the diagnosis used, or else the one that the alerts select.
+    pub fn entered(&self) -> Option<&str> {
+        let diagnosed = self.diagnosis.as_ref().map(|diagnosis| diagnosis.symptom.playbook.as_str());
+        diagnosed.filter(|id| !id.is_empty()).or(self.playbook.as_deref())
+    }
+
     /// Returns the firing alerts.
     pub fn firing(&self) -> Vec<&Alert> {
         self.alerts.iter().filter(|alert| alert.status == AlertStatus::Firing).collect()
