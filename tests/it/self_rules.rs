@@ -41,6 +41,31 @@ fn each_rule_tells_what_is_wrong_and_what_to_do_and_is_tried_by_a_case() {
     }
 }
 
+/// The texts of a source file before its tests that consist of small letters and `_` alone.
+fn words(file: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+    let product = text.split("#[cfg(test)]").next().unwrap();
+    let is_word = |text: &&str| !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    product.lines().flat_map(|line| line.split('"').skip(1).step_by(2)).filter(is_word).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_result_of_a_webhook_is_one_that_is_alerted_about_or_a_known_exception() {
+    let rules = rules();
+    let rule = rules.iter().find(|rule| rule["alert"] == "LLMDiagnoseWebhooksRefused").unwrap();
+    let results = rule["expr"].as_str().unwrap().split("=~\"").nth(1).unwrap().split('"').next().unwrap();
+    let alerted: BTreeSet<String> = results.split('|').map(str::to_owned).collect();
+    let mut known = words("src/service/server/webhook.rs");
+    known.extend(words("src/service/server/guard.rs"));
+    let unknown: BTreeSet<_> = alerted.iter().filter(|result| !known.contains(*result)).collect();
+    assert!(unknown.is_empty(), "{unknown:?} is no result");
+    // Taken, late, and a browser; then the keys of the answers.
+    let exceptions = ["stored", "watchdog", "late", "web_page", "incident", "reason", "error"];
+    let missed: Vec<_> =
+        known.iter().filter(|word| !alerted.contains(*word) && !exceptions.contains(&word.as_str())).collect();
+    assert!(missed.is_empty(), "{missed:?}: add them to the rule, or to the exceptions");
+}
+
 #[test]
 fn the_service_exports_every_metric_that_its_rules_read() {
     // A family without a label set is not on the page.
