@@ -344,23 +344,6 @@ impl Store {
         tx.commit().await?;
         Ok(u64::try_from(resolved.len()).unwrap_or(u64::MAX))
     }
-
-    /// Returns the number of open incidents, of due diagnoses and of pending deliveries.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn depths(&self, now: Timestamp) -> Result<(i64, i64, i64), StoreError> {
-        let row = sqlx::query(
-            "SELECT (SELECT COUNT(*) FROM incidents WHERE state = 'open') AS open,
-                    (SELECT COUNT(*) FROM incidents WHERE diagnose_due_ms <= $1) AS diagnoses,
-                    (SELECT COUNT(*) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
-                       WHERE d.state = 'pending' AND d.revision < i.revision) AS deliveries",
-        )
-        .bind(unix_ms(now))
-        .fetch_one(&self.read)
-        .await?;
-        Ok((row.try_get("open")?, row.try_get("diagnoses")?, row.try_get("deliveries")?))
-    }
 }
 
 /// Increments an incident's revision, so that its messages are updated.

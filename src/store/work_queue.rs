@@ -193,6 +193,27 @@ impl Store {
         }
         Ok((row.try_get("diagnosis")?, deliveries.into_iter().min()))
     }
+
+    /// Returns the number of open incidents, of due diagnoses and of messages in chat that are not up to date. A message
+    /// that its channel refuses does not count once another channel shows the incident.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn depths(&self, now: Timestamp) -> Result<(i64, i64, i64), StoreError> {
+        let row = sqlx::query(
+            "SELECT (SELECT COUNT(*) FROM incidents WHERE state = 'open') AS open,
+                    (SELECT COUNT(*) FROM incidents WHERE diagnose_due_ms <= $1) AS diagnoses,
+                    (SELECT COUNT(*) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
+                       WHERE d.state = 'pending' AND d.revision < i.revision AND d.sink <> 'pager'
+                         AND NOT (d.channel IN (SELECT channel FROM refusals) AND EXISTS (SELECT 1 FROM deliveries o
+                           WHERE o.incident_id = d.incident_id AND o.sink = 'slack' AND o.channel <> d.channel
+                             AND o.posted_ts IS NOT NULL))) AS deliveries",
+        )
+        .bind(unix_ms(now))
+        .fetch_one(&self.read)
+        .await?;
+        Ok((row.try_get("open")?, row.try_get("diagnoses")?, row.try_get("deliveries")?))
+    }
 }
 
 /// Returns the timestamp of the posted message; empty if there is none.

@@ -164,7 +164,7 @@ async fn a_message_lives_the_same_life_on_both() {
         store.escalate(&attempt, at(0), EscalationCall::Pager("pagerduty"), at(9)).await.unwrap();
         let (messages, _, _) = take(&store, 10).await;
         let [page] = messages.as_slice() else { panic!("{messages:?}") };
-        assert_eq!(page.sink, Sink::Pager);
+        assert_eq!((page.sink, store.depths(at(10)).await.unwrap().2), (Sink::Pager, 0), "a pager is no chat");
         store.postpone(page, at(11), PostponeReason::Failed, "busy").await.unwrap();
         let (messages, _, _) = take(&store, 12).await;
         assert_eq!(messages.iter().map(|m| m.tries).collect::<Vec<_>>(), [1]);
@@ -202,7 +202,9 @@ async fn a_message_lives_the_same_life_on_both() {
         assert!(!store.claim_refusal_report(CHANNEL, at(202)).await.unwrap(), "people are told once");
         let (stands, _, _) = take(&store, 202).await;
         assert_eq!(stands.iter().map(|m| m.channel.as_str()).collect::<Vec<_>>(), ["#other"]);
+        assert_eq!(store.depths(at(202)).await.unwrap().2, 3);
         deliver(&store, &stands[0], "9.0", 202).await;
+        assert_eq!(store.depths(at(202)).await.unwrap().2, 1, "the console's: the refusal keeps nobody in the dark");
         assert_eq!(store.place_of(&id).await.unwrap(), Some(there("9.0")));
         assert!(store.accepted(CHANNEL, at(203)).await.unwrap() && !store.accepted(CHANNEL, at(203)).await.unwrap());
         let (opened, _, _) = take(&store, 203).await;
