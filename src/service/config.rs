@@ -303,7 +303,7 @@ impl Config {
                 "`slack.escalate: {callee}` is neither the id of a user group or user (S…, U…) nor the name of one of `pagers`"
             );
         }
-        self.watchdog.validate().map_err(anyhow::Error::msg)?;
+        self.watchdog.validate(self.incident.stale_after).map_err(anyhow::Error::msg)?;
         if !(alertmanager::SHORTEST..=alertmanager::LONGEST).contains(&self.slack.silence_max) {
             bail!("`slack.silence_max` is 1m to 30d: longer silences belong into Alertmanager's configuration");
         }

@@ -240,7 +240,7 @@ async fn channels(store: &Store, config: &slack::Config) -> Vec<ServiceCheck> {
 
 /// Checks the expected Alertmanagers. All replicas share this result.
 async fn watchdogs(store: &Store, config: &WatchdogConfig) -> Vec<ServiceCheck> {
-    let silent = watchdog::silent(store, config, store.now(), store.steady_until(Instant::now()));
+    let silent = watchdog::silent(store, config, store.now(), store.receiving_until(Instant::now()));
     // A store that does not answer is reported by its own check.
     let Ok(Ok(silent)) = tokio::time::timeout(CHECK, silent).await else { return Vec::new() };
     let named = config.sources.iter().map(|source| {

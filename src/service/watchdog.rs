@@ -42,7 +42,7 @@ impl WatchdogConfig {
     ///
     /// # Errors
     /// With the key, the expected value and what to do.
-    pub fn validate(&self) -> Result<(), String> {
+    pub fn validate(&self, stale_after: Duration) -> Result<(), String> {
         if let Some(source) = self.sources.iter().find(|source| !is_source(source)) {
             return Err(format!(
                 "`watchdog.sources`: `{source}` is no name of a source: 1 to 100 letters, digits, `.`, `_`, `-`, as in \
@@ -55,17 +55,16 @@ impl WatchdogConfig {
         if self.within < Duration::from_secs(1) {
             return Err("`watchdog.within` is at least 1s, and longer than the route's `repeat_interval`".to_owned());
         }
+        // After a start nothing is repeated for `within`, and open incidents are closed as stale after half of `stale_after`.
+        if !self.sources.is_empty() && self.within >= stale_after / 2 {
+            return Err(format!(
+                "`watchdog.within` is less than half of `incident.stale_after`, which is {}: an open silence would end as \
+                 stale before it is told again",
+                human_duration(stale_after)
+            ));
+        }
         Ok(())
     }
-}
-
-/// The reason why a source counts as silent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Silence {
-    /// No notification yet, or none for too long.
-    Late,
-    /// The last notification said that the alert ended.
-    Ended,
 }
 
 /// An expected source that is silent.
@@ -96,7 +95,7 @@ pub async fn receive(service: &Service, mut group: AlertGroup) -> Result<Option<
     Ok((!group.is_empty()).then_some(group))
 }
 
-/// Returns the expected sources that are silent. `steady` is the time for which this process could receive them.
+/// Returns the expected sources that are silent. `receiving` is the time for which webhooks could be stored.
 ///
 /// # Errors
 /// When the store fails.
@@ -104,10 +103,10 @@ pub async fn silent(
     store: &Store,
     config: &WatchdogConfig,
     now: Timestamp,
-    steady: Duration,
+    receiving: Duration,
 ) -> Result<Vec<SilentSource>, StoreError> {
     let watchdogs = if config.sources.is_empty() { Vec::new() } else { store.watchdogs().await? };
-    Ok(silent_sources(&watchdogs, config, now, steady))
+    Ok(silent_sources(&watchdogs, config, now, receiving))
 }
 
 /// Returns true if the group is the one that reports an expected source. Names come from callers, so others do not count.
@@ -130,7 +129,7 @@ async fn try_check(service: &Service, now: Timestamp) -> Result<(), StoreError> 
     service.metrics.watchdogs(ages);
     let open = store.open_of_group(AlertGroup::SILENT_KEY).await?;
     let mut groups = Vec::new();
-    for silent in silent_sources(&watchdogs, config, now, store.steady_until(Instant::now())) {
+    for silent in silent_sources(&watchdogs, config, now, store.receiving_until(Instant::now())) {
         let told = open.iter().find(|incident| incident.source == silent.source);
         if told.is_none_or(|incident| must_repeat(incident, now, service.config.incident.stale_after)) {
             warn!(source = silent.source, "an Alertmanager is silent");
@@ -141,10 +140,9 @@ async fn try_check(service: &Service, now: Timestamp) -> Result<(), StoreError> 
         if expected(&watchdogs, config).any(|w| w.source == incident.source && !heard(w, config, now)) {
             continue;
         }
-        let Some(alert) = store.incident(&incident.id).await?.and_then(|incident| incident.alerts.into_iter().last())
-        else {
-            continue;
-        };
+        // One that cannot be read keeps nothing else from being told.
+        let found = store.each(std::slice::from_ref(&incident.id)).await?.pop();
+        let Some(alert) = found.and_then(|incident| incident.alerts.into_iter().last()) else { continue };
         info!(source = incident.source, "an Alertmanager is heard again, or expected no longer");
         groups.push(AlertGroup::alertmanager_heard(&incident.source, &alert, now));
     }
@@ -163,9 +161,9 @@ fn silent_sources(
     watchdogs: &[Watchdog],
     config: &WatchdogConfig,
     now: Timestamp,
-    steady: Duration,
+    receiving: Duration,
 ) -> Vec<SilentSource> {
-    expected(watchdogs, config).filter_map(|watchdog| silent_source(watchdog, config, now, steady)).collect()
+    expected(watchdogs, config).filter_map(|watchdog| silent_source(watchdog, config, now, receiving)).collect()
 }
 
 /// Returns true if the open incident needs another notification, so that it is not closed as stale.
@@ -187,24 +185,19 @@ fn silent_source(
     watchdog: &Watchdog,
     config: &WatchdogConfig,
     now: Timestamp,
-    steady: Duration,
+    receiving: Duration,
 ) -> Option<SilentSource> {
     let since = last(watchdog);
-    let silence = match watchdog.ended_at {
-        Some(_) => Silence::Ended,
-        None if clock::between(since, now) > config.within && steady > config.within => Silence::Late,
-        None => return None,
-    };
+    let is_late = clock::between(since, now) > config.within && receiving > config.within;
     let (alert, source) = (&config.alert, &watchdog.source);
     let at = since.strftime("%Y-%m-%d %H:%M UTC");
-    let detail = match (silence, watchdog.seen_at) {
-        (Silence::Ended, _) => format!("{source} reported that {alert} ended; it was received last at {at}"),
-        (Silence::Late, Some(_)) => format!("no {alert} from {source} since {at}"),
-        (Silence::Late, None) => format!("no {alert} from {source} yet, expected since {at}"),
-    };
-    let detail = match silence {
-        Silence::Late => format!("{detail}; one is expected every {}", human_duration(config.within)),
-        Silence::Ended => detail,
+    let every = format!("one is expected at least every {}", human_duration(config.within));
+    let detail = match (watchdog.ended_at, watchdog.seen_at) {
+        (Some(_), Some(_)) => format!("{source} reported that {alert} ended; it was received last at {at}"),
+        (Some(_), None) => format!("{source} reported that {alert} ended; it was never received before"),
+        (None, _) if !is_late => return None,
+        (None, Some(_)) => format!("no {alert} from {source} since {at}; {every}"),
+        (None, None) => format!("no {alert} from {source} yet, expected since {at}; {every}"),
     };
     Some(SilentSource { source: source.clone(), since, detail })
 }
@@ -224,8 +217,8 @@ mod tests {
         Watchdog { source, expected_at: at(0), seen_at: seen.map(at), ended_at: ended.map(at) }
     }
 
-    fn detail(watchdog: &Watchdog, now: i64, steady: Duration) -> Option<String> {
-        silent_source(watchdog, &WatchdogConfig::default(), at(now), steady).map(|silent| silent.detail)
+    fn detail(watchdog: &Watchdog, now: i64, receiving: Duration) -> Option<String> {
+        silent_source(watchdog, &WatchdogConfig::default(), at(now), receiving).map(|silent| silent.detail)
     }
 
     #[test]
@@ -234,7 +227,7 @@ mod tests {
         assert_eq!(detail(&seen, 1_000, Duration::MAX), None, "exactly in time");
         assert_eq!(detail(&seen, 1_001, WITHIN), None, "it started, or its clock was set, 15 minutes ago");
         let told = detail(&seen, 1_001, Duration::from_secs(901)).unwrap();
-        assert_eq!(told, "no Watchdog from main since 2027-01-15 08:01 UTC; one is expected every 15 min");
+        assert_eq!(told, "no Watchdog from main since 2027-01-15 08:01 UTC; one is expected at least every 15 min");
     }
 
     #[test]
@@ -250,11 +243,20 @@ mod tests {
         let told = detail(&ended, 111, Duration::ZERO).unwrap();
         assert!(told.starts_with("main reported that Watchdog ended"), "{told}");
         assert!(!heard(&ended, &WatchdogConfig::default(), at(111)));
+        let told = detail(&watchdog(None, Some(110)), 111, Duration::ZERO).unwrap();
+        assert_eq!(told, "main reported that Watchdog ended; it was never received before");
     }
 
     #[test]
     fn a_name_that_no_webhook_can_have_is_refused_with_the_way_out() {
         let config = WatchdogConfig { sources: vec!["a/b".to_owned()], ..WatchdogConfig::default() };
-        assert!(config.validate().unwrap_err().contains("/webhook/alertmanager/<name>"));
+        assert!(config.validate(Duration::MAX).unwrap_err().contains("/webhook/alertmanager/<name>"));
+    }
+
+    #[test]
+    fn a_silence_is_told_again_before_it_is_stale() {
+        let config = WatchdogConfig { sources: vec!["main".to_owned()], within: WITHIN, ..WatchdogConfig::default() };
+        assert!(config.validate(2 * WITHIN).unwrap_err().contains("`incident.stale_after`, which is 30 min"));
+        assert_eq!(config.validate(2 * WITHIN + Duration::from_secs(1)), Ok(()));
     }
 }

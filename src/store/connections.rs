@@ -34,6 +34,8 @@ const PING: Duration = Duration::from_secs(2);
 const CLOSE: Duration = Duration::from_secs(2);
 /// The age at which a connection is no longer reused: addresses and certificates change.
 const LIFETIME: Duration = Duration::from_secs(1_800);
+/// Time without a success after which a failure counts as an outage; callers retry after shorter ones within seconds.
+const OUTAGE: Duration = Duration::from_secs(10);
 /// Maximum number of distinct errors of skipped rows that are recorded.
 const MOST_LEFT_OUT: usize = 100;
 
@@ -62,6 +64,8 @@ struct Inner {
     idle: Mutex<VecDeque<Live>>,
     trouble: Mutex<Option<StoreFailure>>,
     worked: Mutex<Instant>,
+    /// The end of the last outage.
+    recovered: Mutex<Option<Instant>>,
     /// Errors of rows that could not be fetched.
     left_out: Mutex<BTreeSet<String>>,
 }
@@ -96,6 +100,7 @@ impl ConnectionPool {
             idle: Mutex::default(),
             trouble: Mutex::default(),
             worked: Mutex::new(Instant::now()),
+            recovered: Mutex::default(),
             left_out: Mutex::default(),
         }));
         // The first connection opens the database: on a busy disk that takes as long as a statement may.
@@ -182,8 +187,31 @@ impl ConnectionPool {
     }
 
     fn worked(&self) {
+        let outage = self.is_out();
         *self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        *self.0.worked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let now = Instant::now();
+        *self.0.worked.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        if outage {
+            self.set_recovered(Some(now));
+        }
+    }
+
+    /// Returns true during an outage: a failure, and no success for [`OUTAGE`].
+    fn is_out(&self) -> bool {
+        self.trouble().is_some() && self.since_worked() > OUTAGE
+    }
+
+    /// Returns the end of the last outage: now during one, `None` if there was none.
+    pub(super) fn recovered(&self) -> Option<Instant> {
+        match self.is_out() {
+            true => Some(Instant::now()),
+            false => *self.0.recovered.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    /// Sets the end of the last outage.
+    pub(super) fn set_recovered(&self, at: Option<Instant>) {
+        *self.0.recovered.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }
 
     /// Returns the time since the last success.

@@ -35,6 +35,14 @@ impl Time {
     }
 }
 
+/// What a handle of the store continues of an earlier one of this process.
+#[derive(Debug, Clone, Copy)]
+pub struct StoreClock {
+    clock: MonotonicClock,
+    /// The end of the last outage.
+    recovered: Option<Instant>,
+}
+
 /// Reads the clock of a PostgreSQL.
 pub(super) async fn of_database(db: impl Executor<'_, Database = Any>) -> Result<Timestamp, sqlx::Error> {
     let reading = sqlx::query_scalar(concat!("SELECT ", database_now!())).fetch_one(db).await?;
@@ -65,7 +73,7 @@ const WAITING: [&str; 6] = [
 ];
 
 /// Moves timestamps later than `$2`, written by a clock that was ahead.
-const AHEAD: [&str; 11] = [
+const AHEAD: [&str; 9] = [
     "UPDATE incidents SET opened_ms = opened_ms + $1 WHERE opened_ms > $2",
     "UPDATE incidents SET notified_ms = notified_ms + $1 WHERE state = 'open' AND notified_ms > $2",
     "UPDATE incidents SET resolved_ms = resolved_ms + $1 WHERE state = 'resolved' AND resolved_ms > $2",
@@ -75,20 +83,19 @@ const AHEAD: [&str; 11] = [
     "UPDATE digests SET began_ms = began_ms + $1 WHERE began_ms > $2",
     "UPDATE posts SET began_ms = began_ms + $1 WHERE began_ms > $2",
     "UPDATE looks SET since_ms = since_ms + $1 WHERE since_ms > $2",
-    "UPDATE watchdogs SET seen_ms = seen_ms + $1 WHERE seen_ms > $2",
-    "UPDATE watchdogs SET expected_ms = expected_ms + $1 WHERE expected_ms > $2",
 ];
 
 impl Store {
     /// Returns the clock, for [`Self::continue_clock`].
-    pub fn clock(&self) -> MonotonicClock {
-        self.time.with(|steady| *steady)
+    pub fn clock(&self) -> StoreClock {
+        StoreClock { clock: self.time.with(|steady| *steady), recovered: self.durable.recovered() }
     }
 
-    /// Continues the clock of an earlier handle of this process, with its time without a clock step. A step meanwhile is
-    /// found by the next [`Self::keep_time`].
-    pub fn continue_clock(&self, earlier: MonotonicClock) {
-        self.time.with(|steady| *steady = earlier);
+    /// Continues the clock of an earlier handle of this process, with its time without a clock step or an outage. A step
+    /// meanwhile is found by the next [`Self::keep_time`].
+    pub fn continue_clock(&self, earlier: StoreClock) {
+        self.time.with(|steady| *steady = earlier.clock);
+        self.durable.set_recovered(earlier.recovered);
     }
 
     /// Returns the store's time. After a clock step it continues evenly until [`Self::keep_time`] is called.
@@ -99,6 +106,13 @@ impl Store {
     /// Returns the time until `at` in which this process has run without a clock step.
     pub fn steady_until(&self, at: Instant) -> Duration {
         self.time.with(|steady| steady.steady_for(at))
+    }
+
+    /// Returns the time until `at` in which webhooks could be stored: without a clock step or an outage of the store.
+    /// Silence counts only in this time.
+    pub fn receiving_until(&self, at: Instant) -> Duration {
+        let since_outage = self.durable.recovered().map(|end| at.saturating_duration_since(end));
+        self.steady_until(at).min(since_outage.unwrap_or(Duration::MAX))
     }
 
     /// Reads the store's clock and handles a clock step; called before work is taken by a lease.

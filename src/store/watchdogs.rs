@@ -31,14 +31,26 @@ pub struct OpenIncident {
 }
 
 impl Store {
-    /// Begins to expect these sources; those that are expected already keep their times.
+    /// Expects these sources and no others: those that are expected already keep their times, others are forgotten. A
+    /// time in the future, written by a clock that was ahead, becomes `now`.
     ///
     /// # Errors
     /// When the store fails; also in the methods below.
     pub async fn expect_watchdogs(&self, sources: &[String], now: Timestamp) -> Result<(), StoreError> {
-        for source in sources {
+        let known: Vec<String> =
+            sqlx::query_scalar("SELECT source FROM watchdogs ORDER BY source").fetch_all(&self.read).await?;
+        for source in known.iter().filter(|source| !sources.contains(source)) {
+            sqlx::query("DELETE FROM watchdogs WHERE source = $1").bind(source).execute(&self.write).await?;
+        }
+        for source in sources.iter().filter(|source| !known.contains(source)) {
             let insert = "INSERT INTO watchdogs (source, expected_ms) VALUES ($1, $2) ON CONFLICT (source) DO NOTHING";
             sqlx::query(insert).bind(source).bind(unix_ms(now)).execute(&self.write).await?;
+        }
+        for ahead in [
+            "UPDATE watchdogs SET expected_ms = $1 WHERE expected_ms > $1",
+            "UPDATE watchdogs SET seen_ms = $1 WHERE seen_ms > $1",
+        ] {
+            sqlx::query(ahead).bind(unix_ms(now)).execute(&self.write).await?;
         }
         Ok(())
     }
@@ -62,7 +74,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns every source that is or was expected, by name.
+    /// Returns the expected sources, by name.
     ///
     /// # Errors
     /// See [`Self::expect_watchdogs`].

@@ -152,14 +152,36 @@ async fn replicas_whose_machines_disagree_keep_the_databases_time() {
 
 #[tokio::test]
 async fn what_a_clock_that_was_ahead_heard_or_expected_of_an_alertmanager_is_not_in_the_future() {
-    let (_directory, store) = sqlite().await;
-    store.expect_watchdogs(&["main".to_owned()], store.now()).await.unwrap();
-    store.record_watchdog("eu", true, store.now()).await.unwrap();
-    set(&store, -HOUR).await;
-    let watchdogs = store.watchdogs().await.unwrap();
-    assert_eq!(watchdogs.len(), 2);
-    for watchdog in watchdogs {
-        assert!(watchdog.expected_at.max(watchdog.seen_at.unwrap_or_default()) <= store.now(), "{watchdog:?}");
+    let expected = ["main", "eu"].map(str::to_owned);
+    let both = Both::start();
+    for store in both.stores("ahead").await {
+        store.expect_watchdogs(&expected, store.now()).await.unwrap();
+        store.record_watchdog("eu", true, store.now()).await.unwrap();
+        set(&store, -HOUR).await;
+        store.expect_watchdogs(&expected, store.now()).await.unwrap();
+        let watchdogs = store.watchdogs().await.unwrap();
+        assert_eq!(watchdogs.len(), 2);
+        for watchdog in watchdogs {
+            assert!(watchdog.expected_at.max(watchdog.seen_at.unwrap_or_default()) <= store.now(), "{watchdog:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_alertmanager_that_is_expected_again_is_expected_from_then_on() {
+    let main = ["main".to_owned()];
+    let both = Both::start();
+    for store in both.stores("again").await {
+        let (first, again) = (store.now(), store.now() + HOUR * 24 * 7);
+        store.expect_watchdogs(&main, first).await.unwrap();
+        store.record_watchdog("main", true, first).await.unwrap();
+        store.expect_watchdogs(&main, again).await.unwrap();
+        assert!(store.watchdogs().await.unwrap()[0].seen_at.is_some(), "it is expected as before");
+        store.expect_watchdogs(&[], again).await.unwrap();
+        assert_eq!(store.watchdogs().await.unwrap(), []);
+        store.expect_watchdogs(&main, again).await.unwrap();
+        let watchdogs = store.watchdogs().await.unwrap();
+        assert_eq!((watchdogs[0].seen_at, watchdogs[0].expected_at.as_second()), (None, again.as_second()));
     }
 }
 

@@ -62,11 +62,14 @@ impl AlertGroup {
     }
 
     /// Removes the alerts with this name, the always-firing one, and returns whether one of them fires; `None` if there
-    /// is none.
+    /// is none. Where all other alerts were left out, it stays: it stands for them.
     pub fn take_watchdog(&mut self, name: &str) -> Option<bool> {
         let fires = self.alerts.iter().filter(|alert| alert.name() == name).map(|a| a.status == AlertStatus::Firing);
         let fires = fires.reduce(|one, other| one || other)?;
-        self.alerts.retain(|alert| alert.name() != name);
+        let is_listed_alone = self.alerts.iter().all(|alert| alert.name() == name);
+        if !is_listed_alone || (self.truncated_alerts == 0 && self.left_out.is_empty()) {
+            self.alerts.retain(|alert| alert.name() != name);
+        }
         Some(fires)
     }
 
@@ -99,5 +102,7 @@ mod tests {
         assert_eq!((mixed.take_watchdog("Watchdog"), mixed.is_empty()), (None, false));
         let mut replaced = group(&[("Watchdog", "resolved"), ("Watchdog", "firing")]);
         assert_eq!(replaced.take_watchdog("Watchdog"), Some(true), "one Prometheus of a pair is enough");
+        let mut truncated = AlertGroup { truncated_alerts: 5, ..group(&[("Watchdog", "firing")]) };
+        assert_eq!((truncated.take_watchdog("Watchdog"), truncated.alerts.len()), (Some(true), 1), "somebody is shown");
     }
 }

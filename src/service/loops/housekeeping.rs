@@ -76,7 +76,7 @@ async fn once(service: &Service) {
         Err(error) => warn!(%error, "cannot look for what is due in the far future"),
     }
     let steady = store.steady_until(Instant::now());
-    if may_close(steady, config.incident.stale_after) {
+    if may_close(store.receiving_until(Instant::now()), config.incident.stale_after) {
         match store.resolve_stale(clock::before(now, config.incident.stale_after), now).await {
             Ok(0) => {}
             Ok(n) => info!(count = n, "closed incidents of which Alertmanager has said nothing for long"),

@@ -3,10 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 
 use knowledge::clip::{clip, format_error};
-use knowledge::clock::{self, MonotonicClock};
+use knowledge::clock;
 use knowledge::playbook::Library;
 use sources::redact::Redactor;
-use store::Store;
+use store::{Store, StoreClock};
 use telemetry::Metrics;
 
 /// Maximum characters of a reason; the log has the whole of it.
@@ -16,7 +16,7 @@ const REASON_CHARS: usize = 300;
 #[derive(Debug, Default)]
 pub struct Reloads {
     failure: Mutex<Option<String>>,
-    clock: Mutex<Option<MonotonicClock>>,
+    clock: Mutex<Option<StoreClock>>,
 }
 
 impl Reloads {
