@@ -21,14 +21,14 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         Err(code) => return Ok(code),
     };
     let first = settings(&args, config, library)?;
-    let load = || {
+    let load = move || {
         let config = configuration(&args)?;
         let library = playbook::load(config.playbooks.dir.as_deref()).map_err(|problems| in_short(&problems))?;
         settings(&args, config, library)
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
-    let end = runtime.block_on(reload::serve(first, load));
+    let end = runtime.block_on(reload::serve(first, Arc::new(load)));
     // A file system that hangs must not keep the process.
     runtime.shutdown_background();
     end.map(|()| ExitCode::SUCCESS)

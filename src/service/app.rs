@@ -18,37 +18,38 @@ use crate::config::SlackInlet;
 use crate::doctor;
 use crate::loops::{self, LoopParts};
 use crate::notify::{Notifier, NotifierParts};
-use crate::prepare::{self, Prepared};
+use crate::prepare::Prepared;
 use crate::readiness::{self, Examination, SlackProbe};
 use crate::reload::Reloads;
 use crate::server::{Budget, Pages, Shared, SlackState, listen, router};
 use crate::service::Service;
 use slack::socket::{self, Socket, SocketTiming};
 use slack::{Signing, SocketState};
-use store::{STORE_FILE, Store};
+use store::{STORE_FILE, Store, StoreClock};
 use telemetry::Metrics;
 use telemetry::supervise::{self, Supervisor, Systemd};
 
 /// Deadline of the whole shutdown.
-const STOP_WITHIN: Duration = Duration::from_secs(9);
+const STOP_WITHIN: Duration = Duration::from_secs(8);
 /// Part of the shutdown deadline that open HTTP requests may use.
 const REQUESTS_WITHIN: Duration = Duration::from_secs(4);
 
 /// Runs the service on `listener` until `stop`; then finishes the work in progress, or leaves it in the store for the
-/// next start. Completes `ready` when webhooks are answered.
+/// next start. Completes `ready` when webhooks are answered. The store continues `clock`; returns it for the next start.
 ///
 /// # Errors
-/// When the store or the directory of bundles cannot be opened, or the HTTP server breaks.
+/// When the store cannot be opened, or the HTTP server breaks.
 pub(crate) async fn run(
     prepared: Prepared,
     listener: TcpListener,
     metrics: Arc<Metrics>,
     reloads: Arc<Reloads>,
+    clock: Option<StoreClock>,
     ready: oneshot::Sender<()>,
     stop: CancellationToken,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<StoreClock> {
     let store = open_store(&prepared).await?;
-    reloads.continue_clock(&store);
+    clock.into_iter().for_each(|earlier| store.continue_clock(earlier));
     store.release(store.now()).await?;
     let address = listener.local_addr().context("cannot tell the own address")?;
     warn_of_choices(&prepared, address);
@@ -65,6 +66,7 @@ pub(crate) async fn run(
         words,
         pagers,
         logs,
+        bundles,
         links,
         database: _,
     } = prepared;
@@ -90,13 +92,13 @@ pub(crate) async fn run(
     };
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
     let service = Service::new(config, library, store.clone(), prometheus, reader, notifier, metrics);
-    let service = Arc::new(service.with_logs(logs).with_reloads(Arc::clone(&reloads)));
+    let service = Arc::new(service.with_logs(logs).with_reloads(reloads));
 
     let halt = CancellationToken::new();
     let closing = CancellationToken::new();
     let tasks = TaskTracker::new();
     let supervisor = Supervisor::new(Arc::clone(&service.metrics), supervise::Timing::default(), closing.clone());
-    let bundles = Arc::new(bundle_service(&service, links, tasks.clone(), closing.clone())?);
+    let bundles = Arc::new(bundle_service(&service, bundles, links, tasks.clone(), closing.clone()));
     // Weak, because the bundle service itself holds the store.
     let gives_way = Arc::downgrade(&bundles);
     store.when_full(move || gives_way.upgrade().is_some_and(|bundles| bundles.give_way()));
@@ -161,21 +163,22 @@ pub(crate) async fn run(
     if tokio::time::timeout(STOP_WITHIN, finish).await.is_err() {
         warn!("what is still in flight is parked in the store and resumed by the next start");
     }
-    reloads.keep_clock(&store);
+    let clock = store.clock();
     let _ = tokio::time::timeout(Duration::from_secs(1), store.close()).await;
     if broken {
         bail!("the HTTP server broke");
     }
-    Ok(())
+    Ok(clock)
 }
 
-/// Builds the bundle service from the components of the main service; without `links` with a key of its own.
+/// Builds the bundle service from the components of the main service.
 fn bundle_service(
     service: &Service,
-    links: Option<Links>,
+    directory: BundleDirectory,
+    links: Links,
     tasks: TaskTracker,
     stop: CancellationToken,
-) -> anyhow::Result<BundleService> {
+) -> BundleService {
     let config = &service.config;
     let settings = SourceSettings {
         exporters: &config.exporters,
@@ -185,24 +188,16 @@ fn bundle_service(
     let (prometheus, reader) = (service.prometheus.clone(), service.reader.clone());
     let (logs, words) = (service.logs.clone(), Arc::clone(&service.words));
     let registry = SourceRegistry::new(Arc::clone(&service.library), words, prometheus, reader, logs, settings);
-    let links = match links {
-        Some(links) => links,
-        None => {
-            let key = bundle::own_key(&config.state_dir).context("cannot make the key of download links")?;
-            prepare::links(config, &key)?
-        }
-    };
-    Ok(BundleService::new(bundle::BundleServiceParts {
+    BundleService::new(bundle::BundleServiceParts {
         store: service.store.clone(),
         notifier: Arc::clone(&service.notifier),
         registry,
         config: config.bundle.clone(),
-        directory: BundleDirectory::open(&config.bundle, &config.state_dir)
-            .context("cannot keep bundles (`bundle.dir`)")?,
+        directory,
         links,
         tasks,
         stop,
-    }))
+    })
 }
 
 /// Opens the configured store: PostgreSQL, which replicas share, or else SQLite in the state directory.

@@ -1,4 +1,4 @@
-//! The parts that the service makes from its configuration before it touches anything: clients, credentials, phrases.
+//! The parts that the service makes from its configuration before it starts: clients, credentials, phrases.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::bundle::Links;
+use crate::bundle::{self, BundleDirectory, Links};
 use crate::config::{Config, SlackInlet, bot_token, inlet, secret};
 use crate::notify::PagerClient;
 use crate::server::{Access, Credentials};
@@ -20,7 +20,8 @@ use sources::prom::Prometheus;
 use sources::redact::Redactor;
 use telemetry::Metrics;
 
-/// A configuration and everything that is made of it without side effects. To make it is the check of a configuration.
+/// A configuration and everything that is made of it before the store is opened. To make it is the check of a
+/// configuration.
 pub(crate) struct Prepared {
     pub(crate) config: Config,
     pub(crate) library: Arc<Library>,
@@ -34,17 +35,20 @@ pub(crate) struct Prepared {
     pub(crate) words: Phrases,
     pub(crate) pagers: Vec<PagerClient>,
     pub(crate) logs: LogSources,
-    /// The configured signer of download links; `None` if the state directory has its key.
-    pub(crate) links: Option<Links>,
+    /// The directory of bundles.
+    pub(crate) bundles: BundleDirectory,
+    /// The signer of download links.
+    pub(crate) links: Links,
     /// The address of a PostgreSQL; `None` for SQLite.
     pub(crate) database: Option<SecretString>,
 }
 
 impl Prepared {
-    /// Reads every secret and prepares every client of a service that listens on `address`. Makes no calls.
+    /// Reads every secret and prepares every client of a service that listens on `address`; makes the directory of
+    /// bundles and the key of download links if they are missing. Makes no calls, but a kubeconfig may run a program.
     ///
     /// # Errors
-    /// When a value of the configuration cannot be used, or a file cannot be read.
+    /// When a value of the configuration cannot be used, or a file cannot be read or made.
     pub(crate) async fn new(
         config: Config,
         library: Arc<Library>,
@@ -76,9 +80,14 @@ impl Prepared {
         let pager = |pager| PagerClient::new(pager, secret(&pager.key_file)?);
         let pagers = config.pagers.iter().map(pager).collect::<anyhow::Result<_>>()?;
         let logs = LogSources::connect(&config.kubernetes, &config.loki).await.context("in `loki:`")?;
+        let bundles = BundleDirectory::open(&config.bundle, &config.state_dir);
+        let bundles = bundles.context("cannot keep bundles (`bundle.dir`)")?;
         let links = match &config.bundle.link_key_file {
-            Some(file) => Some(links(&config, secret(file)?.expose_secret().as_bytes())?),
-            None => None,
+            Some(file) => links(&config, secret(file)?.expose_secret().as_bytes())?,
+            None => {
+                let key = bundle::own_key(&config.state_dir).context("cannot make the key of download links")?;
+                links(&config, &key)?
+            }
         };
         let database = config.database.url_file.as_deref().map(secret).transpose()?;
         Ok(Self {
@@ -94,6 +103,7 @@ impl Prepared {
             words,
             pagers,
             logs,
+            bundles,
             links,
             database,
         })
@@ -104,7 +114,7 @@ impl Prepared {
 ///
 /// # Errors
 /// When the key is too short.
-pub(crate) fn links(config: &Config, key: &[u8]) -> anyhow::Result<Links> {
+fn links(config: &Config, key: &[u8]) -> anyhow::Result<Links> {
     Links::new(key, &config.public_url, config.bundle.link_expires).map_err(anyhow::Error::msg)
 }
 

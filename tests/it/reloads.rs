@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use llm_diagnose::store::STORE_FILE;
-use llm_diagnose_lab::stack::Service;
+use llm_diagnose_lab::stack::{Postgres, Service, Wire};
 use serde_json::Value;
 use tokio::net::UnixDatagram;
 
@@ -77,8 +78,7 @@ async fn a_hangup_takes_over_the_new_channel() {
     assert!(successful(&run).await);
 }
 
-/// Sends groups one after the other until told to stop, each until it is answered with 200 as Alertmanager does;
-/// returns the names, and the errors of connecting.
+/// Sends groups one after the other until told to stop; returns the names, and the errors of connecting.
 async fn sender(url: String, prefix: &'static str, end: Arc<AtomicBool>) -> (Vec<String>, Vec<String>) {
     let http = reqwest::Client::new();
     let (mut names, mut refused) = (Vec::new(), Vec::new());
@@ -87,8 +87,10 @@ async fn sender(url: String, prefix: &'static str, end: Arc<AtomicBool>) -> (Vec
         let body = group(&name, "firing", "warning", &["a"]);
         loop {
             match http.post(format!("{url}/webhook/alertmanager")).json(&body).timeout(RELOADED).send().await {
-                Ok(answer) if answer.status() == 200 => break,
-                Ok(answer) => assert_eq!(answer.status(), 503, "{name}"),
+                Ok(answer) => {
+                    assert_eq!(answer.status(), 200, "{name}");
+                    break;
+                }
                 Err(error) if error.is_connect() => refused.push(format!("{error:?}")),
                 // An idle connection that was closed as the request went out.
                 Err(error) => assert!(error.is_request(), "{error:?}"),
@@ -137,8 +139,9 @@ async fn a_bad_file_keeps_the_old_configuration_and_says_so_until_it_is_correcte
     let (status, detail) = configuration(&run).await;
     let detail = detail.unwrap();
     assert_eq!(status, "degraded");
-    assert!(detail.contains("config.yaml") && detail.contains("the configuration before it goes on"), "{detail}");
+    assert!(detail.contains("the previous configuration stays in force"), "{detail}");
     let log = run.service.stderr();
+    assert!(log.contains("config.yaml") && !detail.contains("config.yaml"), "anybody may read it: {detail}\n{log}");
     assert!(!detail.contains("xoxb-1") && !log.contains("xoxb-1"), "{detail}\n{log}");
     assert!(log.contains("chanel") || log.contains("bot_token"), "{log}");
     assert!(!successful(&run).await);
@@ -208,8 +211,8 @@ async fn a_secret_and_a_playbook_that_kubernetes_exchanges_are_taken_over() {
 
     mount(playbooks.path(), "one", "broken.yaml", "playbook: [");
     logged(&run.service, REFUSED, 1).await;
-    let (_, detail) = configuration(&run).await;
-    assert!(detail.as_ref().is_some_and(|detail| detail.contains("1 problem in the playbooks")), "{detail:?}");
+    assert!(configuration(&run).await.1.is_some());
+    assert!(run.service.stderr().contains("1 problem in the playbooks"), "{}", run.service.stderr());
     fs::remove_file(playbooks.path().join("broken.yaml")).unwrap();
     logged(&run.service, IN_FORCE, 2).await;
     assert_eq!(configuration(&run).await.1, None);
@@ -224,6 +227,40 @@ async fn a_configuration_that_comes_before_its_secret_is_taken_over_with_the_sec
     logged(&run.service, REFUSED, 1).await;
     fs::write(&token, "late-token").unwrap();
     logged(&run.service, IN_FORCE, 1).await;
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_made_is_found_before_the_service_is_stopped() {
+    let run = Running::start(BY_SIGNAL).await;
+    rewrite(&run.service, "reload_interval: 0s", "reload_interval: 0s\nbundle: { dir: /proc/nowhere }");
+    run.service.hang_up().await.unwrap();
+    run.service.complains("cannot keep bundles", RELOADED).await.unwrap();
+    let log = run.service.stderr();
+    assert!(log.contains(REFUSED) && !log.contains("back to the old one"), "{log}");
+}
+
+#[tokio::test]
+async fn a_secret_that_stands_in_the_wrong_place_is_not_shown_to_everybody() {
+    let run = Running::start(BY_SIGNAL).await;
+    rewrite(&run.service, "reload_interval: 0s", "reload_interval: 0s\nwebhook: { bearer_token_file: mellon-2026 }");
+    run.service.hang_up().await.unwrap();
+    logged(&run.service, REFUSED, 1).await;
+    let detail = configuration(&run).await.1.unwrap();
+    assert!(!detail.contains("mellon"), "{detail}");
+}
+
+#[tokio::test]
+async fn a_change_while_the_database_is_away_is_taken_over_once_it_is_back() {
+    let postgres = Postgres::start().unwrap();
+    let wire = Wire::start(postgres.socket()).await.unwrap();
+    let address = postgres.file(&wire.url()).unwrap();
+    let run = Running::start(&format!("{BY_FILE}\ndatabase: {{ url_file: {} }}", address.path().display())).await;
+    wire.silence();
+    rewrite(&run.service, CHANNEL, "#critical");
+    logged(&run.service, REFUSED, 1).await;
+    wire.lead_to(postgres.socket());
+    logged(&run.service, IN_FORCE, 1).await;
+    assert_eq!(configuration(&run).await.1, None);
 }
 
 fn entries(id: u32, of: &str) -> usize {
@@ -256,6 +293,19 @@ async fn a_stop_during_a_reload_ends_the_service() {
     let mut run = Running::start(BY_SIGNAL).await;
     run.service.hang_up().await.unwrap();
     assert!(run.service.terminate(RELOADED).await.unwrap().success());
+}
+
+#[tokio::test]
+async fn a_stop_while_a_file_cannot_be_read_ends_the_service() {
+    let mut run = Running::start(BY_SIGNAL).await;
+    // Who opens a pipe that nobody writes to waits, as with a file system that hangs.
+    let pipe = run.service.directory().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let webhook = format!("reload_interval: 0s\nwebhook: {{ bearer_token_file: {} }}", pipe.display());
+    rewrite(&run.service, "reload_interval: 0s", &webhook);
+    run.service.hang_up().await.unwrap();
+    logged(&run.service, "reading the configuration again", 1).await;
+    assert!(run.service.terminate(Duration::from_secs(15)).await.unwrap().success());
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Runs the service, and takes over a changed configuration at SIGHUP or when its files change.
 //!
 //! Each configuration runs in a runtime of its own, a [`Generation`], which ends with all its tasks before the next one
-//! starts. The listening socket and the lock of the state directory stay: callers wait in the socket's backlog. A
-//! configuration that cannot be used changes nothing.
+//! starts. Before that a [`Candidate`] is made of the new one, so a configuration that cannot be used changes nothing.
+//! The listening socket and the lock of the state directory stay: callers wait in the socket's backlog.
 
 mod generation;
 mod outcome;
@@ -14,23 +14,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use futures::FutureExt;
-use secrecy::ExposeSecret;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::error::Elapsed;
 use tracing::{error, info};
 
 use crate::config::Config;
-use crate::prepare::Prepared;
-use generation::Generation;
+use crate::stop_signals::StopSignals;
+use generation::{Candidate, Generation};
 use knowledge::clip::format_error;
 use knowledge::playbook::Library;
 pub use outcome::Reloads;
-use store::{StateLock, Store};
+use store::{StateLock, StoreClock, StoreError};
 use telemetry::Metrics;
 use telemetry::supervise::Systemd;
 
-/// Time within which a PostgreSQL must answer before a reload.
-const DATABASE_WITHIN: Duration = Duration::from_secs(5);
+/// The pause before the old configuration is started again once more; it doubles up to the longest one.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The longest such pause.
+const AGAIN_AT_MOST: Duration = Duration::from_secs(30);
 
 /// The configuration of a service with what it was read from.
 #[derive(Debug, Clone)]
@@ -43,84 +44,111 @@ pub struct Settings {
     pub file: Option<PathBuf>,
 }
 
-/// Runs the service until SIGTERM or SIGINT; `load` reads everything anew for a reload.
+/// Reads everything anew for a reload; called on a thread that may block.
+pub type Load = Arc<dyn Fn() -> anyhow::Result<Settings> + Send + Sync>;
+
+/// Runs the service until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// When the service cannot start, or its HTTP server breaks.
-pub async fn serve(settings: Settings, load: impl Fn() -> anyhow::Result<Settings>) -> anyhow::Result<()> {
+pub async fn serve(settings: Settings, load: Load) -> anyhow::Result<()> {
     let mut stop = StopSignals::new()?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
-    let host = Host::bind(&settings.config).await?;
+    let mut kept = Kept::bind(&settings.config).await?;
     let _lock = lock(&settings.config)?;
-    let mut current = settings;
     // The configuration read last, in force or not: a file that it misses may come later.
-    let mut watched = current.clone();
+    let mut watched = settings.clone();
     let mut seen = watch::digest(&watched).await;
-    let mut running = Generation::start(&host, &current).await?;
-    host.reloads.succeeded(&host.metrics);
+    let mut running = tokio::select! {
+        () = stop.recv() => return Ok(()),
+        started = start(&kept, settings) => started?,
+    };
+    kept.reloads.succeeded(&kept.metrics);
     loop {
+        let interval = running.settings.config.reload_interval;
         let cause = tokio::select! {
             () = stop.recv() => break,
             _ = hangup.recv() => "SIGHUP",
-            () = watch::changed(current.config.reload_interval, &watched, &seen) => "a changed file",
-            end = running.ended() => return running.shut_down(end).await,
+            () = watch::changed(interval, &watched, &seen) => "changed files",
+            end = running.ended() => return running.shut_down(end).await.map(drop),
         };
         info!(cause, "reading the configuration again");
-        // One that cannot be read is told below. The digest comes before the reading that counts, so that a change between
-        // them is seen as one.
-        watched = load().unwrap_or(watched);
-        seen = watch::digest(&watched).await;
+        let reading = async {
+            // One that cannot be read is told below. The digest comes before the reading that counts, so that a change
+            // between them is seen as one.
+            watched = read(&load).await.unwrap_or_else(|_| watched.clone());
+            seen = watch::digest(&watched).await;
+            candidate(&kept, &running.settings, &load).await
+        };
         let next = tokio::select! {
             () = stop.recv() => break,
-            next = candidate(&host, &current, &load) => next,
+            next = reading => next,
         };
         let next = match next {
             Ok(next) => next,
             Err(error) => {
-                let error = host.reloads.failed(&error, &current.library, &host.metrics);
+                if is_of_database(&error) {
+                    seen = watch::ContentDigest::new();
+                }
+                let error = kept.reloads.failed(&error, &running.settings.library, &kept.metrics);
                 error!(cause, error, "the new configuration cannot be used: the old one goes on");
                 continue;
             }
         };
         tell_systemd("RELOADING=1");
-        if let Err(error) = running.stop().await {
-            error!(error = format_error(&error), "the old configuration did not end well");
-        }
-        if stop.recv().now_or_never().is_some() {
-            info!("stopped");
-            return Ok(());
-        }
-        running = match Generation::start(&host, &next).await {
-            Ok(running) => {
-                current = next;
-                host.reloads.succeeded(&host.metrics);
-                info!(cause, "the new configuration is in force");
-                running
-            }
+        let (old, library) = (running.settings.clone(), Arc::clone(&running.settings.library));
+        match running.stop().await {
+            Ok(clock) => kept.clock = Some(clock),
             Err(error) => {
-                let error = host.reloads.failed(&error, &current.library, &host.metrics);
-                error!(cause, error, "cannot start with the new configuration: back to the old one");
-                Generation::start(&host, &current).await.context("cannot start with the old configuration again")?
+                let error = format_error(&error);
+                error!(error, "the service ended with an error before it starts with the new configuration");
             }
+        }
+        let starting = async {
+            match next.start(&kept).await {
+                Ok(running) => {
+                    kept.reloads.succeeded(&kept.metrics);
+                    info!(cause, "the new configuration is in force");
+                    running
+                }
+                Err(error) => {
+                    if is_of_database(&error) {
+                        seen = watch::ContentDigest::new();
+                    }
+                    let error = kept.reloads.failed(&error, &library, &kept.metrics);
+                    error!(cause, error, "cannot start with the new configuration: back to the old one");
+                    start_again(&kept, old).await
+                }
+            }
+        };
+        running = tokio::select! {
+            biased;
+            () = stop.recv() => {
+                info!("stopped");
+                return Ok(());
+            }
+            started = starting => started,
         };
     }
     info!("stopping");
     tell_systemd("STOPPING=1");
     let end = running.stop().await;
     info!("stopped");
-    end
+    end.map(drop)
+}
+
+/// Reads the configuration on a thread that may block, because a file system may hang.
+async fn read(load: &Load) -> anyhow::Result<Settings> {
+    let load = Arc::clone(load);
+    tokio::task::spawn_blocking(move || load()).await.context("reading the configuration panicked")?
 }
 
 /// Reads the configuration anew and checks all of it.
 ///
 /// # Errors
 /// When it cannot be used, or changes what only a restart can change.
-async fn candidate(
-    host: &Host,
-    current: &Settings,
-    load: &impl Fn() -> anyhow::Result<Settings>,
-) -> anyhow::Result<Settings> {
-    let next = load()?;
+async fn candidate(kept: &Kept, current: &Settings, load: &Load) -> anyhow::Result<Candidate> {
+    let next = read(load).await?;
     for (key, changed) in [
         ("listen", current.config.listen != next.config.listen),
         ("state_dir", current.config.state_dir != next.config.state_dir),
@@ -131,33 +159,52 @@ async fn candidate(
             bail!("`{key}` was changed, which needs a restart: restart the service, or take this change back");
         }
     }
-    let library = Arc::clone(&next.library);
-    let prepared = Prepared::new(next.config.clone(), library, host.address, &host.metrics).await?;
-    if let Some(url) = &prepared.database {
-        tokio::time::timeout(DATABASE_WITHIN, Store::examine(url.expose_secret()))
-            .await
-            .with_context(|| format!("the database does not answer within {} s", DATABASE_WITHIN.as_secs()))?
-            .context("cannot use the database that `database.url_file` names")?;
+    let candidate = Candidate::new(kept, next).await?;
+    candidate.examine_database().await?;
+    Ok(candidate)
+}
+
+/// Returns true if the configuration may be usable once the database is back, so that the next look tries it again.
+fn is_of_database(error: &anyhow::Error) -> bool {
+    error.is::<Elapsed>() || matches!(error.downcast_ref(), Some(StoreError::Database(_)))
+}
+
+async fn start(kept: &Kept, settings: Settings) -> anyhow::Result<Generation> {
+    Candidate::new(kept, settings).await?.start(kept).await
+}
+
+/// Starts the configuration that was in force, again and again until it works: its database may be away for a while.
+async fn start_again(kept: &Kept, settings: Settings) -> Generation {
+    let mut pause = AGAIN;
+    loop {
+        match start(kept, settings.clone()).await {
+            Ok(running) => return running,
+            Err(error) => error!(error = format_error(&error), ?pause, "cannot start with the old configuration again"),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(AGAIN_AT_MOST);
     }
-    Ok(next)
 }
 
 /// The parts that stay while configurations change.
-struct Host {
+struct Kept {
     listener: TcpListener,
     address: SocketAddr,
     metrics: Arc<Metrics>,
     reloads: Arc<Reloads>,
+    /// The clock of the store that was closed last. Without it, what needs an hour without a clock step would not be
+    /// done where files change every hour.
+    clock: Option<StoreClock>,
 }
 
-impl Host {
+impl Kept {
     async fn bind(config: &Config) -> anyhow::Result<Self> {
         let listener = tokio::net::TcpListener::bind(&config.listen)
             .await
             .with_context(|| format!("cannot listen on {}: set `listen` to a free address", config.listen))?;
         let address = listener.local_addr().context("cannot tell the own address")?;
         let listener = listener.into_std().context("cannot prepare the listening socket")?;
-        Ok(Self { listener, address, metrics: Arc::new(Metrics::default()), reloads: Arc::default() })
+        Ok(Self { listener, address, metrics: Arc::new(Metrics::default()), reloads: Arc::default(), clock: None })
     }
 }
 
@@ -169,28 +216,6 @@ fn lock(config: &Config) -> anyhow::Result<Option<StateLock>> {
     std::fs::create_dir_all(&config.state_dir)
         .with_context(|| format!("cannot make the state directory {}", config.state_dir.display()))?;
     Ok(Some(StateLock::take(&config.state_dir)?))
-}
-
-/// The signals that end the service.
-struct StopSignals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl StopSignals {
-    fn new() -> anyhow::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?,
-            interrupt: signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?,
-        })
-    }
-
-    async fn recv(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }
 
 fn tell_systemd(state: &str) {

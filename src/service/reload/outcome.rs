@@ -2,25 +2,21 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use knowledge::clip::{clip, format_error};
+use knowledge::clip::format_error;
 use knowledge::clock;
 use knowledge::playbook::Library;
 use sources::redact::Redactor;
-use store::{Store, StoreClock};
 use telemetry::Metrics;
 
-/// Maximum characters of a reason; the log has the whole of it.
-const REASON_CHARS: usize = 300;
-
-/// The outcome of the last reload, and what goes on over reloads.
+/// The outcome of the last reload.
 #[derive(Debug, Default)]
 pub struct Reloads {
     failure: Mutex<Option<String>>,
-    clock: Mutex<Option<StoreClock>>,
 }
 
 impl Reloads {
-    /// Returns the time and reason of the last reload if it failed.
+    /// Returns the last reload in words if it failed. Everybody may read `/readyz`, and an error may contain a secret
+    /// that stands in the wrong place, so the reason is only in the log.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -31,30 +27,17 @@ impl Reloads {
         self.set(None);
     }
 
-    /// Records that a configuration cannot be used; returns the error cleaned of secrets, for the log. Everybody may
-    /// read `/readyz`, so the reason there goes without the lines of the file.
+    /// Records that a configuration cannot be used; returns the error cleaned of secrets, for the log.
     pub(super) fn failed(&self, error: &anyhow::Error, library: &Library, metrics: &Metrics) -> String {
         metrics.reloaded(None);
-        let text = match Redactor::new(&report::redaction(library), false) {
+        let at = clock::now().strftime("%Y-%m-%d %H:%M UTC");
+        self.set(Some(format!(
+            "the change of {at} was refused, the previous configuration stays in force: the service's log has the reason"
+        )));
+        match Redactor::new(&report::redaction(library), false) {
             Ok(redactor) => redactor.text("configuration", &format_error(error)).into_owned(),
             Err(error) => format!("the reason cannot be cleaned of secrets: {error}"),
-        };
-        let at = clock::now().strftime("%Y-%m-%d %H:%M UTC");
-        let reason = clip(text.lines().next().unwrap_or_default(), REASON_CHARS);
-        self.set(Some(format!("the change of {at} is not in force, the configuration before it goes on: {reason}")));
-        text
-    }
-
-    /// Continues the clock of the store that was closed last; otherwise what needs an hour without a clock step would
-    /// not be done where files change every hour.
-    pub(crate) fn continue_clock(&self, store: &Store) {
-        let earlier = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
-        earlier.into_iter().for_each(|earlier| store.continue_clock(earlier));
-    }
-
-    /// Keeps the clock of a store that is closed.
-    pub(crate) fn keep_clock(&self, store: &Store) {
-        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(store.clock());
+        }
     }
 
     fn set(&self, failure: Option<String>) {
