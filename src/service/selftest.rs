@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::config::{Config, bot_token, secret, visit_store};
 use crate::notify::todo;
 use crate::server::Credentials;
+use crate::stop_signals::StopSignals;
 use knowledge::alert::{SELF_TEST, SELF_TEST_CHANNEL, SELF_TEST_POOL};
 use knowledge::clock;
 use slack::Slack;
@@ -176,6 +177,7 @@ fn webhook(config: &Config, url: Option<&str>) -> anyhow::Result<String> {
 impl SelfTest<'_> {
     /// Sends the alert and its end, and follows both. Returns the incident.
     async fn follow(&mut self) -> anyhow::Result<Option<String>> {
+        let mut stop = StopSignals::new()?;
         let (sent, start) = (Instant::now(), clock::now().to_string());
         let name = format!("llm-diagnose: self test {start}");
         let incident = match self.send(&body(&name, &start, None, &self.channel)).await {
@@ -186,12 +188,18 @@ impl SelfTest<'_> {
             }
         };
         self.stage(StageName::Stored, sent.elapsed(), Ok(format!("incident {incident}")));
-        let posted = self.first_message(&incident, sent).await;
+        let posted = tokio::select! {
+            posted = self.first_message(&incident, sent) => posted,
+            () = stop.recv() => Err(anyhow!("stopped by a signal: the alert was ended, see its message")),
+        };
         let ended = Instant::now();
-        // The end is sent in any case, or the incident would stay open.
+        // The end is sent in any case, also after Ctrl-C, or the incident would stay open.
         let end = clock::now().to_string();
         match self.send(&body(&name, &start, Some(&end), &self.channel)).await {
-            Ok(_) if posted? => self.last_message(&incident, ended).await?,
+            Ok(_) if posted? => tokio::select! {
+                ended = self.last_message(&incident, ended) => ended?,
+                () = stop.recv() => bail!("stopped by a signal: the end of the alert was sent, see its message"),
+            },
             Ok(_) => {}
             Err(problem) => self.stage(StageName::Resolved, ended.elapsed(), Err(problem)),
         }
@@ -208,11 +216,13 @@ impl SelfTest<'_> {
                 let diagnosis = self.store.incident(incident).await?.and_then(|incident| incident.diagnosis);
                 let result = match diagnosis {
                     Some(diagnosis) if !diagnosis.degraded => Some(Ok("Prometheus answered".to_owned())),
+                    // The service asks again within seconds.
+                    _ if !late => None,
                     Some(_) => {
                         let todo = "`llm-diagnose doctor` names the Prometheus: see whether it answers";
                         Some(Err(Problem::new("Prometheus did not answer in time", todo)))
                     }
-                    None => late.then(|| Err(self.missed(None, "see the service's log and `llm-diagnose doctor`"))),
+                    None => Some(Err(self.missed(None, "see the service's log and `llm-diagnose doctor`"))),
                 };
                 diagnosed = result.is_some();
                 result.into_iter().for_each(|result| self.stage(StageName::Diagnosed, elapsed, result));

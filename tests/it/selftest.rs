@@ -7,12 +7,12 @@ use llm_diagnose_lab::stack::Prometheus;
 use serde_json::Value;
 use tokio::process::Command;
 
-use crate::running::{BINARY, CHANNEL, Running, whole};
+use crate::running::{BINARY, CHANNEL, Running, SOON, whole};
 
 const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
 
-/// Runs the command beside the service; returns its exit status, and what it printed.
-async fn selftest(running: &Running, arguments: &[&str]) -> (Option<i32>, String) {
+/// The command beside the service.
+fn command(running: &Running, arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     for name in ["PROMETHEUS_URL", "LLM_DIAGNOSE_STATE_DIR", "STATE_DIRECTORY"] {
         command.env_remove(name);
@@ -20,7 +20,13 @@ async fn selftest(running: &Running, arguments: &[&str]) -> (Option<i32>, String
     let config = running.service.directory().join("config.yaml");
     command.arg("selftest").args(arguments).env("LLM_DIAGNOSE_CONFIG", config);
     command.env("SLACK_BOT_TOKEN", &running.slack.token).current_dir(running.service.directory()).kill_on_drop(true);
-    let output = tokio::time::timeout(Duration::from_secs(100), command.output()).await.unwrap().unwrap();
+    command
+}
+
+/// Runs the command; returns its exit status, and what it printed.
+async fn selftest(running: &Running, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = command(running, arguments).output();
+    let output = tokio::time::timeout(Duration::from_secs(100), output).await.unwrap().unwrap();
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     (output.status.code(), text)
 }
@@ -80,7 +86,7 @@ async fn a_slack_that_refuses_ends_the_self_test_with_the_reason_and_what_to_do(
     let mut options = Options::unlimited().channel(Channel::new("C0CRIT", "critical"));
     options.channels.iter_mut().for_each(|channel| channel.is_member = false);
     let running = Running::start_with(options, NOWHERE).await;
-    let (code, printed) = selftest(&running, &[]).await;
+    let (code, printed) = selftest(&running, &["--deadline", "10s"]).await;
     let told = lines(&printed);
     assert_eq!(code, Some(1), "{printed}");
     let refused = format!("FAIL posted Slack refuses messages for {CHANNEL}: not_in_channel");
@@ -88,6 +94,19 @@ async fn a_slack_that_refuses_ends_the_self_test_with_the_reason_and_what_to_do(
     assert!(told[at + 1].starts_with("→ type /invite @llm-diagnose in it"), "{printed}");
     let incidents: Value = serde_json::from_str(&running.get("/api/v1/incidents").await.1).unwrap();
     assert_eq!((incidents.as_array().unwrap().len(), &incidents[0]["open"]), (1, &false.into()), "{incidents:#}");
+}
+
+#[tokio::test]
+async fn a_self_test_that_is_interrupted_ends_its_alert() {
+    let running = Running::start(NOWHERE).await;
+    // Without a Prometheus it waits for a diagnosis until its deadline.
+    let mut test = command(&running, &["--deadline", "10m"]).spawn().unwrap();
+    running.wait_for(CHANNEL, |text| text.contains("This is a self test")).await;
+    let id = test.id().unwrap().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().await.unwrap().success());
+    let status = tokio::time::timeout(SOON, test.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(2));
+    running.wait_for(CHANNEL, |text| text.contains("This is a self test") && text.contains("RESOLVED")).await;
 }
 
 #[tokio::test]
