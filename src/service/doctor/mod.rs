@@ -21,10 +21,11 @@ use ::sources::prom::{self, PromError, Prometheus};
 use authoring::check;
 use diagnose::health::{Coverage, coverage};
 use diagnose::newest;
+use knowledge::alert::AlertGroup;
 use knowledge::clip::{format_count, format_error};
 use knowledge::clock;
 use knowledge::playbook::{Library, Problem, load};
-use store::{Refusal, STORE_FILE, Store, StoreAccess};
+use store::{OpenIncident, Refusal, STORE_FILE, Store, StoreAccess};
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
 const SCHEMA: &str = "llm-diagnose/doctor/v1";
@@ -101,28 +102,32 @@ pub async fn run_checks(
     }
     if let Some(config) = config {
         sources::check(findings, config, &state_directory(config)).await;
-        let (refusals, silent) = stored(config).await;
-        watchdogs(findings, config, silent);
+        let (refusals, silences) = stored(config).await;
+        watchdogs(findings, config, silences);
         slack::check(findings, config, &refusals).await;
     }
 }
 
-/// Returns the channels that refuse messages and the silent Alertmanagers, from the service's store. The latter are
-/// `None` if the store cannot be read.
-async fn stored(config: &Config) -> (Vec<Refusal>, Option<Vec<SilentSource>>) {
+/// The silent Alertmanagers, and the open incidents by which the service has told of such.
+type Silences = (Vec<SilentSource>, Vec<OpenIncident>);
+
+/// Returns the channels that refuse messages and the silences, from the service's store. The latter are `None` if the
+/// store cannot be read.
+async fn stored(config: &Config) -> (Vec<Refusal>, Option<Silences>) {
     let Ok(store) = visit_store(config, StoreAccess::ReadOnly).await else { return (Vec::new(), None) };
     let refusals = store.refusals().await.unwrap_or_default();
-    let silent = watchdog::silent(&store, &config.watchdog, store.now(), Duration::MAX).await.ok();
+    let silent = watchdog::silent(&store, &config.watchdog, store.now(), Duration::MAX).await;
+    let told = store.open_of_group(AlertGroup::SILENT_KEY).await;
     store.close().await;
-    (refusals, silent)
+    (refusals, silent.ok().zip(told.ok()))
 }
 
-fn watchdogs(findings: &mut Findings, config: &Config, silent: Option<Vec<SilentSource>>) {
+fn watchdogs(findings: &mut Findings, config: &Config, silences: Option<Silences>) {
     let WatchdogConfig { alert, sources, within: _ } = &config.watchdog;
     if sources.is_empty() {
         return findings.ok("watchdog", "no Alertmanager is expected to send an always-firing alert".to_owned());
     }
-    let Some(silent) = silent else {
+    let Some((silent, told)) = silences else {
         let todo = "start `serve` once, or pass --config as it has it";
         return findings.say("watchdog", Level::Warn, "the store of the service cannot be read".to_owned(), todo);
     };
@@ -130,10 +135,15 @@ fn watchdogs(findings: &mut Findings, config: &Config, silent: Option<Vec<Silent
         let name = format!("alertmanager/{source}");
         match silent.iter().find(|silent| silent.source == *source) {
             None => findings.ok(&name, format!("sends {alert}, or was expected only a short time ago")),
-            Some(silent) => {
+            Some(silent) if told.iter().any(|incident| incident.source == *source) => {
                 let todo =
                     "look whether it runs, whether its route for this alert leads to us, and whether the rule fires";
                 findings.say(&name, Level::Fail, silent.detail.clone(), todo);
+            }
+            // The service may have started, or got its store back, a moment ago.
+            Some(silent) => {
+                let todo = "see whether `serve` runs; it counts from its start, so look again after `watchdog.within`";
+                findings.say(&name, Level::Warn, silent.detail.clone(), todo);
             }
         }
     }
