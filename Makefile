@@ -71,8 +71,8 @@ base-images: ## The base images of config/Dockerfile with their digests of today
 	@sed -n 's/^FROM \([^ @]*\).*/\1/p' config/Dockerfile | while read -r image; do \
 		digest=$$(skopeo inspect --format '{{.Digest}}' "docker://$$image") || exit 1; echo "$$image@$$digest"; done
 
-bench: packages ## Latency against its floor, memory, start-up, binary size; answers to Slack, messages, pictures, bundles; large pools
-	$(CARGO) bench --locked --bench latency --bench chat --bench bundle --bench scale
+bench: packages ## Latency against its floor, memory, start-up, binary size; webhooks, answers to Slack, messages, pictures, bundles; large pools
+	$(CARGO) bench --locked --bench latency --bench intake --bench chat --bench bundle --bench scale
 
 generate: build ## Refreshes what is generated and committed
 	$(BIN) generate rules --output config/prometheus/llm-diagnose.rules.yaml

@@ -6,7 +6,6 @@
 //! of the replicas, to see how it grows. `BENCH_REPLICAS` makes it smaller or larger. Last, what a large bundle takes of
 //! memory on its way out: downloaded from the service, and uploaded to a local fake of Slack.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark that cannot go on should stop where it is")]
-#![allow(dead_code, reason = "the harness is shared with other benchmarks")]
 
 mod harness;
 

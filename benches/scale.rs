@@ -4,7 +4,6 @@
 //! pages are written as many pods'. The floor is what nobody can beat: the slowest single query of the plan. The largest pool
 //! is diagnosed once more on what the generated rules record.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark that cannot go on should stop where it is")]
-#![allow(dead_code, reason = "the harness is shared with other benchmarks")]
 
 mod harness;
 

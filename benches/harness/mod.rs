@@ -1,4 +1,5 @@
-//! What both benchmarks need: a fleet in a real Prometheus, the product beside a fake Slack, and lines to read.
+//! Parts of the benchmarks: a fleet in a real Prometheus, the product beside a fake Slack, and the printed lines.
+#![allow(dead_code, reason = "no benchmark uses all of it")]
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,6 +22,12 @@ pub(crate) const FAULT: f64 = 600.0;
 pub(crate) fn bar(what: &str, figure: f64, most: f64, unit: &str) {
     let word = if figure <= most { "ok" } else { "MISSED" };
     println!("  {what:<58} {figure:>8.2} {unit:<3} bar {most:>5} {unit:<3} {word}");
+}
+
+/// A figure that is to be at least its bar.
+pub(crate) fn bar_at_least(what: &str, figure: f64, least: f64, unit: &str) {
+    let word = if figure >= least { "ok" } else { "MISSED" };
+    println!("  {what:<58} {figure:>8.2} {unit:<3} bar {least:>5} {unit:<3} {word}");
 }
 
 /// A figure that has no bar.
@@ -68,7 +75,7 @@ pub(crate) async fn serve(
     (secret, value): (&str, &str),
 ) -> Service {
     let config = format!(
-        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"{prometheus}\" }}]\nslack: {{ api_url: \"{}\", \
+        "listen: 127.0.0.1:$PORT\nwebhook: {{ authentication: none }}\nstate_dir: $DIR/state\nprometheus: [{{ url: \"{prometheus}\" }}]\nslack: {{ api_url: \"{}\", \
          channel: \"{CHANNEL}\"{keys} }}\n{extra}\n",
         slack.base_url
     );
@@ -83,6 +90,13 @@ pub(crate) async fn serve(
         .unwrap()
 }
 
+/// An alert that fires, as Alertmanager sends it.
+pub(crate) fn alert(name: &str, pod: &str, severity: &str) -> Value {
+    json!({ "status": "firing", "labels": { "alertname": name, "namespace": "llm", "pod": pod, "severity": severity },
+        "annotations": { "summary": "first tokens are late" }, "startsAt": clock::now(),
+        "endsAt": "0001-01-01T00:00:00Z", "fingerprint": format!("{name}/{pod}") })
+}
+
 /// One group that fires, as Alertmanager sends it.
 pub(crate) fn group(number: usize) -> Value {
     let name = format!("LLMHighTTFT{number}");
@@ -94,9 +108,19 @@ pub(crate) fn group(number: usize) -> Value {
     })
 }
 
-/// Hands a group to the webhook.
+/// Hands the group of a number to the webhook.
 pub(crate) async fn send(client: &reqwest::Client, service: &Service, number: usize) {
+    post(client, service, &group(number)).await;
+}
+
+/// Hands a group of these alerts to the webhook.
+pub(crate) async fn send_group(client: &reqwest::Client, service: &Service, key: String, alerts: Vec<Value>) {
+    let group = json!({ "version": "4", "groupKey": key, "status": "firing", "receiver": "r", "alerts": alerts });
+    post(client, service, &group).await;
+}
+
+async fn post(client: &reqwest::Client, service: &Service, group: &Value) {
     let url = format!("{}/webhook/alertmanager", service.url);
-    let answer = client.post(url).json(&group(number)).send().await.unwrap();
+    let answer = client.post(url).json(group).send().await.unwrap();
     assert_eq!(answer.status().as_u16(), 200);
 }

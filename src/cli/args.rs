@@ -17,6 +17,7 @@ pub(super) use state::StateArgs;
 
 use crate::chatops::command;
 use crate::diagnose::Baseline;
+use crate::server::config::Authentication;
 
 /// The arguments of `serve`; every flag overrides the file.
 #[derive(Debug, Clone, Args)]
@@ -30,6 +31,9 @@ pub struct ServeArgs {
     /// Address and port to listen on [default: 127.0.0.1:9098].
     #[arg(long, value_name = "ADDRESS", env = "LLM_DIAGNOSE_LISTEN")]
     pub listen: Option<String>,
+    /// `none` takes alerts without credentials, from everybody who reaches that address.
+    #[arg(long, value_name = "required|none", env = "LLM_DIAGNOSE_WEBHOOK_AUTHENTICATION")]
+    pub webhook_authentication: Option<Authentication>,
     /// The directory of the database [default: $STATE_DIRECTORY, else ~/.local/state/llm-diagnose].
     #[arg(long, value_name = "DIR", env = "LLM_DIAGNOSE_STATE_DIR")]
     pub state_dir: Option<PathBuf>,

@@ -36,7 +36,8 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
 
 /// Reads the configuration and puts the flags over it.
 fn configuration(args: &ServeArgs) -> anyhow::Result<Config> {
-    let ServeArgs { config, prometheus, listen, state_dir, slack_channel, playbooks } = args.clone();
+    let ServeArgs { config, prometheus, listen, webhook_authentication, state_dir, slack_channel, playbooks } =
+        args.clone();
     let mut settings = match &config {
         Some(path) => Config::load(path)?,
         None => Config::default(),
@@ -45,6 +46,7 @@ fn configuration(args: &ServeArgs) -> anyhow::Result<Config> {
         settings.prometheus = vec![prom::Config { url, ..prom::Config::default() }];
     }
     settings.listen = listen.unwrap_or(settings.listen);
+    settings.webhook.authentication = webhook_authentication.unwrap_or(settings.webhook.authentication);
     settings.state_dir = match state_dir {
         Some(dir) => dir,
         None => state_directory(&settings),

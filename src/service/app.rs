@@ -216,7 +216,9 @@ async fn open_store(prepared: &Prepared) -> anyhow::Result<Store> {
 fn warn_of_choices(prepared: &Prepared, address: SocketAddr) {
     let Prepared { config, credentials, .. } = prepared;
     if !address.ip().is_loopback() && !credentials.are_set() {
-        warn!("the webhook takes calls from everywhere without credentials: set webhook.bearer_token_file");
+        warn!(
+            "webhook.authentication is none and `listen` is not on loopback: everybody who reaches it can send alerts; set webhook.bearer_token_file"
+        );
     }
     if config.language.is_some() {
         warn!("the key `language` has no effect any more, messages are in English: remove it");

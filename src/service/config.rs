@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use crate::server::config::{PagesConfig, ServerLimits};
+use crate::server::config::{Authentication, PagesConfig, ServerLimits};
 use crate::watchdog::WatchdogConfig;
 use crate::{bundle, notify};
 use knowledge::clock::duration;
@@ -122,6 +122,8 @@ impl Default for Config {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Webhook {
+    /// `required`, or `none`: everybody who reaches `listen` can send alerts.
+    pub authentication: Authentication,
     /// A file with the token that Alertmanager sends as `Authorization: Bearer`.
     pub bearer_token_file: Option<PathBuf>,
     /// User name for basic authentication, instead of a token.
@@ -141,6 +143,7 @@ pub struct Webhook {
 impl Default for Webhook {
     fn default() -> Self {
         Self {
+            authentication: Authentication::default(),
             bearer_token_file: None,
             username: None,
             password_file: None,

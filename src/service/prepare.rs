@@ -73,7 +73,7 @@ impl Prepared {
             None => SlackInlet::Off("set `slack.channel`"),
         };
         let credentials = Credentials::new(&config.webhook)?;
-        let access = Access::new(&config.pages, &config.webhook, address, &config.public_url)?;
+        let access = Access::new(&config.pages, &credentials, address, &config.public_url)?;
         let redactor =
             Redactor::new(&report::redaction(&library), false).context("cannot read the rules of redaction")?;
         let words = Phrases::load(config.playbooks.dir.as_deref()).context("cannot read the phrases")?;

@@ -8,7 +8,7 @@ use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
 use llm_diagnose_lab::stack::{Alertmanager, Prometheus, Service};
 use serde_json::{Value, json};
 
-use crate::running::{BINARY, CHANNEL, Running, SOON, group, label_options, open_pages, tls, whole};
+use crate::running::{BINARY, CHANNEL, Running, SOON, group, label_options, tls, whole, without_authentication};
 
 const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
 /// What would call somebody, look like ours, or move what stands around it.
@@ -97,9 +97,14 @@ async fn text_from_outside_calls_nobody_links_nowhere_and_turns_nothing_wherever
         prometheus.url, slack.base_url, alertmanager.url
     );
     let secrets = [("SLACK_BOT_TOKEN", slack.token.as_str()), ("SLACK_APP_TOKEN", "xapp-lab")];
-    let service = Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &secrets, &open_pages(&config))
-        .await
-        .unwrap();
+    let service = Service::start(
+        Path::new(BINARY),
+        &["serve", "--config", "$CONFIG"],
+        &secrets,
+        &without_authentication(&config),
+    )
+    .await
+    .unwrap();
     let http = reqwest::Client::new();
     let url = format!("{}/webhook/alertmanager", service.url);
     http.post(url).json(&hostile_group(&model)).send().await.unwrap().error_for_status().unwrap();
@@ -263,10 +268,14 @@ async fn a_stop_in_a_storm_with_open_sockets_and_commands_ends_in_time_and_quiet
         slack.base_url
     );
     let secrets = [("SLACK_BOT_TOKEN", slack.token.as_str()), ("SLACK_APP_TOKEN", "xapp-lab")];
-    let mut service =
-        Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &secrets, &open_pages(&config))
-            .await
-            .unwrap();
+    let mut service = Service::start(
+        Path::new(BINARY),
+        &["serve", "--config", "$CONFIG"],
+        &secrets,
+        &without_authentication(&config),
+    )
+    .await
+    .unwrap();
     slack.wait_for(|s| s.connections() == 2, SOON).await.unwrap();
     let (http, url) = (reqwest::Client::new(), format!("{}/webhook/alertmanager", service.url));
     for i in 0..30 {

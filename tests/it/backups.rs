@@ -39,7 +39,7 @@ fn text(path: &Path) -> &str {
 /// A service with its Slack, and with a state directory that outlives it.
 async fn serve(slack: &FakeSlack, state: &Path) -> Service {
     let config = format!(
-        "listen: 127.0.0.1:$PORT\nstate_dir: {}\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+        "listen: 127.0.0.1:$PORT\nwebhook: {{ authentication: none }}\nstate_dir: {}\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
          slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\" }}\n",
         state.display(),
         slack.base_url
@@ -67,8 +67,7 @@ async fn a_second_service_on_one_state_directory_is_refused_and_whoever_reads_is
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
     let mut service = serve(&slack, &state).await;
-    let second =
-        ["serve", "--state-dir", text(&state), "--listen", "127.0.0.1:0", "--prometheus", "http://127.0.0.1:1"];
+    let second = ["serve", "--state-dir", text(&state), "--listen", "127.0.0.1:0", "--webhook-authentication", "none"];
     fails(&second, &format!("another llm-diagnose uses the state directory {}", state.display()));
     fails(&second, &format!("(process {})", service.id().unwrap()));
     send(&service, "LLMHighTTFT", "firing").await;

@@ -32,7 +32,9 @@ async fn callers_of_readyz_who_hang_up_do_not_ask_slack_each_time() {
 /// The service with at most `files` open files.
 async fn start(files: u32, extra: &str) -> Service {
     tls();
-    let config = format!("listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\n{NOWHERE}\n{extra}\n");
+    let config = format!(
+        "listen: 127.0.0.1:$PORT\nwebhook: {{ authentication: none }}\nstate_dir: $DIR/state\n{NOWHERE}\n{extra}\n"
+    );
     let limited = format!("ulimit -n {files}; exec \"$0\" serve --config \"$1\"");
     Service::start(Path::new("/bin/sh"), &["-c", &limited, BINARY, "$CONFIG"], &[], &config).await.unwrap()
 }

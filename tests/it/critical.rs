@@ -14,7 +14,7 @@ use llm_diagnose_lab::stack::{Alertmanager, Service};
 use serde_json::{Value, json};
 
 use crate::admission::CALM;
-use crate::running::{BINARY, CHANNEL, Running, SOON, group, tls, whole};
+use crate::running::{BINARY, CHANNEL, Running, SOON, group, tls, whole, without_authentication};
 
 const PAGES: &str = "#llm-pages";
 /// Whom the README's route calls.
@@ -39,7 +39,10 @@ async fn start(options: Options, more: &str) -> Running {
         of_readme("channel: \"#llm-pages\"")
     );
     let token = [("SLACK_BOT_TOKEN", slack.token.as_str())];
-    let service = Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &token, &config).await.unwrap();
+    let service =
+        Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &token, &without_authentication(&config))
+            .await
+            .unwrap();
     Running { service, slack, http: reqwest::Client::new() }
 }
 

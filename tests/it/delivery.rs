@@ -159,7 +159,7 @@ async fn while_every_diagnosis_slot_is_taken_the_store_is_left_alone() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let slack = FakeSlack::start(Options::unlimited()).await.unwrap();
     let config = format!(
-        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nexporters: {{ learn: false }}\n\
+        "listen: 127.0.0.1:$PORT\nwebhook: {{ authentication: none }}\nstate_dir: $DIR/state\nexporters: {{ learn: false }}\n\
          prometheus: [{{ url: \"http://{}\" }}]\ndiagnose: {{ concurrency: 1, deadline: 3s }}\n\
          slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\" }}\n",
         silent.local_addr().unwrap(),

@@ -33,7 +33,8 @@ fn examined(config: &str, token: Option<&str>) -> (Value, i32) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("llm-diagnose.yaml");
     let state = directory.path().join("state");
-    std::fs::write(&file, config.replace("$DIR", state.to_str().unwrap())).unwrap();
+    let webhook = if config.contains("webhook: {") { "" } else { "webhook: { authentication: none }\n" };
+    std::fs::write(&file, format!("{webhook}{config}").replace("$DIR", state.to_str().unwrap())).unwrap();
     let output = doctor(&["--config", file.to_str().unwrap(), "--output", "json"], token);
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     (serde_json::from_slice(&output.stdout).unwrap(), output.status.code().unwrap())
@@ -151,6 +152,9 @@ fn a_store_that_cannot_be_written_and_an_open_webhook_are_findings() {
     let secret = "webhook: { bearer_token_file: /nonexistent }\nprometheus: [{ url: \"http://127.0.0.1:1\" }]";
     let (findings, _) = examined(secret, None);
     assert!(line(&findings, "webhook").1.contains("/nonexistent"), "{findings:#}");
+    let (findings, status) = examined("webhook: { authentication: required }\n", None);
+    let (level, found, _) = line(&findings, "webhook");
+    assert!(level == "fail" && found.contains("`webhook.authentication: none`") && status != 0, "{found}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,7 +19,7 @@ async fn start() -> Running {
     let allowed_mentions = ["!subteam^S0ONCALL", "@U0ANN"].map(String::from).into();
     let slack = FakeSlack::start(Options { allowed_mentions, ..Options::unlimited() }).await.unwrap();
     let config = format!(
-        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+        "listen: 127.0.0.1:$PORT\nwebhook: {{ authentication: none }}\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
          slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", escalate: S0ONCALL, act: {{ users: [U0ANN] }} }}\n",
         slack.base_url
     );

@@ -63,7 +63,7 @@ async fn ten_thousand_alerts_are_admitted_marked_and_resolved() {
 
 #[tokio::test]
 async fn a_body_above_the_limit_is_refused_and_chat_says_so_once() {
-    let run = Running::start(&format!("{NOWHERE}\nwebhook: {{ body_limit: 20000 }}")).await;
+    let run = Running::start(&format!("{NOWHERE}\nwebhook: {{ authentication: none, body_limit: 20000 }}")).await;
     for _ in 0..3 {
         let (status, answer) = run.webhook(sent(&many(100, |_| "firing"))).await;
         assert_eq!(status, 413);
@@ -84,7 +84,7 @@ fn over(n: usize) -> Value {
 
 /// A service that has told of a notification which was too large to be read.
 async fn too_large() -> Running {
-    let run = Running::start(&format!("{NOWHERE}\nwebhook: {{ body_limit: 20000 }}")).await;
+    let run = Running::start(&format!("{NOWHERE}\nwebhook: {{ authentication: none, body_limit: 20000 }}")).await;
     assert_eq!(run.webhook(sent(&many(100, |_| "firing"))).await.0, 413);
     run.wait_for(CHANNEL, |text| text.contains("Too large to read")).await;
     run

@@ -82,7 +82,7 @@ async fn answers_of_up_to_a_hundred_thousand_series_do_not_fill_the_memory() {
         run.send(&group(name, "firing", "warning", &["vllm-llama-8b-1"])).await;
     }
     // What finds no memory is asked again.
-    run.wait_for_metric("llm_diagnose_prometheus_queries_total", 30.0).await;
+    run.wait_for_metric("llm_diagnose_prometheus_queries_total", 20.0).await;
     assert_within_limit(&run.service);
     run.wait_for(CHANNEL, |text| text.contains("memory limit")).await;
 }

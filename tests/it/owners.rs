@@ -20,7 +20,7 @@ async fn start(keys: &str) -> Running {
         format!("    - {{ labels: {{ team: {team} }}, channel: \"{CHANNEL}\", mention: {id} }}\n")
     };
     let config = format!(
-        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+        "listen: 127.0.0.1:$PORT\nwebhook: {{ authentication: none }}\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
          slack:\n  api_url: \"{}\"\n  channel: \"{CHANNEL}\"\n  posts_per_second: 200\n  posts_burst: 200\n\
          \x20 updates_per_minute: 60000\n{keys}  routes:\n{}{}",
         slack.base_url,

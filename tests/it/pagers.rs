@@ -174,7 +174,7 @@ async fn escalating(keys: &str) -> (FakePager, Running, tempfile::TempDir) {
     tls();
     let slack = FakeSlack::start(Options::unlimited()).await.unwrap();
     let config = format!(
-        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+        "listen: 127.0.0.1:$PORT\nwebhook: {{ authentication: none }}\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
          slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", escalate: second-line, act: {{ users: [U0ANN] }} }}\n\
          pagers: [{{ name: second-line, {keys}, url: \"{url}\", key_file: {} }}]\n",
         slack.base_url,

@@ -314,7 +314,8 @@ async fn systemd_hears_of_a_reload_and_of_its_end() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    let config = format!("listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\n{BY_SIGNAL}\n");
+    let config =
+        format!("listen: 127.0.0.1:$PORT\nwebhook: {{ authentication: none }}\nstate_dir: $DIR/state\n{BY_SIGNAL}\n");
     let env = [("NOTIFY_SOCKET", path.to_str().unwrap())];
     let service = Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &env, &config).await.unwrap();
     service.hang_up().await.unwrap();

@@ -118,13 +118,14 @@ pub(crate) async fn serve(slack: &FakeSlack, keys: &str, extra: &str) -> anyhow:
         slack.base_url
     );
     let token = [("SLACK_BOT_TOKEN", slack.token.as_str())];
-    Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &token, &open_pages(&config)).await
+    Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &token, &without_authentication(&config)).await
 }
 
-/// The configuration with open pages, unless it says something about them: the tests' machine is their own.
-pub(crate) fn open_pages(config: &str) -> String {
-    let added = if config.contains("pages:") { "" } else { "\npages: { authentication: none }\n" };
-    format!("{config}{added}")
+/// The configuration with pages and webhook open to everybody, unless it configures them itself.
+pub(crate) fn without_authentication(config: &str) -> String {
+    let keys = ["pages", "webhook"].into_iter().filter(|key| !format!("\n{config}").contains(&format!("\n{key}: {{")));
+    let added: String = keys.map(|key| format!("\n{key}: {{ authentication: none }}")).collect();
+    format!("{config}{added}\n")
 }
 
 /// Everything that a message says.

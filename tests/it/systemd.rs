@@ -20,7 +20,7 @@ async fn systemd_hears_of_the_start_the_life_and_the_stop() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    let config = "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{ url: \"http://127.0.0.1:1\" }]\n";
+    let config = "listen: 127.0.0.1:$PORT\nwebhook: { authentication: none }\nstate_dir: $DIR/state\nprometheus: [{ url: \"http://127.0.0.1:1\" }]\n";
     let env = [("NOTIFY_SOCKET", path.to_str().unwrap()), ("WATCHDOG_USEC", "200000")];
     let mut service = Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &env, config).await.unwrap();
     assert_eq!(heard(&socket).await, "READY=1");

@@ -25,7 +25,7 @@ impl Uninvited {
         options.channels.iter_mut().for_each(|channel| channel.is_member = !away(channel));
         let slack = FakeSlack::start(options).await.unwrap();
         let config = format!(
-            "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+            "listen: 127.0.0.1:$PORT\nwebhook: {{ authentication: none }}\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
              slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", act: {{ users: [U0BEN] }}, escalate: S0ONCALL, \
              routes: [{{ labels: {{ severity: page }}, channel: \"{CRITICAL}\" }}] }}\n",
             slack.base_url

@@ -1,16 +1,18 @@
 //! How the webhook answers: 200 only when stored, 503 for "not now", 4xx with the reason.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
-use crate::running::{Running, group};
+use crate::running::{BINARY, Running, group};
 
 const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
 
 #[tokio::test]
 async fn bad_bodies_are_refused_with_the_reason() {
-    let run = Running::start(&format!("{NOWHERE}\nwebhook: {{ body_limit: 20000 }}")).await;
+    let run = Running::start(&format!("{NOWHERE}\nwebhook: {{ authentication: none, body_limit: 20000 }}")).await;
     let (status, answer) = run.webhook(b"{".to_vec()).await;
     assert_eq!(status, 400);
     assert!(answer["error"].as_str().unwrap().contains("no Alertmanager webhook payload"), "{answer}");
@@ -58,6 +60,28 @@ async fn a_wrong_or_missing_token_is_401_and_the_right_one_passes() {
     };
     assert_eq!([call(None).await, call(Some("wrong")).await, call(Some("s3cret")).await], [401, 401, 200]);
     assert!(!run.service.stderr().contains("s3cret"), "secrets stay out of the log");
+}
+
+/// The complaint of a service that does not start with this configuration.
+fn refusal(webhook: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("llm-diagnose.yaml");
+    std::fs::write(&config, format!("listen: 127.0.0.1:0\n{NOWHERE}\n{webhook}\n")).unwrap();
+    let (config, state) = (config.to_str().unwrap(), directory.path().to_str().unwrap());
+    let mut command = Command::new(BINARY);
+    let output = command.args(["serve", "--config", config, "--state-dir", state]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn the_service_starts_without_credentials_only_if_the_configuration_says_so() {
+    let without = refusal("");
+    assert!(without.contains("set `webhook.bearer_token_file`") && without.contains("`webhook.authentication: none`"));
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), "s3cret\n").unwrap();
+    let both = format!("webhook: {{ authentication: none, bearer_token_file: {} }}", secret.path().display());
+    assert!(refusal(&both).contains("beside credentials: remove it, or them"));
 }
 
 #[tokio::test]

@@ -240,17 +240,18 @@ fn webhook(findings: &mut Findings, config: &Config) {
         return findings.say("webhook", Level::Fail, found, "write it like 127.0.0.1:9098 or 0.0.0.0:9098");
     }
     let loopback = is_loopback(&config.listen);
-    let todo = "set `webhook.bearer_token_file` to a file with a token";
+    let todo = "remove `webhook.authentication: none`, and set `webhook.bearer_token_file` to a file with a token";
     match Credentials::new(&config.webhook) {
         Err(error) => {
-            findings.say("webhook", Level::Fail, format_error(&error), "make the file readable and not empty")
+            let todo = "correct the keys under `webhook:`, and make its files readable and not empty";
+            findings.say("webhook", Level::Fail, format_error(&error), todo);
         }
         Ok(credentials) if !credentials.are_set() && !loopback => {
             let found = format!("{} takes calls from everywhere without credentials", config.listen);
             findings.say("webhook", Level::Warn, found, todo);
         }
         Ok(credentials) => {
-            let how = if credentials.are_set() { "with credentials" } else { "on loopback, open" };
+            let how = if credentials.are_set() { "with credentials" } else { "on loopback, without credentials" };
             findings.ok("webhook", format!("{}, {how}", config.listen));
         }
     }

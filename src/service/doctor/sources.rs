@@ -9,7 +9,7 @@ use super::{CALL, Findings, is_loopback, writable};
 use crate::bundle::directory;
 use crate::config::{Config, secret};
 use crate::readiness::Level;
-use crate::server::Access;
+use crate::server::{Access, Credentials};
 use sources::kubernetes::{self, Kubernetes};
 use sources::loki::{self, Loki};
 
@@ -99,7 +99,9 @@ fn pages(findings: &mut Findings, config: &Config) {
         true => SocketAddr::from(([127, 0, 0, 1], 0)),
         false => SocketAddr::from(([0, 0, 0, 0], 0)),
     };
-    match Access::new(&config.pages, &config.webhook, listen, &config.public_url) {
+    // Errors of the webhook's credentials are a finding of their own.
+    let credentials = Credentials::new(&config.webhook).unwrap_or_default();
+    match Access::new(&config.pages, &credentials, listen, &config.public_url) {
         Err(error) => {
             let todo = "correct the keys under `pages:`, and make its files readable and not empty";
             findings.say("pages", Level::Fail, format!("{error:#}"), todo);

@@ -9,11 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::{Choice, ConstantTimeEq};
 
-use super::config::{PageAuthentication, PagesConfig};
+use super::config::{Authentication, PagesConfig};
 use crate::config::{SourceConfig, Webhook, secret};
 use sources::exporter::Allowed;
 
-/// The accepted `Authorization` values; without any, everybody has access.
+/// The `Authorization` values that the webhook accepts; without any, everybody has access.
 #[derive(Debug, Default)]
 pub struct Credentials {
     any: Option<SecretString>,
@@ -29,7 +29,7 @@ impl Credentials {
     /// Reads the configured secrets.
     ///
     /// # Errors
-    /// When a secret's file cannot be read or is empty.
+    /// When a secret's file cannot be read or is empty, or without credentials unless the configuration says `none`.
     pub fn new(config: &Webhook) -> anyhow::Result<Self> {
         let any = match (&config.bearer_token_file, &config.username, &config.password_file) {
             (Some(path), _, _) => Some(bearer(&secret(path)?)),
@@ -38,7 +38,17 @@ impl Credentials {
         };
         let of = |source: &SourceConfig| Ok((source.name.clone(), bearer(&secret(&source.bearer_token_file)?)));
         let sources = config.sources.iter().map(of).collect::<anyhow::Result<_>>()?;
-        Ok(Self { any, sources })
+        let credentials = Self { any, sources };
+        match (config.authentication, credentials.are_set()) {
+            (Authentication::Required, false) => bail!(
+                "the webhook has no credentials: set `webhook.bearer_token_file` to a file with a token, or \
+                 `webhook.authentication: none`, so that everybody who reaches `listen` can send alerts"
+            ),
+            (Authentication::None, true) => {
+                bail!("`webhook.authentication: none` beside credentials: remove it, or them")
+            }
+            _ => Ok(credentials),
+        }
     }
 
     /// Returns true if credentials are required.
@@ -124,7 +134,12 @@ impl Access {
     /// # Errors
     /// When a secret's file cannot be read or is empty, the header's name is invalid, or the pages are to be open while
     /// the server listens on more than loopback.
-    pub fn new(config: &PagesConfig, webhook: &Webhook, listen: SocketAddr, public_url: &str) -> anyhow::Result<Self> {
+    pub fn new(
+        config: &PagesConfig,
+        webhook: &Credentials,
+        listen: SocketAddr,
+        public_url: &str,
+    ) -> anyhow::Result<Self> {
         let mut accepted = Vec::new();
         if let Some(path) = &config.bearer_token_file {
             accepted.push(bearer(&secret(path)?));
@@ -138,7 +153,7 @@ impl Access {
         };
         let public = url::Url::parse(public_url).ok().and_then(|url| Some(url.host_str()?.to_owned()));
         let hosts = || [Some("localhost".to_owned()), public].into_iter().flatten().collect();
-        let is_open = config.authentication == PageAuthentication::None;
+        let is_open = config.authentication == Authentication::None;
         if is_open && !listen.ip().is_loopback() {
             bail!(
                 "`pages.authentication: none` needs a `listen` on loopback, not {listen}: set credentials under `pages:` \
@@ -146,7 +161,7 @@ impl Access {
             );
         }
         let open = is_open.then(hosts);
-        accepted.extend(Credentials::new(webhook)?.any);
+        accepted.extend(webhook.any.clone());
         Ok(Self { accepted, proxy, open })
     }
 
@@ -215,7 +230,7 @@ mod tests {
             proxy_from: vec![Allowed::try_from("10.0.0.7".to_owned()).unwrap()],
             ..PagesConfig::default()
         };
-        let access = Access::new(&config, &Webhook::default(), HERE.parse().unwrap(), "").unwrap();
+        let access = Access::new(&config, &Credentials::default(), HERE.parse().unwrap(), "").unwrap();
         let may = |from: &str, users: &[&str]| {
             let mut headers = HeaderMap::new();
             users.iter().for_each(|who| _ = headers.append("x-forwarded-user", who.parse().unwrap()));
@@ -234,7 +249,7 @@ mod tests {
             proxy_from: vec![Allowed::try_from("10.0.0.7".to_owned()).unwrap()],
             ..PagesConfig::default()
         };
-        let mut access = Access::new(&config, &Webhook::default(), HERE.parse().unwrap(), "").unwrap();
+        let mut access = Access::new(&config, &Credentials::default(), HERE.parse().unwrap(), "").unwrap();
         access.accepted = vec![basic("ops", &"secret".into()), bearer(&"token".into())];
         let who = |from: &str, name: &'static str, value: String| {
             let headers = HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().unwrap())]);
@@ -253,12 +268,12 @@ mod tests {
     fn pages_without_credentials_are_open_only_where_it_is_configured_and_on_loopback_alone() {
         let may = |authentication, listen: &str| {
             let config = PagesConfig { authentication, ..PagesConfig::default() };
-            let access = Access::new(&config, &Webhook::default(), listen.parse().unwrap(), "");
+            let access = Access::new(&config, &Credentials::default(), listen.parse().unwrap(), "");
             access
                 .map(|access| (access.is_open_for(Some("localhost")), access.is_possible()))
                 .map_err(|e| e.to_string())
         };
-        use PageAuthentication::{None, Required};
+        use Authentication::{None, Required};
         let everywhere = "0.0.0.0:9095";
         assert_eq!([may(Required, HERE), may(Required, everywhere)], [Ok((false, false)), Ok((false, false))]);
         assert_eq!(may(None, HERE), Ok((true, true)));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use axum::http::HeaderName;
+use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -58,15 +59,14 @@ impl ServerLimits {
     }
 }
 
-/// The requirement of credentials for the pages.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+/// The requirement of credentials.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum PageAuthentication {
-    /// Visitors need credentials, or the name that an authenticating proxy sends.
+pub enum Authentication {
+    /// Callers need credentials.
     #[default]
     Required,
-    /// Everybody on this machine may read; refused unless `listen` is on loopback. A proxy on this machine lets everybody in
-    /// who can reach it.
+    /// Everybody who reaches the port has access.
     None,
 }
 
@@ -74,8 +74,9 @@ pub enum PageAuthentication {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PagesConfig {
-    /// `required`, or `none`: without credentials, on loopback alone.
-    pub authentication: PageAuthentication,
+    /// `required`, or `none`: everybody on this machine may read, and everybody who reaches a proxy on it. `none` is refused
+    /// unless `listen` is on loopback.
+    pub authentication: Authentication,
     /// A file with a bearer token, for programs.
     pub bearer_token_file: Option<PathBuf>,
     /// Basic authentication, for browsers: the user.
@@ -101,7 +102,7 @@ impl PagesConfig {
             bail!("`pages.username` is empty or has a colon, which basic authentication cannot tell from the password");
         }
         let are_set = self.username.is_some() || self.bearer_token_file.is_some() || self.proxy_header.is_some();
-        if self.authentication == PageAuthentication::None && are_set {
+        if self.authentication == Authentication::None && are_set {
             bail!("`pages.authentication: none` beside credentials: remove it, or them");
         }
         match (&self.proxy_header, self.proxy_from.as_slice()) {

@@ -88,15 +88,14 @@ pub(super) async fn admit_visitor(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Webhook;
-    use crate::server::auth::Access;
-    use crate::server::config::{PageAuthentication, PagesConfig};
+    use crate::server::auth::{Access, Credentials};
+    use crate::server::config::{Authentication, PagesConfig};
 
     #[test]
     fn a_page_elsewhere_whose_name_leads_here_is_not_let_in() {
         let public = "https://triage.example.org/llm";
-        let config = PagesConfig { authentication: PageAuthentication::None, ..PagesConfig::default() };
-        let access = Access::new(&config, &Webhook::default(), "127.0.0.1:9095".parse().unwrap(), public).unwrap();
+        let config = PagesConfig { authentication: Authentication::None, ..PagesConfig::default() };
+        let access = Access::new(&config, &Credentials::default(), "127.0.0.1:9095".parse().unwrap(), public).unwrap();
         for (host, may) in [
             ("localhost:9095", true),
             ("LOCALHOST.", true),

@@ -15,7 +15,7 @@ async fn silence_shows_its_matchers_before_and_evidence_opens() {
     let slack =
         FakeSlack::start(Options { allowed_mentions: vec!["@U0ANN".into()], ..Options::unlimited() }).await.unwrap();
     let config = format!(
-        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+        "listen: 127.0.0.1:$PORT\nwebhook: {{ authentication: none }}\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
          slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", act: {{ groups: [S0ONCALL] }} }}\n\
          alertmanagers: [{{ url: \"{}\" }}]\n",
         slack.base_url, alertmanager.url

@@ -6,7 +6,7 @@ use llm_diagnose_lab::slack::{Failure, FakeSlack, Message, Options};
 use llm_diagnose_lab::stack::Service;
 
 use super::summary;
-use crate::running::{BINARY, CHANNEL, SOON, choose, group, open_pages, tls, whole};
+use crate::running::{BINARY, CHANNEL, SOON, choose, group, tls, whole, without_authentication};
 
 pub(super) const ANN: &str = "U0ANN";
 
@@ -54,7 +54,7 @@ impl Stage {
         );
         let secrets = [("SLACK_BOT_TOKEN", slack.token.as_str()), ("SLACK_APP_TOKEN", "xapp-lab")];
         let variables = [&secrets, variables].concat();
-        let config = open_pages(&config);
+        let config = without_authentication(&config);
         let service = Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &variables, &config);
         let service = service.await.unwrap();
         slack.wait_for(|state| state.connections() == 2, SOON).await.unwrap();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::simulated;
-use crate::running::{BINARY, CHANNEL, SOON, choose, open_pages, tls};
+use crate::running::{BINARY, CHANNEL, SOON, choose, tls, without_authentication};
 
 /// Who is on call.
 pub(super) const ANN: &str = "U0ANN";
@@ -87,7 +87,7 @@ impl Night {
         );
         let token = slack.token.clone();
         let secrets = [("SLACK_BOT_TOKEN", token.as_str()), ("SLACK_APP_TOKEN", "xapp-lab")];
-        let config = open_pages(&config);
+        let config = without_authentication(&config);
         let service = Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &secrets, &config);
         let service = service.await.unwrap();
         let alertmanager = Alertmanager::builder()

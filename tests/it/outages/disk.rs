@@ -17,7 +17,7 @@ use sqlx::{ConnectOptions, Connection, Executor};
 
 use super::{check, until};
 use crate::admission::CALM;
-use crate::running::{BINARY, CHANNEL, Running, SOON, group, open_pages, tls};
+use crate::running::{BINARY, CHANNEL, Running, SOON, group, tls, without_authentication};
 
 /// How soon alerts are taken again once there is room: the store is tried every 5 s, and a busy machine is slow.
 const AGAIN: Duration = Duration::from_secs(15);
@@ -62,7 +62,7 @@ impl Disk {
             Path::new(program),
             &arguments,
             &[("SLACK_BOT_TOKEN", slack.token.as_str())],
-            &open_pages(&config),
+            &without_authentication(&config),
         )
         .await
         .unwrap()

@@ -33,7 +33,7 @@ async fn start(secret: Option<&str>) -> Door {
     tls();
     let slack = FakeSlack::start(Options::unlimited()).await.unwrap();
     let config = format!(
-        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+        "listen: 127.0.0.1:$PORT\nwebhook: {{ authentication: none }}\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
          slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\" }}\n",
         slack.base_url
     );

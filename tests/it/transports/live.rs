@@ -21,7 +21,7 @@ async fn start(extra: &str, environment: &[(&str, &str)], prepare: impl FnOnce(&
     let slack = FakeSlack::start(Options::unlimited()).await.unwrap();
     prepare(&slack);
     let config = format!(
-        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+        "listen: 127.0.0.1:$PORT\nwebhook: {{ authentication: none }}\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
          slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\"{extra} }}\n",
         slack.base_url
     );

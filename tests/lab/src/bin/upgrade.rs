@@ -15,6 +15,8 @@ use serde_json::json;
 const CHANNEL: &str = "#llm-alerts";
 /// One to which the bot is not invited.
 const CLOSED: &str = "closed";
+/// What the webhook asks for: versions before the key `webhook.authentication` start with it too.
+const TOKEN: &str = "upgrade-lab";
 /// How long something that must come may take.
 const SOON: Duration = Duration::from_secs(30);
 
@@ -39,9 +41,11 @@ async fn back_and_forth(new: &Path, old: &Path, database: String) -> anyhow::Res
     let site = Site {
         slack: FakeSlack::start(Options::unlimited().channel(closed)).await?,
         state: tempfile::tempdir().context("cannot make the state directory")?,
+        token: tempfile::NamedTempFile::new().context("cannot make the token's file")?,
         http: reqwest::Client::new(),
         database,
     };
+    std::fs::write(site.token.path(), TOKEN).context("cannot write the token's file")?;
 
     let mut service = site.serve(new).await.context("the new version on an empty store")?;
     for (name, cluster) in [("One", "eu"), ("Two", "eu"), ("Same", "eu"), ("Same", "us"), ("Refused", "eu")] {
@@ -79,6 +83,8 @@ async fn back_and_forth(new: &Path, old: &Path, database: String) -> anyhow::Res
 struct Site {
     slack: FakeSlack,
     state: tempfile::TempDir,
+    /// The file of the webhook's token.
+    token: tempfile::NamedTempFile,
     http: reqwest::Client,
     /// The configuration's lines for the database; empty for SQLite in the state directory.
     database: String,
@@ -87,9 +93,10 @@ struct Site {
 impl Site {
     async fn serve(&self, binary: &Path) -> anyhow::Result<Service> {
         let config = format!(
-            "listen: 127.0.0.1:$PORT\nstate_dir: {}\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+            "listen: 127.0.0.1:$PORT\nwebhook: {{ bearer_token_file: {} }}\nstate_dir: {}\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
              slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", \
              routes: [{{ labels: {{ alertname: Refused }}, channel: \"#{CLOSED}\" }}] }}\n{}",
+            self.token.path().display(),
             self.state.path().display(),
             self.slack.base_url,
             self.database
@@ -111,7 +118,7 @@ impl Site {
             }],
         });
         let url = format!("{}/webhook/alertmanager", service.url);
-        let answer = self.http.post(url).json(&group).send().await?;
+        let answer = self.http.post(url).bearer_auth(TOKEN).json(&group).send().await?;
         ensure!(answer.status().is_success(), "the webhook answered {}\n{}", answer.status(), service.stderr());
         Ok(())
     }
