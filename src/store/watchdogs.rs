@@ -37,20 +37,21 @@ impl Store {
     /// # Errors
     /// When the store fails; also in the methods below.
     pub async fn expect_watchdogs(&self, sources: &[String], now: Timestamp) -> Result<(), StoreError> {
-        let known: Vec<String> =
-            sqlx::query_scalar("SELECT source FROM watchdogs ORDER BY source").fetch_all(&self.read).await?;
-        for source in known.iter().filter(|source| !sources.contains(source)) {
+        let known = self.watchdogs().await?;
+        for Watchdog { source, .. } in known.iter().filter(|known| !sources.contains(&known.source)) {
             sqlx::query("DELETE FROM watchdogs WHERE source = $1").bind(source).execute(&self.write).await?;
         }
-        for source in sources.iter().filter(|source| !known.contains(source)) {
+        for source in sources.iter().filter(|source| !known.iter().any(|known| known.source == **source)) {
             let insert = "INSERT INTO watchdogs (source, expected_ms) VALUES ($1, $2) ON CONFLICT (source) DO NOTHING";
             sqlx::query(insert).bind(source).bind(unix_ms(now)).execute(&self.write).await?;
         }
-        for ahead in [
-            "UPDATE watchdogs SET expected_ms = $1 WHERE expected_ms > $1",
-            "UPDATE watchdogs SET seen_ms = $1 WHERE seen_ms > $1",
-        ] {
-            sqlx::query(ahead).bind(unix_ms(now)).execute(&self.write).await?;
+        if known.iter().any(|known| known.expected_at > now || known.seen_at.is_some_and(|at| at > now)) {
+            for ahead in [
+                "UPDATE watchdogs SET expected_ms = $1 WHERE expected_ms > $1",
+                "UPDATE watchdogs SET seen_ms = $1 WHERE seen_ms > $1",
+            ] {
+                sqlx::query(ahead).bind(unix_ms(now)).execute(&self.write).await?;
+            }
         }
         Ok(())
     }
