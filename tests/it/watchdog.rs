@@ -167,6 +167,22 @@ async fn an_alertmanager_is_not_silent_because_our_store_was_away() {
 }
 
 #[tokio::test]
+async fn an_incident_that_cannot_be_read_keeps_no_other_silence_from_being_told() {
+    let running = Running::start(&format!("{NOWHERE}\nwatchdog: {{ sources: [main, eu], within: 1h }}")).await;
+    let (firing, ended) = ["firing", "resolved"].map(|status| group("Watchdog", status, "none", &[""])).into();
+    tell(&running, &ended).await;
+    running.wait_for(CHANNEL, |text| text.contains("main reported that Watchdog ended")).await;
+    let database = running.service.directory().join("state/llm-diagnose.db");
+    let mut other = SqliteConnectOptions::new().filename(database).connect().await.unwrap();
+    sqlx::query("UPDATE incidents SET started_ms = 'never'").execute(&mut other).await.unwrap();
+    other.close().await.unwrap();
+    // Its end would be read from the incident.
+    tell(&running, &firing).await;
+    assert_eq!(post(&running.service, "/webhook/alertmanager/eu", &ended).await.0, 200);
+    running.wait_for(CHANNEL, |text| text.contains("eu reported that Watchdog ended")).await;
+}
+
+#[tokio::test]
 async fn a_watchdog_beside_alerts_that_were_left_out_is_shown_with_them() {
     let running = Running::start(NOWHERE).await;
     let mut firing = group("Watchdog", "firing", "none", &[""]);
