@@ -11,6 +11,7 @@ use super::refused_channels::refusal_pause;
 use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark, pause};
 use diagnose::Scope;
 use knowledge::clock;
+use knowledge::failpoint::failpoint;
 use render::{self, DigestEntry, DigestView, Phrases};
 use slack::{Slack, SlackError};
 use store::{
@@ -145,11 +146,13 @@ impl Notifier {
             Ok(posted) => (posted.channel, posted.ts),
             Err(error) => return self.digest_failed(slack, digest, &content, &error, took, now).await,
         };
+        failpoint(if first { "digest posted" } else { "digest edited" });
         let result = if first { "posted" } else { "updated" };
         self.metrics.delivery("digest", result, Some(took));
         info!(digest.id = digest.id, incidents = incidents.len(), "{result} a digest");
         let next = clock::after(now, BETWEEN_EDITS);
         self.store.digest_delivered(digest, &posted, content.revisions, next).await?;
+        failpoint(if first { "digest post recorded" } else { "digest edit recorded" });
         // An edit notifies nobody, so new mentions go to a thread.
         for (person, pools) in calls.iter().filter(|_| !first) {
             let Some((incident, place)) =

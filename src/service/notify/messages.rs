@@ -9,6 +9,7 @@ use tracing::{error, info, warn};
 use super::history_search::SearchOutcome;
 use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark, pause};
 use knowledge::clock;
+use knowledge::failpoint::failpoint;
 use render::{self, Commands, ThreadState};
 use slack::{MessageMark, Slack, SlackError};
 use store::{Delivery, DuplicateCheck, Incident, Mention, MessageEffects, PostponeReason, Sink, StoreError};
@@ -73,6 +74,7 @@ impl Notifier {
             }
             Err(error) => return self.message_failed(delivery, incident, &error, took, now).await,
         };
+        failpoint(if first { "message posted" } else { "message edited" });
         let result = if first { "posted" } else { "updated" };
         self.metrics.delivery("slack", result, Some(took));
         info!(incident.id = delivery.incident, channel = posted.channel, "{result} the incident's message");
@@ -80,6 +82,7 @@ impl Notifier {
             MessageEffects { mention: (first && !calls.is_empty()).then(|| mention.clone()), thread_state: state_json };
         let place = (posted.channel, posted.ts);
         self.store.delivered(delivery, Some(&place), incident.revision, &effects, now).await?;
+        failpoint(if first { "post recorded" } else { "edit recorded" });
         if !first {
             self.call_in_thread(&incident.id, &delivery.channel, &calls, &mention).await?;
         }
