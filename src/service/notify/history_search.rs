@@ -155,7 +155,7 @@ impl Notifier {
         let at = clock::parse_time(&message.ts).map_or(check.since, |at| at.max(check.since));
         let called = CalledPeople::read(message.mark.called.as_deref());
         let mention = message.mark.mention.then_some(Mention { since: at, called });
-        let effects = MessageEffects { mention, thread_state: message.mark.told.clone() };
+        let effects = MessageEffects { mention, thread_state: message.mark.told.clone(), ..MessageEffects::default() };
         Ok(self.store.found_message(&check.subject, &check.channel, &posted, &effects, now).await?
             || self.store.found_digest(&check.subject, &posted, effects.mention.as_ref(), now).await?
             || self.store.found_post(&check.subject, &message.ts, effects.thread_state.as_deref()).await?)
