@@ -3,6 +3,7 @@
 pub mod alert;
 pub mod clip;
 pub mod clock;
+pub mod failpoint;
 pub mod gap;
 pub mod incident;
 pub mod playbook;

@@ -17,6 +17,7 @@ use super::unreadable::Unreadable;
 use super::{Store, StoreError, from_nanoseconds, nanoseconds};
 use knowledge::alert::{AlertGroup, AlertStatus};
 use knowledge::clock::{from_unix_ms, unix_ms};
+use knowledge::failpoint::failpoint;
 use knowledge::incident::{Admission, AdmissionRules, AdmitReason, IncidentState, KnownIncident, admit};
 
 /// Maximum number of sources whose open incidents of one group key are searched.
@@ -80,7 +81,9 @@ impl Store {
                 (Err(error), Ok(_)) => return Err(error.into()),
             }
         }
+        failpoint("admission before commit");
         tx.commit().await?;
+        failpoint("admission after commit");
         Ok(out)
     }
 }

@@ -6,6 +6,7 @@ use sqlx::Row;
 use super::connections::StoreConnection;
 use super::events::record_event;
 use super::mentions::{CalledPeople, Mention};
+use super::posts::{PostKind, queue};
 use super::refusals::accepts;
 use super::{Store, StoreError};
 use knowledge::clock::unix_ms;
@@ -86,18 +87,22 @@ impl PostponeReason {
     }
 }
 
-/// The effects of a new message besides the post itself.
+/// The effects of a new or edited message besides the message itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MessageEffects {
-    /// The users and groups that it mentioned.
+    /// The users and groups that are mentioned now, by the message or in its thread.
     pub mention: Option<Mention>,
     /// The state from which later posts in the thread describe changes.
     pub thread_state: Option<String>,
+    /// The users and groups to mention in the thread, because an edit notifies nobody.
+    pub calls: Vec<String>,
+    /// True if a post in the thread describes what has changed.
+    pub changed: bool,
 }
 
 impl Store {
-    /// Records that a revision was delivered. The stored state of the thread is not overwritten, and an escalation that
-    /// was requested meanwhile is still due.
+    /// Records that a revision was delivered, and queues what its thread gets. The stored state of the thread is not
+    /// overwritten, and an escalation that was requested meanwhile is still due.
     ///
     /// # Errors
     /// When the store fails.
@@ -136,6 +141,12 @@ impl Store {
         // An edit proves nothing about posts: a channel may accept one and refuse the other.
         if delivery.sink == Sink::Slack && delivery.posted.is_none() {
             accepts(&mut tx, &delivery.channel, unix_ms(now)).await?;
+        }
+        for person in &effects.calls {
+            queue(&mut tx, [&delivery.incident, &delivery.channel], PostKind::Mention, [person, ""], now).await?;
+        }
+        if effects.changed {
+            queue(&mut tx, [&delivery.incident, &delivery.channel], PostKind::Change, ["", ""], now).await?;
         }
         let event = if delivery.posted.is_none() { "posted" } else { "updated" };
         record_event(&mut tx, &delivery.incident, unix_ms(now), event, delivery.sink.as_str()).await?;

@@ -9,7 +9,8 @@ use ulid::Ulid;
 
 use super::connections::StoreConnection;
 use super::incidents::select_incidents;
-use super::mentions::Mention;
+use super::mentions::{Mention, record};
+use super::posts::{PostKind, queue};
 use super::refusals::accepts;
 use super::{Incident, PostponeReason, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
@@ -62,6 +63,32 @@ pub struct DigestContent<T> {
     pub unreadable: usize,
     /// The sum of the revisions of all incidents.
     pub revisions: i64,
+}
+
+/// The effects of a digest's new or edited message on its incidents.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DigestEffects {
+    /// Whom each incident mentions now, by the message or in its thread.
+    pub mentions: Vec<(IncidentPlace, Mention)>,
+    /// The users and groups to mention in the thread, each with the pools concerned: an edit notifies nobody.
+    pub calls: Vec<(IncidentPlace, [String; 2])>,
+    /// The only incident, if a post in the thread describes what has changed.
+    pub changed: Option<IncidentPlace>,
+}
+
+/// An incident and the channel of one of its deliveries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IncidentPlace {
+    /// The incident.
+    pub incident: String,
+    /// The channel as configured.
+    pub channel: String,
+}
+
+impl IncidentPlace {
+    fn thread(&self) -> [&str; 2] {
+        [&self.incident, &self.channel]
+    }
 }
 
 /// Returns the digest that a new incident joins, in the transaction that opens the incident; `None` if it gets a
@@ -176,8 +203,8 @@ impl Store {
         Ok(DigestContent { incidents, unreadable, revisions })
     }
 
-    /// Records that a digest's message was delivered up to these revisions; the next edit is due at `next` at the
-    /// earliest.
+    /// Records that a digest's message was delivered up to these revisions, and queues what its thread gets; the next edit
+    /// is due at `next` at the earliest.
     ///
     /// # Errors
     /// When the store fails.
@@ -186,6 +213,7 @@ impl Store {
         digest: &Digest,
         posted: &(String, String),
         revisions: i64,
+        effects: &DigestEffects,
         next: Timestamp,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
@@ -207,8 +235,18 @@ impl Store {
         .bind(unix_ms(next))
         .execute(&mut *tx)
         .await?;
+        let now = self.now();
         if digest.posted.is_none() {
-            accepts(&mut tx, &digest.channel, unix_ms(self.now())).await?;
+            accepts(&mut tx, &digest.channel, unix_ms(now)).await?;
+        }
+        for (place, [person, pools]) in &effects.calls {
+            queue(&mut tx, place.thread(), PostKind::Mention, [person, pools], now).await?;
+        }
+        for (place, mention) in &effects.mentions {
+            record(&mut tx, &place.incident, &place.channel, mention).await?;
+        }
+        if let Some(place) = &effects.changed {
+            queue(&mut tx, place.thread(), PostKind::Change, ["", ""], now).await?;
         }
         tx.commit().await?;
         Ok(())

@@ -60,7 +60,7 @@ use connections::{ConnectionPool, Tx};
 use database::{DatabaseEngine, SqliteAccess};
 pub use deliveries::{Delivery, MessageEffects, PostponeReason, Sink};
 pub use destinations::AdmissionPlan;
-pub use digests::{Digest, DigestContent, Storm};
+pub use digests::{Digest, DigestContent, DigestEffects, IncidentPlace, Storm};
 pub use duplicates::{DuplicateCheck, ValidMessages};
 pub use errors::StoreFailure;
 use failures::{RestartHelps, WhenFull};

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use sqlx::Row;
 
+use super::connections::StoreConnection;
 use super::{Store, StoreError};
 use knowledge::clock::unix_ms;
 
@@ -112,16 +113,29 @@ impl Store {
     /// # Errors
     /// See [`Self::called_people`].
     pub async fn record_mention(&self, incident: &str, channel: &str, mention: &Mention) -> Result<(), StoreError> {
-        sqlx::query(
-            "UPDATE deliveries SET mentioned_ms = $3, mentioned = $4
-             WHERE incident_id = $1 AND sink = 'slack' AND channel = $2",
-        )
-        .bind(incident)
-        .bind(channel)
-        .bind(unix_ms(mention.since))
-        .bind(mention.called.to_string())
-        .execute(&self.write)
-        .await?;
+        let mut tx = self.begin().await?;
+        record(&mut tx, incident, channel, mention).await?;
+        tx.commit().await?;
         Ok(())
     }
+}
+
+/// As [`Store::record_mention`], in a transaction.
+pub(super) async fn record(
+    db: &mut StoreConnection,
+    incident: &str,
+    channel: &str,
+    mention: &Mention,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "UPDATE deliveries SET mentioned_ms = $3, mentioned = $4
+         WHERE incident_id = $1 AND sink = 'slack' AND channel = $2",
+    )
+    .bind(incident)
+    .bind(channel)
+    .bind(unix_ms(mention.since))
+    .bind(mention.called.to_string())
+    .execute(db)
+    .await?;
+    Ok(())
 }

@@ -325,7 +325,7 @@ async fn queue_everywhere(
 
 /// Queues a post. An empty channel means the thread in a channel that accepts messages. Returns true if it was queued;
 /// false if the incident has no thread, or the same post waits already.
-async fn queue(
+pub(super) async fn queue(
     db: &mut StoreConnection,
     [incident, channel]: [&str; 2],
     kind: PostKind,

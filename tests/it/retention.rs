@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use llm_diagnose::store::{AuditEntry, INCIDENTS_AT_ONCE, KEPT_OF_EACH, ROWS_AT_ONCE, Storm};
+use llm_diagnose::store::{AuditEntry, DigestEffects, INCIDENTS_AT_ONCE, KEPT_OF_EACH, ROWS_AT_ONCE, Storm};
 use sqlx::{AnyPool, AssertSqlSafe};
 
 use crate::admission::CALM;
@@ -138,7 +138,10 @@ async fn a_digest_that_somebody_deletes_is_posted_anew_so_often_and_once_more_wh
         let digest = digests.remove(0);
         for again in 0..4 {
             let told = store.digest_incidents(&digest.id, |incident| incident).await.unwrap().revisions;
-            store.digest_delivered(&digest, &there(&format!("9.{again}")), told, at(3)).await.unwrap();
+            store
+                .digest_delivered(&digest, &there(&format!("9.{again}")), told, &DigestEffects::default(), at(3))
+                .await
+                .unwrap();
             assert_eq!(store.forget_digest_message(&digest, 2, at(3)).await.unwrap(), again < 2, "{again}");
         }
         admit(&store, "B", "resolved", &storm, 4).await;

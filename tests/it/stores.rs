@@ -10,9 +10,9 @@ use llm_diagnose::incident::{Act, AdmissionRules, AdmitReason, Impact};
 use llm_diagnose::message::{Message, Tone};
 use llm_diagnose::render::slack;
 use llm_diagnose::store::{
-    AdmissionPlan, AuditEntry, AuditResult, CalledPeople, Delivery, Digest, DigestedDelivery, EndedCall, Escalated,
-    EscalationCall, Feedback, Mention, MessageEffects, PendingItem, PendingWork, Post, PostKind, PostponeReason, Sink,
-    Store, StoreAccess, StoreError, Storm,
+    AdmissionPlan, AuditEntry, AuditResult, CalledPeople, Delivery, Digest, DigestEffects, DigestedDelivery, EndedCall,
+    Escalated, EscalationCall, Feedback, Mention, MessageEffects, PendingItem, PendingWork, Post, PostKind,
+    PostponeReason, Sink, Store, StoreAccess, StoreError, Storm,
 };
 use llm_diagnose_lab::stack::Postgres;
 use sqlx::AnyPool;
@@ -103,7 +103,8 @@ pub(crate) async fn take(store: &Store, seconds: i64) -> (Vec<Delivery>, Vec<Dig
 pub(crate) async fn deliver(store: &Store, delivery: &Delivery, ts: &str, seconds: i64) {
     let revision = store.incident(&delivery.incident).await.unwrap().unwrap().revision;
     let mention = Mention { since: at(seconds), called: CalledPeople::default().and(&["S0ONCALL"]) };
-    let said = MessageEffects { mention: Some(mention), thread_state: Some("{}".to_owned()) };
+    let said =
+        MessageEffects { mention: Some(mention), thread_state: Some("{}".to_owned()), ..MessageEffects::default() };
     store.delivered(delivery, Some(&there(ts)), revision, &said, at(seconds)).await.unwrap();
 }
 
@@ -331,7 +332,10 @@ async fn a_digest_counts_and_ends_the_same_on_both() {
         // One joins while it is being posted.
         store.digest_moved(digest, CHANNEL, at(3)).await.unwrap();
         let late = admit(&store, "D", "firing", &storm, 4).await.0;
-        store.digest_delivered(&digests[0], &there("5.5"), of.revisions, at(5)).await.unwrap();
+        store
+            .digest_delivered(&digests[0], &there("5.5"), of.revisions, &DigestEffects::default(), at(5))
+            .await
+            .unwrap();
         let (_, digests, _) = take(&store, 6).await;
         assert_eq!(digests[0].posted, Some(there("5.5")));
         let of = store.digest_incidents(&digest.id, |incident| incident).await.unwrap();
@@ -348,7 +352,10 @@ async fn a_digest_counts_and_ends_the_same_on_both() {
         assert_eq!(digests.len(), 1, "one fires again");
         admit(&store, "B", "resolved", &storm, 202).await;
         let of = store.digest_incidents(&digest.id, |incident| incident).await.unwrap();
-        store.digest_delivered(&digests[0], &there("5.5"), of.revisions, at(203)).await.unwrap();
+        store
+            .digest_delivered(&digests[0], &there("5.5"), of.revisions, &DigestEffects::default(), at(203))
+            .await
+            .unwrap();
         assert_eq!(take(&store, 2_000).await.1, [], "it is over");
     }
 }

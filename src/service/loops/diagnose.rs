@@ -12,6 +12,7 @@ use super::{ms, pause};
 use crate::service::Service;
 use diagnose::{Diagnosis, Exporters, ExtraSources, Scope, Verdict, begin, impact, moment};
 use knowledge::clock;
+use knowledge::failpoint::failpoint;
 use knowledge::incident::{AdmitReason, ChangeReason, Impact};
 use sources::prom::{Prometheus, choose};
 use store::{Due, Incident, StoreError};
@@ -75,6 +76,7 @@ async fn process(service: &Service, id: &str, tries: u32) {
         Err(error) if error.is_unreadable() => return service.store.set_incident_aside(id, &error).await,
         Err(error) => return error!(%error, "cannot read an incident"),
     };
+    failpoint("diagnosis begun");
     let over = !incident.open && incident.diagnosis.is_some();
     let diagnosis = async {
         match over || incident.because.is_none() {
@@ -101,6 +103,7 @@ async fn process(service: &Service, id: &str, tries: u32) {
     let before = shown_early.as_ref().or(incident.diagnosis.as_ref());
     let says_more = replacement.as_ref().is_some_and(|new| differs(before, new));
     let new_cause = replacement.as_ref().and_then(|new| newly_likely(incident.diagnosis.as_ref(), new));
+    failpoint("diagnosis before commit");
     let saved = async {
         service.store.save_diagnosis(&incident, replacement.as_ref(), says_more, next, now).await?;
         if let Some(cause) = new_cause {

@@ -17,6 +17,7 @@ use crate::notify::{LAST_SEARCH_DELAY, LONGEST_REFUSED};
 use crate::service::Service;
 use crate::watchdog;
 use knowledge::clock;
+use knowledge::failpoint::failpoint;
 use store::{LongestWaits, REQUEST_RETENTION, Store, StoreError};
 
 /// Interval between two rounds.
@@ -75,6 +76,7 @@ async fn once(service: &Service) {
         Ok(n) => warn!(count = n, "work was scheduled too far in the future by a clock that was ahead: it is due now"),
         Err(error) => warn!(%error, "cannot look for what is due in the far future"),
     }
+    failpoint("housekeeping");
     let steady = store.steady_until(Instant::now());
     if may_close(store.receiving_until(Instant::now()), config.incident.stale_after) {
         match store.resolve_stale(clock::before(now, config.incident.stale_after), now).await {

@@ -11,11 +11,12 @@ use super::refused_channels::refusal_pause;
 use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark, pause};
 use diagnose::Scope;
 use knowledge::clock;
+use knowledge::failpoint::failpoint;
 use render::{self, DigestEntry, DigestView, Phrases};
 use slack::{Slack, SlackError};
 use store::{
-    CalledPeople, Digest, DigestContent, DigestedDelivery, DuplicateCheck, Incident, Mention, PostponeReason,
-    StoreError,
+    CalledPeople, Digest, DigestContent, DigestEffects, DigestedDelivery, DuplicateCheck, Incident, IncidentPlace,
+    Mention, PostponeReason, StoreError,
 };
 
 /// The shortest time between two edits of a digest: a storm would use up the workspace's limit for edits.
@@ -91,6 +92,18 @@ fn calls<'a, 'b>(
     calls
 }
 
+/// Returns whom the critical incidents mention now: a digest's message covers all of them.
+fn new_mentions(incidents: &[DigestedIncident<'_>], places: &Places, now: Timestamp) -> Vec<(IncidentPlace, Mention)> {
+    let mention = |incident: &DigestedIncident<'_>| {
+        let DigestedDelivery { channel, called: before, .. } = places.get(&incident.id)?;
+        let is_new = before.as_ref().is_none_or(|called| incident.people.iter().any(|id| !called.includes(id)));
+        let called = before.clone().unwrap_or_default().and(&incident.people);
+        let place = IncidentPlace { incident: incident.id.clone(), channel: channel.clone() };
+        is_new.then(|| (place, Mention { since: incident.critical_at.unwrap_or(now), called }))
+    };
+    incidents.iter().filter(|incident| incident.open && incident.critical).filter_map(mention).collect()
+}
+
 impl Notifier {
     pub(super) async fn deliver_digest<'a>(&'a self, digest: &Digest) -> Result<(), StoreError> {
         let places = self.store.digest_places(&digest.id).await?;
@@ -145,53 +158,37 @@ impl Notifier {
             Ok(posted) => (posted.channel, posted.ts),
             Err(error) => return self.digest_failed(slack, digest, &content, &error, took, now).await,
         };
+        failpoint(if first { "digest posted" } else { "digest edited" });
         let result = if first { "posted" } else { "updated" };
         self.metrics.delivery("digest", result, Some(took));
         info!(digest.id = digest.id, incidents = incidents.len(), "{result} a digest");
-        let next = clock::after(now, BETWEEN_EDITS);
-        self.store.digest_delivered(digest, &posted, content.revisions, next).await?;
+        let place_of = |incident: &str| {
+            let (incident, place) = places.get_key_value(incident)?;
+            Some(IncidentPlace { incident: incident.clone(), channel: place.channel.clone() })
+        };
         // An edit notifies nobody, so new mentions go to a thread.
-        for (person, pools) in calls.iter().filter(|_| !first) {
-            let Some((incident, place)) =
-                pools.values().next().and_then(|incident| places.get_key_value(incident.id.as_str()))
-            else {
-                continue;
-            };
+        let in_thread = calls.iter().filter(|_| !first).filter_map(|(person, pools)| {
             let about = named(pools.keys().copied(), &self.words);
-            self.store.queue_mention(incident, &place.channel, [person, &about], now).await?;
-        }
-        // The digest covers all its incidents, so their mentions count as made.
-        for incident in incidents.iter().filter(|incident| incident.open && incident.critical) {
-            let Some(DigestedDelivery { channel, called: before, .. }) = places.get(&incident.id) else { continue };
-            let people = &incident.people;
-            if before.as_ref().is_none_or(|called| people.iter().any(|id| !called.includes(id))) {
-                let called = before.clone().unwrap_or_default().and(people);
-                let mention = Mention { since: incident.critical_at.unwrap_or(now), called };
-                self.store.record_mention(&incident.id, channel, &mention).await?;
+            Some((place_of(&pools.values().next()?.id)?, [(*person).to_owned(), about]))
+        });
+        // In the thread of a digest with a single incident changes are reported as under the incident's own message.
+        let alone = single.as_ref().and_then(|incident| Some((self.thread_state(incident), places.get(&incident.id)?)));
+        let reported = alone.as_ref().and_then(|(_, place)| place.thread_state.as_ref());
+        let changed = alone.as_ref().zip(reported).is_some_and(|((state, _), old)| self.has_changed(old, state));
+        let effects = DigestEffects {
+            mentions: new_mentions(incidents, &places, now),
+            calls: in_thread.collect(),
+            changed: single.as_ref().filter(|_| changed).and_then(|incident| place_of(&incident.id)),
+        };
+        let next = clock::after(now, BETWEEN_EDITS);
+        self.store.digest_delivered(digest, &posted, content.revisions, &effects, next).await?;
+        failpoint(if first { "digest post recorded" } else { "digest edit recorded" });
+        match (&single, &alone) {
+            (Some(incident), Some((state, place))) if place.thread_state.is_none() => {
+                let state = serde_json::to_string(state).unwrap_or_default();
+                self.store.save_thread_state(&incident.id, &place.channel, &state).await
             }
-        }
-        // Mentions come first: a failure below must not prevent them.
-        match &single {
-            Some(incident) => self.tell_alone(incident, places.get(&incident.id), now).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Reports changes in the thread of a digest with a single incident, as under the incident's own message.
-    async fn tell_alone(
-        &self,
-        incident: &Incident,
-        place: Option<&DigestedDelivery>,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let Some(place) = place else { return Ok(()) };
-        let state = self.thread_state(incident);
-        match &place.thread_state {
-            Some(reported) => self.queue_changes(&incident.id, &place.channel, reported, &state, now).await,
-            None => {
-                let reported = serde_json::to_string(&state).unwrap_or_default();
-                self.store.save_thread_state(&incident.id, &place.channel, &reported).await
-            }
+            _ => Ok(()),
         }
     }
 

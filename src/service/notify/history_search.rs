@@ -12,6 +12,7 @@ use tracing::{info, warn};
 
 use super::{Lane, Notifier, pause};
 use knowledge::clock;
+use knowledge::failpoint::failpoint;
 use slack::{MarkedMessage, Slack, SlackError};
 use store::{CalledPeople, DuplicateCheck, Mention, MessageEffects, StoreError, ValidMessages};
 
@@ -72,7 +73,9 @@ impl Notifier {
     ) -> Result<SearchOutcome, StoreError> {
         let now = self.store.now();
         self.store.schedule_duplicate_check(check, clock::after(now, SEARCH_DELAYS[0])).await?;
-        match self.find_marked_messages(slack, check).await {
+        let found = self.find_marked_messages(slack, check).await;
+        failpoint("history searched");
+        match found {
             Ok((channel, messages)) => match messages.into_iter().find(|message| message.mark.id == check.subject) {
                 Some(message) => {
                     self.adopt(check, &channel, &message, now).await?;
@@ -120,6 +123,7 @@ impl Notifier {
             ValidMessages::At(valid) => messages.retain(|message| !valid.contains(&message.ts)),
             ValidMessages::No => {}
         }
+        failpoint("duplicates searched");
         if let Some(message) = messages.first()
             && self.adopt(check, &channel, message, now).await?
         {
@@ -151,7 +155,7 @@ impl Notifier {
         let at = clock::parse_time(&message.ts).map_or(check.since, |at| at.max(check.since));
         let called = CalledPeople::read(message.mark.called.as_deref());
         let mention = message.mark.mention.then_some(Mention { since: at, called });
-        let effects = MessageEffects { mention, thread_state: message.mark.told.clone() };
+        let effects = MessageEffects { mention, thread_state: message.mark.told.clone(), ..MessageEffects::default() };
         Ok(self.store.found_message(&check.subject, &check.channel, &posted, &effects, now).await?
             || self.store.found_digest(&check.subject, &posted, effects.mention.as_ref(), now).await?
             || self.store.found_post(&check.subject, &message.ts, effects.thread_state.as_deref()).await?)

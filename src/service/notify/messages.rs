@@ -9,6 +9,7 @@ use tracing::{error, info, warn};
 use super::history_search::SearchOutcome;
 use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark, pause};
 use knowledge::clock;
+use knowledge::failpoint::failpoint;
 use render::{self, Commands, ThreadState};
 use slack::{MessageMark, Slack, SlackError};
 use store::{Delivery, DuplicateCheck, Incident, Mention, MessageEffects, PostponeReason, Sink, StoreError};
@@ -73,37 +74,26 @@ impl Notifier {
             }
             Err(error) => return self.message_failed(delivery, incident, &error, took, now).await,
         };
+        failpoint(if first { "message posted" } else { "message edited" });
         let result = if first { "posted" } else { "updated" };
         self.metrics.delivery("slack", result, Some(took));
         info!(incident.id = delivery.incident, channel = posted.channel, "{result} the incident's message");
-        let effects =
-            MessageEffects { mention: (first && !calls.is_empty()).then(|| mention.clone()), thread_state: state_json };
+        let effects = MessageEffects {
+            mention: (!calls.is_empty()).then_some(mention),
+            thread_state: state_json,
+            calls: calls.iter().filter(|_| !first).map(|id| (*id).to_owned()).collect(),
+            changed: delivery.thread_state.as_ref().is_some_and(|reported| self.has_changed(reported, &state)),
+        };
         let place = (posted.channel, posted.ts);
         self.store.delivered(delivery, Some(&place), incident.revision, &effects, now).await?;
-        if !first {
-            self.call_in_thread(&incident.id, &delivery.channel, &calls, &mention).await?;
-        }
-        match &delivery.thread_state {
-            Some(reported) => self.queue_changes(&incident.id, &delivery.channel, reported, &state, now).await,
-            None => Ok(()),
-        }
+        failpoint(if first { "post recorded" } else { "edit recorded" });
+        Ok(())
     }
 
-    /// Queues a post about the changes since the state `reported` (JSON) for the incident's thread in this channel, if
-    /// there are any.
-    pub(super) async fn queue_changes(
-        &self,
-        incident: &str,
-        channel: &str,
-        reported: &str,
-        state: &ThreadState,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
+    /// Returns true if there are changes for a thread that described the state `reported` (JSON) last.
+    pub(super) fn has_changed(&self, reported: &str, state: &ThreadState) -> bool {
         let reported: Option<ThreadState> = serde_json::from_str(reported).ok();
-        match reported.and_then(|reported| render::changes(&reported, state, &self.words)) {
-            Some(_) => self.store.queue_change(incident, channel, now).await,
-            None => Ok(()),
-        }
+        reported.is_some_and(|reported| render::changes(&reported, state, &self.words).is_some())
     }
 
     /// Mentions users in the thread of the incident's message in this channel, because an edit notifies nobody.

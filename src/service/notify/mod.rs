@@ -25,6 +25,7 @@ pub use answers::{ANSWER_WITHIN, AnswerTarget};
 use history_search::HistoryCache;
 pub(crate) use history_search::LAST_SEARCH_DELAY;
 use knowledge::alert::Alert;
+use knowledge::failpoint::failpoint;
 use knowledge::playbook::Library;
 use message::{Message, SlackMessage};
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
@@ -180,6 +181,7 @@ impl Notifier {
 
     /// Delivers one piece of work, or stores the time of the next try.
     pub async fn deliver(&self, work: PendingWork) {
+        failpoint("delivery claimed");
         let (sink, done) = match &work {
             PendingWork::Message(delivery) => (delivery.sink.as_str(), self.deliver_message(delivery).await),
             PendingWork::Digest(digest) => ("digest", self.deliver_digest(digest).await),
@@ -234,7 +236,10 @@ impl<'a> To<'a> {
 
     async fn send(&self, slack: &Slack, body: &SlackMessage) -> Result<Posted, SlackError> {
         match self {
-            Self::New(to, mark) => slack.post(*to, body, mark).await,
+            Self::New(to, mark) => {
+                failpoint("message before the call");
+                slack.post(*to, body, mark).await
+            }
             Self::Edit(at) => slack.update(at, body).await,
         }
     }

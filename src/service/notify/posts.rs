@@ -10,6 +10,7 @@ use super::refused_channels::refusal_pause;
 use super::{Lane, MOST_PICTURE_TRIES, MOST_POST_TRIES, MOST_REPOSTS, Notifier, To, pause};
 use diagnose::{HistoryRequest, evidence_history};
 use knowledge::clock;
+use knowledge::failpoint::failpoint;
 use message::{Message, SlackMessage, TextSpan};
 use render::chart;
 use render::{self, ThreadState};
@@ -42,6 +43,7 @@ impl Notifier {
         let (took, now) = (Some(started.elapsed()), self.store.now());
         match outcome {
             Ok(PostOutcome::Posted(ts, state)) => {
+                failpoint("thread post posted");
                 self.metrics.delivery("thread", post.kind.as_str(), took);
                 if let Some(state) = state.and_then(|state| serde_json::to_string(&state).ok()) {
                     self.store.save_thread_state(&post.incident, &post.delivery, &state).await?;

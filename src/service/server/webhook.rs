@@ -17,6 +17,7 @@ use super::state::Shared;
 use crate::config::is_source;
 use crate::watchdog;
 use knowledge::alert::AlertGroup;
+use knowledge::failpoint::failpoint;
 use knowledge::incident::AdmitReason;
 use store::Admitted;
 
@@ -77,11 +78,14 @@ async fn answer(shared: &Shared, sender: Option<String>, body: Body) -> Result<R
     let limit = shared.service.config.webhook.body_limit;
     match shared.budget.read(body, limit).await {
         // The memory is released once the group is stored.
-        Ok((group, _held)) => match watchdog::receive(&shared.service, AlertGroup { sender, ..group }).await {
-            Ok(Some(group)) => store(shared, group).await.map(Received::Group),
-            Ok(None) => Ok(Received::Watchdog),
-            Err(error) => Err(not_now("store_unavailable", error.to_string())),
-        },
+        Ok((group, _held)) => {
+            failpoint("webhook read");
+            match watchdog::receive(&shared.service, AlertGroup { sender, ..group }).await {
+                Ok(Some(group)) => store(shared, group).await.map(Received::Group),
+                Ok(None) => Ok(Received::Watchdog),
+                Err(error) => Err(not_now("store_unavailable", error.to_string())),
+            }
+        }
         Err(BodyError::Malformed(error)) => Err((StatusCode::BAD_REQUEST, "malformed", error.to_string())),
         Err(BodyError::BrokenOff(error)) => Err((StatusCode::BAD_REQUEST, "broken_off", error)),
         Err(BodyError::Busy) => Err(not_now("busy", "too many large bodies at once: retry".to_owned())),

@@ -21,6 +21,7 @@ pub use webhook::schema;
 use super::escalation::Callee;
 use super::{FIRST_PAUSE, LONGEST_PAUSE, MOST_TRIES, Notifier};
 use knowledge::clock;
+use knowledge::failpoint::failpoint;
 use store::{Delivery, Incident, MessageEffects, PostponeReason, Sink, StoreError};
 
 /// Tries of an escalation: about half a minute with the pauses.
@@ -72,6 +73,7 @@ impl Notifier {
         };
         let started = std::time::Instant::now();
         let answer = pager.send(&call).await;
+        failpoint("pager called");
         let took = Some(started.elapsed());
         let most = if escalation.is_some() { MOST_CALL_TRIES } else { MOST_TRIES };
         match answer {
