@@ -13,6 +13,7 @@ use diagnose::Scope;
 use knowledge::clock;
 use render::{self, DigestEntry, DigestView, Phrases};
 use slack::{Slack, SlackError};
+use sources::redact::Redactor;
 use store::{
     CalledPeople, Digest, DigestContent, DigestedDelivery, DuplicateCheck, Incident, Mention, PostponeReason,
     StoreError,
@@ -43,7 +44,7 @@ type Places = BTreeMap<String, DigestedDelivery>;
 #[derive(Debug)]
 struct DigestedIncident<'a> {
     id: String,
-    /// Its pool, as [`pool`] names it.
+    /// Its pool, as [`pool`] names it, with its secrets.
     pool: String,
     /// The users and groups that it mentions in its routed channel.
     people: Vec<&'a str>,
@@ -54,6 +55,12 @@ struct DigestedIncident<'a> {
 }
 
 impl DigestedIncident<'_> {
+    /// Returns the name of its pool without secrets; the symptom or the alert's name if it has none.
+    fn pool_name(&self) -> String {
+        let name = self.entry.pool_name();
+        if name.is_empty() { self.entry.what.clone() } else { name }
+    }
+
     /// Returns the users and groups already mentioned for the incident.
     fn called<'p>(&self, places: &'p Places) -> Option<&'p CalledPeople> {
         places.get(&self.id).and_then(|place| place.called.as_ref())
@@ -61,9 +68,9 @@ impl DigestedIncident<'_> {
 }
 
 /// Joins the first few names and the number of the others.
-fn named<'a>(pools: impl ExactSizeIterator<Item = &'a String>, words: &Phrases) -> String {
+fn named(pools: impl ExactSizeIterator<Item = String>, words: &Phrases) -> String {
     let more = pools.len().saturating_sub(NAMED);
-    let mut names: Vec<String> = pools.take(NAMED).cloned().collect();
+    let mut names: Vec<String> = pools.take(NAMED).collect();
     if more > 0 {
         names.push(words.text("call-more", &[("n", more.into())]));
     }
@@ -94,7 +101,8 @@ fn calls<'a, 'b>(
 impl Notifier {
     pub(super) async fn deliver_digest<'a>(&'a self, digest: &Digest) -> Result<(), StoreError> {
         let places = self.store.digest_places(&digest.id).await?;
-        let of = |incident: Incident| self.digested(&incident, &places);
+        let redactor = self.redactor_of([]);
+        let of = |incident: Incident| self.digested(&incident, &places, &redactor);
         let content = self.store.digest_incidents(&digest.id, of).await?;
         // An incident that joined after the places were read is not in this message: another edit is due.
         let joined = content.incidents.iter().any(Option::is_none);
@@ -114,7 +122,7 @@ impl Notifier {
             _ => None,
         };
         let message = match &single {
-            Some(incident) => self.message(incident),
+            Some(incident) => self.message(incident).await,
             None => render::digest_message(&self.digest_view(digest, &content), &self.words),
         };
         let first = digest.posted.is_none();
@@ -157,7 +165,7 @@ impl Notifier {
             else {
                 continue;
             };
-            let about = named(pools.keys().copied(), &self.words);
+            let about = named(pools.values().map(|incident| incident.pool_name()), &self.words);
             self.store.queue_mention(incident, &place.channel, [person, &about], now).await?;
         }
         // The digest covers all its incidents, so their mentions count as made.
@@ -185,7 +193,7 @@ impl Notifier {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let Some(place) = place else { return Ok(()) };
-        let state = self.thread_state(incident);
+        let state = self.thread_state(incident).await;
         match &place.thread_state {
             Some(reported) => self.queue_changes(&incident.id, &place.channel, reported, &state, now).await,
             None => {
@@ -196,7 +204,7 @@ impl Notifier {
     }
 
     /// Returns what the message needs of an incident; `None` if the incident has just joined.
-    fn digested(&self, incident: &Incident, places: &Places) -> Option<DigestedIncident<'_>> {
+    fn digested(&self, incident: &Incident, places: &Places, redactor: &Redactor) -> Option<DigestedIncident<'_>> {
         let place = places.get(&incident.id)?;
         Some(DigestedIncident {
             id: incident.id.clone(),
@@ -205,7 +213,7 @@ impl Notifier {
             open: incident.open,
             critical: incident.critical,
             critical_at: incident.critical_at,
-            entry: self.digest_entry(incident),
+            entry: self.digest_entry(incident, redactor),
         })
     }
 

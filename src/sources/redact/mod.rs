@@ -87,6 +87,13 @@ impl Redactor {
         Self { rules: Arc::clone(&self.rules), names, ..Self::default() }
     }
 
+    /// Returns a redactor for another part of the same output: a value has the same number in both, but it knows no
+    /// secrets of this one.
+    #[must_use]
+    pub fn with_same_numbers(&self) -> Self {
+        Self { known: Arc::default(), ..self.clone() }
+    }
+
     /// Returns a redactor that lets everything pass; only for use after the user confirmed it.
     pub fn off() -> Self {
         Self::default()
