@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::buttons::button;
-use super::facts::join_non_empty;
-use super::incident_message::{affected_pool, is_critical, is_warning, symptom_or_alert_name};
+use super::facts::{join_non_empty, pool_name};
+use super::incident_message::{is_critical, is_warning, pool_labels, symptom_or_alert_name};
 use super::{IncidentView, Phrases};
+use knowledge::alert::Labels;
 use knowledge::clip::clip;
 use knowledge::incident::{Act, VARIOUS};
 use message::{Block, Line, Message, TextSpan, Tone};
@@ -42,8 +43,8 @@ pub struct DigestEntry {
     pub what: String,
     /// The title of the root cause; `None` until it is known.
     pub cause: Option<String>,
-    /// The affected pool.
-    pub whom: String,
+    /// The labels of the affected pool.
+    pub pool: Labels,
     /// True if the incident is still firing.
     pub open: bool,
     /// True if one of its alerts is critical.
@@ -64,13 +65,18 @@ impl DigestEntry {
             id: view.id.to_owned(),
             what: symptom_or_alert_name(view),
             cause: view.diagnosis.and_then(|d| d.root()).map(|root| root.title.clone()),
-            whom: affected_pool(view),
+            pool: pool_labels(view),
             open: view.resolved_at.is_none(),
             critical: is_critical(view),
             warning: is_warning(view),
             since: view.started_at,
             page: view.page.clone(),
         }
+    }
+
+    /// Returns the name of the affected pool; empty if it has none.
+    pub fn pool_name(&self) -> String {
+        clip(&pool_name(&self.pool), 80)
     }
 }
 
@@ -85,9 +91,9 @@ struct Group<'a> {
 
 /// Builds the message of a digest.
 pub fn digest_message(view: &DigestView, words: &Phrases) -> Message {
-    let mut groups: BTreeMap<(&str, Option<&str>, &str), Group<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, Option<&str>, String), Group<'_>> = BTreeMap::new();
     for entry in &view.incidents {
-        let key = (entry.what.as_str(), entry.cause.as_deref(), entry.whom.as_str());
+        let key = (entry.what.as_str(), entry.cause.as_deref(), entry.pool_name());
         let group =
             groups.entry(key).or_insert(Group { firing: 0, critical: 0, resolved: 0, since: entry.since, one: entry });
         group.firing += usize::from(entry.open);
@@ -145,8 +151,9 @@ fn line(group: &Group<'_>, words: &Phrases) -> Line {
         _ => TextSpan::Bold(title),
     };
     let mut line = Line(vec![title]);
-    if !one.whom.is_empty() {
-        line = line.plain(format!(" · {}", clip(&one.whom, 80)));
+    let pool = one.pool_name();
+    if !pool.is_empty() {
+        line = line.plain(format!(" · {pool}"));
     }
     let counts = [
         ("line", line.into()),

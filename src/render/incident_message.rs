@@ -126,13 +126,15 @@ pub(super) fn symptom_or_alert_name(view: &IncidentView<'_>) -> String {
 
 /// Returns the name of the affected pool.
 pub(super) fn affected_pool(view: &IncidentView<'_>) -> String {
-    clip(
-        &match view.diagnosis {
-            Some(diagnosis) => pool_name(&diagnosis.scope.labels),
-            None => pool_name(&Scope::of_alerts(view.alerts).dimensions),
-        },
-        120,
-    )
+    clip(&pool_name(&pool_labels(view)), 120)
+}
+
+/// Returns the labels of the affected pool.
+pub(super) fn pool_labels(view: &IncidentView<'_>) -> Labels {
+    match view.diagnosis {
+        Some(diagnosis) => diagnosis.scope.labels.clone(),
+        None => Scope::of_alerts(view.alerts).dimensions,
+    }
 }
 
 /// Says that the incident is flapping; `None` if it is not.

@@ -17,7 +17,7 @@ use knowledge::clock::{from_unix_ms, unix_ms};
 use knowledge::incident::VARIOUS;
 
 /// Number of incidents of a digest that are read at once.
-const AT_ONCE: i64 = 20;
+const AT_ONCE: usize = 20;
 /// Maximum number of digests of a storm, without the one for all other topics.
 const TOPICS: i64 = 5;
 
@@ -182,22 +182,22 @@ impl Store {
         );
         let row = row.bind(digest).fetch_one(&self.read).await?;
         let (revisions, all): (i64, i64) = (row.try_get("revisions")?, row.try_get("incidents")?);
+        let ids = "SELECT DISTINCT incident_id FROM deliveries WHERE digest_id = $1 ORDER BY incident_id";
+        let ids: Vec<String> = sqlx::query_scalar(ids).bind(digest).fetch_all(&self.read).await?;
         let mut incidents = Vec::new();
-        let mut after = String::new();
-        loop {
+        // Pages of ids, not of incidents: rows that cannot be decoded are not returned, and must not look like the end.
+        for page in ids.chunks(AT_ONCE) {
+            let (Some(first), Some(last)) = (page.first(), page.last()) else { break };
             let sql = select_incidents!(
-                "id IN (SELECT incident_id FROM deliveries WHERE digest_id = $1) AND id > $2 ORDER BY id LIMIT $3"
+                "id IN (SELECT incident_id FROM deliveries WHERE digest_id = $1) AND id >= $2 AND id <= $3 ORDER BY id"
             );
-            let rows = sqlx::query(sql).bind(digest).bind(&after).bind(AT_ONCE).fetch_all(&self.read).await?;
-            let Some(last) = rows.last() else { break };
-            let last: String = last.try_get("id")?;
-            let page = self.unreadable.read_all("incident", &rows, |row| self.read_incident(row));
+            let rows = sqlx::query(sql).bind(digest).bind(first).bind(last).fetch_all(&self.read).await?;
+            let readable = self.unreadable.read_all("incident", &rows, |row| self.read_incident(row));
             drop(rows);
-            for mut incident in page {
+            for mut incident in readable {
                 incident.alerts = self.alerts_of(&incident.id).await?;
                 incidents.push(of(incident));
             }
-            after = last;
         }
         let unreadable = usize::try_from(all).unwrap_or_default().saturating_sub(incidents.len());
         Ok(DigestContent { incidents, unreadable, revisions })

@@ -111,7 +111,7 @@ async fn a_step_is_done_once_and_by_those_who_may() {
     assert!(bench.last().contains("marked as done already"), "{}", bench.last());
     assert_eq!(bench.audit().await, ["done U0BEN refused", "done U0ANN done"]);
     let incident = bench.store.incident(&id).await.unwrap().unwrap();
-    assert!(bench.desk.notifier.message(&incident).parts.iter().any(|part| {
+    assert!(bench.desk.notifier.message(&incident).await.parts.iter().any(|part| {
         matches!(part, Block::Beside(line, button) if line.text().starts_with("1. ✓ ") && button.action == "verify:0")
     }));
 }
@@ -124,19 +124,19 @@ async fn a_step_with_a_redacted_text_is_done_once_and_shown_as_done() {
     let mut diagnosis = incident.diagnosis.clone().unwrap();
     diagnosis.fix.now[0].action = "Mail ops@corp.example before the restart".to_owned();
     bench.store.save_diagnosis(&incident, Some(&diagnosis), true, None, clock::now()).await.unwrap();
-    let shown = |incident: &Incident| {
-        let parts = bench.desk.notifier.message(incident).parts;
+    let shown = async |incident: &Incident| {
+        let parts = bench.desk.notifier.message(incident).await.parts;
         let steps = parts.into_iter().filter_map(|part| match part {
             Block::Beside(line, button) if line.text().contains("before the restart") => Some((line.text(), button)),
             _ => None,
         });
         steps.collect::<Vec<_>>().remove(0)
     };
-    let (text, button) = shown(&bench.store.incident(&id).await.unwrap().unwrap());
+    let (text, button) = shown(&bench.store.incident(&id).await.unwrap().unwrap()).await;
     assert!(!text.contains("ops@corp.example"), "{text}");
     bench.press("U0ANN", "done:0", &button.value).await;
     assert_eq!(bench.audit().await, ["done U0ANN done"], "{:?}", bench.said());
-    let (text, _) = shown(&bench.store.incident(&id).await.unwrap().unwrap());
+    let (text, _) = shown(&bench.store.incident(&id).await.unwrap().unwrap()).await;
     assert!(text.starts_with("1. ✓ "), "{text}");
     bench.press("U0ANN", "done:0", &button.value).await;
     assert!(bench.last().contains("marked as done already"), "{}", bench.last());

@@ -14,17 +14,28 @@ use axum::routing::{any, post};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::future::join_all;
+use llm_diagnose::clock;
+use llm_diagnose::diagnose::diagnose;
+use llm_diagnose::prom::{Config, PromError, Prometheus, Range};
+use llm_diagnose_lab::slack::{Options, State};
 use llm_diagnose_lab::stack::Service;
+use serde_json::Value;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 
+use crate::harness::{library, request, tls};
 use crate::large_groups::{many, sent};
-use crate::running::{CHANNEL, NOWHERE, Running, group};
+use crate::running::{CHANNEL, NOWHERE, Running, SOON, group, whole};
 
 /// The memory limit of config/kubernetes.
 const LIMIT: u64 = 256 << 20;
 /// The memory that answers take of this limit.
 const ANSWERS: &str = "answer_bytes: 33554432";
+/// Incidents of a digest.
+const STORM: usize = 3_000;
 
-/// Asserts that the service has never used more memory than the limit.
+/// Asserts that the service has never used more memory than the limit, by the peak of its resident set: a memory cgroup
+/// needs root, and is another tree of files on each kind of machine.
 fn assert_within_limit(service: &Service) {
     let status = std::fs::read_to_string(format!("/proc/{}/status", service.id().unwrap())).unwrap();
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -138,5 +149,143 @@ async fn a_pager_whose_error_unpacks_to_a_gigabyte_does_not_fill_the_memory() {
     run.send(&group("LLMHighTTFT", "firing", "page", &["a"])).await;
     run.wait_for_metric("llm_diagnose_deliveries_total{sink=\"pager\"", 1.0).await;
     assert!(asked.load(Ordering::Relaxed) > 0);
+    assert_within_limit(&run.service);
+}
+
+/// The client of a server of these answers, which may use 1 MiB of memory, half of it for one answer, one at a time.
+async fn small_client(router: Router) -> Prometheus {
+    tls();
+    let url = format!("http://{}", serve(router.fallback(any(|| async { StatusCode::NOT_FOUND }))).await);
+    Prometheus::new(&Config { url, answer_bytes: Some(1 << 20), concurrency: 1, ..Config::default() }).unwrap()
+}
+
+fn json(body: Bytes) -> axum::response::Response {
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+#[tokio::test]
+async fn prometheus_is_reachable_while_answers_use_all_their_memory() {
+    let clock = Bytes::from_static(br#"{"status":"success","data":{"resultType":"scalar","result":[7,"7"]}}"#);
+    let rows = answer("vector", 100);
+    let query = move |query: String| async move { json(if query.contains("time%28%29") { clock } else { rows }) };
+    let prometheus = small_client(Router::new().route("/api/v1/query", post(query))).await;
+    let (now, mut held) = (clock::now(), Vec::new());
+    let full = loop {
+        match prometheus.query(&format!("up + {}", held.len()), now, std::time::Instant::now() + SOON).await {
+            Ok(answer) => held.push(answer),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(*full, PromError::NoMemory { .. }) && held.len() > 3, "{full}");
+    prometheus.ping(now, SOON).await.unwrap();
+    assert_eq!(prometheus.clock(SOON).await.unwrap(), 7.0);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_or_too_large_is_not_asked_for_again() {
+    // Each series takes little memory of what it has as JSON: a histogram is left out.
+    let histogram = r#"{"metric":{},"histogram":[1763953200,{"count":"1","sum":"1"}]}"#;
+    let long = format!(
+        r#"{{"status":"success","data":{{"resultType":"vector","result":[{}]}}}}"#,
+        vec![histogram; 50_000].join(",")
+    );
+    let (long, large) = (Bytes::from(long), answer("matrix", 5_000));
+    let router = Router::new()
+        .route("/api/v1/query", post(move || async { json(long) }))
+        .route("/api/v1/query_range", post(move || async { json(large) }));
+    let prometheus = small_client(router).await;
+    let (now, until) = (clock::now(), std::time::Instant::now() + SOON);
+    let long = prometheus.query("up", now, until).await.unwrap_err();
+    assert!(matches!(*long, PromError::TooLong { bytes: 2_097_152 }), "{long}");
+    let range = Range { from: now, to: now, step_seconds: 60 };
+    let large = prometheus.query_range("up", range, until).await.unwrap_err();
+    assert!(matches!(*large, PromError::TooLarge { bytes: 524_288, .. }), "{large}");
+    for error in [long, large] {
+        assert!(!error.is_unavailable() && error.to_string().contains("memory limit"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn queries_whose_common_answer_is_too_large_are_asked_one_by_one() {
+    let (one, large) = (answer("vector", 1), answer("vector", 5_000));
+    let packs = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&packs);
+    let query = move |query: String| async move {
+        let is_pack = query.contains("llm_diagnose_ask");
+        count.fetch_add(usize::from(is_pack), Ordering::Relaxed);
+        json(if is_pack { large } else { one })
+    };
+    let prometheus = small_client(Router::new().route("/api/v1/query", post(query))).await;
+    let request = request("high-ttft", &[("namespace", "llm")], clock::now().as_second());
+    let diagnosis = diagnose(library(), &prometheus, &request).await;
+    assert!(packs.load(Ordering::Relaxed) > 0);
+    assert!(!diagnosis.degraded, "{:?}", diagnosis.problems);
+    let evidence = crate::harness::evidence(&diagnosis);
+    let too_large = |why: &Option<String>| why.as_ref().is_some_and(|why| why.contains("MiB"));
+    assert!(evidence.iter().any(|one| one.value.is_some()), "{evidence:?}");
+    assert!(!evidence.iter().any(|one| too_large(&one.why)), "{evidence:?}");
+}
+
+/// One group of the storm.
+fn storm_group(n: usize, status: &str) -> Value {
+    let mut body = group("LLMHighTTFT", status, "warning", &["a"]);
+    body["groupKey"] = format!("{{}}:{{alertname=\"LLMHighTTFT\", n=\"{n}\"}}").into();
+    body
+}
+
+/// Copies incident 1, which is in a digest, in the store of a service that does not run, until there are `STORM`. All
+/// alerts together are larger than the limit.
+async fn fill_with_storm(service: &Service) {
+    let database = service.directory().join("state/llm-diagnose.db");
+    let mut database = SqliteConnectOptions::new().filename(database).connect().await.unwrap();
+    let numbers =
+        format!("WITH RECURSIVE n (copy) AS (SELECT 2 UNION ALL SELECT copy + 1 FROM n WHERE copy < {STORM})");
+    let first = "SELECT incident_id FROM deliveries WHERE digest_id IS NOT NULL LIMIT 1";
+    let key = r#"group_key = replace(group_key, 'n="1"', 'n="' || copy || '"')"#;
+    let text = "alert = json_set(alert, '$.annotations.description', printf('%.*c', 95000, 'x'))";
+    let unique = |id: &str| format!("{id} = printf('%s%04d', substr({id}, 1, 22), copy)");
+    for (table, id, changes) in [
+        ("incidents", "id", format!("{}, {key}, diagnose_due_ms = NULL", unique("id"))),
+        ("alerts", "incident_id", format!("{}, {text}", unique("incident_id"))),
+        ("deliveries", "incident_id", unique("incident_id")),
+    ] {
+        for sql in [
+            format!(
+                "CREATE TEMP TABLE copies AS {numbers} SELECT {table}.*, copy FROM {table}, n WHERE {id} = ({first})"
+            ),
+            format!("UPDATE copies SET {changes}"),
+            "ALTER TABLE copies DROP COLUMN copy".to_owned(),
+            format!("INSERT INTO {table} SELECT * FROM copies"),
+            "DROP TABLE copies".to_owned(),
+        ] {
+            database.execute(AssertSqlSafe(sql.clone())).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+    }
+    let bytes: i64 =
+        sqlx::query_scalar("SELECT SUM(length(alert)) FROM alerts").fetch_one(&mut database).await.unwrap();
+    assert!(bytes > LIMIT.cast_signed(), "{bytes}");
+}
+
+#[tokio::test]
+async fn a_digest_of_three_thousand_incidents_does_not_fill_the_memory() {
+    let mut run = Running::start_slack(Options::unlimited(), ", storm: { incidents: 1 }", NOWHERE).await;
+    let messages = |state: &State| state.messages(CHANNEL).filter(|message| message.thread_ts.is_none()).count();
+    for n in 0..2 {
+        run.send(&storm_group(n, "firing")).await;
+        run.slack.wait_for(|state| messages(state) > n, SOON).await.unwrap();
+    }
+    run.service.terminate(SOON).await.unwrap();
+    fill_with_storm(&run.service).await;
+    run.service.restart().await.unwrap();
+    let digest = format!("storm of {STORM} incidents");
+    let shows = |state: &State, count: &str| {
+        let shown = |text: String| text.contains(&digest) && text.contains(count);
+        state.messages(CHANNEL).any(|message| shown(whole(message)))
+    };
+    // Unoptimised, on a machine that does more.
+    run.slack.wait_for(|state| shows(state, "3000 firing"), 2 * SOON).await.unwrap();
+    // The message is edited when one of them ends.
+    run.send(&storm_group(STORM, "resolved")).await;
+    run.slack.wait_for(|state| shows(state, "1 resolved"), 2 * SOON).await.unwrap();
     assert_within_limit(&run.service);
 }

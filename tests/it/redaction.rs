@@ -330,6 +330,18 @@ fn a_site_adds_and_replaces_rules_in_its_own_file() {
 }
 
 #[test]
+fn a_site_cannot_change_a_word_of_which_shipped_rules_are_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let load = |words: &str| {
+        std::fs::write(directory.path().join("redaction.yaml"), format!("schema: 1\nwords:\n  {words}\n")).unwrap();
+        playbook::load(Some(directory.path()))
+    };
+    let problems = load("named: mytoken").unwrap_err();
+    assert_eq!(problems.iter().map(|p| (p.rule, p.line)).collect::<Vec<_>>(), [("redaction/word", 3)]);
+    assert!(load("acme_named: mytoken").is_ok());
+}
+
+#[test]
 fn a_rule_that_cannot_be_used_is_told_with_its_line() {
     let directory = tempfile::tempdir().unwrap();
     let own = "schema: 1\nrules:\n  - id: bad\n    title: bad\n    text: ['(?=x)']\n    examples: ['⟦x⟧']\n";

@@ -185,3 +185,30 @@ async fn in_a_flood_of_edits_the_last_states_come_first() {
     assert!(all.is_ok(), "{}\n{}", all.unwrap_err(), run.service.stderr());
     assert_eq!(refused(&run), 0);
 }
+
+#[tokio::test]
+async fn a_digest_hides_what_a_rule_of_the_site_names_and_numbers_users_over_all_lines() {
+    let own = tempfile::tempdir().unwrap();
+    let rule = "schema: 1\nrules:\n  - id: place\n    title: a namespace\n    keys: [namespace]\n    \
+                key_examples: [namespace]\n";
+    std::fs::write(own.path().join("redaction.yaml"), rule).unwrap();
+    let extra = format!("{NOWHERE}\nplaybooks: {{ dir: {} }}", own.path().display());
+    let run = Running::start_slack(Options::unlimited(), ", storm: { incidents: 1 }, posts_burst: 50", &extra).await;
+    for (i, user) in ["ann", "jane", "john", "jane"].iter().enumerate() {
+        let mut one = one_of_many(i, "firing", "warning");
+        one["alerts"][0]["labels"]["namespace"] = "production".into();
+        one["alerts"][0]["labels"]["model"] = format!("m user_id={user}").into();
+        run.send(&one).await;
+    }
+    let shown = |s: &State| {
+        digest(s).map(whole).is_some_and(|text| {
+            text.contains("storm of 3 incidents")
+                && text.contains("[redacted: place]/m user_id=[redacted: user-1] — 2 firing")
+                && text.contains("[redacted: place]/m user_id=[redacted: user-2] — 1 firing")
+        })
+    };
+    let seen = run.slack.wait_for(shown, Duration::from_secs(30)).await;
+    let text = run.slack.with(|s| digest(s).map(whole)).unwrap_or_default();
+    assert!(seen.is_ok(), "{text}\n{}", run.service.stderr());
+    assert!(!["production", "jane", "john"].iter().any(|secret| text.contains(secret)), "{text}");
+}

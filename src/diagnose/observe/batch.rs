@@ -1,8 +1,8 @@
 //! Packs queries of the same time into few requests: most of a small query's time is overhead.
 //!
-//! The rows of each query get a marker label, by which the answer is split. A pack that Prometheus refuses is
-//! repeated query by query, so that one bad query costs only itself. Queries on histograms are sent alone, after the
-//! others and a few at a time: a slow one costs only itself as well.
+//! The rows of each query get a marker label, by which the answer is split. A pack that Prometheus refuses, or whose
+//! answer is too large, is repeated query by query, so that one bad query costs only itself. Queries on histograms are
+//! sent alone, after the others and a few at a time: a slow one costs only itself as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ pub(crate) async fn query_pack(
     };
     match prometheus.query(&together(asks, pack), asks[*first].at, deadline).await {
         Ok(rows) => split(pack, &rows),
-        Err(error) if matches!(*error, PromError::Refused { .. }) && !error.is_unavailable() => {
+        Err(error) if error.is_about_query() => {
             join_all(pack.iter().map(|&i| prometheus.query(&asks[i].query, asks[i].at, deadline))).await
         }
         Err(error) => pack.iter().map(|_| Err(Arc::clone(&error))).collect(),
@@ -153,6 +153,10 @@ pub(crate) async fn ask_range(
     match prometheus.query_range(&query, range, deadline).await {
         Ok(series) if pack.len() > 1 => pack.iter().map(|i| Some(Arc::new(own(&series, *i).into()))).collect(),
         Ok(series) => vec![Some(series)],
+        Err(error) if pack.len() > 1 && error.is_about_query() => {
+            let one = |&i: &usize| async move { prometheus.query_range(&asks[i].query, range, deadline).await.ok() };
+            join_all(pack.iter().map(one)).await
+        }
         Err(error) => {
             tracing::debug!(error = %error, "a range was not answered");
             pack.iter().map(|_| None).collect()

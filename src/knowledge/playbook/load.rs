@@ -193,6 +193,13 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
         [name] if name.starts_with(REDACTION) => {
             let redaction: Redaction = parse(file)?;
             same("redaction", "redaction", redaction.schema)?;
+            let shipped = &library.redaction.words;
+            let taken = |(word, own): &(&String, &String)| shipped.get(*word).is_some_and(|shipped| shipped != *own);
+            if let Some((word, _)) = redaction.words.iter().find(taken) {
+                let message = format!("the shipped rules have a word `{word}` with another pattern");
+                let hint = "give it another name: shipped rules are made of that one, and would find less".to_owned();
+                return Err(Box::new(Problem::at("redaction/word", file, word, message, Some(hint))));
+            }
             library.redaction.join(redaction);
         }
         ["logs", _] => {

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct Redaction {
     /// The format's version: 1.
     pub schema: u32,
-    /// Named parts of patterns; `{name}` in a pattern, or in a later word, is replaced by one.
+    /// Named parts of patterns; `{name}` in a pattern, or in a later word, is replaced by one. A site's words have names that
+    /// no shipped one has.
     #[serde(default)]
     pub words: BTreeMap<String, String>,
     /// The rules. If two overlap, the id of the first one is shown.
@@ -48,6 +49,9 @@ pub struct RedactionRule {
     /// For `keys`: only in objects that also have one of these.
     #[serde(default)]
     pub beside: Vec<String>,
+    /// Not in objects, nor on lines of JSON, that also have one of these.
+    #[serde(default)]
+    pub unless_beside: Vec<String>,
     /// For `keys`: true if texts and lists are removed but single numbers remain.
     #[serde(default)]
     pub texts_only: bool,
@@ -144,7 +148,7 @@ impl NameKind {
 }
 
 impl Redaction {
-    /// Merges a site's own file: the same word or id replaces, another one adds; lists are joined.
+    /// Merges a site's own file: the same id replaces, another one adds, as other words do; lists are joined.
     pub fn join(&mut self, own: Self) {
         self.schema = own.schema;
         self.words.extend(own.words);

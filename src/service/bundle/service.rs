@@ -196,7 +196,7 @@ impl BundleService {
             None => Vec::new(),
         };
         let sources = self.registry.sources(&incident.alerts, remembered, Vec::new());
-        let headline = self.notifier.message(&incident).headline;
+        let headline = self.notifier.message(&incident).await.headline;
         let diagnosing = self.registry.diagnosing();
         let subject = Subject::of_incident(incident, headline, &events, diagnosing, self.config.margin, now);
         let draft = self.directory.begin(id, now)?;

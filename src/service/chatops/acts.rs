@@ -38,7 +38,7 @@ pub(super) async fn again(desk: &Desk, inbound: &SlackRequest, id: &str) {
 /// Shows all checks of the last diagnosis in a modal.
 pub(super) async fn evidence(desk: &Desk, inbound: &SlackRequest, id: &str) {
     let Some(incident) = &begin_act(desk, inbound, Act::Evidence, id).await else { return };
-    let Some(diagnosis) = &desk.notifier.cleaned(incident).diagnosis else {
+    let Some(diagnosis) = &desk.notifier.cleaned(incident).await.diagnosis else {
         desk.metrics.act(Act::Evidence.as_str(), AuditResult::Failed.as_str());
         return send_ephemeral_phrase(desk, inbound, "evidence-none").await;
     };

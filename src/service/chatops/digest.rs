@@ -66,7 +66,10 @@ pub(super) async fn list(desk: &Desk, inbound: &SlackRequest, id: &str, from: &s
             return send_ephemeral_phrase(desk, inbound, "act-store").await;
         }
     };
-    let lines = page.iter().map(|incident| line(desk, incident)).collect();
+    let mut lines = Vec::new();
+    for incident in &page {
+        lines.push(line(desk, incident).await);
+    }
     let mut parts = vec![Block::Section(range, lines)];
     if to < total {
         parts.push(Block::Buttons(vec![Button {

@@ -224,7 +224,7 @@ async fn submit(desk: &Arc<Desk>, mut inbound: SlackRequest, claim: RequestClaim
     match form {
         IncidentForm::Wrong => feedback::wrong(desk, inbound, incident, values, slot),
         IncidentForm::Silence => silence_form::submit(desk, inbound, incident, values, slot).await,
-        IncidentForm::Evidence => match &desk.notifier.cleaned(&incident).diagnosis {
+        IncidentForm::Evidence => match &desk.notifier.cleaned(&incident).await.diagnosis {
             Some(diagnosis) => Ack::View(forms::evidence(diagnosis, &desk.words, &about)),
             None => notice("evidence-none"),
         },

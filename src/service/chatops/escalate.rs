@@ -31,7 +31,10 @@ pub(super) async fn escalate(desk: &Desk, inbound: &SlackRequest, id: &str) {
         return send_ephemeral_phrase(desk, inbound, "escalate-nobody").await;
     };
     let person = person(callee);
-    let body = person.clone().map(|person| call_message(desk, inbound, incident, person));
+    let body = match person.clone() {
+        Some(person) => Some(call_message(desk, inbound, incident, person).await),
+        None => None,
+    };
     let call = body.as_ref().map_or(EscalationCall::Pager(callee), EscalationCall::Post);
     let Some((attempt, queued)) = Attempt::escalate(desk, inbound, &incident.id, call, ONCE_WITHIN).await else {
         return;
@@ -97,9 +100,9 @@ fn person(id: &str) -> Option<TextSpan> {
 }
 
 /// Builds the message that mentions a user or group, with the headline and the escalation hint of the cause.
-fn call_message(desk: &Desk, inbound: &SlackRequest, incident: &Incident, callee: TextSpan) -> SlackMessage {
+async fn call_message(desk: &Desk, inbound: &SlackRequest, incident: &Incident, callee: TextSpan) -> SlackMessage {
     let words = &desk.words;
-    let incident_message = desk.notifier.message(incident);
+    let incident_message = desk.notifier.message(incident).await;
     let arguments =
         [("who", TextSpan::User(inbound.who.user.clone()).into()), ("headline", incident_message.headline.into())];
     // Slack notifies only for mentions above an attachment.

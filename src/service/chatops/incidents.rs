@@ -89,8 +89,8 @@ pub async fn listed(
 }
 
 /// Formats an incident in one line: headline, start and short id, with a link to its page if there is one.
-pub(super) fn line(desk: &Desk, incident: &Incident) -> Line {
-    let headline = desk.notifier.message(incident).headline;
+pub(super) async fn line(desk: &Desk, incident: &Incident) -> Line {
+    let headline = desk.notifier.message(incident).await.headline;
     let headline = match desk.notifier.view(incident).page {
         Some(page) => Line::default().link(headline, page),
         None => Line::default().plain(headline),

@@ -50,7 +50,7 @@ struct Check {
 /// Finds the step that a button names, without secrets, as the message shows it. `None` if the current diagnosis no
 /// longer has it: the user is told, and the message is sent again so that its buttons match the current steps.
 async fn fix(desk: &Desk, inbound: &SlackRequest, act: Act, incident: &Incident, step: &str) -> Option<Fix> {
-    let diagnosis = desk.notifier.cleaned(incident).diagnosis;
+    let diagnosis = desk.notifier.cleaned(incident).await.diagnosis;
     let mut steps = diagnosis.into_iter().flat_map(|diagnosis| diagnosis.fix.now);
     let step_found = steps.find(|fix| render::step_id(fix) == step);
     if step_found.is_none() {

@@ -12,7 +12,7 @@ use crate::watchdog;
 use diagnose::Scope;
 use knowledge::alert::{Alert, AlertGroup, OwnAlert, SELF_TEST_CHANNEL};
 use knowledge::incident::AdmissionRules;
-use knowledge::playbook::{Library, select};
+use knowledge::playbook::select;
 use store::{AdmissionPlan, Admitted, Sink, Storm};
 use telemetry::supervise::guard;
 
@@ -102,7 +102,7 @@ fn planned(service: &Service, group: AlertGroup) -> (AlertGroup, AdmissionPlan) 
         incidents,
         within: chat.storm.within,
         queue,
-        topic: topic(&service.library, &group, selection.as_ref().map(|(playbook, _)| playbook)),
+        topic: topic(service, &group, selection.as_ref().map(|(playbook, _)| playbook)),
     };
     (group, AdmissionPlan { selection, sinks, grace: service.config.diagnose.grace, storm })
 }
@@ -124,10 +124,10 @@ fn sinks(config: &Config, firing: &[&Alert], own: Option<OwnAlert>) -> Vec<(Sink
 
 /// Returns the topic of a group in the digest that it may join: its symptom, or else its alert name, with cluster
 /// and namespace.
-fn topic(library: &Library, group: &AlertGroup, playbook: Option<&String>) -> String {
-    let title = playbook.and_then(|id| library.playbooks.get(id)).map(|playbook| playbook.title.as_str());
+fn topic(service: &Service, group: &AlertGroup, playbook: Option<&String>) -> String {
+    let title = playbook.and_then(|id| service.library.playbooks.get(id)).map(|playbook| playbook.title.as_str());
     let symptom = title.or_else(|| group.active().first().map(|alert| alert.name()));
-    let scope = Scope::of_alerts(&group.alerts).dimensions;
+    let scope = service.notifier.clean_labels(&Scope::of_alerts(&group.alerts).dimensions);
     let place: Vec<&str> = ["cluster", "namespace"].iter().filter_map(|d| scope.get(*d)).map(String::as_str).collect();
     let topic = match place.is_empty() {
         true => symptom.unwrap_or_default().to_owned(),

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use tracing::error;
 
 use super::Notifier;
-use knowledge::alert::Alert;
+use knowledge::alert::{Alert, Labels};
 use knowledge::incident::Note;
 use render::chart::Chart;
 use render::{DigestEntry, ThreadState};
@@ -21,41 +21,38 @@ impl Notifier {
     /// Creates a redactor for texts about incidents; it learns the values of labels whose names indicate a secret.
     pub fn redactor_of<'a>(&self, incidents: impl IntoIterator<Item = &'a Incident>) -> Redactor {
         let redactor = self.redactor.another(&self.library.redaction, false);
-        for incident in incidents {
-            let of_alerts = incident.alerts.iter().flat_map(|alert| alert.labels.iter().chain(&alert.annotations));
-            let of_pool = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.scope.labels);
-            of_alerts.chain(of_pool).for_each(|(name, value)| redactor.learn_label(name, value));
-        }
+        incidents.into_iter().for_each(|incident| learn(&redactor, incident));
         redactor
     }
 
-    /// Returns an incident whose alerts, notes and diagnosis have no secrets. What cannot be cleaned is left out.
-    pub(crate) fn cleaned(&self, incident: &Incident) -> Incident {
-        let redactor = self.redactor_of([incident]);
-        let alert = |alert: &Alert| {
-            clean(&redactor, alert).unwrap_or_else(|| {
-                let labels = alert.labels.iter().filter(|(name, _)| HARMLESS.contains(&name.as_str()));
-                let labels = labels.map(|(name, value)| (name.clone(), value.clone())).collect();
-                Alert { labels, annotations: Default::default(), generator_url: String::new(), ..alert.clone() }
-            })
-        };
-        let note = |note: &Note| Note { detail: redactor.text("message", &note.detail).into_owned(), ..note.clone() };
-        Incident {
-            notes: incident.notes.iter().map(note).collect(),
-            alerts: incident.alerts.iter().map(alert).collect(),
-            diagnosis: incident.diagnosis.as_ref().and_then(|diagnosis| clean(&redactor, diagnosis)),
-            ..incident.clone()
-        }
+    /// Returns labels without secrets; without any that cannot be cleaned.
+    pub(crate) fn clean_labels(&self, labels: &Labels) -> Labels {
+        clean(&self.redactor_of([]), labels).unwrap_or_default()
+    }
+
+    /// Returns an incident whose alerts, notes and diagnosis have no secrets, cleaned on a blocking thread: thousands of
+    /// alerts take seconds. What cannot be cleaned is left out.
+    pub(crate) async fn cleaned(&self, incident: &Incident) -> Incident {
+        let (redactor, own) = (self.redactor_of([]), incident.clone());
+        let cleaning = tokio::task::spawn_blocking(move || clean_incident(&redactor, &own));
+        cleaning.await.unwrap_or_else(|error| {
+            error!(incident.id = incident.id, %error, "cannot clean an incident of secrets: only its names are shown");
+            let alerts = incident.alerts.iter().map(harmless).collect();
+            Incident { alerts, notes: Vec::new(), diagnosis: None, ..incident.clone() }
+        })
     }
 
     /// Returns the line of an incident in a digest without secrets; with the alert's name alone if it cannot be cleaned.
-    pub(super) fn digest_entry(&self, incident: &Incident) -> DigestEntry {
+    /// `of_digest` numbers the users of all its lines.
+    pub(super) fn digest_entry(&self, incident: &Incident, of_digest: &Redactor) -> DigestEntry {
+        let redactor = of_digest.with_same_numbers();
+        learn(&redactor, incident);
         let view = self.view(incident);
         let entry = DigestEntry { page: None, ..DigestEntry::of(&view) };
-        let cleaned = clean(&self.redactor_of([incident]), &entry).unwrap_or_else(|| DigestEntry {
+        let cleaned = clean(&redactor, &entry).unwrap_or_else(|| DigestEntry {
             what: incident.alerts.first().map(|alert| alert.name().to_owned()).unwrap_or_default(),
             cause: None,
-            whom: String::new(),
+            pool: Labels::new(),
             ..entry
         });
         DigestEntry { page: view.page, ..cleaned }
@@ -82,8 +79,8 @@ impl Notifier {
     }
 
     /// Returns what a thread's posts compare, without secrets.
-    pub(super) fn thread_state(&self, incident: &Incident) -> ThreadState {
-        ThreadState::of(&self.view(&self.cleaned(incident)))
+    pub(super) async fn thread_state(&self, incident: &Incident) -> ThreadState {
+        ThreadState::of(&self.view(&self.cleaned(incident).await))
     }
 
     /// Returns a function that removes secrets from the texts of an answer in Slack.
@@ -91,6 +88,32 @@ impl Notifier {
         let redactor = self.redactor_of([]);
         move |text| redactor.text("answer", &text).into_owned()
     }
+}
+
+fn clean_incident(redactor: &Redactor, incident: &Incident) -> Incident {
+    learn(redactor, incident);
+    let note = |note: &Note| Note { detail: redactor.text("message", &note.detail).into_owned(), ..note.clone() };
+    let alert = |alert: &Alert| clean(redactor, alert).unwrap_or_else(|| harmless(alert));
+    Incident {
+        notes: incident.notes.iter().map(note).collect(),
+        alerts: incident.alerts.iter().map(alert).collect(),
+        diagnosis: incident.diagnosis.as_ref().and_then(|diagnosis| clean(redactor, diagnosis)),
+        ..incident.clone()
+    }
+}
+
+/// Returns what remains of an alert that cannot be cleaned.
+fn harmless(alert: &Alert) -> Alert {
+    let labels = alert.labels.iter().filter(|(name, _)| HARMLESS.contains(&name.as_str()));
+    let labels = labels.map(|(name, value)| (name.clone(), value.clone())).collect();
+    Alert { labels, annotations: Default::default(), generator_url: String::new(), ..alert.clone() }
+}
+
+/// Learns the values of an incident's labels whose names indicate a secret.
+fn learn(redactor: &Redactor, incident: &Incident) {
+    let of_alerts = incident.alerts.iter().flat_map(|alert| alert.labels.iter().chain(&alert.annotations));
+    let of_pool = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.scope.labels);
+    of_alerts.chain(of_pool).for_each(|(name, value)| redactor.learn_label(name, value));
 }
 
 fn clean<T: Serialize + DeserializeOwned>(redactor: &Redactor, value: &T) -> Option<T> {

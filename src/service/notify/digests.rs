@@ -14,6 +14,7 @@ use knowledge::clock;
 use knowledge::failpoint::failpoint;
 use render::{self, DigestEntry, DigestView, Phrases};
 use slack::{Slack, SlackError};
+use sources::redact::Redactor;
 use store::{
     CalledPeople, Digest, DigestContent, DigestEffects, DigestedDelivery, DuplicateCheck, Incident, IncidentPlace,
     Mention, PostponeReason, StoreError,
@@ -44,7 +45,7 @@ type Places = BTreeMap<String, DigestedDelivery>;
 #[derive(Debug)]
 struct DigestedIncident<'a> {
     id: String,
-    /// Its pool, as [`pool`] names it.
+    /// Its pool, as [`pool`] names it, with its secrets.
     pool: String,
     /// The users and groups that it mentions in its routed channel.
     people: Vec<&'a str>,
@@ -55,6 +56,12 @@ struct DigestedIncident<'a> {
 }
 
 impl DigestedIncident<'_> {
+    /// Returns the name of its pool without secrets; the symptom or the alert's name if it has none.
+    fn pool_name(&self) -> String {
+        let name = self.entry.pool_name();
+        if name.is_empty() { self.entry.what.clone() } else { name }
+    }
+
     /// Returns the users and groups already mentioned for the incident.
     fn called<'p>(&self, places: &'p Places) -> Option<&'p CalledPeople> {
         places.get(&self.id).and_then(|place| place.called.as_ref())
@@ -62,9 +69,9 @@ impl DigestedIncident<'_> {
 }
 
 /// Joins the first few names and the number of the others.
-fn named<'a>(pools: impl ExactSizeIterator<Item = &'a String>, words: &Phrases) -> String {
+fn named(pools: impl ExactSizeIterator<Item = String>, words: &Phrases) -> String {
     let more = pools.len().saturating_sub(NAMED);
-    let mut names: Vec<String> = pools.take(NAMED).cloned().collect();
+    let mut names: Vec<String> = pools.take(NAMED).collect();
     if more > 0 {
         names.push(words.text("call-more", &[("n", more.into())]));
     }
@@ -107,7 +114,8 @@ fn new_mentions(incidents: &[DigestedIncident<'_>], places: &Places, now: Timest
 impl Notifier {
     pub(super) async fn deliver_digest<'a>(&'a self, digest: &Digest) -> Result<(), StoreError> {
         let places = self.store.digest_places(&digest.id).await?;
-        let of = |incident: Incident| self.digested(&incident, &places);
+        let redactor = self.redactor_of([]);
+        let of = |incident: Incident| self.digested(&incident, &places, &redactor);
         let content = self.store.digest_incidents(&digest.id, of).await?;
         // An incident that joined after the places were read is not in this message: another edit is due.
         let joined = content.incidents.iter().any(Option::is_none);
@@ -127,7 +135,7 @@ impl Notifier {
             _ => None,
         };
         let message = match &single {
-            Some(incident) => self.message(incident),
+            Some(incident) => self.message(incident).await,
             None => render::digest_message(&self.digest_view(digest, &content), &self.words),
         };
         let first = digest.posted.is_none();
@@ -168,11 +176,14 @@ impl Notifier {
         };
         // An edit notifies nobody, so new mentions go to a thread.
         let in_thread = calls.iter().filter(|_| !first).filter_map(|(person, pools)| {
-            let about = named(pools.keys().copied(), &self.words);
+            let about = named(pools.values().map(|incident| incident.pool_name()), &self.words);
             Some((place_of(&pools.values().next()?.id)?, [(*person).to_owned(), about]))
         });
         // In the thread of a digest with a single incident changes are reported as under the incident's own message.
-        let alone = single.as_ref().and_then(|incident| Some((self.thread_state(incident), places.get(&incident.id)?)));
+        let alone = match single.as_ref().and_then(|incident| Some((incident, places.get(&incident.id)?))) {
+            Some((incident, place)) => Some((self.thread_state(incident).await, place)),
+            None => None,
+        };
         let reported = alone.as_ref().and_then(|(_, place)| place.thread_state.as_ref());
         let changed = alone.as_ref().zip(reported).is_some_and(|((state, _), old)| self.has_changed(old, state));
         let effects = DigestEffects {
@@ -193,7 +204,7 @@ impl Notifier {
     }
 
     /// Returns what the message needs of an incident; `None` if the incident has just joined.
-    fn digested(&self, incident: &Incident, places: &Places) -> Option<DigestedIncident<'_>> {
+    fn digested(&self, incident: &Incident, places: &Places, redactor: &Redactor) -> Option<DigestedIncident<'_>> {
         let place = places.get(&incident.id)?;
         Some(DigestedIncident {
             id: incident.id.clone(),
@@ -202,7 +213,7 @@ impl Notifier {
             open: incident.open,
             critical: incident.critical,
             critical_at: incident.critical_at,
-            entry: self.digest_entry(incident),
+            entry: self.digest_entry(incident, redactor),
         })
     }
 

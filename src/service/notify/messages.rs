@@ -19,7 +19,8 @@ impl Notifier {
         let Some(incident) = self.store.incident(&delivery.incident).await? else { return Ok(()) };
         match (delivery.sink, &self.slack) {
             (Sink::Console, _) => {
-                let text = render::terminal_with(&self.message(&incident), &Commands::of_incident(&incident.id));
+                let message = self.message(&incident).await;
+                let text = render::terminal_with(&message, &Commands::of_incident(&incident.id));
                 let printed = writeln!(anstream::stdout(), "{text}");
                 if let Err(error) = printed {
                     error!(incident.id = delivery.incident, %error, "cannot print the incident's message");
@@ -59,7 +60,7 @@ impl Notifier {
         let mention = Mention { since, called: delivery.called.and(&calls) };
         // Edits keep the mentions, which would otherwise disappear from the message.
         let mentions = if first { &calls } else { &called };
-        let cleaned = self.cleaned(incident);
+        let cleaned = self.cleaned(incident).await;
         let view = self.view(&cleaned);
         let state = ThreadState::of(&view);
         let state_json = serde_json::to_string(&state).ok();

@@ -135,8 +135,8 @@ impl Notifier {
     }
 
     /// Renders the current message of an incident, without secrets.
-    pub fn message(&self, incident: &Incident) -> Message {
-        render::incident_message(&self.view(&self.cleaned(incident)), &self.words)
+    pub async fn message(&self, incident: &Incident) -> Message {
+        render::incident_message(&self.view(&self.cleaned(incident).await), &self.words)
     }
 
     /// Returns the data that every message about an incident shows.

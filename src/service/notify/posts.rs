@@ -73,7 +73,7 @@ impl Notifier {
             PostKind::Change => {
                 let reported: ThreadState =
                     post.thread_state.as_deref().and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
-                let state = self.thread_state(incident);
+                let state = self.thread_state(incident).await;
                 let Some(line) = render::changes(&reported, &state, &self.words) else {
                     return Ok(PostOutcome::Needless("nothing has changed after all"));
                 };

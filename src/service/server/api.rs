@@ -32,7 +32,11 @@ pub(super) async fn health(State(shared): State<Shared>, Query(scope): Query<BTr
 pub(super) async fn list(State(shared): State<Shared>) -> Response {
     match recent(&shared).await {
         Ok(incidents) => {
-            let mut value = json!(incidents.iter().map(|i| summary(&shared, i)).collect::<Vec<_>>());
+            let mut value = Vec::new();
+            for incident in &incidents {
+                value.push(summary(&shared, incident).await);
+            }
+            let mut value = json!(value);
             let redactor = redactor_of(&shared, &incidents);
             redactor.learn_from(&value);
             redactor.json("incidents", &mut value);
@@ -51,7 +55,7 @@ async fn recent(shared: &Shared) -> Result<Vec<Incident>, StoreError> {
 pub(super) async fn get_incident(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
     match shared.service.store.incident(&id).await {
         Ok(Some(incident)) => {
-            let mut value = summary(&shared, &incident);
+            let mut value = summary(&shared, &incident).await;
             value["alerts"] = json!(incident.alerts);
             value["diagnosis"] = json!(incident.diagnosis);
             value["impact"] = json!(incident.impact);
@@ -65,7 +69,7 @@ pub(super) async fn get_incident(State(shared): State<Shared>, Path(id): Path<St
     }
 }
 
-fn summary(shared: &Shared, incident: &Incident) -> serde_json::Value {
+async fn summary(shared: &Shared, incident: &Incident) -> serde_json::Value {
     let root = incident.diagnosis.as_ref().and_then(|d| d.root());
     json!({
         "id": incident.id,
@@ -73,7 +77,7 @@ fn summary(shared: &Shared, incident: &Incident) -> serde_json::Value {
         "group_key": incident.group_key,
         "playbook": incident.playbook,
         "reason": incident.reason.as_str(),
-        "headline": shared.service.notifier.message(incident).headline,
+        "headline": shared.service.notifier.message(incident).await.headline,
         "symptom": incident.diagnosis.as_ref().map(|d| d.symptom.verdict),
         "root": root.map(|c| &c.id),
         "chain": root.map(|c| &c.chain),

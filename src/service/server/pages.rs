@@ -145,7 +145,7 @@ async fn subject(shared: &Shared, id: &str) -> Result<Subject, Box<Response>> {
         Err(error) => return Err(Box::new(unavailable(shared, &error))),
     };
     let config = &shared.service.config;
-    let headline = shared.service.notifier.message(&incident).headline;
+    let headline = shared.service.notifier.message(&incident).await.headline;
     Ok(Subject::of_incident(incident, headline, &events, &config.diagnose, config.bundle.margin, clock::now()))
 }
 

@@ -109,10 +109,9 @@ fn accept<T: Item>(status: StatusCode, envelope: MatrixEnvelope) -> Result<(), P
         });
     }
     match envelope.result_type {
-        Some(kind) if !T::TYPES.contains(&kind.as_str()) => {
-            Err(PromError::NotPrometheus(format!("expected a {}, found a {kind}", T::TYPES[0])))
-        }
-        _ => Ok(()),
+        Some(kind) if T::TYPES.contains(&kind.as_str()) => Ok(()),
+        Some(kind) => Err(PromError::NotPrometheus(format!("expected a {}, found a {kind}", T::TYPES[0]))),
+        None => Err(PromError::NotPrometheus("an answer without `resultType`".to_owned())),
     }
 }
 
@@ -169,9 +168,13 @@ mod tests {
         assert!(matches!(error(r#"{"status":"error","errorType":"too_many_requests","error":"slow down"}"#),
             PromError::Refused { kind, .. } if kind == "too_many_requests"));
         assert!(matches!(error(r#"{"status":"error"}"#), PromError::Refused { kind, .. } if kind.starts_with("429")));
-        for page in
-            ["<html>login</html>", "", "[]", r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#]
-        {
+        let others = [
+            r#"{"status":"success"}"#,
+            r#"{"status":"success","data":null}"#,
+            r#"{"status":"success","data":{"result":[]}}"#,
+            r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#,
+        ];
+        for page in ["<html>login</html>", "", "[]"].into_iter().chain(others) {
             assert!(matches!(error(page), PromError::NotPrometheus(_)), "{page}");
         }
     }

@@ -7,8 +7,8 @@ use reqwest::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::chunks::{ReceivedBody, receive};
-use super::{PromError, Prometheus, limits};
+use super::chunks::{Limits, ReceivedBody, receive};
+use super::{PromError, Prometheus};
 
 #[derive(Deserialize)]
 struct Envelope<T> {
@@ -44,7 +44,9 @@ impl Prometheus {
             let response = self.http.get(url).send().await.map_err(PromError::from_http)?;
             let status = response.status();
             let parse = |body: &mut dyn Read| serde_json::from_reader::<_, Envelope<T>>(BufReader::new(body));
-            let ReceivedBody { parsed, transfer } = receive(response, limits(deadline), parse).await;
+            // It is parsed as a whole, and takes some of its size in memory.
+            let limits = Limits { deadline, bytes: self.memory.most_of_one() };
+            let ReceivedBody { parsed, transfer } = receive(response, limits, parse).await;
             transfer?;
             match parsed.map_err(|error| PromError::NotPrometheus(format!("{what} could not be read: {error}")))? {
                 Ok(Envelope { data: Some(data), warnings, is_partial }) if status.is_success() => {

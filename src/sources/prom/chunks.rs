@@ -27,7 +27,7 @@ pub(super) struct Limits {
 
 /// The parsed content of a body, and how its transfer ended.
 pub(super) struct ReceivedBody<T> {
-    /// The result of the parser; an error if it panicked.
+    /// The result of the parser; an error if it panicked on a blocking thread.
     pub(super) parsed: Result<T, JoinError>,
     /// The error of the transfer; none if the parser stopped it.
     pub(super) transfer: Result<(), PromError>,
@@ -71,7 +71,7 @@ pub(super) async fn receive_long<T: Send + 'static>(
         while let Some(chunk) = response.chunk().await.map_err(PromError::from_http)? {
             length = length.saturating_add(chunk.len());
             if length > limits.bytes {
-                return Err(PromError::NotPrometheus(format!("the answer is larger than {} MiB", limits.bytes >> 20)));
+                return Err(PromError::TooLong { bytes: limits.bytes });
             }
             // The parser has stopped; its result contains the reason.
             if send.send(chunk).await.is_err() {

@@ -36,6 +36,12 @@ pub enum PromError {
         /// The size that one answer may have, in bytes.
         bytes: usize,
     },
+    /// One answer is longer than what is read of it.
+    #[error("the answer is longer than {} MiB: raise `prometheus.answer_bytes` or the memory limit of this process, or narrow the pool", bytes >> 20)]
+    TooLong {
+        /// The length that is read, in bytes.
+        bytes: usize,
+    },
     /// All answers together need more memory than they may take.
     #[error("other answers use the {} MiB that answers may take: raise `prometheus.answer_bytes` or the memory limit of this process", bytes >> 20)]
     NoMemory {
@@ -53,8 +59,13 @@ impl PromError {
         match self {
             Self::Unreachable(_) | Self::NotPrometheus(_) | Self::Late | Self::Cut(_) | Self::NoMemory { .. } => true,
             Self::Refused { kind, .. } => kind == "unavailable" || kind == "too_many_requests" || kind == "timeout",
-            Self::Configuration(_) | Self::Lacking(_) | Self::TooLarge { .. } => false,
+            Self::Configuration(_) | Self::Lacking(_) | Self::TooLarge { .. } | Self::TooLong { .. } => false,
         }
+    }
+
+    /// Returns true if the query is the reason, so that a part of it may have an answer.
+    pub fn is_about_query(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::TooLarge { .. } | Self::TooLong { .. }) && !self.is_unavailable()
     }
 
     /// Returns true if the query timed out: our deadline, or Prometheus' own query timeout.

@@ -14,6 +14,8 @@ use knowledge::alert::Labels;
 
 /// Maximum bytes of one series' sample texts; a day of scrapes every second takes 2 MB.
 const SERIES_BYTES: usize = 32 << 20;
+/// Maximum number of one series' samples: twelve days of scrapes every second.
+const SERIES_SAMPLES: usize = 1 << 20;
 /// Maximum number of warnings that are retained of one answer.
 const WARNINGS: usize = 8;
 
@@ -309,6 +311,9 @@ impl<'de> Visitor<'de> for Sample<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        if self.0.times.len() >= SERIES_SAMPLES {
+            return Err(A::Error::custom(format!("one series has more than {SERIES_SAMPLES} samples")));
+        }
         let missing = || A::Error::custom("a sample without a time and a value");
         let at: f64 = seq.next_element()?.ok_or_else(missing)?;
         seq.next_element_seed(Text(&mut self.0.texts))?.ok_or_else(missing)?;

@@ -55,8 +55,11 @@ const SHARED_FOR: Duration = Duration::from_secs(5);
 const SHARED_KIB: u64 = 8 << 10;
 /// Size from which an answer is not cached, in KiB: it is shared only with queries that wait for it.
 const LARGE_KIB: u32 = 1 << 10;
-/// Maximum size of an answer, in bytes.
-const ANSWER_BYTES: usize = 32 << 20;
+/// Bytes of JSON that are read for each byte of memory that one answer may take. A sample has at most twice its memory as
+/// JSON, so that the memory ends an answer first, unless it has much that is left out.
+const JSON_BYTES: usize = 4;
+/// The memory of the answer to a check, in bytes: a check does not fail because diagnoses use the memory of all answers.
+const CHECK_BYTES: usize = 1 << 20;
 
 /// Returns the first entry whose labels all firing alerts carry, else the first entry.
 pub fn choose<'a, T>(several: &'a [(T, BTreeMap<String, String>)], alerts: &[Alert]) -> Option<&'a T> {
@@ -182,7 +185,7 @@ impl Prometheus {
         self.drop_expired().await;
         let key = (query.to_owned(), at.as_millisecond());
         // A diagnosis holds dozens of these futures at once, on the stack of a worker.
-        let ask = Box::pin(self.shared.try_get_with(key.clone(), self.ask(query, at, deadline)));
+        let ask = Box::pin(self.shared.try_get_with(key.clone(), self.ask(query, at, deadline, &self.memory)));
         let answer = self.waited(deadline, ask).await?;
         if answer.units() > LARGE_KIB {
             self.shared.invalidate(&key).await;
@@ -209,7 +212,7 @@ impl Prometheus {
                 self.client.query_range(query, seconds(range.from), seconds(range.to), range.step_seconds as f64);
             self.measured(async {
                 let response = request.timeout(time_left.millis()).post_raw().await.map_err(PromError::from_client)?;
-                answer::read(response, limits(deadline), &self.memory).await.map(Arc::new)
+                answer::read(response, limits(deadline, &self.memory), &self.memory).await.map(Arc::new)
             })
             .await
         }));
@@ -226,12 +229,18 @@ impl Prometheus {
         self.ranges.run_pending_tasks().await;
     }
 
-    async fn ask(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Answer<Row>>, PromError> {
+    async fn ask(
+        &self,
+        query: &str,
+        at: Timestamp,
+        deadline: Instant,
+        memory: &AnswerMemory,
+    ) -> Result<Arc<Answer<Row>>, PromError> {
         let time_left = self.acquire_slot(deadline).await?;
         let request = self.client.query(query).query("time", format!("{:.3}", at.as_millisecond() as f64 / 1e3));
         self.measured(async {
             let response = request.timeout(time_left.millis()).post_raw().await.map_err(PromError::from_client)?;
-            answer::read(response, limits(deadline), &self.memory).await.map(Arc::new)
+            answer::read(response, limits(deadline, memory), memory).await.map(Arc::new)
         })
         .await
     }
@@ -274,7 +283,8 @@ impl Prometheus {
             // Without a `time` parameter Prometheus takes its own clock.
             let sent = self.client.query("time()").timeout(millis).post_raw().await;
             let sent = sent.map_err(PromError::from_client)?;
-            let rows: Answer<Row> = answer::read(sent, limits(Instant::now() + timeout), &self.memory).await?;
+            let memory = AnswerMemory::with(CHECK_BYTES);
+            let rows: Answer<Row> = answer::read(sent, limits(Instant::now() + timeout, &memory), &memory).await?;
             let none = || PromError::NotPrometheus("`time()` has no value".to_owned());
             rows.first().map(|row| row.value).ok_or_else(none)
         };
@@ -286,7 +296,8 @@ impl Prometheus {
     /// # Errors
     /// As [`Prometheus::query`].
     pub async fn ping(&self, at: Timestamp, timeout: Duration) -> Result<(), Arc<PromError>> {
-        let ask = self.ask("vector(1)", at, Instant::now() + timeout);
+        let memory = AnswerMemory::with(CHECK_BYTES);
+        let ask = self.ask("vector(1)", at, Instant::now() + timeout, &memory);
         match tokio::time::timeout(timeout, ask).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(Arc::new(error)),
@@ -295,8 +306,8 @@ impl Prometheus {
     }
 }
 
-fn limits(deadline: Instant) -> Limits {
-    Limits { deadline, bytes: ANSWER_BYTES }
+fn limits(deadline: Instant, memory: &AnswerMemory) -> Limits {
+    Limits { deadline, bytes: memory.most_of_one().saturating_mul(JSON_BYTES) }
 }
 
 /// A slot for one of the concurrent queries.

@@ -5,13 +5,14 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::names::Names;
+use super::rules::{is_mark, merged};
 use super::{Kind, Redactor};
 
 /// Maximum nesting depth; a value nested deeper is replaced as a whole.
 const DEEPEST: usize = 100;
 /// The fields of a name-value pair, as in a container's environment.
-const PAIR_NAMES: [&str; 4] = ["name", "key", "Name", "header"];
-const PAIR_VALUES: [&str; 2] = ["value", "Value"];
+const PAIR_NAMES: [&str; 6] = ["name", "key", "Name", "Key", "NAME", "header"];
+const PAIR_VALUES: [&str; 3] = ["value", "Value", "VALUE"];
 /// Fields with environment variables, as a map or as a list of `NAME=value`.
 const ENVIRONMENTS: [&str; 7] = ["env", "Env", "environ", "environment", "env_vars", "envVars", "extraEnv"];
 /// Fields that refer to a Secret or a ConfigMap of Kubernetes: an object with one of them is a reference, no secret.
@@ -21,7 +22,7 @@ const SECRET_SOURCE: [&str; 5] = ["name", "namespace", "key", "items", "optional
 /// Maximum bytes of a command line that is searched as a whole.
 const LONGEST_COMMAND: usize = 64 << 10;
 /// Flags that take several values in vLLM.
-const TAKES_SEVERAL: [&str; 2] = ["--api-key", "--api-keys"];
+const TAKES_SEVERAL: [&str; 4] = ["--api-key", "--api-keys", "--api_key", "--api_keys"];
 
 pub(super) fn redact(redactor: &Redactor, place: &str, value: &mut Value, depth: usize) {
     if depth > DEEPEST {
@@ -101,7 +102,7 @@ fn object(redactor: &Redactor, place: &str, fields: &mut Map<String, Value>, dep
     // Keys are untrusted too. The last number of each placeholder keeps many equal ones linear.
     let mut numbers: HashMap<String, usize> = HashMap::new();
     for name in &names {
-        let std::borrow::Cow::Owned(clean) = redactor.text(place, name) else { continue };
+        let std::borrow::Cow::Owned(clean) = redactor.field_name(place, name) else { continue };
         let Some(value) = fields.remove(name) else { continue };
         let number = numbers.entry(clean.clone()).or_default();
         let free = loop {
@@ -157,7 +158,7 @@ fn arguments(redactor: &Redactor, place: &str, items: &mut [Value]) {
     let program =
         |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(&b));
     let command = words.first().is_some_and(|first| program(first) && !first.starts_with('-'));
-    if !command || !words.iter().any(|word| word.starts_with('-')) {
+    if !command {
         return;
     }
     let line = words.join(" ");
@@ -165,7 +166,7 @@ fn arguments(redactor: &Redactor, place: &str, items: &mut [Value]) {
         return;
     }
     let mut at = 0;
-    let spans = redactor.rules.spans(&line);
+    let spans = merged(&line, redactor.rules.spans(&line));
     for item in items {
         let Value::String(word) = item else { continue };
         let end = at + word.len();
@@ -185,7 +186,7 @@ fn whole(redactor: &Redactor, place: &str, rule: usize, value: &mut Value) {
         Value::Null | Value::Bool(_) => true,
         Value::String(text) => redactor.rules.harmless(rule, text),
         Value::Number(_) => false,
-        Value::Array(items) => items.is_empty(),
+        Value::Array(items) => items.iter().all(|item| item.as_str().is_some_and(is_mark)),
         Value::Object(fields) => fields.is_empty(),
     };
     if !stays {

@@ -2,7 +2,7 @@
 
 use aho_corasick::AhoCorasick;
 
-use super::rules::{MatchSpan, marks, merged};
+use super::rules::{MatchSpan, marks};
 
 /// Minimum length in bytes; shorter values occur everywhere.
 const SHORTEST: usize = 8;
@@ -10,6 +10,8 @@ const SHORTEST: usize = 8;
 const LONGEST: usize = 4 << 10;
 /// Maximum number of values, the first ones seen; each is searched for in every text.
 const MOST: usize = 256;
+/// Maximum number of automata. With another value after each text a single one would be built anew for each text.
+const FINDERS: usize = 8;
 
 /// Schemes of an Authorization header, behind which the secret stands.
 const SCHEMES: [&str; 4] = ["bearer", "basic", "token", "apikey"];
@@ -26,8 +28,8 @@ fn without_scheme(value: &str) -> &str {
 #[derive(Default)]
 pub(super) struct KnownSecrets {
     values: Vec<(String, usize)>,
-    /// Finds all values in one pass; `None` until the first text after a value was learned.
-    finder: Option<AhoCorasick>,
+    /// The automata of the first values, each with those that were learned before the text that it was built for.
+    finders: Vec<AhoCorasick>,
 }
 
 impl KnownSecrets {
@@ -38,33 +40,45 @@ impl KnownSecrets {
         let fits = (SHORTEST..=LONGEST).contains(&value.len()) && !value.contains('\n') && marks(value).is_empty();
         if fits && self.values.len() < MOST && !self.values.iter().any(|(known, _)| known == value) {
             self.values.push((value.to_owned(), rule));
-            self.finder = None;
         }
     }
 
     /// Adds the spans of known values that occur in a text as whole words.
     pub(super) fn add(&mut self, text: &str, spans: &mut Vec<MatchSpan>) {
         let Some((_, first_rule)) = self.values.first() else { return };
-        if self.finder.is_none() {
-            self.finder = AhoCorasick::new(self.values.iter().map(|(value, _)| value)).ok();
-        }
-        let Some(finder) = &self.finder else {
+        let rule = *first_rule;
+        if self.build().is_none() {
             // Too many states, which the limits above exclude: nothing passes unsearched.
-            spans.push(MatchSpan { at: 0..text.len(), rule: *first_rule });
+            spans.push(MatchSpan { at: 0..text.len(), rule });
             return;
-        };
-        let (before, word) = (spans.len(), |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-        for found in finder.find_overlapping_iter(text) {
-            let (range, rule) = (found.range(), self.values.get(found.pattern().as_usize()).map(|(_, rule)| *rule));
-            let (Some(head), Some(tail), Some(rule)) = (text.get(..range.start), text.get(range.end..), rule) else {
-                continue;
-            };
-            if !head.ends_with(word) && !tail.starts_with(word) {
-                spans.push(MatchSpan { at: range, rule });
+        }
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let mut first = 0;
+        for finder in &self.finders {
+            for found in finder.find_overlapping_iter(text) {
+                let (range, value) = (found.range(), self.values.get(first + found.pattern().as_usize()));
+                let (Some(head), Some(tail), Some((_, rule))) = (text.get(..range.start), text.get(range.end..), value)
+                else {
+                    continue;
+                };
+                if !head.ends_with(word) && !tail.starts_with(word) {
+                    spans.push(MatchSpan { at: range, rule: *rule });
+                }
             }
+            first += finder.patterns_len();
         }
-        if spans.len() > before {
-            *spans = merged(std::mem::take(spans));
+    }
+
+    /// Builds an automaton of the values that none finds yet; `None` if it has too many states.
+    fn build(&mut self) -> Option<()> {
+        let mut found: usize = self.finders.iter().map(AhoCorasick::patterns_len).sum();
+        if found < self.values.len() {
+            if self.finders.len() >= FINDERS {
+                self.finders.clear();
+                found = 0;
+            }
+            self.finders.push(AhoCorasick::new(self.values.iter().skip(found).map(|(value, _)| value)).ok()?);
         }
+        Some(())
     }
 }

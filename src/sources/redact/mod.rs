@@ -1,9 +1,10 @@
 //! Redaction at the trust boundary: removes secrets from everything that a bundle contains, and replaces names if
 //! anonymization is requested. The redactions are counted by file and rule; the removed text is not stored.
 //!
-//! The rules are data, `playbooks/redaction.yaml`. All rules search the original text and their matches are merged, so
-//! that no rule can hide a part of a secret from another. A text is searched as a whole, because a private key or an
-//! argument's value may be on several lines.
+//! The rules are data, `playbooks/redaction.yaml`. All rules search the same text and their matches are merged, so that no
+//! rule can hide a part of a secret from another; then the result is searched, until nothing is found: to redact a redacted
+//! text again changes nothing. A text is searched as a whole, because a private key or an argument's value may be on several
+//! lines.
 //!
 //! No library does this part: those of 2026 (`redact-core`, `leakguard`, `rtb-redact`) are young, know few names of fields
 //! and remove commits and digests, which a diagnosis needs.
@@ -32,10 +33,13 @@ use knowledge::playbook::Redaction;
 use known::KnownSecrets;
 use names::Names;
 pub use rules::RedactionRuleError;
-use rules::{MARK, RedactionRules};
+use rules::{MARK, MatchSpan, RedactionRules, merged};
 
 /// Maximum number of values with a number of their own; the others share 0.
 const NUMBERS: usize = 10_000;
+/// Maximum number of times that a text is searched, so that a text that was redacted is not changed by a second redaction;
+/// two are usual.
+const PASSES: usize = 16;
 /// The rule id under which replaced names are counted.
 const ANONYMIZED: &str = "anonymized";
 
@@ -58,6 +62,8 @@ pub struct Redactor {
     known: Arc<Mutex<KnownSecrets>>,
     numbers: Arc<Mutex<HashMap<(usize, String), usize>>>,
     found: Arc<Mutex<BTreeMap<(String, String), u64>>>,
+    /// True if values of every rule get numbers, not only those of rules that say so.
+    all_numbered: bool,
 }
 
 /// Shows no names: the mapping of names to pseudonyms must not reach a log.
@@ -85,6 +91,13 @@ impl Redactor {
         // `new` has compiled the same patterns.
         let names = anonymize.then(|| Arc::new(Mutex::new(Names::new(data).unwrap_or_default())));
         Self { rules: Arc::clone(&self.rules), names, ..Self::default() }
+    }
+
+    /// Returns a redactor for another part of the same output: a value has the same number in both, but it knows no
+    /// secrets of this one.
+    #[must_use]
+    pub fn with_same_numbers(&self) -> Self {
+        Self { known: Arc::default(), ..self.clone() }
     }
 
     /// Returns a redactor that lets everything pass; only for use after the user confirmed it.
@@ -133,6 +146,13 @@ impl Redactor {
             json::learn(&mut names, value, 0);
         }
         json::redact(self, place, value, 0);
+    }
+
+    /// Returns the same redactor, which also numbers values of rules that do not say so: series stay apart that differ
+    /// only in what is redacted.
+    #[must_use]
+    pub fn numbering_all(&self) -> Self {
+        Self { all_numbered: true, ..self.clone() }
     }
 
     /// Redacts the value of the label `name`.
@@ -209,19 +229,36 @@ impl Redactor {
     }
 
     fn secrets<'a>(&self, place: &str, text: &'a str) -> Cow<'a, str> {
-        let mut spans = self.rules.spans(text);
-        self.known().add(text, &mut spans);
-        if spans.is_empty() {
-            return Cow::Borrowed(text);
+        self.replaced(place, text, self.rules.spans(text))
+    }
+
+    /// Redacts the name of a field.
+    fn field_name<'a>(&self, place: &str, name: &'a str) -> Cow<'a, str> {
+        let clean = self.replaced(place, name, self.rules.spans_of_name(name));
+        self.renamed(place, clean)
+    }
+
+    /// Replaces `found` and the known secrets in a text, and then what can be found only now: a match ends behind a
+    /// character with which the next one would begin, and a placeholder closes a quote or a line that was open.
+    fn replaced<'a>(&self, place: &str, text: &'a str, mut found: Vec<MatchSpan>) -> Cow<'a, str> {
+        let mut clean = Cow::Borrowed(text);
+        for _ in 0..PASSES {
+            self.known().add(&clean, &mut found);
+            let spans = merged(&clean, found);
+            if spans.is_empty() {
+                break;
+            }
+            let (mut out, mut rest) = (String::with_capacity(clean.len()), 0);
+            for span in spans {
+                out.push_str(&clean[rest..span.at.start]);
+                out.push_str(&self.mark(place, span.rule, &clean[span.at.clone()]));
+                rest = span.at.end;
+            }
+            out.push_str(&clean[rest..]);
+            found = self.rules.spans(&out);
+            clean = Cow::Owned(out);
         }
-        let (mut out, mut rest) = (String::with_capacity(text.len()), 0);
-        for span in spans {
-            out.push_str(&text[rest..span.at.start]);
-            out.push_str(&self.mark(place, span.rule, &text[span.at.clone()]));
-            rest = span.at.end;
-        }
-        out.push_str(&text[rest..]);
-        Cow::Owned(out)
+        clean
     }
 
     fn renamed<'a>(&self, place: &str, text: Cow<'a, str>) -> Cow<'a, str> {
@@ -236,7 +273,7 @@ impl Redactor {
     fn mark(&self, place: &str, rule: usize, value: &str) -> String {
         let id = self.rules.id(rule);
         self.count(place, id, 1);
-        if !self.rules.numbered(rule) {
+        if !self.all_numbered && !self.rules.numbered(rule) {
             return format!("{MARK}{id}]");
         }
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::{PoisonError, RwLock};
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::value_check::passes;
 use knowledge::playbook::{Redaction, RedactionRule, ValueCheck};
 
-/// The prefix of every placeholder; text inside a placeholder is not redacted again, so redaction is idempotent.
+/// The prefix of every placeholder. A placeholder alone is not redacted again.
 pub(super) const MARK: &str = "[redacted: ";
 /// Maximum bytes of a compiled set of patterns.
 const COMPILED: usize = 32 << 20;
@@ -23,10 +24,14 @@ const GROUP: usize = 4_000;
 /// Maximum bytes of a match with an excepted name behind which the search goes on at the name's end. A longer one would
 /// make the search quadratic.
 const NEIGHBOURS: usize = 512;
+/// Maximum bytes on each side of a match that count as its line. All of a long line would make the search quadratic.
+const LINE: usize = 4 << 10;
 /// Maximum nesting depth of words in words.
 const WORDS_DEEP: usize = 8;
 /// Maximum bytes of a pattern after its words are expanded.
 const LONGEST: usize = 256 << 10;
+/// Maximum number of names of fields without a secret that are remembered, and their maximum bytes.
+const CLEAN_NAMES: (usize, usize) = (4_096, 64);
 
 /// An invalid redaction rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +59,8 @@ pub(super) struct RedactionRules {
     variables: KeyPatterns,
     /// Common terms in small letters, which are no secrets in texts, whichever field they come from.
     common: HashSet<String>,
+    /// Names of fields in which no pattern found anything: the same ones come in each document.
+    clean_names: RwLock<HashSet<String>>,
 }
 
 /// Patterns in free text that are searched for in one pass. All in one group would have more states than a cache holds,
@@ -76,6 +83,7 @@ struct KeyPatterns {
 struct Rule {
     id: String,
     beside: Vec<String>,
+    unless_beside: Vec<String>,
     texts_only: bool,
     environment: bool,
     numbered: bool,
@@ -87,6 +95,11 @@ struct Rule {
 impl Rule {
     fn excepts_name(&self, name: &str) -> bool {
         self.unless_name.as_ref().is_some_and(|unless| unless.is_match(name))
+    }
+
+    /// Returns true if what was found at this place stays because of its line.
+    fn excepts_line(&self, text: &str, at: usize) -> bool {
+        !self.unless_beside.is_empty() && self.unless_beside.iter().any(|name| has_field(line(text, at), name))
     }
 
     /// Returns true if a value needs no redaction although its place or its form is that of a secret.
@@ -109,6 +122,7 @@ impl RedactionRules {
             rules.rules.push(Rule {
                 id: rule.id.clone(),
                 beside: rule.beside.clone(),
+                unless_beside: rule.unless_beside.clone(),
                 texts_only: rule.texts_only,
                 environment: rule.environment,
                 numbered: rule.numbered,
@@ -164,19 +178,33 @@ impl RedactionRules {
         self.rules.get(rule).map_or("", |rule| &rule.id)
     }
 
-    /// Returns the spans to redact, in order and without overlaps.
+    /// Returns what the patterns find in a text, for [`merged`].
     pub(super) fn spans(&self, text: &str) -> Vec<MatchSpan> {
-        let (mut spans, mut placeholders) = (Vec::new(), None);
+        let mut spans = Vec::new();
         for group in &self.groups {
             for (rule, pattern) in group.any.matches(text).iter().filter_map(|matched| group.patterns.get(matched)) {
-                let marks = placeholders.get_or_insert_with(|| marks(text));
-                self.add(text, *rule, pattern, marks, &mut spans);
+                self.add(text, *rule, pattern, &mut spans);
             }
         }
-        merged(spans)
+        spans
     }
 
-    fn add(&self, text: &str, rule: usize, pattern: &Regex, marks: &[Range<usize>], spans: &mut Vec<MatchSpan>) {
+    /// As [`Self::spans`], for the name of a field.
+    pub(super) fn spans_of_name(&self, name: &str) -> Vec<MatchSpan> {
+        if self.clean_names.read().unwrap_or_else(PoisonError::into_inner).contains(name) {
+            return Vec::new();
+        }
+        let spans = self.spans(name);
+        if spans.is_empty() && name.len() <= CLEAN_NAMES.1 {
+            let mut clean = self.clean_names.write().unwrap_or_else(PoisonError::into_inner);
+            if clean.len() < CLEAN_NAMES.0 {
+                clean.insert(name.to_owned());
+            }
+        }
+        spans
+    }
+
+    fn add(&self, text: &str, rule: usize, pattern: &Regex, spans: &mut Vec<MatchSpan>) {
         let Some(of) = self.rules.get(rule) else { return };
         let secrets: Vec<&str> = pattern.capture_names().flatten().filter(|name| name.starts_with("secret")).collect();
         let mut at = 0;
@@ -195,11 +223,7 @@ impl RedactionRules {
             }
             let whole = secrets.is_empty().then_some(whole);
             for secret in secrets.iter().filter_map(|name| found.name(name)).chain(whole) {
-                let inside = |mark: &Range<usize>| mark.start <= secret.start() && secret.end() <= mark.end;
-                // The last placeholder that begins before the secret.
-                let before = marks.partition_point(|mark| mark.start <= secret.start());
-                let marked = before.checked_sub(1).and_then(|last| marks.get(last)).is_some_and(inside);
-                if !secret.is_empty() && !marked && !of.excepts(secret.as_str()) {
+                if !secret.is_empty() && !of.excepts(secret.as_str()) && !of.excepts_line(text, secret.start()) {
                     spans.push(MatchSpan { at: secret.range(), rule });
                 }
             }
@@ -222,7 +246,8 @@ impl RedactionRules {
         let matched = patterns.any.as_ref()?.matches(name);
         matched.iter().filter_map(|index| patterns.rules.get(index).copied()).find(|rule| {
             self.rules.get(*rule).is_some_and(|rule| {
-                !rule.excepts_name(name) && (rule.beside.is_empty() || rule.beside.iter().any(|other| has(other)))
+                let beside = rule.beside.is_empty() || rule.beside.iter().any(|other| has(other));
+                beside && !rule.excepts_name(name) && !rule.unless_beside.iter().any(|other| has(other))
             })
         })
     }
@@ -277,6 +302,22 @@ fn filled(data: &Redaction, rule: &RedactionRule, pattern: &str) -> Result<Strin
     Err(RedactionRuleError { rule: rule.id.clone(), why })
 }
 
+/// Returns the line of a place in a text, at most [`LINE`] bytes before and behind it.
+fn line(text: &str, at: usize) -> &str {
+    let (begin, end) = (text.ceil_char_boundary(at.saturating_sub(LINE)), text.floor_char_boundary(at + LINE));
+    let begin = text[begin..at].rfind('\n').map_or(begin, |n| begin + n + 1);
+    let end = text[at..end].find('\n').map_or(end, |n| at + n);
+    &text[begin..end]
+}
+
+/// Returns true if a line of JSON, or one inside of a string of JSON, has a field of this name.
+fn has_field(line: &str, name: &str) -> bool {
+    line.match_indices(name).any(|(at, _)| {
+        let behind = line[at + name.len()..].trim_start_matches('\\');
+        line[..at].ends_with('"') && behind.strip_prefix('"').is_some_and(|rest| rest.trim_start().starts_with(':'))
+    })
+}
+
 /// Returns true if a text is exactly one placeholder.
 pub(super) fn is_mark(text: &str) -> bool {
     matches!(marks(text).as_slice(), [one] if *one == (0..text.len()))
@@ -293,8 +334,24 @@ pub(super) fn marks(text: &str) -> Vec<Range<usize>> {
     text.match_indices(MARK).filter_map(|(at, _)| one(at)).collect()
 }
 
-/// Merges overlapping spans, in order; the rule that comes first in the file wins.
-pub(super) fn merged(mut spans: Vec<MatchSpan>) -> Vec<MatchSpan> {
+/// Merges overlapping spans of a text, in order; the rule that comes first in the file wins. A span inside a placeholder is
+/// left out; one that contains a part of a placeholder gets the whole, so that placeholders are never torn.
+pub(super) fn merged(text: &str, mut spans: Vec<MatchSpan>) -> Vec<MatchSpan> {
+    if spans.is_empty() {
+        return spans;
+    }
+    let marks = marks(text);
+    spans.retain_mut(|span| {
+        let first = marks.partition_point(|mark| mark.end <= span.at.start);
+        let end = marks.partition_point(|mark| mark.start < span.at.end);
+        let Some([begin, ..]) = marks.get(first..end) else { return true };
+        if begin.start <= span.at.start && span.at.end <= begin.end {
+            return false;
+        }
+        span.at.start = span.at.start.min(begin.start);
+        span.at.end = marks[first..end].iter().map(|mark| mark.end).fold(span.at.end, usize::max);
+        true
+    });
     spans.sort_by_key(|span| (span.at.start, span.at.end));
     let mut out: Vec<MatchSpan> = Vec::with_capacity(spans.len());
     for span in spans {

@@ -211,7 +211,7 @@ async fn what_people_write_about_a_cause_stays_text_in_the_message_and_on_the_pa
     bench.submit("U0ANN", "wrong", &id, &[("cause", "other"), ("comment", &HOSTILE.repeat(9))]).await;
     let incident = bench.store.incident(&id).await.unwrap().unwrap();
     assert!(incident.notes[0].detail.contains("evil.example"), "{:?}", incident.notes);
-    let message = bench.desk.notifier.message(&incident);
+    let message = bench.desk.notifier.message(&incident).await;
     let slack = Slack::new(&bench.slack.base_url, &bench.slack.token).unwrap();
     let body = llm_diagnose::render::slack(&message);
     slack.post(Destination::channel(CHANNEL), &body, &MessageMark::new("x")).await.unwrap();

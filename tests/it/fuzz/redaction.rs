@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 use super::holds;
 use super::mutation::mutated_text;
@@ -40,6 +41,10 @@ const TOKENS: &[&str] = &[
     "[redacted: ",
     "]",
     "⟦",
+    "ALTER USER llm PASSWORD '",
+    "prompt: ",
+    "--api-key ",
+    "[redacted: e-mail]",
 ];
 
 /// The lines of a corpus without headings and marks.
@@ -61,6 +66,49 @@ fn a_planted_secret_goes_whatever_stands_on_the_lines_around_it() {
         let all = format!("{before}\n{text}\n{after}");
         let clean = redactor(false).text("a", &all).into_owned();
         prop_assert!(!clean.contains(&secret), "{} in {:?}\n{:?}", name, all, clean);
+        Ok(())
+    });
+}
+
+/// Asserts that a redactor that knows nothing finds nothing more in a text.
+fn assert_done(once: &str) -> Result<(), TestCaseError> {
+    let again = redactor(false).text("a", once).into_owned();
+    prop_assert_eq!(&again, once);
+    Ok(())
+}
+
+#[test]
+fn a_redacted_text_is_not_changed_by_a_second_redaction() {
+    let secret = proptest::sample::select(planted());
+    holds((mixed(), secret, mixed(), any::<bool>()), |(before, Planted { text, .. }, after, lines)| {
+        let all = if lines { format!("{before}\n{text}\n{after}") } else { format!("{before}{text}{after}") };
+        assert_done(&redactor(false).text("a", &all))
+    });
+}
+
+#[test]
+fn a_redacted_key_behind_a_word_for_a_password_is_not_changed_again() {
+    let key = "ALTER USER llm PASSWORD '-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabcd harbour";
+    for text in [key, &key.replace('\n', " "), &key.replace('\n', "\\n"), "+49 30 901820-1234 +49 30 901820-1235 +49"] {
+        assert_done(&redactor(false).text("a", text)).unwrap();
+    }
+}
+
+#[test]
+fn a_redacted_document_is_not_changed_by_a_second_redaction() {
+    let text = || prop_oneof![mixed(), proptest::sample::select(planted()).prop_map(|planted| planted.text)];
+    const NAMES: [&str; 8] = ["name", "value", "password", "user", "env", "args", "prompt", "x"];
+    let object = prop::collection::btree_map(proptest::sample::select(&NAMES[..]), text(), 0..5);
+    holds((object, prop::collection::vec(text(), 0..4), text()), |(fields, items, alone)| {
+        let parsed: Value = serde_json::from_str(&alone).unwrap_or_default();
+        let mut once =
+            json!({ "a": fields, "items": items, "args": alone.split(' ').collect::<Vec<_>>(), "b": parsed });
+        let first = redactor(false);
+        first.learn_from(&once);
+        first.json("a", &mut once);
+        let mut again = once.clone();
+        redactor(false).json("a", &mut again);
+        prop_assert_eq!(again, once);
         Ok(())
     });
 }

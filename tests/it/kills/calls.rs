@@ -6,7 +6,7 @@ use llm_diagnose_lab::slack::{FakeSlack, Options, State};
 use llm_diagnose_lab::stack::Service;
 use serde_json::{Value, json};
 
-use crate::running::{BINARY, CHANNEL, NOWHERE, Running, SOON, group, without_authentication, tls, whole};
+use crate::running::{BINARY, CHANNEL, NOWHERE, Running, SOON, group, tls, whole, without_authentication};
 
 const PEOPLE: &str = "S0123456789";
 

@@ -16,7 +16,7 @@ use tempfile::NamedTempFile;
 
 use super::outcome::Outcome;
 use super::proxy::Proxy;
-use crate::running::{BINARY, CHANNEL, without_authentication, tls};
+use crate::running::{BINARY, CHANNEL, tls, without_authentication};
 
 const ROUTING_KEY: &str = "0123456789abcdef0123456789abcdef";
 const PAGER_KEY: &str = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0cw==";

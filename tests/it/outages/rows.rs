@@ -235,3 +235,30 @@ async fn a_digest_with_an_incident_that_cannot_be_read_says_so_and_is_not_edited
     .await;
     assert_eq!(run.slack.violations(), []);
 }
+
+#[tokio::test]
+async fn incidents_of_a_digest_are_read_though_many_before_them_cannot_be_fetched() {
+    let run = Running::start_slack(
+        llm_diagnose_lab::slack::Options::unlimited(),
+        ", storm: { incidents: 1 }, posts_burst: 50",
+        NOWHERE,
+    )
+    .await;
+    firing(&run, "First").await;
+    for number in 0..45 {
+        let mut one = group("Odd", "firing", "warning", &["a"]);
+        one["groupKey"] = format!("{{}}:{{alertname=\"Odd\", n=\"{number}\"}}").into();
+        run.send(&one).await;
+    }
+    run.wait_for(CHANNEL, |message| message.contains("storm of 45 incidents")).await;
+    let database = run.service.directory().join("state/llm-diagnose.db");
+    let mut beside = sqlx::sqlite::SqliteConnectOptions::new().filename(&database).connect().await.unwrap();
+    let broken = "UPDATE incidents SET because = CAST(x'ff' AS TEXT), revision = revision + 1 WHERE id IN
+                    (SELECT incident_id FROM deliveries WHERE digest_id IS NOT NULL ORDER BY incident_id LIMIT 25)";
+    beside.execute(broken).await.unwrap();
+    let counted = |message: &str| {
+        message.contains("storm of 45 ") && message.contains("20 firing") && message.contains("25 incidents cannot")
+    };
+    run.wait_for(CHANNEL, counted).await;
+    assert_eq!(run.slack.violations(), []);
+}

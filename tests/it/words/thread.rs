@@ -74,7 +74,7 @@ fn a_storm_is_one_message_with_the_worst_first() {
         id: format!("i{n}"),
         what: what.into(),
         cause: n.is_multiple_of(2).then(|| "a <!channel> was *lost*".into()),
-        whom: "prod/llama".into(),
+        pool: [("cluster", "prod"), ("model", "llama")].map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
         open,
         critical,
         warning: true,

@@ -287,7 +287,7 @@ fn a_digest_reads_worst_first_and_names_what_cannot_be_read() {
         id: format!("i{n}"),
         what: what.into(),
         cause: cause.map(str::to_owned),
-        whom: "prod/llama".into(),
+        pool: [("cluster", "prod"), ("model", "llama")].map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
         open,
         critical,
         warning: !critical,

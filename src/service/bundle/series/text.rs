@@ -52,7 +52,7 @@ impl<W: Write> OpenMetricsWriter<W> {
     pub(super) fn new(out: W, place: &'static str, redactor: &Redactor, most: u64) -> Self {
         Self {
             out,
-            redactor: redactor.clone(),
+            redactor: redactor.numbering_all(),
             place,
             most,
             written: 0,
@@ -250,6 +250,20 @@ mod tests {
         let (text, end) = written(&[(&body, 0)], 51);
         assert!(matches!(end.end, Some(SeriesEnd::Full)));
         assert!(text.len() <= 51 && text.starts_with("a{} 1 2\n") && text.ends_with("1 4\n# EOF\n"), "{text}");
+    }
+
+    #[test]
+    fn series_that_differ_only_in_what_is_redacted_stay_apart() {
+        let rules = knowledge::playbook::load(None).unwrap().redaction;
+        let redactor = Redactor::new(&rules, false).unwrap();
+        let mut text = OpenMetricsWriter::new(Vec::new(), "series.om", &redactor, 1 << 20);
+        let series = |mail: &str| format!(r#"{{"metric":{{"__name__":"a","alias":"{mail}"}},"values":[[2,"1"]]}}"#);
+        let body = answer(&[series("a@x.org"), series("b@x.org")].join(","));
+        sources::prom::read_matrix(body.as_bytes(), |raw| text.take(raw, 0, 1_000, 10_000)).unwrap();
+        text.finish();
+        let written = String::from_utf8(text.out).unwrap();
+        let expected = "a{alias=\"[redacted: e-mail-1]\"} 1 2\na{alias=\"[redacted: e-mail-2]\"} 1 2\n# EOF\n";
+        assert_eq!(written, expected);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(super) async fn list(desk: &Desk, reply: &Reply<'_>, which: Which) {
     let tone = if open > 0 { Tone::Warning } else { Tone::Good };
     let mut message = sentence(tone, words.line(key, &[("n", listed_count.into())]));
     for incident in incidents.iter().take(listed_count) {
-        message.parts.push(Block::Paragraph(line(desk, incident)));
+        message.parts.push(Block::Paragraph(line(desk, incident).await));
     }
     if incidents.len() > listed_count {
         message.parts.push(Block::Note(words.line("incidents-more", &[])));
@@ -71,7 +71,7 @@ pub(super) async fn silence(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'
             silence_form::open_form(desk, inbound, &incident.id, Some(duration)).await;
         }
         Ok(incident) => {
-            let message = desk.notifier.message(&incident);
+            let message = desk.notifier.message(&incident).await;
             reply.send_message(&with(message, Block::Note(words.line("silence-by-button", &[])))).await;
         }
         Err(message) => reply.send_message(&message).await,

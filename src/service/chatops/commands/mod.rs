@@ -91,7 +91,7 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, reply: &Reply<'_>, comma
                         Box::pin(bundle::bundle(desk, inbound, reply, &incident, None)).await;
                     }
                 }
-                _ => reply.send_message(&desk.notifier.message(&incident)).await,
+                _ => reply.send_message(&desk.notifier.message(&incident).await).await,
             }
         }
         ChatCommand::Silence(silence) => incidents::silence(desk, inbound, reply, silence).await,

@@ -56,7 +56,7 @@ impl Notifier {
         let page = (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id));
         let posted = delivery.posted.as_ref();
         let group_key = self.redactor_of([incident]).text("message", &incident.group_key).into_owned();
-        let cleaned = self.cleaned(incident);
+        let cleaned = self.cleaned(incident).await;
         let message = render::incident_message(&self.view(&cleaned), &self.words);
         let news = PagerUpdate {
             incident: &cleaned,
