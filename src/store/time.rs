@@ -35,7 +35,7 @@ impl Time {
     }
 }
 
-/// What a handle of the store continues of an earlier one of this process.
+/// The part of a store's time that the next handle of this process continues.
 #[derive(Debug, Clone, Copy)]
 pub struct StoreClock {
     clock: MonotonicClock,
