@@ -61,6 +61,16 @@ pub struct DiagnoseArgs {
     /// The pool, the time, and the playbook.
     #[command(flatten)]
     pub what: command::Diagnose,
+    /// More addresses of engines, or the second saved page of metrics. With an address such as http://host:8000, or a file,
+    /// as TARGET no Prometheus is asked: the page is read twice, some seconds apart.
+    #[arg(value_name = "URL|FILE", requires = "target")]
+    pub more: Vec<String>,
+    /// Diagnose those addresses again and again, after this pause, until Ctrl-C.
+    #[arg(long, value_name = "DURATION", value_parser = window, num_args = 0..=1, require_equals = true, default_missing_value = "10s", requires = "target")]
+    pub watch: Option<Duration>,
+    /// The time between two saved pages [default: that between the changes of the files].
+    #[arg(long, value_name = "DURATION", value_parser = window, requires = "more")]
+    pub apart: Option<Duration>,
     /// A label of the pool: namespace, model_name, cluster; repeat for more.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,

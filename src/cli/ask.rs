@@ -49,16 +49,12 @@ pub(super) fn request(
     group: Option<&AlertGroup>,
 ) -> anyhow::Result<Request> {
     let playbook = match (arguments.playbook, group) {
-        (Some(id), _) => library.aliases.id(id).to_owned(),
+        (Some(id), _) => playbook(library, id)?,
         // The symptom is searched later.
         (None, None) if arguments.target.is_some() => String::new(),
         (None, Some(group)) => select(library, &group.alerts).map(|selection| selection.playbook).unwrap_or_default(),
         (None, None) => bail!("pass --alert or --playbook"),
     };
-    if !playbook.is_empty() && !library.playbooks.contains_key(&playbook) {
-        let hint = suggestion(&playbook, library.playbooks.keys().map(String::as_str)).unwrap_or_default();
-        bail!("there is no playbook `{playbook}` {hint}");
-    }
     let labels: Labels = arguments.labels.iter().cloned().collect();
     target::known_labels(config, &labels)?;
     let mut scope = group.map(|g| Scope::of_alerts(&g.alerts)).unwrap_or_default();
@@ -91,6 +87,19 @@ pub(super) fn request(
         baseline: arguments.baseline.unwrap_or(config.diagnose.baseline),
         deadline: arguments.deadline.unwrap_or(config.diagnose.deadline),
     })
+}
+
+/// Returns the id of a named playbook.
+///
+/// # Errors
+/// If there is no such playbook, with the id that is most like it.
+pub(super) fn playbook(library: &Library, name: &str) -> anyhow::Result<String> {
+    let id = library.aliases.id(name);
+    if !library.playbooks.contains_key(id) {
+        let hint = suggestion(id, library.playbooks.keys().map(String::as_str)).unwrap_or_default();
+        bail!("there is no playbook `{id}` {hint}");
+    }
+    Ok(id.to_owned())
 }
 
 /// Returns the time of the diagnosis of an alert group.

@@ -6,18 +6,15 @@ use anyhow::{Context, bail};
 
 use super::args::{DiagnoseArgs, Output};
 use super::ask::{self, RequestArguments};
-use super::{cleaned, health, library};
+use super::{NO_PROMETHEUS, cleaned, engines, health, library};
 use crate::cli::output::{out, outln};
 use crate::config::Config;
-use crate::diagnose::{Exporters, ExtraSources};
+use crate::diagnose::{Diagnosis, Exporters, ExtraSources};
 use crate::exporter::ExporterReader;
 use crate::health::Triage;
 use crate::prom::Prometheus;
 use crate::render::{self, Commands, Phrases};
 use crate::{explain, redact};
-
-/// Exit status when Prometheus could not be queried.
-const NO_PROMETHEUS: u8 = 3;
 
 pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let mut config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
@@ -27,6 +24,9 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
         Err(code) => return Ok(code),
     };
     config.extend_library(&mut library)?;
+    if let Some(names) = engines::named(&args)? {
+        return engines::run(&args, &config, &library, &names);
+    }
     let group = args.alert.as_deref().map(ask::read).transpose()?;
     let arguments = RequestArguments {
         playbook: args.what.playbook.as_deref(),
@@ -44,7 +44,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let reader =
         ExporterReader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
     let targets = config.exporters.given().collect();
-    let exporters = Exporters { reader, targets, learn: config.exporters.learn, fresh: args.fresh };
+    let exporters = Exporters { reader, targets, learn: config.exporters.learn, fresh: args.fresh, saved: Vec::new() };
     // Exporters' pages show only the current state.
     if args.fresh && !ask::is_now(&request) {
         bail!(
@@ -90,18 +90,29 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     };
-    match args.output {
-        Output::Json => outln!("{}", serde_json::to_string_pretty(&diagnosis)?),
-        Output::Queries => out!("{}", explain::queries_of(&diagnosis)),
+    print(&diagnosis, Some(&prometheus.url), args.output, &words)?;
+    Ok(if diagnosis.degraded { ExitCode::from(NO_PROMETHEUS) } else { ExitCode::SUCCESS })
+}
+
+/// Prints a diagnosis; `prometheus` is the address for links.
+pub(super) fn print(
+    diagnosis: &Diagnosis,
+    prometheus: Option<&str>,
+    output: Output,
+    words: &Phrases,
+) -> anyhow::Result<()> {
+    match output {
+        Output::Json => outln!("{}", serde_json::to_string_pretty(diagnosis)?),
+        Output::Queries => out!("{}", explain::queries_of(diagnosis)),
         Output::Slack => {
-            let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url), &words);
+            let message = render::diagnosis_message(diagnosis, prometheus, words);
             outln!("{}", serde_json::to_string_pretty(&render::slack(&message))?);
         }
         Output::Text => {
-            let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url), &words);
-            let commands = Commands { queries: "--output queries".to_owned(), ..Commands::default() };
-            out!("{}", render::terminal_with(&message, &commands));
+            let message = render::diagnosis_message(diagnosis, prometheus, words);
+            let queries = prometheus.map(|_| "--output queries".to_owned()).unwrap_or_default();
+            out!("{}", render::terminal_with(&message, &Commands { queries, ..Commands::default() }));
         }
     }
-    Ok(if diagnosis.degraded { ExitCode::from(NO_PROMETHEUS) } else { ExitCode::SUCCESS })
+    Ok(())
 }

@@ -11,6 +11,7 @@ mod command;
 mod completions;
 mod diagnose;
 mod doctor;
+mod engines;
 mod explain;
 mod feedback;
 mod generate;
@@ -45,6 +46,9 @@ use crate::report::redaction;
 const USAGE: u8 = 2;
 /// Exit status of `health` for wrong usage: to a monitoring system 2 means critical.
 const UNKNOWN: u8 = 3;
+
+/// Exit status when Prometheus could not be queried.
+const NO_PROMETHEUS: u8 = 3;
 
 /// Compiles the rules of redaction.
 fn redactor(library: &Library) -> anyhow::Result<Redactor> {

@@ -24,7 +24,7 @@ pub use detect::gateway_pools::gateway_pools;
 pub use detect::pool::Pool;
 pub use detect::read_detection::{orchestrated, read_detection};
 pub use detect::visible_pools::pools;
-pub use direct::{Exporters, discover_exporters, observe_with_exporters, targets};
+pub use direct::{Exporters, Identified, SavedPages, discover_exporters, identify, observe_with_exporters, targets};
 pub use judge::evidence::{evaluate, holds};
 pub use judge::evidence_history::{DecidingCheck, EvidenceHistory, HistoryRequest, Moments, evidence_history};
 pub use judge::parts::{LatencyPart, LatencyParts, LatencyRest};

@@ -12,7 +12,6 @@ use crate::observe::answer_cache::AnswerCache;
 use crate::observe::log_sources::LogSources;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{needs, pool_first};
-use crate::output::direct_read::DirectReadReason;
 use crate::scope::data_span;
 use crate::{Diagnosis, Judged, Request, SymptomVerdict, judge};
 use knowledge::playbook::Library;
@@ -218,7 +217,7 @@ impl PendingDiagnosis<'_> {
         let deadline = started + self.request.deadline.saturating_sub(RESERVE).max(RESERVE);
         self.read_logs(deadline).await;
         let request = &self.request;
-        let away = self.observed.direct.as_ref().is_some_and(|direct| direct.because == DirectReadReason::NoAnswer);
+        let away = self.observed.direct.as_ref().is_some_and(|direct| direct.because.is_alone());
         let unscreened = self.requested.screen && self.screened.is_none() && !self.observed.degraded;
         let cache = unscreened.then(|| self.observed.cache.clone());
         let glance = async {

@@ -8,6 +8,7 @@ use message::Line;
 /// Says that exporters were scraped directly, why, and which problems they had.
 pub(super) fn read_directly(direct: &DirectRead, words: &Phrases) -> Vec<Line> {
     let key = match direct.because {
+        DirectReadReason::NoPrometheus => "direct-no-prometheus",
         DirectReadReason::NoAnswer => "direct-no-answer",
         DirectReadReason::InPart => "direct-in-part",
         DirectReadReason::NoValues => "direct-no-values",

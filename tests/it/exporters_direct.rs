@@ -1,6 +1,7 @@
 //! Exporters read directly: Prometheus is dead, stale or blind, and the answer names the same cause; what cannot be
 //! read says so and blames nobody.
 
+mod alone;
 mod odd;
 mod refused;
 
@@ -176,7 +177,7 @@ fn target(engine: &str, url: &str, pod: &str) -> ExporterTarget {
 fn exporters(targets: Vec<ExporterTarget>) -> Exporters {
     tls();
     let allow = [Allowed::try_from("127.0.0.0/8".to_owned()).unwrap()];
-    Exporters { reader: ExporterReader::new(&allow).unwrap(), targets, learn: false, fresh: false }
+    Exporters { reader: ExporterReader::new(&allow).unwrap(), targets, learn: false, fresh: false, saved: Vec::new() }
 }
 
 /// A diagnosis of the namespace `llm` while Prometheus is away, within its deadline.

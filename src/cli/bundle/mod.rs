@@ -151,7 +151,13 @@ impl BundleContext<'_> {
 
     fn exporters(&self) -> Exporters {
         let targets = self.config.exporters.given().collect();
-        Exporters { reader: self.reader.clone(), targets, learn: self.config.exporters.learn, fresh: false }
+        Exporters {
+            reader: self.reader.clone(),
+            targets,
+            learn: self.config.exporters.learn,
+            fresh: false,
+            saved: Vec::new(),
+        }
     }
 
     /// Returns the time range of the bundle.

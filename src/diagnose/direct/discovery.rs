@@ -9,7 +9,7 @@ use crate::Request;
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::Engine;
-use sources::exporter::ExporterTarget;
+use sources::exporter::{ExporterTarget, Sample};
 use sources::prom::{PromError, Prometheus};
 
 /// Returns the exporters whose signals have a direct form and whose series Prometheus had within the last hour.
@@ -42,6 +42,34 @@ pub async fn targets(
         library.engines.get(&target.engine).is_some_and(|engine| !super::outside(request, engine, target))
     });
     Ok(targets)
+}
+
+/// The programs whose metrics a page has.
+#[derive(Debug, Default)]
+pub struct Identified {
+    /// Those whose signals can be read directly.
+    pub targets: Vec<ExporterTarget>,
+    /// The names of the others: their signals need Prometheus.
+    pub others: Vec<String>,
+}
+
+/// Returns the engines and exporters that a page is of, by the series that detect each; `instance` names the page.
+pub fn identify(library: &Library, url: &str, instance: &str, samples: &[Sample]) -> Identified {
+    let mut identified = Identified::default();
+    for engine in library.engines.values() {
+        let names = engine.detected_by();
+        if !samples.iter().any(|sample| names.contains(&sample.name)) {
+            continue;
+        }
+        if !engine.signals.values().any(|signal| signal.direct.is_some()) {
+            identified.others.push(engine.engine.clone());
+            continue;
+        }
+        let labels = Labels::from([("instance".to_owned(), instance.to_owned())]);
+        let (engine, url) = (engine.engine.clone(), url.to_owned());
+        identified.targets.push(ExporterTarget { engine, url, labels, seen: None });
+    }
+    identified
 }
 
 async fn learn_of(

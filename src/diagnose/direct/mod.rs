@@ -4,6 +4,7 @@
 
 mod discovery;
 mod pages;
+mod saved;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -29,7 +30,8 @@ use pages::{MetricsPages, PageRead, Reading, contradicts};
 use sources::exporter::{ExporterError, ExporterReader, ExporterTarget, Sample, TARGETS_MOST};
 use sources::prom::Prometheus;
 
-pub use discovery::{discover_exporters, targets};
+pub use discovery::{Identified, discover_exporters, identify, targets};
+pub use saved::SavedPages;
 
 /// Time between the two reads.
 const READ_INTERVAL: Duration = Duration::from_secs(3);
@@ -51,6 +53,8 @@ pub struct Exporters {
     pub learn: bool,
     /// True if they are read even where Prometheus has values, which are then replaced.
     pub fresh: bool,
+    /// Pages that were saved before; a target with the address of one is not read.
+    pub saved: Vec<SavedPages>,
 }
 
 /// Names of engines whose signals Prometheus lacks.
@@ -115,6 +119,7 @@ pub(super) async fn observe_needs_with_exporters(
         return observed;
     }
     let because = match (exporters.fresh, observed.degraded) {
+        _ if prometheus.is_absent() => DirectReadReason::NoPrometheus,
         (true, _) => DirectReadReason::Asked,
         (false, true) if observed.detection.engines.is_empty() => DirectReadReason::NoAnswer,
         (false, true) => DirectReadReason::InPart,
@@ -193,12 +198,12 @@ async fn visit_all<'a>(
     targets.sort_by_key(|(engine, target)| (!engine.kind.is_pool(), target.name()));
     let left_out = targets.len().saturating_sub(TARGETS_MOST);
     targets.truncate(TARGETS_MOST);
-    let visits = targets.into_iter().map(|(engine, target)| visit(&exporters.reader, engine, target, deadline));
+    let visits = targets.into_iter().map(|(engine, target)| visit(exporters, engine, target, deadline));
     (join_all(visits).await, left_out)
 }
 
 async fn visit<'a>(
-    reader: &ExporterReader,
+    exporters: &Exporters,
     engine: &'a Engine,
     target: ExporterTarget,
     deadline: Instant,
@@ -214,7 +219,10 @@ async fn visit<'a>(
     let probes = probes.flat_map(|name| engine.spellings(name)).map(|(_, name)| name);
     let probes: BTreeSet<String> = probes.chain(behind(engine)).collect();
     let is_needed = |name: &str| probes.contains(name) || selectors.iter().any(|s| s.names(name));
-    let outcome = twice(reader, &target, is_needed, deadline).await;
+    let outcome = match exporters.saved.iter().find(|saved| saved.name == target.url) {
+        Some(saved) => saved.pages(&target, is_needed),
+        None => twice(&exporters.reader, &target, is_needed, deadline).await,
+    };
     let anew = outcome.as_ref().is_ok_and(MetricsPages::anew);
     let mut visit = PageRead { target, engine, outcome, anew };
     if visit.outcome.is_ok() && visit.detection_samples().next().is_none() {

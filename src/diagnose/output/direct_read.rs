@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DirectReadReason {
+    /// There is no Prometheus, by choice.
+    NoPrometheus,
     /// Prometheus was unavailable or timed out.
     NoAnswer,
     /// Some queries to Prometheus timed out.
@@ -15,6 +17,13 @@ pub enum DirectReadReason {
     NoValues,
     /// The user asked for it.
     Asked,
+}
+
+impl DirectReadReason {
+    /// Returns true if nothing is known from Prometheus.
+    pub(crate) fn is_alone(self) -> bool {
+        matches!(self, Self::NoPrometheus | Self::NoAnswer)
+    }
 }
 
 /// A remark on one exporter: the reason why it was not read, or an anomaly.

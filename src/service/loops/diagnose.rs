@@ -188,7 +188,7 @@ async fn exporters(service: &Service, prometheus: &Prometheus) -> Exporters {
             Err(error) => warn!(%error, "cannot read the remembered exporters"),
         }
     }
-    Exporters { reader: service.reader.clone(), targets, learn: false, fresh: false }
+    Exporters { reader: service.reader.clone(), targets, learn: false, fresh: false, saved: Vec::new() }
 }
 
 /// Returns the root cause that is likely since the new diagnosis, for a chart; `None` if there is none or it was likely

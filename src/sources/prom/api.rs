@@ -38,6 +38,9 @@ impl Prometheus {
         what: &'static str,
         deadline: Instant,
     ) -> Result<(T, bool), PromError> {
+        if self.is_absent() {
+            return Err(PromError::NotAsked);
+        }
         let time_left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let ask = async {
             let url = format!("{}/api/v1/{path}", self.base);

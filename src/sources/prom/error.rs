@@ -8,6 +8,9 @@ pub enum PromError {
     /// The address, a header or a token file is wrong.
     #[error("{0}")]
     Configuration(String),
+    /// There is no Prometheus, by choice.
+    #[error("no Prometheus is asked")]
+    NotAsked,
     /// No connection: refused, no such host, TLS.
     #[error("Prometheus cannot be reached: {0}")]
     Unreachable(String),
@@ -57,7 +60,12 @@ impl PromError {
     /// Returns true if Prometheus is unavailable, so that a later retry makes sense.
     pub fn is_unavailable(&self) -> bool {
         match self {
-            Self::Unreachable(_) | Self::NotPrometheus(_) | Self::Late | Self::Cut(_) | Self::NoMemory { .. } => true,
+            Self::NotAsked
+            | Self::Unreachable(_)
+            | Self::NotPrometheus(_)
+            | Self::Late
+            | Self::Cut(_)
+            | Self::NoMemory { .. } => true,
             Self::Refused { kind, .. } => kind == "unavailable" || kind == "too_many_requests" || kind == "timeout",
             Self::Configuration(_) | Self::Lacking(_) | Self::TooLarge { .. } | Self::TooLong { .. } => false,
         }

@@ -103,6 +103,8 @@ pub struct Prometheus {
     seconds: Option<Histogram>,
     progress: Option<Arc<QueryProgress>>,
     memory: AnswerMemory,
+    /// True if there is none: every query fails at once with [`PromError::NotAsked`].
+    is_absent: bool,
 }
 
 fn cache<K: Hash + Eq + Send + Sync + 'static, T: Send + Sync + 'static>() -> Cache<K, Arc<Answer<T>>> {
@@ -148,7 +150,21 @@ impl Prometheus {
             seconds: None,
             progress: None,
             memory: config.answer_bytes.map_or_else(AnswerMemory::of_process, AnswerMemory::with),
+            is_absent: false,
         })
+    }
+
+    /// Creates the client of a diagnosis without Prometheus: every query fails at once with [`PromError::NotAsked`].
+    ///
+    /// # Errors
+    /// If the HTTP client cannot be created.
+    pub fn absent() -> Result<Self, PromError> {
+        Ok(Self { is_absent: true, ..Self::new(&Config::default())? })
+    }
+
+    /// Returns true for [`Prometheus::absent`].
+    pub fn is_absent(&self) -> bool {
+        self.is_absent
     }
 
     /// Returns the same client with its own slots and cache, so that neither waits for the other's queries.
@@ -259,6 +275,9 @@ impl Prometheus {
 
     /// Waits for a free slot and returns it with the time that is left until the deadline.
     async fn acquire_slot(&self, deadline: Instant) -> Result<QuerySlot<'_>, PromError> {
+        if self.is_absent {
+            return Err(PromError::NotAsked);
+        }
         let slot = self.running.acquire().await.map_err(|_| PromError::Late)?;
         let time_left = deadline.saturating_duration_since(Instant::now());
         if time_left.is_zero() { Err(PromError::Late) } else { Ok(QuerySlot { _slot: slot, time_left }) }

@@ -137,5 +137,5 @@ async fn exporters(desk: &Desk, prometheus: &Prometheus) -> Option<Exporters> {
     if desk.config.exporters.learn {
         targets.extend(desk.store.exporters(&prometheus.url).await.unwrap_or_default());
     }
-    Some(Exporters { reader: desk.reader.clone(), targets, learn: false, fresh: false })
+    Some(Exporters { reader: desk.reader.clone(), targets, learn: false, fresh: false, saved: Vec::new() })
 }

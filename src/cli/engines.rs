@@ -1,0 +1,184 @@
+//! `diagnose http://host:8000`: engines are read directly, or their saved pages, without Prometheus.
+
+use std::collections::BTreeSet;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use url::Url;
+
+use super::args::{DiagnoseArgs, Output};
+use super::{NO_PROMETHEUS, ask, cleaned, diagnose};
+use crate::alert::Labels;
+use crate::cli::output::out;
+use crate::config::Config;
+use crate::diagnose::{
+    Baseline, Exporters, ExtraSources, Identified, Request, SavedPages, Scope, diagnose_with, identify,
+};
+use crate::exporter::{Allowed, ExporterReader, ExporterTarget, parse};
+use crate::playbook::Library;
+use crate::prom::Prometheus;
+use crate::render::Phrases;
+use crate::{clock, redact};
+
+/// Time limit for the first look at a page, which shows the engine.
+const FIRST_READ: Duration = Duration::from_secs(5);
+/// Default time limit of a diagnosis: each page is read twice, for the symptom and for its causes.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// Maximum bytes of a saved page.
+const PAGE_BYTES: u64 = 16 << 20;
+
+/// Returns the named addresses and files; `None` if the target is the name of a pool.
+///
+/// # Errors
+/// If some names are addresses or files, and others are not.
+pub(super) fn named(args: &DiagnoseArgs) -> anyhow::Result<Option<Vec<&str>>> {
+    let names: Vec<&str> = args.what.target.iter().chain(&args.more).map(String::as_str).collect();
+    let is_page = |name: &&str| is_address(name) || Path::new(name).is_file();
+    match names.iter().find(|name| !is_page(name)) {
+        None if names.is_empty() => Ok(None),
+        None => Ok(Some(names)),
+        Some(_) if names.len() < 2 => Ok(None),
+        Some(name) => bail!("`{name}` is neither an address such as http://host:8000 nor a file with metrics"),
+    }
+}
+
+fn is_address(name: &str) -> bool {
+    name.starts_with("http://") || name.starts_with("https://")
+}
+
+/// Diagnoses the engines with these addresses or saved pages; with `--watch` again and again.
+///
+/// # Errors
+/// If a page cannot be read or is of no known engine, or a flag contradicts them.
+pub(super) fn run(args: &DiagnoseArgs, config: &Config, library: &Library, names: &[&str]) -> anyhow::Result<ExitCode> {
+    ensure!(args.what.when.at.is_none(), "--at: engines tell only what is now; leave it out, or name a pool instead");
+    ensure!(args.output != Output::Queries, "--output queries: without Prometheus there are no queries");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let words = Phrases::load(config.playbooks.dir.as_deref())?;
+    let work = async {
+        let exporters = exporters(library, names, args.apart).await?;
+        ensure!(args.watch.is_none() || exporters.saved.is_empty(), "--watch reads addresses, and these are files");
+        let logs = ask::logs(config, &args.sources.logs).await?;
+        let prometheus = Prometheus::absent()?;
+        loop {
+            let extra = ExtraSources { exporters: Some(&exporters), logs: Some(&logs) };
+            let diagnosis = diagnose_with(library, &prometheus, &request(args, config, library)?, extra).await;
+            let read = diagnosis.direct.as_ref().map_or(0, |direct| direct.engines + direct.gpu_exporters);
+            let diagnosis = cleaned(library, &diagnosis)?;
+            if args.watch.is_some() && args.output == Output::Text && std::io::stdout().is_terminal() {
+                // Clears the screen.
+                out!("\x1b[2J\x1b[H");
+            }
+            diagnose::print(&diagnosis, None, args.output, &words)?;
+            let Some(pause) = args.watch else {
+                return Ok(if read > 0 { ExitCode::SUCCESS } else { ExitCode::from(NO_PROMETHEUS) });
+            };
+            tokio::time::sleep(pause).await;
+        }
+    };
+    runtime.block_on(work)
+}
+
+fn request(args: &DiagnoseArgs, config: &Config, library: &Library) -> anyhow::Result<Request> {
+    let playbook = args.what.playbook.as_deref().map(|id| ask::playbook(library, id)).transpose()?.unwrap_or_default();
+    let labels: Labels = args.labels.iter().cloned().collect();
+    Ok(Request {
+        screen: playbook.is_empty(),
+        playbook,
+        rules: Vec::new(),
+        scope: Scope::of_labels(&labels),
+        at: clock::now(),
+        since: None,
+        window: args.window.unwrap_or(config.diagnose.window),
+        baseline: Baseline::Off,
+        deadline: args.deadline.unwrap_or(DEADLINE),
+    })
+}
+
+/// Finds out which engines the pages are of.
+async fn exporters(library: &Library, names: &[&str], apart: Option<Duration>) -> anyhow::Result<Exporters> {
+    let (addresses, files): (Vec<&str>, Vec<&str>) = names.iter().copied().partition(|name| is_address(name));
+    let urls: Vec<Url> = addresses.into_iter().map(page_address).collect::<anyhow::Result<_>>()?;
+    // A named address is allowed, whatever network it is in.
+    let allow: Vec<Allowed> = urls.iter().filter_map(|url| Allowed::try_from(url.host()?.to_string()).ok()).collect();
+    let reader = ExporterReader::new(&allow).context("cannot prepare the HTTP client for exporters")?;
+    let series: BTreeSet<String> = library.engines.values().flat_map(|engine| engine.detected_by()).collect();
+    let mut targets = Vec::new();
+    for url in urls {
+        let target = ExporterTarget { engine: String::new(), url: url.into(), labels: Labels::new(), seen: None };
+        let read = reader.read(&target, |name| series.contains(name), Instant::now() + FIRST_READ).await;
+        let (samples, _) = read.map_err(|error| anyhow::anyhow!("{} {error}", redact::address(&target.url)))?;
+        targets.extend(known(identify(library, &target.url, &target.place(), &samples), &target.url)?);
+    }
+    let saved = saved(&files, apart)?;
+    if let Some(saved) = &saved {
+        let samples = parse(&saved.first, |name| series.contains(name));
+        let samples = samples.map_err(|error| anyhow::anyhow!("{} {error}", saved.name))?;
+        targets.extend(known(identify(library, &saved.name, &saved.name, &samples), &saved.name)?);
+    }
+    Ok(Exporters { reader, targets, learn: false, fresh: false, saved: saved.into_iter().collect() })
+}
+
+/// Returns the targets of a page.
+///
+/// # Errors
+/// If its signals cannot be read directly.
+fn known(identified: Identified, page: &str) -> anyhow::Result<Vec<ExporterTarget>> {
+    let page = redact::address(page);
+    match (identified.targets.is_empty(), identified.others.as_slice()) {
+        (false, _) => Ok(identified.targets),
+        (true, []) => bail!("{page} has metrics of no engine and no GPU exporter that is known"),
+        (true, others) => bail!(
+            "{page} is of {}, whose signals are computed by Prometheus: pass --prometheus, and name the pool",
+            others.join(", ")
+        ),
+    }
+}
+
+/// Returns the address of the metrics page: an address without a path means its `/metrics`.
+fn page_address(name: &str) -> anyhow::Result<Url> {
+    let mut url =
+        Url::parse(name).map_err(|error| anyhow::anyhow!("`{}` is no address: {error}", redact::address(name)))?;
+    if url.path() == "/" {
+        url.set_path("/metrics");
+    }
+    Ok(url)
+}
+
+/// Reads one or two saved pages of one engine. The time between two is `apart`, else that between the changes of the files.
+fn saved(files: &[&str], apart: Option<Duration>) -> anyhow::Result<Option<SavedPages>> {
+    let read = |file: &str| -> anyhow::Result<_> {
+        let metadata = std::fs::metadata(file).with_context(|| format!("cannot read {file}"))?;
+        ensure!(
+            metadata.len() <= PAGE_BYTES,
+            "{file} is larger than {} MiB: it is no page of metrics",
+            PAGE_BYTES >> 20
+        );
+        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
+        Ok((text, metadata.modified().with_context(|| format!("cannot tell when {file} was written"))?))
+    };
+    let (first, second) = match files {
+        [] => return Ok(None),
+        [first] => (first, None),
+        [first, second] => (first, Some(second)),
+        _ => bail!("pass one or two files: pages of one engine, the earlier one first"),
+    };
+    let (text, written) = read(first)?;
+    let second = match second {
+        None => None,
+        Some(second) => {
+            let (text, later) = read(second)?;
+            let between = later.duration_since(written).ok().filter(|between| *between >= Duration::from_millis(800));
+            let Some(apart) = apart.or(between) else {
+                bail!(
+                    "{second} was not written some seconds after {first}: pass --apart DURATION, the time between both"
+                );
+            };
+            Some((text, apart))
+        }
+    };
+    Ok(Some(SavedPages { name: (*first).to_owned(), first: text, second }))
+}

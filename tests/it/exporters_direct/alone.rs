@@ -1,0 +1,71 @@
+//! `diagnose http://host:8000`: engines read on a laptop, without Prometheus.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use super::showing;
+use crate::harness::fixture;
+use crate::running::BINARY;
+
+async fn diagnose(arguments: &[&str]) -> Output {
+    let mut command = Command::new(BINARY);
+    command.arg("diagnose").args(arguments).env_remove("LLM_DIAGNOSE_CONFIG").env("NO_COLOR", "1");
+    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn pages() -> [String; 2] {
+    ["t0", "t1"].map(|t| fixture(&format!("vllm/0.32-kv-exhaustion-{t}.prom")))
+}
+
+#[tokio::test]
+async fn an_engine_alone_tells_its_symptom_and_cause_by_its_address() {
+    let [t0, t1] = pages();
+    let url = showing(t0, t1).await;
+    let found = diagnose(&[&url]).await;
+    let message = text(&found.stdout);
+    assert_eq!(found.status.code(), Some(0), "{found:?}");
+    for part in ["KV cache is exhausted", "(read directly)", "Without Prometheus; read 1 engine directly"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert!(!message.contains("• no Prometheus is asked"), "it is said once: {message}");
+    let nobody = diagnose(&["http://127.0.0.1:1"]).await;
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(text(&nobody.stderr).contains("http://127.0.0.1:1/metrics refuses connections"), "{nobody:?}");
+}
+
+#[tokio::test]
+async fn two_saved_pages_tell_what_their_counters_did_between() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = ["first.prom", "second.prom"].map(|name| directory.path().join(name).display().to_string());
+    for (file, page) in files.iter().zip(pages()) {
+        std::fs::write(file, page).unwrap();
+    }
+    let [first, second] = [files[0].as_str(), files[1].as_str()];
+    let found = diagnose(&[first, second, "--apart", "60s", "--output", "json"]).await;
+    let diagnosis: Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert_eq!(diagnosis["direct"]["because"], "no_prometheus");
+    assert_eq!(diagnosis["symptom"]["verdict"], "confirmed", "{diagnosis:#}");
+    let causes = diagnosis["causes"].as_array().unwrap();
+    assert!(causes.iter().any(|cause| cause["id"] == "kv-cache-full"), "{diagnosis:#}");
+    let refused = diagnose(&[first, second]).await;
+    assert!(text(&refused.stderr).contains("pass --apart DURATION"), "{refused:?}");
+    let refused = diagnose(&[first, "nobody"]).await;
+    assert!(text(&refused.stderr).contains("`nobody` is neither an address such as http://host:8000 nor a file"));
+}
+
+#[tokio::test]
+async fn a_page_of_no_engine_and_one_that_needs_prometheus_are_refused_by_name() {
+    let url = showing("process_open_fds 7\n", "process_open_fds 7\n").await;
+    let unknown = diagnose(&[&url]).await;
+    assert!(text(&unknown.stderr).contains("metrics of no engine and no GPU exporter that is known"), "{unknown:?}");
+    let page = "litellm_proxy_total_requests_metric_total{requested_model=\"chat\"} 7\n";
+    let url = showing(page, page).await;
+    let gateway = diagnose(&[&url]).await;
+    let complaint = text(&gateway.stderr);
+    assert!(complaint.contains("is of litellm") && complaint.contains("pass --prometheus"), "{complaint}");
+}
