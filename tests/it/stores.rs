@@ -213,11 +213,7 @@ async fn a_message_lives_the_same_life_on_both() {
         for message in opened.iter().chain(messages.iter().filter(|m| m.sink == Sink::Console)) {
             deliver(&store, message, "9.1", 203).await;
         }
-        assert_eq!(
-            store.place_of(&id).await.unwrap(),
-            Some(there("9.1")),
-            "the wanted one before the one that stood in"
-        );
+        assert_eq!(store.place_of(&id).await.unwrap(), Some(there("9.1")), "the wanted one before the stand-in");
         assert_eq!(store.incident_at("C0LLMALERTS", "9.1").await.unwrap(), Some(id.clone()));
         assert_eq!(store.incident_at("C0LLMALERTS", "0.0").await.unwrap(), None);
         assert_eq!(store.resolve_stale(at(300), at(301)).await.unwrap(), 1);
