@@ -4,11 +4,12 @@ FAULT ?= longer-prompts
 # Most tests wait for other programs, so more of them run at once than a small machine has cores.
 TEST_THREADS ?= 4
 BIN := target/debug/llm-diagnose
-# Of `make fuzz`, for each property.
+# Of `make fuzz`, for each property; of `make kill`, at random moments on each database.
 MINUTES ?= 10
+KILLS ?= 200
 TESTBED_CAPTURES := target/testbed/captures
 
-.PHONY: help demo pictures test lint scenarios bench generate packages build dashboard-check upgrade-check captures testbed advisories sbom base-images fuzz
+.PHONY: help demo pictures test lint scenarios bench generate packages build dashboard-check upgrade-check captures testbed advisories sbom base-images fuzz kill
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 20
@@ -53,6 +54,9 @@ testbed: packages ## New captures of real programs, diagnosed; ONLY=litellm.b503
 
 fuzz: ## New inputs for whatever reads text from outside, MINUTES=10 for each property, one after the other
 	FUZZ_MINUTES=$(MINUTES) nice $(CARGO) test --locked --test it -- --test-threads=1 --nocapture fuzz::
+
+kill: packages ## The service is killed at every stage and KILLS=200 times at random, on both databases; prints what is lost, twice or stuck
+	KILLS=$(KILLS) nice $(CARGO) test --locked --test it -- --test-threads=2 --nocapture kills::
 
 dashboard-check: ## The committed dashboard against the schema that Grafana publishes
 	@sh tests/lab/scripts/check-dashboard.sh

@@ -29,6 +29,7 @@ mod fuzz;
 mod generated;
 mod harness;
 mod health;
+mod kills;
 mod kubernetes;
 mod large_groups;
 mod late;

@@ -1,7 +1,7 @@
 //! A real Alertmanager.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -21,6 +21,7 @@ pub struct AlertmanagerBuilder {
     max_alerts: u64,
     send_resolved: bool,
     config: Option<String>,
+    cluster_address: String,
     flags: Vec<String>,
 }
 
@@ -46,6 +47,7 @@ impl Alertmanager {
             max_alerts: 0,
             send_resolved: true,
             config: None,
+            cluster_address: String::new(),
             flags: Vec::new(),
         }
     }
@@ -64,6 +66,24 @@ impl Alertmanager {
     /// All silences, expired ones among them.
     pub async fn silences(&self) -> anyhow::Result<Value> {
         self.get("silences").await
+    }
+
+    /// Waits until its cluster has settled with so many members, itself among them. It does not report changes: it is
+    /// asked again and again.
+    ///
+    /// # Errors
+    /// With the last status, when that does not happen in time.
+    pub async fn clustered(&self, members: usize) -> anyhow::Result<()> {
+        let deadline = Instant::now() + super::PATIENCE;
+        loop {
+            let cluster = self.get("status").await?["cluster"].take();
+            let peers = cluster["peers"].as_array().map_or(0, Vec::len);
+            if peers == members && cluster["status"] == "ready" {
+                return Ok(());
+            }
+            anyhow::ensure!(Instant::now() < deadline, "not a cluster of {members}: {cluster}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     async fn get(&self, path: &str) -> anyhow::Result<Value> {
@@ -147,6 +167,16 @@ impl AlertmanagerBuilder {
         self
     }
 
+    /// Makes it a member of a cluster: its own address for gossip, `127.0.0.1:PORT`, and that of another member.
+    #[must_use]
+    pub fn cluster(mut self, own_address: &str, peer: &str) -> Self {
+        self.cluster_address = own_address.into();
+        // The second member notifies two seconds after the first unless the first has; 15 s by default. The cluster
+        // settles within a second; about eight by default.
+        let flags = ["--cluster.peer-timeout=2s", "--cluster.gossip-interval=20ms"];
+        flags.iter().fold(self.flag(&format!("--cluster.peer={peer}")), |builder, flag| builder.flag(flag))
+    }
+
     /// Adds a flag of the program.
     #[must_use]
     pub fn flag(mut self, flag: &str) -> Self {
@@ -160,14 +190,14 @@ impl AlertmanagerBuilder {
         let binary = find_binary(&["prometheus-alertmanager", "alertmanager"])?;
         let directory = process::directory()?;
         process::write(&directory, "alertmanager.yml", &self.yaml())?;
-        let flags = self.flags;
+        let (flags, cluster_address) = (self.flags, self.cluster_address);
         let build = move |port: u16, directory: &Path| {
             let mut command = Command::new(&binary);
             command
                 .arg(format!("--config.file={}", directory.join("alertmanager.yml").display()))
                 .arg(format!("--storage.path={}", directory.join("data").display()))
                 .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-                .arg("--cluster.listen-address=")
+                .arg(format!("--cluster.listen-address={cluster_address}"))
                 .args(&flags);
             command
         };
