@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use llm_diagnose::store::STORE_FILE;
 use llm_diagnose_lab::slack::{Failure, Message, Options, State};
 use serde_json::Value;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Executor};
 
 use crate::running::{CHANNEL, Running, SOON, group, whole};
 
@@ -112,6 +115,27 @@ async fn a_kill_between_slacks_effect_and_our_commit_leaves_one_message() {
     run.service.kill9().await.unwrap();
     run.service.restart().await.unwrap();
     resolved(&run, 3).await;
+}
+
+#[tokio::test]
+async fn a_search_for_duplicates_beside_the_delivery_of_the_same_message_removes_nothing() {
+    // 16 pieces of work are done at once: each message beside its search.
+    const INCIDENTS: usize = 8;
+    let mut run = Running::start_slack(Options::unlimited(), FAST, NOWHERE).await;
+    run.slack.fail_next("chat.postMessage", Failure::LostReply, INCIDENTS);
+    for i in 0..INCIDENTS {
+        run.send(&named(i, "firing", &["a"])).await;
+    }
+    until(&run, SOON, |s| tops(s).len() == INCIDENTS).await;
+    run.service.kill9().await.unwrap();
+    let database = run.service.directory().join("state").join(STORE_FILE);
+    let mut store = SqliteConnectOptions::new().filename(database).connect().await.unwrap();
+    let searches = "INSERT INTO looks (subject, channel, since_ms, due_ms)
+                    SELECT incident_id, channel, began_ms, 0 FROM deliveries WHERE began_ms IS NOT NULL";
+    store.execute(searches).await.unwrap();
+    run.service.restart().await.unwrap();
+    resolved(&run, INCIDENTS).await;
+    assert_eq!(run.slack.with(|s| s.count("chat.delete")), 0, "{}", run.service.stderr());
 }
 
 #[tokio::test]

@@ -117,22 +117,24 @@ impl Notifier {
         };
         let mut messages: Vec<MarkedMessage> =
             messages.into_iter().filter(|message| message.mark.id == check.subject).collect();
+        failpoint("duplicates searched");
+        let unknown = match self.store.valid_messages(&check.subject).await? {
+            ValidMessages::No => messages.first(),
+            ValidMessages::At(valid) if valid.is_empty() => None,
+            ValidMessages::At(valid) => messages.iter().find(|message| !valid.contains(&message.ts)),
+        };
+        if let Some(message) = unknown {
+            self.adopt(check, &channel, message, now).await?;
+        }
+        // Read again: the delivery of the message may have adopted one of them meanwhile.
         match self.store.valid_messages(&check.subject).await? {
+            ValidMessages::No => messages.clear(),
             // The message of a chart is not known, so the first one is kept.
             ValidMessages::At(valid) if valid.is_empty() => drop(messages.drain(..messages.len().min(1))),
             ValidMessages::At(valid) => messages.retain(|message| !valid.contains(&message.ts)),
-            ValidMessages::No => {}
         }
-        failpoint("duplicates searched");
-        if let Some(message) = messages.first()
-            && self.adopt(check, &channel, message, now).await?
-        {
-            messages.remove(0);
-        }
-        if self.store.valid_messages(&check.subject).await? != ValidMessages::No {
-            for extra in &messages {
-                self.remove(slack, check, &channel, extra).await;
-            }
+        for extra in &messages {
+            self.remove(slack, check, &channel, extra).await;
         }
         let next = match SEARCH_DELAYS.get(check.checks_done as usize + 1) {
             Some(wait) => Some(clock::after(now, *wait)),
