@@ -30,16 +30,22 @@ impl Notifier {
         clean(&self.redactor_of([]), labels).unwrap_or_default()
     }
 
-    /// Returns an incident whose alerts, notes and diagnosis have no secrets, cleaned on a blocking thread: thousands of
-    /// alerts take seconds. What cannot be cleaned is left out.
+    /// Returns an incident whose alerts, notes and diagnosis have no secrets. What cannot be cleaned is left out. Others get
+    /// their turn between two alerts, of which there may be thousands; on other threads each would need caches of its own.
     pub(crate) async fn cleaned(&self, incident: &Incident) -> Incident {
-        let (redactor, own) = (self.redactor_of([]), incident.clone());
-        let cleaning = tokio::task::spawn_blocking(move || clean_incident(&redactor, &own));
-        cleaning.await.unwrap_or_else(|error| {
-            error!(incident.id = incident.id, %error, "cannot clean an incident of secrets: only its names are shown");
-            let alerts = incident.alerts.iter().map(harmless).collect();
-            Incident { alerts, notes: Vec::new(), diagnosis: None, ..incident.clone() }
-        })
+        let redactor = self.redactor_of([incident]);
+        let note = |note: &Note| Note { detail: redactor.text("message", &note.detail).into_owned(), ..note.clone() };
+        let mut alerts = Vec::with_capacity(incident.alerts.len());
+        for alert in &incident.alerts {
+            alerts.push(clean(&redactor, alert).unwrap_or_else(|| harmless(alert)));
+            tokio::task::yield_now().await;
+        }
+        Incident {
+            notes: incident.notes.iter().map(note).collect(),
+            alerts,
+            diagnosis: incident.diagnosis.as_ref().and_then(|diagnosis| clean(&redactor, diagnosis)),
+            ..incident.clone()
+        }
     }
 
     /// Returns the line of an incident in a digest without secrets; with the alert's name alone if it cannot be cleaned.
@@ -87,18 +93,6 @@ impl Notifier {
     pub fn text_cleaner(&self) -> impl Fn(String) -> String + use<> {
         let redactor = self.redactor_of([]);
         move |text| redactor.text("answer", &text).into_owned()
-    }
-}
-
-fn clean_incident(redactor: &Redactor, incident: &Incident) -> Incident {
-    learn(redactor, incident);
-    let note = |note: &Note| Note { detail: redactor.text("message", &note.detail).into_owned(), ..note.clone() };
-    let alert = |alert: &Alert| clean(redactor, alert).unwrap_or_else(|| harmless(alert));
-    Incident {
-        notes: incident.notes.iter().map(note).collect(),
-        alerts: incident.alerts.iter().map(alert).collect(),
-        diagnosis: incident.diagnosis.as_ref().and_then(|diagnosis| clean(redactor, diagnosis)),
-        ..incident.clone()
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::names::Names;
 use super::rules::{is_mark, merged};
-use super::{Kind, Redactor};
+use super::{Kind, PASSES, Redactor};
 
 /// Maximum nesting depth; a value nested deeper is replaced as a whole.
 const DEEPEST: usize = 100;
@@ -43,6 +43,17 @@ pub(super) fn redact(redactor: &Redactor, place: &str, value: &mut Value, depth:
 }
 
 fn array(redactor: &Redactor, place: &str, items: &mut [Value], depth: usize) {
+    for _ in 0..PASSES {
+        let before = items.iter().all(Value::is_string).then(|| items.to_vec());
+        once(redactor, place, items, depth);
+        // A command line that was changed may show more.
+        if before.is_none_or(|before| before == items) {
+            break;
+        }
+    }
+}
+
+fn once(redactor: &Redactor, place: &str, items: &mut [Value], depth: usize) {
     arguments(redactor, place, items);
     let pair = items.len() == 2;
     let mut before: Option<String> = None;
@@ -173,6 +184,9 @@ fn arguments(redactor: &Redactor, place: &str, items: &mut [Value]) {
         // From the last one, so that the places of those before it stay as they are.
         for span in spans.iter().rev().filter(|span| span.at.start < end && span.at.end > at) {
             let (from, to) = (span.at.start.max(at), span.at.end.min(end));
+            if is_mark(&line[from..to]) {
+                continue;
+            }
             let mark = redactor.mark(place, span.rule, &line[from..to]);
             word.replace_range(from - at..to - at, &mark);
         }
