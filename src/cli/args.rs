@@ -32,7 +32,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", env = "LLM_DIAGNOSE_LISTEN")]
     pub listen: Option<String>,
     /// `none` takes alerts without credentials, from everybody who reaches that address.
-    #[arg(long, value_name = "required|none", env = "LLM_DIAGNOSE_WEBHOOK_AUTHENTICATION")]
+    #[arg(long, value_name = "required|none")]
     pub webhook_authentication: Option<Authentication>,
     /// The directory of the database [default: $STATE_DIRECTORY, else ~/.local/state/llm-diagnose].
     #[arg(long, value_name = "DIR", env = "LLM_DIAGNOSE_STATE_DIR")]
@@ -48,9 +48,9 @@ pub struct ServeArgs {
 /// The arguments of `diagnose`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 diagnosed, 2 wrong use, 3 Prometheus could not be asked (the degraded answer is printed all the same).\n\
+    after_help = "Exit status: 0 diagnosed, 2 wrong use, 3 Prometheus could not be asked (the degraded answer is printed all the same), or no engine answered.\n\
 Examples:\n  llm-diagnose diagnose --playbook high-ttft --label namespace=llm --prometheus http://prometheus:9090\n  \
-llm-diagnose diagnose --alert webhook.json --at 2026-11-20T03:05:00Z --output json"
+llm-diagnose diagnose --alert webhook.json --at 2026-11-20T03:05:00Z --output json\n  llm-diagnose diagnose http://localhost:8000"
 )]
 pub struct DiagnoseArgs {
     /// An Alertmanager webhook payload (version 4) or one alert, as a file; `-` reads standard input. Without --at, an
@@ -62,7 +62,7 @@ pub struct DiagnoseArgs {
     #[command(flatten)]
     pub what: command::Diagnose,
     /// More addresses of engines, or the second saved page of metrics. With an address such as http://host:8000, or a file,
-    /// as TARGET no Prometheus is asked: the page is read twice, some seconds apart.
+    /// as TARGET no Prometheus is asked: the pages are read several times, some seconds apart.
     #[arg(value_name = "URL|FILE", requires = "target")]
     pub more: Vec<String>,
     /// Diagnose those addresses again and again, after this pause, until Ctrl-C.
@@ -92,7 +92,7 @@ pub struct DiagnoseArgs {
     /// Sources beside Prometheus.
     #[command(flatten)]
     pub sources: SourceArgs,
-    /// The time limit for Prometheus' answers [default: the configuration's, else 10s].
+    /// The time limit for answers [default: the configuration's, else 10s; 20s for addresses of engines].
     #[arg(long, value_name = "DURATION", value_parser = window)]
     pub deadline: Option<Duration>,
     /// A directory of playbooks on top of the shipped ones.

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 
 use super::args::{DiagnoseArgs, Output};
 use super::ask::{self, RequestArguments};
-use super::{NO_PROMETHEUS, cleaned, engines, health, library};
+use super::{NOT_ANSWERED, cleaned, engines, health, library};
 use crate::cli::output::{out, outln};
 use crate::config::Config;
 use crate::diagnose::{Diagnosis, Exporters, ExtraSources};
@@ -26,6 +26,9 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     config.extend_library(&mut library)?;
     if let Some(names) = engines::named(&args)? {
         return engines::run(&args, &config, &library, &names);
+    }
+    if args.watch.is_some() {
+        bail!("--watch reads addresses of engines: name one such as http://host:8000");
     }
     let group = args.alert.as_deref().map(ask::read).transpose()?;
     let arguments = RequestArguments {
@@ -91,7 +94,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
         }
     };
     print(&diagnosis, Some(&prometheus.url), args.output, &words)?;
-    Ok(if diagnosis.degraded { ExitCode::from(NO_PROMETHEUS) } else { ExitCode::SUCCESS })
+    Ok(if diagnosis.degraded { ExitCode::from(NOT_ANSWERED) } else { ExitCode::SUCCESS })
 }
 
 /// Prints a diagnosis; `prometheus` is the address for links.

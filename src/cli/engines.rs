@@ -7,10 +7,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use url::Url;
+use futures::future::join_all;
+use jiff::Timestamp;
+use url::{Host, Url};
 
 use super::args::{DiagnoseArgs, Output};
-use super::{NO_PROMETHEUS, ask, cleaned, diagnose};
+use super::{NOT_ANSWERED, ask, diagnose, redactor, target};
 use crate::alert::Labels;
 use crate::cli::output::out;
 use crate::config::Config;
@@ -36,8 +38,8 @@ const PAGE_BYTES: u64 = 16 << 20;
 /// If some names are addresses or files, and others are not.
 pub(super) fn named(args: &DiagnoseArgs) -> anyhow::Result<Option<Vec<&str>>> {
     let names: Vec<&str> = args.what.target.iter().chain(&args.more).map(String::as_str).collect();
-    let is_page = |name: &&str| is_address(name) || Path::new(name).is_file();
-    match names.iter().find(|name| !is_page(name)) {
+    let is_address_or_file = |name: &&str| is_address(name) || Path::new(name).is_file();
+    match names.iter().find(|name| !is_address_or_file(name)) {
         None if names.is_empty() => Ok(None),
         None => Ok(Some(names)),
         Some(_) if names.len() < 2 => Ok(None),
@@ -54,27 +56,35 @@ fn is_address(name: &str) -> bool {
 /// # Errors
 /// If a page cannot be read or is of no known engine, or a flag contradicts them.
 pub(super) fn run(args: &DiagnoseArgs, config: &Config, library: &Library, names: &[&str]) -> anyhow::Result<ExitCode> {
-    ensure!(args.what.when.at.is_none(), "--at: engines tell only what is now; leave it out, or name a pool instead");
+    let is_past = args.what.when.at.is_some() || args.what.when.last.is_some() || args.baseline.is_some();
+    ensure!(
+        !is_past && !args.fresh,
+        "--at, --last, --baseline and --fresh need Prometheus: engines tell only what is now; leave them out"
+    );
     ensure!(args.output != Output::Queries, "--output queries: without Prometheus there are no queries");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let words = Phrases::load(config.playbooks.dir.as_deref())?;
     let work = async {
-        let exporters = exporters(library, names, args.apart).await?;
-        ensure!(args.watch.is_none() || exporters.saved.is_empty(), "--watch reads addresses, and these are files");
+        let Some(pages) = pages(library, names, args.apart).await? else { return Ok(ExitCode::from(NOT_ANSWERED)) };
+        let (exporters, saved_at) = (pages.exporters, pages.saved_at);
+        ensure!(args.watch.is_none() || saved_at.is_none(), "--watch reads addresses, and these are files");
+        let redactor = redactor(library)?;
         let logs = ask::logs(config, &args.sources.logs).await?;
         let prometheus = Prometheus::absent()?;
         loop {
             let extra = ExtraSources { exporters: Some(&exporters), logs: Some(&logs) };
-            let diagnosis = diagnose_with(library, &prometheus, &request(args, config, library)?, extra).await;
-            let read = diagnosis.direct.as_ref().map_or(0, |direct| direct.engines + direct.gpu_exporters);
-            let diagnosis = cleaned(library, &diagnosis)?;
+            let request = Request { at: saved_at.unwrap_or_else(clock::now), ..request(args, config, library)? };
+            let diagnosis = diagnose_with(library, &prometheus, &request, extra).await;
+            let pages_read = diagnosis.direct.as_ref().map_or(0, |direct| direct.engines + direct.gpu_exporters);
+            redactor.learn_from(&diagnosis);
+            let diagnosis = redactor.cleaned("output", &diagnosis).context("cannot clean the answer of secrets")?;
             if args.watch.is_some() && args.output == Output::Text && std::io::stdout().is_terminal() {
                 // Clears the screen.
                 out!("\x1b[2J\x1b[H");
             }
             diagnose::print(&diagnosis, None, args.output, &words)?;
             let Some(pause) = args.watch else {
-                return Ok(if read > 0 { ExitCode::SUCCESS } else { ExitCode::from(NO_PROMETHEUS) });
+                return Ok(if pages_read > 0 { ExitCode::SUCCESS } else { ExitCode::from(NOT_ANSWERED) });
             };
             tokio::time::sleep(pause).await;
         }
@@ -85,6 +95,7 @@ pub(super) fn run(args: &DiagnoseArgs, config: &Config, library: &Library, names
 fn request(args: &DiagnoseArgs, config: &Config, library: &Library) -> anyhow::Result<Request> {
     let playbook = args.what.playbook.as_deref().map(|id| ask::playbook(library, id)).transpose()?.unwrap_or_default();
     let labels: Labels = args.labels.iter().cloned().collect();
+    target::known_labels(config, &labels)?;
     Ok(Request {
         screen: playbook.is_empty(),
         playbook,
@@ -98,28 +109,85 @@ fn request(args: &DiagnoseArgs, config: &Config, library: &Library) -> anyhow::R
     })
 }
 
-/// Finds out which engines the pages are of.
-async fn exporters(library: &Library, names: &[&str], apart: Option<Duration>) -> anyhow::Result<Exporters> {
+/// The pages that were named, and the time at which saved ones were written.
+struct Pages {
+    exporters: Exporters,
+    saved_at: Option<Timestamp>,
+}
+
+/// Finds out which engines the pages are of; `None` if no address answers, which is said on standard error.
+async fn pages(library: &Library, names: &[&str], apart: Option<Duration>) -> anyhow::Result<Option<Pages>> {
     let (addresses, files): (Vec<&str>, Vec<&str>) = names.iter().copied().partition(|name| is_address(name));
+    ensure!(apart.is_none() || files.len() == 2, "--apart is the time between two saved pages");
     let urls: Vec<Url> = addresses.into_iter().map(page_address).collect::<anyhow::Result<_>>()?;
-    // A named address is allowed, whatever network it is in.
-    let allow: Vec<Allowed> = urls.iter().filter_map(|url| Allowed::try_from(url.host()?.to_string()).ok()).collect();
+    // A named address is allowed, whatever network it is in, but link-local ones and those of clouds' metadata.
+    let host = |url: &Url| match url.host()? {
+        Host::Ipv6(address) => Some(address.to_string()),
+        other => Some(other.to_string()),
+    };
+    let allow: Vec<Allowed> = urls.iter().filter_map(|url| Allowed::try_from(host(url)?).ok()).collect();
     let reader = ExporterReader::new(&allow).context("cannot prepare the HTTP client for exporters")?;
     let series: BTreeSet<String> = library.engines.values().flat_map(|engine| engine.detected_by()).collect();
-    let mut targets = Vec::new();
-    for url in urls {
-        let target = ExporterTarget { engine: String::new(), url: url.into(), labels: Labels::new(), seen: None };
-        let read = reader.read(&target, |name| series.contains(name), Instant::now() + FIRST_READ).await;
-        let (samples, _) = read.map_err(|error| anyhow::anyhow!("{} {error}", redact::address(&target.url)))?;
-        targets.extend(known(identify(library, &target.url, &target.place(), &samples), &target.url)?);
+    let mut targets = addressed(library, &reader, &urls, &series).await?;
+    if targets.is_empty() && !urls.is_empty() {
+        return Ok(None);
     }
     let saved = saved(&files, apart)?;
-    if let Some(saved) = &saved {
+    if let Some((saved, _)) = &saved {
         let samples = parse(&saved.first, |name| series.contains(name));
         let samples = samples.map_err(|error| anyhow::anyhow!("{} {error}", saved.name))?;
         targets.extend(known(identify(library, &saved.name, &saved.name, &samples), &saved.name)?);
     }
-    Ok(Exporters { reader, targets, learn: false, fresh: false, saved: saved.into_iter().collect() })
+    let (saved, saved_at) = saved.unzip();
+    let exporters = Exporters { reader, targets, learn: false, fresh: false, saved: saved.into_iter().collect() };
+    Ok(Some(Pages { exporters, saved_at }))
+}
+
+/// Returns the exporters at these addresses. One that does not answer counts as a replica of the others if they are of
+/// one engine: it may be the one that has died. Else it is left out.
+async fn addressed(
+    library: &Library,
+    reader: &ExporterReader,
+    urls: &[Url],
+    series: &BTreeSet<String>,
+) -> anyhow::Result<Vec<ExporterTarget>> {
+    let deadline = Instant::now() + FIRST_READ;
+    let reads = join_all(urls.iter().map(|url| async move {
+        let labels = Labels::new();
+        let target = ExporterTarget { engine: String::new(), url: url.to_string(), labels, seen: None };
+        (url, reader.read(&target, |name| series.contains(name), deadline).await)
+    }));
+    let (mut targets, mut silent) = (Vec::new(), Vec::new());
+    for (url, read) in reads.await {
+        match read {
+            Ok((samples, _)) => {
+                targets.extend(known(identify(library, url.as_str(), &instance(url, urls), &samples), url.as_str())?);
+            }
+            Err(error) => silent.push((url, error)),
+        }
+    }
+    let engines: BTreeSet<&str> = targets.iter().map(|target| target.engine.as_str()).collect();
+    let only = engines.first().filter(|_| engines.len() == 1).map(|engine| (*engine).to_owned());
+    for (url, error) in silent {
+        match &only {
+            Some(engine) => {
+                let labels = Labels::from([("instance".to_owned(), instance(url, urls))]);
+                targets.push(ExporterTarget { engine: engine.clone(), url: url.to_string(), labels, seen: None });
+            }
+            None => anstream::eprintln!("{} {error}", redact::address(url.as_str())),
+        }
+    }
+    Ok(targets)
+}
+
+/// Returns the name of a replica: its host and port, and the path where several have the same.
+fn instance(url: &Url, urls: &[Url]) -> String {
+    let place =
+        |url: &Url| format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or(80));
+    match urls.iter().filter(|other| place(other) == place(url)).count() {
+        0 | 1 => place(url),
+        _ => format!("{}{}", place(url), url.path()),
+    }
 }
 
 /// Returns the targets of a page.
@@ -142,14 +210,20 @@ fn known(identified: Identified, page: &str) -> anyhow::Result<Vec<ExporterTarge
 fn page_address(name: &str) -> anyhow::Result<Url> {
     let mut url =
         Url::parse(name).map_err(|error| anyhow::anyhow!("`{}` is no address: {error}", redact::address(name)))?;
+    ensure!(
+        url.username().is_empty() && url.password().is_none(),
+        "{}: engines are asked without credentials; leave user and password out",
+        redact::address(name)
+    );
     if url.path() == "/" {
         url.set_path("/metrics");
     }
     Ok(url)
 }
 
-/// Reads one or two saved pages of one engine. The time between two is `apart`, else that between the changes of the files.
-fn saved(files: &[&str], apart: Option<Duration>) -> anyhow::Result<Option<SavedPages>> {
+/// Reads one or two saved pages of one engine, and tells when the last was written. The time between two is `apart`, else
+/// that between the changes of the files.
+fn saved(files: &[&str], apart: Option<Duration>) -> anyhow::Result<Option<(SavedPages, Timestamp)>> {
     let read = |file: &str| -> anyhow::Result<_> {
         let metadata = std::fs::metadata(file).with_context(|| format!("cannot read {file}"))?;
         ensure!(
@@ -167,10 +241,12 @@ fn saved(files: &[&str], apart: Option<Duration>) -> anyhow::Result<Option<Saved
         _ => bail!("pass one or two files: pages of one engine, the earlier one first"),
     };
     let (text, written) = read(first)?;
+    let mut last = written;
     let second = match second {
         None => None,
         Some(second) => {
             let (text, later) = read(second)?;
+            last = later;
             let between = later.duration_since(written).ok().filter(|between| *between >= Duration::from_millis(800));
             let Some(apart) = apart.or(between) else {
                 bail!(
@@ -180,5 +256,6 @@ fn saved(files: &[&str], apart: Option<Duration>) -> anyhow::Result<Option<Saved
             Some((text, apart))
         }
     };
-    Ok(Some(SavedPages { name: (*first).to_owned(), first: text, second }))
+    let at = Timestamp::try_from(last).context("cannot tell when the pages were written")?;
+    Ok(Some((SavedPages { name: (*first).to_owned(), first: text, second }, at)))
 }

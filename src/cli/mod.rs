@@ -47,8 +47,8 @@ const USAGE: u8 = 2;
 /// Exit status of `health` for wrong usage: to a monitoring system 2 means critical.
 const UNKNOWN: u8 = 3;
 
-/// Exit status when Prometheus could not be queried.
-const NO_PROMETHEUS: u8 = 3;
+/// Exit status when neither Prometheus nor an engine could be read.
+const NOT_ANSWERED: u8 = 3;
 
 /// Compiles the rules of redaction.
 fn redactor(library: &Library) -> anyhow::Result<Redactor> {

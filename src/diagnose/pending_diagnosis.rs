@@ -217,7 +217,7 @@ impl PendingDiagnosis<'_> {
         let deadline = started + self.request.deadline.saturating_sub(RESERVE).max(RESERVE);
         self.read_logs(deadline).await;
         let request = &self.request;
-        let away = self.observed.direct.as_ref().is_some_and(|direct| direct.because.is_alone());
+        let away = self.observed.direct.as_ref().is_some_and(|direct| direct.because.is_without_prometheus());
         let unscreened = self.requested.screen && self.screened.is_none() && !self.observed.degraded;
         let cache = unscreened.then(|| self.observed.cache.clone());
         let glance = async {

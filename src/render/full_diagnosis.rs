@@ -13,7 +13,6 @@ use diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, Rul
 use knowledge::playbook::condition_text;
 use knowledge::signal::{Unit, format_value};
 use message::{Block, Line, Message, TextSpan, Tone};
-use sources::prom::PromError;
 
 /// Builds the message of a diagnosis that a user requested.
 pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words: &Phrases) -> Message {
@@ -246,11 +245,7 @@ pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most:
 pub(super) fn diagnosis_notes(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
     let direct = diagnosis.direct.as_ref().map(|read| direct::read_directly(read, words)).unwrap_or_default();
     let logs = diagnosis.logs.as_ref().map(|read| logs::read(read, words)).unwrap_or_default();
-    // That no Prometheus was asked is said once, with the direct reads.
-    let problems = diagnosis
-        .problems
-        .iter()
-        .filter(|problem| !is_said(diagnosis, problem) && **problem != PromError::NotAsked.to_string());
+    let problems = diagnosis.problems.iter().filter(|problem| !is_said(diagnosis, problem));
     let data = problems.chain(&diagnosis.scope.notes).map(|text| Line::of(text));
     let then = screened::data(diagnosis, words);
     not_looked_at(diagnosis, words).into_iter().chain(direct).chain(logs).chain(then).chain(data).map(bullet).collect()

@@ -68,7 +68,7 @@ pub struct DigestContent<T> {
 /// The effects of a digest's new or edited message on its incidents.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DigestEffects {
-    /// Whom each incident mentions now, by the message or in its thread.
+    /// The people whom each incident mentions now, by the message or in its thread.
     pub mentions: Vec<(IncidentPlace, Mention)>,
     /// The users and groups to mention in the thread, each with the pools concerned: an edit notifies nobody.
     pub calls: Vec<(IncidentPlace, [String; 2])>,

@@ -1,6 +1,6 @@
 ### What is said of exporters that were read themselves.
 
-direct-no-prometheus = Without Prometheus; read { $read } directly, some seconds apart: no past, no other replicas
+direct-no-prometheus = Without Prometheus: read { $read } directly; no past to compare with, no replicas but these
 direct-no-answer = Prometheus did not answer; read { $read } directly: current values only
 direct-in-part = Prometheus answered in part only; read { $read } directly: current values only
 direct-no-values = Prometheus has no current values of some exporters; read { $read } directly: current values only

@@ -126,6 +126,10 @@ pub(super) async fn observe_needs_with_exporters(
         (false, false) => DirectReadReason::NoValues,
     };
     fill(library, request, needs, &visits, because, left_out, &mut observed);
+    if prometheus.is_absent() {
+        // Nothing is late where nothing was asked: what pages do not tell is "no data", signal by signal.
+        observed.degraded = visits.iter().any(|visit| visit.outcome.is_err());
+    }
     observed
 }
 

@@ -154,7 +154,10 @@ pub(crate) async fn ask_range(
         Ok(series) if pack.len() > 1 => pack.iter().map(|i| Some(Arc::new(own(&series, *i).into()))).collect(),
         Ok(series) => vec![Some(series)],
         Err(error) if pack.len() > 1 && error.is_about_query() => {
-            let one = |&i: &usize| async move { prometheus.query_range(&asks[i].query, range, deadline).await.ok() };
+            let one = |&i: &usize| async move {
+                let answer = prometheus.query_range(&asks[i].query, range, deadline).await;
+                answer.inspect_err(|error| tracing::debug!(%error, "a range was not answered")).ok()
+            };
             join_all(pack.iter().map(one)).await
         }
         Err(error) => {

@@ -154,7 +154,10 @@ async fn detect(
         }
         Err(error) => {
             observed.degraded = error.is_unavailable();
-            observed.problems.push(error.to_string());
+            // The note on direct reads says it.
+            if !matches!(*error, PromError::NotAsked) {
+                observed.problems.push(error.to_string());
+            }
         }
     }
 }
@@ -180,7 +183,8 @@ fn say_what_is_missing(plan: &Plan, answers: &[QueryAnswer], observed: &mut Obse
     let away = observed.degraded && observed.detection.engines.is_empty();
     for (signal, (why, enable)) in &plan.unavailable {
         // If Prometheus was unavailable, that is the reason, not a missing exporter.
-        let why = if away { observed.problems.first().cloned().unwrap_or_default() } else { why.clone() };
+        let away_because = || observed.problems.first().cloned().unwrap_or_else(|| PromError::NotAsked.to_string());
+        let why = if away { away_because() } else { why.clone() };
         let enable = if away { None } else { enable.clone() };
         let o = Observation { why: Some(why), enable, away, ..Observation::default() };
         observed.observations.signals.insert(signal.clone(), o);

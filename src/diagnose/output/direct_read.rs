@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DirectReadReason {
-    /// There is no Prometheus, by choice.
+    /// Only addresses or saved pages were named; no Prometheus was asked.
     NoPrometheus,
     /// Prometheus was unavailable or timed out.
     NoAnswer,
@@ -21,7 +21,7 @@ pub enum DirectReadReason {
 
 impl DirectReadReason {
     /// Returns true if nothing is known from Prometheus.
-    pub(crate) fn is_alone(self) -> bool {
+    pub(crate) fn is_without_prometheus(self) -> bool {
         matches!(self, Self::NoPrometheus | Self::NoAnswer)
     }
 }

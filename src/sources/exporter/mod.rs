@@ -61,10 +61,12 @@ impl fmt::Debug for ExporterTarget {
 }
 
 impl ExporterTarget {
-    /// Returns its pod, else its host and port: never a path or a query, which may contain secrets.
+    /// Returns its pod, else its host and port: never a path or a query, which may contain secrets. A saved page has the
+    /// name of its file.
     pub fn name(&self) -> String {
-        let pod = self.labels.get("pod").filter(|pod| !pod.is_empty());
-        pod.cloned().unwrap_or_else(|| self.place())
+        let label = |name: &str| self.labels.get(name).filter(|value| !value.is_empty()).cloned();
+        let saved = || label("instance").filter(|_| url::Url::parse(&self.url).is_err());
+        label("pod").or_else(saved).unwrap_or_else(|| self.place())
     }
 
     /// Returns host and port.

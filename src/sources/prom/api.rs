@@ -10,6 +10,9 @@ use serde::de::DeserializeOwned;
 use super::chunks::{Limits, ReceivedBody, receive};
 use super::{PromError, Prometheus};
 
+/// Maximum bytes of a list of targets or rules, which is parsed as a whole.
+const LIST_BYTES: usize = 32 << 20;
+
 #[derive(Deserialize)]
 struct Envelope<T> {
     data: Option<T>,
@@ -48,7 +51,7 @@ impl Prometheus {
             let status = response.status();
             let parse = |body: &mut dyn Read| serde_json::from_reader::<_, Envelope<T>>(BufReader::new(body));
             // It is parsed as a whole, and takes some of its size in memory.
-            let limits = Limits { deadline, bytes: self.memory.most_of_one() };
+            let limits = Limits { deadline, bytes: self.memory.most_of_one().min(LIST_BYTES) };
             let ReceivedBody { parsed, transfer } = receive(response, limits, parse).await;
             transfer?;
             match parsed.map_err(|error| PromError::NotPrometheus(format!("{what} could not be read: {error}")))? {

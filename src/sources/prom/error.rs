@@ -9,7 +9,7 @@ pub enum PromError {
     #[error("{0}")]
     Configuration(String),
     /// There is no Prometheus, by choice.
-    #[error("no Prometheus is asked")]
+    #[error("Prometheus was not asked: engines are read without it")]
     NotAsked,
     /// No connection: refused, no such host, TLS.
     #[error("Prometheus cannot be reached: {0}")]

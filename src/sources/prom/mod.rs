@@ -297,6 +297,9 @@ impl Prometheus {
     /// # Errors
     /// As [`Prometheus::query`].
     pub async fn clock(&self, timeout: Duration) -> Result<f64, PromError> {
+        if self.is_absent {
+            return Err(PromError::NotAsked);
+        }
         let millis = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX).max(1);
         let ask = async {
             // Without a `time` parameter Prometheus takes its own clock.

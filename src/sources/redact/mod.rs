@@ -246,7 +246,7 @@ impl Redactor {
             self.known().add(&clean, &mut found);
             let spans = merged(&clean, found);
             if spans.is_empty() {
-                break;
+                return clean;
             }
             let (mut out, mut rest) = (String::with_capacity(clean.len()), 0);
             for span in spans {
@@ -258,7 +258,11 @@ impl Redactor {
             found = self.rules.spans(&out);
             clean = Cow::Owned(out);
         }
-        clean
+        match merged(&clean, found).first() {
+            // It never settles: nothing of it leaves.
+            Some(span) => Cow::Owned(self.mark(place, span.rule, text)),
+            None => clean,
+        }
     }
 
     fn renamed<'a>(&self, place: &str, text: Cow<'a, str>) -> Cow<'a, str> {

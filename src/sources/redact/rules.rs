@@ -97,9 +97,16 @@ impl Rule {
         self.unless_name.as_ref().is_some_and(|unless| unless.is_match(name))
     }
 
-    /// Returns true if what was found at this place stays because of its line.
-    fn excepts_line(&self, text: &str, at: usize) -> bool {
-        !self.unless_beside.is_empty() && self.unless_beside.iter().any(|name| has_field(line(text, at), name))
+    /// Returns true if what was found at this place stays because of its line: because of a field beside it, not in it.
+    fn excepts_line(&self, text: &str, at: Range<usize>) -> bool {
+        if self.unless_beside.is_empty() {
+            return false;
+        }
+        let (before, behind) = around(text, at);
+        self.unless_beside.iter().any(|name| {
+            fields(before, name).any(|field| is_level(&before[field.end..]))
+                || fields(behind, name).any(|field| is_level(&behind[..field.start]))
+        })
     }
 
     /// Returns true if a value needs no redaction although its place or its form is that of a secret.
@@ -223,7 +230,7 @@ impl RedactionRules {
             }
             let whole = secrets.is_empty().then_some(whole);
             for secret in secrets.iter().filter_map(|name| found.name(name)).chain(whole) {
-                if !secret.is_empty() && !of.excepts(secret.as_str()) && !of.excepts_line(text, secret.start()) {
+                if !secret.is_empty() && !of.excepts(secret.as_str()) && !of.excepts_line(text, secret.range()) {
                     spans.push(MatchSpan { at: secret.range(), rule });
                 }
             }
@@ -302,20 +309,26 @@ fn filled(data: &Redaction, rule: &RedactionRule, pattern: &str) -> Result<Strin
     Err(RedactionRuleError { rule: rule.id.clone(), why })
 }
 
-/// Returns the line of a place in a text, at most [`LINE`] bytes before and behind it.
-fn line(text: &str, at: usize) -> &str {
-    let (begin, end) = (text.ceil_char_boundary(at.saturating_sub(LINE)), text.floor_char_boundary(at + LINE));
-    let begin = text[begin..at].rfind('\n').map_or(begin, |n| begin + n + 1);
-    let end = text[at..end].find('\n').map_or(end, |n| at + n);
-    &text[begin..end]
+/// Returns the rest of the line before and behind a place in a text, at most [`LINE`] bytes each.
+fn around(text: &str, at: Range<usize>) -> (&str, &str) {
+    let begin = text.ceil_char_boundary(at.start.saturating_sub(LINE));
+    let end = text.floor_char_boundary(at.end.saturating_add(LINE).min(text.len()));
+    let (before, behind) = (&text[begin..at.start], &text[at.end..end]);
+    (before.rsplit('\n').next().unwrap_or_default(), behind.split('\n').next().unwrap_or_default())
 }
 
-/// Returns true if a line of JSON, or one inside of a string of JSON, has a field of this name.
-fn has_field(line: &str, name: &str) -> bool {
-    line.match_indices(name).any(|(at, _)| {
-        let behind = line[at + name.len()..].trim_start_matches('\\');
-        line[..at].ends_with('"') && behind.strip_prefix('"').is_some_and(|rest| rest.trim_start().starts_with(':'))
+/// Returns where a part of a line of JSON, or of one inside of a string of JSON, has fields of this name.
+fn fields(line: &str, name: &str) -> impl Iterator<Item = Range<usize>> {
+    line.match_indices(name).map(|(at, found)| at..at + found.len()).filter(|field| {
+        let behind = line[field.end..].trim_start_matches('\\');
+        line[..field.start].ends_with('"')
+            && behind.strip_prefix('"').is_some_and(|rest| rest.trim_start().starts_with(':'))
     })
+}
+
+/// Returns true if what precedes this part of a line of JSON and what follows it are in the same object.
+fn is_level(between: &str) -> bool {
+    between.matches('{').count() == between.matches('}').count()
 }
 
 /// Returns true if a text is exactly one placeholder.

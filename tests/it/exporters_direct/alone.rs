@@ -29,13 +29,34 @@ async fn an_engine_alone_tells_its_symptom_and_cause_by_its_address() {
     let found = diagnose(&[&url]).await;
     let message = text(&found.stdout);
     assert_eq!(found.status.code(), Some(0), "{found:?}");
-    for part in ["KV cache is exhausted", "(read directly)", "Without Prometheus; read 1 engine directly"] {
+    for part in ["KV cache is exhausted", "(read directly)", "Without Prometheus: read 1 engine directly"] {
         assert!(message.contains(part), "{part}: {message}");
     }
-    assert!(!message.contains("• no Prometheus is asked"), "it is said once: {message}");
+    assert!(!message.contains("• Prometheus was not asked"), "the note says it: {message}");
     let nobody = diagnose(&["http://127.0.0.1:1"]).await;
-    assert_eq!(nobody.status.code(), Some(2));
+    assert_eq!(nobody.status.code(), Some(3));
     assert!(text(&nobody.stderr).contains("http://127.0.0.1:1/metrics refuses connections"), "{nobody:?}");
+}
+
+#[tokio::test]
+async fn a_healthy_engine_is_said_to_be_so() {
+    let [t0, t1] = ["t0", "t1"].map(|t| fixture(&format!("vllm/0.32-healthy-{t}.prom")));
+    let url = showing(t0, t1).await;
+    let found = diagnose(&[&url, "--output", "json"]).await;
+    let diagnosis: Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert_eq!((&diagnosis["symptom"]["verdict"], &diagnosis["degraded"]), (&"absent".into(), &false.into()));
+    let message = text(&diagnose(&[&url]).await.stdout);
+    assert!(!message.contains("Cannot tell"), "{message}");
+}
+
+#[tokio::test]
+async fn a_dead_one_among_several_is_a_replica_that_does_not_answer() {
+    let [t0, t1] = pages();
+    let url = showing(t0, t1).await;
+    let found = diagnose(&[&url, "http://127.0.0.1:1"]).await;
+    let message = text(&found.stdout);
+    assert!(message.contains("read 1 of 2 engines directly"), "{message}");
+    assert!(message.contains("127.0.0.1:1 refuses connections"), "{message}");
 }
 
 #[tokio::test]
@@ -50,10 +71,16 @@ async fn two_saved_pages_tell_what_their_counters_did_between() {
     let diagnosis: Value = serde_json::from_slice(&found.stdout).unwrap();
     assert_eq!(diagnosis["direct"]["because"], "no_prometheus");
     assert_eq!(diagnosis["symptom"]["verdict"], "confirmed", "{diagnosis:#}");
-    let causes = diagnosis["causes"].as_array().unwrap();
-    assert!(causes.iter().any(|cause| cause["id"] == "kv-cache-full"), "{diagnosis:#}");
+    assert!(diagnosis["causes"][0]["path"].to_string().contains("kv-cache-full"), "{diagnosis:#}");
+    let once = diagnose(&[first]).await;
+    assert!(text(&once.stdout).contains("first.prom was read only once"), "{once:?}");
     let refused = diagnose(&[first, second]).await;
     assert!(text(&refused.stderr).contains("pass --apart DURATION"), "{refused:?}");
+    let refused = diagnose(&["http://user:secret@127.0.0.1:1"]).await;
+    let complaint = text(&refused.stderr);
+    assert!(complaint.contains("leave user and password out") && !complaint.contains("secret"), "{complaint}");
+    let refused = diagnose(&[first, "--last", "1h"]).await;
+    assert!(text(&refused.stderr).contains("--last"), "{refused:?}");
     let refused = diagnose(&[first, "nobody"]).await;
     assert!(text(&refused.stderr).contains("`nobody` is neither an address such as http://host:8000 nor a file"));
 }
