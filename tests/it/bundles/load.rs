@@ -153,7 +153,10 @@ async fn a_pod_without_a_token_is_warned_of_once_and_is_no_trouble() {
 fn a_loki_without_an_address_is_told_at_the_start() {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("c.yaml");
-    let text = format!("listen: 127.0.0.1:0\nwebhook: {{ authentication: none }}\nstate_dir: {}\nloki: [{{ url: \"loki\" }}]\n", directory.path().display());
+    let text = format!(
+        "listen: 127.0.0.1:0\nwebhook: {{ authentication: none }}\nstate_dir: {}\nloki: [{{ url: \"loki\" }}]\n",
+        directory.path().display()
+    );
     std::fs::write(&config, text).unwrap();
     let output = std::process::Command::new(BINARY).args(["serve", "--config"]).arg(config).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();

@@ -1,10 +1,15 @@
 //! `diagnose http://host:8000`: engines read on a laptop, without Prometheus.
 
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use axum::Router;
+use axum::routing::get;
+use llm_diagnose::exporter::{Sample, parse};
 use serde_json::Value;
 
-use super::showing;
+use super::{serve, showing};
 use crate::harness::fixture;
 use crate::running::BINARY;
 
@@ -18,14 +23,32 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// An engine whose counters grow at each read as they did between these pages, and whose gauges are those of the second.
+async fn growing([first, second]: [String; 2]) -> String {
+    let samples = |page: &str| parse(page, |_| true).unwrap();
+    let before: Vec<Sample> = samples(&first);
+    let grown = move |reads: f64| {
+        let line = |now: Sample| {
+            let is_counter = ["_total", "_sum", "_count", "_bucket"].iter().any(|end| now.name.ends_with(end));
+            let then = before.iter().find(|then| then.name == now.name && then.labels == now.labels);
+            let growth = then.filter(|_| is_counter).map_or(0.0, |then| now.value - then.value);
+            let labels: Vec<String> = now.labels.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
+            format!("{}{{{}}} {}\n", now.name, labels.join(","), now.value + reads * growth)
+        };
+        samples(&second).into_iter().map(line).collect::<String>()
+    };
+    let reads = AtomicU32::new(0);
+    let page = Arc::new(move || grown(f64::from(reads.fetch_add(1, Ordering::Relaxed))));
+    serve(Router::new().route("/metrics", get(move || async move { page() }))).await
+}
+
 fn pages() -> [String; 2] {
     ["t0", "t1"].map(|t| fixture(&format!("vllm/0.32-kv-exhaustion-{t}.prom")))
 }
 
 #[tokio::test]
 async fn an_engine_alone_tells_its_symptom_and_cause_by_its_address() {
-    let [t0, t1] = pages();
-    let url = showing(t0, t1).await;
+    let url = growing(pages()).await;
     let found = diagnose(&[&url]).await;
     let message = text(&found.stdout);
     assert_eq!(found.status.code(), Some(0), "{found:?}");
@@ -71,7 +94,7 @@ async fn two_saved_pages_tell_what_their_counters_did_between() {
     let diagnosis: Value = serde_json::from_slice(&found.stdout).unwrap();
     assert_eq!(diagnosis["direct"]["because"], "no_prometheus");
     assert_eq!(diagnosis["symptom"]["verdict"], "confirmed", "{diagnosis:#}");
-    assert!(diagnosis["causes"][0]["path"].to_string().contains("kv-cache-full"), "{diagnosis:#}");
+    assert!(diagnosis["causes"][0]["chain"].to_string().contains("kv-cache-full"), "{diagnosis:#}");
     let once = diagnose(&[first]).await;
     assert!(text(&once.stdout).contains("first.prom was read only once"), "{once:?}");
     let refused = diagnose(&[first, second]).await;
