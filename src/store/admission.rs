@@ -7,12 +7,14 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 use ulid::Ulid;
 
+use super::alerts::write_alerts;
 use super::connections::StoreConnection;
-use super::destinations::{AdmissionPlan, Begin, mark_critical, send_to};
+use super::destinations::{AdmissionPlan, Begin, is_critical, mark_critical, send_to};
 use super::digests;
 use super::duplicates::hasten_duplicate_checks;
-use super::events::record_event;
+use super::events::record_events;
 use super::replaced::{end_too_large, replace_unreadable};
+use super::transaction::Tx;
 use super::unreadable::Unreadable;
 use super::{Store, StoreError, from_nanoseconds, nanoseconds};
 use knowledge::alert::{AlertGroup, AlertStatus};
@@ -58,12 +60,31 @@ impl Store {
         now: Timestamp,
         rules: &AdmissionRules,
     ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
-        let mut tx = self.durable.begin(self.engine.begin()).await?;
-        // Channels are locked too: new incidents of all groups are counted per channel before one joins a digest.
-        let keys = groups.iter().map(|(group, _)| group.group_key.as_str());
-        let channels = groups.iter().flat_map(|(_, plan)| plan.channels());
-        let names: Vec<&str> = keys.chain(channels).collect();
-        self.engine.hold(&mut tx, &names).await?;
+        let mut tx = self.begin_admission(groups).await?;
+        let mut out = Vec::with_capacity(groups.len());
+        for (group, plan) in groups {
+            match admit_one(&mut tx, group, plan, now, rules, &self.unreadable).await {
+                Ok(admitted) => out.push(Ok(admitted)),
+                // Savepoints cost time, so they are used only where a group fails.
+                Err(error) if error.is_about_content() => {
+                    drop(tx);
+                    return self.admit_apart(groups, now, rules).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        commit_admission(tx).await?;
+        Ok(out)
+    }
+
+    /// Stores each group that can be stored, all in one commit.
+    async fn admit_apart(
+        &self,
+        groups: &[(AlertGroup, AdmissionPlan)],
+        now: Timestamp,
+        rules: &AdmissionRules,
+    ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
+        let mut tx = self.begin_admission(groups).await?;
         let mut out = Vec::with_capacity(groups.len());
         for (group, plan) in groups {
             sqlx::query("SAVEPOINT one").execute(&mut *tx).await?;
@@ -81,11 +102,27 @@ impl Store {
                 (Err(error), Ok(_)) => return Err(error.into()),
             }
         }
-        failpoint("admission before commit");
-        tx.commit().await?;
-        failpoint("admission after commit");
+        commit_admission(tx).await?;
         Ok(out)
     }
+
+    /// Begins the transaction that stores these groups.
+    async fn begin_admission(&self, groups: &[(AlertGroup, AdmissionPlan)]) -> Result<Tx, StoreError> {
+        let mut tx = Tx::begin(&self.durable, self.engine.begin()).await?;
+        // Channels are locked too: new incidents of all groups are counted per channel before one joins a digest.
+        let keys = groups.iter().map(|(group, _)| group.group_key.as_str());
+        let channels = groups.iter().flat_map(|(_, plan)| plan.channels());
+        let names: Vec<&str> = keys.chain(channels).collect();
+        self.engine.hold(&mut tx, &names).await?;
+        Ok(tx)
+    }
+}
+
+async fn commit_admission(tx: Tx) -> Result<(), StoreError> {
+    failpoint("admission before commit");
+    tx.commit().await?;
+    failpoint("admission after commit");
+    Ok(())
 }
 
 async fn admit_one(
@@ -105,7 +142,7 @@ async fn admit_one(
     let mut digest = None;
     let id = match admission.incident.clone() {
         None => {
-            let (id, joined) = open(db, group, plan, reason, admission.state, admission.left_out, now).await?;
+            let (id, joined) = open(db, group, plan, &admission, now).await?;
             digest = joined;
             id
         }
@@ -115,15 +152,15 @@ async fn admit_one(
                 select_again(db, &id, plan).await?;
             }
             if admission.state == IncidentState::Open {
-                digest = send_to(db, &id, plan, Begin { due_ms: now_ms, unseen: false }, now_ms).await?;
+                digest = send_to(db, &id, plan, Begin { due_ms: now_ms, unseen: false, is_new: false }, now_ms).await?;
             }
+            mark_critical(db, &id, group, known_incident.as_ref(), now_ms).await?;
             id
         }
         Some(id) => id,
     };
     if news {
-        write_alerts(db, &id, group).await?;
-        mark_critical(db, &id, group, known_incident.as_ref(), now_ms).await?;
+        write_alerts(db, &id, &group.alerts).await?;
         for (fingerprint, start) in &admission.gone {
             sqlx::query(
                 "UPDATE alerts SET status = 'resolved' WHERE incident_id = $1 AND fingerprint = $2 AND starts_ns = $3",
@@ -138,10 +175,9 @@ async fn admit_one(
     if reason != AdmitReason::Late {
         end_too_large(db, group, now_ms).await?;
     }
-    record_event(db, &id, now_ms, "notified", reason.as_str()).await?;
-    if let Some(digest) = &digest {
-        record_event(db, &id, now_ms, "digested", digest).await?;
-    }
+    let digested = digest.as_deref().map(|digest| ("digested", digest));
+    let events: Vec<_> = [("notified", reason.as_str())].into_iter().chain(digested).collect();
+    record_events(db, &id, now_ms, &events).await?;
     Ok(Admitted { incident: id, reason, digest })
 }
 
@@ -229,39 +265,41 @@ async fn open(
     db: &mut StoreConnection,
     group: &AlertGroup,
     plan: &AdmissionPlan,
-    reason: AdmitReason,
-    state: IncidentState,
-    left_out: u64,
+    admission: &Admission,
     now: Timestamp,
 ) -> Result<(String, Option<String>), StoreError> {
     let id = Ulid::generate().to_string();
     let now_ms = unix_ms(now);
-    replace_unreadable(db, group, &id, now_ms).await?;
-    let started = group.alerts.iter().map(|a| a.starts_at).min().unwrap_or(now);
-    let unseen = reason == AdmitReason::ResolvedUnseen;
+    let unseen = admission.reason == AdmitReason::ResolvedUnseen;
     let due = (plan.selection.is_some() && !unseen).then_some(now_ms);
+    replace_unreadable(db, group, &id, now_ms).await?;
+    let started_ms = group.alerts.iter().map(|alert| unix_ms(alert.starts_at)).min().unwrap_or(now_ms);
+    let critical = is_critical(group).unwrap_or(false);
     sqlx::query(
         "INSERT INTO incidents (id, group_key, state, playbook, because, reason, started_ms, opened_ms, notified_ms,
-           resolved_ms, truncated, left_out_most, external_url, diagnose_due_ms, source)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10, $10, $11, $12, $13)",
+           resolved_ms, truncated, left_out_most, external_url, diagnose_due_ms, source,
+           critical, critical_turns, critical_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10, $10, $11, $12, $13, $14, $14, $15)",
     )
     .bind(&id)
     .bind(&group.group_key)
-    .bind(state.as_str())
+    .bind(admission.state.as_str())
     .bind(plan.selection.as_ref().map(|(playbook, _)| playbook))
     .bind(plan.selection.as_ref().map(|(_, because)| because))
-    .bind(reason.as_str())
-    .bind(unix_ms(started))
+    .bind(admission.reason.as_str())
+    .bind(started_ms)
     .bind(now_ms)
-    .bind((state == IncidentState::Resolved).then_some(now_ms))
-    .bind(i64::try_from(left_out).unwrap_or(i64::MAX))
+    .bind((admission.state == IncidentState::Resolved).then_some(now_ms))
+    .bind(i64::try_from(admission.left_out).unwrap_or(i64::MAX))
     .bind(&group.external_url)
     .bind(due)
     .bind(group.source())
+    .bind(i64::from(critical))
+    .bind(critical.then_some(now_ms))
     .execute(&mut *db)
     .await?;
     let grace = if due.is_some() { i64::try_from(plan.grace.as_millis()).unwrap_or(0) } else { 0 };
-    let digest = send_to(db, &id, plan, Begin { due_ms: now_ms + grace, unseen }, now_ms).await?;
+    let digest = send_to(db, &id, plan, Begin { due_ms: now_ms + grace, unseen, is_new: true }, now_ms).await?;
     Ok((id, digest))
 }
 
@@ -335,32 +373,5 @@ async fn select_again(db: &mut StoreConnection, id: &str, plan: &AdmissionPlan) 
     .bind(because)
     .execute(db)
     .await?;
-    Ok(())
-}
-
-async fn write_alerts(db: &mut StoreConnection, id: &str, group: &AlertGroup) -> Result<(), StoreError> {
-    for alert in &group.alerts {
-        let (fingerprint, start) = alert.episode();
-        let status = match alert.status {
-            AlertStatus::Firing => "firing",
-            AlertStatus::Resolved => "resolved",
-        };
-        let json = serde_json::to_string(alert).map_err(|e| StoreError::Unreadable {
-            what: "alert",
-            id: id.to_owned(),
-            error: e.to_string(),
-        })?;
-        sqlx::query(
-            "INSERT INTO alerts (incident_id, fingerprint, starts_ns, status, alert) VALUES ($1, $2, $3, $4, $5)
-             ON CONFLICT (incident_id, fingerprint, starts_ns) DO UPDATE SET status = excluded.status, alert = excluded.alert",
-        )
-        .bind(id)
-        .bind(fingerprint)
-        .bind(nanoseconds(start))
-        .bind(status)
-        .bind(json)
-        .execute(&mut *db)
-        .await?;
-    }
     Ok(())
 }

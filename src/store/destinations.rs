@@ -1,9 +1,6 @@
 //! Destinations of an admitted incident: its deliveries, and when critical alerts call people.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
-
-use sqlx::Row;
 
 use super::StoreError;
 use super::connections::StoreConnection;
@@ -44,6 +41,8 @@ pub(super) struct Begin {
     pub(super) due_ms: i64,
     /// True if the incident was over before it was seen; no message is sent then.
     pub(super) unseen: bool,
+    /// True if the incident has no deliveries yet.
+    pub(super) is_new: bool,
 }
 
 /// Adds the wanted sinks that the incident does not have yet. Returns the digest that it joined, if any.
@@ -54,15 +53,16 @@ pub(super) async fn send_to(
     begin: Begin,
     now_ms: i64,
 ) -> Result<Option<String>, StoreError> {
-    let rows = sqlx::query("SELECT sink, channel FROM deliveries WHERE incident_id = $1");
-    let rows = rows.bind(id).fetch_all(&mut *db).await?;
-    let existing = rows
-        .iter()
-        .map(|row| Ok((row.try_get("sink")?, row.try_get("channel")?)))
-        .collect::<Result<BTreeSet<(String, String)>, sqlx::Error>>()?;
+    let existing: Vec<(String, String)> = match begin.is_new {
+        true => Vec::new(),
+        false => {
+            let existing = sqlx::query_as("SELECT sink, channel FROM deliveries WHERE incident_id = $1");
+            existing.bind(id).fetch_all(&mut *db).await?
+        }
+    };
     let mut digest = None;
     for (sink, channel) in &plan.sinks {
-        if existing.contains(&(sink.as_str().to_owned(), channel.clone())) {
+        if existing.iter().any(|(its_sink, its_channel)| its_sink == sink.as_str() && its_channel == channel) {
             continue;
         }
         let joined = match (sink, begin.unseen) {
@@ -92,8 +92,9 @@ pub(super) async fn send_to(
     Ok(digest)
 }
 
-/// Stores whether something critical fires (after the end: whether something did), and the time from which calls are
-/// due: when the incident becomes critical and when it comes back, but at most every [`CALL_AGAIN_MS`] while it flaps.
+/// Updates whether something critical fires in a known incident (after the end: whether something did), and the time
+/// from which calls are due: when the incident becomes critical and when it comes back, but at most every
+/// [`CALL_AGAIN_MS`] while it flaps.
 pub(super) async fn mark_critical(
     db: &mut StoreConnection,
     id: &str,
@@ -101,7 +102,7 @@ pub(super) async fn mark_critical(
     before: Option<&KnownIncident>,
     now_ms: i64,
 ) -> Result<(), StoreError> {
-    let Some(critical) = critical(group) else { return Ok(()) };
+    let Some(critical) = is_critical(group) else { return Ok(()) };
     let was_critical =
         before.is_some_and(|incident| incident.id == id && incident.state == IncidentState::Open && incident.critical);
     // Replicas' clocks differ, so a later mark of the same incident is made larger than the one before.
@@ -119,7 +120,7 @@ pub(super) async fn mark_critical(
 
 /// Returns whether a critical alert fires; `None` if unknown: nothing fires any more, or an alert that was left out may
 /// be critical.
-fn critical(group: &AlertGroup) -> Option<bool> {
+pub(super) fn is_critical(group: &AlertGroup) -> Option<bool> {
     let mut firing = group.alerts.iter().filter(|a| a.status == AlertStatus::Firing).peekable();
     firing.peek()?;
     let critical = firing.any(Alert::is_critical);

@@ -8,16 +8,13 @@ use sqlx::Row;
 use ulid::Ulid;
 
 use super::connections::StoreConnection;
-use super::incidents::select_incidents;
 use super::mentions::{Mention, record};
 use super::posts::{PostKind, queue};
 use super::refusals::accepts;
-use super::{Incident, PostponeReason, Store, StoreError};
+use super::{PostponeReason, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 use knowledge::incident::VARIOUS;
 
-/// Number of incidents of a digest that are read at once.
-const AT_ONCE: usize = 20;
 /// Maximum number of digests of a storm, without the one for all other topics.
 const TOPICS: i64 = 5;
 
@@ -52,17 +49,6 @@ pub struct Digest {
     pub tries: u32,
     /// The start of an earlier post without a known result: the message may exist in Slack already.
     pub began: Option<Timestamp>,
-}
-
-/// The content of a digest: what is needed of each incident.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DigestContent<T> {
-    /// The values taken of its incidents, oldest first.
-    pub incidents: Vec<T>,
-    /// Number of further incidents that cannot be read.
-    pub unreadable: usize,
-    /// The sum of the revisions of all incidents.
-    pub revisions: i64,
 }
 
 /// The effects of a digest's new or edited message on its incidents.
@@ -100,14 +86,21 @@ pub(super) async fn collapse(
     now_ms: i64,
 ) -> Result<Option<String>, StoreError> {
     let since = now_ms - i64::try_from(storm.within.as_millis()).unwrap_or(i64::MAX);
+    // Counts no further than the limits: in a storm every group of thousands comes by here.
     let row = sqlx::query(
-        "SELECT (SELECT COUNT(*) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
-                   WHERE d.sink = 'slack' AND d.channel = $1 AND d.state <> 'suppressed' AND i.opened_ms > $2) AS opened,
-                (SELECT COUNT(*) FROM deliveries
-                   WHERE sink = 'slack' AND channel = $1 AND state = 'pending' AND posted_ts IS NULL) AS waiting",
+        "SELECT (SELECT COUNT(*) FROM
+                  (SELECT 1 FROM incidents i JOIN deliveries d ON d.incident_id = i.id
+                     AND d.sink = 'slack' AND d.channel = $1 AND d.state <> 'suppressed'
+                   WHERE i.opened_ms > $2 LIMIT $3) AS counted) AS opened,
+                (SELECT COUNT(*) FROM
+                  (SELECT 1 FROM deliveries
+                   WHERE sink = 'slack' AND channel = $1 AND state = 'pending' AND posted_ts IS NULL LIMIT $4) AS counted)
+                  AS waiting",
     )
     .bind(channel)
     .bind(since)
+    .bind(i64::from(storm.incidents))
+    .bind(i64::from(storm.queue))
     .fetch_one(&mut *db)
     .await?;
     let (opened, waiting): (i64, i64) = (row.try_get("opened")?, row.try_get("waiting")?);
@@ -116,9 +109,10 @@ pub(super) async fn collapse(
         return Ok(None);
     }
     let rows = sqlx::query(
-        "SELECT id, topic FROM digests WHERE joined_ms > $2
-           AND (channel = $1 OR id IN (SELECT digest_id FROM deliveries WHERE channel = $1 AND sink = 'slack'))
-         ORDER BY id",
+        "SELECT g.id, g.topic FROM digests g WHERE g.joined_ms > $2
+           AND (g.channel = $1
+                OR EXISTS (SELECT 1 FROM deliveries d WHERE d.digest_id = g.id AND d.channel = $1 AND d.sink = 'slack'))
+         ORDER BY g.id",
     )
     .bind(channel)
     .bind(since)
@@ -164,45 +158,6 @@ pub(super) async fn revive(db: &mut StoreConnection, incident: &str) -> Result<(
 }
 
 impl Store {
-    /// Returns what `of` takes of each incident of a digest; empty if the digest does not exist. Few incidents are in
-    /// memory at once: a storm has thousands, each with a diagnosis and up to thousands of alerts.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn digest_incidents<T>(
-        &self,
-        digest: &str,
-        mut of: impl FnMut(Incident) -> T,
-    ) -> Result<DigestContent<T>, StoreError> {
-        // Read before the incidents, so that a change in between causes another edit. Unreadable incidents count too;
-        // otherwise the digest would be edited for ever.
-        let row = sqlx::query(
-            "SELECT CAST(COALESCE(SUM(i.revision), 0) AS BIGINT) AS revisions, COUNT(DISTINCT i.id) AS incidents
-             FROM deliveries d JOIN incidents i ON i.id = d.incident_id WHERE d.digest_id = $1",
-        );
-        let row = row.bind(digest).fetch_one(&self.read).await?;
-        let (revisions, all): (i64, i64) = (row.try_get("revisions")?, row.try_get("incidents")?);
-        let ids = "SELECT DISTINCT incident_id FROM deliveries WHERE digest_id = $1 ORDER BY incident_id";
-        let ids: Vec<String> = sqlx::query_scalar(ids).bind(digest).fetch_all(&self.read).await?;
-        let mut incidents = Vec::new();
-        // Pages of ids, not of incidents: rows that cannot be decoded are not returned, and must not look like the end.
-        for page in ids.chunks(AT_ONCE) {
-            let (Some(first), Some(last)) = (page.first(), page.last()) else { break };
-            let sql = select_incidents!(
-                "id IN (SELECT incident_id FROM deliveries WHERE digest_id = $1) AND id >= $2 AND id <= $3 ORDER BY id"
-            );
-            let rows = sqlx::query(sql).bind(digest).bind(first).bind(last).fetch_all(&self.read).await?;
-            let readable = self.unreadable.read_all("incident", &rows, |row| self.read_incident(row));
-            drop(rows);
-            for mut incident in readable {
-                incident.alerts = self.alerts_of(&incident.id).await?;
-                incidents.push(of(incident));
-            }
-        }
-        let unreadable = usize::try_from(all).unwrap_or_default().saturating_sub(incidents.len());
-        Ok(DigestContent { incidents, unreadable, revisions })
-    }
-
     /// Records that a digest's message was delivered up to these revisions, and queues what its thread gets; the next edit
     /// is due at `next` at the earliest.
     ///

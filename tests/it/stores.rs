@@ -243,8 +243,8 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
         for _ in 0..2 {
             store.queue_change(&id, CHANNEL, at(0)).await.unwrap();
             store.queue_picture(&id, "longer-prompts", at(0)).await.unwrap();
-            store.queue_mention(&id, CHANNEL, ["S0ONCALL", ""], at(0)).await.unwrap();
-            store.queue_mention(&id, CHANNEL, ["S0OTHERS", ""], at(0)).await.unwrap();
+            let mention = Mention { since: at(0), called: CalledPeople::default() };
+            store.queue_mentions(&id, CHANNEL, &["S0ONCALL", "S0OTHERS"], &mention, at(0)).await.unwrap();
         }
         let waiting = store.waiting(at(1), 50).await.unwrap();
         assert!(
@@ -316,7 +316,7 @@ async fn a_digest_counts_and_ends_the_same_on_both() {
         );
         let called = CalledPeople::default().and(&["S0ONCALL"]);
         let mention = Mention { since: at(1), called: called.clone() };
-        store.record_mention(&ids[1], CHANNEL, &mention).await.unwrap();
+        store.queue_mentions(&ids[1], CHANNEL, &[], &mention, at(1)).await.unwrap();
         let places = store.digest_places(&digest.id).await.unwrap();
         let expected = [(&ids[1], Some(called)), (&ids[2], None)]
             .map(|(id, called)| (id.clone(), DigestedDelivery { channel: CHANNEL.into(), called, thread_state: None }));

@@ -1,0 +1,45 @@
+//! The alerts of an incident, written many at once.
+
+use std::collections::BTreeMap;
+
+use sqlx::AssertSqlSafe;
+
+use super::connections::StoreConnection;
+use super::values::{packs, placeholders};
+use super::{StoreError, nanoseconds};
+use knowledge::alert::{Alert, AlertStatus};
+
+/// Adds alerts to an incident, or updates them. Of several with one episode the last counts.
+pub(super) async fn write_alerts(db: &mut StoreConnection, id: &str, alerts: &[Alert]) -> Result<(), StoreError> {
+    // PostgreSQL refuses a statement that writes one row twice.
+    let by_episode: BTreeMap<_, _> = alerts.iter().map(|alert| (alert.episode(), alert)).collect();
+    let rows = by_episode.into_iter().map(|((fingerprint, start), alert)| {
+        let json = serde_json::to_string(alert).map_err(|error| StoreError::Unreadable {
+            what: "alert",
+            id: id.to_owned(),
+            error: error.to_string(),
+        })?;
+        Ok((fingerprint, nanoseconds(start), status(alert.status), json))
+    });
+    let rows = rows.collect::<Result<Vec<_>, StoreError>>()?;
+    for pack in packs(&rows) {
+        let sql = format!(
+            "INSERT INTO alerts (incident_id, fingerprint, starts_ns, status, alert) VALUES {}
+             ON CONFLICT (incident_id, fingerprint, starts_ns) DO UPDATE SET status = excluded.status, alert = excluded.alert",
+            placeholders(pack.len(), 5)
+        );
+        let mut insert = sqlx::query(AssertSqlSafe(sql));
+        for (fingerprint, start, status, json) in pack {
+            insert = insert.bind(id).bind(fingerprint).bind(start).bind(*status).bind(json);
+        }
+        insert.execute(&mut *db).await?;
+    }
+    Ok(())
+}
+
+fn status(status: AlertStatus) -> &'static str {
+    match status {
+        AlertStatus::Firing => "firing",
+        AlertStatus::Resolved => "resolved",
+    }
+}
