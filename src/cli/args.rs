@@ -32,7 +32,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", env = "LLM_DIAGNOSE_LISTEN")]
     pub listen: Option<String>,
     /// `none` takes alerts without credentials, from everybody who reaches that address.
-    #[arg(long, value_name = "required|none")]
+    #[arg(long, value_name = "required|none", env = "LLM_DIAGNOSE_WEBHOOK_AUTHENTICATION")]
     pub webhook_authentication: Option<Authentication>,
     /// The directory of the database [default: $STATE_DIRECTORY, else ~/.local/state/llm-diagnose].
     #[arg(long, value_name = "DIR", env = "LLM_DIAGNOSE_STATE_DIR")]
