@@ -152,7 +152,9 @@ async fn admit_one(
                 select_again(db, &id, plan).await?;
             }
             if admission.state == IncidentState::Open {
-                digest = send_to(db, &id, plan, Begin { due_ms: now_ms, unseen: false, is_new: false }, now_ms).await?;
+                let is_critical = is_critical(group).unwrap_or(false);
+                let begin = Begin { due_ms: now_ms, unseen: false, is_new: false, is_critical };
+                digest = send_to(db, &id, plan, begin, now_ms).await?;
             }
             mark_critical(db, &id, group, known_incident.as_ref(), now_ms).await?;
             id
@@ -274,7 +276,7 @@ async fn open(
     let due = (plan.selection.is_some() && !unseen).then_some(now_ms);
     replace_unreadable(db, group, &id, now_ms).await?;
     let started_ms = group.alerts.iter().map(|alert| unix_ms(alert.starts_at)).min().unwrap_or(now_ms);
-    let critical = is_critical(group).unwrap_or(false);
+    let is_critical = is_critical(group).unwrap_or(false);
     sqlx::query(
         "INSERT INTO incidents (id, group_key, state, playbook, because, reason, started_ms, opened_ms, notified_ms,
            resolved_ms, truncated, left_out_most, external_url, diagnose_due_ms, source,
@@ -294,12 +296,13 @@ async fn open(
     .bind(&group.external_url)
     .bind(due)
     .bind(group.source())
-    .bind(i64::from(critical))
-    .bind(critical.then_some(now_ms))
+    .bind(i64::from(is_critical))
+    .bind(is_critical.then_some(now_ms))
     .execute(&mut *db)
     .await?;
     let grace = if due.is_some() { i64::try_from(plan.grace.as_millis()).unwrap_or(0) } else { 0 };
-    let digest = send_to(db, &id, plan, Begin { due_ms: now_ms + grace, unseen, is_new: true }, now_ms).await?;
+    let begin = Begin { due_ms: now_ms + grace, unseen, is_new: true, is_critical };
+    let digest = send_to(db, &id, plan, begin, now_ms).await?;
     Ok((id, digest))
 }
 

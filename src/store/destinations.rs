@@ -43,6 +43,8 @@ pub(super) struct Begin {
     pub(super) unseen: bool,
     /// True if the incident has no deliveries yet.
     pub(super) is_new: bool,
+    /// True if something critical fires.
+    pub(super) is_critical: bool,
 }
 
 /// Adds the wanted sinks that the incident does not have yet. Returns the digest that it joined, if any.
@@ -66,7 +68,7 @@ pub(super) async fn send_to(
             continue;
         }
         let joined = match (sink, begin.unseen) {
-            (Sink::Slack, false) => digests::collapse(db, channel, &plan.storm, now_ms).await?,
+            (Sink::Slack, false) => digests::collapse(db, channel, &plan.storm, begin.is_critical, now_ms).await?,
             _ => None,
         };
         let state = match (begin.unseen, &joined) {
@@ -114,8 +116,8 @@ pub(super) async fn mark_critical(
     );
     let turn = i64::from(critical && !was_critical);
     let mark = mark.bind(id).bind(i64::from(critical)).bind(turn).bind(now_ms).bind(CALLS).bind(now_ms - CALL_AGAIN_MS);
-    mark.execute(db).await?;
-    Ok(())
+    mark.execute(&mut *db).await?;
+    if turn > 0 { digests::hasten(db, id, now_ms).await } else { Ok(()) }
 }
 
 /// Returns whether a critical alert fires; `None` if unknown: nothing fires any more, or an alert that was left out may

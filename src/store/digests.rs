@@ -17,6 +17,9 @@ use knowledge::incident::VARIOUS;
 
 /// Maximum number of digests of a storm, without the one for all other topics.
 const TOPICS: i64 = 5;
+/// Time after which a digest shows that an incident has become critical, in milliseconds: several that become so together
+/// are one edit.
+const CRITICAL_WITHIN_MS: i64 = 1_000;
 
 /// The conditions under which a new incident of a channel joins a digest, and its topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,11 +81,12 @@ impl IncidentPlace {
 }
 
 /// Returns the digest that a new incident joins, in the transaction that opens the incident; `None` if it gets a
-/// message of its own.
+/// message of its own. A critical one is shown soon.
 pub(super) async fn collapse(
     db: &mut StoreConnection,
     channel: &str,
     storm: &Storm,
+    is_critical: bool,
     now_ms: i64,
 ) -> Result<Option<String>, StoreError> {
     let since = now_ms - i64::try_from(storm.within.as_millis()).unwrap_or(i64::MAX);
@@ -125,11 +129,18 @@ pub(super) async fn collapse(
     let full = i64::try_from(alive.len()).unwrap_or(i64::MAX) >= TOPICS;
     let topic = if full && !alive.contains_key(&storm.topic) { VARIOUS } else { &storm.topic };
     if let Some(id) = alive.get(topic) {
-        sqlx::query("UPDATE digests SET joined_ms = $2, state = 'pending', tries = 0 WHERE id = $1")
-            .bind(id)
-            .bind(now_ms)
-            .execute(&mut *db)
-            .await?;
+        // What is being posted keeps its lease, and what failed its pause.
+        sqlx::query(
+            "UPDATE digests SET joined_ms = $2, state = 'pending', tries = 0,
+               due_ms = CASE WHEN $3 = 1 AND due_ms > $4 AND owner IS NULL AND tries = 0 THEN $4 ELSE due_ms END
+             WHERE id = $1",
+        )
+        .bind(id)
+        .bind(now_ms)
+        .bind(i64::from(is_critical))
+        .bind(now_ms + CRITICAL_WITHIN_MS)
+        .execute(&mut *db)
+        .await?;
         return Ok(Some(id.clone()));
     }
     let id = Ulid::generate().to_string();
@@ -157,9 +168,22 @@ pub(super) async fn revive(db: &mut StoreConnection, incident: &str) -> Result<(
     Ok(())
 }
 
+/// Makes the digests of an incident that has become critical due soon.
+pub(super) async fn hasten(db: &mut StoreConnection, incident: &str, now_ms: i64) -> Result<(), StoreError> {
+    sqlx::query(
+        "UPDATE digests SET due_ms = $2 WHERE due_ms > $2 AND state = 'pending' AND owner IS NULL AND tries = 0
+           AND id IN (SELECT digest_id FROM deliveries WHERE incident_id = $1 AND digest_id IS NOT NULL)",
+    )
+    .bind(incident)
+    .bind(now_ms + CRITICAL_WITHIN_MS)
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 impl Store {
     /// Records that a digest's message was delivered up to these revisions, and queues what its thread gets; the next edit
-    /// is due at `next` at the earliest.
+    /// is due at `next` at the earliest, or soon if an incident has become critical meanwhile.
     ///
     /// # Errors
     /// When the store fails.
@@ -173,9 +197,18 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         self.lock_digest(&mut tx, digest).await?;
+        let now = self.now();
+        for (place, mention) in &effects.mentions {
+            record(&mut tx, &place.incident, &place.channel, mention).await?;
+        }
         sqlx::query(
-            "UPDATE digests SET posted_to = $2, posted_ts = $3, delivered = $4, due_ms = $5, tries = 0, note = NULL,
+            "UPDATE digests SET posted_to = $2, posted_ts = $3, delivered = $4, tries = 0, note = NULL,
                owner = NULL, began_ms = NULL,
+               due_ms = CASE WHEN $5 > $6 AND EXISTS
+                               (SELECT 1 FROM deliveries d JOIN incidents i ON i.id = d.incident_id
+                                WHERE d.digest_id = $1 AND i.state = 'open' AND i.critical = 1
+                                  AND (d.mentioned_ms IS NULL OR d.mentioned_ms < COALESCE(i.critical_ms, 0)))
+                             THEN $6 ELSE $5 END,
                state = CASE WHEN EXISTS (SELECT 1 FROM deliveries d JOIN incidents i ON i.id = d.incident_id
                                          WHERE d.digest_id = $1 AND i.state = 'open')
                               OR $4 < (SELECT SUM(i.revision) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
@@ -188,17 +221,14 @@ impl Store {
         .bind(&posted.1)
         .bind(revisions)
         .bind(unix_ms(next))
+        .bind(unix_ms(now) + CRITICAL_WITHIN_MS)
         .execute(&mut *tx)
         .await?;
-        let now = self.now();
         if digest.posted.is_none() {
             accepts(&mut tx, &digest.channel, unix_ms(now)).await?;
         }
         for (place, [person, pools]) in &effects.calls {
             queue(&mut tx, place.thread(), PostKind::Mention, [person, pools], now).await?;
-        }
-        for (place, mention) in &effects.mentions {
-            record(&mut tx, &place.incident, &place.channel, mention).await?;
         }
         if let Some(place) = &effects.changed {
             queue(&mut tx, place.thread(), PostKind::Change, ["", ""], now).await?;
