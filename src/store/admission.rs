@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use sqlx::Row;
 use sqlx::any::AnyRow;
-use ulid::Ulid;
 
 use super::alerts::write_alerts;
 use super::connections::StoreConnection;
-use super::destinations::{AdmissionPlan, Begin, is_critical, mark_critical, send_to};
+use super::destinations::{AdmissionPlan, is_critical, mark_critical, send_to};
 use super::digests;
 use super::duplicates::hasten_duplicate_checks;
 use super::events::record_events;
+use super::opening::{NewIncident, admitted_events, new_groups, open_incidents};
 use super::replaced::{end_too_large, replace_unreadable};
 use super::transaction::Tx;
 use super::unreadable::Unreadable;
@@ -61,20 +61,18 @@ impl Store {
         rules: &AdmissionRules,
     ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
         let mut tx = self.begin_admission(groups).await?;
-        let mut out = Vec::with_capacity(groups.len());
-        for (group, plan) in groups {
-            match admit_one(&mut tx, group, plan, now, rules, &self.unreadable).await {
-                Ok(admitted) => out.push(Ok(admitted)),
-                // Savepoints cost time, so they are used only where a group fails.
-                Err(error) if error.is_about_content() => {
-                    drop(tx);
-                    return self.admit_apart(groups, now, rules).await;
-                }
-                Err(error) => return Err(error),
+        match admit_together(&mut tx, groups, now, rules, &self.unreadable).await {
+            Ok(admitted) => {
+                commit_admission(tx).await?;
+                Ok(admitted.into_iter().map(Ok).collect())
             }
+            // One by one takes longer, so it is done only where a group fails.
+            Err(error) if error.is_about_content() => {
+                drop(tx);
+                self.admit_apart(groups, now, rules).await
+            }
+            Err(error) => Err(error),
         }
-        commit_admission(tx).await?;
-        Ok(out)
     }
 
     /// Stores each group that can be stored, all in one commit.
@@ -125,6 +123,30 @@ async fn commit_admission(tx: Tx) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Stores all groups: first the new ones, in few statements, then each of the others.
+async fn admit_together(
+    db: &mut StoreConnection,
+    groups: &[(AlertGroup, AdmissionPlan)],
+    now: Timestamp,
+    rules: &AdmissionRules,
+    unreadable: &Unreadable,
+) -> Result<Vec<Admitted>, StoreError> {
+    let positions = new_groups(db, groups).await?;
+    let new = positions.iter().filter_map(|position| groups.get(*position));
+    let mut new: Vec<_> = new.map(|(group, plan)| NewIncident::new(group, plan, now, rules)).collect();
+    open_incidents(db, &mut new, unix_ms(now)).await?;
+    let opened = positions.into_iter().zip(new.into_iter().map(NewIncident::into_admitted));
+    let mut opened: BTreeMap<usize, Admitted> = opened.collect();
+    let mut all = Vec::with_capacity(groups.len());
+    for (position, (group, plan)) in groups.iter().enumerate() {
+        all.push(match opened.remove(&position) {
+            Some(admitted) => admitted,
+            None => admit_one(db, group, plan, now, rules, unreadable).await?,
+        });
+    }
+    Ok(all)
+}
+
 async fn admit_one(
     db: &mut StoreConnection,
     group: &AlertGroup,
@@ -142,9 +164,12 @@ async fn admit_one(
     let mut digest = None;
     let id = match admission.incident.clone() {
         None => {
-            let (id, joined) = open(db, group, plan, &admission, now).await?;
-            digest = joined;
-            id
+            let mut new = [NewIncident::new(group, plan, now, rules)];
+            replace_unreadable(db, group, new[0].id(), now_ms).await?;
+            open_incidents(db, &mut new, now_ms).await?;
+            end_too_large(db, group, now_ms).await?;
+            let [new] = new;
+            return Ok(new.into_admitted());
         }
         Some(id) if news => {
             change(db, &id, group, plan, &admission, now_ms).await?;
@@ -152,9 +177,7 @@ async fn admit_one(
                 select_again(db, &id, plan).await?;
             }
             if admission.state == IncidentState::Open {
-                let is_critical = is_critical(group).unwrap_or(false);
-                let begin = Begin { due_ms: now_ms, unseen: false, is_new: false, is_critical };
-                digest = send_to(db, &id, plan, begin, now_ms).await?;
+                digest = send_to(db, &id, plan, is_critical(group).unwrap_or(false), now_ms).await?;
             }
             mark_critical(db, &id, group, known_incident.as_ref(), now_ms).await?;
             id
@@ -162,7 +185,7 @@ async fn admit_one(
         Some(id) => id,
     };
     if news {
-        write_alerts(db, &id, &group.alerts).await?;
+        write_alerts(db, &[(&id, &group.alerts)]).await?;
         for (fingerprint, start) in &admission.gone {
             sqlx::query(
                 "UPDATE alerts SET status = 'resolved' WHERE incident_id = $1 AND fingerprint = $2 AND starts_ns = $3",
@@ -177,9 +200,8 @@ async fn admit_one(
     if reason != AdmitReason::Late {
         end_too_large(db, group, now_ms).await?;
     }
-    let digested = digest.as_deref().map(|digest| ("digested", digest));
-    let events: Vec<_> = [("notified", reason.as_str())].into_iter().chain(digested).collect();
-    record_events(db, &id, now_ms, &events).await?;
+    let events: Vec<_> = admitted_events(&id, reason, digest.as_deref()).collect();
+    record_events(db, now_ms, &events).await?;
     Ok(Admitted { incident: id, reason, digest })
 }
 
@@ -261,49 +283,6 @@ async fn read_known(db: &mut StoreConnection, row: &AnyRow) -> Result<KnownIncid
         critical: row.try_get::<i64, _>("critical")? == 1,
         episodes,
     })
-}
-
-async fn open(
-    db: &mut StoreConnection,
-    group: &AlertGroup,
-    plan: &AdmissionPlan,
-    admission: &Admission,
-    now: Timestamp,
-) -> Result<(String, Option<String>), StoreError> {
-    let id = Ulid::generate().to_string();
-    let now_ms = unix_ms(now);
-    let unseen = admission.reason == AdmitReason::ResolvedUnseen;
-    let due = (plan.selection.is_some() && !unseen).then_some(now_ms);
-    replace_unreadable(db, group, &id, now_ms).await?;
-    let started_ms = group.alerts.iter().map(|alert| unix_ms(alert.starts_at)).min().unwrap_or(now_ms);
-    let is_critical = is_critical(group).unwrap_or(false);
-    sqlx::query(
-        "INSERT INTO incidents (id, group_key, state, playbook, because, reason, started_ms, opened_ms, notified_ms,
-           resolved_ms, truncated, left_out_most, external_url, diagnose_due_ms, source,
-           critical, critical_turns, critical_ms)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10, $10, $11, $12, $13, $14, $14, $15)",
-    )
-    .bind(&id)
-    .bind(&group.group_key)
-    .bind(admission.state.as_str())
-    .bind(plan.selection.as_ref().map(|(playbook, _)| playbook))
-    .bind(plan.selection.as_ref().map(|(_, because)| because))
-    .bind(admission.reason.as_str())
-    .bind(started_ms)
-    .bind(now_ms)
-    .bind((admission.state == IncidentState::Resolved).then_some(now_ms))
-    .bind(i64::try_from(admission.left_out).unwrap_or(i64::MAX))
-    .bind(&group.external_url)
-    .bind(due)
-    .bind(group.source())
-    .bind(i64::from(is_critical))
-    .bind(is_critical.then_some(now_ms))
-    .execute(&mut *db)
-    .await?;
-    let grace = if due.is_some() { i64::try_from(plan.grace.as_millis()).unwrap_or(0) } else { 0 };
-    let begin = Begin { due_ms: now_ms + grace, unseen, is_new: true, is_critical };
-    let digest = send_to(db, &id, plan, begin, now_ms).await?;
-    Ok((id, digest))
 }
 
 async fn change(

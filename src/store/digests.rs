@@ -1,11 +1,7 @@
 //! Digests: one message for many incidents of a storm.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use jiff::Timestamp;
 use sqlx::Row;
-use ulid::Ulid;
 
 use super::connections::StoreConnection;
 use super::mentions::{Mention, record};
@@ -13,27 +9,10 @@ use super::posts::{PostKind, queue};
 use super::refusals::accepts;
 use super::{PostponeReason, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
-use knowledge::incident::VARIOUS;
 
-/// Maximum number of digests of a storm, without the one for all other topics.
-const TOPICS: i64 = 5;
 /// Time after which a digest shows that an incident has become critical, in milliseconds: several that become so together
 /// are one edit.
-const CRITICAL_WITHIN_MS: i64 = 1_000;
-
-/// The conditions under which a new incident of a channel joins a digest, and its topic.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Storm {
-    /// Number of new incidents within `within` from which digests are used; 0 for never.
-    pub incidents: u32,
-    /// The period in which incidents are counted, and the time after the last joined incident in which a digest is
-    /// joined.
-    pub within: Duration,
-    /// Number of waiting new messages from which digests are used.
-    pub queue: u32,
-    /// The topic of the incident for people: symptom and pool.
-    pub topic: String,
-}
+pub(super) const CRITICAL_WITHIN_MS: i64 = 1_000;
 
 /// A digest as stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +21,7 @@ pub struct Digest {
     pub id: String,
     /// The channel as configured.
     pub channel: String,
-    /// The topic of its incidents, or [`VARIOUS`].
+    /// The topic of its incidents, or [`VARIOUS`](knowledge::incident::VARIOUS).
     pub topic: String,
     /// The time at which the digest was created.
     pub opened_at: Timestamp,
@@ -78,82 +57,6 @@ impl IncidentPlace {
     fn thread(&self) -> [&str; 2] {
         [&self.incident, &self.channel]
     }
-}
-
-/// Returns the digest that a new incident joins, in the transaction that opens the incident; `None` if it gets a
-/// message of its own. A critical one is shown soon.
-pub(super) async fn collapse(
-    db: &mut StoreConnection,
-    channel: &str,
-    storm: &Storm,
-    is_critical: bool,
-    now_ms: i64,
-) -> Result<Option<String>, StoreError> {
-    let since = now_ms - i64::try_from(storm.within.as_millis()).unwrap_or(i64::MAX);
-    // Counts no further than the limits: in a storm every group of thousands comes by here.
-    let row = sqlx::query(
-        "SELECT (SELECT COUNT(*) FROM
-                  (SELECT 1 FROM incidents i JOIN deliveries d ON d.incident_id = i.id
-                     AND d.sink = 'slack' AND d.channel = $1 AND d.state <> 'suppressed'
-                   WHERE i.opened_ms > $2 LIMIT $3) AS counted) AS opened,
-                (SELECT COUNT(*) FROM
-                  (SELECT 1 FROM deliveries
-                   WHERE sink = 'slack' AND channel = $1 AND state = 'pending' AND posted_ts IS NULL LIMIT $4) AS counted)
-                  AS waiting",
-    )
-    .bind(channel)
-    .bind(since)
-    .bind(i64::from(storm.incidents))
-    .bind(i64::from(storm.queue))
-    .fetch_one(&mut *db)
-    .await?;
-    let (opened, waiting): (i64, i64) = (row.try_get("opened")?, row.try_get("waiting")?);
-    let many = storm.incidents > 0 && opened >= i64::from(storm.incidents);
-    if !many && waiting < i64::from(storm.queue) {
-        return Ok(None);
-    }
-    let rows = sqlx::query(
-        "SELECT g.id, g.topic FROM digests g WHERE g.joined_ms > $2
-           AND (g.channel = $1
-                OR EXISTS (SELECT 1 FROM deliveries d WHERE d.digest_id = g.id AND d.channel = $1 AND d.sink = 'slack'))
-         ORDER BY g.id",
-    )
-    .bind(channel)
-    .bind(since)
-    .fetch_all(&mut *db)
-    .await?;
-    let alive = rows
-        .iter()
-        .map(|row| Ok((row.try_get("topic")?, row.try_get("id")?)))
-        .collect::<Result<BTreeMap<String, String>, sqlx::Error>>()?;
-    let full = i64::try_from(alive.len()).unwrap_or(i64::MAX) >= TOPICS;
-    let topic = if full && !alive.contains_key(&storm.topic) { VARIOUS } else { &storm.topic };
-    if let Some(id) = alive.get(topic) {
-        // What is being posted keeps its lease, and what failed its pause.
-        sqlx::query(
-            "UPDATE digests SET joined_ms = $2, state = 'pending', tries = 0,
-               due_ms = CASE WHEN $3 = 1 AND due_ms > $4 AND owner IS NULL AND tries = 0 THEN $4 ELSE due_ms END
-             WHERE id = $1",
-        )
-        .bind(id)
-        .bind(now_ms)
-        .bind(i64::from(is_critical))
-        .bind(now_ms + CRITICAL_WITHIN_MS)
-        .execute(&mut *db)
-        .await?;
-        return Ok(Some(id.clone()));
-    }
-    let id = Ulid::generate().to_string();
-    sqlx::query(
-        "INSERT INTO digests (id, channel, topic, opened_ms, joined_ms, due_ms) VALUES ($1, $2, $3, $4, $4, $4)",
-    )
-    .bind(&id)
-    .bind(channel)
-    .bind(topic)
-    .bind(now_ms)
-    .execute(&mut *db)
-    .await?;
-    Ok(Some(id))
 }
 
 /// Makes the digest of an incident pending again, because the incident fires again.

@@ -4,7 +4,7 @@ use sqlx::AssertSqlSafe;
 
 use super::StoreError;
 use super::connections::StoreConnection;
-use super::values::placeholders;
+use super::values::{packs, placeholders};
 
 /// Adds an event to an incident's history; the time is in unix milliseconds.
 pub(super) async fn record_event(
@@ -14,20 +14,25 @@ pub(super) async fn record_event(
     what: &str,
     detail: &str,
 ) -> Result<(), StoreError> {
-    record_events(db, id, at_ms, &[(what, detail)]).await
+    record_events(db, at_ms, &[(id, what, detail)]).await
 }
 
-/// Adds the events of one moment, each its kind and its detail.
+/// An event: the incident's id, the kind and the detail.
+pub(super) type Event<'a> = (&'a str, &'a str, &'a str);
+
+/// Adds the events of one moment.
 pub(super) async fn record_events(
     db: &mut StoreConnection,
-    id: &str,
     at_ms: i64,
-    events: &[(&str, &str)],
+    events: &[Event<'_>],
 ) -> Result<(), StoreError> {
-    let sql = format!("INSERT INTO events (incident_id, at_ms, what, detail) VALUES {}", placeholders(events.len(), 4));
-    let insert = sqlx::query(AssertSqlSafe(sql));
-    let insert =
-        events.iter().fold(insert, |insert, (what, detail)| insert.bind(id).bind(at_ms).bind(*what).bind(*detail));
-    insert.execute(db).await?;
+    for pack in packs(events) {
+        let rows = placeholders(pack.len(), 4);
+        let sql = format!("INSERT INTO events (incident_id, at_ms, what, detail) VALUES {rows}");
+        let insert = pack.iter().fold(sqlx::query(AssertSqlSafe(sql)), |insert, (id, what, detail)| {
+            insert.bind(*id).bind(at_ms).bind(*what).bind(*detail)
+        });
+        insert.execute(&mut *db).await?;
+    }
     Ok(())
 }
