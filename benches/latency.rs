@@ -64,7 +64,7 @@ async fn main() {
     bar("memory when idle, two sockets open", idle, 30.0, "MB");
     told(&format!("memory after {ROUNDS} diagnoses"), memory_mb(&service, "VmRSS"), "MB");
     let binary = std::fs::metadata(BINARY).unwrap().len();
-    bar("binary", binary as f64 / 1e6, 35.0, "MB");
+    bar("binary", binary as f64 / f64::from(1 << 20), 35.0, "MiB");
     picture();
 }
 
