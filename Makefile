@@ -4,8 +4,9 @@ FAULT ?= longer-prompts
 # Most tests wait for other programs, so more of them run at once than a small machine has cores.
 TEST_THREADS ?= 4
 BIN := target/debug/llm-diagnose
-# Of `make fuzz`, for each property; of `make kill`, at random moments on each database.
+# How long `make fuzz` tries each property.
 MINUTES ?= 10
+# How often `make kill` kills at random moments, on each database.
 KILLS ?= 200
 TESTBED_CAPTURES := target/testbed/captures
 
