@@ -1,0 +1,200 @@
+"""Renders the chart into the manifests of config/kubernetes*, and checks that both are the same and what Kubernetes takes.
+
+The chart is the source. `render` writes the manifests that are rendered from it; `check` compares them, what `kubectl
+kustomize` makes of their directories, and the chart object by object.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import jsonschema
+import kubernetes_validate
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+CHART = ROOT / "config/helm/llm-diagnose"
+NAMESPACE = "monitoring"
+# Without the option there would be one store on two volumes.
+SHARED = ["replicas=2", "config.database.url_file=/etc/llm-diagnose/secrets/database-url"]
+OPERATOR = ["serviceMonitor.enabled=true", "prometheusRule.enabled=true", "alertmanagerConfig.enabled=true"]
+LOGS = ["logs.namespaces={llm}", "logs.everywhere=true"]
+# Each file with its template and what is set; the last is the only object taken where a template makes several.
+RENDERED = {
+    "kubernetes/deployment.yaml": ("deployment", [], None),
+    "kubernetes/rbac.yaml": ("rbac", [], None),
+    "kubernetes/service.yaml": ("service", [], None),
+    "kubernetes/pvc.yaml": ("pvc", [], None),
+    "kubernetes/networkpolicy.yaml": ("networkpolicy", [], None),
+    "kubernetes/logs.yaml": ("logs", [r"logs.namespaces[0]="], None),
+    "kubernetes/logs-everywhere.yaml": ("logs-everywhere", ["logs.everywhere=true"], None),
+    "kubernetes-replicas/pdb.yaml": ("pdb", SHARED, None),
+    "kubernetes-operator/servicemonitor.yaml": ("servicemonitor", OPERATOR, None),
+    "kubernetes-operator/alertmanagerconfig.yaml": ("alertmanagerconfig", OPERATOR, None),
+    "kubernetes-operator/llm-diagnose-self.prometheusrule.yaml": ("prometheusrule", OPERATOR, "llm-diagnose-self"),
+}
+HEAD = "# Rendered from config/helm/llm-diagnose by `make generate`: change it there.\n"
+# The oldest that Chart.yaml names, and the newest that the schemas know.
+VERSIONS = ["1.25", "1.37"]
+# https://github.com/prometheus-operator/prometheus-operator/blob/main/pkg/operator/rules.go, MaxConfigMapDataSize: the
+# operator refuses a larger object.
+RULE_BYTES = 512 * 1024
+
+
+class Loader(yaml.CSafeLoader):
+    """YAML 1.2's scalars, as Kubernetes reads them: `=` is a text."""
+
+
+Loader.add_constructor("tag:yaml.org,2002:value", lambda loader, node: node.value)
+
+
+def run(*command):
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+def made(*command):
+    status, out, err = run(*command)
+    if status != 0:
+        sys.exit(f"kubernetes: {' '.join(map(str, command))}: {err.strip()}")
+    return out
+
+
+def template(settings, only=None):
+    sets = [argument for one in settings for argument in ("--set", one)]
+    only = ["--show-only", f"templates/{only}.yaml"] if only else []
+    helm = [os.environ["HELM"], "template", "llm-diagnose", str(CHART), "--namespace", NAMESPACE]
+    return made(*helm, *sets, *only)
+
+
+def kustomized(directory):
+    return made(os.environ["KUBECTL"], "kustomize", str(ROOT / "config" / directory))
+
+
+def documents(text):
+    return [one for one in yaml.load_all(text, Loader) if one]
+
+
+def rendered(only, settings, name):
+    """The text of a template's objects, with its comments."""
+    parts = re.split(r"(?m)^---\n# Source: .*\n", template(settings, only))
+    parts = [part.strip("\n") for part in parts if part.strip()]
+    if name:
+        parts = [part for part in parts if f"\n  name: {name}\n" in part]
+    return HEAD + "\n---\n".join(parts) + "\n"
+
+
+def objects(text):
+    """Objects by kind and name, without what only one of both tools writes: the namespace, how a configuration is laid out."""
+    found = {}
+    for one in documents(text):
+        metadata = one["metadata"]
+        key = (one["kind"], metadata["name"], metadata.get("namespace", NAMESPACE))
+        metadata.pop("namespace", None)
+        if one["kind"] in ("ClusterRole", "ClusterRoleBinding"):
+            key = key[:2]
+        if one["kind"] == "ConfigMap":
+            metadata.pop("labels", None)
+            one["data"] = {name: yaml.load(value, Loader) for name, value in one["data"].items()}
+        if key in found:
+            sys.exit(f"kubernetes: {key} stands twice")
+        found[key] = one
+    return found
+
+
+def differ(chart, manifests, at):
+    """The paths at which both differ, with both values. The order of entries that have names says nothing."""
+    if isinstance(chart, dict) and isinstance(manifests, dict):
+        for key in sorted(chart.keys() | manifests.keys()):
+            yield from differ(chart.get(key), manifests.get(key), f"{at}.{key}")
+    elif isinstance(chart, list) and isinstance(manifests, list) and all(named(one) for one in chart + manifests):
+        yield from differ(*({one["name"]: one for one in entries} for entries in (chart, manifests)), at)
+    elif chart != manifests:
+        yield f"{at}: {json.dumps(chart)[:300]} in the chart, {json.dumps(manifests)[:300]} in the manifests"
+
+
+def named(entry):
+    return isinstance(entry, dict) and "name" in entry
+
+
+def differences(chart, manifests, what):
+    for key in sorted(chart.keys() | manifests.keys()):
+        yield from differ(chart.get(key), manifests.get(key), f"{what}: {'/'.join(key)}")
+
+
+def strict(schema):
+    """Refuses the fields that a schema does not have, where the API server drops them in silence."""
+    if isinstance(schema, list):
+        return [strict(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    new = {key: strict(value) for key, value in schema.items()}
+    keeps = "additionalProperties" in new or schema.get("x-kubernetes-preserve-unknown-fields")
+    return new if keeps or "properties" not in new or schema.get("type") != "object" else new | {"additionalProperties": False}
+
+
+def refusals(texts):
+    """What Kubernetes or prometheus-operator would refuse."""
+    operators = json.loads((ROOT / "tests/fixtures/kubernetes/prometheus-operator.json").read_text())["schemas"]
+    seen = set()
+    for one in (one for text in texts for one in documents(text)):
+        kind, name = f"{one['apiVersion']}/{one['kind']}", one["metadata"]["name"]
+        if len(one["metadata"].get("labels", {})) == 0 and one["kind"] != "ConfigMap":
+            yield f"{kind} {name} has no labels"
+        if kind in operators:
+            for error in jsonschema.Draft7Validator(strict(operators[kind])).iter_errors(one):
+                yield f"{kind} {name}: {error.json_path}: {error.message[:500]}"
+            if (size := len(yaml.dump(one["spec"]))) > RULE_BYTES:
+                yield f"{kind} {name} has {size} bytes, and prometheus-operator takes {RULE_BYTES}"
+            seen.add(kind)
+            continue
+        for version in VERSIONS:
+            try:
+                kubernetes_validate.validate(one, version, strict=True)
+            except kubernetes_validate.ValidationError as error:
+                yield f"{kind} {name}, Kubernetes {version}: {error.message[:500]}"
+    if unused := operators.keys() - seen:
+        yield f"no object was seen of {sorted(unused)}"
+
+
+def misuse():
+    """Settings that the chart must refuse, with the word that its error has."""
+    for setting, word in (("replicas=2", "config.database.url_file"), ("repliacs=1", "repliacs"), ("image.digest=abc", "digest")):
+        status, _, err = run(os.environ["HELM"], "template", "llm-diagnose", str(CHART), "--set", setting)
+        if status == 0 or word not in err:
+            yield f"the chart takes --set {setting}, or does not say why not: {err.strip()[:500]}"
+
+
+def check():
+    for file, (only, settings, name) in RENDERED.items():
+        if (ROOT / "config" / file).read_text() != rendered(only, settings, name):
+            yield f"config/{file} is stale: run `make generate`"
+    single, replicas, everything = template([]), template(SHARED), template([*OPERATOR, *LOGS])
+    yield from differences(objects(single), objects(kustomized("kubernetes")), "config/kubernetes")
+    yield from differences(objects(replicas), objects(kustomized("kubernetes-replicas")), "config/kubernetes-replicas")
+    plain = objects(template(LOGS))
+    added = {key: one for key, one in objects(everything).items() if key not in plain}
+    yield from differences(added, objects(kustomized("kubernetes-operator")), "config/kubernetes-operator")
+    yield from refusals([single, replicas, everything, template([*OPERATOR, "alertmanagerConfig.watchdog=true"])])
+    yield from misuse()
+    status, out, err = run(os.environ["HELM"], "lint", "--strict", str(CHART))
+    if status != 0:
+        yield f"helm lint: {out}{err}"
+
+
+def main():
+    if sys.argv[1] == "render":
+        for file, (only, settings, name) in RENDERED.items():
+            path = ROOT / "config" / file
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(rendered(only, settings, name))
+        return
+    if wrong := list(check()):
+        sys.exit("\n".join(f"kubernetes: {one}" for one in wrong))
+
+
+if __name__ == "__main__":
+    main()
