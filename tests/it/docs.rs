@@ -21,7 +21,7 @@ const ARCHITECTURE_LINES: usize = 176;
 /// A page with two of them opens at once.
 const PICTURE_BYTES: usize = 300_000;
 /// Pages whose relative links must lead somewhere.
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 14] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -34,6 +34,7 @@ const PAGES: [&str; 13] = [
     "docs/security.md",
     "docs/slack.md",
     "docs/store.md",
+    "docs/upgrade.md",
     "docs/webhook.md",
 ];
 
