@@ -18,11 +18,10 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 CHART = ROOT / "config/helm/llm-diagnose"
 NAMESPACE = "monitoring"
-# Without the option there would be one store on two volumes.
 SHARED = ["replicas=2", "config.database.url_file=/etc/llm-diagnose/secrets/database-url"]
 OPERATOR = ["serviceMonitor.enabled=true", "prometheusRule.enabled=true", "alertmanagerConfig.enabled=true"]
 LOGS = ["logs.namespaces={llm}", "logs.everywhere=true"]
-# Each file with its template and what is set; the last is the only object taken where a template makes several.
+# Each file with its template and what is set; last, the object to take where a template makes several.
 RENDERED = {
     "kubernetes/deployment.yaml": ("deployment", [], None),
     "kubernetes/rbac.yaml": ("rbac", [], None),
