@@ -9,7 +9,7 @@ use std::time::Duration;
 use llm_diagnose::config::Config;
 use llm_diagnose::slack::Transport;
 use llm_diagnose_lab::stack::Service;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::running::{BINARY, tls};
 
@@ -76,8 +76,8 @@ async fn the_service_starts_with_what_was_written_once_the_named_secret_is_there
         ["serve", "--config", config.to_str().unwrap(), "--listen", "127.0.0.1:$PORT", "--state-dir", "$DIR/state"];
     let mut service = Service::start(Path::new(BINARY), &arguments, &[], "").await.unwrap();
     let url = format!("{}/webhook/alertmanager", service.url);
-    let refused = reqwest::Client::new().post(&url).body("{}").send().await.unwrap();
-    let taken = reqwest::Client::new().post(&url).bearer_auth("t0ken").body("{}").send().await.unwrap();
+    let refused = reqwest::Client::new().post(&url).json(&json!({})).send().await.unwrap();
+    let taken = reqwest::Client::new().post(&url).bearer_auth("t0ken").json(&json!({})).send().await.unwrap();
     assert_eq!([refused.status().as_u16(), taken.status().as_u16()], [401, 400]);
     assert!(service.terminate(Duration::from_secs(15)).await.unwrap().success());
 }
@@ -105,9 +105,10 @@ fn every_answer_stands_in_the_configuration_and_every_secret_is_named_and_nowher
         assert_eq!(config.public_url, "https://diagnose.example.org");
         let mut read: Vec<&Path> = config.secret_files();
         let mut expected: Vec<PathBuf> = secrets.iter().map(|name| own.path().join("secrets").join(name)).collect();
-        (read.sort(), expected.sort());
+        read.sort();
+        expected.sort();
         assert_eq!(read, expected);
-        assert!(expected.iter().all(|file| said.contains(&format!("  {}  ", file.display()))), "{said}");
+        assert!(expected.iter().all(|file| said.contains(&format!("  {}\n", file.display()))), "{said}");
         assert_eq!(names(&own.path().join("secrets")), [""; 0]);
     }
 }
@@ -155,7 +156,10 @@ fn nothing_is_replaced_unless_somebody_says_so() {
     let refused = init(own.path(), &["--yes", "--prometheus", NOWHERE]);
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
     assert!(said(&refused).contains("exists, nothing was written: pass --force"), "{}", said(&refused));
-    assert_eq!((names(own.path()).contains(&FILES[0].to_owned()), fs::read_to_string(&manifest).unwrap().as_str()), (false, "mine"));
+    assert_eq!(
+        (names(own.path()).contains(&FILES[0].to_owned()), fs::read_to_string(&manifest).unwrap().as_str()),
+        (false, "mine")
+    );
 
     let forced = init(own.path(), &["--yes", "--force", "--prometheus", NOWHERE]);
     assert!(forced.status.success() && fs::read_to_string(&manifest).unwrap().len() > 1_000, "{}", said(&forced));
@@ -181,7 +185,9 @@ fn on_a_terminal_five_questions_are_asked_and_a_wrong_answer_once_more() {
     // `script` gives it a terminal.
     let run = format!("{BINARY} init --into {}", own.path().display());
     let mut child = command("script").args(["-qfec", &run, "/dev/null"]).stdin(Stdio::piped()).spawn().unwrap();
-    let answers = format!("prometheus\n{NOWHERE}\nllm-alerts\n#llm-alerts\nhttp\n\nhttp://a.example.org\nhttps://a.example.org\n");
+    let answers = format!(
+        "prometheus\n{NOWHERE}\nllm-alerts\n#llm-alerts\nhttp\n\nhttp://a.example.org\nhttps://a.example.org\n"
+    );
     child.stdin.take().unwrap().write_all(answers.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let said = said(&output);

@@ -8,7 +8,7 @@ use url::Url;
 use super::InitArgs;
 use crate::cli::output::{out, outln};
 
-/// How often a question is repeated after a wrong answer.
+/// The number of answers that a question waits for.
 const TRIES: usize = 5;
 /// The default address of Prometheus.
 const PROMETHEUS: &str = "http://127.0.0.1:9090";
@@ -31,9 +31,9 @@ pub(super) enum Database {
     Postgresql,
 }
 
-/// All answers, checked.
+/// All answers, checked: what is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answers {
+pub(super) struct Setup {
     /// The address of Prometheus.
     pub(super) prometheus: String,
     /// The Slack channel; empty for none.
@@ -52,8 +52,8 @@ pub(super) struct Answers {
 ///
 /// # Errors
 /// When the answers contradict each other.
-pub(super) fn defaults(args: &InitArgs) -> anyhow::Result<Answers> {
-    let answers = Answers {
+pub(super) fn defaults(args: &InitArgs) -> anyhow::Result<Setup> {
+    let answers = Setup {
         prometheus: args.prometheus.clone().unwrap_or_else(|| PROMETHEUS.to_owned()),
         channel: args.slack_channel.clone().unwrap_or_default(),
         inlet: args.slack_transport.unwrap_or(Inlet::Socket),
@@ -69,7 +69,7 @@ pub(super) fn defaults(args: &InitArgs) -> anyhow::Result<Answers> {
 ///
 /// # Errors
 /// When a flag is missing, or the answers contradict each other.
-pub(super) fn given(args: &InitArgs) -> anyhow::Result<Answers> {
+pub(super) fn given(args: &InitArgs) -> anyhow::Result<Setup> {
     let missing: Vec<&str> = [
         ("--prometheus", args.prometheus.is_none()),
         ("--slack-channel", args.slack_channel.is_none()),
@@ -92,7 +92,7 @@ pub(super) fn given(args: &InitArgs) -> anyhow::Result<Answers> {
 ///
 /// # Errors
 /// When standard input ends, or an answer stays wrong.
-pub(super) fn ask(args: &InitArgs) -> anyhow::Result<Answers> {
+pub(super) fn ask(args: &InitArgs) -> anyhow::Result<Setup> {
     let prometheus = match args.prometheus.clone() {
         Some(url) => url,
         None => question("Address of Prometheus, or of anything with its API", PROMETHEUS, prometheus)?,
@@ -178,7 +178,9 @@ pub(super) fn channel(text: &str) -> Result<String, String> {
         "" => Ok(String::new()),
         name if name.strip_prefix('#').is_some_and(is_name) || is_id(name) => Ok(name.to_owned()),
         name if is_name(name) => Err(format!("`{name}` is no channel: write `#{name}`")),
-        other => Err(format!("`{other}` is no channel: write its name, like `#llm-alerts`, or its id, like C0123456789")),
+        other => {
+            Err(format!("`{other}` is no channel: write its name, like `#llm-alerts`, or its id, like C0123456789"))
+        }
     }
 }
 
@@ -204,7 +206,9 @@ pub(super) fn database(text: &str) -> Result<Database, String> {
 pub(super) fn public_url(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Ok(String::new()),
-        text => address(text).map_err(|error| error.replace("http://prometheus:9090", "https://llm-diagnose.example.org")),
+        text => {
+            address(text).map_err(|error| error.replace("http://prometheus:9090", "https://llm-diagnose.example.org"))
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::answers::{Answers, Database, Inlet};
+use super::answers::{Database, Inlet, Setup};
 
 /// The directory of the secrets' files, below that of the configuration.
 pub(super) const SECRETS: &str = "secrets";
@@ -22,33 +22,31 @@ pub(super) fn paths(dir: &Path) -> [PathBuf; 3] {
 }
 
 /// Returns the texts of the files, in the order of [`paths`].
-pub(super) fn texts(answers: &Answers, dir: &Path) -> [String; 3] {
-    let alertmanager = ALERTMANAGER.replace(SHIPPED_URL, &answers.webhook_url);
-    [configuration(answers, dir), alertmanager, manifest(answers)]
+pub(super) fn texts(setup: &Setup, dir: &Path) -> [String; 3] {
+    let alertmanager = ALERTMANAGER.replace(SHIPPED_URL, &setup.webhook_url);
+    [configuration(setup, dir), alertmanager, manifest(setup)]
 }
 
 /// Returns the file of each secret that the configuration names, with how to get the secret.
-pub(super) fn secrets(answers: &Answers, dir: &Path) -> Vec<(PathBuf, &'static str)> {
+pub(super) fn secrets(setup: &Setup, dir: &Path) -> Vec<(PathBuf, &'static str)> {
     let token = ("webhook-token", "`openssl rand -hex 32`; Alertmanager's `credentials_file` holds the same");
     let bot = ("slack-bot-token", "xoxb-…, from OAuth & Permissions");
-    let inlet = match answers.inlet {
-        Inlet::Socket => ("slack-app-token", "xapp-…, from Basic Information, App-Level Tokens, with connections:write"),
+    let inlet = match setup.inlet {
+        Inlet::Socket => {
+            ("slack-app-token", "xapp-…, from Basic Information, App-Level Tokens, with connections:write")
+        }
         Inlet::Http => ("slack-signing-secret", "from Basic Information, App Credentials"),
     };
     let database = ("database-url", "postgres://user:password@host:5432/database?sslmode=verify-full");
-    let has_slack = !answers.channel.is_empty();
-    [
-        (token, true),
-        (bot, has_slack),
-        (inlet, has_slack),
-        (database, answers.database == Database::Postgresql),
-    ]
-    .into_iter()
-    .filter_map(|((name, what), is_needed)| is_needed.then(|| (dir.join(SECRETS).join(name), what)))
-    .collect()
+    let has_slack = !setup.channel.is_empty();
+    [(token, true), (bot, has_slack), (inlet, has_slack), (database, setup.database == Database::Postgresql)]
+        .into_iter()
+        .filter(|(_, is_needed)| *is_needed)
+        .map(|((name, what), _)| (dir.join(SECRETS).join(name), what))
+        .collect()
 }
 
-fn configuration(answers: &Answers, dir: &Path) -> String {
+fn configuration(setup: &Setup, dir: &Path) -> String {
     let secret = |name: &str| text(&dir.join(SECRETS).join(name).to_string_lossy());
     let mut out = format!(
         "# The configuration of `llm-diagnose serve`, made by `llm-diagnose init`. Every key that is not here has its default:\n\
@@ -63,23 +61,23 @@ fn configuration(answers: &Answers, dir: &Path) -> String {
          # pages: {{ username: sre, password_file: {pages} }}\n\
          prometheus:\n  \
            - url: {prometheus}\n",
-        public = text(&answers.public_url),
+        public = text(&setup.public_url),
         token = secret("webhook-token"),
         pages = secret("pages-password"),
-        prometheus = text(&answers.prometheus),
+        prometheus = text(&setup.prometheus),
     );
-    out.push_str(&match answers.database {
+    out.push_str(&match setup.database {
         Database::File => "# The database is SQLite in `state_dir`: of systemd's StateDirectory, else in ~/.local/state/llm-diagnose.\n\
                            # state_dir: /var/lib/llm-diagnose\n"
             .to_owned(),
         Database::Postgresql => format!("database:\n  url_file: {}\n", secret("database-url")),
     });
-    let (inlet, inlet_file) = match answers.inlet {
+    let (inlet, inlet_file) = match setup.inlet {
         Inlet::Socket => ("socket", format!("app_token_file: {}", secret("slack-app-token"))),
         Inlet::Http => ("http", format!("signing_secret_file: {}", secret("slack-signing-secret"))),
     };
     let bot = secret("slack-bot-token");
-    out.push_str(&match answers.channel.as_str() {
+    out.push_str(&match setup.channel.as_str() {
         "" => format!(
             "# Without a channel, messages are printed.\n# slack:\n#   channel: \"#llm-alerts\"\n#   transport: {inlet}\n\
              #   bot_token_file: {bot}\n#   {inlet_file}\n"
@@ -88,7 +86,7 @@ fn configuration(answers: &Answers, dir: &Path) -> String {
             "slack:\n  channel: {}\n  transport: {inlet}\n  \
              # Without these two lines: the environment's SLACK_BOT_TOKEN, and {}.\n  bot_token_file: {bot}\n  {inlet_file}\n",
             text(channel),
-            match answers.inlet {
+            match setup.inlet {
                 Inlet::Socket => "SLACK_APP_TOKEN",
                 Inlet::Http => "SLACK_SIGNING_SECRET",
             }
@@ -107,8 +105,8 @@ fn text(text: &str) -> String {
 }
 
 /// The shipped manifest, with the lines that its comments hold for HTTP in force.
-fn manifest(answers: &Answers) -> String {
-    if answers.inlet == Inlet::Socket {
+fn manifest(setup: &Setup) -> String {
+    if setup.inlet == Inlet::Socket {
         return MANIFEST.to_owned();
     }
     let mut out = String::new();
@@ -116,10 +114,12 @@ fn manifest(answers: &Answers) -> String {
         match line.split_once(SHIPPED_PUBLIC_URL) {
             Some((key, path)) => {
                 let key = key.replace("# HTTP only: ", "").replace("# ", "");
-                out.push_str(&format!("{key}{}{path}\n", answers.public_url));
+                out.push_str(&format!("{key}{}{path}\n", setup.public_url));
             }
             None if line.trim_start().starts_with("# Slack connects through a WebSocket") => {}
-            None => out.push_str(&format!("{}\n", line.replace("socket_mode_enabled: true", "socket_mode_enabled: false"))),
+            None => {
+                out.push_str(&format!("{}\n", line.replace("socket_mode_enabled: true", "socket_mode_enabled: false")))
+            }
         }
     }
     out

@@ -21,11 +21,9 @@ use answers::{Database, Inlet};
 
 /// The arguments of `init`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit status: 0 written, whatever the examination finds; 2 wrong use, or a file exists.\n\
+#[command(after_help = "Exit status: 0 written, whatever the examination finds; 2 wrong use, or a file exists.\n\
 Examples:\n  llm-diagnose init --into /etc/llm-diagnose\n  \
-llm-diagnose init --yes --into . --prometheus http://prometheus:9090 --slack-channel '#llm-alerts' --slack-transport socket"
-)]
+llm-diagnose init --yes --into . --prometheus http://prometheus:9090 --slack-channel '#llm-alerts' --slack-transport socket")]
 pub struct InitArgs {
     /// The directory for the files; created if it does not exist.
     #[arg(long, value_name = "DIR", default_value = "llm-diagnose")]
@@ -36,8 +34,8 @@ pub struct InitArgs {
     /// The Slack channel, `#name` or its id; an empty one prints messages instead [default: empty].
     #[arg(long, value_name = "CHANNEL", env = "SLACK_CHANNEL", value_parser = answers::channel)]
     slack_channel: Option<String>,
-    /// How Slack's buttons and commands reach the service: `socket` needs no public address, `http` calls --public-url
-    /// [default: socket].
+    /// The transport of Slack's buttons and commands: `socket` needs no public address, `http` calls --public-url [default:
+    /// socket].
     #[arg(long, value_name = "socket|http", value_parser = answers::inlet)]
     slack_transport: Option<Inlet>,
     /// The database: `file` is SQLite, for one process; `postgresql` is for replicas [default: file].
@@ -68,7 +66,7 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
             bail!("{} exists, nothing was written: pass --force to replace it, or another --into DIR", path.display());
         }
     }
-    let answers = match args.yes {
+    let setup = match args.yes {
         true => answers::defaults(args)?,
         false if stdin().is_terminal() => answers::ask(args)?,
         false => answers::given(args)?,
@@ -76,17 +74,17 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
     let secrets = dir.join(files::SECRETS);
     let secrets_dir = fs::DirBuilder::new().recursive(true).mode(0o700).create(&secrets);
     secrets_dir.with_context(|| format!("cannot create {}", secrets.display()))?;
-    for (path, text) in files.iter().zip(files::texts(&answers, &dir)) {
+    for (path, text) in files.iter().zip(files::texts(&setup, &dir)) {
         output::write(path, text.as_bytes())?;
         outln!("wrote {}", path.display());
     }
     let [config, alertmanager, manifest] = &files;
     outln!("\nNo secret was asked for or written. Each goes into a file:");
-    for (file, what) in files::secrets(&answers, &dir) {
-        outln!("  {}  {what}", quoted(&file)?);
+    for (file, what) in files::secrets(&setup, &dir) {
+        outln!("  {}\n      {what}", quoted(&file)?);
     }
     outln!("Alertmanager: add the routes, receivers and inhibit rule of {}", quoted(alertmanager)?);
-    if !answers.channel.is_empty() {
+    if !setup.channel.is_empty() {
         outln!("Slack: make the app from the manifest {} at https://api.slack.com/apps", quoted(manifest)?);
     }
     examine(config)
