@@ -24,7 +24,7 @@ release: ## The program of a release, target/release/llm-diagnose; its --version
 	LLM_DIAGNOSE_COMMIT="$${LLM_DIAGNOSE_COMMIT-$$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null)}" \
 		$(CARGO) build --release --locked --bin llm-diagnose
 
-deb: release ## Debian's package of it: target/debian/llm-diagnose_VERSION_ARCHITECTURE.deb
+deb: release ## Debian's package of it: target/debian/llm-diagnose_VERSION-1_ARCHITECTURE.deb
 	sh config/debian/build.sh target/release/llm-diagnose target/debian
 
 demo: packages build ## A simulated fleet breaks and is diagnosed; FAULT=traffic-surge picks another fault

@@ -10,6 +10,9 @@ export SOURCE_DATE_EPOCH
 
 name=llm-diagnose
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+# Debian's own revision of it.
+revision=$version-1
+maintainer='The llm-diagnose project <llm-diagnose@users.noreply.github.com>'
 architecture=$(dpkg --print-architecture)
 mkdir -p "$into"
 into=$(realpath "$into")
@@ -40,6 +43,9 @@ doc=usr/share/doc/$name
 put config/debian/copyright $doc/copyright
 gzip -9nc CHANGELOG.md >"$work/changelog.gz"
 put "$work/changelog.gz" $doc/changelog.gz
+printf '%s (%s) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- %s  %s\n' \
+    $name "$revision" "$maintainer" "$(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9nc >"$work/debian-changelog.gz"
+put "$work/debian-changelog.gz" $doc/changelog.Debian.gz
 put config/$name.example.yaml $doc/examples/$name.example.yaml
 put config/slack/manifest.yaml $doc/examples/slack-manifest.yaml
 put config/alertmanager/$name.yaml $doc/examples/alertmanager.yaml
@@ -53,11 +59,11 @@ printf 'Source: %s\n\nPackage: %s\nArchitecture: any\n' $name $name >"$work/debi
 libraries=$(cd "$work" && dpkg-shlibdeps -O "$root/usr/bin/$name" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
 cat >"$root/DEBIAN/control" <<CONTROL
 Package: $name
-Version: $version
+Version: $revision
 Architecture: $architecture
-Maintainer: The llm-diagnose project <llm-diagnose@users.noreply.github.com>
+Maintainer: $maintainer
 Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f1)
-Depends: $libraries, ca-certificates, init-system-helpers, passwd
+Depends: $libraries, ca-certificates, passwd
 Suggests: prometheus, prometheus-alertmanager
 Section: net
 Priority: optional
@@ -75,4 +81,4 @@ done
 chmod 0644 "$root/DEBIAN/control" "$root/DEBIAN/conffiles" "$root/DEBIAN/md5sums"
 find "$root" -type d ! -name secrets -exec chmod 0755 {} +
 dpkg-deb --root-owner-group -Z"${COMPRESSION:-xz}" --build "$root" "$into" >/dev/null
-echo "$into/${name}_${version}_$architecture.deb"
+echo "$into/${name}_${revision}_$architecture.deb"

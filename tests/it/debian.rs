@@ -63,7 +63,7 @@ fn the_package_has_all_that_its_unit_needs_and_what_belongs_beside_a_program() {
 
     let about = fs::read_to_string(control.join("control")).unwrap();
     let field = |name: &str| about.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap();
-    assert_eq!((field("Package"), field("Version")), ("llm-diagnose", env!("CARGO_PKG_VERSION")));
+    assert_eq!((field("Package"), field("Version")), ("llm-diagnose", concat!(env!("CARGO_PKG_VERSION"), "-1")));
     assert!(field("Depends").contains("libc6 (>= 2."), "{about}");
 
     // What somebody changes below /etc stays at an upgrade.
