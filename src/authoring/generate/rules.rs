@@ -39,7 +39,7 @@ pub struct RuleError {
 const RECORD: &str = "llm-diagnose.record.";
 
 /// Renders the rules as `PrometheusRule`s for prometheus-operator: one with the recorded series of each engine, one with
-/// the alerts. The operator refuses one of more than 512 KiB.
+/// the alerts. `kubectl apply` takes no more than 256 KiB at once, the operator 512 KiB.
 ///
 /// # Errors
 /// As [`rules`].

@@ -38,9 +38,9 @@ RENDERED = {
 HEAD = "# Rendered from config/helm/llm-diagnose by `make generate`: change it there.\n"
 # The oldest that Chart.yaml names, and the newest that the schemas know.
 VERSIONS = ["1.25", "1.37"]
-# https://github.com/prometheus-operator/prometheus-operator/blob/main/pkg/operator/rules.go, MaxConfigMapDataSize: the
-# operator refuses a larger object.
-RULE_BYTES = 512 * 1024
+# `kubectl apply` writes the object into an annotation, and all annotations have 256 KiB:
+# https://kubernetes.io/docs/reference/using-api/server-side-apply/. prometheus-operator takes 512 KiB.
+OBJECT_BYTES = 256 * 1024
 
 
 class Loader(yaml.CSafeLoader):
@@ -146,8 +146,8 @@ def refusals(texts):
         if kind in operators:
             for error in jsonschema.Draft7Validator(strict(operators[kind])).iter_errors(one):
                 yield f"{kind} {name}: {error.json_path}: {error.message[:500]}"
-            if (size := len(yaml.dump(one["spec"]))) > RULE_BYTES:
-                yield f"{kind} {name} has {size} bytes, and prometheus-operator takes {RULE_BYTES}"
+            if (size := len(json.dumps(one))) > OBJECT_BYTES:
+                yield f"{kind} {name} has {size} bytes, and `kubectl apply` takes {OBJECT_BYTES}"
             seen.add(kind)
             continue
         for version in VERSIONS:
