@@ -18,13 +18,14 @@ mkdir -p "$into"
 into=$(realpath "$into")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-root=$work/root
+# Where dpkg-shlibdeps looks for it.
+root=$work/debian/$name
 put() { install -D -m "${3:-0644}" "$1" "$root/$2"; }
 
 put "$program" usr/bin/$name 0755
 strip --strip-unneeded "$root/usr/bin/$name"
-# The unit in config/systemd is for a program that somebody installs by hand.
-sed -e 's|/usr/local/bin/|/usr/bin/|' -e '1,/^$/{/^#/d}' config/systemd/$name.service >"$work/unit"
+# The unit in config/systemd is for a program that somebody installs by hand. The package's configuration names no secret.
+sed -e 's|/usr/local/bin/|/usr/bin/|' -e 's|^LoadCredential=|#&|' -e '1,/^$/{/^#/d}' config/systemd/$name.service >"$work/unit"
 put "$work/unit" usr/lib/systemd/system/$name.service
 put config/debian/$name.yaml etc/$name/$name.yaml
 install -d -m 0750 "$root/etc/$name/secrets"
@@ -54,9 +55,10 @@ put config/prometheus/$name-self.rules.yaml $doc/examples/$name-self.rules.yaml
 put config/grafana/$name.dashboard.json $doc/examples/$name.dashboard.json
 
 # Which libraries the program is linked with, in the packages of this machine.
-mkdir -p "$work/debian" "$root/DEBIAN"
+mkdir -p "$root/DEBIAN"
 printf 'Source: %s\n\nPackage: %s\nArchitecture: any\n' $name $name >"$work/debian/control"
-libraries=$(cd "$work" && dpkg-shlibdeps -O "$root/usr/bin/$name" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
+(cd "$work" && dpkg-shlibdeps -Olibraries "$root/usr/bin/$name")
+libraries=$(sed -n 's/^shlibs:Depends=//p' "$work/libraries")
 cat >"$root/DEBIAN/control" <<CONTROL
 Package: $name
 Version: $revision

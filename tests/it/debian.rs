@@ -79,6 +79,8 @@ fn the_package_has_all_that_its_unit_needs_and_what_belongs_beside_a_program() {
     let unit = fs::read_to_string(tree.join("usr/lib/systemd/system/llm-diagnose.service")).unwrap();
     let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
     assert_eq!(start, "/usr/bin/llm-diagnose serve --config /etc/llm-diagnose/llm-diagnose.yaml");
+    // A credential whose file is missing keeps it from starting.
+    assert!(!unit.lines().any(|line| line.starts_with("LoadCredential=")), "{unit}");
     let config = Config::load(&tree.join("etc/llm-diagnose/llm-diagnose.yaml")).unwrap();
     assert!(config.listen.starts_with("127.0.0.1:") && config.secret_files().is_empty());
     let version = text(run(Command::new(tree.join("usr/bin/llm-diagnose")).arg("--version")));
