@@ -20,6 +20,7 @@ CHART = ROOT / "config/helm/llm-diagnose"
 NAMESPACE = "monitoring"
 SHARED = ["replicas=2", "config.database.url_file=/etc/llm-diagnose/secrets/database-url"]
 OPERATOR = ["serviceMonitor.enabled=true", "prometheusRule.enabled=true", "alertmanagerConfig.enabled=true"]
+TOKEN = ["config.webhook.username=null", "config.webhook.password_file=null"]
 LOGS = ["logs.namespaces={llm}", "logs.everywhere=true"]
 # Each file with its template and what is set; last, the object to take where a template makes several.
 RENDERED = {
@@ -62,11 +63,13 @@ def made(*command):
     return out
 
 
-def template(settings, only=None):
+def helm_template(settings):
     sets = [argument for one in settings for argument in ("--set", one)]
-    only = ["--show-only", f"templates/{only}.yaml"] if only else []
-    helm = [os.environ["HELM"], "template", "llm-diagnose", str(CHART), "--namespace", NAMESPACE]
-    return made(*helm, *sets, *only)
+    return [os.environ["HELM"], "template", "llm-diagnose", str(CHART), "--namespace", NAMESPACE, *sets]
+
+
+def template(settings, only=None):
+    return made(*helm_template(settings), *(["--show-only", f"templates/{only}.yaml"] if only else []))
 
 
 def kustomized(directory):
@@ -181,10 +184,26 @@ def other_routes():
 
 def misuse():
     """Settings that the chart must refuse, with the word that its error has."""
-    for setting, word in (("replicas=2", "config.database.url_file"), ("repliacs=1", "repliacs"), ("image.digest=abc", "digest")):
-        status, _, err = run(os.environ["HELM"], "template", "llm-diagnose", str(CHART), "--set", setting)
+    cases = {
+        "config.database.url_file": ["replicas=2"],
+        "repliacs": ["repliacs=1"],
+        "digest": ["image.digest=abc"],
+        "there is no `vlm`": ["prometheusRule.enabled=true", "prometheusRule.engines={vlm}"],
+        "it sends what they name": ["alertmanagerConfig.enabled=true", *TOKEN],
+    }
+    for word, settings in cases.items():
+        status, _, err = run(*helm_template(settings))
         if status == 0 or word not in err:
-            yield f"the chart takes --set {setting}, or does not say why not: {err.strip()[:500]}"
+            yield f"the chart takes {settings}, or does not say why not: {err.strip()[:500]}"
+
+
+def other_versions():
+    """Where the chart has another version than the program, whose image it names."""
+    version = re.search('(?m)^version = "(.*)"$', (ROOT / "Cargo.toml").read_text())[1]
+    chart = yaml.load((CHART / "Chart.yaml").read_text(), Loader)
+    for key in ("version", "appVersion"):
+        if chart[key] != version:
+            yield f"Chart.yaml has {key} {chart[key]}, and Cargo.toml {version}"
 
 
 def check():
@@ -197,9 +216,12 @@ def check():
     plain = objects(template(LOGS))
     added = {key: one for key, one in objects(everything).items() if key not in plain}
     yield from differences(added, objects(kustomized("kubernetes-operator")), "config/kubernetes-operator")
-    yield from refusals([single, replicas, everything, template([*OPERATOR, "alertmanagerConfig.watchdog=true"])])
+    ways = [[], [*TOKEN, "config.webhook.bearer_token_file=/token"], [*TOKEN, "config.webhook.authentication=none"]]
+    receivers = [template(["alertmanagerConfig.enabled=true", "alertmanagerConfig.watchdog=true", *way]) for way in ways]
+    yield from refusals([single, replicas, everything, *receivers])
     yield from other_routes()
     yield from misuse()
+    yield from other_versions()
     status, out, err = run(os.environ["HELM"], "lint", "--strict", str(CHART))
     if status != 0:
         yield f"helm lint: {out}{err}"

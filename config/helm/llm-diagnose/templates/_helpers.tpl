@@ -15,5 +15,5 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- /* Not empty with a PostgreSQL. */ -}}
 {{- define "llm-diagnose.shared" -}}
-{{ dig "database" "url_file" "" .Values.config | default "" }}
+{{ (.Values.config.database).url_file | default "" }}
 {{- end -}}
