@@ -20,8 +20,11 @@ const FILES: [&str; 3] = ["llm-diagnose.yaml", "alertmanager.yaml", "slack-manif
 
 fn command(program: &str) -> Command {
     let mut command = Command::new(program);
-    command.env_remove("PROMETHEUS_URL").env_remove("SLACK_CHANNEL").env_remove("SLACK_BOT_TOKEN");
-    command.env_remove("LLM_DIAGNOSE_CONFIG").stdout(Stdio::piped()).stderr(Stdio::piped());
+    for own in ["PROMETHEUS_URL", "SLACK_CHANNEL", "SLACK_BOT_TOKEN", "LLM_DIAGNOSE_CONFIG", "STATE_DIRECTORY"] {
+        command.env_remove(own);
+    }
+    // `doctor` looks at the store of whoever runs it.
+    command.env("XDG_STATE_HOME", std::env::temp_dir()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
@@ -116,7 +119,8 @@ fn every_answer_stands_in_the_configuration_and_every_secret_is_named_and_nowher
 
 #[test]
 fn a_real_alertmanager_takes_its_file() {
-    let (own, _) = written(&["--webhook-url", "https://diagnose.example.org:9443"]);
+    let (own, said) = written(&["--webhook-url", "HTTPS://diagnose.example.org:9443/team: llm/"]);
+    assert!(said.contains("it sends to https://diagnose.example.org:9443/team:%20llm; --webhook-url"), "{said}");
     let file = own.path().join(FILES[1]);
     let output = Command::new("amtool").arg("check-config").arg(&file).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
@@ -126,7 +130,7 @@ fn a_real_alertmanager_takes_its_file() {
         .iter()
         .filter_map(|receiver| receiver["webhook_configs"][0]["url"].as_str().map(str::to_owned))
         .collect();
-    let webhook = "https://diagnose.example.org:9443/webhook/alertmanager";
+    let webhook = "https://diagnose.example.org:9443/team:%20llm/webhook/alertmanager";
     assert_eq!(urls, [webhook.to_owned(), format!("{webhook}/main")]);
 }
 

@@ -15,7 +15,7 @@ const PROMETHEUS: &str = "http://127.0.0.1:9090";
 
 /// The transport of Slack's requests to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Inlet {
+pub(super) enum Transport {
     /// WebSockets that we open.
     Socket,
     /// Signed requests to the public address.
@@ -39,7 +39,7 @@ pub(super) struct Setup {
     /// The Slack channel; empty for none.
     pub(super) channel: String,
     /// The transport of Slack's requests to us.
-    pub(super) inlet: Inlet,
+    pub(super) transport: Transport,
     /// The database.
     pub(super) database: Database,
     /// The public address without a slash at its end; empty for none.
@@ -56,12 +56,12 @@ pub(super) fn defaults(args: &InitArgs) -> anyhow::Result<Setup> {
     let answers = Setup {
         prometheus: args.prometheus.clone().unwrap_or_else(|| PROMETHEUS.to_owned()),
         channel: args.slack_channel.clone().unwrap_or_default(),
-        inlet: args.slack_transport.unwrap_or(Inlet::Socket),
+        transport: args.slack_transport.unwrap_or(Transport::Socket),
         database: args.database.unwrap_or(Database::File),
         public_url: args.public_url.clone().unwrap_or_default(),
         webhook_url: args.webhook_url.clone(),
     };
-    is_reachable(answers.inlet, &answers.public_url).map_err(|error| anyhow!("--public-url: {error}"))?;
+    is_reachable(answers.transport, &answers.public_url).map_err(|error| anyhow!("--public-url: {error}"))?;
     Ok(answers)
 }
 
@@ -95,15 +95,15 @@ pub(super) fn given(args: &InitArgs) -> anyhow::Result<Setup> {
 pub(super) fn ask(args: &InitArgs) -> anyhow::Result<Setup> {
     let prometheus = match args.prometheus.clone() {
         Some(url) => url,
-        None => question("Address of Prometheus, or of anything with its API", PROMETHEUS, prometheus)?,
+        None => question("Address of Prometheus, or of anything with its API", PROMETHEUS, address)?,
     };
     let channel = match args.slack_channel.clone() {
         Some(channel) => channel,
         None => question("Slack channel, #name or its id; empty prints messages instead", "", channel)?,
     };
-    let inlet = match args.slack_transport {
-        Some(inlet) => inlet,
-        None => question("How Slack reaches us: socket (no public address needed) or http", "socket", inlet)?,
+    let transport = match args.slack_transport {
+        Some(transport) => transport,
+        None => question("How Slack reaches us: socket (no public address needed) or http", "socket", transport)?,
     };
     let database = match args.database {
         Some(database) => database,
@@ -113,14 +113,14 @@ pub(super) fn ask(args: &InitArgs) -> anyhow::Result<Setup> {
         Some(url) => url,
         None => question("Address under which people open its pages; empty for none", "", |text| {
             let url = public_url(text)?;
-            is_reachable(inlet, &url).map(|()| url)
+            is_reachable(transport, &url).map(|()| url)
         })?,
     };
     defaults(&InitArgs {
         into: args.into.clone(),
         prometheus: Some(prometheus),
         slack_channel: Some(channel),
-        slack_transport: Some(inlet),
+        slack_transport: Some(transport),
         database: Some(database),
         public_url: Some(public_url),
         webhook_url: args.webhook_url.clone(),
@@ -144,23 +144,21 @@ fn question<T>(text: &str, default: &str, parse: impl Fn(&str) -> Result<T, Stri
     bail!("{TRIES} answers to `{text}` were wrong: nothing was written")
 }
 
-/// Parses the address of Prometheus.
-pub(super) fn prometheus(text: &str) -> Result<String, String> {
-    address(text)
+/// Parses an address of HTTP into one without a slash at its end, safe to stand in YAML.
+pub(super) fn address(text: &str) -> Result<String, String> {
+    address_like(text, "http://prometheus:9090")
 }
 
-/// Parses an address of HTTP, and takes the slash at its end away.
-pub(super) fn address(text: &str) -> Result<String, String> {
-    let text = text.trim().trim_end_matches('/');
-    let url = Url::parse(text).map_err(|_| ()).and_then(|url| match url.scheme() {
-        "http" | "https" if url.has_host() && url.query().is_none() && url.fragment().is_none() => Ok(url),
-        _ => Err(()),
+fn address_like(text: &str, example: &str) -> Result<String, String> {
+    let url = Url::parse(text.trim()).ok().filter(|url| {
+        let is_http = matches!(url.scheme(), "http" | "https");
+        is_http && url.has_host() && url.query().is_none() && url.fragment().is_none()
     });
-    let url = url.map_err(|()| format!("`{text}` is no address: write it like http://prometheus:9090"))?;
-    match url.username().is_empty() && url.password().is_none() {
-        true => Ok(text.to_owned()),
-        false => Err("an address here has no user and no password: they would be written into the file".to_owned()),
+    let url = url.ok_or_else(|| format!("`{text}` is no address: write it like {example}"))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("an address here has no user and no password: they would be written into the file".to_owned());
     }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
 /// Parses a Slack channel: `#name`, an id, or nothing.
@@ -185,10 +183,10 @@ pub(super) fn channel(text: &str) -> Result<String, String> {
 }
 
 /// Parses the transport of Slack's requests.
-pub(super) fn inlet(text: &str) -> Result<Inlet, String> {
+pub(super) fn transport(text: &str) -> Result<Transport, String> {
     match text.trim() {
-        "socket" => Ok(Inlet::Socket),
-        "http" => Ok(Inlet::Http),
+        "socket" => Ok(Transport::Socket),
+        "http" => Ok(Transport::Http),
         other => Err(format!("`{other}` is not known: expected `socket` or `http`")),
     }
 }
@@ -206,18 +204,16 @@ pub(super) fn database(text: &str) -> Result<Database, String> {
 pub(super) fn public_url(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Ok(String::new()),
-        text => {
-            address(text).map_err(|error| error.replace("http://prometheus:9090", "https://llm-diagnose.example.org"))
-        }
+        text => address_like(text, "https://llm-diagnose.example.org"),
     }
 }
 
 /// Checks that Slack can reach us: by HTTP it calls our public address, by TLS only.
-fn is_reachable(inlet: Inlet, public_url: &str) -> Result<(), String> {
-    match inlet {
-        Inlet::Http if !public_url.starts_with("https://") => {
+fn is_reachable(transport: Transport, public_url: &str) -> Result<(), String> {
+    match transport {
+        Transport::Http if !public_url.starts_with("https://") => {
             Err("with `http`, Slack calls an https address: write it like https://llm-diagnose.example.org".to_owned())
         }
-        Inlet::Socket | Inlet::Http => Ok(()),
+        Transport::Socket | Transport::Http => Ok(()),
     }
 }

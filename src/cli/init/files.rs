@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::answers::{Database, Inlet, Setup};
+use super::answers::{Database, Setup, Transport};
 
 /// The directory of the secrets' files, below that of the configuration.
 pub(super) const SECRETS: &str = "secrets";
@@ -31,15 +31,15 @@ pub(super) fn texts(setup: &Setup, dir: &Path) -> [String; 3] {
 pub(super) fn secrets(setup: &Setup, dir: &Path) -> Vec<(PathBuf, &'static str)> {
     let token = ("webhook-token", "`openssl rand -hex 32`; Alertmanager's `credentials_file` holds the same");
     let bot = ("slack-bot-token", "xoxb-…, from OAuth & Permissions");
-    let inlet = match setup.inlet {
-        Inlet::Socket => {
+    let transport = match setup.transport {
+        Transport::Socket => {
             ("slack-app-token", "xapp-…, from Basic Information, App-Level Tokens, with connections:write")
         }
-        Inlet::Http => ("slack-signing-secret", "from Basic Information, App Credentials"),
+        Transport::Http => ("slack-signing-secret", "from Basic Information, App Credentials"),
     };
     let database = ("database-url", "postgres://user:password@host:5432/database?sslmode=verify-full");
     let has_slack = !setup.channel.is_empty();
-    [(token, true), (bot, has_slack), (inlet, has_slack), (database, setup.database == Database::Postgresql)]
+    [(token, true), (bot, has_slack), (transport, has_slack), (database, setup.database == Database::Postgresql)]
         .into_iter()
         .filter(|(_, is_needed)| *is_needed)
         .map(|((name, what), _)| (dir.join(SECRETS).join(name), what))
@@ -72,23 +72,23 @@ fn configuration(setup: &Setup, dir: &Path) -> String {
             .to_owned(),
         Database::Postgresql => format!("database:\n  url_file: {}\n", secret("database-url")),
     });
-    let (inlet, inlet_file) = match setup.inlet {
-        Inlet::Socket => ("socket", format!("app_token_file: {}", secret("slack-app-token"))),
-        Inlet::Http => ("http", format!("signing_secret_file: {}", secret("slack-signing-secret"))),
+    let (transport, transport_file) = match setup.transport {
+        Transport::Socket => ("socket", format!("app_token_file: {}", secret("slack-app-token"))),
+        Transport::Http => ("http", format!("signing_secret_file: {}", secret("slack-signing-secret"))),
     };
     let bot = secret("slack-bot-token");
     out.push_str(&match setup.channel.as_str() {
         "" => format!(
-            "# Without a channel, messages are printed.\n# slack:\n#   channel: \"#llm-alerts\"\n#   transport: {inlet}\n\
-             #   bot_token_file: {bot}\n#   {inlet_file}\n"
+            "# Without a channel, messages are printed.\n# slack:\n#   channel: \"#llm-alerts\"\n#   transport: {transport}\n\
+             #   bot_token_file: {bot}\n#   {transport_file}\n"
         ),
         channel => format!(
-            "slack:\n  channel: {}\n  transport: {inlet}\n  \
-             # Without these two lines: the environment's SLACK_BOT_TOKEN, and {}.\n  bot_token_file: {bot}\n  {inlet_file}\n",
+            "slack:\n  channel: {}\n  transport: {transport}\n  \
+             # Without these two lines: the environment's SLACK_BOT_TOKEN, and {}.\n  bot_token_file: {bot}\n  {transport_file}\n",
             text(channel),
-            match setup.inlet {
-                Inlet::Socket => "SLACK_APP_TOKEN",
-                Inlet::Http => "SLACK_SIGNING_SECRET",
+            match setup.transport {
+                Transport::Socket => "SLACK_APP_TOKEN",
+                Transport::Http => "SLACK_SIGNING_SECRET",
             }
         ),
     });
@@ -106,7 +106,7 @@ fn text(text: &str) -> String {
 
 /// The shipped manifest, with the lines that its comments hold for HTTP in force.
 fn manifest(setup: &Setup) -> String {
-    if setup.inlet == Inlet::Socket {
+    if setup.transport == Transport::Socket {
         return MANIFEST.to_owned();
     }
     let mut out = String::new();

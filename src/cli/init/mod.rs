@@ -17,7 +17,7 @@ use super::backup::quoted;
 use super::{doctor, output};
 use crate::cli::output::outln;
 use crate::readiness::Level;
-use answers::{Database, Inlet};
+use answers::{Database, Transport};
 
 /// The arguments of `init`.
 #[derive(Debug, Args)]
@@ -29,15 +29,15 @@ pub struct InitArgs {
     #[arg(long, value_name = "DIR", default_value = "llm-diagnose")]
     into: PathBuf,
     /// Prometheus, or anything with its API [default: http://127.0.0.1:9090].
-    #[arg(long, value_name = "URL", env = "PROMETHEUS_URL", value_parser = answers::prometheus)]
+    #[arg(long, value_name = "URL", env = "PROMETHEUS_URL", value_parser = answers::address)]
     prometheus: Option<String>,
     /// The Slack channel, `#name` or its id; an empty one prints messages instead [default: empty].
     #[arg(long, value_name = "CHANNEL", env = "SLACK_CHANNEL", value_parser = answers::channel)]
     slack_channel: Option<String>,
     /// The transport of Slack's buttons and commands: `socket` needs no public address, `http` calls --public-url [default:
     /// socket].
-    #[arg(long, value_name = "socket|http", value_parser = answers::inlet)]
-    slack_transport: Option<Inlet>,
+    #[arg(long, value_name = "socket|http", value_parser = answers::transport)]
+    slack_transport: Option<Transport>,
     /// The database: `file` is SQLite, for one process; `postgresql` is for replicas [default: file].
     #[arg(long, value_name = "file|postgresql", value_parser = answers::database)]
     database: Option<Database>,
@@ -83,11 +83,14 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
         outln!("wrote {}", path.display());
     }
     let [config, alertmanager, manifest] = &files;
-    outln!("\nNo secret was asked for or written. Each goes into a file:");
+    outln!(
+        "\nNo secret was asked for or written. Each goes into a file that the service's user can read and others cannot:"
+    );
     for (file, what) in files::secrets(&setup, &dir) {
         outln!("  {}\n      {what}", quoted(&file)?);
     }
     outln!("Alertmanager: add the routes, receivers and inhibit rule of {}", quoted(alertmanager)?);
+    outln!("      it sends to {}; --webhook-url names another address", setup.webhook_url);
     if !setup.channel.is_empty() {
         outln!("Slack: make the app from the manifest {} at https://api.slack.com/apps", quoted(manifest)?);
     }
