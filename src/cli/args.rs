@@ -257,6 +257,12 @@ pub enum GenerateCommand {
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,
     },
+    /// A manual page for every command: `man llm-diagnose`, `man llm-diagnose-serve`.
+    Man {
+        /// The output directory.
+        #[arg(long, value_name = "DIR")]
+        output: PathBuf,
+    },
     /// The page that documents the Slack commands.
     Commands {
         /// The output file; `-` is standard output.
