@@ -26,8 +26,9 @@ const FEW: [usize; 2] = [4, 2];
 /// Random kills come at most this long after an alert, or after the start of the process began.
 const MOMENTS: Duration = Duration::from_millis(900);
 /// How long `make kill` waits for each thing, and `make test`. On PostgreSQL the lease of a killed process ends after
-/// about 20 seconds.
-const LIMITS: [Limits; 2] = [Limits::of(1_000, [240, 60, 180, 600]), Limits::of(300, [90, 30, 60, 30])];
+/// about 20 seconds. With fewer than about 1,000 ms between two alerts the storm never ends, and no incident has a message
+/// of its own.
+const LIMITS: [Limits; 2] = [Limits::of(1_000, [240, 60, 180, 600]), Limits::of(1_000, [90, 30, 60, 30])];
 /// The groups that stay open.
 const OPEN: usize = 10;
 
