@@ -119,8 +119,8 @@ fn every_answer_stands_in_the_configuration_and_every_secret_is_named_and_nowher
 
 #[test]
 fn a_real_alertmanager_takes_its_file() {
-    let (own, said) = written(&["--webhook-url", "HTTPS://diagnose.example.org:9443/team: llm/"]);
-    assert!(said.contains("it sends to https://diagnose.example.org:9443/team:%20llm; --webhook-url"), "{said}");
+    let (own, printed) = written(&["--webhook-url", "HTTPS://diagnose.example.org:9443/team: llm/"]);
+    assert!(printed.contains("it sends to https://diagnose.example.org:9443/team:%20llm; --webhook-url"), "{printed}");
     let file = own.path().join(FILES[1]);
     let output = Command::new("amtool").arg("check-config").arg(&file).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
