@@ -133,7 +133,8 @@ async fn admit_together(
 ) -> Result<Vec<Admitted>, StoreError> {
     let positions = new_groups(db, groups).await?;
     let new = positions.iter().filter_map(|position| groups.get(*position));
-    let mut new: Vec<_> = new.map(|(group, plan)| NewIncident::new(group, plan, now, rules)).collect();
+    let mut new: Vec<_> =
+        new.map(|(group, plan)| NewIncident::new(group, plan, admit(None, group, now, rules))).collect();
     open_incidents(db, &mut new, unix_ms(now)).await?;
     let opened = positions.into_iter().zip(new.into_iter().map(NewIncident::into_admitted));
     let mut opened: BTreeMap<usize, Admitted> = opened.collect();
@@ -164,7 +165,7 @@ async fn admit_one(
     let mut digest = None;
     let id = match admission.incident.clone() {
         None => {
-            let mut new = [NewIncident::new(group, plan, now, rules)];
+            let mut new = [NewIncident::new(group, plan, admission)];
             replace_unreadable(db, group, new[0].id(), now_ms).await?;
             open_incidents(db, &mut new, now_ms).await?;
             end_too_large(db, group, now_ms).await?;

@@ -10,9 +10,9 @@ use super::refusals::accepts;
 use super::{PostponeReason, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 
-/// Time after which a digest shows that an incident has become critical, in milliseconds: several that become so together
-/// are one edit.
-pub(super) const CRITICAL_WITHIN_MS: i64 = 1_000;
+/// Time after which a digest shows that an incident has become critical, in milliseconds: 30 edits a minute at most, of
+/// the 45 that a workspace has.
+pub(super) const CRITICAL_WITHIN_MS: i64 = 2_000;
 
 /// A digest as stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,7 +74,7 @@ pub(super) async fn revive(db: &mut StoreConnection, incident: &str) -> Result<(
 /// Makes the digests of an incident that has become critical due soon.
 pub(super) async fn hasten(db: &mut StoreConnection, incident: &str, now_ms: i64) -> Result<(), StoreError> {
     sqlx::query(
-        "UPDATE digests SET due_ms = $2 WHERE due_ms > $2 AND state = 'pending' AND owner IS NULL AND tries = 0
+        "UPDATE digests SET due_ms = $2 WHERE due_ms > $2 AND state = 'pending' AND owner IS NULL AND note IS NULL
            AND id IN (SELECT digest_id FROM deliveries WHERE incident_id = $1 AND digest_id IS NOT NULL)",
     )
     .bind(incident)

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
 use sqlx::AssertSqlSafe;
 use ulid::Ulid;
 
@@ -18,7 +17,7 @@ use super::storms::Storms;
 use super::values::{packs, placeholders};
 use knowledge::alert::AlertGroup;
 use knowledge::clock::unix_ms;
-use knowledge::incident::{Admission, AdmissionRules, AdmitReason, IncidentState, admit};
+use knowledge::incident::{Admission, AdmitReason, IncidentState};
 
 /// Returns the positions of the groups that nothing in the store and no other of these groups is about.
 pub(super) async fn new_groups(
@@ -37,10 +36,12 @@ pub(super) async fn new_groups(
         let rows = pack.iter().fold(sqlx::query_scalar(AssertSqlSafe(sql)), |query, key| query.bind(*key));
         known.extend(rows.fetch_all(&mut *db).await?);
     }
-    let is_new = |(group, too_large): (&AlertGroup, &BTreeSet<String>)| {
-        times.get(group.group_key.as_str()) == Some(&1)
-            && !known.contains(&group.group_key)
-            && too_large.iter().all(|key| !known.contains(key) && !times.contains_key(key.as_str()))
+    let is_new = |(group, own): (&AlertGroup, &BTreeSet<String>)| {
+        let key = &group.group_key;
+        times.get(key.as_str()) == Some(&1)
+            && !known.contains(key)
+            && !too_large.iter().any(|keys| keys.contains(key))
+            && own.iter().all(|key| !known.contains(key) && !times.contains_key(key.as_str()))
     };
     let groups = groups.iter().map(|(group, _)| group).zip(&too_large).enumerate();
     Ok(groups.filter(|(_, group)| is_new(*group)).map(|(position, _)| position).collect())
@@ -58,8 +59,7 @@ pub(super) struct NewIncident<'a> {
 
 impl<'a> NewIncident<'a> {
     /// Prepares the incident of a group that has no known one.
-    pub(super) fn new(group: &'a AlertGroup, plan: &'a AdmissionPlan, now: Timestamp, rules: &AdmissionRules) -> Self {
-        let admission = admit(None, group, now, rules);
+    pub(super) fn new(group: &'a AlertGroup, plan: &'a AdmissionPlan, admission: Admission) -> Self {
         let is_critical = is_critical(group).unwrap_or(false);
         Self { id: Ulid::generate().to_string(), group, plan, admission, is_critical, digest: None }
     }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sqlx::Row;
 use ulid::Ulid;
 
 use super::StoreError;
@@ -39,7 +38,9 @@ pub(super) struct Storms {
 /// The new incidents of a channel.
 #[derive(Debug)]
 struct ChannelStorm {
-    /// Number of recent incidents; not counted further than the limit.
+    /// Number of recent incidents of the store, not counted further than the limit; `None` until a group has one.
+    stored: Option<i64>,
+    /// Number of incidents of this transaction.
     opened: i64,
     /// Number of new messages that wait; not counted further than the limit.
     waiting: i64,
@@ -66,10 +67,19 @@ impl Storms {
     ) -> Result<Option<String>, StoreError> {
         let since = now_ms - i64::try_from(storm.within.as_millis()).unwrap_or(i64::MAX);
         if !self.channels.contains_key(channel) {
-            self.channels.insert(channel.to_owned(), read(db, channel, storm, since).await?);
+            let waiting = count_waiting(db, channel, storm).await?;
+            self.channels.insert(channel.to_owned(), ChannelStorm { stored: None, opened: 0, waiting, digests: None });
         }
         let Some(counted) = self.channels.get_mut(channel) else { return Ok(None) };
-        let many = storm.incidents > 0 && counted.opened >= i64::from(storm.incidents);
+        let many = match (storm.incidents, counted.stored) {
+            (0, _) => false,
+            (most, Some(stored)) => stored + counted.opened >= i64::from(most),
+            (most, None) => {
+                let stored = count_opened(db, channel, storm, since).await?;
+                counted.stored = Some(stored);
+                stored + counted.opened >= i64::from(most)
+            }
+        };
         counted.opened += 1;
         if !many && counted.waiting < i64::from(storm.queue) {
             counted.waiting += 1;
@@ -98,10 +108,10 @@ impl Storms {
     pub(super) async fn write(self, db: &mut StoreConnection, now_ms: i64) -> Result<(), StoreError> {
         for (id, JoinedDigest { new, is_critical }) in self.joined {
             let Some((channel, topic)) = new else {
-                // What is being posted keeps its lease, and what failed its pause.
+                // What is being posted keeps its lease, and what failed, which has a note, its pause.
                 sqlx::query(
                     "UPDATE digests SET joined_ms = $2, state = 'pending', tries = 0,
-                       due_ms = CASE WHEN $3 = 1 AND due_ms > $4 AND owner IS NULL AND tries = 0 THEN $4 ELSE due_ms END
+                       due_ms = CASE WHEN $3 = 1 AND due_ms > $4 AND owner IS NULL AND note IS NULL THEN $4 ELSE due_ms END
                      WHERE id = $1",
                 )
                 .bind(id)
@@ -126,25 +136,25 @@ impl Storms {
     }
 }
 
-/// Counts the incidents and messages of a channel, no further than the limits: a storm has thousands.
-async fn read(db: &mut StoreConnection, channel: &str, storm: &Storm, since: i64) -> Result<ChannelStorm, StoreError> {
-    let row = sqlx::query(
-        "SELECT (SELECT COUNT(*) FROM
-                  (SELECT 1 FROM incidents i JOIN deliveries d ON d.incident_id = i.id
-                     AND d.sink = 'slack' AND d.channel = $1 AND d.state <> 'suppressed'
-                   WHERE i.opened_ms > $2 LIMIT $3) AS counted) AS opened,
-                (SELECT COUNT(*) FROM
-                  (SELECT 1 FROM deliveries
-                   WHERE sink = 'slack' AND channel = $1 AND state = 'pending' AND posted_ts IS NULL LIMIT $4) AS counted)
-                  AS waiting",
-    )
-    .bind(channel)
-    .bind(since)
-    .bind(i64::from(storm.incidents))
-    .bind(i64::from(storm.queue))
-    .fetch_one(&mut *db)
-    .await?;
-    Ok(ChannelStorm { opened: row.try_get("opened")?, waiting: row.try_get("waiting")?, digests: None })
+/// Counts the recent incidents of a channel, no further than the limit: a storm has thousands.
+async fn count_opened(db: &mut StoreConnection, channel: &str, storm: &Storm, since: i64) -> Result<i64, StoreError> {
+    let count = sqlx::query_scalar(
+        "SELECT COUNT(*) FROM
+           (SELECT 1 FROM incidents i JOIN deliveries d ON d.incident_id = i.id
+              AND d.sink = 'slack' AND d.channel = $1 AND d.state <> 'suppressed'
+            WHERE i.opened_ms > $2 LIMIT $3) AS counted",
+    );
+    Ok(count.bind(channel).bind(since).bind(i64::from(storm.incidents)).fetch_one(db).await?)
+}
+
+/// Counts the new messages of a channel that wait, no further than the limit.
+async fn count_waiting(db: &mut StoreConnection, channel: &str, storm: &Storm) -> Result<i64, StoreError> {
+    let count = sqlx::query_scalar(
+        "SELECT COUNT(*) FROM
+           (SELECT 1 FROM deliveries
+            WHERE sink = 'slack' AND channel = $1 AND state = 'pending' AND posted_ts IS NULL LIMIT $2) AS counted",
+    );
+    Ok(count.bind(channel).bind(i64::from(storm.queue)).fetch_one(db).await?)
 }
 
 /// Returns the ids of the digests that incidents of this channel join, by topic.

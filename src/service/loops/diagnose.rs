@@ -26,7 +26,7 @@ const RETRY: Duration = Duration::from_secs(5);
 /// The longest pause before a degraded diagnosis is repeated.
 pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(120);
 
-/// Number of diagnoses that start within [`FLOOD_STEP`] while webhooks come in: a flood is stored first.
+/// About the number of diagnoses that start within [`FLOOD_STEP`] while webhooks come in: a flood is stored first.
 const FLOOD_MOST: usize = 32;
 /// The time in which they are counted.
 const FLOOD_STEP: Duration = Duration::from_secs(1);

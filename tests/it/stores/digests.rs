@@ -76,7 +76,7 @@ async fn due(store: &Store, seconds: i64) -> usize {
 }
 
 #[tokio::test]
-async fn a_critical_incident_that_joins_a_digest_is_due_within_a_second_also_while_the_digest_is_posted() {
+async fn a_critical_incident_that_joins_a_digest_is_due_within_two_seconds_but_for_what_is_posted_or_failed() {
     let both = Both::start();
     let storm = Storm { incidents: 1, within: Duration::from_secs(60), queue: 100, topic: "slow".to_owned() };
     for store in both.stores("hasten").await {
@@ -91,12 +91,17 @@ async fn a_critical_incident_that_joins_a_digest_is_due_within_a_second_also_whi
         store.digest_delivered(&digests[0], &there("5.5"), 1, &shown, next).await.unwrap();
         assert_eq!(due(&store, now + 20).await, 0, "what it shows is not shown again before its time");
         admit(&store, "C", "firing", &storm, now).await;
-        assert_eq!([due(&store, now).await, due(&store, now + 1).await], [0, 1]);
-        let (_, digests, _) = take(&store, now + 1).await;
+        assert_eq!([due(&store, now + 1).await, due(&store, now + 2).await], [0, 1]);
+        let (_, digests, _) = take(&store, now + 2).await;
         // The next one joins while that one is being shown: the lease goes on, and another edit follows soon.
-        admit(&store, "D", "firing", &storm, now + 1).await;
+        admit(&store, "D", "firing", &storm, now + 2).await;
         assert_eq!(due(&store, now + 20).await, 0);
         store.digest_delivered(&digests[0], &there("5.5"), 2, &shown, next).await.unwrap();
-        assert_eq!(due(&store, now + 20).await, 1);
+        let (_, digests, _) = take(&store, now + 20).await;
+        // What Slack refuses keeps its pause, whatever joins.
+        store.digest_postponed(&digests[0], next, PostponeReason::Failed, "busy").await.unwrap();
+        admit(&store, "E", "firing", &storm, now + 20).await;
+        admit(&store, "F", "firing", &storm, now + 21).await;
+        assert_eq!(due(&store, now + 30).await, 0);
     }
 }
