@@ -13,9 +13,9 @@ const TRIES: usize = 5;
 /// The default address of Prometheus.
 const PROMETHEUS: &str = "http://127.0.0.1:9090";
 
-/// The transport of Slack's requests to us.
+/// The transport of Slack's requests to us, as far as it is chosen here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Transport {
+pub(super) enum ChosenTransport {
     /// WebSockets that we open.
     Socket,
     /// Signed requests to the public address.
@@ -38,8 +38,8 @@ pub(super) struct Setup {
     pub(super) prometheus: String,
     /// The Slack channel; empty for none.
     pub(super) channel: String,
-    /// The transport of Slack's requests to us.
-    pub(super) transport: Transport,
+    /// The transport of Slack's requests to us, as far as it is chosen here.
+    pub(super) transport: ChosenTransport,
     /// The database.
     pub(super) database: Database,
     /// The public address without a slash at its end; empty for none.
@@ -56,7 +56,7 @@ pub(super) fn defaults(args: &InitArgs) -> anyhow::Result<Setup> {
     let answers = Setup {
         prometheus: args.prometheus.clone().unwrap_or_else(|| PROMETHEUS.to_owned()),
         channel: args.slack_channel.clone().unwrap_or_default(),
-        transport: args.slack_transport.unwrap_or(Transport::Socket),
+        transport: args.slack_transport.unwrap_or(ChosenTransport::Socket),
         database: args.database.unwrap_or(Database::File),
         public_url: args.public_url.clone().unwrap_or_default(),
         webhook_url: args.webhook_url.clone(),
@@ -183,10 +183,10 @@ pub(super) fn channel(text: &str) -> Result<String, String> {
 }
 
 /// Parses the transport of Slack's requests.
-pub(super) fn transport(text: &str) -> Result<Transport, String> {
+pub(super) fn transport(text: &str) -> Result<ChosenTransport, String> {
     match text.trim() {
-        "socket" => Ok(Transport::Socket),
-        "http" => Ok(Transport::Http),
+        "socket" => Ok(ChosenTransport::Socket),
+        "http" => Ok(ChosenTransport::Http),
         other => Err(format!("`{other}` is not known: expected `socket` or `http`")),
     }
 }
@@ -209,11 +209,11 @@ pub(super) fn public_url(text: &str) -> Result<String, String> {
 }
 
 /// Checks that Slack can reach us: by HTTP it calls our public address, by TLS only.
-fn is_reachable(transport: Transport, public_url: &str) -> Result<(), String> {
+fn is_reachable(transport: ChosenTransport, public_url: &str) -> Result<(), String> {
     match transport {
-        Transport::Http if !public_url.starts_with("https://") => {
+        ChosenTransport::Http if !public_url.starts_with("https://") => {
             Err("with `http`, Slack calls an https address: write it like https://llm-diagnose.example.org".to_owned())
         }
-        Transport::Socket | Transport::Http => Ok(()),
+        ChosenTransport::Socket | ChosenTransport::Http => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::answers::{Database, Setup, Transport};
+use super::answers::{ChosenTransport, Database, Setup};
 
 /// The directory of the secrets' files, below that of the configuration.
 pub(super) const SECRETS: &str = "secrets";
@@ -32,10 +32,10 @@ pub(super) fn secrets(setup: &Setup, dir: &Path) -> Vec<(PathBuf, &'static str)>
     let token = ("webhook-token", "`openssl rand -hex 32`; Alertmanager's `credentials_file` holds the same");
     let bot = ("slack-bot-token", "xoxb-…, from OAuth & Permissions");
     let transport = match setup.transport {
-        Transport::Socket => {
+        ChosenTransport::Socket => {
             ("slack-app-token", "xapp-…, from Basic Information, App-Level Tokens, with connections:write")
         }
-        Transport::Http => ("slack-signing-secret", "from Basic Information, App Credentials"),
+        ChosenTransport::Http => ("slack-signing-secret", "from Basic Information, App Credentials"),
     };
     let database = ("database-url", "postgres://user:password@host:5432/database?sslmode=verify-full");
     let has_slack = !setup.channel.is_empty();
@@ -73,8 +73,8 @@ fn configuration(setup: &Setup, dir: &Path) -> String {
         Database::Postgresql => format!("database:\n  url_file: {}\n", secret("database-url")),
     });
     let (transport, transport_file) = match setup.transport {
-        Transport::Socket => ("socket", format!("app_token_file: {}", secret("slack-app-token"))),
-        Transport::Http => ("http", format!("signing_secret_file: {}", secret("slack-signing-secret"))),
+        ChosenTransport::Socket => ("socket", format!("app_token_file: {}", secret("slack-app-token"))),
+        ChosenTransport::Http => ("http", format!("signing_secret_file: {}", secret("slack-signing-secret"))),
     };
     let bot = secret("slack-bot-token");
     out.push_str(&match setup.channel.as_str() {
@@ -87,8 +87,8 @@ fn configuration(setup: &Setup, dir: &Path) -> String {
              # Without these two lines: the environment's SLACK_BOT_TOKEN, and {}.\n  bot_token_file: {bot}\n  {transport_file}\n",
             text(channel),
             match setup.transport {
-                Transport::Socket => "SLACK_APP_TOKEN",
-                Transport::Http => "SLACK_SIGNING_SECRET",
+                ChosenTransport::Socket => "SLACK_APP_TOKEN",
+                ChosenTransport::Http => "SLACK_SIGNING_SECRET",
             }
         ),
     });
@@ -106,7 +106,7 @@ fn text(text: &str) -> String {
 
 /// The shipped manifest, with the lines that its comments hold for HTTP in force.
 fn manifest(setup: &Setup) -> String {
-    if setup.transport == Transport::Socket {
+    if setup.transport == ChosenTransport::Socket {
         return MANIFEST.to_owned();
     }
     let mut out = String::new();

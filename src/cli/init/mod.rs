@@ -17,7 +17,7 @@ use super::backup::quoted;
 use super::{doctor, output};
 use crate::cli::output::outln;
 use crate::readiness::Level;
-use answers::{Database, Transport};
+use answers::{ChosenTransport, Database};
 
 /// The arguments of `init`.
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub struct InitArgs {
     /// The transport of Slack's buttons and commands: `socket` needs no public address, `http` calls --public-url [default:
     /// socket].
     #[arg(long, value_name = "socket|http", value_parser = answers::transport)]
-    slack_transport: Option<Transport>,
+    slack_transport: Option<ChosenTransport>,
     /// The database: `file` is SQLite, for one process; `postgresql` is for replicas [default: file].
     #[arg(long, value_name = "file|postgresql", value_parser = answers::database)]
     database: Option<Database>,
