@@ -10,8 +10,8 @@ use super::refusals::accepts;
 use super::{PostponeReason, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 
-/// Time after which a digest shows that an incident has become critical, in milliseconds: 30 edits a minute at most, of
-/// the 45 that a workspace has.
+/// Time after which a digest shows that an incident has become critical, in milliseconds: at most 30 edits of it a minute,
+/// where a workspace has 45 by default (`updates_per_minute`).
 pub(super) const CRITICAL_WITHIN_MS: i64 = 2_000;
 
 /// A digest as stored.
