@@ -145,7 +145,8 @@ impl Store {
 }
 
 /// Ends the refusal of a channel that has accepted a message, and makes all waiting work due. Work that is being posted
-/// at this moment has an owner and keeps its lease.
+/// at this moment has an owner and keeps its lease. A digest that failed has a note: an incident that joins it resets its
+/// tries.
 pub(super) async fn accepts(db: &mut StoreConnection, channel: &str, now_ms: i64) -> Result<bool, StoreError> {
     let ended = sqlx::query("DELETE FROM refusals WHERE channel = $1").bind(channel).execute(&mut *db).await?;
     if ended.rows_affected() == 0 {
@@ -155,7 +156,7 @@ pub(super) async fn accepts(db: &mut StoreConnection, channel: &str, now_ms: i64
         "UPDATE deliveries SET due_ms = $2
          WHERE sink = 'slack' AND channel = $1 AND state = 'pending' AND tries > 0 AND owner IS NULL AND due_ms > $2",
         "UPDATE digests SET due_ms = $2
-         WHERE channel = $1 AND state = 'pending' AND tries > 0 AND owner IS NULL AND due_ms > $2",
+         WHERE channel = $1 AND state = 'pending' AND note IS NOT NULL AND owner IS NULL AND due_ms > $2",
         "UPDATE posts SET due_ms = $2
          WHERE state = 'pending' AND tries > 0 AND owner IS NULL AND due_ms > $2
            AND incident_id IN (SELECT incident_id FROM deliveries WHERE sink = 'slack' AND channel = $1)",

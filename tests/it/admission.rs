@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use llm_diagnose::alert::{AlertGroup, AlertStatus, PayloadError};
+use llm_diagnose::alert::{AlertGroup, AlertStatus, OmittedAlert, PayloadError};
 use llm_diagnose::diagnose::Diagnosis;
 use llm_diagnose::incident::{Acknowledged, AdmissionRules, AdmitReason, Impact, IncidentState, KnownIncident, admit};
 use llm_diagnose::store::{AdmissionPlan, Admitted, Incident, PendingWork, Sink, Store, Storm};
@@ -116,6 +116,18 @@ fn a_truncated_group_is_over_when_alertmanager_says_that_all_alerts_are() {
     assert_eq!((admission.reason, admission.state), (AdmitReason::Resolved, IncidentState::Resolved));
     // The one that fired before and is not listed now has ended too.
     assert_eq!(admission.gone.len(), 1);
+}
+
+#[test]
+fn a_new_incident_counts_what_it_does_not_store_whatever_an_earlier_one_of_its_group_has() {
+    let mut group = group("0.33/grouped_01_firing");
+    let before = KnownIncident { state: IncidentState::Resolved, resolved_at: Some(after(10)), ..known(&group, 0) };
+    let last = group.alerts.pop().unwrap();
+    group.left_out = vec![OmittedAlert { episode: last.episode(), status: AlertStatus::Firing }];
+    let opened = admit(Some(&before), &group, after(100_000), &RULES);
+    assert_eq!((opened.reason, opened.left_out), (AdmitReason::First, 1));
+    let again = admit(Some(&before), &group, after(20), &RULES);
+    assert_eq!((again.reason, again.left_out), (AdmitReason::Refired, 0), "the incident has the alert from before");
 }
 
 #[tokio::test]

@@ -110,6 +110,28 @@ async fn what_was_too_large_of_several_clusters_ends_when_the_group_is_read() {
 }
 
 #[tokio::test]
+async fn what_was_too_large_ends_when_the_group_is_read_in_the_same_batch() {
+    let directory = tempfile::tempdir().unwrap();
+    let postgres = Postgres::start().unwrap();
+    let sqlite = Store::open(&directory.path().join("state.db")).await.unwrap();
+    for store in [sqlite, Store::connect(&postgres.url()).await.unwrap()] {
+        let whole = of("eu", "firing", &["a"]);
+        let too_large = AlertGroup::too_large(whole.to_string().as_bytes()).unwrap();
+        let read = AlertGroup::from_webhook(whole.to_string().as_bytes()).unwrap();
+        let other = AlertGroup::from_webhook(of("us", "firing", &["b"]).to_string().as_bytes()).unwrap();
+        let plan = || AdmissionPlan { selection: None, sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
+        let batch = [(too_large, plan()), (other, plan()), (read, plan())];
+        let admitted = store.admit(&batch, at(0), &RULES).await.unwrap();
+        let admitted: Vec<Admitted> = admitted.into_iter().map(Result::unwrap).collect();
+        assert!(admitted.iter().all(|admitted| admitted.reason == AdmitReason::First), "{admitted:?}");
+        let [first, second, third] = &admitted[..] else { panic!("{admitted:?}") };
+        let states = [open(&store, first).await, open(&store, second).await, open(&store, third).await];
+        assert_eq!(states, [false, true, true]);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
 async fn an_unreadable_incident_of_an_older_version_ends_with_its_alerts_and_is_looked_for_now() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state.db");

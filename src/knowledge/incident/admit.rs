@@ -119,6 +119,8 @@ pub fn admit(
     let fires = statuses.values().any(|s| *s == AlertStatus::Firing);
     let left_out = not_kept(open_or_last, group, fires);
     let decided = |reason, state, incident| Admission { reason, state, incident, gone: Vec::new(), left_out };
+    // A new incident stores only what this notification has; the alerts of the earlier one are not its own.
+    let opens = |reason, state| Admission { left_out: not_kept(None, group, fires), ..decided(reason, state, None) };
     match open_or_last {
         Some(open_or_last) if is_late(open_or_last, group, &statuses, now, rules) => {
             decided(AdmitReason::Late, open_or_last.state, Some(open_or_last.id.clone()))
@@ -134,8 +136,8 @@ pub fn admit(
         {
             decided(AdmitReason::Duplicate, IncidentState::Resolved, Some(open_or_last.id.clone()))
         }
-        _ if fires => decided(AdmitReason::First, IncidentState::Open, None),
-        _ => decided(AdmitReason::ResolvedUnseen, IncidentState::Resolved, None),
+        _ if fires => opens(AdmitReason::First, IncidentState::Open),
+        _ => opens(AdmitReason::ResolvedUnseen, IncidentState::Resolved),
     }
 }
 

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::store::{
-    CalledPeople, DigestEffects, DigestedDelivery, IncidentPlace, Mention, PendingWork, PostponeReason, Store, Storm,
+    AdmissionPlan, CalledPeople, DigestEffects, DigestedDelivery, IncidentPlace, Mention, PendingWork, PostponeReason,
+    Sink, Store, Storm,
 };
 
-use super::{Both, admit, at, take, there};
-use crate::running::CHANNEL;
+use super::{Both, RULES, admit, at, take, there};
+use crate::running::{CHANNEL, group};
 
 #[tokio::test]
 async fn a_digest_counts_and_ends_the_same_on_both() {
@@ -103,5 +105,57 @@ async fn a_critical_incident_that_joins_a_digest_is_due_within_two_seconds_but_f
         admit(&store, "E", "firing", &storm, now + 20).await;
         admit(&store, "F", "firing", &storm, now + 21).await;
         assert_eq!(due(&store, now + 30).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_channel_that_accepts_again_makes_digests_due_that_failed_also_those_that_one_joined_since() {
+    let both = Both::start();
+    let storm = Storm { incidents: 1, within: Duration::from_secs(60), queue: 100, topic: "slow".to_owned() };
+    for store in both.stores("accepts").await {
+        let now = store.now().duration_since(at(0)).as_secs();
+        for name in ["A", "B"] {
+            admit(&store, name, "firing", &storm, now).await;
+        }
+        let (_, digests, _) = take(&store, now).await;
+        let next = at(now) + SignedDuration::from_secs(600);
+        store.digest_postponed(&digests[0], next, PostponeReason::Failed, "is_archived").await.unwrap();
+        store.refused(CHANNEL, "is_archived", at(now)).await.unwrap();
+        admit(&store, "C", "firing", &storm, now).await;
+        assert_eq!(due(&store, now + 20).await, 0);
+        assert!(store.accepted(CHANNEL, at(now + 20)).await.unwrap());
+        assert_eq!(due(&store, now + 20).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn in_a_batch_an_incident_without_storms_has_its_own_message_and_counts_for_the_others() {
+    let both = Both::start();
+    let storm = |incidents, topic: &str| Storm {
+        incidents,
+        within: Duration::from_secs(60),
+        queue: 100,
+        topic: topic.to_owned(),
+    };
+    for store in both.stores("batch").await {
+        let plan = |storm| AdmissionPlan {
+            selection: None,
+            sinks: vec![(Sink::Slack, CHANNEL.to_owned())],
+            grace: Duration::ZERO,
+            storm,
+        };
+        let read = |name| {
+            let body = serde_json::to_vec(&group(name, "firing", "warning", &["a"])).unwrap();
+            AlertGroup::from_webhook(&body).unwrap()
+        };
+        let batch = [
+            (read("A"), plan(storm(2, "slow"))),
+            (read("B"), plan(storm(0, "slow"))),
+            (read("C"), plan(storm(2, "slow"))),
+            (read("D"), plan(storm(0, "slow"))),
+        ];
+        let admitted = store.admit(&batch, at(0), &RULES).await.unwrap();
+        let digested: Vec<bool> = admitted.iter().map(|one| one.as_ref().unwrap().digest.is_some()).collect();
+        assert_eq!(digested, [false, false, true, false]);
     }
 }
