@@ -1,8 +1,8 @@
 //! The compiled rules of `redaction.yaml`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
@@ -68,8 +68,24 @@ pub(super) struct RedactionRules {
 #[derive(Debug)]
 struct PatternGroup {
     any: RegexSet,
-    /// The patterns, each with the index of its rule.
-    patterns: Vec<(usize, Regex)>,
+    patterns: Vec<Pattern>,
+}
+
+/// A pattern in free text, compiled when its group has found it for the first time: few patterns find anything, and all
+/// of them together take 6 MB.
+#[derive(Debug)]
+struct Pattern {
+    /// The index of its rule.
+    rule: usize,
+    text: String,
+    regex: OnceLock<Option<Regex>>,
+}
+
+impl Pattern {
+    /// Returns the compiled pattern; `None` if it cannot be compiled, although it could when the rules were read.
+    fn regex(&self) -> Option<&Regex> {
+        self.regex.get_or_init(|| compile(&self.text).ok()).as_ref()
+    }
 }
 
 /// Patterns of names, each with the index of its rule.
@@ -118,13 +134,22 @@ impl Rule {
 
 impl RedactionRules {
     pub(super) fn new(data: &Redaction) -> Result<Self, RedactionRuleError> {
-        let mut texts: Vec<(usize, String, Regex)> = Vec::new();
+        let mut texts: Vec<Pattern> = Vec::new();
+        // Rules share their exceptions.
+        let mut compiled: BTreeMap<String, Regex> = BTreeMap::new();
         let (mut rules, mut keys, mut variables) = (Self::default(), Vec::new(), Vec::new());
         rules.common = data.common.iter().map(|word| word.to_lowercase()).collect();
         for (index, rule) in data.rules.iter().enumerate() {
             let wrong = |error: regex::Error| RedactionRuleError { rule: rule.id.clone(), why: error.to_string() };
-            let optional = |pattern: &Option<String>| -> Result<Option<Regex>, RedactionRuleError> {
-                pattern.as_ref().map(|p| compile(&filled(data, rule, p)?).map_err(wrong)).transpose()
+            let mut optional = |pattern: &Option<String>| -> Result<Option<Regex>, RedactionRuleError> {
+                let Some(pattern) = pattern else { return Ok(None) };
+                let text = filled(data, rule, pattern)?;
+                if let Some(regex) = compiled.get(&text) {
+                    return Ok(Some(regex.clone()));
+                }
+                let regex = compile(&text).map_err(wrong)?;
+                compiled.insert(text, regex.clone());
+                Ok(Some(regex))
             };
             rules.rules.push(Rule {
                 id: rule.id.clone(),
@@ -139,8 +164,8 @@ impl RedactionRules {
             });
             for text in &rule.text {
                 let text = filled(data, rule, text)?;
-                let pattern = compile(&text).map_err(wrong)?;
-                texts.push((index, text, pattern));
+                compile(&text).map_err(wrong)?;
+                texts.push(Pattern { rule: index, text, regex: OnceLock::new() });
             }
             for key in &rule.keys {
                 let key = format!("^(?:{})$", filled(data, rule, key)?);
@@ -158,17 +183,16 @@ impl RedactionRules {
             let set = RegexSetBuilder::new(patterns).dfa_size_limit(STATES).size_limit(COMPILED).build();
             set.map_err(|error| RedactionRuleError { rule: "all together".to_owned(), why: error.to_string() })
         };
-        texts.sort_by_key(|(_, text, _)| text.len());
+        texts.sort_by_key(|pattern| pattern.text.len());
         while !texts.is_empty() {
             let mut bytes = 0;
-            let fits = texts.iter().take_while(|(_, text, _)| {
-                bytes += text.len();
+            let fits = texts.iter().take_while(|pattern| {
+                bytes += pattern.text.len();
                 bytes <= GROUP
             });
             let rest = texts.split_off(fits.count().max(1));
-            let all_texts: Vec<String> = texts.iter().map(|(_, text, _)| text.clone()).collect();
-            let patterns = texts.into_iter().map(|(rule, _, pattern)| (rule, pattern)).collect();
-            rules.groups.push(PatternGroup { any: all(&all_texts)?, patterns });
+            let all_texts: Vec<String> = texts.iter().map(|pattern| pattern.text.clone()).collect();
+            rules.groups.push(PatternGroup { any: all(&all_texts)?, patterns: texts });
             texts = rest;
         }
         rules.keys.any = (!keys.is_empty()).then(|| all(&keys)).transpose()?;
@@ -189,8 +213,12 @@ impl RedactionRules {
     pub(super) fn spans(&self, text: &str) -> Vec<MatchSpan> {
         let mut spans = Vec::new();
         for group in &self.groups {
-            for (rule, pattern) in group.any.matches(text).iter().filter_map(|matched| group.patterns.get(matched)) {
-                self.add(text, *rule, pattern, &mut spans);
+            for pattern in group.any.matches(text).iter().filter_map(|matched| group.patterns.get(matched)) {
+                match pattern.regex() {
+                    Some(regex) => self.add(text, pattern.rule, regex, &mut spans),
+                    // Its place is not known, so nothing stays.
+                    None => spans.push(MatchSpan { at: 0..text.len(), rule: pattern.rule }),
+                }
             }
         }
         spans
