@@ -31,7 +31,7 @@ pub use judge::parts::{LatencyPart, LatencyParts, LatencyRest};
 pub use judge::probability::{FEATURES, PRIOR, features};
 pub use judge::screen::Screening;
 pub use judge::steps::{invert_condition, inverted_symptom_check};
-pub use judge::{Judged, NOTICED_LATE, judge};
+pub use judge::{Judged, NOTICED_LATE, first_sign, judge};
 pub use observe::baseline_windows::{ComparedWith, PastKind};
 pub use observe::batch::{QueryAnswer, queries};
 pub use observe::gather::RowOwnership;

@@ -194,9 +194,13 @@ fn context(text: &str) -> Value {
 
 /// Renders a title with as many whole lines as fit, and the number of lines left out.
 fn listed(title: &str, lines: &[Line], prefix: impl Fn(usize) -> String) -> String {
-    let mut out = format!("*{}*", escape_markup(&clip_markup(title, TITLE_CHARS)));
+    let mut out = match title.is_empty() {
+        true => String::new(),
+        false => format!("*{}*", escape_markup(&clip_markup(title, TITLE_CHARS))),
+    };
     for (i, line) in lines.iter().enumerate() {
-        let next = format!("\n{}{}", prefix(i), mrkdwn(line));
+        let between = if out.is_empty() { "" } else { "\n" };
+        let next = format!("{between}{}{}", prefix(i), mrkdwn(line));
         if utf16_units(&out) + utf16_units(&next) > SECTION_CHARS - 40 {
             out.push_str(&format!("\n… +{}", lines.len() - i));
             break;

@@ -136,8 +136,24 @@ pub fn digest_message(view: &DigestView, words: &Phrases) -> Message {
     };
     let counts = [("firing", firing.into()), ("critical", critical.into()), ("resolved", resolved.into())];
     let total = words.text("digest-storm", &[("n", (view.incidents.len() + view.unreadable).into())]);
-    let headline = join_non_empty(&[words.text(state, &[]), total, topic, words.text("digest-counts", &counts)]);
+    let cause = common_cause(&view.incidents, words).unwrap_or_default();
+    let headline = join_non_empty(&[words.text(state, &[]), total, topic, cause, words.text("digest-counts", &counts)]);
     Message { tone, headline, parts }
+}
+
+/// Names the cause of most incidents; `None` if no cause was found for more than half of them. Incidents that still fire
+/// count alone, unless all are over.
+fn common_cause(incidents: &[DigestEntry], words: &Phrases) -> Option<String> {
+    let fires = incidents.iter().any(|entry| entry.open);
+    let counted: Vec<&DigestEntry> = incidents.iter().filter(|entry| entry.open == fires).collect();
+    let mut causes: BTreeMap<&str, usize> = BTreeMap::new();
+    counted.iter().filter_map(|entry| entry.cause.as_deref()).for_each(|cause| *causes.entry(cause).or_default() += 1);
+    let (cause, n) = causes.into_iter().max_by_key(|(_, n)| *n).filter(|(_, n)| 2 * n > counted.len())?;
+    let cause = ("cause", clip(cause, 80).into());
+    Some(match n == counted.len() {
+        true => words.text("digest-cause", &[cause]),
+        false => words.text("digest-cause-most", &[cause, ("n", n.into()), ("all", counted.len().into())]),
+    })
 }
 
 fn line(group: &Group<'_>, words: &Phrases) -> Line {

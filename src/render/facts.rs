@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Phrases;
 use diagnose::{
     BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, SymptomVerdict, ValueSource, Verdict,
+    first_sign,
 };
 use knowledge::alert::{Alert, Labels, active};
 use knowledge::clip::clip;
@@ -208,13 +209,22 @@ pub(super) fn misfit(diagnosis: &Diagnosis, late: Duration, words: &Phrases) -> 
     let symptom = (diagnosis.symptom.playbook.as_str(), &diagnosis.symptom.title);
     let via = root.via.iter().rev().map(|link| (link.id.as_str(), &link.title));
     let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| onset.at);
+    // What a cause changes first need not be what completes it.
+    let sign = |id: &str| {
+        let links = root.via.iter().map(|link| (link.id.as_str(), &link.evidence));
+        let mut all = [(root.id.as_str(), &root.evidence)].into_iter().chain(links);
+        all.find(|(link, _)| *link == id).and_then(|(_, evidence)| first_sign(evidence))
+    };
     let begun: Vec<_> = [(root.id.as_str(), &root.title)]
         .into_iter()
         .chain(via)
         .chain([symptom])
-        .filter_map(|(id, title)| Some((since(id)?, title)))
+        .filter_map(|(id, title)| Some((since(id)?, sign(id), title)))
         .collect();
-    let mut pairs = begun.windows(2).map(|pair| (pair[0], pair[1]));
+    let mut pairs = begun.windows(2).map(|pair| {
+        let [(at, sign, cause), (effect_at, _, effect)] = [pair[0], pair[1]];
+        ((sign.unwrap_or(at), cause), (effect_at, effect))
+    });
     let (cause, effect) = pairs.find(|(cause, effect)| cause.0 > clock::after(effect.0, late))?;
     let pieces = [
         ("cause", cause.1.as_str().into()),
@@ -300,7 +310,8 @@ pub(super) fn affected_replicas_line(cause: &CauseFound, words: &Phrases) -> Opt
             let names = few(&radius.affected, words).into();
             let mut line = words.line("hits-some", &[("n", n.into()), total, ("names", names)]);
             let places: BTreeSet<&str> = radius.places.values().flatten().map(String::as_str).collect();
-            if !places.is_empty() {
+            // More of them say nothing that the names of the replicas do not.
+            if (1..=FEW).contains(&places.len()) {
                 let places = places.into_iter().collect::<Vec<_>>().join(", ");
                 line = words.line("hits-on", &[("hits", line.into()), ("places", places.into())]);
             }

@@ -17,8 +17,9 @@ use message::{Block, Line, Message, TextSpan, Tone};
 /// Builds the message of a diagnosis that a user requested.
 pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words: &Phrases) -> Message {
     let (tone, word) = verdict_tone(diagnosis);
-    let mut parts = vec![Block::Paragraph(symptom(diagnosis, words))];
-    parts.extend(latency::parts(diagnosis, false, words).map(Block::Paragraph));
+    let mut first = symptom(diagnosis, words);
+    first.extend(latency::parts(diagnosis, false, words));
+    let mut parts = vec![Block::Section(String::new(), first)];
     parts.extend(chain(diagnosis, words));
     parts.extend(fixes(diagnosis, words));
     parts.push(ruled_out(&not_nearest(diagnosis), words));
@@ -50,18 +51,20 @@ pub(super) fn verdict_tone(diagnosis: &Diagnosis) -> (Tone, &'static str) {
 }
 
 /// Says if the symptom is confirmed, on which replicas, and the impact on users.
-fn symptom(diagnosis: &Diagnosis, words: &Phrases) -> Line {
+fn symptom(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
     let symptom = &diagnosis.symptom;
     let of = |outcome| facts(&symptom.evidence, outcome, words).join(", ");
-    let line = match symptom.verdict {
+    let lines = match symptom.verdict {
         SymptomVerdict::Confirmed => {
             let facts = format!("{}{}", of(Outcome::Met), radius(&diagnosis.replicas, words)).into();
-            words.line("symptom-confirmed", &[("facts", facts), ("impact", symptom.impact.trim().into())])
+            let impact = Line::default().plain(symptom.impact.trim());
+            let confirmed = words.line("symptom-confirmed", &[("facts", facts)]);
+            [confirmed, impact].into_iter().filter(|line| !line.text().is_empty()).collect()
         }
-        SymptomVerdict::Absent => words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())]),
-        SymptomVerdict::NoData => no_data(diagnosis, words),
+        SymptomVerdict::Absent => vec![words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())])],
+        SymptomVerdict::NoData => vec![no_data(diagnosis, words)],
     };
-    screened::before(diagnosis, line, words)
+    screened::before(diagnosis, lines, words)
 }
 
 fn chain(diagnosis: &Diagnosis, words: &Phrases) -> Option<Block> {

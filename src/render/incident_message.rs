@@ -38,9 +38,8 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Phrases) -> Message {
     let mut first = Vec::new();
     match (view.diagnosis, view.because) {
         (Some(diagnosis), _) => {
-            let impact = diagnosis.symptom.impact.trim();
-            let impact = impact.split_once(". ").map_or(impact.to_owned(), |(first, _)| format!("{first}."));
-            first.push(symptom(diagnosis, &impact, view.resolved_at.is_some(), words));
+            let impact = first_sentence(&diagnosis.symptom.impact);
+            first.extend(symptom(diagnosis, &impact, view.resolved_at.is_some(), words));
             first.extend(latency::parts(diagnosis, view.resolved_at.is_some(), words));
             first.extend(view.impact.and_then(|impact| meanwhile(&impact, words)));
             first.extend(flapping(view, words));
@@ -55,7 +54,7 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Phrases) -> Message {
             first.extend(flapping(view, words));
         }
     }
-    parts.extend(first.into_iter().map(Block::Paragraph));
+    parts.push(Block::Section(String::new(), first));
     if let Some(diagnosis) = view.diagnosis {
         parts.extend(diagnosed(diagnosis, view, words));
     }
@@ -151,26 +150,38 @@ pub(super) fn flapping(view: &IncidentView<'_>, words: &Phrases) -> Option<Line>
     Some(words.line("flapping", &[("what", what.into())]))
 }
 
-/// Says if the symptom is confirmed, on which replicas, and the impact on users.
-pub(super) fn symptom(diagnosis: &Diagnosis, impact: &str, resolved: bool, words: &Phrases) -> Line {
+/// Says if the symptom is confirmed, its impact on users, and on which replicas: a line for each number.
+pub(super) fn symptom(diagnosis: &Diagnosis, impact: &str, resolved: bool, words: &Phrases) -> Vec<Line> {
     let symptom = &diagnosis.symptom;
-    let of = |outcome| join_limited(&facts(&symptom.evidence, outcome, words), FEW, ", ", words);
-    let line = match symptom.verdict {
+    let of = |outcome| facts(&symptom.evidence, outcome, words);
+    let lines = match symptom.verdict {
         SymptomVerdict::Confirmed => {
             // The cause names the affected replicas more precisely.
             let affected = diagnosis.root().and_then(|root| affected_replicas_line(&shortened(root), words));
             let radius = if affected.is_some() { String::new() } else { radius(&diagnosis.replicas, words) };
-            let facts = format!("{}{radius}", of(Outcome::Met)).into();
             let key = if resolved { "symptom-was" } else { "symptom-confirmed" };
-            let line = words.line(key, &[("facts", facts), ("impact", impact.into())]);
-            let line =
-                symptom.promise.iter().fold(line, |line, promise| line.plain(" ").then(promised(promise, words)));
-            affected.into_iter().fold(line, |line, affected| line.plain(" ").then(affected))
+            let mut met = of(Outcome::Met).into_iter().take(FEW);
+            let first = format!("{}{radius}", met.next().unwrap_or_default());
+            let mut lines = vec![words.line(key, &[("facts", first.into())])];
+            lines.extend(met.map(|fact| Line::default().plain(fact)));
+            lines.extend((!impact.is_empty()).then(|| Line::default().plain(impact)));
+            lines.extend(symptom.promise.iter().map(|promise| promised(promise, words)));
+            lines.extend(affected);
+            lines
         }
-        SymptomVerdict::Absent => words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())]),
-        SymptomVerdict::NoData => no_data(diagnosis, words),
+        SymptomVerdict::Absent => {
+            let facts = join_limited(&of(Outcome::NotMet), FEW, ", ", words);
+            vec![words.line("symptom-absent", &[("facts", facts.into())])]
+        }
+        SymptomVerdict::NoData => vec![no_data(diagnosis, words)],
     };
-    screened::before(diagnosis, line, words)
+    screened::before(diagnosis, lines, words)
+}
+
+/// Returns the first sentence of a text.
+fn first_sentence(text: &str) -> String {
+    let text = text.trim();
+    text.split_once(". ").map_or(text.to_owned(), |(first, _)| format!("{first}."))
 }
 
 /// Renders the service level promised for the pool.
@@ -215,12 +226,13 @@ pub(super) fn meanwhile(impact: &Impact, words: &Phrases) -> Option<Line> {
 
 fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) -> Vec<Block> {
     let resolved = view.resolved_at.is_some();
-    let mut parts = Vec::new();
+    let (mut parts, mut details) = (Vec::new(), Vec::new());
     match diagnosis.root() {
         Some(root) => {
             let judged = notes::judgement(view, words);
             let lines = judged.into_iter().chain(chain(diagnosis, root, words)).collect();
             parts.push(Block::Section(words.text("why", &[]), lines));
+            details = reservations(diagnosis, root, words);
         }
         None if diagnosis.symptom.verdict == SymptomVerdict::Confirmed => {
             parts.push(Block::Section(words.text("why", &[]), explain_no_root_cause(diagnosis, words)));
@@ -231,6 +243,9 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) ->
     match resolved {
         false => parts.extend(steps(diagnosis, view, words)),
         true => parts.extend(lasting(diagnosis, words)),
+    }
+    if !details.is_empty() {
+        parts.push(Block::Section(words.text("why-sure", &[]), details));
     }
     let mut odd = diagnosis_notes(diagnosis, words);
     if !odd.is_empty() {
@@ -274,7 +289,7 @@ fn lasting(diagnosis: &Diagnosis, words: &Phrases) -> Option<Block> {
     (!steps.is_empty()).then(|| Block::Section(words.text("lasting", &[]), steps))
 }
 
-/// Renders the chain with its times, then one line each for evidence for it, evidence against it, and missing data.
+/// Renders the chain with its times, and the evidence for it.
 fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Phrases) -> Vec<Line> {
     let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| TextSpan::Time(onset.at));
     let mut lines: Vec<Line> = root
@@ -299,34 +314,44 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Phrases) -> Vec<Line>
     if let Some(first) = lines.first_mut() {
         *first = latency::explained(std::mem::take(first), root, words);
     }
+    lines.push(evidence_for(root, words));
+    lines
+}
+
+/// Returns the checks of a cause and of its chain.
+fn checks(root: &CauseFound) -> impl Iterator<Item = &EvidenceResult> + Clone {
+    root.evidence.iter().chain(root.via.iter().rev().flat_map(|link| &link.evidence))
+}
+
+/// Renders the most telling fact for a cause, and the number of checks that agree.
+fn evidence_for(root: &CauseFound, words: &Phrases) -> Line {
+    let agree = checks(root).filter(|e| e.outcome == Outcome::Met).count();
+    let known = checks(root).filter(|e| e.outcome != Outcome::NoData).count();
+    let met = facts(checks(root), Outcome::Met, words).into_iter().next().unwrap_or_default();
+    words.line("evidence-for", &[("facts", met.into()), ("agree", agree.into()), ("known", known.into())])
+}
+
+/// Renders what speaks against a cause or was not seen, what it was compared with, and the causes beside it.
+fn reservations(diagnosis: &Diagnosis, root: &CauseFound, words: &Phrases) -> Vec<Line> {
+    let of = |outcome| facts(checks(root), outcome, words);
+    // Two checks of one number may differ: one fact is not for and against at the same time.
+    let met = of(Outcome::Met);
+    let against: Vec<String> = of(Outcome::NotMet).into_iter().filter(|fact| !met.contains(fact)).collect();
+    let mut lines = Vec::new();
+    if !against.is_empty() {
+        lines.push(words.line("evidence-against", &[("facts", join_limited(&against, 2, ", ", words).into())]));
+    }
+    if let Some(titles) = unknown(checks(root), words) {
+        lines.push(words.line("evidence-unknown", &[("titles", titles.into())]));
+    }
     // Signals that count finished requests show an onset later; only larger contradictions are reported.
     lines.extend(misfit(diagnosis, NOTICED_LATE, words));
-    lines.extend(evidence(root, words));
     lines.extend(compared::of_chain(diagnosis, words));
     let not: Vec<String> = diagnosis.ruled_out.iter().map(|cause| cause.title.clone()).collect();
     if !not.is_empty() {
         lines.push(words.line("not-those", &[("titles", join_limited(&not, 2, "; ", words).into())]));
     }
     lines.extend(other_causes(diagnosis, words));
-    lines
-}
-
-fn evidence(root: &CauseFound, words: &Phrases) -> Vec<Line> {
-    let all: Vec<&EvidenceResult> =
-        root.evidence.iter().chain(root.via.iter().rev().flat_map(|link| &link.evidence)).collect();
-    let agree = all.iter().filter(|e| e.outcome == Outcome::Met).count();
-    let known = all.iter().filter(|e| e.outcome != Outcome::NoData).count();
-    let of = |outcome| facts(all.iter().copied(), outcome, words);
-    let met = join_limited(&of(Outcome::Met), 2, ", ", words).into();
-    let mut lines =
-        vec![words.line("evidence-for", &[("facts", met), ("agree", agree.into()), ("known", known.into())])];
-    let against = of(Outcome::NotMet);
-    if !against.is_empty() {
-        lines.push(words.line("evidence-against", &[("facts", join_limited(&against, 2, ", ", words).into())]));
-    }
-    if let Some(titles) = unknown(all, words) {
-        lines.push(words.line("evidence-unknown", &[("titles", titles.into())]));
-    }
     lines
 }
 

@@ -47,7 +47,7 @@ pub use health::health;
 pub use incident_message::incident_message;
 pub use links::{graph, links_of};
 pub use logs::logs;
-pub use markdown::{report_markdown, ticket, tickets_for};
+pub use markdown::{message_markdown, report_markdown, ticket, tickets_for};
 pub use notes::{is_done, note, step_id, step_text};
 pub use page::{
     IncidentFilter, IncidentList, IncidentRow, health_page, incidents_page, playbook_page, playbooks_page, policy,

@@ -7,16 +7,15 @@ use super::facts::{FEW, symptom_no_data_reason};
 use diagnose::{DataSpan, Diagnosis, SymptomVerdict};
 use message::{Block, Line};
 
-/// Prepends to the symptom's sentence how the diagnosis found the symptom.
-pub(super) fn before(diagnosis: &Diagnosis, symptom: Line, words: &Phrases) -> Line {
+/// Prepends to the lines about the symptom how the diagnosis found it.
+pub(super) fn before(diagnosis: &Diagnosis, symptom: Vec<Line>, words: &Phrases) -> Vec<Line> {
     if let Some(line) = no_pool_data(diagnosis, words) {
-        return line;
+        return vec![line];
     }
     match symptom_origin(diagnosis, words) {
         // Without a symptom there is nothing more to say.
-        Some(line) if diagnosis.symptom.playbook.is_empty() => line,
-        Some(line) => line.plain(" ").then(symptom),
-        None => symptom,
+        Some(line) if diagnosis.symptom.playbook.is_empty() => vec![line],
+        origin => origin.into_iter().chain(symptom).collect(),
     }
 }
 

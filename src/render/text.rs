@@ -44,7 +44,8 @@ pub fn terminal_with(message: &Message, commands: &Commands) -> String {
             }
             Block::Section(title, lines) => {
                 out.push_str(&heading(title));
-                lines.iter().for_each(|line| out.push_str(&format!("  {}\n", spans(line))));
+                let indent = if title.is_empty() { "" } else { "  " };
+                lines.iter().for_each(|line| out.push_str(&format!("{indent}{}\n", spans(line))));
             }
             Block::Steps(title, lines) => {
                 out.push_str(&heading(title));
@@ -75,6 +76,9 @@ pub(super) fn tone_style(tone: Tone) -> Style {
 }
 
 fn heading(title: &str) -> String {
+    if title.is_empty() {
+        return "\n".to_owned();
+    }
     let bold = Style::new().bold();
     format!("\n{bold}{}{bold:#}\n", clean(title))
 }

@@ -61,6 +61,8 @@ pub enum SlackAction {
     },
     /// An invitation of the app to a channel.
     Joined,
+    /// The opening of the app's Home tab.
+    Home,
     /// A menu's request for options while the user types.
     Suggest {
         /// The menu's `action_id`.

@@ -12,6 +12,7 @@ pub mod payload;
 pub mod scopes;
 mod signature;
 pub mod socket;
+mod views;
 mod workspace;
 
 use std::time::Duration;
@@ -250,23 +251,6 @@ impl Slack {
             (_, true) => Err(SlackError::Unreachable(format!("HTTP {}", status.as_u16()))),
             _ => Err(SlackError::Refused { code: format!("response_url_{}", status.as_u16()), detail: String::new() }),
         }
-    }
-
-    /// Calls `views.open`, within 3 seconds of the press that gave the trigger. Returns the view's id.
-    ///
-    /// # Errors
-    /// See [`Self::post`]; `expired_trigger_id` after these 3 seconds.
-    pub async fn open_view(&self, trigger: &str, view: &Value) -> Result<String, SlackError> {
-        let answer: Value = self.call("views.open", &json!({ "trigger_id": trigger, "view": view })).await?;
-        Ok(answer["view"]["id"].as_str().unwrap_or_default().to_owned())
-    }
-
-    /// Calls `views.update`.
-    ///
-    /// # Errors
-    /// See [`Self::post`].
-    pub async fn update_view(&self, id: &str, view: &Value) -> Result<(), SlackError> {
-        self.call::<Value>("views.update", &json!({ "view_id": id, "view": view })).await.map(drop)
     }
 
     /// Uploads a file in three steps (announce, send, share), into a thread if `to` has one. Without `to` it is only

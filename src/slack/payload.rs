@@ -169,6 +169,7 @@ pub fn event(payload: &Value, id: &str) -> Payload {
     match kind {
         "app_mention" => {}
         "member_joined_channel" => return joined(payload, own_user, id),
+        "app_home_opened" => return home(payload, id),
         "message" if direct => {}
         "message" => return Payload::Nothing("not_ours"),
         _ => return Payload::Nothing("unknown"),
@@ -211,6 +212,21 @@ fn joined(payload: &Value, own_user: Option<&str>, id: &str) -> Payload {
     let place = RequestPlace { channel: short(event, "channel"), ..RequestPlace::default() };
     let event_id = text(payload, "event_id");
     Payload::of(if event_id.is_empty() { id } else { event_id }, who, place, SlackAction::Joined)
+}
+
+/// Parses the opening of the app's Home; its tab of messages needs nothing.
+fn home(payload: &Value, id: &str) -> Payload {
+    let event = &payload["event"];
+    let user = short(event, "user");
+    if text(event, "tab") != "home" {
+        return Payload::Nothing("not_ours");
+    }
+    if user.is_empty() {
+        return Payload::Nothing("malformed");
+    }
+    let who = SlackActor { user, team: short(payload, "team_id"), is_bot: false };
+    let event_id = text(payload, "event_id");
+    Payload::of(if event_id.is_empty() { id } else { event_id }, who, RequestPlace::default(), SlackAction::Home)
 }
 
 /// Removes the mention of the app: the first of our own id, or a mention at the beginning if our id is unknown.

@@ -22,11 +22,13 @@ pub const METHODS: &[(&str, &[&str])] = &[
     ("usergroups.users.list", &["usergroups:read"]),
     ("users.info", &["users:read"]),
     ("views.open", &[]),
+    ("views.publish", &[]),
     ("views.update", &[]),
 ];
 
 /// The events that Slack sends us, and the scopes that they need.
 pub const EVENTS: &[(&str, &[&str])] = &[
+    ("app_home_opened", &[]),
     ("app_mention", &["app_mentions:read"]),
     ("member_joined_channel", &["channels:read", "groups:read"]),
     ("message.im", &["im:history"]),

@@ -18,16 +18,19 @@ const HEADLINE: &str = "CRITICAL · first tokens come late · llm/meta-llama/Lla
 
 /// The incident's message and its thread at the end, without numbers.
 const TRANSCRIPT: &str = r##"*RESOLVED after # s · first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · KV cache is exhausted ← prompts became longer*
-*It was*: TTFT p99 # s. Users look at an empty answer. Affects all # replicas.
+*It was*: TTFT p99 # s
+Users look at an empty answer.
+Affects all # replicas.
 First tokens took # s on average: # s in the queue, # s computing the prompt, # s elsewhere.
 *Why*
 Right cause, says @U0ANN at # UTC: prompts became longer
 ← *KV cache is exhausted*, began # UTC, explains # % of this time
 ← *prompts became longer* — likely, # %, began # UTC
-Compared with the minutes before the incident: the pool has no earlier data at the times that were tried.
 *So that it does not come back*
 • Cap the prompt with `--max-model-len <tokens>` at what the product needs; longer ones then get a # instead of a place in the cache
 • Put what all prompts share first and what differs last, so that the prefix cache can serve it
+*How sure this is*
+Compared with the minutes before the incident: the pool has no earlier data at the times that were tried.
 *Alerts*
 # resolved: *LLMHighTTFT*
 first tokens come late in llm
@@ -237,7 +240,9 @@ async fn asked(night: &Night) {
 /// The alert ends: green, how long, what it cost, and what people said it was.
 async fn over(night: &Night) {
     night.resolve().await;
-    let message = night.message_with("RESOLVED after").await;
+    night.message_with("RESOLVED after").await;
+    // What it cost is counted once it is over.
+    let message = night.message_with("*During the incident* ").await;
     let text = all_of(&message);
     for part in ["*During the incident* ", "*It was*: TTFT p99", "*Wrong cause*, says", "1 resolved: *LLMHighTTFT*"] {
         assert!(text.contains(part), "{part}: {text}");

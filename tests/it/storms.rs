@@ -91,7 +91,7 @@ async fn topics_have_digests_of_their_own_and_from_the_sixth_on_share_one() {
         run.send(&group(&format!("Odd{i}"), "firing", "warning", &["a"])).await;
     }
     // The first incident, five digests of one topic each, and that of the others.
-    let various = "storm of 4 incidents · various causes";
+    let various = "storm of 4 incidents · various symptoms";
     let shared = |s: &State| tops(s).len() == 7 && tops(s).iter().any(|m| m.content.text.contains(various));
     let all = run.slack.wait_for(shared, Duration::from_secs(30)).await;
     assert!(all.is_ok(), "{}\n{}", all.unwrap_err(), run.service.stderr());

@@ -116,7 +116,9 @@ fn read(message: &Message) -> String {
             }
             Block::Document(block) => panic!("a chat has no room for {block:?}"),
             Block::Section(title, lines) | Block::Steps(title, lines) => {
-                out.push_str(&format!("{title}\n"));
+                if !title.is_empty() {
+                    out.push_str(&format!("{title}\n"));
+                }
                 lines.iter().for_each(|line| out.push_str(&format!("{}\n", line.text())));
             }
             Block::Buttons(buttons) => {

@@ -100,6 +100,13 @@ incident-several = Several incidents are called { $id }. Which one?
 incident-undiagnosed = This incident has no diagnosis: no playbook knows its alerts and their labels name no pool, or it is still being made.
 incident-since = since { $at }
 incidents-none = There are no incidents.
+home-own = Yours ({ $n })
+home-own-none = Incidents that you acknowledge stand here until a day after their end.
+home-open = Open ({ $n })
+home-open-none = No incident is open.
+home-taken = { $line } · { $who } is on it
+home-more = … and { $n } more: `/llm-diagnose incidents`
+home-at = As of { $at }; opened anew, this tab is read anew. `/llm-diagnose help` lists what else you may ask.
 incidents-open = { $n ->
     [0] No incident is open
     [one] 1 incident is open

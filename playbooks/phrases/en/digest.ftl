@@ -5,7 +5,9 @@ digest-storm = storm of { $n } { $n ->
    *[other] incidents
  }
 digest-over = RESOLVED
-digest-various = various causes
+digest-various = various symptoms
+digest-cause = ← { $cause }
+digest-cause-most = ← { $cause } ({ $n } of { $all })
 digest-counts = { $firing } firing{ $critical ->
     [0] {""}
    *[other] {" "}({ $critical } critical)

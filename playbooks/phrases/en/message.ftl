@@ -40,8 +40,8 @@ why-nowhere = no such pool
 
 ## The symptom and who is affected
 
-symptom-confirmed = **Confirmed**: { $facts }. { $impact }
-symptom-was = **It was**: { $facts }. { $impact }
+symptom-confirmed = **Confirmed**: { $facts }
+symptom-was = **It was**: { $facts }
 promise-ttft = Promised: { $share } of first tokens within { $within }.
 promise-inter-token = Promised: { $share } of tokens within { $within } of the one before.
 promise-request = Promised: { $share } of requests within { $within }.
@@ -121,7 +121,8 @@ chain-short = ← **{ $title }**
 chain-short-since = ← **{ $title }**, began { $at }
 chain-root = ← **{ $title }** — { $verdict }
 chain-root-since = ← **{ $title }** — { $verdict }, began { $at }
-evidence-for = For: { $facts } ({ $agree } of { $known } checks agree)
+evidence-for = For: { $facts }; { $agree } of { $known } checks agree
+why-sure = How sure this is
 evidence-against = Against: { $facts }
 evidence-unknown = Unknown: { $titles }
 not-those = Ruled out: { $titles }

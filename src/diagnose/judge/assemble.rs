@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::judge::affected_replicas::affected_replicas;
+use crate::judge::onset;
 use crate::judge::parts::parts;
 use crate::judge::placeholders::FixContext;
 use crate::judge::probability;
@@ -13,7 +14,7 @@ use crate::observe::plan::TRAFFIC;
 use crate::output::excluded::{nearest, not_looked_at, ruled_out, unchecked};
 use crate::{
     BlastRadius, CauseFound, ComparedWith, Diagnosis, EngineFound, EvidenceResult, Judged, Judgement, Observations,
-    Onset, Outcome, Request, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict, Verdict,
+    Onset, Request, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict, Verdict,
 };
 use knowledge::playbook::{Library, Node};
 use knowledge::signal::matchers;
@@ -167,18 +168,13 @@ fn timeline(best: Option<&CauseFound>, entry: &str, judged: &Judged) -> Vec<Onse
     let Some(best) = best else { return Vec::new() };
     let links = best.chain.iter().rev().filter(|id| *id != entry).filter_map(|id| judged.causes.get(id));
     let links = links.map(|j| (j.id.as_str(), j.evidence.as_slice()));
-    let first = |evidence: &[EvidenceResult]| -> Option<Onset> {
-        let begun = evidence.iter().filter(|e| e.outcome == Outcome::Met);
-        let (at, evidence) = begun.filter_map(|e| Some((e.since?, e))).min_by_key(|(at, _)| *at)?;
-        Some(Onset { id: String::new(), evidence: evidence.clone(), at })
-    };
     let mut out: Vec<Onset> = Vec::new();
     for (id, evidence) in links.chain([(entry, judged.evidence.as_slice())]) {
-        if let Some(onset) = first(evidence)
+        if let Some((at, evidence)) = onset(evidence)
             // Two links that rest on the same signal are one event.
-            && !out.iter().any(|other| other.evidence.signal == onset.evidence.signal)
+            && !out.iter().any(|other| other.evidence.signal == evidence.signal)
         {
-            out.push(Onset { id: id.to_owned(), ..onset });
+            out.push(Onset { id: id.to_owned(), evidence: evidence.clone(), at });
         }
     }
     out

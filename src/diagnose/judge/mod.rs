@@ -97,7 +97,7 @@ pub fn judge(library: &Library, playbook: &str, observations: &Observations) -> 
             judgement.explained = latency.as_ref().zip(edge).and_then(|(latency, edge)| latency.explained(edge));
             causes.insert(node.id.to_owned(), judgement);
         }
-        let effect = onset(&evidence);
+        let effect = onset(&evidence).map(|(at, _)| at);
         descend(library, entry, &causes, effect, &mut vec![playbook.to_owned()], &mut chains);
         // An alert may name the mechanism itself; then at least the mechanism is known.
         if chains.is_empty() && entry.kind == NodeKind::Mechanism && symptom == SymptomVerdict::Confirmed {
@@ -203,14 +203,24 @@ fn strength(judgement: &Judgement) -> f64 {
     judgement.evidence.iter().map(|e| e.weight * e.support.max(0.0)).sum()
 }
 
-/// Returns the earliest onset of the checks that are met.
-pub(crate) fn onset(evidence: &[EvidenceResult]) -> Option<Timestamp> {
+/// Returns the check that completed a node, with its onset: a node holds from the moment on at which all that it requires
+/// holds. Of checks that are not required the earliest counts, and only if no required one has an onset.
+pub(crate) fn onset(evidence: &[EvidenceResult]) -> Option<(Timestamp, &EvidenceResult)> {
+    let begun = || evidence.iter().filter(|e| e.outcome == Outcome::Met).filter_map(|e| Some((e.since?, e)));
+    let required = begun().filter(|(_, e)| e.required).max_by_key(|(at, _)| *at);
+    required.or_else(|| begun().min_by_key(|(at, _)| *at))
+}
+
+/// Returns the earliest onset of the checks that are met: the first sign of a cause.
+pub fn first_sign(evidence: &[EvidenceResult]) -> Option<Timestamp> {
     evidence.iter().filter(|e| e.outcome == Outcome::Met).filter_map(|e| e.since).min()
 }
 
 /// Returns true if a cause clearly began after its effect.
 fn began_after(judgement: &Judgement, effect: Option<Timestamp>) -> bool {
-    onset(&judgement.evidence).zip(effect).is_some_and(|(cause, effect)| cause > clock::after(effect, NOTICED_LATE))
+    first_sign(&judgement.evidence)
+        .zip(effect)
+        .is_some_and(|(cause, effect)| cause > clock::after(effect, NOTICED_LATE))
 }
 
 /// Sorts best first. Among those whose score is close to the best, the order is: more of the latency explained, more

@@ -41,8 +41,10 @@ const WINDOW: Duration = Duration::from_secs(120);
 const CHAINS: usize = 2;
 /// Maximum wait for onsets: the message must not be delayed longer.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// Steps in a row that may lack data or the condition within a period: a missed scrape does not end it.
+/// Steps at the end that may lack data or the condition: a missed scrape does not end a period.
 const MAX_MISSED_STEPS: usize = 2;
+/// Number of steps with the condition that outweigh one without it within a period.
+const NOT_MET_COST: i32 = 2;
 
 /// Finds the onsets of the evidence of the best chains; returns true if any was found.
 pub(crate) async fn trace(
@@ -188,19 +190,22 @@ pub(crate) fn rows_at(series: &[Series], at_ms: i64) -> Answer<Row> {
 }
 
 /// Returns the start of the period that lasts until the end; `None` if it holds from the first step on, or not at the
-/// end.
+/// end. The period is the one that best divides the steps: a value that wavers about its limit on normal days has held
+/// now and then before, and that is no onset.
 fn begin(held: &[(Timestamp, Outcome)]) -> Option<Timestamp> {
-    let mut since = None;
-    let mut gap = 0;
-    for (i, (at, outcome)) in held.iter().enumerate().rev() {
-        if *outcome == Outcome::Met {
-            since = Some((i, *at));
-            gap = 0;
-        } else {
-            gap += 1;
-            if gap > MAX_MISSED_STEPS {
-                break;
-            }
+    let last = held.iter().rposition(|(_, outcome)| *outcome == Outcome::Met)?;
+    if held.len() - last > 1 + MAX_MISSED_STEPS {
+        return None;
+    }
+    let (mut sum, mut best, mut since) = (0, 0, None);
+    for (i, (at, outcome)) in held[..=last].iter().enumerate().rev() {
+        sum += match outcome {
+            Outcome::Met => 1,
+            Outcome::NotMet => -NOT_MET_COST,
+            Outcome::NoData => 0,
+        };
+        if *outcome == Outcome::Met && sum > best {
+            (best, since) = (sum, Some((i, *at)));
         }
     }
     since.filter(|(i, _)| *i > MAX_MISSED_STEPS).map(|(_, at)| at)
@@ -225,7 +230,11 @@ mod tests {
     fn an_onset_is_where_the_last_period_begins() {
         assert_eq!(held("......######"), Some(6));
         assert_eq!(held("..###....###"), Some(9), "an earlier period is another story");
-        assert_eq!(held("......##.? ##".replace(' ', "").as_str()), Some(6), "a missed scrape is no end");
+        assert_eq!(held("......##?##"), Some(6), "a missed scrape is no end");
+        assert_eq!(held("......#####.####"), Some(6), "a step below the limit is no end");
+        assert_eq!(held("......######?."), Some(6), "nor is one at the end");
+        assert_eq!(held("...#..#.#..#..######"), Some(14), "it wavered before");
+        assert_eq!(held("......######..."), None, "it is over");
         assert_eq!(held("############"), None, "it held all along");
         assert_eq!(held("?###########"), None, "nothing is known of before");
         assert_eq!(held("............"), None);

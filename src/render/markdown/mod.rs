@@ -7,7 +7,7 @@ mod ticket;
 use super::document::Document;
 use super::report_document::{Medium, ReportPageContext, document};
 use super::{Phrases, is_unseen};
-use message::{Block, BlockGroup, ChainLink, DocumentBlock, Folding, Line, TextSpan, time_of_day};
+use message::{Block, BlockGroup, ChainLink, DocumentBlock, Folding, Line, Message, TextSpan, time_of_day};
 use report::Report;
 pub use ticket::{ticket, tickets_for};
 
@@ -15,6 +15,9 @@ pub use ticket::{ticket, tickets_for};
 const ROWS: usize = 60;
 /// Maximum number of names with values; engines have hundreds of settings.
 const PAIRS: usize = 100;
+
+/// Depth of the headings of a message.
+const MESSAGE_DEPTH: usize = 3;
 
 /// Characters that are markup anywhere. Round brackets are markup only after square ones.
 const MARKUP: &str = "\\`*_[]|~$";
@@ -39,6 +42,11 @@ pub fn report_markdown(report: &Report, words: &Phrases) -> String {
     out.push_str("---\n\n");
     out.extend(document.foot.iter().map(paragraph));
     out
+}
+
+/// Renders a message below its headline.
+pub fn message_markdown(message: &Message, words: &Phrases) -> String {
+    blocks(&message.parts, MESSAGE_DEPTH, &Wording { words, left_out: "report-more-rows" })
 }
 
 /// Builds the document without what only a page has: charts, links, tickets.

@@ -47,28 +47,29 @@ pub(super) fn summary(
             Medium::Ticket => incomplete,
         }
     });
-    vec![
-        paragraph(pool),
-        paragraph(lead(report, view, words)),
+    let mut parts = vec![paragraph(pool)];
+    parts.extend(lead(report, view, words).into_iter().map(paragraph));
+    parts.extend([
         pairs(facts_of(report, view, around.live, medium, words)),
         Block::Gap(failed.unwrap_or_default()),
         list(around.actions.iter().map(|(label, url)| Line::default().link(label, url))),
-    ]
+    ]);
+    parts
 }
 
-/// Describes the symptom in sentences, else the reason why there is none.
-fn lead(report: &Report, view: &IncidentView<'_>, words: &Phrases) -> Line {
+/// Describes the symptom, a line for each number, else the reason why there is none.
+fn lead(report: &Report, view: &IncidentView<'_>, words: &Phrases) -> Vec<Line> {
     let resolved = view.resolved_at.is_some();
-    let verdict = match (view.diagnosis, view.because) {
+    let mut lines = match (view.diagnosis, view.because) {
         (Some(diagnosis), _) => incident_message::symptom(diagnosis, diagnosis.symptom.impact.trim(), resolved, words),
-        (None, Some(_)) if resolved => words.line("report-not-diagnosed", &[]),
-        (None, Some(_)) => words.line("looking", &[]),
-        (None, None) => own_alert::undiagnosed(view, words).1.into_iter().next().unwrap_or_default(),
+        (None, Some(_)) if resolved => vec![words.line("report-not-diagnosed", &[])],
+        (None, Some(_)) => vec![words.line("looking", &[])],
+        (None, None) => own_alert::undiagnosed(view, words).1.into_iter().take(1).collect(),
     };
     let latency = view.diagnosis.and_then(|diagnosis| latency::parts_with_share(diagnosis, resolved, words));
     let cost = report.incident.as_ref().and_then(|incident| incident_message::meanwhile(&incident.impact?, words));
-    let more = latency.into_iter().chain(cost).chain(incident_message::flapping(view, words));
-    more.fold(verdict, |line, more| line.plain(" ").then(more))
+    lines.extend(latency.into_iter().chain(cost).chain(incident_message::flapping(view, words)));
+    lines
 }
 
 fn facts_of(

@@ -37,12 +37,24 @@ pub(super) async fn permit(
     incident: Option<&str>,
     power: Power,
 ) -> bool {
-    let Err(refusal) = decide(desk, inbound, power).await else { return true };
-    write_refusal(desk, inbound, action, incident, refusal).await;
+    let Some(refusal) = refused(desk, inbound, action, incident, power).await else { return true };
     if refusal != Denial::Bot {
         send_ephemeral_phrase(desk, inbound, refusal.key()).await;
     }
     false
+}
+
+/// Returns the reason why the user lacks this power, audited and counted; `None` if the user has it.
+pub(super) async fn refused(
+    desk: &Desk,
+    inbound: &SlackRequest,
+    action: &str,
+    incident: Option<&str>,
+    power: Power,
+) -> Option<Denial> {
+    let refusal = decide(desk, inbound, power).await.err()?;
+    write_refusal(desk, inbound, action, incident, refusal).await;
+    Some(refusal)
 }
 
 /// Like [`permit`], for a form: the returned view with the refusal replaces the form.
@@ -53,8 +65,7 @@ pub(super) async fn permit_form(
     incident: Option<&str>,
     power: Power,
 ) -> Result<(), Ack> {
-    let Err(refusal) = decide(desk, inbound, power).await else { return Ok(()) };
-    write_refusal(desk, inbound, action, incident, refusal).await;
+    let Some(refusal) = refused(desk, inbound, action, incident, power).await else { return Ok(()) };
     Err(Ack::View(forms::notice(&desk.words, desk.words.line(refusal.key(), &[]))))
 }
 

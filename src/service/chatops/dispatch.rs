@@ -14,7 +14,7 @@ use super::intent::{IncidentForm, Intent, TARGET_FORM};
 use super::people::RateDecision;
 use super::replies::{send_ephemeral_line, send_ephemeral_phrase};
 use super::reply::Reply;
-use super::{Desk, acts, commands, digest, escalate, feedback, silence_form, silences, target_form, verify};
+use super::{Desk, acts, commands, digest, escalate, feedback, home, silence_form, silences, target_form, verify};
 use knowledge::incident::Act;
 use slack::{Ack, SlackAction, SlackRequest};
 
@@ -46,15 +46,17 @@ impl Desk {
         let decision = match &inbound.what {
             // The user already has the form open, so no rate limit applies.
             SlackAction::Submit { .. } | SlackAction::Suggest { .. } | SlackAction::Joined => RateDecision::Now,
-            SlackAction::Command { .. } | SlackAction::Mention { .. } | SlackAction::Press { .. } => {
-                self.people.check_rate_limit(&inbound).await
-            }
+            SlackAction::Command { .. }
+            | SlackAction::Mention { .. }
+            | SlackAction::Press { .. }
+            | SlackAction::Home => self.people.check_rate_limit(&inbound).await,
         };
         if decision != RateDecision::Now {
             self.metrics.inbound(kind(&inbound.what), "limited");
             warn!(kind = kind(&inbound.what), user = inbound.who.user, "somebody asks too often");
         }
-        if decision == RateDecision::Silence {
+        // The Home keeps what it showed, and has no place for a notice.
+        if decision == RateDecision::Silence || (decision != RateDecision::Now && inbound.what == SlackAction::Home) {
             return Ack::Received;
         }
         // What is over the limit has no effect, so a flood writes nothing.
@@ -183,6 +185,7 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, intent: Intent<'_>) {
                 target_form::offer(desk, &Reply::new(desk, inbound)).await;
             }
         }
+        Intent::Home => home::publish(desk, inbound).await,
         Intent::Unknown(action) => {
             warn!(action, "a press was refused: not our button, or a value that none of ours has");
             desk.metrics.act("unknown", "refused");
@@ -265,5 +268,6 @@ fn kind(what: &SlackAction) -> &'static str {
         SlackAction::Submit { .. } => "submit",
         SlackAction::Suggest { .. } => "suggest",
         SlackAction::Joined => "joined",
+        SlackAction::Home => "home",
     }
 }

@@ -23,6 +23,8 @@ pub(super) enum Intent<'a> {
     Command(&'a str),
     /// Open the form for a target.
     PickTarget,
+    /// Show the app's Home.
+    Home,
     /// Carry out an act.
     Act {
         /// The act.
@@ -44,6 +46,7 @@ impl<'a> Intent<'a> {
             SlackAction::Mention { text } if is_thread && text.trim().is_empty() => Some(Self::Command("status")),
             SlackAction::Mention { text } | SlackAction::Command { text } => Some(Self::Command(text)),
             SlackAction::Press { action, value } => Some(Self::of_press(action, value)),
+            SlackAction::Home => Some(Self::Home),
             SlackAction::Submit { .. } | SlackAction::Suggest { .. } | SlackAction::Joined => None,
         }
     }
@@ -53,7 +56,7 @@ impl<'a> Intent<'a> {
         match self {
             Self::Act { act, .. } => Power::of(*act),
             Self::Command(line) => parse(line).map_or(Power::Read, |parsed| power_of(&parsed.command)),
-            Self::PickTarget | Self::Unknown(_) => Power::Read,
+            Self::PickTarget | Self::Home | Self::Unknown(_) => Power::Read,
         }
     }
 

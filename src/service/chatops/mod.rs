@@ -14,6 +14,7 @@ mod dispatch;
 mod escalate;
 mod feedback;
 mod forms;
+mod home;
 mod incidents;
 mod intent;
 mod people;

@@ -61,7 +61,8 @@ impl<'a> Reply<'a> {
             SlackAction::Command { .. }
             | SlackAction::Submit { .. }
             | SlackAction::Suggest { .. }
-            | SlackAction::Joined => false,
+            | SlackAction::Joined
+            | SlackAction::Home => false,
         };
         Self {
             desk,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use llm_diagnose_lab::slack::{FakeSlack, Options, View};
+use llm_diagnose_lab::slack::{FakeSlack, Options, State, View};
 use llm_diagnose_lab::stack::{Alertmanager, Service};
 use serde_json::json;
 
@@ -64,6 +64,47 @@ async fn silence_shows_its_matchers_before_and_evidence_opens() {
         assert_eq!(of("custom")["initial_value"].as_str(), custom);
         slack.cancel("U0ANN", &view.id).await.unwrap();
     }
+    assert_eq!(slack.violations(), []);
+}
+
+#[tokio::test]
+async fn the_home_lists_open_incidents_and_ones_own_and_refuses_strangers() {
+    tls();
+    let options = Options { allowed_mentions: vec!["@U0ANN".into()], ..Options::unlimited() };
+    let slack = FakeSlack::start(options).await.unwrap();
+    let config = format!(
+        "listen: 127.0.0.1:$PORT\nwebhook: {{ authentication: none }}\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+         slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", act: {{ groups: [S0ONCALL] }} }}\n",
+        slack.base_url
+    );
+    let secrets = [("SLACK_BOT_TOKEN", slack.token.as_str()), ("SLACK_APP_TOKEN", "xapp-lab")];
+    let service =
+        Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &secrets, &config).await.unwrap();
+    let shows = async |user: &str, texts: &[&str]| {
+        slack.open_home(user).await.unwrap();
+        let shown = |s: &State| {
+            let home = s.home(user).map(|home| home["blocks"].to_string()).unwrap_or_default();
+            texts.iter().all(|text| home.contains(text))
+        };
+        let seen = slack.wait_for(shown, SOON).await;
+        assert!(seen.is_ok(), "{:#?}\n{}", slack.with(|s| s.home(user).cloned()), service.stderr());
+    };
+    shows("U0ANN", &["*Yours (0)*", "*Open (0)*", "No incident is open."]).await;
+    let client = reqwest::Client::new();
+    for name in ["LLMHighTTFT", "LLMQueueBuildup"] {
+        let url = format!("{}/webhook/alertmanager", service.url);
+        let body = group(name, "firing", "warning", &["a"]);
+        client.post(url).json(&body).send().await.unwrap().error_for_status().unwrap();
+    }
+    slack.wait_for(|s| s.messages(CHANNEL).count() >= 2, SOON).await.unwrap();
+    let message = slack.messages(CHANNEL).into_iter().find(|m| whole(m).contains("LLMHighTTFT")).unwrap();
+    slack.press("U0ANN", CHANNEL, &message.ts, "acknowledge").await.unwrap();
+    let taken = |s: &State| s.messages(CHANNEL).any(|m| whole(m).contains("Acknowledged by"));
+    slack.wait_for(taken, SOON).await.unwrap();
+    shows("U0ANN", &["*Yours (1)*", "*Open (2)*", "<@U0ANN> is on it", "requests pile up"]).await;
+    shows("U0BEN", &["*Yours (0)*", "*Open (2)*"]).await;
+    shows("U0GUEST", &["Guests may not ask here"]).await;
+    assert!(!slack.with(|s| s.home("U0GUEST").unwrap().to_string()).contains("requests pile up"));
     assert_eq!(slack.violations(), []);
 }
 

@@ -23,7 +23,7 @@ fn texts(request: &SlackRequest) -> Vec<&str> {
             all.extend([form, about].into_iter().chain(values.keys()).chain(values.values()));
         }
         SlackAction::Suggest { action, typed } => all.extend([action, typed]),
-        SlackAction::Joined => {}
+        SlackAction::Joined | SlackAction::Home => {}
     }
     all.into_iter().map(String::as_str).collect()
 }

@@ -96,7 +96,7 @@ fn a_storm_is_one_message_with_the_worst_first() {
     let body = blocks(&message);
     let text = read(&message);
     assert!(
-        text.starts_with("CRITICAL · storm of 60 incidents · various causes · 54 firing (1 critical), 6 resolved\n"),
+        text.starts_with("CRITICAL · storm of 60 incidents · various symptoms · 54 firing (1 critical), 6 resolved\n"),
         "{text}"
     );
     let Block::Section(_, lines) = &message.parts[0] else { panic!("{text}") };

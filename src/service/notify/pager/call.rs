@@ -1,6 +1,7 @@
 //! A call to a pager, and the data for it.
 
 use message::Message;
+use render::Phrases;
 use store::Incident;
 
 /// The data for a call.
@@ -10,6 +11,7 @@ pub(super) struct PagerUpdate<'a> {
     /// The group key without secrets.
     pub(super) group_key: &'a str,
     pub(super) message: &'a Message,
+    pub(super) words: &'a Phrases,
     /// The incident's page.
     pub(super) page: Option<&'a str>,
     /// The key and summary of the last call.

@@ -62,6 +62,7 @@ impl Notifier {
             incident: &cleaned,
             group_key: &group_key,
             message: &message,
+            words: &self.words,
             page: page.as_deref(),
             posted,
             escalation,

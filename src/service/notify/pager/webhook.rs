@@ -60,6 +60,8 @@ struct Data<'a> {
     playbook: Option<&'a str>,
     /// One line: the symptom, the affected pool and the cause.
     headline: &'a str,
+    /// The message below the headline as CommonMark: symptom, chain, steps, alerts.
+    text: String,
     /// The severity.
     severity: Severity,
     /// The labels that all alerts of the incident share.
@@ -70,6 +72,8 @@ struct Data<'a> {
     /// The time at which the incident was resolved.
     #[schemars(with = "Option<String>")]
     resolved_at: Option<Timestamp>,
+    /// The person who acknowledged the incident, as Slack's user id.
+    acknowledged_by: Option<&'a str>,
     /// The address of the incident's page.
     url: Option<&'a str>,
     /// The diagnosis, if there is one: the schema of `diagnose --output json`.
@@ -92,7 +96,7 @@ pub fn schema() -> serde_json::Value {
 }
 
 pub(super) fn call(secret: &str, news: &PagerUpdate<'_>, now: Timestamp) -> Call {
-    let PagerUpdate { incident, group_key, message, page, .. } = *news;
+    let PagerUpdate { incident, group_key, message, page, words, .. } = *news;
     let body = Body {
         schema: SCHEMA,
         r#type: match (incident.open, news.escalation) {
@@ -107,6 +111,7 @@ pub(super) fn call(secret: &str, news: &PagerUpdate<'_>, now: Timestamp) -> Call
             group_key,
             playbook: incident.playbook.as_deref(),
             headline: &message.headline,
+            text: render::message_markdown(message, words),
             severity: match message.tone {
                 _ if !incident.open => Severity::Resolved,
                 Tone::Critical => Severity::Critical,
@@ -116,6 +121,7 @@ pub(super) fn call(secret: &str, news: &PagerUpdate<'_>, now: Timestamp) -> Call
             labels: common_labels(&active(&incident.alerts)),
             started_at: incident.started_at,
             resolved_at: incident.resolved_at,
+            acknowledged_by: incident.acknowledged.as_ref().map(|by| by.who.as_str()),
             url: page,
             diagnosis: incident.diagnosis.as_ref(),
         },

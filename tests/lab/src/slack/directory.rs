@@ -115,6 +115,7 @@ pub(super) fn tier(method: &str) -> Option<usize> {
         "chat.postEphemeral"
         | "users.info"
         | "views.open"
+        | "views.publish"
         | "views.push"
         | "views.update"
         | "files.getUploadURLExternal"

@@ -41,7 +41,7 @@ pub(super) fn run(state: &mut State, method: &str, args: &Value) -> Answer {
         "chat.postEphemeral" => post_ephemeral(state, args),
         "chat.update" => update(state, args),
         "chat.delete" => delete(state, args),
-        "views.open" | "views.push" | "views.update" => views::run(state, method, args),
+        "views.open" | "views.publish" | "views.push" | "views.update" => views::run(state, method, args),
         "files.getUploadURLExternal" => files::announce(state, args),
         "files.completeUploadExternal" => files::complete(state, args),
         "files.delete" => files::delete(state, args),

@@ -129,6 +129,23 @@ impl FakeSlack {
         deliver(&self.hub, Kind::Event, payload).await.map(drop)
     }
 
+    /// Opens the app's Home.
+    ///
+    /// # Errors
+    /// See [`Self::command`].
+    pub async fn open_home(&self, user: &str) -> anyhow::Result<Ack> {
+        let payload = {
+            let mut state = self.hub.lock();
+            let event = json!({
+                "type": "app_home_opened", "user": user, "channel": format!("D{user}"), "tab": "home",
+                "event_ts": state.new_ts(),
+            });
+            state.event(event)
+        };
+        self.hub.tell();
+        deliver(&self.hub, Kind::Event, payload).await
+    }
+
     /// Writes to the bot directly.
     ///
     /// # Errors

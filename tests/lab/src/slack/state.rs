@@ -1,6 +1,6 @@
 //! What the fake remembers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use serde_json::Value;
@@ -161,6 +161,8 @@ pub struct State {
     pub(super) triggers: HashMap<String, Trigger>,
     pub(super) urls: HashMap<String, ResponseUrl>,
     pub(super) views: Vec<View>,
+    /// By user, what their Home shows.
+    pub(super) homes: BTreeMap<String, Value>,
     /// By `ts`: the names that were added.
     pub(super) reactions: Vec<(String, String)>,
     next_ts: u64,
@@ -183,6 +185,7 @@ impl State {
             triggers: HashMap::new(),
             urls: HashMap::new(),
             views: Vec::new(),
+            homes: BTreeMap::new(),
             reactions: Vec::new(),
             next_ts: 1,
             next_id: 1,
@@ -224,6 +227,11 @@ impl State {
     /// All modals so far; closed ones too.
     pub fn views(&self) -> &[View] {
         &self.views
+    }
+
+    /// What a user's Home of the app shows.
+    pub fn home(&self, user: &str) -> Option<&Value> {
+        self.homes.get(user)
     }
 
     /// The open WebSockets.

@@ -82,6 +82,7 @@ impl View {
 pub(super) fn run(state: &mut State, method: &str, args: &Value) -> Answer {
     let view = &args["view"];
     let id = match method {
+        "views.publish" => return publish(state, method, args),
         "views.update" => {
             let id = text_of(args, "view_id");
             let external = text_of(args, "external_id");
@@ -103,6 +104,23 @@ pub(super) fn run(state: &mut State, method: &str, args: &Value) -> Answer {
     };
     let view = state.views.iter().find(|view| view.id == id).ok_or("not_found")?;
     Ok(json!({ "view": view.wire(&json!({})) }))
+}
+
+/// Shows a view in a user's Home, in place of the one before.
+fn publish(state: &mut State, method: &str, args: &Value) -> Answer {
+    let (user, view) = (text_of(args, "user_id").to_owned(), &args["view"]);
+    if state.user(&user).is_none() {
+        return Err("user_not_found".into());
+    }
+    if view["type"] != "home" {
+        return Err("invalid_arguments".into());
+    }
+    // Its blocks are those of a modal, which needs a title besides.
+    let mut modal = view.clone();
+    (modal["type"], modal["title"]) = (json!("modal"), json!({ "type": "plain_text", "text": "Home" }));
+    accepted(state, method, &modal)?;
+    state.homes.insert(user, view.clone());
+    Ok(json!({ "view": view }))
 }
 
 /// A trigger opens one thing, within three seconds.

@@ -1,0 +1,81 @@
+//! The app's Home: the open incidents, and the user's own.
+
+use serde_json::{Value, json};
+use tracing::{error, warn};
+
+use super::Desk;
+use super::attempt::refused;
+use super::authority::Power;
+use super::command::Which;
+use super::incidents;
+use knowledge::clock;
+use message::{Block, Line, TextSpan};
+use slack::SlackRequest;
+use store::{Incident, StoreError};
+
+/// Maximum number of lines of a list.
+const LINES: usize = 20;
+/// Maximum number of incidents that are read.
+const READ: u32 = 100;
+/// The user's incidents that ended so long ago are listed too.
+const ENDED: std::time::Duration = std::time::Duration::from_secs(24 * 3_600);
+
+/// Shows the lists in the user's Home, or the reason why not. Slack asks for them whenever the user opens it.
+pub(super) async fn publish(desk: &Desk, inbound: &SlackRequest) {
+    let parts = match refused(desk, inbound, "home", None, Power::Read).await {
+        Some(refusal) => vec![Block::Paragraph(desk.words.line(refusal.key(), &[]))],
+        None => lists(desk, &inbound.who.user).await.unwrap_or_else(|error| {
+            error!(%error, "cannot read the incidents for a user's Home");
+            vec![Block::Paragraph(desk.words.line("incident-unreadable", &[]))]
+        }),
+    };
+    match desk.slack.publish_home(&inbound.who.user, &view(&parts)).await {
+        Ok(()) => desk.metrics.inbound("home", "done"),
+        Err(error) => {
+            warn!(%error, user = inbound.who.user, "cannot show the Home");
+            desk.metrics.inbound("home", "failed");
+        }
+    }
+}
+
+/// Builds the view.
+fn view(parts: &[Block]) -> Value {
+    json!({ "type": "home", "blocks": render::slack_blocks(parts) })
+}
+
+async fn lists(desk: &Desk, user: &str) -> Result<Vec<Block>, StoreError> {
+    let now = desk.store.now();
+    let open = incidents::listed(&desk.store, Which::Open, None, READ).await?;
+    let recent = incidents::listed(&desk.store, Which::Today, Some(clock::before(now, ENDED)), READ).await?;
+    let is_own = |incident: &&Incident| incident.acknowledged.as_ref().is_some_and(|by| by.who == user);
+    let ended = recent.iter().filter(|incident| !incident.open);
+    let own: Vec<&Incident> = open.iter().chain(ended).filter(is_own).collect();
+    Ok(vec![
+        list(desk, "home-own", "home-own-none", &own).await,
+        list(desk, "home-open", "home-open-none", &open.iter().collect::<Vec<_>>()).await,
+        Block::Note(desk.words.line("home-at", &[("at", TextSpan::Time(now).into())])),
+    ])
+}
+
+/// Builds a list under a title with the number of its incidents.
+async fn list(desk: &Desk, title: &str, none: &str, incidents: &[&Incident]) -> Block {
+    let mut lines: Vec<Line> = Vec::new();
+    for incident in incidents.iter().take(LINES) {
+        let line = incidents::line(desk, incident).await;
+        lines.push(match incident.acknowledged.as_ref().filter(|_| incident.open) {
+            Some(by) => {
+                let who = Line(vec![TextSpan::User(by.who.clone())]);
+                desk.words.line("home-taken", &[("line", line.into()), ("who", who.into())])
+            }
+            None => line,
+        });
+    }
+    match incidents.len() {
+        0 => lines.push(desk.words.line(none, &[])),
+        n if n > LINES => lines.push(desk.words.line("home-more", &[("n", (n - LINES).into())])),
+        _ => {}
+    }
+    // More are not read, so they are not counted either.
+    let n = if incidents.len() >= READ as usize { format!("{READ}+") } else { incidents.len().to_string() };
+    Block::Section(desk.words.text(title, &[("n", n.into())]), lines)
+}
