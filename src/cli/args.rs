@@ -257,6 +257,12 @@ pub enum GenerateCommand {
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,
     },
+    /// The OpenAPI document of the HTTP API, which `/api/v1/openapi.json` serves too.
+    Openapi {
+        /// The output file; `-` is standard output.
+        #[arg(long, value_name = "FILE|-", default_value = "-")]
+        output: String,
+    },
     /// The page that documents the Slack commands.
     Commands {
         /// The output file; `-` is standard output.

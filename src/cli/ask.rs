@@ -8,12 +8,12 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::target;
 use crate::alert::{AlertGroup, AlertStatus, Labels, PayloadError};
 use crate::chatops::command::When;
 use crate::config::Config;
 use crate::diagnose::{Baseline, ExtraSources, LogSources, Request, Scope, diagnose_with, moment};
 use crate::health::{HealthSource, Triage, triage};
+use crate::inquiry::target;
 use crate::playbook::{Library, Problem, select, suggestion, without_expression};
 use crate::{clock, prom};
 

@@ -6,13 +6,14 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use super::args::{CapacityArgs, Format};
-use super::{library, target};
+use super::library;
 use crate::alert::Labels;
 use crate::capacity::{self, CapacityReport, ModelSpec, PlannedDeployment};
 use crate::cli::output::{out, outln};
 use crate::clock;
 use crate::config::Config;
 use crate::diagnose::{ObserveResult, Scope, observe_signals};
+use crate::inquiry::target;
 use crate::prom::{self, Prometheus};
 use crate::render::{self, Phrases};
 

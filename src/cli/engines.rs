@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use url::{Host, Url};
 
 use super::args::{DiagnoseArgs, Output};
-use super::{NOT_ANSWERED, ask, diagnose, redactor, target};
+use super::{NOT_ANSWERED, ask, diagnose, redactor};
 use crate::alert::Labels;
 use crate::cli::output::out;
 use crate::config::Config;
@@ -20,6 +20,7 @@ use crate::diagnose::{
     Baseline, Exporters, ExtraSources, Identified, Request, SavedPages, Scope, diagnose_with, identify,
 };
 use crate::exporter::{Allowed, ExporterReader, ExporterTarget, parse};
+use crate::inquiry::target;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
 use crate::render::Phrases;

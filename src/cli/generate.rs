@@ -10,7 +10,7 @@ use super::{library, output};
 use crate::chatops::command::document;
 use crate::cli::output::out;
 use crate::config::Config;
-use crate::{generate, notify, report};
+use crate::{generate, notify, report, server};
 
 pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
     let (text, output) = match args.what {
@@ -56,6 +56,9 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
         }
         GenerateCommand::ReportSchema { output } => {
             (format!("{}\n", serde_json::to_string_pretty(&report::schema())?), output)
+        }
+        GenerateCommand::Openapi { output } => {
+            (format!("{}\n", serde_json::to_string_pretty(&server::openapi())?), output)
         }
         GenerateCommand::Commands { output } => (document(), output),
         GenerateCommand::Schema { output } => {

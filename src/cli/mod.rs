@@ -25,7 +25,6 @@ mod selftest;
 mod serve;
 mod silence;
 mod store;
-mod target;
 
 use std::process::ExitCode;
 

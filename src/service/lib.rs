@@ -5,6 +5,7 @@ pub mod bundle;
 pub mod chatops;
 pub mod config;
 pub mod doctor;
+pub mod inquiry;
 pub mod loops;
 pub mod notify;
 mod prepare;

@@ -5,6 +5,7 @@ mod acts;
 mod admission;
 mod adverse;
 mod aliases;
+mod api;
 mod backups;
 mod bundle;
 mod bundle_series;

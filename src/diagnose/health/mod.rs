@@ -183,3 +183,23 @@ pub struct Health {
     /// The duration in seconds.
     pub took_seconds: f64,
 }
+
+/// Maximum number of replicas of a check in a summary.
+const SUMMARY_REPLICAS: usize = 5;
+
+impl Health {
+    /// Returns the same health in short: of the checks only those at warning or critical, without their queries and with
+    /// the worst replicas alone.
+    #[must_use]
+    pub fn summary(&self) -> Self {
+        let mut health = self.clone();
+        for pool in &mut health.pools {
+            pool.checks.retain(|check| matches!(check.state, Some(HealthState::Warning | HealthState::Critical)));
+            for check in &mut pool.checks {
+                check.replicas.truncate(SUMMARY_REPLICAS);
+                check.query = None;
+            }
+        }
+        health
+    }
+}

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use super::pages_state::Drawn;
 use super::state::Shared;
 use crate::bundle::Subject;
+use crate::inquiry::Fleet;
 use crate::loops::SHARED_STEP;
-use diagnose::health::{Health, HealthQuery, HealthSource, evaluate_fleet};
+use diagnose::health::Health;
 use diagnose::{HistoryRequest, evidence_history};
 use knowledge::clock;
 use render::chart;
@@ -69,14 +70,9 @@ pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<fa
 /// Returns the redacted health of the fleet or a part of it; the error says why it cannot be redacted.
 pub(super) async fn health(shared: &Shared, scope: BTreeMap<String, String>) -> Result<Arc<Health>, String> {
     let evaluate = async {
-        let config = &shared.service.config.diagnose;
         let at = clock::floor(clock::now(), SHARED_STEP);
-        let query = HealthQuery { scope: scope.clone(), at, window: config.window, deadline: config.deadline };
-        let sources: Vec<HealthSource<'_>> = shared.service.prometheus.iter().map(|(p, labels)| (p, labels)).collect();
-        let health = evaluate_fleet(&shared.service.library, &sources, &query).await;
-        let redactor = shared.service.notifier.redactor_of([]);
-        redactor.learn_from(&health);
-        redactor.cleaned("health", &health).map(Arc::new).map_err(|error| error.to_string())
+        let health = Fleet::of(&shared.service).health(&scope, at).await;
+        health.map(Arc::new).map_err(|error| error.to_string())
     };
     shared.pages.healths.get_with(scope.clone(), evaluate).await
 }

@@ -7,23 +7,25 @@ use anyhow::bail;
 use futures::future::join;
 use jiff::Timestamp;
 
-use crate::alert::Labels;
 use crate::config::Config;
-use crate::diagnose::{
-    self, DataSpan, FleetPool, PoolMatch, Scope, data_elsewhere, detection, find_pools, known_names, last_day,
-    typed_label,
+use diagnose::health::{DIMENSIONS, HealthSource, places};
+use diagnose::{
+    DataSpan, FleetPool, PoolMatch, Scope, data_elsewhere, detection, find_pools, known_names, last_day, typed_label,
 };
-use crate::health::{DIMENSIONS, HealthSource, places};
-use crate::playbook::{Library, nearest};
+use knowledge::alert::Labels;
+use knowledge::playbook::{Library, nearest};
 
 /// Maximum number of names in an error.
 const MOST_NAMES: usize = 12;
 
 /// A match: index of the source, pool, and the pod if one was named.
-pub(super) type TargetMatch = (usize, FleetPool, Option<String>);
+pub type TargetMatch = (usize, FleetPool, Option<String>);
 
 /// Returns the pools that `typed` may mean, at least one.
-pub(super) async fn find(
+///
+/// # Errors
+/// When no pool has that name, with those that there are; an `Arc<PromError>` when Prometheus cannot be asked.
+pub async fn find(
     library: &Library,
     sources: &[HealthSource<'_>],
     typed: &str,
@@ -64,8 +66,11 @@ pub(super) async fn find(
         .collect())
 }
 
-/// Returns the only match, or an error with the candidates.
-pub(super) fn only(mut matches: Vec<TargetMatch>, typed: &str) -> anyhow::Result<TargetMatch> {
+/// Returns the only match.
+///
+/// # Errors
+/// When there are several, with their names.
+pub fn only(mut matches: Vec<TargetMatch>, typed: &str) -> anyhow::Result<TargetMatch> {
     let names: Vec<String> =
         matches.iter().take(MOST_NAMES).map(|(_, place, pod)| pod.clone().unwrap_or_else(|| place.name())).collect();
     match matches.len() {
@@ -75,14 +80,20 @@ pub(super) fn only(mut matches: Vec<TargetMatch>, typed: &str) -> anyhow::Result
 }
 
 /// Checks that every given label selects a pool or a configured Prometheus.
-pub(super) fn known_labels(config: &Config, labels: &Labels) -> anyhow::Result<()> {
+///
+/// # Errors
+/// When a label selects neither.
+pub fn known_labels(config: &Config, labels: &Labels) -> anyhow::Result<()> {
     let configured = config.prometheus.iter().flat_map(|prometheus| prometheus.labels.keys()).map(String::as_str);
     known_names(labels.keys().map(String::as_str), configured).map_err(anyhow::Error::msg)
 }
 
 /// Checks that every given label's value occurred in a series of the last day. Labels that select the Prometheus are
 /// not checked. If Prometheus does not answer, the diagnosis reports it.
-pub(super) async fn known_values(
+///
+/// # Errors
+/// When a value is unknown, with the nearest known ones.
+pub async fn known_values(
     library: &Library,
     source: HealthSource<'_>,
     labels: &Labels,
@@ -104,7 +115,7 @@ pub(super) async fn known_values(
 }
 
 /// Returns the dimensions that are equal in all matches.
-pub(super) fn shared(matches: &[TargetMatch]) -> BTreeMap<String, String> {
+pub fn shared(matches: &[TargetMatch]) -> BTreeMap<String, String> {
     let Some((_, first, _)) = matches.first() else { return BTreeMap::new() };
     let agreed = first.dimensions.iter().filter(|(dimension, value)| {
         let is_dimension = DIMENSIONS.contains(&dimension.as_str());
