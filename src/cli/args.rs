@@ -2,6 +2,7 @@
 
 mod bundle;
 mod capacity;
+mod mcp;
 mod sources;
 mod state;
 
@@ -12,6 +13,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 pub(super) use bundle::{BundleArgs, BundleSpan};
 pub(super) use capacity::{CapacityArgs, Format};
+pub(super) use mcp::McpArgs;
 pub(super) use sources::SourceArgs;
 pub(super) use state::StateArgs;
 

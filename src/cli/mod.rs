@@ -17,6 +17,7 @@ mod feedback;
 mod generate;
 pub(crate) mod health;
 mod logs;
+mod mcp;
 mod new;
 mod open;
 mod output;
@@ -98,6 +99,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Generate(args) => generate::run(args),
         Command::Explain(args) => explain::run(&args),
         Command::Logs(args) => logs::run(&args),
+        Command::Mcp(args) => mcp::run(&args),
         Command::Capacity(args) => capacity::run(&args),
         Command::Incidents(args) => past::incidents(&args),
         Command::Bundle(args) => match &args.open {

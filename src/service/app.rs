@@ -128,6 +128,7 @@ pub(crate) async fn run(
         socket,
         bundles,
         pages: Arc::new(Pages::new(access)),
+        closing: closing.clone(),
     });
     let mut serving = tokio::spawn(listen(listener, app, limits, metrics, closing.clone()));
     if let Some(systemd) = Systemd::from_env() {

@@ -7,6 +7,7 @@ pub mod config;
 pub mod doctor;
 pub mod inquiry;
 pub mod loops;
+pub mod mcp;
 pub mod notify;
 mod prepare;
 pub mod readiness;

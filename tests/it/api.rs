@@ -282,6 +282,12 @@ async fn a_pool_is_diagnosed_on_demand_by_its_name_its_labels_or_a_playbook() {
 async fn a_prometheus_that_cannot_be_reached_is_told_apart_from_a_wrong_question() {
     let run = Running::start(NOWHERE).await;
     assert_problem(&diagnose(&run, json!({ "target": "llm" })).await, 502, "cannot be reached");
+    let (_, _, answer) = diagnose(&run, json!({ "labels": { "namespace": "llm" } })).await;
+    let headline = answer["headline"].as_str().unwrap();
+    assert!(
+        headline.starts_with("cannot tell: ") && headline.contains("cannot be reached"),
+        "no data is no health: {answer}"
+    );
     let (status, _, answer) = diagnose(&run, json!({ "playbook": "high-ttft" })).await;
     assert_eq!((status, &answer["diagnosis"]["degraded"]), (200, &true.into()), "{answer}");
 }

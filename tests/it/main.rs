@@ -36,6 +36,7 @@ mod large_groups;
 mod late;
 mod logs;
 mod loki;
+mod mcp;
 mod memory;
 mod mixed_fleet;
 mod new;

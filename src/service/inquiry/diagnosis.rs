@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::{Fleet, InquiryError, target};
 use crate::chatops::command::span;
-use diagnose::health::{Health, Triage, places, triage};
+use diagnose::health::{Health, HealthState, Triage, places, triage};
 use diagnose::{Diagnosis, ExtraSources, Request, Scope, diagnose_with, known_names};
 use knowledge::alert::Labels;
 use knowledge::clock::{self, TimeArgument};
@@ -22,9 +22,6 @@ use sources::prom::Prometheus;
 const PHASES: u32 = 4;
 /// The time beyond these deadlines.
 const SLACK: Duration = Duration::from_secs(10);
-/// The headline where nothing is to be diagnosed.
-const QUIET: &str = "no alert threshold is exceeded: name a `playbook` to look deeper";
-
 /// A question for a diagnosis: a pool by `target` or by `labels`, or a playbook for everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -71,6 +68,20 @@ impl DiagnosisQuestion {
     }
 }
 
+/// Returns the headline where no symptom was found. Missing data is no sign of health.
+fn quiet(health: &Health) -> String {
+    match health.state {
+        HealthState::Healthy => "no alert threshold is exceeded: name a `playbook` to look deeper".to_owned(),
+        HealthState::Warning | HealthState::Critical => {
+            "no symptom explains the checks above their thresholds: name a `playbook` to look deeper".to_owned()
+        }
+        HealthState::Unknown => {
+            let why = health.problems.first().or(health.notes.first());
+            format!("cannot tell: {}", why.map_or("there is not enough data", String::as_str))
+        }
+    }
+}
+
 fn wrong(name: &str, why: String) -> InquiryError {
     InquiryError::Question(format!("{name}: {why}"))
 }
@@ -96,7 +107,7 @@ impl Fleet<'_> {
             }
             Triage::Quiet(health) => {
                 let health = self.cleaned(&*health)?.summary();
-                Ok(DiagnosisAnswer { headline: QUIET.to_owned(), diagnosis: None, health: Some(health) })
+                Ok(DiagnosisAnswer { headline: quiet(&health), diagnosis: None, health: Some(health) })
             }
         }
     }

@@ -107,7 +107,7 @@ pub struct IncidentDetail {
     pub alerts: Vec<Alert>,
     /// The newest diagnosis.
     pub diagnosis: Option<Diagnosis>,
-    /// What it has cost; `null` until it is over.
+    /// The requests that it has cost; `null` until it is over.
     pub impact: Option<Impact>,
 }
 

@@ -4,6 +4,7 @@
 mod diagnosis;
 mod health;
 mod incidents;
+mod pool;
 pub mod target;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ use store::Store;
 
 pub use diagnosis::{DiagnosisAnswer, DiagnosisQuestion};
 pub use incidents::{IncidentDetail, IncidentPage, IncidentSummary, cursor_after, read_cursor, read_since, search};
+pub use pool::{PoolQuestion, SignalAnswer, SignalQuestion};
 
 /// The reason why a question has no answer.
 #[derive(Debug, thiserror::Error)]

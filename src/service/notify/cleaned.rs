@@ -30,22 +30,9 @@ impl Notifier {
         clean(&self.redactor_of([]), labels).unwrap_or_default()
     }
 
-    /// Returns an incident whose alerts, notes and diagnosis have no secrets. What cannot be cleaned is left out. Others get
-    /// their turn between two alerts, of which there may be thousands; on other threads each would need caches of its own.
+    /// Returns an incident without secrets, as [`cleaned_incident`] does.
     pub(crate) async fn cleaned(&self, incident: &Incident) -> Incident {
-        let redactor = self.redactor_of([incident]);
-        let note = |note: &Note| Note { detail: redactor.text("message", &note.detail).into_owned(), ..note.clone() };
-        let mut alerts = Vec::with_capacity(incident.alerts.len());
-        for alert in &incident.alerts {
-            alerts.push(clean(&redactor, alert).unwrap_or_else(|| harmless(alert)));
-            tokio::task::yield_now().await;
-        }
-        Incident {
-            notes: incident.notes.iter().map(note).collect(),
-            alerts,
-            diagnosis: incident.diagnosis.as_ref().and_then(|diagnosis| clean(&redactor, diagnosis)),
-            ..incident.clone()
-        }
+        cleaned_incident(&self.redactor_of([]), incident).await
     }
 
     /// Returns the line of an incident in a digest without secrets; with the alert's name alone if it cannot be cleaned.
@@ -93,6 +80,24 @@ impl Notifier {
     pub fn text_cleaner(&self) -> impl Fn(String) -> String + use<> {
         let redactor = self.redactor_of([]);
         move |text| redactor.text("answer", &text).into_owned()
+    }
+}
+
+/// Returns an incident whose alerts, notes and diagnosis have no secrets. What cannot be cleaned is left out. Others get
+/// their turn between two alerts, of which there may be thousands; on other threads each would need caches of its own.
+pub(crate) async fn cleaned_incident(redactor: &Redactor, incident: &Incident) -> Incident {
+    learn(redactor, incident);
+    let note = |note: &Note| Note { detail: redactor.text("message", &note.detail).into_owned(), ..note.clone() };
+    let mut alerts = Vec::with_capacity(incident.alerts.len());
+    for alert in &incident.alerts {
+        alerts.push(clean(redactor, alert).unwrap_or_else(|| harmless(alert)));
+        tokio::task::yield_now().await;
+    }
+    Incident {
+        notes: incident.notes.iter().map(note).collect(),
+        alerts,
+        diagnosis: incident.diagnosis.as_ref().and_then(|diagnosis| clean(redactor, diagnosis)),
+        ..incident.clone()
     }
 }
 

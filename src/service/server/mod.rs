@@ -9,6 +9,7 @@ mod connection;
 mod etag;
 mod guard;
 mod listen;
+mod mcp;
 mod page_queries;
 mod pages;
 mod pages_state;
@@ -64,6 +65,7 @@ pub fn router(shared: Shared) -> Router {
         .route("/api", get(|| async { axum::response::Redirect::temporary("/api/v1") }))
         .route("/api/", get(|| async { axum::response::Redirect::temporary("/api/v1") }))
         .nest("/api", api::router(&shared))
+        .merge(mcp::routes(&shared))
         .merge(bundles)
         .merge(slack::routes(shared.slack_state.clone()))
         .fallback(pages::nowhere)

@@ -24,7 +24,7 @@ const HEALTH_KEPT: Duration = Duration::from_secs(5);
 /// Maximum number of health results in the cache.
 const HEALTHS: u64 = 16;
 
-/// Maximum number of diagnoses that programs ask for at one time.
+/// Maximum number of questions to Prometheus that programs ask at one time.
 const INQUIRIES: usize = 4;
 
 /// The alternative text of a chart and its `<svg>`.
@@ -37,8 +37,8 @@ pub struct Pages {
     pub(super) numbers: Cache<(String, bool), Option<Arc<facts::PrometheusFacts>>>,
     pub(super) pictures: Cache<(String, i64), Drawn>,
     pub(super) healths: Cache<BTreeMap<String, String>, Result<Arc<Health>, String>>,
-    /// The diagnoses that programs may ask for at one time.
-    pub(super) inquiries: Semaphore,
+    /// The questions to Prometheus that programs may ask at one time.
+    pub(super) inquiries: Arc<Semaphore>,
 }
 
 impl Pages {
@@ -49,7 +49,7 @@ impl Pages {
             numbers: Cache::builder().max_capacity(NUMBERS).time_to_live(NUMBERS_KEPT).build(),
             pictures: Cache::builder().max_capacity(PICTURES).time_to_live(PICTURE_KEPT).build(),
             healths: Cache::builder().max_capacity(HEALTHS).time_to_live(HEALTH_KEPT).build(),
-            inquiries: Semaphore::new(INQUIRIES),
+            inquiries: Arc::new(Semaphore::new(INQUIRIES)),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::auth::Credentials;
 use super::body::Budget;
@@ -38,4 +39,6 @@ pub struct Shared {
     pub bundles: Arc<BundleService>,
     /// The access to the pages, and their caches.
     pub pages: Arc<Pages>,
+    /// Cancelled when the service stops.
+    pub closing: CancellationToken,
 }

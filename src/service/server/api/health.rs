@@ -13,7 +13,7 @@ use super::problem::ApiProblem;
 use crate::server::page_queries;
 use crate::server::state::Shared;
 
-/// How much the answer has of each pool.
+/// The detail of the answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum HealthDetail {
