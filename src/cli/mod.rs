@@ -16,6 +16,7 @@ mod explain;
 mod feedback;
 mod generate;
 pub(crate) mod health;
+mod init;
 mod logs;
 mod mcp;
 mod new;
@@ -88,6 +89,7 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
+        Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Diagnose(args) => diagnose::run(args),
         Command::Health(args) => health::run(args),

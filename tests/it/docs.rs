@@ -21,7 +21,7 @@ const ARCHITECTURE_LINES: usize = 176;
 /// A page with two of them opens at once.
 const PICTURE_BYTES: usize = 300_000;
 /// Pages whose relative links must lead somewhere.
-const PAGES: [&str; 14] = [
+const PAGES: [&str; 15] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -35,6 +35,7 @@ const PAGES: [&str; 14] = [
     "docs/security.md",
     "docs/slack.md",
     "docs/store.md",
+    "docs/upgrade.md",
     "docs/webhook.md",
 ];
 
@@ -54,7 +55,10 @@ fn the_example_configuration_holds_the_defaults() {
 
 #[test]
 fn the_configuration_for_kubernetes_is_valid() {
-    Config::load(&root().join("config/kubernetes/llm-diagnose.yaml")).unwrap();
+    let single = Config::load(&root().join("config/kubernetes/llm-diagnose.yaml")).unwrap();
+    let replicas = Config::load(&root().join("config/kubernetes-replicas/llm-diagnose.yaml")).unwrap();
+    assert!(single.database.url_file.is_none() && replicas.database.url_file.is_some());
+    assert_eq!(Config { database: single.database.clone(), ..replicas }, single);
 }
 
 #[test]

@@ -83,8 +83,9 @@ impl Notifier {
     }
 }
 
-/// Returns an incident whose alerts, notes and diagnosis have no secrets. What cannot be cleaned is left out. Others get
-/// their turn between two alerts, of which there may be thousands; on other threads each would need caches of its own.
+/// Returns an incident whose alerts, notes and diagnosis have no secrets. What cannot be cleaned is left out. Other tasks
+/// run between two alerts, of which there may be thousands. Not on a blocking thread: each thread that searches needs
+/// tens of MiB for the caches of the patterns.
 pub(crate) async fn cleaned_incident(redactor: &Redactor, incident: &Incident) -> Incident {
     learn(redactor, incident);
     let note = |note: &Note| Note { detail: redactor.text("message", &note.detail).into_owned(), ..note.clone() };
