@@ -18,7 +18,7 @@ use knowledge::signal::Unit;
 
 pub use coverage::{Coverage, CoverageLimit, PlaybookCoverage, SignalAvailability, SignalCoverage, coverage};
 pub use evaluate::{DIMENSIONS, HealthQuery, HealthSource, evaluate_fleet};
-pub use triage::{Triage, places, triage};
+pub use triage::{Triage, answer, places, pool_health, selected_places, triage};
 
 /// The version of the JSON output; an incompatible change gets a new name.
 pub const SCHEMA: &str = "llm-diagnose/health/v1";
