@@ -1,24 +1,25 @@
 #!/bin/sh
 # Runs a Python script beside this one with the clients that programs use: OpenAPI tools and the MCP client of PyPI.
-# They come into target/ once.
+# They come into target/ once; clients.txt pins each package by its hashes, so that no release of somebody else's changes
+# what runs here.
 set -eu
 cd "$(dirname "$0")/../../.."
 
-packages='openapi-spec-validator==0.9.0 openapi-python-client==0.29.1 mcp==2.3.0'
+pinned=tests/lab/scripts/clients.txt
 clients=target/clients
 mkdir -p "$clients"
 # Tests run side by side: one of them installs.
 exec 9>"$clients/lock"
 flock 9
-if [ "$(cat "$clients/installed" 2>/dev/null || true)" != "$packages" ]; then
+if ! cmp -s "$pinned" "$clients/installed" || ! "$clients/venv/bin/python" -c ''; then
     rm -rf "$clients/venv" "$clients/installed"
-    # shellcheck disable=SC2086
-    if ! { python3 -m venv "$clients/venv" && "$clients/venv/bin/pip" install --quiet --disable-pip-version-check $packages; }; then
-        echo "clients: $packages cannot be installed into $clients/venv: it needs Python 3.11 or newer with venv" >&2
+    if ! { python3 -m venv "$clients/venv" && "$clients/venv/bin/pip" install --quiet --disable-pip-version-check \
+        --require-hashes --no-deps --only-binary :all: --requirement "$pinned"; }; then
+        echo "clients: what $pinned lists cannot be installed into $clients/venv: it needs Python 3.11 or newer with venv" >&2
         echo "(apt-get install python3-venv) and PyPI or a mirror (PIP_INDEX_URL)." >&2
         exit 1
     fi
-    echo "$packages" >"$clients/installed"
+    cp "$pinned" "$clients/installed"
 fi
 flock -u 9
 exec 9>&-
