@@ -17,7 +17,7 @@ pub use knowledge::{alert, clip, clock, gap, incident, playbook, signal};
 pub use render::{self, chart};
 pub use report::{self, facts};
 pub use service::{
-    Service, bundle, chatops, config, doctor, inquiry, loops, mcp, notify, readiness, reload, selftest, server,
+    Service, bundle, chatops, config, doctor, loops, mcp, notify, questions, readiness, reload, selftest, server,
     watchdog,
 };
 pub use sources::{alertmanager, endpoint, exporter, kubernetes, logs, loki, prom, redact};

@@ -20,9 +20,9 @@ use crate::diagnose::{
     Baseline, Exporters, ExtraSources, Identified, Request, SavedPages, Scope, diagnose_with, identify,
 };
 use crate::exporter::{Allowed, ExporterReader, ExporterTarget, parse};
-use crate::inquiry::target;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
+use crate::questions::target;
 use crate::render::Phrases;
 use crate::{clock, redact};
 
@@ -94,9 +94,10 @@ pub(super) fn run(args: &DiagnoseArgs, config: &Config, library: &Library, names
 }
 
 fn request(args: &DiagnoseArgs, config: &Config, library: &Library) -> anyhow::Result<Request> {
-    let playbook = args.what.playbook.as_deref().map(|id| ask::playbook(library, id)).transpose()?.unwrap_or_default();
+    let playbook = args.what.playbook.as_deref().map(|name| library.playbook_id(name)).transpose();
+    let playbook = playbook.map_err(anyhow::Error::msg)?.unwrap_or_default().to_owned();
     let labels: Labels = args.labels.iter().cloned().collect();
-    target::known_labels(config, &labels)?;
+    target::known_labels(config.prometheus.iter().map(|prometheus| &prometheus.labels), &labels)?;
     Ok(Request {
         screen: playbook.is_empty(),
         playbook,

@@ -65,7 +65,7 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
             (format!("{}\n", serde_json::to_string_pretty(&report::schema())?), output)
         }
         GenerateCommand::Openapi { output } => {
-            (format!("{}\n", serde_json::to_string_pretty(&server::openapi())?), output)
+            (format!("{}\n", serde_json::to_string_pretty(&server::openapi(""))?), output)
         }
         GenerateCommand::Commands { output } => (document(), output),
         GenerateCommand::Schema { output } => {

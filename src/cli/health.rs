@@ -11,8 +11,8 @@ use crate::cli::output::{out, outln};
 use crate::config::Config;
 use crate::diagnose::Scope;
 use crate::health::{DIMENSIONS, HealthQuery, HealthSource, evaluate_fleet};
-use crate::inquiry::target;
 use crate::prom::{self, Prometheus};
+use crate::questions::target;
 use crate::render::{self, Phrases};
 use crate::{clock, redact};
 

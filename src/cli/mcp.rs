@@ -4,7 +4,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use tokio::sync::Semaphore;
 
 use super::args::McpArgs;
 use super::{ask, library, redactor};
@@ -12,11 +11,9 @@ use crate::config::{Config, visit_store};
 use crate::exporter::ExporterReader;
 use crate::mcp::{McpServer, McpSources};
 use crate::prom::{self, Prometheus};
+use crate::questions::Turns;
 use crate::render::Phrases;
 use crate::store::StoreAccess;
-
-/// Maximum number of questions to Prometheus at one time.
-const QUESTIONS: usize = 4;
 
 pub(super) fn run(args: &McpArgs) -> anyhow::Result<ExitCode> {
     let mut config = args.state.config()?;
@@ -62,7 +59,7 @@ async fn sources(args: &McpArgs, config: Config, library: crate::playbook::Libra
         redactor: redactor(&library)?,
         words: Arc::new(Phrases::load(config.playbooks.dir.as_deref())?),
         bundles: None,
-        turns: Arc::new(Semaphore::new(QUESTIONS)),
+        turns: Turns::default(),
         library: Arc::new(library),
         config,
     })

@@ -462,8 +462,13 @@ async fn the_service_answers_200_with_the_state_in_the_body_and_400_for_what_nar
     assert_eq!((status, &health["state"]), (200, &"unknown".into()), "{body}");
     assert_eq!((&health["scope"]["model"], &health["schema"]), (&"m".into(), &"llm-diagnose/health/v1".into()));
     assert!(health["problems"][0].as_str().unwrap().contains("cannot be reached"), "{body}");
-    for wrong in ["?team=search", "?namespace=", "?pod=a"] {
+    let names = "expected one of `cluster`, `namespace`, `model`, `detail`";
+    for (wrong, says) in [
+        ("?team=search", names),
+        ("?namespace=", "namespace: expected a value: an empty one selects no pool"),
+        ("?pod=a", names),
+    ] {
         let (status, body) = running.get(&format!("/api/v1/health{wrong}")).await;
-        assert!(status == 400 && body.contains("expected"), "{wrong}: {body}");
+        assert!(status == 400 && body.contains(says), "{wrong}: {body}");
     }
 }

@@ -52,6 +52,7 @@ mod pages;
 mod pasts;
 mod picture;
 mod playbooks;
+mod questions;
 mod queue;
 mod recorded;
 mod redaction;

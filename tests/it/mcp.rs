@@ -14,7 +14,7 @@ const OF_FLEET: [&str; 5] = ["diagnose", "screen_pool", "get_health", "query_sig
 const LONGEST: usize = 10_000;
 
 /// What the client got.
-async fn spoken(asked: Value) -> Value {
+pub(crate) async fn spoken(asked: Value) -> Value {
     let answer = tokio::task::spawn_blocking(move || printed(&client("mcp-client.py", &[&asked.to_string()])));
     answer.await.unwrap()
 }

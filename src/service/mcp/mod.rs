@@ -20,12 +20,10 @@ use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{RoleServer, ServerHandler, ServiceExt};
-use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 
 use crate::bundle::BundleService;
 use crate::config::Config;
-use crate::inquiry::Fleet;
+use crate::questions::{Fleet, QuestionError, Turns};
 use diagnose::LogSources;
 use knowledge::playbook::Library;
 use render::Phrases;
@@ -62,8 +60,8 @@ pub struct McpSources {
     pub words: Arc<Phrases>,
     /// The stored bundles, where the answer may name them.
     pub bundles: Option<Arc<BundleService>>,
-    /// The questions to Prometheus that may run at one time.
-    pub turns: Arc<Semaphore>,
+    /// The turns of questions to Prometheus.
+    pub turns: Turns,
 }
 
 impl McpSources {
@@ -78,8 +76,14 @@ impl McpSources {
             store: self.store.as_ref(),
             redactor: &self.redactor,
             words: &self.words,
+            turns: Some(&self.turns),
         }
     }
+}
+
+/// Returns the sentence for a model about an error.
+fn said(error: impl Into<QuestionError>) -> String {
+    error.into().to_string()
 }
 
 /// The server of one client; cheap to clone.
@@ -103,12 +107,11 @@ impl McpServer {
 
     /// Returns the streamable HTTP transport. Without sessions: each request stands alone, so that any replica may
     /// answer it. Who may ask is decided before.
-    pub(crate) fn over_http(self, stop: CancellationToken) -> StreamableHttpService<Self, NeverSessionManager> {
+    pub(crate) fn over_http(self) -> StreamableHttpService<Self, NeverSessionManager> {
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
             .with_max_request_body_bytes(LARGEST)
-            .with_cancellation_token(stop)
             .disable_allowed_hosts();
         StreamableHttpService::new(move || Ok(self.clone()), Arc::default(), config)
     }

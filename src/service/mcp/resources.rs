@@ -3,12 +3,14 @@
 use rmcp::model::{ErrorData, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 
-use super::{McpSources, incidents};
-use crate::inquiry::IncidentDetail;
+use super::McpSources;
+use crate::questions::{IncidentDetail, QuestionError};
 
 const INCIDENTS: &str = "llm-diagnose://incidents/";
 const PLAYBOOKS: &str = "llm-diagnose://playbooks/";
 const JSON: &str = "application/json";
+/// Maximum number of bytes of a resource's address.
+const URI_BYTES: usize = 200;
 
 /// Returns the kinds of resources.
 pub(super) fn templates(has_store: bool) -> Vec<ResourceTemplate> {
@@ -34,17 +36,19 @@ pub(super) fn of_playbook(id: &str) -> Resource {
 /// Reads a resource.
 pub(super) async fn read(sources: &McpSources, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let unknown = || ErrorData::resource_not_found(format!("there is no resource `{uri}`"), None);
+    // An unknown id is compared with all known ones.
+    if uri.len() > URI_BYTES {
+        return Err(ErrorData::resource_not_found("there is no resource with such a long address", None));
+    }
     if let Some(id) = uri.strip_prefix(PLAYBOOKS) {
         let text = authoring::explain::explain(&sources.library, id, None).map_err(|_| unknown())?;
         let text = anstream::adapter::strip_str(&text).to_string();
         return Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri)]));
     }
     let (Some(id), Some(store)) = (uri.strip_prefix(INCIDENTS), &sources.store) else { return Err(unknown()) };
-    let incident = store.incident(id).await.map_err(|error| {
-        tracing::error!(%error, "cannot read incidents");
-        ErrorData::internal_error("the store cannot be read", None)
-    })?;
-    let (summary, incident) = incidents::summary(sources, &incident.ok_or_else(unknown)?).await;
+    let failed = |error| ErrorData::internal_error(QuestionError::from(error).to_string(), None);
+    let incident = store.incident(id).await.map_err(failed)?.ok_or_else(unknown)?;
+    let (summary, incident) = sources.fleet().cleaned_incident(&incident).await;
     let text = json!(IncidentDetail::of(summary, incident)).to_string();
     Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri).with_mime_type(JSON)]))
 }

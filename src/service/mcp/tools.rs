@@ -9,9 +9,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::arguments::{ExplainArguments, FleetArguments, IncidentArguments, ListArguments};
-use super::{McpSources, incidents, resources};
-use crate::inquiry::{DiagnosisQuestion, PoolQuestion, SignalAnswer, SignalQuestion};
+use super::arguments::{ExplainArguments, IncidentArguments};
+use super::{McpSources, incidents, resources, said};
+use crate::questions::{
+    DiagnosisQuestion, HealthDetail, HealthQuestion, IncidentQuestion, PoolQuestion, SignalAnswer, SignalQuestion,
+};
 use knowledge::clock;
 use knowledge::signal::format_value;
 
@@ -66,7 +68,7 @@ const TOOLS: [McpTool; 8] = [
         name: "get_health",
         title: "Health of the fleet",
         description: "Every pool at a glance: healthy, warning, critical or unknown, with the checks that are not well.",
-        arguments: schema::<FleetArguments>,
+        arguments: schema::<HealthQuestion>,
         needs_store: false,
     },
     McpTool {
@@ -91,7 +93,7 @@ const TOOLS: [McpTool; 8] = [
         name: "list_incidents",
         title: "List incidents",
         description: "Incidents, newest first, with state, symptom, pool and cause. `next` continues the list.",
-        arguments: schema::<ListArguments>,
+        arguments: schema::<IncidentQuestion>,
         needs_store: true,
     },
     McpTool {
@@ -169,16 +171,9 @@ pub(super) fn named(name: &str, has_store: bool) -> Option<&'static McpTool> {
 /// Calls a tool; the error is a sentence for the model.
 pub(super) async fn call(sources: &McpSources, tool: &McpTool, arguments: JsonObject) -> Result<ToolAnswer, String> {
     let (fleet, now) = (sources.fleet(), clock::now());
-    let asks_prometheus =
-        matches!(tool.id, ToolId::Diagnose | ToolId::ScreenPool | ToolId::GetHealth | ToolId::QuerySignal);
-    let _turn = match asks_prometheus {
-        true => Some(sources.turns.try_acquire().map_err(|_| "too many questions at once: ask again in some seconds")?),
-        false => None,
-    };
-    let late = |error: crate::inquiry::InquiryError| error.to_string();
     match tool.id {
         ToolId::Diagnose => {
-            let answer = fleet.diagnose(&read::<DiagnosisQuestion>(arguments)?, now).await.map_err(late)?;
+            let answer = fleet.diagnose(&read::<DiagnosisQuestion>(arguments)?, now).await.map_err(said)?;
             let text = match (&answer.diagnosis, &answer.health) {
                 (Some(diagnosis), _) => {
                     let message = render::diagnosis_message(diagnosis, None, fleet.words);
@@ -190,29 +185,32 @@ pub(super) async fn call(sources: &McpSources, tool: &McpTool, arguments: JsonOb
             Ok(ToolAnswer::new(&text, &answer))
         }
         ToolId::ScreenPool => {
-            let health = fleet.screen(read(arguments)?, now).await.map_err(late)?;
+            let health = fleet.screen(read(arguments)?, now).await.map_err(said)?;
             Ok(ToolAnswer::new(&render::health(&health, &[], fleet.words), &health))
         }
         ToolId::GetHealth => {
-            let FleetArguments { cluster, namespace, model } = read(arguments)?;
-            let scope = [("cluster", cluster), ("namespace", namespace), ("model", model)];
-            let scope = scope.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-            let health = Box::pin(fleet.health(&scope, now)).await.map_err(late)?;
-            Ok(ToolAnswer::new(&render::health(&health, &[], fleet.words), &health.summary()))
+            let question: HealthQuestion = read(arguments)?;
+            let health = fleet.health(question.scope(), now).await.map_err(said)?;
+            let text = render::health(&health, &[], fleet.words);
+            Ok(match question.detail {
+                HealthDetail::Summary => ToolAnswer::new(&text, &health.summary()),
+                HealthDetail::Full => ToolAnswer::new(&text, &health),
+            })
         }
         ToolId::QuerySignal => {
-            let answer = fleet.signal(read(arguments)?, now).await.map_err(late)?;
+            let answer = fleet.signal(read(arguments)?, now).await.map_err(said)?;
             Ok(ToolAnswer::new(&values(&answer), &answer))
         }
         ToolId::Explain => {
             let ExplainArguments { id, name } = read(arguments)?;
-            let text = authoring::explain::explain(fleet.library, &id, name.as_deref())?;
+            let (id, name) = (&*id, name.as_deref());
+            let text = authoring::explain::explain(fleet.library, id, name)?;
             let whole = anstream::adapter::strip_str(&text).to_string();
             let mut answer = ToolAnswer::new(&text, &json!({ "id": id, "name": name, "text": whole }));
-            answer.resource = fleet.library.playbook(&id).map(|playbook| resources::of_playbook(&playbook.playbook));
+            answer.resource = fleet.library.playbook(id).map(|playbook| resources::of_playbook(&playbook.playbook));
             Ok(answer)
         }
-        ToolId::ListIncidents => incidents::list(sources, read(arguments)?).await,
+        ToolId::ListIncidents => incidents::list(sources, &read(arguments)?).await,
         ToolId::GetIncident => incidents::get(sources, read(arguments)?).await,
         ToolId::SummarizeBundle => incidents::summarize(sources, read(arguments)?).await,
     }
@@ -220,12 +218,12 @@ pub(super) async fn call(sources: &McpSources, tool: &McpTool, arguments: JsonOb
 
 /// Reads the arguments of a call.
 fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, String> {
-    serde_json::from_value(Value::Object(arguments)).map_err(|error| format!("wrong arguments: {error}"))
+    serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| format!("wrong arguments: {error}"))
 }
 
 /// Formats the values of a signal.
 fn values(answer: &SignalAnswer) -> String {
-    let SignalAnswer { signal, title, unit, pool, at, observed, problems } = answer;
+    let SignalAnswer { signal, title, unit, bad: _, pool, at, observed, problems } = answer;
     let pool: Vec<&str> = pool.values().map(String::as_str).collect();
     let value = match (observed.value, &observed.why) {
         (Some(value), _) => format_value(value, *unit),
@@ -234,12 +232,11 @@ fn values(answer: &SignalAnswer) -> String {
     };
     let mut lines = vec![format!("{title} ({signal}) of {} at {at:.0}: {value}", pool.join("/"))];
     lines.extend(observed.enable.iter().map(|enable| format!("to turn it on: {enable}")));
-    let mut replicas: Vec<_> = observed.replicas.iter().collect();
-    replicas.sort_by(|a, b| b.value.total_cmp(&a.value));
+    let replicas = &observed.replicas;
     let shown = replicas.iter().take(REPLICAS).map(|r| format!("  {}: {}", r.name, format_value(r.value, *unit)));
     lines.extend(shown);
     if replicas.len() > REPLICAS {
-        lines.push(format!("  and {} replicas with less", replicas.len() - REPLICAS));
+        lines.push(format!("  and {} more replicas", replicas.len() - REPLICAS));
     }
     lines.extend(observed.query.iter().map(|query| format!("PromQL: {query}")));
     lines.extend(problems.iter().map(|problem| format!("problem: {problem}")));

@@ -110,7 +110,7 @@ fn harmless(alert: &Alert) -> Alert {
 }
 
 /// Learns the values of an incident's labels whose names indicate a secret.
-fn learn(redactor: &Redactor, incident: &Incident) {
+pub(crate) fn learn(redactor: &Redactor, incident: &Incident) {
     let of_alerts = incident.alerts.iter().flat_map(|alert| alert.labels.iter().chain(&alert.annotations));
     let of_pool = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.scope.labels);
     of_alerts.chain(of_pool).for_each(|(name, value)| redactor.learn_label(name, value));

@@ -21,10 +21,10 @@ pub(super) fn routes(shared: &Shared) -> Router<Shared> {
         redactor: service.notifier.redactor.another(&service.library.redaction, false),
         words: Arc::clone(&service.words),
         bundles: Some(Arc::clone(&shared.bundles)),
-        turns: Arc::clone(&shared.pages.inquiries),
+        turns: shared.turns.clone(),
     });
     Router::new()
-        .route_service("/mcp", server.over_http(shared.closing.clone()))
+        .route_service("/mcp", server.over_http())
         .route_layer(middleware::from_fn(guard::refuse_pages))
         .route_layer(middleware::from_fn_with_state(shared.clone(), guard::admit_client))
         .route_layer(middleware::from_fn(pages::add_security_headers))

@@ -62,9 +62,7 @@ pub fn router(shared: Shared) -> Router {
         .merge(webhook)
         .merge(pages)
         // Below `/api` everything is the API's, also what does not exist.
-        .route("/api", get(|| async { axum::response::Redirect::temporary("/api/v1") }))
-        .route("/api/", get(|| async { axum::response::Redirect::temporary("/api/v1") }))
-        .nest("/api", api::router(&shared))
+        .merge(api::router(&shared))
         .merge(mcp::routes(&shared))
         .merge(bundles)
         .merge(slack::routes(shared.slack_state.clone()))

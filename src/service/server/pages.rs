@@ -12,7 +12,7 @@ use super::etag::unless_current;
 use super::page_queries;
 use super::state::Shared;
 use crate::bundle::{BundleError, StoredBundle, Subject, clean};
-use crate::inquiry::{IncidentPage, search};
+use crate::questions::{IncidentPage, IncidentSearch, search};
 use knowledge::clock;
 use knowledge::incident::IncidentState;
 use knowledge::signal::{Unit, format_value};
@@ -71,7 +71,8 @@ async fn search_incidents(shared: &Shared, find: &IncidentFilter) -> Result<Inci
     let store = &shared.service.store;
     let state = [IncidentState::Open, IncidentState::Resolved].into_iter().find(|state| state.as_str() == find.state);
     let query = IncidentQuery { state, before: find.before.clone(), ..IncidentQuery::default() };
-    let IncidentPage { incidents, looked_at, next } = search(store, words(shared), &query, find, SHOWN as u32).await?;
+    let wanted = IncidentSearch { query, filter: find.clone(), most: SHOWN as u32, ..IncidentSearch::default() };
+    let IncidentPage { incidents, looked_at, next } = search(store, words(shared), &wanted).await?;
     let open = incidents.iter().map(|incident| row(shared, incident)).collect();
     let counts = store.counts().await?;
     Ok(IncidentList { open, counts, looked_at, older: next, ..IncidentList::default() })
@@ -240,7 +241,8 @@ pub(super) async fn playbook(State(shared): State<Shared>, Path(id): Path<String
 pub(super) async fn health(State(shared): State<Shared>, headers: HeaderMap) -> Response {
     match page_queries::health(&shared, Default::default()).await {
         Ok(health) => live(&headers, render::health_page(&health, words(&shared))),
-        Err(error) => uncleaned(&error),
+        // Logged where it was cleaned.
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
 }
 

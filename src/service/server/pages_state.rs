@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use moka::future::Cache;
-use tokio::sync::Semaphore;
 
 use super::auth::Access;
 use diagnose::health::Health;
@@ -24,21 +23,16 @@ const HEALTH_KEPT: Duration = Duration::from_secs(5);
 /// Maximum number of health results in the cache.
 const HEALTHS: u64 = 16;
 
-/// Maximum number of questions to Prometheus that programs ask at one time.
-const INQUIRIES: usize = 4;
-
 /// The alternative text of a chart and its `<svg>`.
 pub(super) type Drawn = Option<Arc<(String, String)>>;
 
-/// The access to the pages and the API, their caches and limits.
+/// The access to the pages and the API, and their caches.
 #[derive(Debug)]
 pub struct Pages {
     pub(super) access: Access,
     pub(super) numbers: Cache<(String, bool), Option<Arc<facts::PrometheusFacts>>>,
     pub(super) pictures: Cache<(String, i64), Drawn>,
-    pub(super) healths: Cache<BTreeMap<String, String>, Result<Arc<Health>, String>>,
-    /// The questions to Prometheus that programs may ask at one time.
-    pub(super) inquiries: Arc<Semaphore>,
+    pub(super) healths: Cache<BTreeMap<String, String>, Arc<Health>>,
 }
 
 impl Pages {
@@ -49,7 +43,6 @@ impl Pages {
             numbers: Cache::builder().max_capacity(NUMBERS).time_to_live(NUMBERS_KEPT).build(),
             pictures: Cache::builder().max_capacity(PICTURES).time_to_live(PICTURE_KEPT).build(),
             healths: Cache::builder().max_capacity(HEALTHS).time_to_live(HEALTH_KEPT).build(),
-            inquiries: Arc::new(Semaphore::new(INQUIRIES)),
         }
     }
 }

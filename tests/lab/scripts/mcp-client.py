@@ -19,7 +19,8 @@ def server(asked):
     if "command" in asked:
         program, *arguments = asked["command"]
         return mcp.StdioServerParameters(command=program, args=arguments)
-    http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {asked.get('token', '')}"}, timeout=60)
+    headers = {"Authorization": f"Bearer {asked['token']}"} if "token" in asked else {}
+    http = httpx2.AsyncClient(headers=headers, timeout=60)
     return streamable_http_client(asked["url"], http_client=http)
 
 

@@ -2,11 +2,10 @@
 
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
-use axum::http::StatusCode;
 use axum::response::Json;
 
 use super::problem::ApiProblem;
-use crate::inquiry::{DiagnosisAnswer, DiagnosisQuestion, Fleet};
+use crate::questions::{DiagnosisAnswer, DiagnosisQuestion, Fleet};
 use crate::server::state::Shared;
 use knowledge::clock;
 
@@ -16,9 +15,6 @@ pub(super) async fn diagnose(
     question: Result<Json<DiagnosisQuestion>, JsonRejection>,
 ) -> Result<Json<DiagnosisAnswer>, ApiProblem> {
     let Json(question) = question.map_err(|rejection| ApiProblem::new(rejection.status(), rejection.body_text()))?;
-    let Ok(_turn) = shared.pages.inquiries.try_acquire() else {
-        let detail = "too many diagnoses at once: ask again in some seconds";
-        return Err(ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
-    };
-    Ok(Json(Fleet::of(&shared.service).diagnose(&question, clock::now()).await?))
+    let fleet = Fleet::of(&shared.service, Some(&shared.turns));
+    Ok(Json(fleet.diagnose(&question, clock::now()).await?))
 }

@@ -1,6 +1,6 @@
 //! `GET /api/v1/incidents` and below: the list with filters and pages, an incident, and its bundles.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Json, Response};
 use jiff::Timestamp;
@@ -8,15 +8,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::parameters::{self, IncidentParameters, MOST};
+use super::parameters::{self, PathId};
 use super::problem::ApiProblem;
-use crate::inquiry::{IncidentDetail, IncidentPage, IncidentSummary, cursor_after, search};
+use crate::questions::{Fleet, IncidentDetail, IncidentQuestion, IncidentSummaries};
 use crate::server::etag::unless_current;
-use crate::server::pages::redactor_of;
 use crate::server::state::Shared;
 use knowledge::clock;
-use render::IncidentFilter;
-use store::{Incident, IncidentQuery};
+
+/// The number of incidents in a list unless another is asked for.
+const LISTED: u32 = 100;
 
 /// A bundle of an incident on this replica.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -39,27 +39,11 @@ pub(super) struct IncidentBundle {
 
 /// Lists incidents, newest first; the header `Link` names the next page.
 pub(super) async fn list(State(shared): State<Shared>, uri: Uri, headers: HeaderMap) -> Result<Response, ApiProblem> {
-    let wanted: IncidentParameters = parameters::read(&uri)?;
-    let query = IncidentQuery {
-        state: wanted.state,
-        since: wanted.since,
-        severity: wanted.severity,
-        before: wanted.cursor.unwrap_or_default(),
-    };
-    let find = IncidentFilter { q: wanted.q.unwrap_or_default(), ..IncidentFilter::default() };
-    let (store, words) = (&shared.service.store, &shared.service.words);
-    let IncidentPage { incidents, next, .. } =
-        search(store, words, &query, &find, wanted.limit.unwrap_or(MOST)).await?;
-    let mut summaries = Vec::with_capacity(incidents.len());
-    for incident in &incidents {
-        summaries.push(summary(&shared, incident).await);
-    }
-    let mut value = json!(summaries);
-    let redactor = redactor_of(&shared, &incidents);
-    redactor.learn_from(&value);
-    redactor.json("incidents", &mut value);
-    let link = next.map(|id| next_link(&uri, &cursor_after(&id)));
-    let mut answer = tagged(&headers, &value);
+    let question: IncidentQuestion = parameters::read(&uri)?;
+    let IncidentSummaries { incidents, next, .. } =
+        Fleet::of(&shared.service, None).incidents(&shared.service.store, &question, LISTED).await?;
+    let mut answer = tagged(&headers, &json!(incidents));
+    let link = next.map(|cursor| next_link(&uri, &cursor));
     if let Some(link) = link.and_then(|link| HeaderValue::try_from(link).ok()) {
         answer.headers_mut().insert(header::LINK, link);
     }
@@ -79,21 +63,18 @@ fn next_link(uri: &Uri, cursor: &str) -> String {
 /// Returns an incident.
 pub(super) async fn get_incident(
     State(shared): State<Shared>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
     headers: HeaderMap,
 ) -> Result<Response, ApiProblem> {
     let Some(incident) = shared.service.store.incident(&id).await? else {
         return Err(ApiProblem::new(StatusCode::NOT_FOUND, "there is no such incident"));
     };
-    let redactor = redactor_of(&shared, [&incident]);
-    let mut value = json!(IncidentDetail::of(summary(&shared, &incident).await, incident));
-    redactor.learn_from(&value);
-    redactor.json("incident", &mut value);
-    Ok(tagged(&headers, &value))
+    let (summary, incident) = Fleet::of(&shared.service, None).cleaned_incident(&incident).await;
+    Ok(tagged(&headers, &json!(IncidentDetail::of(summary, incident))))
 }
 
 /// Lists the bundles of an incident on this replica, oldest first, each with a signed link.
-pub(super) async fn bundles(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, ApiProblem> {
+pub(super) async fn bundles(State(shared): State<Shared>, PathId(id): PathId) -> Result<Response, ApiProblem> {
     let bundles = shared.bundles.directory.list(Some(&id)).map_err(|error| {
         tracing::error!(%error, "cannot list bundles");
         ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, "the directory of the bundles cannot be read")
@@ -106,11 +87,6 @@ pub(super) async fn bundles(State(shared): State<Shared>, Path(id): Path<String>
         IncidentBundle { name, made_at, bytes: bundle.bytes, path, link, link_expires_at }
     });
     Ok(Json(listed.collect::<Vec<_>>()).into_response())
-}
-
-async fn summary(shared: &Shared, incident: &Incident) -> IncidentSummary {
-    let headline = shared.service.notifier.message(incident).await.headline;
-    IncidentSummary::of(incident, headline, clock::now())
 }
 
 /// Answers with JSON; 304 if the client has the current version. The ages do not count, because they always change.

@@ -8,8 +8,9 @@ mod operations;
 mod parameters;
 mod problem;
 
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::response::Json;
+use axum::routing::any;
 use axum::{Router, middleware};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -24,7 +25,7 @@ pub(super) use problem::ApiProblem;
 /// The largest body of a question, in bytes.
 const LARGEST: usize = 64 << 10;
 
-/// The addresses of the API.
+/// The addresses of the API, below that of the service.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ApiIndex {
     /// The program: `llm-diagnose`.
@@ -53,13 +54,19 @@ pub(super) fn router(shared: &Shared) -> Router<Shared> {
     let routes = operations()
         .into_iter()
         .fold(Router::new(), |routes, operation| routes.route(operation.path, (operation.route)()));
-    routes
+    let below = routes
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::method_not_allowed)
         .layer(DefaultBodyLimit::max(LARGEST))
         .layer(middleware::from_fn(guard::refuse_pages))
         .layer(middleware::from_fn_with_state(shared.clone(), guard::admit_client))
-        .layer(middleware::from_fn(pages::add_security_headers))
+        .layer(middleware::from_fn(pages::add_security_headers));
+    // The only path that `nest` leaves out.
+    let slash = Router::new()
+        .route("/api/", any(problem::not_found))
+        .route_layer(middleware::from_fn_with_state(shared.clone(), guard::admit_client))
+        .route_layer(middleware::from_fn(pages::add_security_headers));
+    Router::new().nest("/api", below).merge(slash)
 }
 
 /// Lists the operations.
@@ -73,6 +80,6 @@ async fn index() -> Json<ApiIndex> {
     Json(ApiIndex { name, version, openapi: "/api/v1/openapi.json", operations: operations.collect() })
 }
 
-async fn openapi_document() -> Json<Value> {
-    Json(openapi())
+async fn openapi_document(State(shared): State<Shared>) -> Json<Value> {
+    Json(openapi(&shared.service.config.public_url))
 }

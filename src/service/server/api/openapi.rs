@@ -12,8 +12,9 @@ use super::problem::{ApiProblem, MEDIA_TYPE};
 /// The statuses of errors that every operation has.
 const PROBLEMS: [u16; 2] = [401, 403];
 
-/// Returns the document.
-pub fn openapi() -> Value {
+/// Returns the document of a service with this public URL; of any service if it is empty.
+pub fn openapi(public_url: &str) -> Value {
+    let server = if public_url.is_empty() { "/" } else { public_url.trim_end_matches('/') };
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
@@ -43,7 +44,7 @@ pub fn openapi() -> Value {
             "description": "Read-only towards the cluster. docs/api.md tells how to use it.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
-        "servers": [{ "url": "/" }],
+        "servers": [{ "url": server }],
         "security": [{ "bearer": [] }, { "basic": [] }],
         "paths": paths,
         "components": {

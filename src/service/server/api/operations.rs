@@ -4,11 +4,11 @@ use axum::routing::{MethodRouter, get, post};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
-use super::health::HealthParameters;
 use super::incidents::IncidentBundle;
-use super::parameters::IncidentParameters;
 use super::{ApiIndex, diagnosis, health, incidents};
-use crate::inquiry::{DiagnosisAnswer, DiagnosisQuestion, IncidentDetail, IncidentSummary};
+use crate::questions::{
+    DiagnosisAnswer, DiagnosisQuestion, HealthQuestion, IncidentDetail, IncidentQuestion, IncidentSummary,
+};
 use crate::server::state::Shared;
 use diagnose::health::Health;
 
@@ -76,9 +76,9 @@ pub(super) fn operations() -> Vec<Operation> {
         Operation::get("/v1/openapi.json", "get_openapi", "This document", || get(super::openapi_document)),
         Operation {
             description: "Newest first. The header `Link` with `rel=\"next\"` names the next page, relative to the request; \
-                          without it there are no more. A search with `q` reads a bounded number of incidents for a page, \
+                          without it there are no more. A search with `q` or `severity` reads a bounded number of incidents for a page, \
                           so a page may hold fewer than `limit` although there is a next one.",
-            parameters: Some(IncidentParameters::json_schema),
+            parameters: Some(IncidentQuestion::json_schema),
             answer: Some(SchemaGenerator::subschema_for::<Vec<IncidentSummary>>),
             headers: &["ETag", "Link"],
             problems: &[400, 503],
@@ -87,7 +87,7 @@ pub(super) fn operations() -> Vec<Operation> {
         Operation {
             answer: Some(SchemaGenerator::subschema_for::<IncidentDetail>),
             headers: &["ETag"],
-            problems: &[404, 503],
+            problems: &[400, 404, 503],
             ..Operation::get(
                 "/v1/incidents/{id}",
                 "get_incident",
@@ -98,16 +98,16 @@ pub(super) fn operations() -> Vec<Operation> {
         Operation {
             description: "Oldest first, those on the disk of the replica that answers.",
             answer: Some(SchemaGenerator::subschema_for::<Vec<IncidentBundle>>),
-            problems: &[503],
+            problems: &[400, 503],
             ..Operation::get("/v1/incidents/{id}/bundles", "list_bundles", "The bundles of an incident", || {
                 get(incidents::bundles)
             })
         },
         Operation {
             description: "200 for any state: it is in the body. In `summary` the checks are those at warning or critical.",
-            parameters: Some(HealthParameters::json_schema),
+            parameters: Some(HealthQuestion::json_schema),
             answer: Some(SchemaGenerator::subschema_for::<Health>),
-            problems: &[400],
+            problems: &[400, 500, 503, 504],
             ..Operation::get("/v1/health", "get_health", "The health of the fleet, or of a part of it", || {
                 get(health::health)
             })
@@ -118,7 +118,7 @@ pub(super) fn operations() -> Vec<Operation> {
                           that the answer is 503.",
             body: Some(SchemaGenerator::subschema_for::<DiagnosisQuestion>),
             answer: Some(SchemaGenerator::subschema_for::<DiagnosisAnswer>),
-            problems: &[400, 415, 422, 502, 503, 504],
+            problems: &[400, 413, 415, 422, 500, 502, 503, 504],
             ..Operation::get("/v1/diagnose", "diagnose", "A diagnosis of a pool, or by a playbook", || {
                 post(diagnosis::diagnose)
             })

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::inquiry::InquiryError;
+use crate::questions::QuestionError;
 use store::StoreError;
 
 /// The media type of [`ApiProblem`].
@@ -44,31 +44,30 @@ impl ApiProblem {
     pub(super) fn wrong(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
+}
 
-    /// Logs that an answer cannot be redacted, and creates the error.
-    pub(super) fn unclean(error: &dyn std::fmt::Display) -> Self {
-        tracing::error!(%error, "cannot clean an answer of secrets");
-        let detail = "the answer cannot be cleaned of secrets: see the log of llm-diagnose";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
+impl From<&QuestionError> for ApiProblem {
+    fn from(error: &QuestionError) -> Self {
+        let status = match error {
+            QuestionError::Wrong(_) => StatusCode::BAD_REQUEST,
+            QuestionError::Unanswered(_) => StatusCode::BAD_GATEWAY,
+            QuestionError::Late(_) => StatusCode::GATEWAY_TIMEOUT,
+            QuestionError::Busy | QuestionError::StoreFailed => StatusCode::SERVICE_UNAVAILABLE,
+            QuestionError::Unclean => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<QuestionError> for ApiProblem {
+    fn from(error: QuestionError) -> Self {
+        Self::from(&error)
     }
 }
 
 impl From<StoreError> for ApiProblem {
     fn from(error: StoreError) -> Self {
-        tracing::error!(%error, "cannot read incidents");
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the store cannot be read: see the log of llm-diagnose")
-    }
-}
-
-impl From<InquiryError> for ApiProblem {
-    fn from(error: InquiryError) -> Self {
-        let status = match &error {
-            InquiryError::Question(_) => StatusCode::BAD_REQUEST,
-            InquiryError::Unanswered(_) => StatusCode::BAD_GATEWAY,
-            InquiryError::Late(_) => StatusCode::GATEWAY_TIMEOUT,
-            InquiryError::Unclean(why) => return Self::unclean(why),
-        };
-        Self::new(status, error.to_string())
+        QuestionError::from(error).into()
     }
 }
 

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use futures::future::join;
+use futures::future::{join, join_all};
 use jiff::Timestamp;
 
-use crate::config::Config;
 use diagnose::health::{DIMENSIONS, HealthSource, places};
 use diagnose::{
     DataSpan, FleetPool, PoolMatch, Scope, data_elsewhere, detection, find_pools, known_names, last_day, typed_label,
@@ -16,7 +15,7 @@ use knowledge::alert::Labels;
 use knowledge::playbook::{Library, nearest};
 
 /// Maximum number of names in an error.
-const MOST_NAMES: usize = 12;
+pub(super) const MOST_NAMES: usize = 12;
 
 /// A match: index of the source, pool, and the pod if one was named.
 pub type TargetMatch = (usize, FleetPool, Option<String>);
@@ -32,9 +31,10 @@ pub async fn find(
     at: Timestamp,
     deadline: Duration,
 ) -> anyhow::Result<Vec<TargetMatch>> {
+    let until = Instant::now() + deadline;
+    let asked = sources.iter().map(|(prometheus, _)| places(library, prometheus, at, until));
     let mut places_by_source = Vec::new();
-    for (i, (prometheus, _)) in sources.iter().enumerate() {
-        let pools = places(library, prometheus, at, Instant::now() + deadline).await;
+    for (i, pools) in join_all(asked).await.into_iter().enumerate() {
         places_by_source.extend(pools?.into_iter().map(|place| (i, place)));
     }
     let pools: Vec<FleetPool> = places_by_source.iter().map(|(_, place)| place.clone()).collect();
@@ -43,11 +43,11 @@ pub async fn find(
         let label = typed_label(typed).map_err(anyhow::Error::msg)?;
         let names: Vec<String> = pools.iter().map(FleetPool::name).collect();
         if names.is_empty() {
-            for (prometheus, _) in sources {
-                let span = data_elsewhere(library, prometheus, &Scope::default(), at, deadline).await;
-                if let Some(DataSpan { from, to }) = span {
-                    bail!("there is no pool at {at:.0}: there is data from {from:.0} to {to:.0}");
-                }
+            let whole_scope = Scope::default();
+            let spans =
+                sources.iter().map(|(prometheus, _)| data_elsewhere(library, prometheus, &whole_scope, at, deadline));
+            if let Some(DataSpan { from, to }) = join_all(spans).await.into_iter().flatten().next() {
+                bail!("there is no pool at {at:.0}: there is data from {from:.0} to {to:.0}");
             }
         }
         let typed = label.map_or(typed, |(_, value)| value);
@@ -79,12 +79,12 @@ pub fn only(mut matches: Vec<TargetMatch>, typed: &str) -> anyhow::Result<Target
     }
 }
 
-/// Checks that every given label selects a pool or a configured Prometheus.
+/// Checks that every given label selects a pool, or a Prometheus by one of its own labels.
 ///
 /// # Errors
 /// When a label selects neither.
-pub fn known_labels(config: &Config, labels: &Labels) -> anyhow::Result<()> {
-    let configured = config.prometheus.iter().flat_map(|prometheus| prometheus.labels.keys()).map(String::as_str);
+pub fn known_labels<'a>(own: impl IntoIterator<Item = &'a Labels>, labels: &'a Labels) -> anyhow::Result<()> {
+    let configured = own.into_iter().flat_map(Labels::keys).map(String::as_str);
     known_names(labels.keys().map(String::as_str), configured).map_err(anyhow::Error::msg)
 }
 

@@ -1,51 +1,38 @@
 //! Incidents for programs: what they get of one, and the search page by page, which the pages have too.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use ulid::Ulid;
 
-use crate::notify::stored_view;
+use super::incident_question::{IncidentQuestion, cursor_after};
+use super::{Fleet, QuestionError};
+use crate::notify::{cleaned_incident, learn, stored_view};
 use diagnose::{Diagnosis, SymptomVerdict, Verdict};
 use knowledge::alert::Alert;
 use knowledge::clock;
 use knowledge::incident::Impact;
 use render::{IncidentFilter, Phrases};
+use sources::redact::Redactor;
 use store::{Incident, IncidentQuery, Store, StoreError};
 
 /// Maximum number of incidents that a search in their content reads per page; the next page continues there.
 const LOOKED_AT: usize = 400;
 /// Maximum number of incidents that are read at once.
 const BATCH: u32 = 50;
-/// The first character of a decoded cursor: the kind of its content.
-const CURSOR: char = 'i';
 
-/// Returns the opaque cursor after an incident.
-pub fn cursor_after(id: &str) -> String {
-    URL_SAFE_NO_PAD.encode(format!("{CURSOR}{id}"))
-}
-
-/// Reads a cursor as the id of the incident that it stands after.
-///
-/// # Errors
-/// When no answer had it.
-pub fn read_cursor(text: &str) -> Result<String, &'static str> {
-    let decoded = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let id = decoded.as_deref().and_then(|decoded| decoded.strip_prefix(CURSOR));
-    let id = id.filter(|id| Ulid::from_string(id).is_ok()).map(str::to_owned);
-    id.ok_or("expected a cursor as an answer had it")
-}
-
-/// Reads a time, or a duration before `now`.
-///
-/// # Errors
-/// When it is neither.
-pub fn read_since(text: &str, now: Timestamp) -> Result<Timestamp, &'static str> {
-    let ago = || humantime::parse_duration(text).ok().map(|ago| clock::before(now, ago));
-    let since = text.parse().ok().or_else(ago);
-    since.ok_or("expected a time as 2026-11-20T14:05:00Z (in an address `+` is %2B), or a duration such as 24h")
+/// A search for incidents, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IncidentSearch {
+    /// The conditions that the store has an index for, and where the page begins.
+    pub query: IncidentQuery,
+    /// The conditions on their content.
+    pub filter: IncidentFilter,
+    /// A value of the label `severity` of an alert, in any case; empty for all.
+    pub severity: String,
+    /// Maximum number of incidents on the page.
+    pub most: u32,
 }
 
 /// A page of incidents, newest first.
@@ -112,8 +99,8 @@ pub struct IncidentDetail {
 }
 
 impl IncidentSummary {
-    /// Builds the summary with this headline as of `now`; it is not redacted.
-    pub fn of(incident: &Incident, headline: String, now: Timestamp) -> Self {
+    /// Builds the summary of a cleaned incident with this headline, as of `now`.
+    fn of(incident: &Incident, headline: String, now: Timestamp) -> Self {
         let root = incident.diagnosis.as_ref().and_then(Diagnosis::root);
         Self {
             id: incident.id.clone(),
@@ -143,25 +130,42 @@ impl IncidentDetail {
     }
 }
 
-/// Returns the first `most` incidents that match. What is in the content of an incident is compared one by one, because
+/// A list of incidents without secrets.
+#[derive(Debug)]
+pub struct IncidentSummaries {
+    /// The incidents, newest first.
+    pub incidents: Vec<IncidentSummary>,
+    /// The number of incidents that were read for it.
+    pub looked_at: usize,
+    /// The cursor of the next page; `None` if there is none.
+    pub next: Option<String>,
+}
+
+impl IncidentSearch {
+    /// Returns true if it needs the content of incidents.
+    fn needs_content(&self) -> bool {
+        self.filter.needs_content() || !self.severity.is_empty()
+    }
+}
+
+/// Returns a page of the incidents that match. What is in the content of an incident is compared one by one, because
 /// its text is in JSON without an index.
 ///
 /// # Errors
 /// When the store fails.
-pub async fn search(
-    store: &Store,
-    words: &Phrases,
-    query: &IncidentQuery,
-    find: &IncidentFilter,
-    most: u32,
-) -> Result<IncidentPage, StoreError> {
-    let batch = if find.needs_content() { BATCH } else { BATCH.min(most.saturating_add(1)) };
+pub async fn search(store: &Store, words: &Phrases, wanted: &IncidentSearch) -> Result<IncidentPage, StoreError> {
+    let IncidentSearch { query, filter, severity, most } = wanted;
+    let batch = if wanted.needs_content() { BATCH } else { BATCH.min(most.saturating_add(1)) };
     let (mut page, mut query) = (IncidentPage::default(), query.clone());
     loop {
         let read = store.listed(&query, batch).await?;
         let is_last = read.len() < batch as usize;
+        let with_severity: Option<BTreeSet<String>> = match severity.as_str() {
+            "" => None,
+            severity => Some(store.with_severity(&read, query.state, severity).await?),
+        };
         for incident in read {
-            if page.incidents.len() >= most as usize || page.looked_at >= LOOKED_AT {
+            if page.incidents.len() >= *most as usize || page.looked_at >= LOOKED_AT {
                 page.next = Some(query.before);
                 return Ok(page);
             }
@@ -169,12 +173,57 @@ pub async fn search(
             query.before.clone_from(&incident.id);
             // Only searched, not shown, so it needs no redaction.
             let headline = || render::incident_message(&stored_view(&incident), words).headline;
-            if !find.needs_content() || find.matches(&stored_view(&incident), &headline()) {
+            let matches = || !filter.needs_content() || filter.matches(&stored_view(&incident), &headline());
+            if with_severity.as_ref().is_none_or(|ids| ids.contains(&incident.id)) && matches() {
                 page.incidents.push(incident);
             }
         }
         if is_last {
             return Ok(page);
         }
+    }
+}
+
+impl Fleet<'_> {
+    /// Lists incidents; `unless` is their number unless the question has one.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn incidents(
+        &self,
+        store: &Store,
+        question: &IncidentQuestion,
+        unless: u32,
+    ) -> Result<IncidentSummaries, QuestionError> {
+        let IncidentPage { incidents, looked_at, next } = search(store, self.words, &question.search(unless)).await?;
+        // The search reads a few alerts of each; the headline is that of all.
+        let ids: Vec<String> = incidents.into_iter().map(|incident| incident.id).collect();
+        let incidents = self.summaries(&store.each(&ids).await?).await;
+        Ok(IncidentSummaries { incidents, looked_at, next: next.as_deref().map(cursor_after) })
+    }
+
+    /// Returns an incident without secrets, and its summary.
+    pub async fn cleaned_incident(&self, incident: &Incident) -> (IncidentSummary, Incident) {
+        let redactor = self.redactor();
+        learn(&redactor, incident);
+        self.cleaned_by(&redactor, incident).await
+    }
+
+    /// Returns the summaries of incidents without secrets. What a label of one names as a secret goes from all.
+    async fn summaries(&self, incidents: &[Incident]) -> Vec<IncidentSummary> {
+        let redactor = self.redactor();
+        incidents.iter().for_each(|incident| learn(&redactor, incident));
+        let mut summaries = Vec::with_capacity(incidents.len());
+        for incident in incidents {
+            summaries.push(self.cleaned_by(&redactor, incident).await.0);
+        }
+        summaries
+    }
+
+    async fn cleaned_by(&self, redactor: &Redactor, incident: &Incident) -> (IncidentSummary, Incident) {
+        let mut incident = cleaned_incident(redactor, incident).await;
+        incident.group_key = redactor.text("incident", &incident.group_key).into_owned();
+        let headline = render::incident_message(&stored_view(&incident), self.words).headline;
+        (IncidentSummary::of(&incident, headline, clock::now()), incident)
     }
 }
