@@ -101,4 +101,5 @@ generate: build ## Refreshes what is generated and committed
 	$(BIN) generate schema --output playbooks/schema.json
 	$(BIN) generate webhook-schema --output docs/webhook.schema.json
 	$(BIN) generate report-schema --output docs/report.schema.json
+	$(BIN) generate openapi --output docs/openapi.json
 	sh tests/lab/scripts/kubernetes.sh render

@@ -2,6 +2,7 @@
 
 mod bundle;
 mod capacity;
+mod mcp;
 mod sources;
 mod state;
 
@@ -12,6 +13,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 pub(super) use bundle::{BundleArgs, BundleSpan};
 pub(super) use capacity::{CapacityArgs, Format};
+pub(super) use mcp::McpArgs;
 pub(super) use sources::SourceArgs;
 pub(super) use state::StateArgs;
 
@@ -253,6 +255,12 @@ pub enum GenerateCommand {
     },
     /// The JSON schema of `summary.json`, the report in every bundle.
     ReportSchema {
+        /// The output file; `-` is standard output.
+        #[arg(long, value_name = "FILE|-", default_value = "-")]
+        output: String,
+    },
+    /// The OpenAPI document of the HTTP API, which `/api/v1/openapi.json` serves too.
+    Openapi {
         /// The output file; `-` is standard output.
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,

@@ -8,13 +8,13 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::target;
 use crate::alert::{AlertGroup, AlertStatus, Labels, PayloadError};
 use crate::chatops::command::When;
 use crate::config::Config;
-use crate::diagnose::{Baseline, ExtraSources, LogSources, Request, Scope, diagnose_with, moment};
-use crate::health::{HealthSource, Triage, triage};
-use crate::playbook::{Library, Problem, select, suggestion, without_expression};
+use crate::diagnose::{Baseline, ExtraSources, LogSources, Request, Scope, moment};
+use crate::health::{self, HealthSource, Triage};
+use crate::playbook::{Library, Problem, select, without_expression};
+use crate::questions::target;
 use crate::{clock, prom};
 
 /// Maximum bytes of a file with an alert.
@@ -49,14 +49,14 @@ pub(super) fn request(
     group: Option<&AlertGroup>,
 ) -> anyhow::Result<Request> {
     let playbook = match (arguments.playbook, group) {
-        (Some(id), _) => playbook(library, id)?,
+        (Some(name), _) => library.playbook_id(name).map_err(anyhow::Error::msg)?.to_owned(),
         // The symptom is searched later.
         (None, None) if arguments.target.is_some() => String::new(),
         (None, Some(group)) => select(library, &group.alerts).map(|selection| selection.playbook).unwrap_or_default(),
         (None, None) => bail!("pass --alert or --playbook"),
     };
     let labels: Labels = arguments.labels.iter().cloned().collect();
-    target::known_labels(config, &labels)?;
+    target::known_labels(config.prometheus.iter().map(|prometheus| &prometheus.labels), &labels)?;
     let mut scope = group.map(|g| Scope::of_alerts(&g.alerts)).unwrap_or_default();
     let label_scope = Scope::of_labels(&labels);
     scope.dimensions.extend(label_scope.dimensions);
@@ -87,19 +87,6 @@ pub(super) fn request(
         baseline: arguments.baseline.unwrap_or(config.diagnose.baseline),
         deadline: arguments.deadline.unwrap_or(config.diagnose.deadline),
     })
-}
-
-/// Returns the id of a named playbook.
-///
-/// # Errors
-/// If there is no such playbook, with the id that is most like it.
-pub(super) fn playbook(library: &Library, name: &str) -> anyhow::Result<String> {
-    let id = library.aliases.id(name);
-    if !library.playbooks.contains_key(id) {
-        let hint = suggestion(id, library.playbooks.keys().map(String::as_str)).unwrap_or_default();
-        bail!("there is no playbook `{id}` {hint}");
-    }
-    Ok(id.to_owned())
 }
 
 /// Returns the time of the diagnosis of an alert group.
@@ -162,13 +149,7 @@ async fn answer_about(
         request.scope = place.scope(pod.as_deref());
         request.scope.dimensions.extend(label_scope.dimensions);
     }
-    Ok(match request.playbook.is_empty() {
-        true => triage(library, source, request, extra).await,
-        false => {
-            let diagnosis = diagnose_with(library, source.0, request, extra).await;
-            Triage::Found(Box::new(diagnosis))
-        }
-    })
+    Ok(health::answer(library, source, request, extra).await)
 }
 
 /// Connects the configured sources of logs and reads the given files.

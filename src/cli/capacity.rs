@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use super::args::{CapacityArgs, Format};
-use super::{library, target};
+use super::library;
 use crate::alert::Labels;
 use crate::capacity::{self, CapacityReport, ModelSpec, PlannedDeployment};
 use crate::cli::output::{out, outln};
@@ -14,6 +14,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::diagnose::{ObserveResult, Scope, observe_signals};
 use crate::prom::{self, Prometheus};
+use crate::questions::target;
 use crate::render::{self, Phrases};
 
 /// Exit status when Prometheus could not be queried.
@@ -44,7 +45,7 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
         }
         computed => {
             let labels: Labels = args.labels.iter().cloned().collect();
-            target::known_labels(&config, &labels)?;
+            target::known_labels(config.prometheus.iter().map(|prometheus| &prometheus.labels), &labels)?;
             let scope = Scope::of_labels(&labels);
             match observe(args, &config, &labels, &scope)? {
                 Ok(observed) => capacity::compare(computed, &scope, &observed),

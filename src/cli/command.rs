@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::args::{
     BundleArgs, CapacityArgs, DataArgs, DiagnoseArgs, DoctorArgs, ExplainArgs, GenerateArgs, HealthArgs, LogsArgs,
-    ServeArgs, StateArgs,
+    McpArgs, ServeArgs, StateArgs,
 };
 use super::audit::AuditArgs;
 use super::backup::BackupArgs;
@@ -68,6 +68,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Read an engine's log: the root error, its consequences, harmless lines, and the numbers in it.
     Logs(LogsArgs),
+    /// Answer a language model's client over standard input and output (MCP): diagnoses, health, incidents; read-only.
+    Mcp(McpArgs),
     /// Compute from a model's config.json what fits on GPUs, and compare it with the running pool.
     Capacity(Box<CapacityArgs>),
     /// List incidents.

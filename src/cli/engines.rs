@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use url::{Host, Url};
 
 use super::args::{DiagnoseArgs, Output};
-use super::{NOT_ANSWERED, ask, diagnose, redactor, target};
+use super::{NOT_ANSWERED, ask, diagnose, redactor};
 use crate::alert::Labels;
 use crate::cli::output::out;
 use crate::config::Config;
@@ -22,6 +22,7 @@ use crate::diagnose::{
 use crate::exporter::{Allowed, ExporterReader, ExporterTarget, parse};
 use crate::playbook::Library;
 use crate::prom::Prometheus;
+use crate::questions::target;
 use crate::render::Phrases;
 use crate::{clock, redact};
 
@@ -93,9 +94,10 @@ pub(super) fn run(args: &DiagnoseArgs, config: &Config, library: &Library, names
 }
 
 fn request(args: &DiagnoseArgs, config: &Config, library: &Library) -> anyhow::Result<Request> {
-    let playbook = args.what.playbook.as_deref().map(|id| ask::playbook(library, id)).transpose()?.unwrap_or_default();
+    let playbook = args.what.playbook.as_deref().map(|name| library.playbook_id(name)).transpose();
+    let playbook = playbook.map_err(anyhow::Error::msg)?.unwrap_or_default().to_owned();
     let labels: Labels = args.labels.iter().cloned().collect();
-    target::known_labels(config, &labels)?;
+    target::known_labels(config.prometheus.iter().map(|prometheus| &prometheus.labels), &labels)?;
     Ok(Request {
         screen: playbook.is_empty(),
         playbook,

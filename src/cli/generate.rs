@@ -11,7 +11,7 @@ use super::{Cli, library, output};
 use crate::chatops::command::document;
 use crate::cli::output::out;
 use crate::config::Config;
-use crate::{generate, notify, report};
+use crate::{generate, notify, report, server};
 
 pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
     let (text, output) = match args.what {
@@ -63,6 +63,9 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
         }
         GenerateCommand::ReportSchema { output } => {
             (format!("{}\n", serde_json::to_string_pretty(&report::schema())?), output)
+        }
+        GenerateCommand::Openapi { output } => {
+            (format!("{}\n", serde_json::to_string_pretty(&server::openapi(""))?), output)
         }
         GenerateCommand::Commands { output } => (document(), output),
         GenerateCommand::Schema { output } => {

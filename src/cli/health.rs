@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use super::args::{HealthArgs, HealthOutput};
-use super::{UNKNOWN, cleaned, library, target};
+use super::{UNKNOWN, cleaned, library};
 use crate::cli::output::{out, outln};
 use crate::config::Config;
 use crate::diagnose::Scope;
 use crate::health::{DIMENSIONS, HealthQuery, HealthSource, evaluate_fleet};
 use crate::prom::{self, Prometheus};
+use crate::questions::target;
 use crate::render::{self, Phrases};
 use crate::{clock, redact};
 

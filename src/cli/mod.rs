@@ -18,6 +18,7 @@ mod generate;
 pub(crate) mod health;
 mod init;
 mod logs;
+mod mcp;
 mod new;
 mod open;
 mod output;
@@ -26,7 +27,6 @@ mod selftest;
 mod serve;
 mod silence;
 mod store;
-mod target;
 
 use std::process::ExitCode;
 
@@ -101,6 +101,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Generate(args) => generate::run(args),
         Command::Explain(args) => explain::run(&args),
         Command::Logs(args) => logs::run(&args),
+        Command::Mcp(args) => mcp::run(&args),
         Command::Capacity(args) => capacity::run(&args),
         Command::Incidents(args) => past::incidents(&args),
         Command::Bundle(args) => match &args.open {

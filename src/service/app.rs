@@ -19,6 +19,7 @@ use crate::doctor;
 use crate::loops::{self, LoopParts};
 use crate::notify::{Notifier, NotifierParts};
 use crate::prepare::Prepared;
+use crate::questions::Turns;
 use crate::readiness::{self, Examination, SlackProbe};
 use crate::reload::Reloads;
 use crate::server::{Budget, Pages, Shared, SlackState, listen, router};
@@ -128,6 +129,7 @@ pub(crate) async fn run(
         socket,
         bundles,
         pages: Arc::new(Pages::new(access)),
+        turns: Turns::default(),
     });
     let mut serving = tokio::spawn(listen(listener, app, limits, metrics, closing.clone()));
     if let Some(systemd) = Systemd::from_env() {

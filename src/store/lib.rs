@@ -74,6 +74,7 @@ use failures::{RestartHelps, WhenFull};
 pub use feedback::Feedback;
 pub use followups::Followup;
 pub use incidents::{Due, Incident};
+pub use listing::IncidentQuery;
 pub use lock::StateLock;
 pub use lookups::{IncidentEvent, MessageState};
 pub use mentions::{CalledPeople, DigestedDelivery, Mention};

@@ -1,33 +1,64 @@
 //! Lists of incidents for users: with pagination, newest first, without the details of an incident's own page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use sqlx::Row;
 
 use super::incidents::{of_incident, select_incidents};
 use super::{Incident, Store, StoreError};
+use knowledge::clock::unix_ms;
+use knowledge::incident::IncidentState;
 
 /// Maximum number of alerts per incident in a list: a group may have thousands.
 const ALERTS: i64 = 20;
 
+/// The incidents of a list; without conditions all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IncidentQuery {
+    /// Only incidents in this state.
+    pub state: Option<IncidentState>,
+    /// Only incidents whose first notification came at this time or later.
+    pub since: Option<Timestamp>,
+    /// Only incidents older than the one with this id; empty for the newest.
+    pub before: String,
+}
+
+impl IncidentQuery {
+    /// Returns the query for a state.
+    pub fn of_state(state: IncidentState) -> Self {
+        Self { state: Some(state), ..Self::default() }
+    }
+}
+
+/// Returns the pattern for the text of an alert with that severity. Label names and values stand in that text as JSON
+/// writes them, so that no value can look like a label.
+fn severity_pattern(severity: &str) -> String {
+    let text = serde_json::Value::from(severity.to_ascii_lowercase()).to_string();
+    let escaped: String =
+        text.chars().flat_map(|c| matches!(c, '!' | '%' | '_').then_some('!').into_iter().chain([c])).collect();
+    format!("%\"labels\":{{%\"severity\":{escaped}%}},\"annotations\":{{%")
+}
+
 impl Store {
-    /// Returns incidents with this state (`open`, `resolved`, or any if empty), older than the id `before` unless it is
-    /// empty; newest first, with at most [`ALERTS`] alerts each, and without notes.
+    /// Returns the incidents that a query selects; newest first, with at most [`ALERTS`] alerts each, and without notes.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn listed(&self, state: &str, before: &str, most: u32) -> Result<Vec<Incident>, StoreError> {
-        let (mut incidents, mut before) = (Vec::new(), before.to_owned());
+    pub async fn listed(&self, query: &IncidentQuery, most: u32) -> Result<Vec<Incident>, StoreError> {
+        let (mut incidents, mut before) = (Vec::new(), query.before.clone());
+        let state = query.state.map(IncidentState::as_str).unwrap_or_default();
         // Unreadable incidents are skipped and replaced by older ones: a short list means that there are no more.
         loop {
             let missing = (most as usize).saturating_sub(incidents.len());
             // Ids begin with their time, so sorting by id sorts by time.
             let rows = sqlx::query(select_incidents!(
-                "($1 = '' OR state = $1) AND ($2 = '' OR id < $2) ORDER BY id DESC LIMIT $3"
+                "($1 = '' OR state = $1) AND ($2 = '' OR id < $2) AND opened_ms >= $4 ORDER BY id DESC LIMIT $3"
             ))
             .bind(state)
             .bind(&before)
             .bind(i64::try_from(missing).unwrap_or(i64::MAX))
+            .bind(query.since.map_or(i64::MIN, unix_ms))
             .fetch_all(&self.read)
             .await?;
             incidents.extend(self.unreadable.read_all("incident", &rows, |row| self.read_incident(row)));
@@ -59,6 +90,32 @@ impl Store {
             incident.alerts = alerts.remove(&incident.id).unwrap_or_default();
         }
         Ok(incidents)
+    }
+
+    /// Returns the ids of those of these listed incidents of which an alert has had this value of the label `severity`,
+    /// in any case; `state` is that of their list. It reads all of their alerts.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn with_severity(
+        &self,
+        listed: &[Incident],
+        state: Option<IncidentState>,
+        severity: &str,
+    ) -> Result<BTreeSet<String>, StoreError> {
+        let (Some(first), Some(last)) = (listed.first(), listed.last()) else { return Ok(BTreeSet::new()) };
+        let ids: Vec<String> = sqlx::query_scalar(
+            "SELECT DISTINCT a.incident_id FROM alerts a JOIN incidents i ON i.id = a.incident_id
+             WHERE a.incident_id >= $1 AND a.incident_id <= $2 AND ($3 = '' OR i.state = $3)
+               AND LOWER(a.alert) LIKE $4 ESCAPE '!'",
+        )
+        .bind(&last.id)
+        .bind(&first.id)
+        .bind(state.map(IncidentState::as_str).unwrap_or_default())
+        .bind(severity_pattern(severity))
+        .fetch_all(&self.read)
+        .await?;
+        Ok(ids.into_iter().collect())
     }
 
     /// Returns the number of open incidents and of all stored ones.

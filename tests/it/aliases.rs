@@ -6,7 +6,7 @@ use llm_diagnose::clock;
 use llm_diagnose::diagnose::Diagnosis;
 use llm_diagnose::explain::{explain, queries_about};
 use llm_diagnose::playbook::{load, select};
-use llm_diagnose::store::Feedback;
+use llm_diagnose::store::{Feedback, IncidentQuery};
 
 use crate::admission::CALM;
 use crate::harness::{fixture, library};
@@ -172,7 +172,7 @@ async fn a_store_of_an_earlier_version_is_read_under_the_ids_of_today_and_export
 
         let incident = store.incident(&id).await.unwrap().unwrap();
         assert_eq!(incident.diagnosis.as_ref(), Some(&today));
-        assert_eq!(store.listed("", "", 9).await.unwrap()[0].diagnosis.as_ref(), Some(&today));
+        assert_eq!(store.listed(&IncidentQuery::default(), 9).await.unwrap()[0].diagnosis.as_ref(), Some(&today));
         let said = store.feedback().await.unwrap().remove(0);
         assert_eq!((said.named.as_str(), said.cause.as_str()), ("kv-cache-full", "hot-replica"));
         let text = verdict_test(library(), &incident, &said).unwrap();

@@ -45,6 +45,11 @@ fn the_committed_schema_of_the_report_is_what_bundles_hold() {
 }
 
 #[test]
+fn the_committed_openapi_document_is_what_the_service_answers_by() {
+    assert_fresh("docs/openapi.json", &["generate", "openapi"]);
+}
+
+#[test]
 fn the_committed_rules_are_what_the_playbooks_say() {
     assert_fresh(RULES, &["generate", "rules"]);
 }

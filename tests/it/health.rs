@@ -434,6 +434,18 @@ fn the_next_command_keeps_the_flags_and_runs_as_it_is_printed() {
 }
 
 #[test]
+fn a_summary_keeps_every_pool_and_of_its_checks_those_that_are_not_well() {
+    let (sick, healthy) = (looked("longer-prompts"), looked("healthy"));
+    let (short, whole) = (sick.summary(), only(&sick));
+    let kept = only(&short);
+    assert_eq!((kept.state, kept.coverage, kept.replicas), (whole.state, whole.coverage, whole.replicas));
+    assert_eq!(wrong(kept).len(), kept.checks.len());
+    assert!(!kept.checks.is_empty() && kept.checks.iter().all(|check| check.query.is_none()));
+    let size = |health: &Health| serde_json::to_string(health).unwrap().len();
+    assert!(only(&healthy.summary()).checks.is_empty() && size(&healthy.summary()) * 10 < size(&healthy));
+}
+
+#[test]
 fn the_json_is_the_same_look() {
     let output = command(moment("longer-prompts"), &["--output", "json"]);
     let health: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -450,8 +462,13 @@ async fn the_service_answers_200_with_the_state_in_the_body_and_400_for_what_nar
     assert_eq!((status, &health["state"]), (200, &"unknown".into()), "{body}");
     assert_eq!((&health["scope"]["model"], &health["schema"]), (&"m".into(), &"llm-diagnose/health/v1".into()));
     assert!(health["problems"][0].as_str().unwrap().contains("cannot be reached"), "{body}");
-    for wrong in ["?team=search", "?namespace=", "?pod=a"] {
+    let names = "expected one of `cluster`, `namespace`, `model`, `detail`";
+    for (wrong, says) in [
+        ("?team=search", names),
+        ("?namespace=", "namespace: expected a value: an empty one selects no pool"),
+        ("?pod=a", names),
+    ] {
         let (status, body) = running.get(&format!("/api/v1/health{wrong}")).await;
-        assert!(status == 400 && body.contains("expected cluster, namespace, model"), "{wrong}: {body}");
+        assert!(status == 400 && body.contains(says), "{wrong}: {body}");
     }
 }

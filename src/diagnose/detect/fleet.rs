@@ -16,6 +16,8 @@ pub struct FleetPool {
     pub dimensions: BTreeMap<String, String>,
     /// Pods of the last hour; addresses if the series name no pods.
     pub pods: BTreeSet<String>,
+    /// The jobs of its series, as Prometheus calls them.
+    pub jobs: BTreeSet<String>,
 }
 
 /// A search result.
@@ -45,17 +47,23 @@ fn replica_labels(library: &Library) -> impl Iterator<Item = &String> {
 
 /// Reads the rows of [`fleet`]: each pool once, by name.
 pub fn places(library: &Library, rows: &[Labels]) -> Vec<FleetPool> {
-    let mut pods_by_pool: BTreeMap<BTreeMap<String, String>, BTreeSet<String>> =
-        pools(library, rows).into_iter().map(|dimensions| (dimensions, BTreeSet::new())).collect();
+    let mut places: BTreeMap<BTreeMap<String, String>, FleetPool> = pools(library, rows)
+        .into_iter()
+        .map(|dimensions| (dimensions.clone(), FleetPool { dimensions, ..FleetPool::default() }))
+        .collect();
+    let job_labels = || library.engines.values().filter_map(|engine| engine.scope.get("job")).flatten();
+    let value = |row: &Labels, label: &String| row.get(label).filter(|value| !value.is_empty()).cloned();
     for row in rows {
-        let pod = replica_labels(library).find_map(|label| row.get(label).filter(|value| !value.is_empty()));
+        let pod = replica_labels(library).find_map(|label| value(row, label));
+        let job = job_labels().find_map(|label| value(row, label));
         for dimensions in pools(library, std::slice::from_ref(row)) {
-            if let Some(pods) = pods_by_pool.get_mut(&dimensions) {
-                pods.extend(pod.cloned());
+            if let Some(place) = places.get_mut(&dimensions) {
+                place.pods.extend(pod.clone());
+                place.jobs.extend(job.clone());
             }
         }
     }
-    pods_by_pool.into_iter().map(|(dimensions, pods)| FleetPool { dimensions, pods }).collect()
+    places.into_values().collect()
 }
 
 impl FleetPool {
@@ -70,6 +78,16 @@ impl FleetPool {
     /// Returns the scope for a diagnosis.
     pub fn scope(&self, pod: Option<&str>) -> Scope {
         Scope { dimensions: self.dimensions.clone(), replicas: pod.map(str::to_owned).into_iter().collect() }
+    }
+
+    /// Returns true if it has the scope's dimensions, as far as its series carry them, its job, and one of its replicas.
+    pub fn is_in(&self, scope: &Scope) -> bool {
+        let has = |(dimension, value): (&String, &String)| match dimension.as_str() {
+            "job" => self.jobs.contains(value),
+            _ => self.dimensions.get(dimension).is_none_or(|own| own == value),
+        };
+        let has_replica = scope.replicas.is_empty() || scope.replicas.iter().any(|name| self.pods.contains(name));
+        scope.dimensions.iter().all(has) && has_replica
     }
 
     /// Returns all names that users may type for it, in lower case.
@@ -143,7 +161,8 @@ mod tests {
 
     fn place(namespace: &str, model: &str, pods: &[&str]) -> FleetPool {
         let dimensions = [("namespace", namespace), ("model", model)].map(|(k, v)| (k.to_owned(), v.to_owned()));
-        FleetPool { dimensions: dimensions.into(), pods: pods.iter().map(|pod| (*pod).to_owned()).collect() }
+        let pods = pods.iter().map(|pod| (*pod).to_owned()).collect();
+        FleetPool { dimensions: dimensions.into(), pods, ..FleetPool::default() }
     }
 
     #[test]

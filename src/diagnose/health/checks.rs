@@ -125,7 +125,7 @@ pub(super) fn check(library: &Library, row: &CheckRow<'_>, observations: &Observ
     }));
     // The replicas are those of the most severe rule that is met.
     let met = judged.iter().rev().find(|(_, outcome, _)| *outcome == Outcome::Met);
-    let replicas = met.map(|(_, _, replicas)| replicas.clone()).unwrap_or_default();
+    let mut replicas = met.map(|(_, _, replicas)| replicas.clone()).unwrap_or_default();
     let thresholds = judged
         .iter()
         .map(|(rule, outcome, _)| {
@@ -134,6 +134,9 @@ pub(super) fn check(library: &Library, row: &CheckRow<'_>, observations: &Observ
         })
         .collect();
     let definition = library.signals.get(row.signal);
+    if let Some(signal) = definition {
+        replicas.sort_by(|a, b| signal.bad.worst_first(a.value, b.value));
+    }
     let observation = observations.signals.get(row.signal);
     let value = observation.and_then(|o| o.value);
     let without = |pick: fn(&Observation) -> Option<String>| observation.filter(|_| value.is_none()).and_then(pick);

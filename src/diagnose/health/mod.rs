@@ -18,7 +18,7 @@ use knowledge::signal::Unit;
 
 pub use coverage::{Coverage, CoverageLimit, PlaybookCoverage, SignalAvailability, SignalCoverage, coverage};
 pub use evaluate::{DIMENSIONS, HealthQuery, HealthSource, evaluate_fleet};
-pub use triage::{Triage, places, triage};
+pub use triage::{Triage, answer, places, pool_health, selected_places, triage};
 
 /// The version of the JSON output; an incompatible change gets a new name.
 pub const SCHEMA: &str = "llm-diagnose/health/v1";
@@ -182,4 +182,24 @@ pub struct Health {
     pub queries: usize,
     /// The duration in seconds.
     pub took_seconds: f64,
+}
+
+/// Maximum number of replicas of a check in a summary.
+const SUMMARY_REPLICAS: usize = 5;
+
+impl Health {
+    /// Returns the same health in short: of the checks only those at warning or critical, without their queries and with
+    /// the worst replicas alone.
+    #[must_use]
+    pub fn summary(&self) -> Self {
+        let mut health = self.clone();
+        for pool in &mut health.pools {
+            pool.checks.retain(|check| matches!(check.state, Some(HealthState::Warning | HealthState::Critical)));
+            for check in &mut pool.checks {
+                check.replicas.truncate(SUMMARY_REPLICAS);
+                check.query = None;
+            }
+        }
+        health
+    }
 }

@@ -1,11 +1,11 @@
 //! Triage: diagnosis of a pool without an alert.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::{Health, HealthQuery, HealthSource, evaluate_fleet};
-use crate::{Diagnosis, ExtraSources, FleetPool, Request, diagnose_with, fleet, places as places_of};
+use super::{DIMENSIONS, Health, HealthQuery, HealthSource, HealthState, PoolHealth, evaluate_fleet};
+use crate::{Diagnosis, ExtraSources, FleetPool, Request, Scope, diagnose_with, fleet, places as places_of};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use sources::prom::{PromError, Prometheus};
@@ -34,6 +34,69 @@ pub async fn places(
     Ok(places_of(library, &rows))
 }
 
+/// Returns the pools that a scope selects, by the labels of their series.
+///
+/// # Errors
+/// As [`Prometheus::query`].
+pub async fn selected_places(
+    library: &Library,
+    prometheus: &Prometheus,
+    scope: &Scope,
+    at: Timestamp,
+    deadline: Instant,
+) -> Result<Vec<FleetPool>, std::sync::Arc<PromError>> {
+    let places = places(library, prometheus, at, deadline).await?;
+    Ok(places.into_iter().filter(|place| place.is_in(scope)).collect())
+}
+
+/// Returns the health of the pools that a scope selects, never of others. A job or a replica alone selects the pools
+/// whose series have it.
+pub async fn pool_health(
+    library: &Library,
+    source: HealthSource<'_>,
+    scope: &Scope,
+    at: Timestamp,
+    window: Duration,
+    deadline: Duration,
+) -> Health {
+    let mut filter = scope.dimensions.clone();
+    // Only these are labels of a pool's health.
+    filter.retain(|dimension, _| DIMENSIONS.contains(&dimension.as_str()));
+    let is_narrow = !filter.is_empty();
+    let mut health =
+        Box::pin(evaluate_fleet(library, &[source], &HealthQuery { scope: filter, at, window, deadline })).await;
+    // A dimension without a label in the pool's series cannot be used as a filter.
+    let carried =
+        |pool: &PoolHealth| scope.dimensions.iter().all(|(d, v)| pool.labels.get(d).is_none_or(|own| own == v));
+    health.pools.retain(carried);
+    if !is_narrow && *scope != Scope::default() {
+        let selected = selected_places(library, source.0, scope, at, Instant::now() + deadline).await;
+        let selected = selected.unwrap_or_else(|error| {
+            health.problems.push(format!("{}: {error}", source.0.url));
+            Vec::new()
+        });
+        health.pools.retain(|pool| selected.iter().any(|place| place.dimensions == pool.labels));
+    }
+    health.state = HealthState::worst(health.pools.iter().map(|pool| pool.state)).unwrap_or(HealthState::Unknown);
+    health
+}
+
+/// Answers a request: by [`triage`] if it names no playbook, else with the diagnosis by that playbook.
+pub async fn answer(
+    library: &Library,
+    source: HealthSource<'_>,
+    request: &Request,
+    beside: ExtraSources<'_>,
+) -> Triage {
+    match request.playbook.is_empty() {
+        true => Box::pin(triage(library, source, request, beside)).await,
+        false => {
+            let diagnosis = diagnose_with(library, source.0, request, beside);
+            Triage::Found(Box::new(Box::pin(diagnosis).await))
+        }
+    }
+}
+
 /// Screens the pool of `request`, whatever its playbook is, and diagnoses the clearest symptom; returns the pool's
 /// health if there is none.
 pub async fn triage(
@@ -50,13 +113,6 @@ pub async fn triage(
     if !diagnosis.symptom.playbook.is_empty() || diagnosis.screening.is_none() || nowhere {
         return Triage::Found(Box::new(diagnosis));
     }
-    let mut scope = request.scope.dimensions.clone();
-    // A dimension without a label in the pool's series cannot be used as a filter.
-    scope.retain(|dimension, _| super::DIMENSIONS.contains(&dimension.as_str()));
-    let query = HealthQuery { scope, at: request.at, window: request.window, deadline: request.deadline };
-    let mut health = Box::pin(evaluate_fleet(library, &[source], &query)).await;
-    health
-        .pools
-        .retain(|pool| request.scope.dimensions.iter().all(|(d, v)| pool.labels.get(d).is_none_or(|own| own == v)));
-    Triage::Quiet(Box::new(health))
+    let Request { scope, at, window, deadline, .. } = request;
+    Triage::Quiet(Box::new(pool_health(library, source, scope, *at, *window, *deadline).await))
 }

@@ -20,7 +20,7 @@ pub use change::ChangeReason;
 pub const VARIOUS: &str = "other";
 
 /// The state of an incident.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum IncidentState {
     /// At least one alert fires.

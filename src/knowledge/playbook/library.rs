@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::{
     Aliases, Cause, CauseEntry, Evidence, HealthyFleet, LogFile, Playbook, PlaybookKind, PoolObjectives, QuickLook,
-    Redaction, ReportSignals, Slo, SourceFile, Step, Tables, Ticket, load::JOINED,
+    Redaction, ReportSignals, Slo, SourceFile, Step, Tables, Ticket, load::JOINED, suggestion,
 };
 use crate::signal::{Engine, OwnLabels, Signal};
 
@@ -132,6 +132,19 @@ impl Library {
     /// Returns a playbook by its id or a former one.
     pub fn playbook(&self, id: &str) -> Option<&Playbook> {
         self.playbooks.get(self.aliases.id(id))
+    }
+
+    /// Returns the id of today of the playbook with this name.
+    ///
+    /// # Errors
+    /// When there is no such playbook, with the id that is most like it.
+    pub fn playbook_id(&self, name: &str) -> Result<&str, String> {
+        let id = self.aliases.id(name);
+        let known = self.playbooks.get_key_value(id).map(|(id, _)| id.as_str());
+        known.ok_or_else(|| {
+            let hint = suggestion(id, self.playbooks.keys().map(String::as_str)).unwrap_or_default();
+            format!("there is no playbook `{id}` {hint}").trim_end().to_owned()
+        })
     }
 
     /// Replaces the former ids by which files name playbooks. Those that are ids of today are dropped: an id wins.

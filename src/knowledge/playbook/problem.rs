@@ -1,5 +1,6 @@
 //! The text of a file, and what is wrong in it: every problem has a file, a line and, where possible, a hint.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
@@ -135,8 +136,10 @@ pub fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>)
 /// Returns the known words, the most similar to `word` first.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut candidates: Vec<&str> = candidates.into_iter().collect();
-    let likeness = |candidate: &&str| strsim::jaro_winkler(&word.to_lowercase(), &candidate.to_lowercase());
-    candidates.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)).then_with(|| a.cmp(b)));
+    let word = word.to_lowercase();
+    // In millionths: fractions have no order.
+    let likeness = |candidate: &str| (strsim::jaro_winkler(&word, &candidate.to_lowercase()) * 1e6) as u32;
+    candidates.sort_by_cached_key(|candidate| (Reverse(likeness(candidate)), *candidate));
     candidates
 }
 

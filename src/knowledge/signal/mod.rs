@@ -75,6 +75,16 @@ pub enum WorseDirection {
     Neither,
 }
 
+impl WorseDirection {
+    /// Compares two values so that a sorted list begins with the worst one; with the largest if neither is worse.
+    pub fn worst_first(self, a: f64, b: f64) -> std::cmp::Ordering {
+        match self {
+            Self::Low => a.total_cmp(&b),
+            Self::High | Self::Neither => b.total_cmp(&a),
+        }
+    }
+}
+
 /// The aggregation from the replicas to the whole pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -30,23 +30,9 @@ impl Notifier {
         clean(&self.redactor_of([]), labels).unwrap_or_default()
     }
 
-    /// Returns an incident whose alerts, notes and diagnosis have no secrets. What cannot be cleaned is left out. Other tasks
-    /// run between two alerts, of which there may be thousands. Not on a blocking thread: each thread that searches needs
-    /// tens of MiB for the caches of the patterns.
+    /// Returns an incident without secrets, as [`cleaned_incident`] does.
     pub(crate) async fn cleaned(&self, incident: &Incident) -> Incident {
-        let redactor = self.redactor_of([incident]);
-        let note = |note: &Note| Note { detail: redactor.text("message", &note.detail).into_owned(), ..note.clone() };
-        let mut alerts = Vec::with_capacity(incident.alerts.len());
-        for alert in &incident.alerts {
-            alerts.push(clean(&redactor, alert).unwrap_or_else(|| harmless(alert)));
-            tokio::task::yield_now().await;
-        }
-        Incident {
-            notes: incident.notes.iter().map(note).collect(),
-            alerts,
-            diagnosis: incident.diagnosis.as_ref().and_then(|diagnosis| clean(&redactor, diagnosis)),
-            ..incident.clone()
-        }
+        cleaned_incident(&self.redactor_of([]), incident).await
     }
 
     /// Returns the line of an incident in a digest without secrets; with the alert's name alone if it cannot be cleaned.
@@ -97,6 +83,25 @@ impl Notifier {
     }
 }
 
+/// Returns an incident whose alerts, notes and diagnosis have no secrets. What cannot be cleaned is left out. Other tasks
+/// run between two alerts, of which there may be thousands. Not on a blocking thread: each thread that searches needs
+/// tens of MiB for the caches of the patterns.
+pub(crate) async fn cleaned_incident(redactor: &Redactor, incident: &Incident) -> Incident {
+    learn(redactor, incident);
+    let note = |note: &Note| Note { detail: redactor.text("message", &note.detail).into_owned(), ..note.clone() };
+    let mut alerts = Vec::with_capacity(incident.alerts.len());
+    for alert in &incident.alerts {
+        alerts.push(clean(redactor, alert).unwrap_or_else(|| harmless(alert)));
+        tokio::task::yield_now().await;
+    }
+    Incident {
+        notes: incident.notes.iter().map(note).collect(),
+        alerts,
+        diagnosis: incident.diagnosis.as_ref().and_then(|diagnosis| clean(redactor, diagnosis)),
+        ..incident.clone()
+    }
+}
+
 /// Returns what remains of an alert that cannot be cleaned.
 fn harmless(alert: &Alert) -> Alert {
     let labels = alert.labels.iter().filter(|(name, _)| HARMLESS.contains(&name.as_str()));
@@ -105,7 +110,7 @@ fn harmless(alert: &Alert) -> Alert {
 }
 
 /// Learns the values of an incident's labels whose names indicate a secret.
-fn learn(redactor: &Redactor, incident: &Incident) {
+pub(crate) fn learn(redactor: &Redactor, incident: &Incident) {
     let of_alerts = incident.alerts.iter().flat_map(|alert| alert.labels.iter().chain(&alert.annotations));
     let of_pool = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.scope.labels);
     of_alerts.chain(of_pool).for_each(|(name, value)| redactor.learn_label(name, value));

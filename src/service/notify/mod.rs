@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use tracing::{error, warn};
 
 pub use answers::{ANSWER_WITHIN, AnswerTarget};
+pub(crate) use cleaned::{cleaned_incident, learn};
 use history_search::HistoryCache;
 pub(crate) use history_search::LAST_SEARCH_DELAY;
 use knowledge::alert::Alert;

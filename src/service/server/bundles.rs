@@ -6,9 +6,8 @@ use axum::body::Body;
 use axum::extract::{ConnectInfo, Extension, Path, Query, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Json, Response};
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use serde_json::json;
 use tokio_util::io::ReaderStream;
 
 use super::auth::Visitor;
@@ -144,27 +143,6 @@ async fn audit_download(shared: &Shared, name: &Name, who: &str, from: SocketAdd
     shared.service.metrics.download("done");
     tracing::info!(user = who, bundle = %name, "somebody downloads a bundle");
     Ok(())
-}
-
-/// Lists the bundles of an incident on this replica, oldest first, each with a signed link.
-pub(super) async fn list(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
-    match shared.bundles.directory.list(Some(&id)) {
-        Ok(bundles) => {
-            let now = clock::now();
-            let listed = bundles.into_iter().map(|bundle| {
-                let (link, until) = shared.bundles.links.link(&bundle.name, now).unzip();
-                let (name, made_at) = (bundle.name.to_string(), bundle.name.at);
-                let path = format!("/bundles/{name}");
-                json!({ "name": name, "made_at": made_at, "bytes": bundle.bytes, "path": path, "link": link, "link_expires_at": until })
-            });
-            Json(listed.collect::<Vec<_>>()).into_response()
-        }
-        Err(error) => {
-            tracing::error!(%error, "cannot list bundles");
-            let error = "the directory of the bundles cannot be read";
-            (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "error": error }))).into_response()
-        }
-    }
 }
 
 fn plain(status: StatusCode, text: String) -> Response {

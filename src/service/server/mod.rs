@@ -1,4 +1,4 @@
-//! The HTTP server: webhook, Slack, health, metrics, and the incident pages.
+//! The HTTP server: webhook, Slack, health, metrics, the incident pages, and the API.
 
 mod api;
 mod auth;
@@ -6,8 +6,10 @@ mod body;
 mod bundles;
 pub mod config;
 mod connection;
+mod etag;
 mod guard;
 mod listen;
+mod mcp;
 mod page_queries;
 mod pages;
 mod pages_state;
@@ -24,6 +26,7 @@ use axum::{Router, middleware};
 
 use crate::readiness;
 use crate::service::Service;
+pub use api::openapi;
 pub use auth::{Access, Credentials};
 pub use body::Budget;
 pub use listen::listen;
@@ -47,10 +50,6 @@ pub fn router(shared: Shared) -> Router {
         .route("/playbooks", get(pages::playbooks))
         .route("/playbooks/{id}", get(pages::playbook))
         .route("/health", get(pages::health))
-        .route("/api/v1/health", get(api::health))
-        .route("/api/v1/incidents", get(api::list))
-        .route("/api/v1/incidents/{id}", get(api::get_incident))
-        .route("/api/v1/incidents/{id}/bundles", get(bundles::list))
         .route_layer(middleware::from_fn_with_state(shared.clone(), guard::admit_visitor))
         .route_layer(middleware::from_fn(pages::add_security_headers));
     let bundles = Router::new()
@@ -62,6 +61,9 @@ pub fn router(shared: Shared) -> Router {
         .route("/metrics", get(metrics))
         .merge(webhook)
         .merge(pages)
+        // Below `/api` everything is the API's, also what does not exist.
+        .merge(api::router(&shared))
+        .merge(mcp::routes(&shared))
         .merge(bundles)
         .merge(slack::routes(shared.slack_state.clone()))
         .fallback(pages::nowhere)

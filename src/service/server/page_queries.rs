@@ -9,7 +9,8 @@ use super::pages_state::Drawn;
 use super::state::Shared;
 use crate::bundle::Subject;
 use crate::loops::SHARED_STEP;
-use diagnose::health::{Health, HealthQuery, HealthSource, evaluate_fleet};
+use crate::questions::{Fleet, QuestionError};
+use diagnose::health::Health;
 use diagnose::{HistoryRequest, evidence_history};
 use knowledge::clock;
 use render::chart;
@@ -66,17 +67,19 @@ pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<fa
     shared.pages.numbers.get_with(key, Box::pin(collect)).await
 }
 
-/// Returns the redacted health of the fleet or a part of it; the error says why it cannot be redacted.
-pub(super) async fn health(shared: &Shared, scope: BTreeMap<String, String>) -> Result<Arc<Health>, String> {
+/// Returns the redacted health of the fleet or a part of it. Each part takes a turn; the whole fleet does not, because
+/// it is evaluated once for everybody.
+///
+/// # Errors
+/// When it cannot be redacted, or no turn is left.
+pub(super) async fn health(
+    shared: &Shared,
+    scope: BTreeMap<String, String>,
+) -> Result<Arc<Health>, Arc<QuestionError>> {
+    let turns = Some(&shared.turns).filter(|_| !scope.is_empty());
     let evaluate = async {
-        let config = &shared.service.config.diagnose;
         let at = clock::floor(clock::now(), SHARED_STEP);
-        let query = HealthQuery { scope: scope.clone(), at, window: config.window, deadline: config.deadline };
-        let sources: Vec<HealthSource<'_>> = shared.service.prometheus.iter().map(|(p, labels)| (p, labels)).collect();
-        let health = evaluate_fleet(&shared.service.library, &sources, &query).await;
-        let redactor = shared.service.notifier.redactor_of([]);
-        redactor.learn_from(&health);
-        redactor.cleaned("health", &health).map(Arc::new).map_err(|error| error.to_string())
+        Fleet::of(&shared.service, turns).health(scope.clone(), at).await.map(Arc::new)
     };
-    shared.pages.healths.get_with(scope.clone(), evaluate).await
+    shared.pages.healths.try_get_with(scope.clone(), evaluate).await
 }

@@ -8,24 +8,23 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
 
+use super::etag::unless_current;
 use super::page_queries;
 use super::state::Shared;
 use crate::bundle::{BundleError, StoredBundle, Subject, clean};
+use crate::questions::{IncidentPage, IncidentSearch, search};
 use knowledge::clock;
+use knowledge::incident::IncidentState;
 use knowledge::signal::{Unit, format_value};
 use render::{self, IncidentFilter, IncidentList, IncidentRow, Phrases, ReportPageContext};
 use report::{self, Report, SourceFindings};
 use sources::redact::Redactor;
-use store::{Incident, StoreError};
+use store::{Incident, IncidentQuery, StoreError};
 
 /// Incidents per page.
 const SHOWN: usize = 40;
 /// Maximum number of open incidents listed before the others; more of them are a storm, listed by `state=open`.
 const OPEN: u32 = 60;
-/// Maximum number of incidents that a search reads per page; the next page continues there.
-const LOOKED_AT: usize = 400;
-/// Incidents that a search reads at once.
-const BATCH: u32 = 50;
 /// Maximum number of log entries on an incident's page.
 const EVENTS: u32 = 500;
 /// Maximum number of bundles on an incident's page.
@@ -54,42 +53,29 @@ pub(super) async fn incidents(
 async fn newest(shared: &Shared, before: &str) -> Result<IncidentList, StoreError> {
     let store = &shared.service.store;
     let counts = store.counts().await?;
-    let open = if before.is_empty() { store.listed("open", "", OPEN).await? } else { Vec::new() };
+    let open = match before {
+        "" => store.listed(&IncidentQuery::of_state(IncidentState::Open), OPEN).await?,
+        _ => Vec::new(),
+    };
     // Open incidents beyond the limit are listed among the others, so that none is missing.
-    let state = if counts.0 > u64::from(OPEN) { "" } else { "resolved" };
-    let mut recent = store.listed(state, before, SHOWN as u32 + 1).await?;
+    let state = (counts.0 <= u64::from(OPEN)).then_some(IncidentState::Resolved);
+    let query = IncidentQuery { state, before: before.to_owned(), ..IncidentQuery::default() };
+    let mut recent = store.listed(&query, SHOWN as u32 + 1).await?;
     let older = (recent.len() > SHOWN).then(|| recent.truncate(SHOWN)).and_then(|()| Some(recent.last()?.id.clone()));
     let rows = |list: &[Incident]| list.iter().map(|incident| row(shared, incident)).collect();
     Ok(IncidentList { open: rows(&open), recent: rows(&recent), counts, looked_at: 0, older })
 }
 
-/// Searches the next incidents one by one, because their text is in JSON without an index.
+/// Searches incidents from the filter's cursor on.
 async fn search_incidents(shared: &Shared, find: &IncidentFilter) -> Result<IncidentList, StoreError> {
     let store = &shared.service.store;
-    let state = if ["open", "resolved"].contains(&find.state.as_str()) { find.state.as_str() } else { "" };
-    let mut list = IncidentList { counts: store.counts().await?, ..IncidentList::default() };
-    let mut before = find.before.clone();
-    'reading: loop {
-        let batch = store.listed(state, &before, BATCH).await?;
-        for incident in &batch {
-            if list.open.len() >= SHOWN || list.looked_at >= LOOKED_AT {
-                list.older = Some(before);
-                break 'reading;
-            }
-            list.looked_at += 1;
-            before.clone_from(&incident.id);
-            let notifier = &shared.service.notifier;
-            // Only searched, not shown, so it needs no redaction.
-            let headline = || render::incident_message(&notifier.view(incident), words(shared)).headline;
-            if !find.needs_content() || find.matches(&notifier.view(incident), &headline()) {
-                list.open.push(row(shared, incident));
-            }
-        }
-        if batch.len() < BATCH as usize {
-            break;
-        }
-    }
-    Ok(list)
+    let state = [IncidentState::Open, IncidentState::Resolved].into_iter().find(|state| state.as_str() == find.state);
+    let query = IncidentQuery { state, before: find.before.clone(), ..IncidentQuery::default() };
+    let wanted = IncidentSearch { query, filter: find.clone(), most: SHOWN as u32, ..IncidentSearch::default() };
+    let IncidentPage { incidents, looked_at, next } = search(store, words(shared), &wanted).await?;
+    let open = incidents.iter().map(|incident| row(shared, incident)).collect();
+    let counts = store.counts().await?;
+    Ok(IncidentList { open, counts, looked_at, older: next, ..IncidentList::default() })
 }
 
 fn row(shared: &Shared, incident: &Incident) -> IncidentRow {
@@ -255,7 +241,8 @@ pub(super) async fn playbook(State(shared): State<Shared>, Path(id): Path<String
 pub(super) async fn health(State(shared): State<Shared>, headers: HeaderMap) -> Response {
     match page_queries::health(&shared, Default::default()).await {
         Ok(health) => live(&headers, render::health_page(&health, words(&shared))),
-        Err(error) => uncleaned(&error),
+        // Logged where it was cleaned.
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
 }
 
@@ -266,10 +253,7 @@ pub(super) async fn nowhere(State(shared): State<Shared>) -> Response {
 /// Answers with a page that polls for updates: 304 if the client has the current version.
 fn live(headers: &HeaderMap, page: String) -> Response {
     let (page, tag) = render::tagged(page);
-    let etags = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let same = etags.split(',').any(|etag| etag.trim().trim_start_matches("W/") == tag);
-    let tag = [(header::ETAG, tag)];
-    if same { (StatusCode::NOT_MODIFIED, tag).into_response() } else { (tag, Html(page)).into_response() }
+    unless_current(headers, tag, || Html(page))
 }
 
 /// Builds the page that states a problem.
@@ -299,7 +283,7 @@ fn with_security_headers(mut answer: Response) -> Response {
         (header::CACHE_CONTROL, "no-store"),
     ];
     for (name, value) in rules {
-        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+        answer.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
     answer
 }

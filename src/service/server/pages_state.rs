@@ -1,4 +1,4 @@
-//! The access to the pages, and their caches.
+//! The access to the pages and the API, and what their answers share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ const HEALTHS: u64 = 16;
 /// The alternative text of a chart and its `<svg>`.
 pub(super) type Drawn = Option<Arc<(String, String)>>;
 
-/// The access to the pages, and their caches.
+/// The access to the pages and the API, and their caches.
 #[derive(Debug)]
 pub struct Pages {
     pub(super) access: Access,
     pub(super) numbers: Cache<(String, bool), Option<Arc<facts::PrometheusFacts>>>,
     pub(super) pictures: Cache<(String, i64), Drawn>,
-    pub(super) healths: Cache<BTreeMap<String, String>, Result<Arc<Health>, String>>,
+    pub(super) healths: Cache<BTreeMap<String, String>, Arc<Health>>,
 }
 
 impl Pages {

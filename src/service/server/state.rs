@@ -10,6 +10,7 @@ use super::pages_state::Pages;
 use super::slack_state::SlackState;
 use crate::bundle::BundleService;
 use crate::loops::Received;
+use crate::questions::Turns;
 use crate::readiness::SlackProbe;
 use crate::service::Service;
 use slack::SocketState;
@@ -38,4 +39,6 @@ pub struct Shared {
     pub bundles: Arc<BundleService>,
     /// The access to the pages, and their caches.
     pub pages: Arc<Pages>,
+    /// The turns of programs' questions to Prometheus.
+    pub turns: Turns,
 }

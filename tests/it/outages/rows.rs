@@ -1,6 +1,6 @@
 //! Rows that nobody can read: everything else goes on, and it is said.
 
-use llm_diagnose::store::{Store, StoreAccess};
+use llm_diagnose::store::{IncidentQuery, Store, StoreAccess};
 use llm_diagnose_lab::slack::State;
 use llm_diagnose_lab::stack::Postgres;
 use serde_json::Value;
@@ -101,7 +101,8 @@ async fn rows_that_cannot_be_read_stop_nothing_else_in_sqlite() {
     is_said(&run).await;
     // The one that cannot be read takes no place in a list, and hides none that is older.
     let store = Store::visit(&database, StoreAccess::ReadOnly).await.unwrap();
-    let listed: Vec<String> = store.listed("", "", 4).await.unwrap().into_iter().map(|incident| incident.id).collect();
+    let listed = store.listed(&IncidentQuery::default(), 4).await.unwrap();
+    let listed: Vec<String> = listed.into_iter().map(|incident| incident.id).collect();
     assert!(listed.len() == 4 && !listed.contains(&gone) && ids.iter().all(|id| listed.contains(id)), "{listed:?}");
     store.close().await;
     let aside = "SELECT COUNT(*) FROM incidents WHERE diagnose_due_ms IS NULL AND id = ";

@@ -185,7 +185,7 @@ impl SilenceArguments {
 }
 
 /// Parses a duration between one second and 31 days.
-fn span(text: &str) -> Result<Duration, String> {
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(d) if d >= Duration::from_secs(1) && d <= Duration::from_secs(31 * 86_400) => Ok(d),
         Ok(_) => Err("expected between 1s and 31d".to_owned()),

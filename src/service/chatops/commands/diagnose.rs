@@ -8,7 +8,7 @@ use super::target::{MatchedTarget, find_targets, only};
 use crate::chatops::reply::Reply;
 use crate::chatops::wording::{command_button, dated, diagnosis_message, full_time, quoted, sentence, with};
 use crate::chatops::{Desk, incidents, target_form};
-use diagnose::health::{Triage, triage};
+use diagnose::health::{Triage, answer};
 use diagnose::{Exporters, ExtraSources, Request, diagnose_with, moment};
 use knowledge::clock;
 use knowledge::playbook::suggestion;
@@ -88,15 +88,8 @@ async fn run_diagnosis(
     // Exporter pages hold current values only.
     let extra =
         ExtraSources { exporters: exporters.as_ref().filter(|_| command.when.at.is_none()), logs: Some(&desk.logs) };
-    let answer = match command.playbook.is_some() {
-        false => Box::pin(triage(&desk.library, (&client, labels), &request, extra)).await,
-        true => {
-            let diagnosis = Box::pin(diagnose_with(&desk.library, &client, &request, extra)).await;
-            Triage::Found(Box::new(diagnosis))
-        }
-    };
     let asked_at = command.when.at.map(|_| at);
-    let message = match answer {
+    let message = match answer(&desk.library, (&client, labels), &request, extra).await {
         Triage::Found(diagnosis) => diagnosis_message(desk, &diagnosis, Some(prometheus)),
         Triage::Quiet(health) => {
             let mut message = health::message(desk, &health, asked_at);

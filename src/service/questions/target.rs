@@ -4,35 +4,37 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use futures::future::join;
+use futures::future::{join, join_all};
 use jiff::Timestamp;
 
-use crate::alert::Labels;
-use crate::config::Config;
-use crate::diagnose::{
-    self, DataSpan, FleetPool, PoolMatch, Scope, data_elsewhere, detection, find_pools, known_names, last_day,
-    typed_label,
+use diagnose::health::{DIMENSIONS, HealthSource, places};
+use diagnose::{
+    DataSpan, FleetPool, PoolMatch, Scope, data_elsewhere, detection, find_pools, known_names, last_day, typed_label,
 };
-use crate::health::{DIMENSIONS, HealthSource, places};
-use crate::playbook::{Library, nearest};
+use knowledge::alert::Labels;
+use knowledge::playbook::{Library, nearest};
 
 /// Maximum number of names in an error.
-const MOST_NAMES: usize = 12;
+pub(super) const MOST_NAMES: usize = 12;
 
 /// A match: index of the source, pool, and the pod if one was named.
-pub(super) type TargetMatch = (usize, FleetPool, Option<String>);
+pub type TargetMatch = (usize, FleetPool, Option<String>);
 
 /// Returns the pools that `typed` may mean, at least one.
-pub(super) async fn find(
+///
+/// # Errors
+/// When no pool has that name, with those that there are; an `Arc<PromError>` when Prometheus cannot be asked.
+pub async fn find(
     library: &Library,
     sources: &[HealthSource<'_>],
     typed: &str,
     at: Timestamp,
     deadline: Duration,
 ) -> anyhow::Result<Vec<TargetMatch>> {
+    let until = Instant::now() + deadline;
+    let asked = sources.iter().map(|(prometheus, _)| places(library, prometheus, at, until));
     let mut places_by_source = Vec::new();
-    for (i, (prometheus, _)) in sources.iter().enumerate() {
-        let pools = places(library, prometheus, at, Instant::now() + deadline).await;
+    for (i, pools) in join_all(asked).await.into_iter().enumerate() {
         places_by_source.extend(pools?.into_iter().map(|place| (i, place)));
     }
     let pools: Vec<FleetPool> = places_by_source.iter().map(|(_, place)| place.clone()).collect();
@@ -41,11 +43,11 @@ pub(super) async fn find(
         let label = typed_label(typed).map_err(anyhow::Error::msg)?;
         let names: Vec<String> = pools.iter().map(FleetPool::name).collect();
         if names.is_empty() {
-            for (prometheus, _) in sources {
-                let span = data_elsewhere(library, prometheus, &Scope::default(), at, deadline).await;
-                if let Some(DataSpan { from, to }) = span {
-                    bail!("there is no pool at {at:.0}: there is data from {from:.0} to {to:.0}");
-                }
+            let whole_scope = Scope::default();
+            let spans =
+                sources.iter().map(|(prometheus, _)| data_elsewhere(library, prometheus, &whole_scope, at, deadline));
+            if let Some(DataSpan { from, to }) = join_all(spans).await.into_iter().flatten().next() {
+                bail!("there is no pool at {at:.0}: there is data from {from:.0} to {to:.0}");
             }
         }
         let typed = label.map_or(typed, |(_, value)| value);
@@ -64,8 +66,11 @@ pub(super) async fn find(
         .collect())
 }
 
-/// Returns the only match, or an error with the candidates.
-pub(super) fn only(mut matches: Vec<TargetMatch>, typed: &str) -> anyhow::Result<TargetMatch> {
+/// Returns the only match.
+///
+/// # Errors
+/// When there are several, with their names.
+pub fn only(mut matches: Vec<TargetMatch>, typed: &str) -> anyhow::Result<TargetMatch> {
     let names: Vec<String> =
         matches.iter().take(MOST_NAMES).map(|(_, place, pod)| pod.clone().unwrap_or_else(|| place.name())).collect();
     match matches.len() {
@@ -74,15 +79,21 @@ pub(super) fn only(mut matches: Vec<TargetMatch>, typed: &str) -> anyhow::Result
     }
 }
 
-/// Checks that every given label selects a pool or a configured Prometheus.
-pub(super) fn known_labels(config: &Config, labels: &Labels) -> anyhow::Result<()> {
-    let configured = config.prometheus.iter().flat_map(|prometheus| prometheus.labels.keys()).map(String::as_str);
+/// Checks that every given label selects a pool, or a Prometheus by one of its own labels.
+///
+/// # Errors
+/// When a label selects neither.
+pub fn known_labels<'a>(own: impl IntoIterator<Item = &'a Labels>, labels: &'a Labels) -> anyhow::Result<()> {
+    let configured = own.into_iter().flat_map(Labels::keys).map(String::as_str);
     known_names(labels.keys().map(String::as_str), configured).map_err(anyhow::Error::msg)
 }
 
 /// Checks that every given label's value occurred in a series of the last day. Labels that select the Prometheus are
 /// not checked. If Prometheus does not answer, the diagnosis reports it.
-pub(super) async fn known_values(
+///
+/// # Errors
+/// When a value is unknown, with the nearest known ones.
+pub async fn known_values(
     library: &Library,
     source: HealthSource<'_>,
     labels: &Labels,
@@ -104,7 +115,7 @@ pub(super) async fn known_values(
 }
 
 /// Returns the dimensions that are equal in all matches.
-pub(super) fn shared(matches: &[TargetMatch]) -> BTreeMap<String, String> {
+pub fn shared(matches: &[TargetMatch]) -> BTreeMap<String, String> {
     let Some((_, first, _)) = matches.first() else { return BTreeMap::new() };
     let agreed = first.dimensions.iter().filter(|(dimension, value)| {
         let is_dimension = DIMENSIONS.contains(&dimension.as_str());

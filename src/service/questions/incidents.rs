@@ -1,0 +1,229 @@
+//! Incidents for programs: what they get of one, and the search page by page, which the pages have too.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::incident_question::{IncidentQuestion, cursor_after};
+use super::{Fleet, QuestionError};
+use crate::notify::{cleaned_incident, learn, stored_view};
+use diagnose::{Diagnosis, SymptomVerdict, Verdict};
+use knowledge::alert::Alert;
+use knowledge::clock;
+use knowledge::incident::Impact;
+use render::{IncidentFilter, Phrases};
+use sources::redact::Redactor;
+use store::{Incident, IncidentQuery, Store, StoreError};
+
+/// Maximum number of incidents that a search in their content reads per page; the next page continues there.
+const LOOKED_AT: usize = 400;
+/// Maximum number of incidents that are read at once.
+const BATCH: u32 = 50;
+
+/// A search for incidents, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IncidentSearch {
+    /// The conditions that the store has an index for, and where the page begins.
+    pub query: IncidentQuery,
+    /// The conditions on their content.
+    pub filter: IncidentFilter,
+    /// A value of the label `severity` of an alert, in any case; empty for all.
+    pub severity: String,
+    /// Maximum number of incidents on the page.
+    pub most: u32,
+}
+
+/// A page of incidents, newest first.
+#[derive(Debug, Default)]
+pub struct IncidentPage {
+    /// The incidents; with a filter on their content maybe fewer than asked for, though there are more.
+    pub incidents: Vec<Incident>,
+    /// The number of incidents that were read for it.
+    pub looked_at: usize,
+    /// The id of the incident after which the next page begins; `None` if there is no next page.
+    pub next: Option<String>,
+}
+
+/// An incident in a list.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct IncidentSummary {
+    /// Its id; ids sort by time.
+    pub id: String,
+    /// True while an alert fires.
+    pub open: bool,
+    /// True if something critical fires, or fired until the end.
+    pub critical: bool,
+    /// Alertmanager's group key.
+    pub group_key: String,
+    /// The playbook that its alerts select; `null` if the pool is screened instead.
+    pub playbook: Option<String>,
+    /// The reason of the last change: `new`, `refired`, `resolved`, `stale`, …
+    pub reason: String,
+    /// The state, the symptom, the pool and the cause, in a line.
+    pub headline: String,
+    /// The verdict about the symptom; `null` without a diagnosis.
+    pub symptom: Option<SymptomVerdict>,
+    /// The id of the best cause; `null` if none is at least possible.
+    pub root: Option<String>,
+    /// The ids from the symptom to that cause.
+    pub chain: Option<Vec<String>>,
+    /// The verdict about that cause.
+    pub verdict: Option<Verdict>,
+    /// The start of the first alert.
+    #[schemars(with = "String")]
+    pub started_at: Timestamp,
+    /// The time of the first notification.
+    #[schemars(with = "String")]
+    pub opened_at: Timestamp,
+    /// The time of its end; `null` while it is open.
+    #[schemars(with = "Option<String>")]
+    pub resolved_at: Option<Timestamp>,
+    /// The time since `opened_at`, for people: `2 h 5 min`. It does not change the ETag.
+    pub age: String,
+}
+
+/// An incident with everything that is known of it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct IncidentDetail {
+    /// As in a list.
+    #[serde(flatten)]
+    pub summary: IncidentSummary,
+    /// All alerts seen so far, as Alertmanager told them.
+    pub alerts: Vec<Alert>,
+    /// The newest diagnosis.
+    pub diagnosis: Option<Diagnosis>,
+    /// The requests that it has cost; `null` until it is over.
+    pub impact: Option<Impact>,
+}
+
+impl IncidentSummary {
+    /// Builds the summary of a cleaned incident with this headline, as of `now`.
+    fn of(incident: &Incident, headline: String, now: Timestamp) -> Self {
+        let root = incident.diagnosis.as_ref().and_then(Diagnosis::root);
+        Self {
+            id: incident.id.clone(),
+            open: incident.open,
+            critical: incident.critical,
+            group_key: incident.group_key.clone(),
+            playbook: incident.playbook.clone(),
+            reason: incident.reason.as_str().to_owned(),
+            headline,
+            symptom: incident.diagnosis.as_ref().map(|d| d.symptom.verdict),
+            root: root.map(|cause| cause.id.clone()),
+            chain: root.map(|cause| cause.chain.clone()),
+            verdict: root.map(|cause| cause.verdict),
+            started_at: incident.started_at,
+            opened_at: incident.opened_at,
+            resolved_at: incident.resolved_at,
+            age: clock::human_duration(clock::between(incident.opened_at, now)),
+        }
+    }
+}
+
+impl IncidentDetail {
+    /// Adds to a summary what only an incident alone has.
+    pub fn of(summary: IncidentSummary, incident: Incident) -> Self {
+        let Incident { alerts, diagnosis, impact, .. } = incident;
+        Self { summary, alerts, diagnosis, impact }
+    }
+}
+
+/// A list of incidents without secrets.
+#[derive(Debug)]
+pub struct IncidentSummaries {
+    /// The incidents, newest first.
+    pub incidents: Vec<IncidentSummary>,
+    /// The number of incidents that were read for it.
+    pub looked_at: usize,
+    /// The cursor of the next page; `None` if there is none.
+    pub next: Option<String>,
+}
+
+impl IncidentSearch {
+    /// Returns true if it needs the content of incidents.
+    fn needs_content(&self) -> bool {
+        self.filter.needs_content() || !self.severity.is_empty()
+    }
+}
+
+/// Returns a page of the incidents that match. What is in the content of an incident is compared one by one, because
+/// its text is in JSON without an index.
+///
+/// # Errors
+/// When the store fails.
+pub async fn search(store: &Store, words: &Phrases, wanted: &IncidentSearch) -> Result<IncidentPage, StoreError> {
+    let IncidentSearch { query, filter, severity, most } = wanted;
+    let batch = if wanted.needs_content() { BATCH } else { BATCH.min(most.saturating_add(1)) };
+    let (mut page, mut query) = (IncidentPage::default(), query.clone());
+    loop {
+        let read = store.listed(&query, batch).await?;
+        let is_last = read.len() < batch as usize;
+        let with_severity: Option<BTreeSet<String>> = match severity.as_str() {
+            "" => None,
+            severity => Some(store.with_severity(&read, query.state, severity).await?),
+        };
+        for incident in read {
+            if page.incidents.len() >= *most as usize || page.looked_at >= LOOKED_AT {
+                page.next = Some(query.before);
+                return Ok(page);
+            }
+            page.looked_at += 1;
+            query.before.clone_from(&incident.id);
+            // Only searched, not shown, so it needs no redaction.
+            let headline = || render::incident_message(&stored_view(&incident), words).headline;
+            let matches = || !filter.needs_content() || filter.matches(&stored_view(&incident), &headline());
+            if with_severity.as_ref().is_none_or(|ids| ids.contains(&incident.id)) && matches() {
+                page.incidents.push(incident);
+            }
+        }
+        if is_last {
+            return Ok(page);
+        }
+    }
+}
+
+impl Fleet<'_> {
+    /// Lists incidents; `unless` is their number unless the question has one.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn incidents(
+        &self,
+        store: &Store,
+        question: &IncidentQuestion,
+        unless: u32,
+    ) -> Result<IncidentSummaries, QuestionError> {
+        let IncidentPage { incidents, looked_at, next } = search(store, self.words, &question.search(unless)).await?;
+        // The search reads a few alerts of each; the headline is that of all.
+        let ids: Vec<String> = incidents.into_iter().map(|incident| incident.id).collect();
+        let incidents = self.summaries(&store.each(&ids).await?).await;
+        Ok(IncidentSummaries { incidents, looked_at, next: next.as_deref().map(cursor_after) })
+    }
+
+    /// Returns an incident without secrets, and its summary.
+    pub async fn cleaned_incident(&self, incident: &Incident) -> (IncidentSummary, Incident) {
+        let redactor = self.redactor();
+        learn(&redactor, incident);
+        self.cleaned_by(&redactor, incident).await
+    }
+
+    /// Returns the summaries of incidents without secrets. What a label of one names as a secret goes from all.
+    async fn summaries(&self, incidents: &[Incident]) -> Vec<IncidentSummary> {
+        let redactor = self.redactor();
+        incidents.iter().for_each(|incident| learn(&redactor, incident));
+        let mut summaries = Vec::with_capacity(incidents.len());
+        for incident in incidents {
+            summaries.push(self.cleaned_by(&redactor, incident).await.0);
+        }
+        summaries
+    }
+
+    async fn cleaned_by(&self, redactor: &Redactor, incident: &Incident) -> (IncidentSummary, Incident) {
+        let mut incident = cleaned_incident(redactor, incident).await;
+        incident.group_key = redactor.text("incident", &incident.group_key).into_owned();
+        let headline = render::incident_message(&stored_view(&incident), self.words).headline;
+        (IncidentSummary::of(&incident, headline, clock::now()), incident)
+    }
+}
