@@ -1,5 +1,6 @@
 //! The arguments and options of the commands.
 
+mod backtest;
 mod bundle;
 mod capacity;
 mod sources;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+pub(super) use backtest::BacktestArgs;
 pub(super) use bundle::{BundleArgs, BundleSpan};
 pub(super) use capacity::{CapacityArgs, Format};
 pub(super) use sources::SourceArgs;
@@ -253,6 +255,12 @@ pub enum GenerateCommand {
     },
     /// The JSON schema of `summary.json`, the report in every bundle.
     ReportSchema {
+        /// The output file; `-` is standard output.
+        #[arg(long, value_name = "FILE|-", default_value = "-")]
+        output: String,
+    },
+    /// The JSON schema of the output of `backtest`.
+    BacktestSchema {
         /// The output file; `-` is standard output.
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,

@@ -45,6 +45,11 @@ fn the_committed_schema_of_the_report_is_what_bundles_hold() {
 }
 
 #[test]
+fn the_committed_schema_of_the_backtest_is_what_is_printed() {
+    assert_fresh("docs/backtest.schema.json", &["generate", "backtest-schema"]);
+}
+
+#[test]
 fn the_committed_rules_are_what_the_playbooks_say() {
     assert_fresh(RULES, &["generate", "rules"]);
 }

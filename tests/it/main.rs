@@ -5,6 +5,7 @@ mod acts;
 mod admission;
 mod adverse;
 mod aliases;
+mod backtest;
 mod backups;
 mod bundle;
 mod bundle_series;

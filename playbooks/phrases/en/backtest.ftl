@@ -1,0 +1,79 @@
+### What `backtest` prints, and its page.
+
+backtest-title = Backtest
+backtest-headline = { $firings ->
+    [0] no firing
+    [one] 1 firing
+   *[other] { $firings } firings
+ }
+backtest-stopped = Not complete: { $why }.
+backtest-noise-found = { $n ->
+    [one] 1 rule is noise
+   *[other] { $n } rules are noise
+ }
+backtest-unalerted-found = { $n ->
+    [one] 1 symptom without an alert
+   *[other] { $n } symptoms without an alert
+ }
+backtest-range = { $from } to { $to }
+backtest-confirmed = confirmed
+backtest-no-cause = no cause
+backtest-nothing-abnormal = nothing abnormal
+backtest-blind = blind
+backtest-noise = noise
+backtest-rules = Rules
+backtest-pools = Pools
+backtest-rule = rule
+backtest-pool = pool
+backtest-no-pool = (no pool named)
+backtest-total = firings
+backtest-after = after
+backtest-named = named causes
+backtest-noise-note = Noise: whenever such a rule fired, the data was there and nothing in it was abnormal. Make it stricter, or remove it.
+backtest-unalerted = Abnormal without any alert
+backtest-unalerted-line = **{ $title }** in { $pool }: { $times ->
+    [one] once
+   *[other] { $times } times
+ }, { $duration } in all
+backtest-shipped-alerts = shipped alerts that tell of it: { $alerts }
+backtest-no-shipped-alert = no shipped alert tells of it
+backtest-episode = { $at } for { $duration }: { $headline }
+backtest-thresholds = Thresholds: how often they would have fired
+backtest-ladder = { $title } for { $hold }
+backtest-rung = { $threshold } { $times ->
+    [0] never
+    [one] once
+   *[other] { $times } times
+ }
+backtest-rung-shipped = { $threshold } (shipped) { $times ->
+    [0] never
+    [one] once
+   *[other] { $times } times
+ }
+backtest-threshold = threshold
+backtest-times = times
+backtest-lasted = in all
+backtest-shipped = shipped as
+backtest-picture = { $title }: the worst value of all pools
+backtest-accuracy = Causes, compared with the known ones
+backtest-cause = cause
+backtest-precision = precision
+backtest-recall = recall
+backtest-share = { $percent } % ({ $right } of { $of })
+backtest-firings = Firings
+backtest-firings-newest = Firings, the newest { $n }
+backtest-per-day = Firings per day
+backtest-started = started
+backtest-outcome = outcome
+backtest-message = message
+backtest-id = id
+backtest-missing = missing: { $what }
+backtest-truth = known cause: { $cause }
+backtest-all = all { $n } firings: --output json, or --html FILE
+backtest-left-out = Left out
+backtest-elsewhere = not about a pool: { $rules }
+backtest-over = more than --max-firings: { $rules }
+backtest-count = { $name } ({ $n })
+backtest-problems = Problems
+backtest-foot = { $queries } of at most { $most } queries in { $took }
+backtest-foot-resumed = { $queries } of at most { $most } queries in { $took }; { $resumed } firings were diagnosed before the interruption

@@ -1,0 +1,128 @@
+//! The diagnosis of one firing, as the service would have made it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::Setting;
+use crate::alert::Labels;
+use crate::clock;
+use crate::diagnose::{Diagnosis, Request, Scope, diagnose};
+use crate::playbook::{of_expression, select};
+use crate::prom::AlertingRule;
+use crate::render::{IncidentView, incident_message};
+use crate::report::backtest::{DiagnosedFiring, Firing, FiringOutcome, covers, missing, outcome};
+
+/// The diagnoses of a firing after its start: the service's first one, and one of those that follow each minute. The
+/// second is made where the first names no cause: rates need some minutes to show a change.
+const LOOKS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(300)];
+/// The dimensions by which an alert names a pool of a fleet.
+const POOL: [&str; 2] = ["namespace", "model"];
+
+/// Returns the playbook that a firing selects, by its rule's expression too; empty if none does.
+pub(super) fn playbook(setting: &Setting<'_>, rules: &[AlertingRule], firing: &Firing) -> String {
+    let by_rule = || {
+        let rule = rules.iter().find(|rule| rule.name == firing.rule())?;
+        of_expression(setting.library, &rule.query)
+    };
+    let selection = select(setting.library, &[firing.alert()]).or_else(by_rule);
+    selection.map(|selection| selection.playbook).unwrap_or_default()
+}
+
+/// Returns the pools that a firing may be about, by its labels.
+pub(super) fn pools_of<'a>(
+    firing: &Firing,
+    pools: &'a BTreeSet<BTreeMap<String, String>>,
+) -> Vec<&'a BTreeMap<String, String>> {
+    let scope = Scope::of_labels(&firing.labels);
+    let names_one = POOL.iter().any(|dimension| scope.dimensions.contains_key(*dimension));
+    pools.iter().filter(|pool| names_one && covers(&scope, pool)).collect()
+}
+
+/// Diagnoses a firing. Returns the diagnosis without secrets; `Err` with the reason if Prometheus did not answer.
+pub(super) async fn diagnosed(
+    setting: &Setting<'_>,
+    id: &str,
+    firing: &Firing,
+    playbook: &str,
+    pool: &str,
+) -> anyhow::Result<Result<DiagnosedFiring, String>> {
+    let to = setting.range.1;
+    let mut best: Option<(FiringOutcome, Diagnosis)> = None;
+    let mut looked_at = None;
+    for look in LOOKS {
+        let at = clock::after(firing.starts_at, look).min(firing.over_at(to).max(firing.starts_at));
+        if looked_at.replace(at) == Some(at) {
+            break;
+        }
+        let diagnosis = diagnose(setting.library, setting.prometheus, &request(setting, firing, playbook, at)).await;
+        if diagnosis.degraded {
+            let why = diagnosis.problems.first().cloned();
+            return Ok(Err(why.unwrap_or_else(|| "Prometheus did not answer in time".to_owned())));
+        }
+        let outcome = outcome(&diagnosis);
+        if best.as_ref().is_none_or(|(best, _)| outcome <= *best) {
+            best = Some((outcome, diagnosis));
+        }
+        if outcome == FiringOutcome::Confirmed {
+            break;
+        }
+    }
+    match best {
+        Some((outcome, diagnosis)) => Ok(Ok(told(setting, id, firing, pool, outcome, &diagnosis)?)),
+        None => Ok(Err("nothing was asked".to_owned())),
+    }
+}
+
+fn request(setting: &Setting<'_>, firing: &Firing, playbook: &str, at: Timestamp) -> Request {
+    let request = setting.config.request(playbook, &[firing.alert()], firing.starts_at, at);
+    // The rules are known already.
+    Request { rules: Vec::new(), ..request }
+}
+
+fn told(
+    setting: &Setting<'_>,
+    id: &str,
+    firing: &Firing,
+    pool: &str,
+    outcome: FiringOutcome,
+    diagnosis: &Diagnosis,
+) -> anyhow::Result<DiagnosedFiring> {
+    let redactor = setting.redactor.with_same_numbers();
+    redactor.learn_from(&firing.labels);
+    redactor.learn_from(diagnosis);
+    let diagnosis = redactor.cleaned("output", diagnosis)?;
+    let labels: Labels = redactor.cleaned("output", &firing.labels)?;
+    let root = diagnosis.root().filter(|_| outcome == FiringOutcome::Confirmed);
+    let alerts = [Firing { labels: labels.clone(), ..firing.clone() }.alert()];
+    let view = IncidentView {
+        alerts: &alerts,
+        started_at: firing.starts_at,
+        diagnosis: Some(&diagnosis),
+        ..IncidentView::default()
+    };
+    let told = DiagnosedFiring {
+        id: id.to_owned(),
+        rule: firing.rule().to_owned(),
+        pool: pool.to_owned(),
+        condition_since: firing.condition_since,
+        starts_at: firing.starts_at,
+        ends_at: firing.ends_at,
+        diagnosed_at: diagnosis.at,
+        after_seconds: clock::between(firing.condition_since, diagnosis.at).as_secs(),
+        outcome,
+        headline: incident_message(&view, setting.words).headline,
+        playbook: diagnosis.symptom.playbook.clone(),
+        cause: root.map(|root| root.title.clone()),
+        chain: root.map(|root| root.chain.clone()).unwrap_or_default(),
+        probability: root.map(|root| root.probability),
+        missing: match outcome {
+            FiringOutcome::Confirmed => Vec::new(),
+            _ => missing(&diagnosis),
+        },
+        truth: None,
+        labels,
+    };
+    Ok(redactor.cleaned("output", &told)?)
+}

@@ -1,0 +1,181 @@
+//! Counts of the outcomes by rule and by pool.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{DiagnosedFiring, FiringOutcome};
+
+/// The number of firings by outcome.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OutcomeCounts {
+    /// Firings with a confirmed symptom and a cause.
+    pub confirmed: usize,
+    /// Firings with a confirmed symptom and no cause.
+    pub no_cause: usize,
+    /// Firings without anything abnormal.
+    pub nothing_abnormal: usize,
+    /// Firings without data.
+    pub blind: usize,
+}
+
+impl OutcomeCounts {
+    /// Counts firings.
+    pub fn of<'a>(firings: impl IntoIterator<Item = &'a DiagnosedFiring>) -> Self {
+        let mut counts = Self::default();
+        firings.into_iter().for_each(|firing| *counts.place(firing.outcome) += 1);
+        counts
+    }
+
+    fn place(&mut self, outcome: FiringOutcome) -> &mut usize {
+        match outcome {
+            FiringOutcome::Confirmed => &mut self.confirmed,
+            FiringOutcome::NoCause => &mut self.no_cause,
+            FiringOutcome::NothingAbnormal => &mut self.nothing_abnormal,
+            FiringOutcome::Blind => &mut self.blind,
+        }
+    }
+
+    /// Returns the count of an outcome.
+    pub fn get(mut self, outcome: FiringOutcome) -> usize {
+        *self.place(outcome)
+    }
+
+    /// Returns the number of all firings.
+    pub fn total(&self) -> usize {
+        self.confirmed + self.no_cause + self.nothing_abnormal + self.blind
+    }
+
+    /// Returns true if firings could be judged, and none of them was about anything abnormal.
+    fn is_noise(&self) -> bool {
+        self.nothing_abnormal > 0 && self.confirmed == 0 && self.no_cause == 0
+    }
+}
+
+/// The outcomes of a rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RuleOutcomes {
+    /// The name of the alert.
+    pub rule: String,
+    /// The outcomes.
+    pub counts: OutcomeCounts,
+    /// True if firings could be judged and nothing was abnormal at any of them.
+    pub is_noise: bool,
+    /// The median of the seconds from the start of the condition to the diagnosis, of the confirmed firings; `null`
+    /// without any.
+    pub median_after_seconds: Option<u64>,
+    /// The causes that were named, by id, with the number of firings.
+    pub causes: BTreeMap<String, usize>,
+}
+
+/// The outcomes of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PoolOutcomes {
+    /// The name of the pool; empty if the alerts name none.
+    pub pool: String,
+    /// The outcomes.
+    pub counts: OutcomeCounts,
+    /// The causes that were named, by id, with the number of firings.
+    pub causes: BTreeMap<String, usize>,
+}
+
+/// Counts by rule: noise first, then by the number of firings.
+pub fn by_rule(firings: &[DiagnosedFiring]) -> Vec<RuleOutcomes> {
+    let mut rules: Vec<RuleOutcomes> = grouped(firings, |firing| &firing.rule)
+        .into_iter()
+        .map(|(rule, firings)| {
+            let counts = OutcomeCounts::of(firings.iter().copied());
+            let confirmed = firings.iter().filter(|firing| firing.outcome == FiringOutcome::Confirmed);
+            let mut after: Vec<u64> = confirmed.map(|firing| firing.after_seconds).collect();
+            after.sort_unstable();
+            RuleOutcomes {
+                rule: rule.to_owned(),
+                counts,
+                is_noise: counts.is_noise(),
+                median_after_seconds: after.get(after.len() / 2).copied(),
+                causes: causes(&firings),
+            }
+        })
+        .collect();
+    rules.sort_by_key(|rule| (!rule.is_noise, Reverse(rule.counts.total())));
+    rules
+}
+
+/// Counts by pool.
+pub fn by_pool(firings: &[DiagnosedFiring]) -> Vec<PoolOutcomes> {
+    let pools = grouped(firings, |firing| &firing.pool).into_iter();
+    pools
+        .map(|(pool, firings)| PoolOutcomes {
+            pool: pool.to_owned(),
+            counts: OutcomeCounts::of(firings.iter().copied()),
+            causes: causes(&firings),
+        })
+        .collect()
+}
+
+fn grouped(firings: &[DiagnosedFiring], key: fn(&DiagnosedFiring) -> &String) -> BTreeMap<&str, Vec<&DiagnosedFiring>> {
+    let mut groups: BTreeMap<&str, Vec<&DiagnosedFiring>> = BTreeMap::new();
+    firings.iter().for_each(|firing| groups.entry(key(firing)).or_default().push(firing));
+    groups
+}
+
+fn causes(firings: &[&DiagnosedFiring]) -> BTreeMap<String, usize> {
+    let mut causes = BTreeMap::new();
+    for root in firings.iter().filter(|f| f.outcome == FiringOutcome::Confirmed).filter_map(|f| f.chain.last()) {
+        *causes.entry(root.clone()).or_default() += 1;
+    }
+    causes
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    /// A firing with this outcome and chain.
+    pub(crate) fn firing(rule: &str, outcome: FiringOutcome, chain: &[&str]) -> DiagnosedFiring {
+        DiagnosedFiring {
+            id: String::new(),
+            rule: rule.to_owned(),
+            pool: "llm/llama".to_owned(),
+            labels: Default::default(),
+            condition_since: Timestamp::UNIX_EPOCH,
+            starts_at: Timestamp::UNIX_EPOCH,
+            ends_at: None,
+            diagnosed_at: Timestamp::UNIX_EPOCH,
+            after_seconds: 180,
+            outcome,
+            headline: String::new(),
+            playbook: String::new(),
+            cause: chain.last().map(|id| (*id).to_owned()),
+            chain: chain.iter().map(|id| (*id).to_owned()).collect(),
+            probability: None,
+            missing: Vec::new(),
+            truth: None,
+        }
+    }
+
+    #[test]
+    fn a_rule_that_nothing_confirms_is_noise_and_one_without_data_is_not() {
+        use FiringOutcome::{Blind, Confirmed, NoCause, NothingAbnormal};
+        let firings = [
+            firing("Right", Confirmed, &["high-ttft", "traffic-surge"]),
+            firing("Right", Confirmed, &["high-ttft", "traffic-surge"]),
+            firing("Right", NothingAbnormal, &[]),
+            firing("Unseen", Blind, &[]),
+            firing("Open", NoCause, &[]),
+            firing("Noise", NothingAbnormal, &[]),
+            firing("Noise", Blind, &[]),
+        ];
+        let rules = by_rule(&firings);
+        let noise: Vec<_> = rules.iter().filter(|rule| rule.is_noise).map(|rule| rule.rule.as_str()).collect();
+        assert_eq!(noise, ["Noise"]);
+        assert_eq!(rules[1].causes, [("traffic-surge".to_owned(), 2)].into());
+        assert_eq!((rules[1].median_after_seconds, rules[0].median_after_seconds), (Some(180), None));
+        let pools = by_pool(&firings);
+        assert_eq!((pools.len(), pools[0].counts.total(), pools[0].counts.get(Blind)), (1, 7, 2));
+    }
+}
