@@ -4,12 +4,13 @@ FAULT ?= longer-prompts
 # Most tests wait for other programs, so more of them run at once than a small machine has cores.
 TEST_THREADS ?= 4
 BIN := target/debug/llm-diagnose
-# Of `make fuzz`, for each property; of `make kill`, at random moments on each database.
+# How long `make fuzz` tries each property.
 MINUTES ?= 10
+# How often `make kill` kills at random moments, on each database.
 KILLS ?= 200
 TESTBED_CAPTURES := target/testbed/captures
 
-.PHONY: help demo pictures test lint scenarios bench generate packages build dashboard-check upgrade-check captures testbed advisories sbom base-images fuzz kill
+.PHONY: help release deb demo pictures test lint scenarios bench generate packages build dashboard-check kubernetes-check release-check upgrade-check captures testbed advisories sbom base-images fuzz kill
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 20
@@ -20,6 +21,13 @@ packages:
 build: ## Both programs: the product and what the demo runs it against
 	$(CARGO) build --workspace
 
+release: ## The program of a release, target/release/llm-diagnose; its --version names the commit
+	LLM_DIAGNOSE_COMMIT="$${LLM_DIAGNOSE_COMMIT-$$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null)}" \
+		$(CARGO) build --release --locked --bin llm-diagnose
+
+deb: release ## Debian's package of it: target/debian/llm-diagnose_VERSION-1_ARCHITECTURE.deb
+	sh config/debian/build.sh target/release/llm-diagnose target/debian
+
 demo: packages build ## A simulated fleet breaks and is diagnosed; FAULT=traffic-surge picks another fault
 	@FAULT=$(FAULT) target/debug/demo
 
@@ -28,7 +36,7 @@ pictures: packages build ## What README.md shows, drawn anew: the demo's Slack m
 	@sh tests/lab/scripts/ensure-packages.sh fonts-lato
 	target/debug/demo slot-limit --pictures docs/images
 
-test: packages lint dashboard-check ## Everything that must hold
+test: packages lint dashboard-check kubernetes-check release-check ## Everything that must hold
 	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --no-fail-fast
 	$(BIN) check
 	$(BIN) test
@@ -61,6 +69,12 @@ kill: packages ## The service is killed at every stage and KILLS=200 times at ra
 dashboard-check: ## The committed dashboard against the schema that Grafana publishes
 	@sh tests/lab/scripts/check-dashboard.sh
 
+kubernetes-check: ## The Helm chart against the manifests in config/kubernetes*, and both against Kubernetes' schemas
+	@sh tests/lab/scripts/kubernetes.sh check
+
+release-check: ## Lints of what a release is made with: Dockerfile, workflow, the scripts of Debian's package
+	@sh tests/lab/scripts/release-check.sh
+
 upgrade-check: build ## The previous release on a store that this version made and used, and back; PREVIOUS picks a commit
 	@CARGO="$(CARGO)" sh tests/lab/scripts/upgrade-check.sh
 
@@ -80,7 +94,7 @@ bench: packages ## Latency against its floor, memory, start-up, binary size; web
 
 generate: build ## Refreshes what is generated and committed
 	$(BIN) generate rules --output config/prometheus/llm-diagnose.rules.yaml
-	$(BIN) generate rules --kind prometheus-rule --output config/kubernetes/llm-diagnose.prometheusrule.yaml
+	$(BIN) generate rules --kind prometheus-rule --output config/kubernetes-operator/llm-diagnose.prometheusrule.yaml
 	$(BIN) generate dashboard --output config/grafana/llm-diagnose.dashboard.json
 	$(BIN) generate runbooks --output docs/runbooks
 	$(BIN) generate commands --output docs/commands.md
@@ -88,3 +102,4 @@ generate: build ## Refreshes what is generated and committed
 	$(BIN) generate webhook-schema --output docs/webhook.schema.json
 	$(BIN) generate report-schema --output docs/report.schema.json
 	$(BIN) generate backtest-schema --output docs/backtest.schema.json
+	sh tests/lab/scripts/kubernetes.sh render

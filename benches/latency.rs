@@ -61,10 +61,10 @@ async fn main() {
     told("the bar holds from a Slack round trip of", from.max(0.0), "ms");
     println!("\nthe program");
     bar("ready after", ready.as_secs_f64(), 0.3, "s");
-    bar("memory when idle, two sockets open", idle, 40.0, "MB");
+    bar("memory when idle, two sockets open", idle, 30.0, "MB");
     told(&format!("memory after {ROUNDS} diagnoses"), memory_mb(&service, "VmRSS"), "MB");
     let binary = std::fs::metadata(BINARY).unwrap().len();
-    bar("binary", binary as f64 / f64::from(1 << 20), 40.0, "MB");
+    bar("binary", binary as f64 / f64::from(1 << 20), 35.0, "MiB");
     picture();
 }
 

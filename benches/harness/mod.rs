@@ -46,11 +46,11 @@ pub(crate) fn share(times: &mut [Duration], share: f64) -> Duration {
     times[((times.len() - 1) as f64 * share) as usize]
 }
 
-/// Memory of the program in MB. `VmRSS` is now, `VmHWM` the most so far; source: proc(5), in kB.
+/// Memory of the program in MB. `VmRSS` is now, `VmHWM` the most so far; source: proc(5), in KiB, which it calls kB.
 pub(crate) fn memory_mb(service: &Service, which: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", service.id().unwrap())).unwrap();
     let line = status.lines().find(|l| l.starts_with(which)).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1_000.0
+    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() * 1.024e-3
 }
 
 /// A fleet that has just begun to suffer, after so many seconds of health.

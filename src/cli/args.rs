@@ -34,7 +34,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", env = "LLM_DIAGNOSE_LISTEN")]
     pub listen: Option<String>,
     /// `none` takes alerts without credentials, from everybody who reaches that address.
-    #[arg(long, value_name = "required|none")]
+    #[arg(long, value_name = "required|none", env = "LLM_DIAGNOSE_WEBHOOK_AUTHENTICATION")]
     pub webhook_authentication: Option<Authentication>,
     /// The directory of the database [default: $STATE_DIRECTORY, else ~/.local/state/llm-diagnose].
     #[arg(long, value_name = "DIR", env = "LLM_DIAGNOSE_STATE_DIR")]
@@ -264,6 +264,12 @@ pub enum GenerateCommand {
         /// The output file; `-` is standard output.
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,
+    },
+    /// A manual page for every command: `man llm-diagnose`, `man llm-diagnose-serve`.
+    Man {
+        /// The output directory.
+        #[arg(long, value_name = "DIR")]
+        output: PathBuf,
     },
     /// The page that documents the Slack commands.
     Commands {

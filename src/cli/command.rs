@@ -11,6 +11,7 @@ use super::args::{
 use super::audit::AuditArgs;
 use super::backup::BackupArgs;
 use super::feedback::FeedbackArgs;
+use super::init::InitArgs;
 use super::new::NewArgs;
 use super::open::OpenArgs;
 use super::past::IncidentsArgs;
@@ -20,16 +21,28 @@ use crate::chatops::command::about;
 
 /// Diagnoses alerts of LLM serving fleets: alert in, cause chain with evidence and fix steps out.
 #[derive(Debug, Parser)]
-#[command(version, about, propagate_version = true, max_term_width = 100)]
+#[command(version = version(), about, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
+/// Returns the version, with the commit where the build was told it by `LLM_DIAGNOSE_COMMIT`: `make release` does. A build from
+/// an archive of the sources needs no git, and a new commit alone makes nothing stale.
+fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("LLM_DIAGNOSE_COMMIT").unwrap_or_default() {
+        "" => version.to_owned(),
+        commit => format!("{version} ({commit})"),
+    }
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a configuration, with the files for Alertmanager and Slack, and examine it.
+    Init(InitArgs),
     /// Run the service: Alertmanager's webhook in, diagnoses out, kept up to date.
     Serve(ServeArgs),
     /// Print what is wrong, why, and what to do.

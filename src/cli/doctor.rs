@@ -20,16 +20,7 @@ const FINDINGS: u8 = 1;
 const NO_PROMETHEUS: u8 = 3;
 
 pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
-    let mut findings = Findings::default();
-    let config = configuration(&mut findings, &args);
-    let dir = args.playbooks.clone().or_else(|| config.as_ref()?.playbooks.dir.clone());
-    let prometheuses = match (&args.prometheus, &config) {
-        (Some(url), _) => vec![prom::Config { url: url.clone(), ..prom::Config::default() }],
-        (None, Some(config)) => config.prometheus.clone(),
-        (None, None) => Vec::new(),
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    runtime.block_on(run_checks(&mut findings, config.as_ref(), dir.as_deref(), &prometheuses, args.signals));
+    let findings = examine(&args)?;
     match args.output {
         HealthOutput::Json => outln!("{}", serde_json::to_string_pretty(&findings)?),
         HealthOutput::Text => print(&findings),
@@ -41,6 +32,21 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
         (false, true) => ExitCode::from(FINDINGS),
         (false, false) => ExitCode::SUCCESS,
     })
+}
+
+/// Runs the checks.
+pub(super) fn examine(args: &DoctorArgs) -> anyhow::Result<Findings> {
+    let mut findings = Findings::default();
+    let config = configuration(&mut findings, args);
+    let dir = args.playbooks.clone().or_else(|| config.as_ref()?.playbooks.dir.clone());
+    let prometheuses = match (&args.prometheus, &config) {
+        (Some(url), _) => vec![prom::Config { url: url.clone(), ..prom::Config::default() }],
+        (None, Some(config)) => config.prometheus.clone(),
+        (None, None) => Vec::new(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    runtime.block_on(run_checks(&mut findings, config.as_ref(), dir.as_deref(), &prometheuses, args.signals));
+    Ok(findings)
 }
 
 fn configuration(findings: &mut Findings, args: &DoctorArgs) -> Option<Config> {
@@ -61,7 +67,8 @@ fn configuration(findings: &mut Findings, args: &DoctorArgs) -> Option<Config> {
     }
 }
 
-fn print(findings: &Findings) {
+/// Prints the findings for people.
+pub(super) fn print(findings: &Findings) {
     let width = findings.checks.iter().map(|f| f.name.chars().count()).max().unwrap_or_default();
     for Finding { name, level, found, todo } in &findings.checks {
         let (word, colour) = match level {

@@ -134,8 +134,13 @@ async fn pages(library: &Library, names: &[&str], apart: Option<Duration>) -> an
     }
     let saved = saved(&files, apart)?;
     if let Some((saved, _)) = &saved {
-        let samples = parse(&saved.first, |name| series.contains(name));
-        let samples = samples.map_err(|error| anyhow::anyhow!("{} {error}", saved.name))?;
+        let samples_of = |text: &str, file: &str| {
+            parse(text, |name| series.contains(name)).map_err(|error| anyhow::anyhow!("{file} {error}"))
+        };
+        let samples = samples_of(&saved.first, &saved.name)?;
+        if let (Some((second, _)), Some(file)) = (&saved.second, files.get(1)) {
+            samples_of(second, file)?;
+        }
         targets.extend(known(identify(library, &saved.name, &saved.name, &samples), &saved.name)?);
     }
     let (saved, saved_at) = saved.unzip();

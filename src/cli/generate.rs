@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use clap::CommandFactory;
 
 use super::args::{GenerateArgs, GenerateCommand, RuleKind};
-use super::{library, output};
+use super::{Cli, library, output};
 use crate::chatops::command::document;
 use crate::cli::output::out;
 use crate::config::Config;
@@ -49,6 +50,12 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
                 let page = output.join(name);
                 output::write(&page, text.as_bytes())?;
             }
+            return Ok(ExitCode::SUCCESS);
+        }
+        GenerateCommand::Man { output } => {
+            std::fs::create_dir_all(&output).with_context(|| format!("cannot make {}", output.display()))?;
+            let written = clap_mangen::generate_to(Cli::command(), &output);
+            written.with_context(|| format!("cannot write into {}", output.display()))?;
             return Ok(ExitCode::SUCCESS);
         }
         GenerateCommand::WebhookSchema { output } => {

@@ -17,6 +17,7 @@ mod explain;
 mod feedback;
 mod generate;
 pub(crate) mod health;
+mod init;
 mod logs;
 mod new;
 mod open;
@@ -89,6 +90,7 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
+        Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Diagnose(args) => diagnose::run(args),
         Command::Health(args) => health::run(args),

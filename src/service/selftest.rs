@@ -128,7 +128,7 @@ pub async fn selftest(config: &Config, options: &SelfTestOptions) -> anyhow::Res
     let url = webhook(config, options.url.as_deref())?;
     let authorization = match &options.token_file {
         Some(file) => Some(format!("Bearer {}", secret(file)?.expose_secret()).into()),
-        None => Credentials::new(&config.webhook)?.authorization().cloned(),
+        None => Credentials::read(&config.webhook)?.authorization().cloned(),
     };
     // The service is near, and often on loopback: a proxy of the environment would not reach it.
     let http = reqwest::Client::builder().no_proxy().timeout(CALL).redirect(reqwest::redirect::Policy::none()).build();

@@ -1,7 +1,8 @@
 //! The parts of the running service.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
@@ -15,6 +16,22 @@ use sources::exporter::ExporterReader;
 use sources::prom::Prometheus;
 use store::Store;
 use telemetry::Metrics;
+
+/// The time at which webhooks were stored last.
+#[derive(Debug, Default)]
+pub struct LastIntake(Mutex<Option<Instant>>);
+
+impl LastIntake {
+    /// Records that webhooks are stored now.
+    pub(crate) fn record(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Returns true if webhooks were stored within this time.
+    pub(crate) fn is_within(&self, time: Duration) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|at| at.elapsed() < time)
+    }
+}
 
 /// The parts that the loops and the HTTP server share.
 #[derive(Debug)]
@@ -39,6 +56,8 @@ pub struct Service {
     pub metrics: Arc<Metrics>,
     /// The outcome of the last reload.
     pub reloads: Arc<Reloads>,
+    /// The last storing of webhooks.
+    pub last_intake: LastIntake,
     /// Wakes the diagnose loop when a diagnosis is due.
     pub diagnoses: Arc<Notify>,
     /// Wakes the deliver loop when a delivery is due.
@@ -67,6 +86,7 @@ impl Service {
             notifier,
             metrics,
             reloads: Arc::default(),
+            last_intake: LastIntake::default(),
             diagnoses: Arc::new(Notify::new()),
             deliveries: Arc::new(Notify::new()),
         }

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use sqlx::Row;
 use sqlx::any::AnyRow;
-use ulid::Ulid;
 
+use super::alerts::write_alerts;
 use super::connections::StoreConnection;
-use super::destinations::{AdmissionPlan, Begin, mark_critical, send_to};
+use super::destinations::{AdmissionPlan, is_critical, mark_critical, send_to};
 use super::digests;
 use super::duplicates::hasten_duplicate_checks;
-use super::events::record_event;
+use super::events::record_events;
+use super::opening::{NewIncident, admitted_events, new_groups, open_incidents};
 use super::replaced::{end_too_large, replace_unreadable};
+use super::transaction::Tx;
 use super::unreadable::Unreadable;
 use super::{Store, StoreError, from_nanoseconds, nanoseconds};
 use knowledge::alert::{AlertGroup, AlertStatus};
@@ -58,12 +60,29 @@ impl Store {
         now: Timestamp,
         rules: &AdmissionRules,
     ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
-        let mut tx = self.durable.begin(self.engine.begin()).await?;
-        // Channels are locked too: new incidents of all groups are counted per channel before one joins a digest.
-        let keys = groups.iter().map(|(group, _)| group.group_key.as_str());
-        let channels = groups.iter().flat_map(|(_, plan)| plan.channels());
-        let names: Vec<&str> = keys.chain(channels).collect();
-        self.engine.hold(&mut tx, &names).await?;
+        let mut tx = self.begin_admission(groups).await?;
+        match admit_together(&mut tx, groups, now, rules, &self.unreadable).await {
+            Ok(admitted) => {
+                commit_admission(tx).await?;
+                Ok(admitted.into_iter().map(Ok).collect())
+            }
+            // One by one takes longer, so it is done only where a group fails.
+            Err(error) if error.is_about_content() => {
+                drop(tx);
+                self.admit_apart(groups, now, rules).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stores each group that can be stored, all in one commit.
+    async fn admit_apart(
+        &self,
+        groups: &[(AlertGroup, AdmissionPlan)],
+        now: Timestamp,
+        rules: &AdmissionRules,
+    ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
+        let mut tx = self.begin_admission(groups).await?;
         let mut out = Vec::with_capacity(groups.len());
         for (group, plan) in groups {
             sqlx::query("SAVEPOINT one").execute(&mut *tx).await?;
@@ -81,11 +100,52 @@ impl Store {
                 (Err(error), Ok(_)) => return Err(error.into()),
             }
         }
-        failpoint("admission before commit");
-        tx.commit().await?;
-        failpoint("admission after commit");
+        commit_admission(tx).await?;
         Ok(out)
     }
+
+    /// Begins the transaction that stores these groups.
+    async fn begin_admission(&self, groups: &[(AlertGroup, AdmissionPlan)]) -> Result<Tx, StoreError> {
+        let mut tx = Tx::begin(&self.durable, self.engine.begin()).await?;
+        // Channels are locked too: new incidents of all groups are counted per channel before one joins a digest.
+        let keys = groups.iter().map(|(group, _)| group.group_key.as_str());
+        let channels = groups.iter().flat_map(|(_, plan)| plan.channels());
+        let names: Vec<&str> = keys.chain(channels).collect();
+        self.engine.hold(&mut tx, &names).await?;
+        Ok(tx)
+    }
+}
+
+async fn commit_admission(tx: Tx) -> Result<(), StoreError> {
+    failpoint("admission before commit");
+    tx.commit().await?;
+    failpoint("admission after commit");
+    Ok(())
+}
+
+/// Stores all groups: first the new ones, in few statements, then each of the others.
+async fn admit_together(
+    db: &mut StoreConnection,
+    groups: &[(AlertGroup, AdmissionPlan)],
+    now: Timestamp,
+    rules: &AdmissionRules,
+    unreadable: &Unreadable,
+) -> Result<Vec<Admitted>, StoreError> {
+    let positions = new_groups(db, groups).await?;
+    let new = positions.iter().filter_map(|position| groups.get(*position));
+    let mut new: Vec<_> =
+        new.map(|(group, plan)| NewIncident::new(group, plan, admit(None, group, now, rules))).collect();
+    open_incidents(db, &mut new, unix_ms(now)).await?;
+    let opened = positions.into_iter().zip(new.into_iter().map(NewIncident::into_admitted));
+    let mut opened: BTreeMap<usize, Admitted> = opened.collect();
+    let mut all = Vec::with_capacity(groups.len());
+    for (position, (group, plan)) in groups.iter().enumerate() {
+        all.push(match opened.remove(&position) {
+            Some(admitted) => admitted,
+            None => admit_one(db, group, plan, now, rules, unreadable).await?,
+        });
+    }
+    Ok(all)
 }
 
 async fn admit_one(
@@ -105,9 +165,12 @@ async fn admit_one(
     let mut digest = None;
     let id = match admission.incident.clone() {
         None => {
-            let (id, joined) = open(db, group, plan, reason, admission.state, admission.left_out, now).await?;
-            digest = joined;
-            id
+            let mut new = [NewIncident::new(group, plan, admission)];
+            replace_unreadable(db, group, new[0].id(), now_ms).await?;
+            open_incidents(db, &mut new, now_ms).await?;
+            end_too_large(db, group, now_ms).await?;
+            let [new] = new;
+            return Ok(new.into_admitted());
         }
         Some(id) if news => {
             change(db, &id, group, plan, &admission, now_ms).await?;
@@ -115,15 +178,15 @@ async fn admit_one(
                 select_again(db, &id, plan).await?;
             }
             if admission.state == IncidentState::Open {
-                digest = send_to(db, &id, plan, Begin { due_ms: now_ms, unseen: false }, now_ms).await?;
+                digest = send_to(db, &id, plan, is_critical(group).unwrap_or(false), now_ms).await?;
             }
+            mark_critical(db, &id, group, known_incident.as_ref(), now_ms).await?;
             id
         }
         Some(id) => id,
     };
     if news {
-        write_alerts(db, &id, group).await?;
-        mark_critical(db, &id, group, known_incident.as_ref(), now_ms).await?;
+        write_alerts(db, &[(&id, &group.alerts)]).await?;
         for (fingerprint, start) in &admission.gone {
             sqlx::query(
                 "UPDATE alerts SET status = 'resolved' WHERE incident_id = $1 AND fingerprint = $2 AND starts_ns = $3",
@@ -138,10 +201,8 @@ async fn admit_one(
     if reason != AdmitReason::Late {
         end_too_large(db, group, now_ms).await?;
     }
-    record_event(db, &id, now_ms, "notified", reason.as_str()).await?;
-    if let Some(digest) = &digest {
-        record_event(db, &id, now_ms, "digested", digest).await?;
-    }
+    let events: Vec<_> = admitted_events(&id, reason, digest.as_deref()).collect();
+    record_events(db, now_ms, &events).await?;
     Ok(Admitted { incident: id, reason, digest })
 }
 
@@ -225,46 +286,6 @@ async fn read_known(db: &mut StoreConnection, row: &AnyRow) -> Result<KnownIncid
     })
 }
 
-async fn open(
-    db: &mut StoreConnection,
-    group: &AlertGroup,
-    plan: &AdmissionPlan,
-    reason: AdmitReason,
-    state: IncidentState,
-    left_out: u64,
-    now: Timestamp,
-) -> Result<(String, Option<String>), StoreError> {
-    let id = Ulid::generate().to_string();
-    let now_ms = unix_ms(now);
-    replace_unreadable(db, group, &id, now_ms).await?;
-    let started = group.alerts.iter().map(|a| a.starts_at).min().unwrap_or(now);
-    let unseen = reason == AdmitReason::ResolvedUnseen;
-    let due = (plan.selection.is_some() && !unseen).then_some(now_ms);
-    sqlx::query(
-        "INSERT INTO incidents (id, group_key, state, playbook, because, reason, started_ms, opened_ms, notified_ms,
-           resolved_ms, truncated, left_out_most, external_url, diagnose_due_ms, source)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10, $10, $11, $12, $13)",
-    )
-    .bind(&id)
-    .bind(&group.group_key)
-    .bind(state.as_str())
-    .bind(plan.selection.as_ref().map(|(playbook, _)| playbook))
-    .bind(plan.selection.as_ref().map(|(_, because)| because))
-    .bind(reason.as_str())
-    .bind(unix_ms(started))
-    .bind(now_ms)
-    .bind((state == IncidentState::Resolved).then_some(now_ms))
-    .bind(i64::try_from(left_out).unwrap_or(i64::MAX))
-    .bind(&group.external_url)
-    .bind(due)
-    .bind(group.source())
-    .execute(&mut *db)
-    .await?;
-    let grace = if due.is_some() { i64::try_from(plan.grace.as_millis()).unwrap_or(0) } else { 0 };
-    let digest = send_to(db, &id, plan, Begin { due_ms: now_ms + grace, unseen }, now_ms).await?;
-    Ok((id, digest))
-}
-
 async fn change(
     db: &mut StoreConnection,
     id: &str,
@@ -335,32 +356,5 @@ async fn select_again(db: &mut StoreConnection, id: &str, plan: &AdmissionPlan) 
     .bind(because)
     .execute(db)
     .await?;
-    Ok(())
-}
-
-async fn write_alerts(db: &mut StoreConnection, id: &str, group: &AlertGroup) -> Result<(), StoreError> {
-    for alert in &group.alerts {
-        let (fingerprint, start) = alert.episode();
-        let status = match alert.status {
-            AlertStatus::Firing => "firing",
-            AlertStatus::Resolved => "resolved",
-        };
-        let json = serde_json::to_string(alert).map_err(|e| StoreError::Unreadable {
-            what: "alert",
-            id: id.to_owned(),
-            error: e.to_string(),
-        })?;
-        sqlx::query(
-            "INSERT INTO alerts (incident_id, fingerprint, starts_ns, status, alert) VALUES ($1, $2, $3, $4, $5)
-             ON CONFLICT (incident_id, fingerprint, starts_ns) DO UPDATE SET status = excluded.status, alert = excluded.alert",
-        )
-        .bind(id)
-        .bind(fingerprint)
-        .bind(nanoseconds(start))
-        .bind(status)
-        .bind(json)
-        .execute(&mut *db)
-        .await?;
-    }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use super::connections::Slots;
 use super::database::{self, DatabaseEngine, SqliteAccess};
 use super::{StateLock, StoreError, schema};
 
@@ -29,7 +30,7 @@ pub async fn backup(from: &Path, to: &Path) -> Result<(), StoreError> {
 
 async fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     let text = to.to_str().ok_or_else(|| file(to, io::Error::other("its path is not UTF-8")))?;
-    let pool = database::sqlite(from, SqliteAccess::ReadBeside).await?;
+    let pool = database::sqlite(from, SqliteAccess::ReadBeside, Slots::new(1)).await?;
     let copied = async {
         allow_older(schema::check(&pool, DatabaseEngine::Sqlite).await)?;
         // https://sqlite.org/lang_vacuum.html#vacuuminto: a consistent copy; the file may exist when it is empty.
@@ -94,7 +95,8 @@ async fn prepare(from: &Path, copy: &Path) -> Result<(), StoreError> {
     let mut written = options.open(copy).map_err(|error| file(copy, error))?;
     io::copy(&mut read, &mut written).map_err(|error| file(copy, error))?;
     file_synced(&written, copy)?;
-    let pool = database::sqlite(copy, SqliteAccess::Immutable).await.map_err(|_| StoreError::NoTables)?;
+    let pool =
+        database::sqlite(copy, SqliteAccess::Immutable, Slots::new(1)).await.map_err(|_| StoreError::NoTables)?;
     let examined = async {
         allow_older(schema::check(&pool, DatabaseEngine::Sqlite).await)?;
         let mut connection = pool.acquire().await?;

@@ -12,7 +12,6 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::future::Future;
-use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -48,6 +47,46 @@ pub(super) struct PoolLimits {
     pub(super) statement: Duration,
     /// For everything between taking a connection and returning it.
     pub(super) transaction: Duration,
+    /// True if an idle connection is pinged before its reuse: a server may have closed it.
+    pub(super) ping: bool,
+}
+
+/// The limit of connections in use at the same time.
+#[derive(Debug, Clone)]
+pub(super) struct Slots {
+    of_pool: Arc<Semaphore>,
+    most: u32,
+    /// Held with each connection by pools whose connections are used in turns.
+    turn: Option<Arc<Semaphore>>,
+}
+
+/// The right to use a connection.
+struct Slot {
+    _of_pool: OwnedSemaphorePermit,
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl Slots {
+    pub(super) fn new(most: u32) -> Self {
+        Self { of_pool: Arc::new(Semaphore::new(most as usize)), most, turn: None }
+    }
+
+    /// The limits of two pools with one connection each, which are used in turns: however many wait in one pool, a
+    /// caller of the other waits for one of them at most.
+    pub(super) fn in_turns() -> [Self; 2] {
+        let turn = Some(Arc::new(Semaphore::new(1)));
+        [(); 2].map(|()| Self { turn: turn.clone(), ..Self::new(1) })
+    }
+
+    async fn acquire(&self) -> Result<Slot, Error> {
+        let closed = |_| Error::PoolClosed;
+        let _of_pool = Arc::clone(&self.of_pool).acquire_owned().await.map_err(closed)?;
+        let _turn = match &self.turn {
+            Some(turn) => Some(Arc::clone(turn).acquire_owned().await.map_err(closed)?),
+            None => None,
+        };
+        Ok(Slot { _of_pool, _turn })
+    }
 }
 
 /// A pool of connections for one purpose; cheap to clone.
@@ -59,8 +98,7 @@ struct Inner {
     /// Statements for each new connection.
     setup: String,
     limits: PoolLimits,
-    most: u32,
-    slots: Arc<Semaphore>,
+    slots: Slots,
     idle: Mutex<VecDeque<Live>>,
     trouble: Mutex<Option<StoreFailure>>,
     worked: Mutex<Instant>,
@@ -78,24 +116,22 @@ struct Live {
 impl fmt::Debug for ConnectionPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The options contain the password.
-        f.debug_struct("Pool").field("most", &self.0.most).field("limits", &self.0.limits).finish_non_exhaustive()
+        f.debug_struct("Pool").field("slots", &self.0.slots).field("limits", &self.0.limits).finish_non_exhaustive()
     }
 }
 
 impl ConnectionPool {
-    /// Creates a pool with at most `most` connections and opens the first one.
+    /// Creates a pool and opens its first connection.
     pub(super) async fn open(
         options: AnyConnectOptions,
         setup: String,
         limits: PoolLimits,
-        most: u32,
+        slots: Slots,
     ) -> Result<Self, Error> {
-        let slots = Arc::new(Semaphore::new(most as usize));
         let pool = Self(Arc::new(Inner {
             options,
             setup,
             limits,
-            most,
             slots,
             idle: Mutex::default(),
             trouble: Mutex::default(),
@@ -113,7 +149,7 @@ impl ConnectionPool {
     pub(super) async fn acquire(&self) -> Result<StoreConnection, Error> {
         let wait = self.0.limits.acquire;
         let waiting = within(wait, "no connection", async {
-            let slot = Arc::clone(&self.0.slots).acquire_owned().await.map_err(|_| Error::PoolClosed)?;
+            let slot = self.0.slots.acquire().await?;
             Ok((slot, self.live().await?))
         });
         let (slot, live) = waiting.await.inspect_err(|error| self.failed(error))?;
@@ -121,20 +157,16 @@ impl ConnectionPool {
         Ok(StoreConnection { live: Some(live), pool: self.clone(), until, failed: false, _slot: slot })
     }
 
-    /// Begins a transaction with this statement.
-    pub(super) async fn begin(&self, statement: &'static str) -> Result<Tx, Error> {
-        let mut connection = self.acquire().await?;
-        connection.execute(statement).await?;
-        Ok(Tx(connection))
-    }
-
-    /// Returns an idle connection that answers a ping, or else a new one.
+    /// Returns an idle connection that can be used, or else a new one.
     async fn live(&self) -> Result<Live, Error> {
         loop {
             // A separate statement, so that the lock is released at once.
             let waiting = self.idle().pop_back();
             let Some(mut live) = waiting else { break };
-            let alive = async { live.opened_at.elapsed() < LIFETIME && live.connection.ping().await.is_ok() };
+            let alive = async {
+                let is_young = live.opened_at.elapsed() < LIFETIME;
+                is_young && (!self.0.limits.ping || live.connection.ping().await.is_ok())
+            };
             if tokio::time::timeout(PING, alive).await.unwrap_or(false) {
                 return Ok(live);
             }
@@ -221,8 +253,8 @@ impl ConnectionPool {
 
     /// Waits up to [`CLOSE`] for connections in use, and closes all idle ones.
     pub(super) async fn close(&self) {
-        let all = tokio::time::timeout(CLOSE, self.0.slots.acquire_many(self.0.most)).await;
-        self.0.slots.close();
+        let all = tokio::time::timeout(CLOSE, self.0.slots.of_pool.acquire_many(self.0.slots.most)).await;
+        self.0.slots.of_pool.close();
         drop(all);
         let waiting = std::mem::take(&mut *self.idle());
         for live in waiting {
@@ -243,7 +275,7 @@ pub(super) struct StoreConnection {
     pool: ConnectionPool,
     until: Instant,
     failed: bool,
-    _slot: OwnedSemaphorePermit,
+    _slot: Slot,
 }
 
 impl fmt::Debug for StoreConnection {
@@ -261,7 +293,7 @@ impl StoreConnection {
     /// Returns the connection to the pool after its work succeeded.
     pub(super) fn done(mut self) {
         self.pool.worked();
-        if let Some(live) = self.live.take().filter(|_| !self.pool.0.slots.is_closed()) {
+        if let Some(live) = self.live.take().filter(|_| !self.pool.0.slots.of_pool.is_closed()) {
             self.pool.idle().push_back(live);
         }
     }
@@ -290,33 +322,6 @@ impl StoreConnection {
             pool.failed(error);
         }
         result
-    }
-}
-
-/// A transaction; on drop it is rolled back by closing its connection.
-#[derive(Debug)]
-pub(super) struct Tx(StoreConnection);
-
-impl Tx {
-    /// Commits the transaction.
-    pub(super) async fn commit(mut self) -> Result<(), Error> {
-        self.0.execute("COMMIT").await?;
-        self.0.done();
-        Ok(())
-    }
-}
-
-impl Deref for Tx {
-    type Target = StoreConnection;
-
-    fn deref(&self) -> &StoreConnection {
-        &self.0
-    }
-}
-
-impl DerefMut for Tx {
-    fn deref_mut(&mut self) -> &mut StoreConnection {
-        &mut self.0
     }
 }
 

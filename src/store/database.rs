@@ -13,16 +13,16 @@ use tracing::warn;
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
-use super::connections::{ConnectionPool, PoolLimits, StoreConnection};
+use super::connections::{ConnectionPool, PoolLimits, Slots, StoreConnection};
 
 /// Time that a statement waits for the other connection, and a caller for a free one.
 const BUSY: Duration = Duration::from_secs(5);
 /// Limits for SQLite: the disk may be slow, and a large deletion takes long.
 const SQLITE: PoolLimits =
-    PoolLimits { acquire: BUSY, statement: Duration::from_secs(30), transaction: Duration::from_secs(60) };
+    PoolLimits { acquire: BUSY, statement: Duration::from_secs(30), transaction: Duration::from_secs(60), ping: false };
 /// Limits for PostgreSQL: the server ends a statement after 10 s (`LIMITS`); without an answer after that it is gone.
 const POSTGRES: PoolLimits =
-    PoolLimits { acquire: BUSY, statement: Duration::from_secs(11), transaction: Duration::from_secs(30) };
+    PoolLimits { acquire: BUSY, statement: Duration::from_secs(11), transaction: Duration::from_secs(30), ping: true };
 
 /// The kind of database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,24 +85,24 @@ pub(super) enum SqliteAccess {
 }
 
 /// Opens connections to a database file; except for commands, the file is created if it does not exist.
-pub(super) async fn sqlite(path: &Path, access: SqliteAccess) -> Result<ConnectionPool, sqlx::Error> {
+pub(super) async fn sqlite(path: &Path, access: SqliteAccess, slots: Slots) -> Result<ConnectionPool, sqlx::Error> {
     drivers();
     let path = std::path::absolute(path)?;
     let text = path.to_str().ok_or_else(|| sqlx::Error::Configuration("its path is not UTF-8".into()))?;
-    let (mode, most, pragmas) = match access {
-        SqliteAccess::Durable => ("rwc", 1, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL"),
-        SqliteAccess::Write => ("rwc", 1, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"),
-        SqliteAccess::Read => ("ro", 2, "PRAGMA journal_mode = WAL"),
-        SqliteAccess::WriteBeside => ("rw", 1, "PRAGMA synchronous = FULL"),
+    let (mode, pragmas) = match access {
+        SqliteAccess::Durable => ("rwc", "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL"),
+        SqliteAccess::Write => ("rwc", "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"),
+        SqliteAccess::Read => ("ro", "PRAGMA journal_mode = WAL"),
+        SqliteAccess::WriteBeside => ("rw", "PRAGMA synchronous = FULL"),
         // The first read shows whether the file can be read.
-        SqliteAccess::ReadBeside => ("ro", 1, "SELECT COUNT(*) FROM sqlite_schema"),
-        SqliteAccess::Immutable => ("ro&immutable=true", 1, "SELECT COUNT(*) FROM sqlite_schema"),
+        SqliteAccess::ReadBeside => ("ro", "SELECT COUNT(*) FROM sqlite_schema"),
+        SqliteAccess::Immutable => ("ro&immutable=true", "SELECT COUNT(*) FROM sqlite_schema"),
     };
     // All separators are escaped, so that no part of the path is parsed as part of the address.
     let path = byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
     let options: AnyConnectOptions = format!("sqlite:{path}?mode={mode}").parse()?;
     let setup = format!("PRAGMA busy_timeout = {}; {pragmas}", BUSY.as_millis());
-    ConnectionPool::open(options, setup, SQLITE, most).await
+    ConnectionPool::open(options, setup, SQLITE, slots).await
 }
 
 /// Creates the database file for its owner alone, and takes the rights of others from one that an earlier version made,
@@ -139,13 +139,13 @@ const LIMITS: &str = "SET statement_timeout = '10s'; SET lock_timeout = '5s';
 
 /// Opens a pool of at most `most` connections to a PostgreSQL.
 pub(super) async fn postgres(options: &AnyConnectOptions, most: u32) -> Result<ConnectionPool, sqlx::Error> {
-    ConnectionPool::open(options.clone(), LIMITS.to_owned(), POSTGRES, most).await
+    ConnectionPool::open(options.clone(), LIMITS.to_owned(), POSTGRES, Slots::new(most)).await
 }
 
 /// Opens read-only connections to a PostgreSQL.
 pub(super) async fn postgres_read_only(options: &AnyConnectOptions) -> Result<ConnectionPool, sqlx::Error> {
     let setup = format!("{LIMITS}; SET default_transaction_read_only = on");
-    ConnectionPool::open(options.clone(), setup, POSTGRES, 2).await
+    ConnectionPool::open(options.clone(), setup, POSTGRES, Slots::new(2)).await
 }
 
 /// Opens one connection without a pool, whose error names the cause instead of a timeout.

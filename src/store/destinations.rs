@@ -1,14 +1,15 @@
 //! Destinations of an admitted incident: its deliveries, and when critical alerts call people.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use sqlx::Row;
+use sqlx::AssertSqlSafe;
 
 use super::StoreError;
 use super::connections::StoreConnection;
 use super::deliveries::Sink;
-use super::digests::{self, Storm};
+use super::digests;
+use super::storms::{Storm, Storms};
+use super::values::{packs, placeholders};
 use knowledge::alert::{Alert, AlertGroup, AlertStatus};
 use knowledge::incident::{IncidentState, KnownIncident};
 
@@ -37,63 +38,72 @@ impl AdmissionPlan {
     }
 }
 
-/// The initial state of a delivery.
-#[derive(Clone, Copy)]
-pub(super) struct Begin {
+/// A delivery that is not written yet.
+pub(super) struct NewDelivery {
+    pub(super) incident: String,
+    pub(super) sink: Sink,
+    pub(super) channel: String,
     /// The time from which it is due.
     pub(super) due_ms: i64,
     /// True if the incident was over before it was seen; no message is sent then.
-    pub(super) unseen: bool,
+    pub(super) is_unseen: bool,
+    /// The digest that covers the incident.
+    pub(super) digest: Option<String>,
 }
 
-/// Adds the wanted sinks that the incident does not have yet. Returns the digest that it joined, if any.
+/// Writes new deliveries.
+pub(super) async fn insert_deliveries(db: &mut StoreConnection, deliveries: &[NewDelivery]) -> Result<(), StoreError> {
+    for pack in packs(deliveries) {
+        let sql = format!(
+            "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, note, digest_id) VALUES {}",
+            placeholders(pack.len(), 7)
+        );
+        let mut query = sqlx::query(AssertSqlSafe(sql));
+        for NewDelivery { incident, sink, channel, due_ms, is_unseen, digest } in pack {
+            let state = match (is_unseen, digest) {
+                (true, _) => "suppressed",
+                (false, Some(_)) => "digested",
+                (false, None) => "pending",
+            };
+            let note = is_unseen.then_some("it was over before we saw it fire");
+            query =
+                query.bind(incident).bind(sink.as_str()).bind(channel).bind(state).bind(due_ms).bind(note).bind(digest);
+        }
+        query.execute(&mut *db).await?;
+    }
+    Ok(())
+}
+
+/// Adds the wanted sinks that a known incident does not have yet. Returns the digest that it joined, if any.
 pub(super) async fn send_to(
     db: &mut StoreConnection,
     id: &str,
     plan: &AdmissionPlan,
-    begin: Begin,
+    is_critical: bool,
     now_ms: i64,
 ) -> Result<Option<String>, StoreError> {
-    let rows = sqlx::query("SELECT sink, channel FROM deliveries WHERE incident_id = $1");
-    let rows = rows.bind(id).fetch_all(&mut *db).await?;
-    let existing = rows
-        .iter()
-        .map(|row| Ok((row.try_get("sink")?, row.try_get("channel")?)))
-        .collect::<Result<BTreeSet<(String, String)>, sqlx::Error>>()?;
-    let mut digest = None;
+    let existing = sqlx::query_as("SELECT sink, channel FROM deliveries WHERE incident_id = $1");
+    let existing: Vec<(String, String)> = existing.bind(id).fetch_all(&mut *db).await?;
+    let (mut storms, mut new) = (Storms::default(), Vec::new());
     for (sink, channel) in &plan.sinks {
-        if existing.contains(&(sink.as_str().to_owned(), channel.clone())) {
+        if existing.iter().any(|(its_sink, its_channel)| its_sink == sink.as_str() && its_channel == channel) {
             continue;
         }
-        let joined = match (sink, begin.unseen) {
-            (Sink::Slack, false) => digests::collapse(db, channel, &plan.storm, now_ms).await?,
-            _ => None,
+        let digest = match sink {
+            Sink::Slack => storms.join(db, channel, &plan.storm, is_critical, now_ms).await?,
+            Sink::Console | Sink::Pager => None,
         };
-        let state = match (begin.unseen, &joined) {
-            (true, _) => "suppressed",
-            (false, Some(_)) => "digested",
-            (false, None) => "pending",
-        };
-        sqlx::query(
-            "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, note, digest_id)
-             VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        )
-        .bind(id)
-        .bind(sink.as_str())
-        .bind(channel)
-        .bind(state)
-        .bind(begin.due_ms)
-        .bind(begin.unseen.then_some("it was over before we saw it fire"))
-        .bind(&joined)
-        .execute(&mut *db)
-        .await?;
-        digest = joined.or(digest);
+        let (incident, channel) = (id.to_owned(), channel.clone());
+        new.push(NewDelivery { incident, sink: *sink, channel, due_ms: now_ms, is_unseen: false, digest });
     }
-    Ok(digest)
+    storms.write(db, now_ms).await?;
+    insert_deliveries(db, &new).await?;
+    Ok(new.into_iter().rev().find_map(|delivery| delivery.digest))
 }
 
-/// Stores whether something critical fires (after the end: whether something did), and the time from which calls are
-/// due: when the incident becomes critical and when it comes back, but at most every [`CALL_AGAIN_MS`] while it flaps.
+/// Updates whether something critical fires in a known incident (after the end: whether something did), and the time
+/// from which calls are due: when the incident becomes critical and when it comes back, but at most every
+/// [`CALL_AGAIN_MS`] while it flaps.
 pub(super) async fn mark_critical(
     db: &mut StoreConnection,
     id: &str,
@@ -101,7 +111,7 @@ pub(super) async fn mark_critical(
     before: Option<&KnownIncident>,
     now_ms: i64,
 ) -> Result<(), StoreError> {
-    let Some(critical) = critical(group) else { return Ok(()) };
+    let Some(critical) = is_critical(group) else { return Ok(()) };
     let was_critical =
         before.is_some_and(|incident| incident.id == id && incident.state == IncidentState::Open && incident.critical);
     // Replicas' clocks differ, so a later mark of the same incident is made larger than the one before.
@@ -113,13 +123,13 @@ pub(super) async fn mark_critical(
     );
     let turn = i64::from(critical && !was_critical);
     let mark = mark.bind(id).bind(i64::from(critical)).bind(turn).bind(now_ms).bind(CALLS).bind(now_ms - CALL_AGAIN_MS);
-    mark.execute(db).await?;
-    Ok(())
+    mark.execute(&mut *db).await?;
+    if turn > 0 { digests::hasten(db, id, now_ms).await } else { Ok(()) }
 }
 
 /// Returns whether a critical alert fires; `None` if unknown: nothing fires any more, or an alert that was left out may
 /// be critical.
-fn critical(group: &AlertGroup) -> Option<bool> {
+pub(super) fn is_critical(group: &AlertGroup) -> Option<bool> {
     let mut firing = group.alerts.iter().filter(|a| a.status == AlertStatus::Firing).peekable();
     firing.peek()?;
     let critical = firing.any(Alert::is_critical);

@@ -1,39 +1,18 @@
 //! Digests: one message for many incidents of a storm.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use jiff::Timestamp;
 use sqlx::Row;
-use ulid::Ulid;
 
 use super::connections::StoreConnection;
-use super::incidents::select_incidents;
 use super::mentions::{Mention, record};
 use super::posts::{PostKind, queue};
 use super::refusals::accepts;
-use super::{Incident, PostponeReason, Store, StoreError};
+use super::{PostponeReason, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
-use knowledge::incident::VARIOUS;
 
-/// Number of incidents of a digest that are read at once.
-const AT_ONCE: usize = 20;
-/// Maximum number of digests of a storm, without the one for all other topics.
-const TOPICS: i64 = 5;
-
-/// The conditions under which a new incident of a channel joins a digest, and its topic.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Storm {
-    /// Number of new incidents within `within` from which digests are used; 0 for never.
-    pub incidents: u32,
-    /// The period in which incidents are counted, and the time after the last joined incident in which a digest is
-    /// joined.
-    pub within: Duration,
-    /// Number of waiting new messages from which digests are used.
-    pub queue: u32,
-    /// The topic of the incident for people: symptom and pool.
-    pub topic: String,
-}
+/// Time after which a digest shows that an incident has become critical, in milliseconds: at most 30 edits of it a minute,
+/// where a workspace has 45 by default (`updates_per_minute`).
+pub(super) const CRITICAL_WITHIN_MS: i64 = 2_000;
 
 /// A digest as stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +21,7 @@ pub struct Digest {
     pub id: String,
     /// The channel as configured.
     pub channel: String,
-    /// The topic of its incidents, or [`VARIOUS`].
+    /// The topic of its incidents, or [`VARIOUS`](knowledge::incident::VARIOUS).
     pub topic: String,
     /// The time at which the digest was created.
     pub opened_at: Timestamp,
@@ -52,17 +31,6 @@ pub struct Digest {
     pub tries: u32,
     /// The start of an earlier post without a known result: the message may exist in Slack already.
     pub began: Option<Timestamp>,
-}
-
-/// The content of a digest: what is needed of each incident.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DigestContent<T> {
-    /// The values taken of its incidents, oldest first.
-    pub incidents: Vec<T>,
-    /// Number of further incidents that cannot be read.
-    pub unreadable: usize,
-    /// The sum of the revisions of all incidents.
-    pub revisions: i64,
 }
 
 /// The effects of a digest's new or edited message on its incidents.
@@ -91,66 +59,6 @@ impl IncidentPlace {
     }
 }
 
-/// Returns the digest that a new incident joins, in the transaction that opens the incident; `None` if it gets a
-/// message of its own.
-pub(super) async fn collapse(
-    db: &mut StoreConnection,
-    channel: &str,
-    storm: &Storm,
-    now_ms: i64,
-) -> Result<Option<String>, StoreError> {
-    let since = now_ms - i64::try_from(storm.within.as_millis()).unwrap_or(i64::MAX);
-    let row = sqlx::query(
-        "SELECT (SELECT COUNT(*) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
-                   WHERE d.sink = 'slack' AND d.channel = $1 AND d.state <> 'suppressed' AND i.opened_ms > $2) AS opened,
-                (SELECT COUNT(*) FROM deliveries
-                   WHERE sink = 'slack' AND channel = $1 AND state = 'pending' AND posted_ts IS NULL) AS waiting",
-    )
-    .bind(channel)
-    .bind(since)
-    .fetch_one(&mut *db)
-    .await?;
-    let (opened, waiting): (i64, i64) = (row.try_get("opened")?, row.try_get("waiting")?);
-    let many = storm.incidents > 0 && opened >= i64::from(storm.incidents);
-    if !many && waiting < i64::from(storm.queue) {
-        return Ok(None);
-    }
-    let rows = sqlx::query(
-        "SELECT id, topic FROM digests WHERE joined_ms > $2
-           AND (channel = $1 OR id IN (SELECT digest_id FROM deliveries WHERE channel = $1 AND sink = 'slack'))
-         ORDER BY id",
-    )
-    .bind(channel)
-    .bind(since)
-    .fetch_all(&mut *db)
-    .await?;
-    let alive = rows
-        .iter()
-        .map(|row| Ok((row.try_get("topic")?, row.try_get("id")?)))
-        .collect::<Result<BTreeMap<String, String>, sqlx::Error>>()?;
-    let full = i64::try_from(alive.len()).unwrap_or(i64::MAX) >= TOPICS;
-    let topic = if full && !alive.contains_key(&storm.topic) { VARIOUS } else { &storm.topic };
-    if let Some(id) = alive.get(topic) {
-        sqlx::query("UPDATE digests SET joined_ms = $2, state = 'pending', tries = 0 WHERE id = $1")
-            .bind(id)
-            .bind(now_ms)
-            .execute(&mut *db)
-            .await?;
-        return Ok(Some(id.clone()));
-    }
-    let id = Ulid::generate().to_string();
-    sqlx::query(
-        "INSERT INTO digests (id, channel, topic, opened_ms, joined_ms, due_ms) VALUES ($1, $2, $3, $4, $4, $4)",
-    )
-    .bind(&id)
-    .bind(channel)
-    .bind(topic)
-    .bind(now_ms)
-    .execute(&mut *db)
-    .await?;
-    Ok(Some(id))
-}
-
 /// Makes the digest of an incident pending again, because the incident fires again.
 pub(super) async fn revive(db: &mut StoreConnection, incident: &str) -> Result<(), StoreError> {
     sqlx::query(
@@ -163,48 +71,22 @@ pub(super) async fn revive(db: &mut StoreConnection, incident: &str) -> Result<(
     Ok(())
 }
 
-impl Store {
-    /// Returns what `of` takes of each incident of a digest; empty if the digest does not exist. Few incidents are in
-    /// memory at once: a storm has thousands, each with a diagnosis and up to thousands of alerts.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn digest_incidents<T>(
-        &self,
-        digest: &str,
-        mut of: impl FnMut(Incident) -> T,
-    ) -> Result<DigestContent<T>, StoreError> {
-        // Read before the incidents, so that a change in between causes another edit. Unreadable incidents count too;
-        // otherwise the digest would be edited for ever.
-        let row = sqlx::query(
-            "SELECT CAST(COALESCE(SUM(i.revision), 0) AS BIGINT) AS revisions, COUNT(DISTINCT i.id) AS incidents
-             FROM deliveries d JOIN incidents i ON i.id = d.incident_id WHERE d.digest_id = $1",
-        );
-        let row = row.bind(digest).fetch_one(&self.read).await?;
-        let (revisions, all): (i64, i64) = (row.try_get("revisions")?, row.try_get("incidents")?);
-        let ids = "SELECT DISTINCT incident_id FROM deliveries WHERE digest_id = $1 ORDER BY incident_id";
-        let ids: Vec<String> = sqlx::query_scalar(ids).bind(digest).fetch_all(&self.read).await?;
-        let mut incidents = Vec::new();
-        // Pages of ids, not of incidents: rows that cannot be decoded are not returned, and must not look like the end.
-        for page in ids.chunks(AT_ONCE) {
-            let (Some(first), Some(last)) = (page.first(), page.last()) else { break };
-            let sql = select_incidents!(
-                "id IN (SELECT incident_id FROM deliveries WHERE digest_id = $1) AND id >= $2 AND id <= $3 ORDER BY id"
-            );
-            let rows = sqlx::query(sql).bind(digest).bind(first).bind(last).fetch_all(&self.read).await?;
-            let readable = self.unreadable.read_all("incident", &rows, |row| self.read_incident(row));
-            drop(rows);
-            for mut incident in readable {
-                incident.alerts = self.alerts_of(&incident.id).await?;
-                incidents.push(of(incident));
-            }
-        }
-        let unreadable = usize::try_from(all).unwrap_or_default().saturating_sub(incidents.len());
-        Ok(DigestContent { incidents, unreadable, revisions })
-    }
+/// Makes the digests of an incident that has become critical due soon.
+pub(super) async fn hasten(db: &mut StoreConnection, incident: &str, now_ms: i64) -> Result<(), StoreError> {
+    sqlx::query(
+        "UPDATE digests SET due_ms = $2 WHERE due_ms > $2 AND state = 'pending' AND owner IS NULL AND note IS NULL
+           AND id IN (SELECT digest_id FROM deliveries WHERE incident_id = $1 AND digest_id IS NOT NULL)",
+    )
+    .bind(incident)
+    .bind(now_ms + CRITICAL_WITHIN_MS)
+    .execute(db)
+    .await?;
+    Ok(())
+}
 
+impl Store {
     /// Records that a digest's message was delivered up to these revisions, and queues what its thread gets; the next edit
-    /// is due at `next` at the earliest.
+    /// is due at `next` at the earliest, or soon if an incident has become critical meanwhile.
     ///
     /// # Errors
     /// When the store fails.
@@ -218,9 +100,18 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         self.lock_digest(&mut tx, digest).await?;
+        let now = self.now();
+        for (place, mention) in &effects.mentions {
+            record(&mut tx, &place.incident, &place.channel, mention).await?;
+        }
         sqlx::query(
-            "UPDATE digests SET posted_to = $2, posted_ts = $3, delivered = $4, due_ms = $5, tries = 0, note = NULL,
+            "UPDATE digests SET posted_to = $2, posted_ts = $3, delivered = $4, tries = 0, note = NULL,
                owner = NULL, began_ms = NULL,
+               due_ms = CASE WHEN $5 > $6 AND EXISTS
+                               (SELECT 1 FROM deliveries d JOIN incidents i ON i.id = d.incident_id
+                                WHERE d.digest_id = $1 AND i.state = 'open' AND i.critical = 1
+                                  AND (d.mentioned_ms IS NULL OR d.mentioned_ms < COALESCE(i.critical_ms, 0)))
+                             THEN $6 ELSE $5 END,
                state = CASE WHEN EXISTS (SELECT 1 FROM deliveries d JOIN incidents i ON i.id = d.incident_id
                                          WHERE d.digest_id = $1 AND i.state = 'open')
                               OR $4 < (SELECT SUM(i.revision) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
@@ -233,17 +124,14 @@ impl Store {
         .bind(&posted.1)
         .bind(revisions)
         .bind(unix_ms(next))
+        .bind(unix_ms(now) + CRITICAL_WITHIN_MS)
         .execute(&mut *tx)
         .await?;
-        let now = self.now();
         if digest.posted.is_none() {
             accepts(&mut tx, &digest.channel, unix_ms(now)).await?;
         }
         for (place, [person, pools]) in &effects.calls {
             queue(&mut tx, place.thread(), PostKind::Mention, [person, pools], now).await?;
-        }
-        for (place, mention) in &effects.mentions {
-            record(&mut tx, &place.incident, &place.channel, mention).await?;
         }
         if let Some(place) = &effects.changed {
             queue(&mut tx, place.thread(), PostKind::Change, ["", ""], now).await?;

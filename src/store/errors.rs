@@ -41,6 +41,12 @@ pub(super) fn is_about_a_row(error: &Error) -> bool {
     matches!(error, Error::ColumnDecode { .. } | Error::Decode(_) | Error::AnyDriverError(_))
 }
 
+/// Returns true if the database answered a statement with a refusal, but not for lack of space: a value that it cannot
+/// store, for example.
+pub(super) fn is_about_a_statement(error: &Error) -> bool {
+    matches!(error, Error::Database(_) | Error::Encode(_)) && !is_full(error)
+}
+
 /// Returns true if PostgreSQL refuses the user or the password: class 28
 /// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 pub(super) fn is_login(error: &Error) -> bool {

@@ -9,9 +9,10 @@ use sqlx::Error;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::connections::{ConnectionPool, Tx};
+use super::connections::ConnectionPool;
 use super::database::DatabaseEngine;
 use super::errors::{self, StoreFailure};
+use super::transaction::Tx;
 use super::{Store, StoreError};
 
 /// Interval between two checks of the store, also without load.
@@ -125,7 +126,7 @@ impl Store {
     }
 
     async fn try_write(&self, pool: &ConnectionPool) -> Result<(), StoreError> {
-        let mut tx: Tx = pool.begin(self.engine.begin()).await?;
+        let mut tx = Tx::begin(pool, self.engine.begin()).await?;
         if pool.trouble().is_some_and(|trouble| trouble.is_full) {
             // A transaction that writes nothing succeeds on a full disk too.
             sqlx::query("INSERT INTO events (incident_id, at_ms, what, detail) VALUES ('', 0, 'ping', $1)")

@@ -9,12 +9,14 @@
 //! (`replicas.rs`).
 
 mod admission;
+mod alerts;
 mod audit;
 mod backup;
 mod connections;
 mod database;
 mod deliveries;
 mod destinations;
+mod digest_content;
 mod digests;
 mod duplicates;
 mod errors;
@@ -28,6 +30,7 @@ mod listing;
 mod lock;
 mod lookups;
 mod mentions;
+mod opening;
 mod posts;
 mod refusals;
 mod replaced;
@@ -35,8 +38,11 @@ mod replicas;
 mod requests;
 mod retention;
 mod schema;
+mod storms;
 mod time;
+mod transaction;
 mod unreadable;
+mod values;
 mod visit;
 mod watchdogs;
 mod work_queue;
@@ -56,11 +62,12 @@ use knowledge::playbook::Aliases;
 pub use admission::Admitted;
 pub use audit::{AuditEntry, AuditResult, EndedCall, Escalated, EscalationCall};
 pub use backup::{FILE as STORE_FILE, backup, restore};
-use connections::{ConnectionPool, Tx};
+use connections::{ConnectionPool, Slots};
 use database::{DatabaseEngine, SqliteAccess};
 pub use deliveries::{Delivery, MessageEffects, PostponeReason, Sink};
 pub use destinations::AdmissionPlan;
-pub use digests::{Digest, DigestContent, DigestEffects, IncidentPlace, Storm};
+pub use digest_content::DigestContent;
+pub use digests::{Digest, DigestEffects, IncidentPlace};
 pub use duplicates::{DuplicateCheck, ValidMessages};
 pub use errors::StoreFailure;
 use failures::{RestartHelps, WhenFull};
@@ -74,8 +81,10 @@ pub use posts::{Post, PostKind};
 pub use refusals::Refusal;
 pub use requests::REQUEST_RETENTION;
 pub use retention::{INCIDENTS_AT_ONCE, KEPT_OF_EACH, ROWS_AT_ONCE};
+pub use storms::Storm;
 use time::Time;
 pub use time::{LongestWaits, StoreClock};
+use transaction::Tx;
 use unreadable::Unreadable;
 pub use visit::StoreAccess;
 pub use watchdogs::{OpenIncident, Watchdog};
@@ -152,6 +161,14 @@ impl StoreError {
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Database(error) if errors::is_full(error))
     }
+
+    /// Returns true if a statement about one group or row may be the reason: it was refused, or its row cannot be read.
+    fn is_about_content(&self) -> bool {
+        match self {
+            Self::Database(error) => errors::is_about_a_row(error) || errors::is_about_a_statement(error),
+            error => error.is_unreadable(),
+        }
+    }
 }
 
 /// A handle to the store; cheap to clone.
@@ -188,12 +205,14 @@ impl Store {
     /// When the file cannot be opened or belongs to another program.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         database::make_private(path).map_err(|error| StoreError::File { path: path.to_owned(), error })?;
-        let durable = database::sqlite(path, SqliteAccess::Durable).await?;
+        // SQLite has a single writer, and would let the other connection sleep until it is done.
+        let [durable, write] = Slots::in_turns();
+        let durable = database::sqlite(path, SqliteAccess::Durable, durable).await?;
         let mut first = durable.acquire().await?;
         schema::migrate(first.raw()?).await?;
         first.done();
-        let write = database::sqlite(path, SqliteAccess::Write).await?;
-        let read = database::sqlite(path, SqliteAccess::Read).await?;
+        let write = database::sqlite(path, SqliteAccess::Write, write).await?;
+        let read = database::sqlite(path, SqliteAccess::Read, Slots::new(2)).await?;
         let named = format!("SQLite at {}", path.display());
         Ok(Self::of([durable, write, read], DatabaseEngine::Sqlite, clock::now(), named))
     }
@@ -247,7 +266,7 @@ impl Store {
 
     /// Begins a transaction for writes.
     async fn begin(&self) -> Result<Tx, StoreError> {
-        Ok(self.write.begin(self.engine.begin()).await?)
+        Ok(Tx::begin(&self.write, self.engine.begin()).await?)
     }
 
     /// Releases this replica's leases, waits for running statements and closes the database.

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use sqlx::Row;
 
 use super::connections::StoreConnection;
+use super::posts::{PostKind, queue};
 use super::{Store, StoreError};
 use knowledge::clock::unix_ms;
 
@@ -108,19 +109,30 @@ impl Store {
             .collect()
     }
 
-    /// Stores whom an incident has mentioned in this channel, and since when.
+    /// Queues calls of users and user groups, by id, in the thread in this channel, each only once while it waits, and
+    /// records together with them whom the incident has mentioned there.
     ///
     /// # Errors
     /// See [`Self::called_people`].
-    pub async fn record_mention(&self, incident: &str, channel: &str, mention: &Mention) -> Result<(), StoreError> {
+    pub async fn queue_mentions(
+        &self,
+        incident: &str,
+        channel: &str,
+        calls: &[&str],
+        mention: &Mention,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
+        for person in calls {
+            queue(&mut tx, [incident, channel], PostKind::Mention, [person, ""], now).await?;
+        }
         record(&mut tx, incident, channel, mention).await?;
         tx.commit().await?;
         Ok(())
     }
 }
 
-/// As [`Store::record_mention`], in a transaction.
+/// Records whom an incident has mentioned in this channel, and since when.
 pub(super) async fn record(
     db: &mut StoreConnection,
     incident: &str,

@@ -131,21 +131,6 @@ impl Store {
         Ok(())
     }
 
-    /// Queues a call of a user or a user group, by id, in the thread in this channel; only one while the call waits.
-    /// `about` names the pools in the thread of a digest; empty otherwise.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn queue_mention(
-        &self,
-        incident: &str,
-        channel: &str,
-        [person, about]: [&str; 2],
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        self.queue([incident, channel], PostKind::Mention, [person, about], now).await.map(drop)
-    }
-
     /// Calls [`queue`] in a transaction of its own.
     async fn queue(
         &self,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::connections::ConnectionPool;
+use super::connections::{ConnectionPool, Slots};
 use super::database::{self, DatabaseEngine, SqliteAccess};
 use super::{Store, StoreError, schema};
 use knowledge::clock;
@@ -23,11 +23,11 @@ impl Store {
     /// When the file does not exist, cannot be opened, or its schema does not fit this version.
     pub async fn visit(path: &Path, visit: StoreAccess) -> Result<Self, StoreError> {
         let pool = match visit {
-            StoreAccess::Write => database::sqlite(path, SqliteAccess::WriteBeside).await?,
-            StoreAccess::ReadOnly => match database::sqlite(path, SqliteAccess::ReadBeside).await {
+            StoreAccess::Write => database::sqlite(path, SqliteAccess::WriteBeside, Slots::new(1)).await?,
+            StoreAccess::ReadOnly => match database::sqlite(path, SqliteAccess::ReadBeside, Slots::new(1)).await {
                 Ok(pool) => pool,
                 // If the service is stopped and its directory is read-only for us, SQLite cannot create its files.
-                Err(_) => database::sqlite(path, SqliteAccess::Immutable).await?,
+                Err(_) => database::sqlite(path, SqliteAccess::Immutable, Slots::new(1)).await?,
             },
         };
         let named = format!("SQLite at {}", path.display());

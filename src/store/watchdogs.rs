@@ -31,8 +31,9 @@ pub struct OpenIncident {
 }
 
 impl Store {
-    /// Expects these sources and no others: those that are expected already keep their times, others are forgotten. A
-    /// time in the future, written by a clock that was ahead, becomes `now`.
+    /// Expects these sources and no others: those that are expected already keep their times, others are forgotten. All
+    /// replicas must have the same sources: while they differ, during a rolling update, silence is not noticed. A time in
+    /// the future, written by a clock that was ahead, becomes `now`.
     ///
     /// # Errors
     /// When the store fails; also in the methods below.

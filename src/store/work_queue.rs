@@ -194,7 +194,7 @@ impl Store {
         Ok((row.try_get("diagnosis")?, deliveries.into_iter().min()))
     }
 
-    /// Returns the number of open incidents, of due diagnoses and of messages in chat that are not up to date. A message
+    /// Returns the number of open incidents, of due diagnoses and of messages that are not up to date, without those of pagers. A message
     /// that its channel refuses does not count once another channel shows the incident.
     ///
     /// # Errors

@@ -113,7 +113,7 @@ pub struct Metrics {
     pub open_incidents: Gauge<i64, AtomicI64>,
     /// Diagnoses that are due.
     pub diagnosis_queue: Gauge<i64, AtomicI64>,
-    /// Messages in chat that are not up to date.
+    /// Messages that are not up to date, without those of pagers.
     pub delivery_queue: Gauge<i64, AtomicI64>,
     /// Open Socket Mode connections.
     pub socket_connections: Gauge<i64, AtomicI64>,
@@ -214,7 +214,11 @@ impl Metrics {
         r.register("webhook_queue_depth", "Webhooks accepted and not yet stored", self.webhook_queue.clone());
         r.register("incidents_open", "Incidents that are open", self.open_incidents.clone());
         r.register("diagnosis_queue_depth", "Diagnoses that are due", self.diagnosis_queue.clone());
-        r.register("delivery_queue_depth", "Messages in chat that are not up to date", self.delivery_queue.clone());
+        r.register(
+            "delivery_queue_depth",
+            "Messages that are not up to date, without those of pagers",
+            self.delivery_queue.clone(),
+        );
         r.register(
             "slack_channel_refused",
             "1 for a channel that does not take messages",

@@ -1,7 +1,7 @@
 //! One service per state directory, and its store copied and put back.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 use llm_diagnose::store::{STORE_FILE, Store, StoreAccess};
@@ -9,25 +9,21 @@ use llm_diagnose_lab::slack::{FakeSlack, Options};
 use llm_diagnose_lab::stack::Service;
 
 use crate::admission::CALM;
-use crate::running::{BINARY, CHANNEL, SOON, group, tls, whole};
+use crate::running::{BINARY, CHANNEL, SOON, command, ended, group, tls, whole};
 use crate::stores::admit;
 
-fn run(arguments: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(BINARY);
-    for name in ["PROMETHEUS_URL", "LLM_DIAGNOSE_STATE_DIR", "STATE_DIRECTORY", "LLM_DIAGNOSE_CONFIG"] {
-        command.env_remove(name);
-    }
-    let Output { status, stdout, stderr } = command.args(arguments).output().unwrap();
+async fn run(arguments: &[&str]) -> (Option<i32>, String) {
+    let Output { status, stdout, stderr } = ended(command(arguments)).await;
     (status.code(), format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)))
 }
 
-fn fails(arguments: &[&str], because: &str) {
-    let (code, said) = run(arguments);
+async fn fails(arguments: &[&str], because: &str) {
+    let (code, said) = run(arguments).await;
     assert!(code == Some(2) && said.contains(because), "{arguments:?}: {code:?} {said}");
 }
 
-fn works(arguments: &[&str]) -> String {
-    let (code, said) = run(arguments);
+async fn works(arguments: &[&str]) -> String {
+    let (code, said) = run(arguments).await;
     assert_eq!(code, Some(0), "{arguments:?}: {said}");
     said
 }
@@ -68,11 +64,11 @@ async fn a_second_service_on_one_state_directory_is_refused_and_whoever_reads_is
     let state = directory.path().join("state");
     let mut service = serve(&slack, &state).await;
     let second = ["serve", "--state-dir", text(&state), "--listen", "127.0.0.1:0", "--webhook-authentication", "none"];
-    fails(&second, &format!("another llm-diagnose uses the state directory {}", state.display()));
-    fails(&second, &format!("(process {})", service.id().unwrap()));
+    fails(&second, &format!("another llm-diagnose uses the state directory {}", state.display())).await;
+    fails(&second, &format!("(process {})", service.id().unwrap())).await;
     send(&service, "LLMHighTTFT", "firing").await;
     shown(&slack, "LLMHighTTFT").await;
-    assert!(works(&["incidents", "--state-dir", text(&state)]).contains("open"));
+    assert!(works(&["incidents", "--state-dir", text(&state)]).await.contains("open"));
     // A process that is killed leaves the file, and no lock.
     service.kill9().await.unwrap();
     assert!(state.join("llm-diagnose.lock").exists());
@@ -102,17 +98,17 @@ async fn a_backup_of_a_running_service_is_restored_and_its_messages_are_edited_a
     tokio::time::timeout(SOON, known).await.unwrap();
     look.close().await;
     let backup = ["backup", text(&file), "--state-dir", text(&state)];
-    works(&backup);
+    works(&backup).await;
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600, "alerts are nobody else's business");
-    fails(&backup, "exists");
+    fails(&backup, "exists").await;
     let restore = ["restore", text(&file), "--state-dir", text(&state)];
-    fails(&restore, "another llm-diagnose uses the state directory");
+    fails(&restore, "another llm-diagnose uses the state directory").await;
     service.terminate(Duration::from_secs(15)).await.unwrap();
 
     // After the backup another incident came, and then the disk was lost.
     std::fs::write(state.join(STORE_FILE), "not a database").unwrap();
-    let said = works(&restore);
+    let said = works(&restore).await;
     assert!(said.contains("the store that it replaces is kept: ") && said.contains(".replaced-"), "{said}");
     let kept = said.trim().rsplit(' ').next().unwrap();
     assert_eq!(std::fs::read_to_string(kept).unwrap(), "not a database");
@@ -127,35 +123,35 @@ async fn what_is_no_backup_is_refused_and_the_store_stays() {
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
     let at = |name: &str| directory.path().join(name);
-    fails(&["backup", text(&at("x")), "--state-dir", text(&state)], "there is no store at ");
+    fails(&["backup", text(&at("x")), "--state-dir", text(&state)], "there is no store at ").await;
     assert!(!at("x").exists() && !state.exists());
     std::fs::create_dir(&state).unwrap();
     let store = Store::open(&state.join(STORE_FILE)).await.unwrap();
     let (id, _) = admit(&store, "A", "firing", &CALM, 0).await;
     // Beside an open store what was written last stands in the file beside it; SQLite copies both.
-    works(&["backup", text(&at("good")), "--state-dir", text(&state)]);
+    works(&["backup", text(&at("good")), "--state-dir", text(&state)]).await;
     store.close().await;
-    let refused = |name: &str, because: &str| {
-        fails(&["restore", text(&at(name)), "--state-dir", text(&state)], because);
+    let refused = async |name: &str, because: &str| {
+        fails(&["restore", text(&at(name)), "--state-dir", text(&state)], because).await;
         assert!(!state.join(format!("{STORE_FILE}.restoring")).exists());
     };
-    refused("missing", "No such file");
+    refused("missing", "No such file").await;
     std::fs::write(at("text"), "not a database").unwrap();
-    refused("text", "no llm-diagnose has made its tables in it");
+    refused("text", "no llm-diagnose has made its tables in it").await;
     let other = sqlx::AnyPool::connect(&format!("sqlite:{}?mode=rwc", at("other").display())).await.unwrap();
     sqlx::query("CREATE TABLE t (a TEXT)").execute(&other).await.unwrap();
     other.close().await;
-    refused("other", "no llm-diagnose has made its tables in it");
+    refused("other", "no llm-diagnose has made its tables in it").await;
     std::fs::copy(at("good"), at("newer")).unwrap();
     let newer = sqlx::AnyPool::connect(&format!("sqlite:{}", at("newer").display())).await.unwrap();
     sqlx::query("UPDATE compatibility SET needs = 999").execute(&newer).await.unwrap();
     newer.close().await;
-    refused("newer", "a newer llm-diagnose keeps it");
+    refused("newer", "a newer llm-diagnose keeps it").await;
     let good = std::fs::read(at("good")).unwrap();
     std::fs::write(at("cut"), &good[..good.len() / 2]).unwrap();
-    refused("cut", "restore");
+    refused("cut", "restore").await;
     std::fs::write(at("good-wal"), "x").unwrap();
-    refused("good", "changes that are not in it stand in the file beside it");
+    refused("good", "changes that are not in it stand in the file beside it").await;
     std::fs::remove_file(at("good-wal")).unwrap();
 
     let still = Store::visit(&state.join(STORE_FILE), StoreAccess::ReadOnly).await.unwrap();
@@ -163,14 +159,14 @@ async fn what_is_no_backup_is_refused_and_the_store_stays() {
     still.close().await;
     // And into a directory in which there is nothing yet.
     let empty = at("empty");
-    let said = works(&["restore", text(&at("good")), "--state-dir", text(&empty)]);
+    let said = works(&["restore", text(&at("good")), "--state-dir", text(&empty)]).await;
     assert!(!said.contains("replaces"), "{said}");
     let restored = Store::visit(&empty.join(STORE_FILE), StoreAccess::ReadOnly).await.unwrap();
     assert!(restored.incident(&id).await.unwrap().is_some());
 }
 
-#[test]
-fn with_postgresql_the_exact_command_is_said() {
+#[tokio::test]
+async fn with_postgresql_the_exact_command_is_said() {
     let directory = tempfile::tempdir().unwrap();
     let (config, url) = (directory.path().join("c.yaml"), directory.path().join("url"));
     std::fs::write(&config, format!("database: {{ url_file: {} }}\n", url.display())).unwrap();
@@ -178,8 +174,8 @@ fn with_postgresql_the_exact_command_is_said() {
     let with = ["--config", text(&config)];
     // Arguments stand in `ps`: the password is none of them.
     let dump = "pg_dump --format=custom --file=a.dump --dbname=postgres://u@db/llm\n";
-    fails(&["backup", "a.dump", with[0], with[1]], dump);
-    fails(&["restore", "a.dump", with[0], with[1]], "--dbname=postgres://u@db/llm a.dump\n");
+    fails(&["backup", "a.dump", with[0], with[1]], dump).await;
+    fails(&["restore", "a.dump", with[0], with[1]], "--dbname=postgres://u@db/llm a.dump\n").await;
 }
 
 #[tokio::test]

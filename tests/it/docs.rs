@@ -35,6 +35,7 @@ const PAGES: [&str; 14] = [
     "docs/security.md",
     "docs/slack.md",
     "docs/store.md",
+    "docs/upgrade.md",
     "docs/webhook.md",
 ];
 
@@ -54,7 +55,10 @@ fn the_example_configuration_holds_the_defaults() {
 
 #[test]
 fn the_configuration_for_kubernetes_is_valid() {
-    Config::load(&root().join("config/kubernetes/llm-diagnose.yaml")).unwrap();
+    let single = Config::load(&root().join("config/kubernetes/llm-diagnose.yaml")).unwrap();
+    let replicas = Config::load(&root().join("config/kubernetes-replicas/llm-diagnose.yaml")).unwrap();
+    assert!(single.database.url_file.is_none() && replicas.database.url_file.is_some());
+    assert_eq!(Config { database: single.database.clone(), ..replicas }, single);
 }
 
 #[test]

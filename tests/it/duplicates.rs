@@ -132,9 +132,13 @@ async fn a_search_for_duplicates_beside_the_delivery_of_the_same_message_removes
     let mut store = SqliteConnectOptions::new().filename(database).connect().await.unwrap();
     let searches = "INSERT INTO looks (subject, channel, since_ms, due_ms)
                     SELECT incident_id, channel, began_ms, 0 FROM deliveries WHERE began_ms IS NOT NULL";
-    store.execute(searches).await.unwrap();
+    assert_eq!(store.execute(searches).await.unwrap().rows_affected(), INCIDENTS as u64);
+    // Both have read Slack's history before either of them writes.
+    run.slack.fail_next("conversations.history", Failure::Slow(Duration::from_millis(300)), 2);
     run.service.restart().await.unwrap();
     resolved(&run, INCIDENTS).await;
+    let reads = run.slack.with(|s| s.count("conversations.history"));
+    assert!(reads > 0, "{}", run.service.stderr());
     assert_eq!(run.slack.with(|s| s.count("chat.delete")), 0, "{}", run.service.stderr());
 }
 

@@ -237,7 +237,8 @@ async fn a_deadline_that_is_over_ends_it() {
     let targets: Vec<ExporterTarget> =
         (0..40).map(|i| target("vllm", &format!("{}?{i}", fake.metrics()), "x")).collect();
     let answers = within(&targets, Duration::from_secs(2)).await;
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    // Without it, two requests would time out after 3 s each.
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     assert!(answers.iter().any(|answer| answer.said == nothing("was not asked: the time was up")), "{answers:#?}");
 }
 

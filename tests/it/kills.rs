@@ -21,14 +21,14 @@ use llm_diagnose_lab::stack::Postgres;
 
 use site::Site;
 
-/// Random kills on each database, unless KILLS says otherwise.
-const FEW: usize = 4;
+/// Random kills on SQLite, and on PostgreSQL, where a start takes longer, unless KILLS says otherwise.
+const FEW: [usize; 2] = [4, 2];
 /// Random kills come at most this long after an alert, or after the start of the process began.
 const MOMENTS: Duration = Duration::from_millis(900);
-/// The pause between two alerts while the process has not reached the next stage.
-const NEXT_ALERT: Duration = Duration::from_secs(1);
-/// The longest wait for all stages: on PostgreSQL the lease of a killed process ends after about 20 seconds.
-const STAGES_WITHIN: Duration = Duration::from_secs(240);
+/// How long `make kill` waits for each thing, and `make test`. On PostgreSQL the lease of a killed process ends after
+/// about 20 seconds. With fewer than about 1,000 ms between two alerts the storm never ends, and no incident has a message
+/// of its own.
+const LIMITS: [Limits; 2] = [Limits::of(1_000, [240, 60, 180, 600]), Limits::of(1_000, [90, 30, 60, 30])];
 /// The groups that stay open.
 const OPEN: usize = 10;
 
@@ -69,6 +69,32 @@ const FAILURES: [Option<(&str, Failure)>; 8] = [
     Some(("chat.postMessage", Failure::LostReply)),
 ];
 
+/// How long something is waited for.
+struct Limits {
+    /// The pause between two alerts while the process has not reached the next stage.
+    next_alert: Duration,
+    /// All stages.
+    stages: Duration,
+    /// Every group is acknowledged.
+    acknowledged: Duration,
+    /// A clean count: leases of killed processes and retries.
+    clean: Duration,
+    /// It is quiet: the searches for duplicates, for which only `make kill` waits, end 380 s after the last lost answer.
+    quiet: Duration,
+}
+
+impl Limits {
+    const fn of(next_alert_ms: u64, [stages, acknowledged, clean, quiet]: [u64; 4]) -> Self {
+        Self {
+            next_alert: Duration::from_millis(next_alert_ms),
+            stages: Duration::from_secs(stages),
+            acknowledged: Duration::from_secs(acknowledged),
+            clean: Duration::from_secs(clean),
+            quiet: Duration::from_secs(quiet),
+        }
+    }
+}
+
 /// A deterministic sequence of numbers below a limit.
 struct Numbers(u64);
 
@@ -107,6 +133,7 @@ async fn survives(database: &str, postgres: Option<&Postgres>) {
     let mut site = Site::start(postgres).await;
     let random = from_environment("KILLS");
     let is_long = random.is_some();
+    let limits = &LIMITS[usize::from(!is_long)];
     match is_long {
         true => site.arm(STAGES.iter().chain([&LATE_STAGE])),
         false => site.arm(STAGES.iter().skip(usize::from(postgres.is_some())).step_by(2)),
@@ -114,15 +141,20 @@ async fn survives(database: &str, postgres: Option<&Postgres>) {
     site.slack.fail_next("chat.postMessage", Failure::Reset, 1);
     let mut steps = 0..;
     while !site.armed().is_empty() {
-        assert!(began.elapsed() < STAGES_WITHIN, "never reached: {:?}\n{}", site.armed(), site.service.stderr());
+        assert!(began.elapsed() < limits.stages, "never reached: {:?}\n{}", site.armed(), site.service.stderr());
         load(&mut site, steps.next().unwrap()).await;
-        site.restart_if_ended(NEXT_ALERT).await;
+        site.restart_if_ended(limits.next_alert).await;
     }
     let at_stages = site.kills;
     let seed = from_environment("KILL_SEED").unwrap_or(began.elapsed().subsec_nanos() as usize);
+    // Before anything can fail, so that KILL_SEED can repeat it.
+    println!(
+        "{database}: {at_stages} kills at stages in {} s; random moments of seed {seed}",
+        began.elapsed().as_secs()
+    );
     let mut numbers = Numbers(seed as u64);
     let mut failures = FAILURES.iter().cycle();
-    while site.kills < at_stages + random.unwrap_or(FEW) {
+    while site.kills < at_stages + random.unwrap_or(FEW[usize::from(postgres.is_some())]) {
         let step = steps.next().unwrap();
         if let Some(Some((method, failure))) = failures.next() {
             site.slack.fail_next(method, failure.clone(), 1);
@@ -135,9 +167,9 @@ async fn survives(database: &str, postgres: Option<&Postgres>) {
         }
     }
     let killed = began.elapsed();
-    let counts = site.settled(is_long).await;
+    let counts = site.settled(limits, is_long).await;
     println!(
-        "{database}: {} kills ({at_stages} at stages, {} at random moments, seed {seed}) in {} s, counted until {} s",
+        "{database}: {} kills ({at_stages} at stages, {} at random moments) in {} s, counted until {} s",
         site.kills,
         site.kills - at_stages,
         killed.as_secs(),

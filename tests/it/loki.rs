@@ -170,7 +170,7 @@ async fn one_that_hangs_or_drips_ends_at_the_deadline() {
         let deadline = started + Duration::from_secs(1);
         let outcome = loki.logs(Some("llm"), &["a".to_owned()], at(BEGIN), at(BEGIN + SECOND), 1, deadline).await;
         assert_eq!(outcome, Err(LokiError::Late));
-        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     }
 }
 

@@ -1,9 +1,10 @@
 //! Memory of the service where its input is large: it stays below the limit of config/kubernetes.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
@@ -122,8 +123,8 @@ async fn eight_groups_of_ten_thousand_alerts_at_once_do_not_fill_the_memory() {
             }
         }
     };
-    let answers = join_all(bodies.map(send)).await;
-    assert_eq!(answers, [200; 8]);
+    let answers = tokio::time::timeout(3 * SOON, join_all(bodies.map(send))).await;
+    assert_eq!(answers.unwrap_or_else(|_| panic!("{}", run.service.stderr())), [200; 8]);
     let shown = |state: &llm_diagnose_lab::slack::State| state.messages(CHANNEL).count() >= 8;
     run.slack.wait_for(shown, 3 * crate::running::SOON).await.unwrap();
     run.wait_for_metric("llm_diagnose_diagnoses_total", 8.0).await;
@@ -195,9 +196,16 @@ async fn an_answer_that_is_too_long_or_too_large_is_not_asked_for_again() {
         vec![histogram; 50_000].join(",")
     );
     let (long, large) = (Bytes::from(long), answer("matrix", 5_000));
-    let router = Router::new()
-        .route("/api/v1/query", post(move || async { json(long) }))
-        .route("/api/v1/query_range", post(move || async { json(large) }));
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let query = |answer: Bytes| {
+        let asked = Arc::clone(&asked);
+        move |query: String| async move {
+            asked.lock().unwrap().push(query);
+            json(answer)
+        }
+    };
+    let router =
+        Router::new().route("/api/v1/query", post(query(long))).route("/api/v1/query_range", post(query(large)));
     let prometheus = small_client(router).await;
     let (now, until) = (clock::now(), std::time::Instant::now() + SOON);
     let long = prometheus.query("up", now, until).await.unwrap_err();
@@ -208,6 +216,13 @@ async fn an_answer_that_is_too_long_or_too_large_is_not_asked_for_again() {
     for error in [long, large] {
         assert!(!error.is_unavailable() && error.to_string().contains("memory limit"), "{error}");
     }
+    let request = request("high-ttft", &[("namespace", "llm")], now.as_second());
+    let diagnosis = diagnose(library(), &prometheus, &request).await;
+    let problems = serde_json::to_string(&diagnosis).unwrap();
+    assert!(problems.contains("memory limit"), "{problems}");
+    let asked = asked.lock().unwrap().clone();
+    assert!(asked.len() > 3, "{asked:#?}");
+    assert_eq!(asked.iter().collect::<BTreeSet<_>>().len(), asked.len(), "{asked:#?}");
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use llm_diagnose::store::STORE_FILE;
 use llm_diagnose_lab::stack::{Postgres, Service, Wire};
 use serde_json::Value;
 use tokio::net::UnixDatagram;
+use tokio::net::unix::pipe;
 
 use crate::running::{BINARY, CHANNEL, Running, SOON, group, tls};
 
@@ -300,12 +301,21 @@ async fn a_stop_during_a_reload_ends_the_service() {
 #[tokio::test]
 async fn a_stop_while_a_file_cannot_be_read_ends_the_service() {
     let mut run = Running::start(BY_SIGNAL).await;
-    // Who opens a pipe that nobody writes to waits, as with a file system that hangs.
-    let pipe = run.service.directory().join("pipe");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    rewrite(&run.service, OPEN, &format!("webhook: {{ bearer_token_file: {} }}", pipe.display()));
+    // Who reads a pipe that nobody writes to waits, as with a file system that hangs.
+    let path = run.service.directory().join("pipe");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    rewrite(&run.service, OPEN, &format!("webhook: {{ bearer_token_file: {} }}", path.display()));
     run.service.hang_up().await.unwrap();
-    logged(&run.service, "reading the configuration again", 1).await;
+    // It can be opened for writing only once somebody has opened it for reading.
+    let reading = async {
+        loop {
+            match pipe::OpenOptions::new().open_sender(&path) {
+                Ok(sender) => return sender,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    let _silent = tokio::time::timeout(SOON, reading).await.unwrap_or_else(|_| panic!("{}", run.service.stderr()));
     assert!(run.service.terminate(Duration::from_secs(15)).await.unwrap().success());
 }
 

@@ -1,11 +1,13 @@
 //! The product as a process, beside a fake Slack: what the delivery tests start from.
 
 use std::path::Path;
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 use llm_diagnose_lab::slack::{Channel, FakeSlack, Message, Options};
 use llm_diagnose_lab::stack::Service;
 use serde_json::{Value, json};
+use tokio::process::Command;
 
 /// The binary under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_llm-diagnose");
@@ -85,10 +87,12 @@ impl Running {
     pub(crate) async fn wait_for_metric(&self, name: &str, least: f64) {
         let until = Instant::now() + 3 * SOON;
         loop {
-            // Kept connections are cut when the service is busy.
+            // Kept connections are cut when the service is busy, and it may be so busy that it answers none.
             let asked = self.http.get(format!("{}/metrics", self.service.url)).header("connection", "close").send();
-            let Ok(answer) = asked.await else { continue };
-            let page = answer.text().await.unwrap_or_default();
+            let page = match asked.await {
+                Ok(answer) => answer.text().await.unwrap_or_default(),
+                Err(_) => String::new(),
+            };
             let lines = page.lines().filter(|line| line.starts_with(name));
             let sum: f64 = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum();
             if sum >= least {
@@ -107,6 +111,22 @@ impl Running {
             panic!("{error}\n{}", self.service.stderr());
         }
     }
+}
+
+/// The command line with these arguments, without what the environment says of sources; it ends when dropped.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    for name in ["PROMETHEUS_URL", "LLM_DIAGNOSE_STATE_DIR", "STATE_DIRECTORY", "LLM_DIAGNOSE_CONFIG"] {
+        command.env_remove(name);
+    }
+    command.args(arguments).kill_on_drop(true);
+    command
+}
+
+/// Runs the command to its end. Panics if it is still running then: a `serve` that was to refuse has started.
+pub(crate) async fn ended(mut command: Command) -> Output {
+    let output = tokio::time::timeout(2 * SOON, command.output()).await;
+    output.unwrap_or_else(|_| panic!("still runs: {command:?}")).unwrap()
 }
 
 /// Starts the product beside a fake Slack; another start beside the same one is another replica. `keys` are more of

@@ -7,26 +7,23 @@ use llm_diagnose_lab::stack::Prometheus;
 use serde_json::Value;
 use tokio::process::Command;
 
-use crate::running::{BINARY, CHANNEL, Running, SOON, whole};
+use crate::running::{CHANNEL, Running, SOON, whole};
 
 const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
 
 /// The command beside the service.
 fn command(running: &Running, arguments: &[&str]) -> Command {
-    let mut command = Command::new(BINARY);
-    for name in ["PROMETHEUS_URL", "LLM_DIAGNOSE_STATE_DIR", "STATE_DIRECTORY"] {
-        command.env_remove(name);
-    }
     let config = running.service.directory().join("config.yaml");
-    command.arg("selftest").args(arguments).env("LLM_DIAGNOSE_CONFIG", config);
-    command.env("SLACK_BOT_TOKEN", &running.slack.token).current_dir(running.service.directory()).kill_on_drop(true);
+    let mut command = crate::running::command(&["selftest"]);
+    command.args(arguments).env("LLM_DIAGNOSE_CONFIG", config);
+    command.env("SLACK_BOT_TOKEN", &running.slack.token).current_dir(running.service.directory());
     command
 }
 
 /// Runs the command; returns its exit status, and what it printed.
 async fn selftest(running: &Running, arguments: &[&str]) -> (Option<i32>, String) {
     let output = command(running, arguments).output();
-    let output = tokio::time::timeout(Duration::from_secs(100), output).await.unwrap().unwrap();
+    let output = tokio::time::timeout(Duration::from_secs(30), output).await.unwrap().unwrap();
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     (output.status.code(), text)
 }

@@ -1,5 +1,7 @@
 //! Everything that the store does, on both of its databases.
 
+mod digests;
+
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -10,9 +12,9 @@ use llm_diagnose::incident::{Act, AdmissionRules, AdmitReason, Impact};
 use llm_diagnose::message::{Message, Tone};
 use llm_diagnose::render::slack;
 use llm_diagnose::store::{
-    AdmissionPlan, AuditEntry, AuditResult, CalledPeople, Delivery, Digest, DigestEffects, DigestedDelivery, EndedCall,
-    Escalated, EscalationCall, Feedback, Mention, MessageEffects, PendingItem, PendingWork, Post, PostKind,
-    PostponeReason, Sink, Store, StoreAccess, StoreError, Storm,
+    AdmissionPlan, AuditEntry, AuditResult, CalledPeople, Delivery, Digest, EndedCall, Escalated, EscalationCall,
+    Feedback, Mention, MessageEffects, PendingItem, PendingWork, Post, PostKind, PostponeReason, Sink, Store,
+    StoreAccess, StoreError, Storm,
 };
 use llm_diagnose_lab::stack::Postgres;
 use sqlx::AnyPool;
@@ -243,8 +245,8 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
         for _ in 0..2 {
             store.queue_change(&id, CHANNEL, at(0)).await.unwrap();
             store.queue_picture(&id, "longer-prompts", at(0)).await.unwrap();
-            store.queue_mention(&id, CHANNEL, ["S0ONCALL", ""], at(0)).await.unwrap();
-            store.queue_mention(&id, CHANNEL, ["S0OTHERS", ""], at(0)).await.unwrap();
+            let mention = Mention { since: at(0), called: CalledPeople::default() };
+            store.queue_mentions(&id, CHANNEL, &["S0ONCALL", "S0OTHERS"], &mention, at(0)).await.unwrap();
         }
         let waiting = store.waiting(at(1), 50).await.unwrap();
         assert!(
@@ -294,65 +296,6 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
 async fn edited_first(store: &Store, seconds: i64) {
     for message in &take(store, seconds).await.0 {
         deliver(store, message, "1.1", seconds).await;
-    }
-}
-
-#[tokio::test]
-async fn a_digest_counts_and_ends_the_same_on_both() {
-    let both = Both::start();
-    let storm = Storm { incidents: 1, within: Duration::from_secs(60), queue: 100, topic: "slow".to_owned() };
-    for store in both.stores("digest").await {
-        let mut ids = Vec::new();
-        for name in ["A", "B", "C"] {
-            ids.push(admit(&store, name, "firing", &storm, 0).await.0);
-        }
-        let (_, digests, _) = take(&store, 1).await;
-        let [digest] = digests.as_slice() else { panic!("{digests:?}") };
-        assert_eq!((digest.topic.as_str(), digest.channel.as_str()), ("slow", CHANNEL));
-        let of = store.digest_incidents(&digest.id, |incident| incident).await.unwrap();
-        assert_eq!(
-            of.incidents.iter().map(|i| (i.id.clone(), i.alerts.len())).collect::<Vec<_>>(),
-            [(ids[1].clone(), 2), (ids[2].clone(), 2)]
-        );
-        let called = CalledPeople::default().and(&["S0ONCALL"]);
-        let mention = Mention { since: at(1), called: called.clone() };
-        store.record_mention(&ids[1], CHANNEL, &mention).await.unwrap();
-        let places = store.digest_places(&digest.id).await.unwrap();
-        let expected = [(&ids[1], Some(called)), (&ids[2], None)]
-            .map(|(id, called)| (id.clone(), DigestedDelivery { channel: CHANNEL.into(), called, thread_state: None }));
-        assert_eq!(places, expected.into());
-        store.digest_postponed(digest, at(2), PostponeReason::Failed, "busy").await.unwrap();
-        store.digest_moved(digest, "#other", at(2)).await.unwrap();
-        let (_, digests, _) = take(&store, 3).await;
-        assert_eq!((digests[0].tries, digests[0].channel.as_str()), (2, "#other"));
-        // One joins while it is being posted.
-        store.digest_moved(digest, CHANNEL, at(3)).await.unwrap();
-        let late = admit(&store, "D", "firing", &storm, 4).await.0;
-        store
-            .digest_delivered(&digests[0], &there("5.5"), of.revisions, &DigestEffects::default(), at(5))
-            .await
-            .unwrap();
-        let (_, digests, _) = take(&store, 6).await;
-        assert_eq!(digests[0].posted, Some(there("5.5")));
-        let of = store.digest_incidents(&digest.id, |incident| incident).await.unwrap();
-        assert_eq!(of.incidents.last().map(|i| i.id.as_str()), Some(late.as_str()));
-        store.digest_given_up(&digests[0], of.revisions - 1, "no", at(6)).await.unwrap();
-        assert_eq!(take(&store, 100).await.1.len(), 1, "what joined meanwhile tries again");
-        store.digest_given_up(&digests[0], of.revisions, "no", at(7)).await.unwrap();
-        assert_eq!(take(&store, 1_000).await.1, []);
-        for name in ["B", "C", "D"] {
-            admit(&store, name, "resolved", &storm, 50).await;
-        }
-        admit(&store, "B", "firing", &storm, 200).await;
-        let (_, digests, _) = take(&store, 201).await;
-        assert_eq!(digests.len(), 1, "one fires again");
-        admit(&store, "B", "resolved", &storm, 202).await;
-        let of = store.digest_incidents(&digest.id, |incident| incident).await.unwrap();
-        store
-            .digest_delivered(&digests[0], &there("5.5"), of.revisions, &DigestEffects::default(), at(203))
-            .await
-            .unwrap();
-        assert_eq!(take(&store, 2_000).await.1, [], "it is over");
     }
 }
 

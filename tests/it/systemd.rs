@@ -40,4 +40,11 @@ fn the_unit_asks_for_what_the_service_tells() {
     for line in ["Type=notify", "NotifyAccess=main", "WatchdogSec=60", "LimitNOFILE=65536", "Restart=on-failure"] {
         assert!(unit.lines().any(|own| own == line), "{line}");
     }
+    // Without credentials for the webhook it does not start: the recipe at the top names one that is loaded.
+    let named =
+        unit.lines().find_map(|line| line.split_once("bearer_token_file: /run/credentials/llm-diagnose.service/"));
+    let loaded = unit.lines().find_map(|line| line.strip_prefix("LoadCredential=")?.split_once(':'));
+    let (name, path) = loaded.unwrap();
+    assert_eq!(named.unwrap().1, name);
+    assert!(unit.contains(&format!("openssl rand -hex 32 | install -m 0600 /dev/stdin {path}\n")), "{path}");
 }

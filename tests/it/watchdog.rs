@@ -79,7 +79,10 @@ async fn two_replicas_tell_once_that_an_alertmanager_is_silent_and_that_it_retur
             .filter(|call| call.args["text"].as_str().is_some_and(|text| text.contains("<!subteam^S0123456789>")))
             .count()
     };
-    slack.wait_for(|state| calls(state) == 2, NOTICED).await.unwrap();
+    // One call for each silence: two, or one more where this machine was so slow that Alertmanager was silent.
+    let silences =
+        || postgres.query("postgres", "SELECT SUM(refired + 1) FROM incidents").unwrap().parse::<usize>().unwrap();
+    slack.wait_for(|state| calls(state) >= 2 && calls(state) == silences(), NOTICED).await.unwrap();
     let incidents = postgres.query("postgres", "SELECT COUNT(*) FROM incidents").unwrap();
     assert_eq!((incidents.as_str(), slack.violations()), ("1", vec![]));
 }
@@ -149,7 +152,7 @@ async fn an_alertmanager_is_not_silent_because_our_store_was_away() {
     let mut other = SqliteConnectOptions::new().filename(database).connect().await.unwrap();
     sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let away = Instant::now();
-    while away.elapsed() < Duration::from_secs(25) {
+    while away.elapsed() < Duration::from_secs(11) {
         let (status, answer) = post(&running.service, "/webhook/alertmanager/main", &firing).await;
         assert_eq!(status, 503, "{answer}");
     }
@@ -160,8 +163,17 @@ async fn an_alertmanager_is_not_silent_because_our_store_was_away() {
     other.close().await.unwrap();
     // The first round after that comes before the sender repeats, and a second one after that.
     age(&running, |age| age > away).await;
-    tell(&running, &firing).await;
-    age(&running, |age| age < 8.0).await;
+    let repeated = async {
+        let mut interval = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            interval.tick().await;
+            tell(&running, &firing).await;
+        }
+    };
+    tokio::select! {
+        () = age(&running, |age| age < 8.0) => {}
+        () = repeated => {}
+    }
     let incidents = running.get("/api/v1/incidents").await.1;
     assert!(!incidents.contains("LLMDiagnoseAlertmanagerSilent"), "{incidents}");
 }

@@ -1,12 +1,10 @@
 //! How the webhook answers: 200 only when stored, 503 for "not now", 4xx with the reason.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
-use crate::running::{BINARY, Running, group};
+use crate::running::{Running, command, ended, group};
 
 const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
 
@@ -63,25 +61,24 @@ async fn a_wrong_or_missing_token_is_401_and_the_right_one_passes() {
 }
 
 /// The complaint of a service that does not start with this configuration.
-fn refusal(webhook: &str) -> String {
+async fn refusal(webhook: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("llm-diagnose.yaml");
     std::fs::write(&config, format!("listen: 127.0.0.1:0\n{NOWHERE}\n{webhook}\n")).unwrap();
     let (config, state) = (config.to_str().unwrap(), directory.path().to_str().unwrap());
-    let mut command = Command::new(BINARY);
-    let output = command.args(["serve", "--config", config, "--state-dir", state]).output().unwrap();
+    let output = ended(command(&["serve", "--config", config, "--state-dir", state])).await;
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     String::from_utf8(output.stderr).unwrap()
 }
 
-#[test]
-fn the_service_starts_without_credentials_only_if_the_configuration_says_so() {
-    let without = refusal("");
+#[tokio::test]
+async fn the_service_starts_without_credentials_only_if_the_configuration_says_so() {
+    let without = refusal("").await;
     assert!(without.contains("set `webhook.bearer_token_file`") && without.contains("`webhook.authentication: none`"));
     let secret = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(secret.path(), "s3cret\n").unwrap();
     let both = format!("webhook: {{ authentication: none, bearer_token_file: {} }}", secret.path().display());
-    assert!(refusal(&both).contains("beside credentials: remove it, or them"));
+    assert!(refusal(&both).await.contains("beside credentials: remove it, or them"));
 }
 
 #[tokio::test]

@@ -35,19 +35,39 @@ pub struct RuleError {
     pub why: String,
 }
 
-/// Renders the rules as a `PrometheusRule` for prometheus-operator.
+/// Prefix of the groups with the recorded series of one engine.
+const RECORD: &str = "llm-diagnose.record.";
+
+/// Renders the rules as `PrometheusRule`s for prometheus-operator: one with the recorded series of each engine, one with
+/// the alerts. `kubectl apply` takes no more than 256 KiB at once, the operator 512 KiB.
 ///
 /// # Errors
 /// As [`rules`].
 pub fn prometheus_rule(library: &Library, options: &RuleOptions) -> Result<String, RuleError> {
     let plain = rules(library, options)?;
     let (head, groups) = plain.split_once("groups:\n").unwrap_or_default();
-    let spec: String =
-        groups.lines().map(|line| if line.is_empty() { "\n".into() } else { format!("  {line}\n") }).collect();
-    Ok(format!(
-        "{head}apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: llm-diagnose\n  labels:\n    \
-         app.kubernetes.io/name: llm-diagnose\nspec:\n  groups:\n{spec}"
-    ))
+    let mut objects: Vec<(String, String)> = Vec::new();
+    for line in groups.lines() {
+        if let Some(group) = line.strip_prefix("  - name: ") {
+            let name = match group.strip_prefix(RECORD) {
+                Some(engine) => format!("llm-diagnose-record-{engine}"),
+                None => "llm-diagnose-alerts".to_owned(),
+            };
+            if objects.last().is_none_or(|(last, _)| *last != name) {
+                objects.push((name, String::new()));
+            }
+        }
+        if let Some((_, spec)) = objects.last_mut() {
+            spec.push_str(&if line.is_empty() { "\n".into() } else { format!("  {line}\n") });
+        }
+    }
+    let object = |(name, spec): &(String, String)| {
+        format!(
+            "---\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: {name}\n  labels:\n    \
+             app.kubernetes.io/name: llm-diagnose\n    app.kubernetes.io/instance: llm-diagnose\nspec:\n  groups:\n{spec}"
+        )
+    };
+    Ok(format!("{head}{}", objects.iter().map(object).collect::<String>()))
 }
 
 /// Renders the rule file.

@@ -144,8 +144,13 @@ impl<'a> Reply<'a> {
         prometheus.clone().watched(Arc::clone(&self.progress))
     }
 
-    /// Runs the work, which ends with an answer, and posts its progress meanwhile.
+    /// Runs the work and posts its progress meanwhile. The progress ends with the work, which may answer in another way.
     pub(super) async fn watched<T>(&self, command: &str, work: impl Future<Output = T>) -> T {
+        let work = async {
+            let result = work.await;
+            self.done.cancel();
+            result
+        };
         let updates = async {
             for pause in PATIENCE {
                 if tokio::time::timeout(pause, self.done.cancelled()).await.is_ok() {

@@ -243,7 +243,8 @@ fn webhook(findings: &mut Findings, config: &Config) {
     let todo = "remove `webhook.authentication: none`, and set `webhook.bearer_token_file` to a file with a token";
     match Credentials::new(&config.webhook) {
         Err(error) => {
-            let todo = "correct the keys under `webhook:`, and make its files readable and not empty";
+            let todo = "correct the keys under `webhook:`, and make its files readable and not empty; flags of `serve` are \
+                        not seen here";
             findings.say("webhook", Level::Fail, format_error(&error), todo);
         }
         Ok(credentials) if !credentials.are_set() && !loopback => {

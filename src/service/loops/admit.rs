@@ -73,6 +73,9 @@ pub(crate) async fn admit_groups(service: &Service, groups: Vec<AlertGroup>) -> 
             Err(error) => error!(error, "cannot store an alert group"),
         }
     }
+    if answers.iter().any(Result::is_ok) {
+        service.last_intake.record();
+    }
     service.diagnoses.notify_one();
     service.deliveries.notify_one();
     answers

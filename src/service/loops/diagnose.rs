@@ -1,7 +1,7 @@
 //! The diagnose loop: runs the diagnoses that are due.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -26,10 +26,24 @@ const RETRY: Duration = Duration::from_secs(5);
 /// The longest pause before a degraded diagnosis is repeated.
 pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(120);
 
+/// About the number of diagnoses that start within [`FLOOD_STEP`] while webhooks come in: a flood is stored first.
+const FLOOD_MOST: usize = 32;
+/// The time in which they are counted.
+const FLOOD_STEP: Duration = Duration::from_secs(1);
+/// The time since the last webhook after which a flood is over.
+const FLOOD_OVER: Duration = Duration::from_millis(50);
+
 /// Runs the diagnoses that are due, several concurrently, until stopped.
 pub(super) async fn run(service: Arc<Service>, stop: CancellationToken, tasks: TaskTracker) {
     let slots = Arc::new(Semaphore::new(service.config.diagnose.concurrency as usize));
+    let (mut step, mut started) = (Instant::now(), 0);
     while !stop.is_cancelled() {
+        if step.elapsed() >= FLOOD_STEP {
+            (step, started) = (Instant::now(), 0);
+        } else if started >= FLOOD_MOST && service.last_intake.is_within(FLOOD_OVER) {
+            tokio::time::sleep(FLOOD_OVER).await;
+            continue;
+        }
         // While every slot is in use, the work stays due: the store is queried only when a slot is free.
         tokio::select! {
             _ = slots.acquire() => {}
@@ -47,6 +61,7 @@ pub(super) async fn run(service: Arc<Service>, stop: CancellationToken, tasks: T
             pause(&service.store, &service.diagnoses, &stop, None, |due| due.0).await;
             continue;
         }
+        started += due.len();
         for due in due {
             let Ok(slot) = slots.clone().acquire_owned().await else { return };
             let service = Arc::clone(&service);

@@ -123,9 +123,9 @@ fn measure_disk(service: &Service) {
 
 /// Returns true if a missing notification means that Alertmanager no longer has the alert. `stale_after` is longer than
 /// two `repeat_interval`s, so a process that ran for half of it has received a notification for everything that still
-/// fires. Time in which this process did not run, or that a clock step skipped, does not count.
-fn may_close(steady: Duration, stale_after: Duration) -> bool {
-    steady >= stale_after / 2
+/// fires. Time in which this process did not run or its store failed, or that a clock step skipped, does not count.
+fn may_close(receiving: Duration, stale_after: Duration) -> bool {
+    receiving >= stale_after / 2
 }
 
 /// Returns the longest intended waiting time of each kind of work, plus one minute.

@@ -30,8 +30,9 @@ impl Notifier {
         clean(&self.redactor_of([]), labels).unwrap_or_default()
     }
 
-    /// Returns an incident whose alerts, notes and diagnosis have no secrets. What cannot be cleaned is left out. Others get
-    /// their turn between two alerts, of which there may be thousands; on other threads each would need caches of its own.
+    /// Returns an incident whose alerts, notes and diagnosis have no secrets. What cannot be cleaned is left out. Other tasks
+    /// run between two alerts, of which there may be thousands. Not on a blocking thread: each thread that searches needs
+    /// tens of MiB for the caches of the patterns.
     pub(crate) async fn cleaned(&self, incident: &Incident) -> Incident {
         let redactor = self.redactor_of([incident]);
         let note = |note: &Note| Note { detail: redactor.text("message", &note.detail).into_owned(), ..note.clone() };

@@ -20,7 +20,8 @@ use store::{
     Mention, PostponeReason, StoreError,
 };
 
-/// The shortest time between two edits of a digest: a storm would use up the workspace's limit for edits.
+/// The shortest time between two edits of a digest, unless something in it has become critical: a storm would use up the
+/// workspace's limit for edits.
 const BETWEEN_EDITS: Duration = Duration::from_secs(5);
 
 /// Maximum number of pools that a mention names.

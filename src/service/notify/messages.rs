@@ -105,10 +105,10 @@ impl Notifier {
         calls: &[&str],
         mention: &Mention,
     ) -> Result<(), StoreError> {
-        for person in calls {
-            self.store.queue_mention(incident, channel, [person, ""], self.store.now()).await?;
+        if calls.is_empty() {
+            return Ok(());
         }
-        if calls.is_empty() { Ok(()) } else { self.store.record_mention(incident, channel, mention).await }
+        self.store.queue_mentions(incident, channel, calls, mention, self.store.now()).await
     }
 
     /// Returns true if a message whose first post has an unknown result is to be posted again: only if it does not

@@ -28,7 +28,7 @@ use store::{StateLock, StoreClock, StoreError};
 use telemetry::Metrics;
 use telemetry::supervise::Systemd;
 
-/// The pause before the old configuration is started again once more; it doubles up to the longest one.
+/// The pause before the start is tried again; it doubles up to the longest one.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The longest such pause.
 const AGAIN_AT_MOST: Duration = Duration::from_secs(30);
@@ -117,7 +117,7 @@ pub async fn serve(settings: Settings, load: Load) -> anyhow::Result<()> {
                     }
                     let error = kept.reloads.failed(&error, &library, &kept.metrics);
                     error!(cause, error, "cannot start with the new configuration: back to the old one");
-                    start_again(&kept, old).await
+                    start_again(&kept, old, &load).await
                 }
             }
         };
@@ -173,13 +173,26 @@ async fn start(kept: &Kept, settings: Settings) -> anyhow::Result<Generation> {
     Candidate::new(kept, settings).await?.start(kept).await
 }
 
-/// Starts the configuration that was in force, again and again until it works: its database may be away for a while.
-async fn start_again(kept: &Kept, settings: Settings) -> Generation {
+/// Starts the configuration that was in force, or else the one that the files hold now, again and again until one works:
+/// the database may be away for a while, and a file that the old one names may be gone.
+async fn start_again(kept: &Kept, old: Settings, load: &Load) -> Generation {
     let mut pause = AGAIN;
     loop {
-        match start(kept, settings.clone()).await {
+        match start(kept, old.clone()).await {
             Ok(running) => return running,
             Err(error) => error!(error = format_error(&error), ?pause, "cannot start with the old configuration again"),
+        }
+        let files = async { candidate(kept, &old, load).await?.start(kept).await };
+        match files.await {
+            Ok(running) => {
+                kept.reloads.succeeded(&kept.metrics);
+                info!("the configuration that the files hold now is in force");
+                return running;
+            }
+            Err(error) => {
+                let error = kept.reloads.failed(&error, &old.library, &kept.metrics);
+                error!(error, "nor can it start with the one that the files hold now");
+            }
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(AGAIN_AT_MOST);

@@ -29,8 +29,8 @@ impl Credentials {
     /// Reads the configured secrets.
     ///
     /// # Errors
-    /// When a secret's file cannot be read or is empty, or without credentials unless the configuration says `none`.
-    pub fn new(config: &Webhook) -> anyhow::Result<Self> {
+    /// When a secret's file cannot be read or is empty.
+    pub fn read(config: &Webhook) -> anyhow::Result<Self> {
         let any = match (&config.bearer_token_file, &config.username, &config.password_file) {
             (Some(path), _, _) => Some(bearer(&secret(path)?)),
             (None, Some(user), Some(path)) => Some(basic(user, &secret(path)?)),
@@ -38,7 +38,15 @@ impl Credentials {
         };
         let of = |source: &SourceConfig| Ok((source.name.clone(), bearer(&secret(&source.bearer_token_file)?)));
         let sources = config.sources.iter().map(of).collect::<anyhow::Result<_>>()?;
-        let credentials = Self { any, sources };
+        Ok(Self { any, sources })
+    }
+
+    /// Reads the configured secrets of a webhook that is to be opened.
+    ///
+    /// # Errors
+    /// As [`Self::read`], or without credentials unless the configuration says `none`.
+    pub fn new(config: &Webhook) -> anyhow::Result<Self> {
+        let credentials = Self::read(config)?;
         match (config.authentication, credentials.are_set()) {
             (Authentication::Required, false) => bail!(
                 "the webhook has no credentials: set `webhook.bearer_token_file` to a file with a token, or \

@@ -40,7 +40,7 @@ pub enum PromError {
         bytes: usize,
     },
     /// One answer is longer than what is read of it.
-    #[error("the answer is longer than {} MiB: raise `prometheus.answer_bytes` or the memory limit of this process, or narrow the pool", bytes >> 20)]
+    #[error("the answer is longer than {} MiB, which is the most that is read here: narrow the pool, or raise `prometheus.answer_bytes` and the memory limit of this process", bytes >> 20)]
     TooLong {
         /// The length that is read, in bytes.
         bytes: usize,

@@ -328,7 +328,12 @@ fn fields(line: &str, name: &str) -> impl Iterator<Item = Range<usize>> {
 
 /// Returns true if what precedes this part of a line of JSON and what follows it are in the same object.
 fn is_level(between: &str) -> bool {
-    between.matches('{').count() == between.matches('}').count()
+    let depth = between.chars().try_fold(0_usize, |depth, c| match c {
+        '{' => Some(depth + 1),
+        '}' => depth.checked_sub(1),
+        _ => Some(depth),
+    });
+    depth == Some(0)
 }
 
 /// Returns true if a text is exactly one placeholder.

@@ -98,7 +98,8 @@ async fn two_hundred_commands_of_one_and_of_fifty_are_acknowledged_at_once_and_w
             let user = if who == 0 { "U0ANN".to_owned() } else { format!("U{who}") };
             let began = Instant::now();
             bench.desk.receive(from(&user, SlackAction::Command { text: format!("playbooks {n}") })).await;
-            assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+            // Slack gives up after so long.
+            assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
             assert!(bench.desk.tasks.len() <= 64, "{}", bench.desk.tasks.len());
         }
     }

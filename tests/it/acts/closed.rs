@@ -5,7 +5,7 @@ use std::time::Duration;
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::clock;
 use llm_diagnose::incident::AdmissionRules;
-use llm_diagnose::store::{AdmissionPlan, Sink};
+use llm_diagnose::store::{AdmissionPlan, CalledPeople, Mention, Sink};
 use llm_diagnose_lab::slack::{Channel, Failure};
 
 use super::bench::{Bench, CHANNEL};
@@ -56,7 +56,8 @@ async fn a_call_that_its_channel_refuses_is_made_elsewhere_for_nobody_else() {
     let id = notified(&bench, "critical").await;
     deliver(&bench, 0).await;
     assert_eq!([named(&bench, PAGES), named(&bench, CHANNEL)], [[1, 1], [0, 0]]);
-    bench.store.queue_mention(&id, PAGES, [B, ""], clock::now()).await.unwrap();
+    let mention = Mention { since: clock::now(), called: CalledPeople::default().and(&[A, B]) };
+    bench.store.queue_mentions(&id, PAGES, &[B], &mention, clock::now()).await.unwrap();
     bench.slack.fail_next("chat.postMessage", Failure::Error("is_archived".into()), 1);
     deliver(&bench, 0).await;
     assert_eq!(named(&bench, CHANNEL), [0, 1]);

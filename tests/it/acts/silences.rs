@@ -199,7 +199,9 @@ async fn until(silenced: &impl AsyncFn() -> Vec<String>, n: usize) -> Vec<String
 
 /// What `silence list` answers.
 async fn listed(bench: &Bench) -> String {
-    bench.receive("U0ANN", SlackAction::Command { text: "silence list".into() }).await;
+    let list = bench.receive("U0ANN", SlackAction::Command { text: "silence list".into() });
+    // The task ends with its answer. Progress would be reported for 6.5 s more, and a stop would wait for it.
+    tokio::time::timeout(Duration::from_secs(5), list).await.unwrap();
     bench.last()
 }
 

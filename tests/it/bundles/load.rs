@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::in_slack::{ANN, Stage};
-use crate::running::{BINARY, CHANNEL, SOON, group, tls};
+use crate::running::{BINARY, CHANNEL, SOON, command, ended, group, tls};
 
 /// Slack gives up after so long.
 const ACKNOWLEDGED: Duration = Duration::from_secs(3);
@@ -149,8 +149,8 @@ async fn a_pod_without_a_token_is_warned_of_once_and_is_no_trouble() {
     assert_eq!(stage.service.stderr().matches("the cluster's API cannot be used").count(), 1);
 }
 
-#[test]
-fn a_loki_without_an_address_is_told_at_the_start() {
+#[tokio::test]
+async fn a_loki_without_an_address_is_told_at_the_start() {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("c.yaml");
     let text = format!(
@@ -158,7 +158,7 @@ fn a_loki_without_an_address_is_told_at_the_start() {
         directory.path().display()
     );
     std::fs::write(&config, text).unwrap();
-    let output = std::process::Command::new(BINARY).args(["serve", "--config"]).arg(config).output().unwrap();
+    let output = ended(command(&["serve", "--config", config.to_str().unwrap()])).await;
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
         !output.status.success() && said.contains("`loki:`") && said.contains("http://loki-gateway:3100"),

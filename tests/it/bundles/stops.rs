@@ -74,11 +74,14 @@ async fn what_a_killed_service_was_writing_is_removed_by_its_next_start() {
 async fn a_command_that_is_interrupted_leaves_nothing_and_says_so() {
     let prometheus = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", prometheus.local_addr().unwrap());
+    // The file begins when the silent Prometheus has been waited for.
+    let config = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(config.path(), "diagnose: { deadline: 1s }\n").unwrap();
     for signal in ["INT", "TERM"] {
         let directory = tempfile::tempdir().unwrap();
         let mut command = Command::new(BINARY);
         command.args(["bundle", "--playbook", "high-ttft", "--label", "namespace=llm", "-o", "x.zip"]);
-        command.args(["--prometheus", &url]).current_dir(directory.path());
+        command.args(["--prometheus", &url, "--config"]).arg(config.path()).current_dir(directory.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().unwrap();
         begun(directory.path()).await;

@@ -1,6 +1,6 @@
 //! `diagnose http://host:8000`: engines read on a laptop, without Prometheus.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,15 +8,16 @@ use axum::Router;
 use axum::routing::get;
 use llm_diagnose::exporter::{Sample, parse};
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{serve, showing};
 use crate::harness::fixture;
-use crate::running::BINARY;
+use crate::running::{SOON, command, ended};
 
 async fn diagnose(arguments: &[&str]) -> Output {
-    let mut command = Command::new(BINARY);
-    command.arg("diagnose").args(arguments).env_remove("LLM_DIAGNOSE_CONFIG").env("NO_COLOR", "1");
-    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    let mut command = command(&["diagnose"]);
+    command.args(arguments).env("NO_COLOR", "1");
+    ended(command).await
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -59,6 +60,45 @@ async fn an_engine_alone_tells_its_symptom_and_cause_by_its_address() {
     let nobody = diagnose(&["http://127.0.0.1:1"]).await;
     assert_eq!(nobody.status.code(), Some(3));
     assert!(text(&nobody.stderr).contains("http://127.0.0.1:1/metrics refuses connections"), "{nobody:?}");
+}
+
+#[tokio::test]
+async fn with_watch_an_engine_is_diagnosed_again_and_again_until_ctrl_c() {
+    let url = growing(pages()).await;
+    let mut watch = command(&["diagnose", &url, "--watch=1s", "--output", "json"]);
+    let mut watch = watch.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut printed = String::new();
+    let two = async {
+        let mut answers = Vec::new();
+        while answers.len() < 2 {
+            printed.push_str(&lines.next_line().await.unwrap().unwrap());
+            let read = serde_json::Deserializer::from_str(&printed).into_iter::<Value>();
+            answers = read.filter_map(Result::ok).collect();
+        }
+        answers
+    };
+    let answers = tokio::time::timeout(3 * SOON, two).await.unwrap();
+    for answer in &answers {
+        assert_eq!(answer["symptom"]["verdict"], "confirmed", "{answer:#}");
+    }
+    assert!(answers[0]["at"].as_str() < answers[1]["at"].as_str(), "{answers:#?}");
+    let id = watch.id().unwrap().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let status = tokio::time::timeout(SOON, watch.wait()).await.unwrap().unwrap();
+    assert!(!status.success(), "{status}");
+
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("page.prom");
+    std::fs::write(&file, &pages()[0]).unwrap();
+    for (what, complaint) in [
+        (file.to_str().unwrap(), "--watch reads addresses, and these are files"),
+        ("llama", "--watch reads addresses of engines"),
+    ] {
+        let refused = diagnose(&[what, "--watch"]).await;
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(text(&refused.stderr).contains(complaint), "{refused:?}");
+    }
 }
 
 #[tokio::test]

@@ -15,6 +15,9 @@ use crate::running::whole;
 /// What a message shows of an incident that is over.
 const OVER: &str = "RESOLVED";
 
+/// An incident of the store: its group key, its id, and the id of its digest, unless it has a message of its own.
+pub(super) type Stored = (String, String, Option<String>);
+
 /// The counts at one moment.
 #[derive(Default)]
 pub(super) struct Outcome {
@@ -26,11 +29,11 @@ pub(super) struct Outcome {
     pub(super) duplicates: usize,
     /// Messages that do not say that their incidents are over, and work that waits in the store or was given up.
     pub(super) stuck: usize,
-    /// Groups without a page.
+    /// Groups without a page at the webhook.
     pub(super) lost_pages: usize,
-    /// Pages beyond one for each group, at a pager that drops a repeated key.
+    /// Pages of the webhook beyond one for each group, and events of PagerDuty on no group's page; both drop a repeated key.
     pub(super) duplicate_pages: usize,
-    /// Groups whose page is still open.
+    /// Groups whose page at the webhook is still open.
     pub(super) stuck_pages: usize,
     /// Calls of pagers that a repeated key makes harmless.
     pub(super) repeated_calls: usize,
@@ -38,9 +41,10 @@ pub(super) struct Outcome {
 
 impl Outcome {
     /// Compares what was acknowledged with the messages of the channel, the calls of the webhook and of PagerDuty, and
-    /// the number of rows of the store that wait or were given up.
+    /// the number of rows of the store that wait or were given up. Which incidents a digest counts, only the store tells.
     pub(super) fn of(
         recorded: &Recorded,
+        stored: &[Stored],
         messages: &[Message],
         webhooks: &[Call],
         events: &[Call],
@@ -48,7 +52,7 @@ impl Outcome {
     ) -> Self {
         let mut outcome =
             Self { acknowledged: recorded.acknowledged, groups: recorded.groups(), stuck: rows, ..Self::default() };
-        outcome.count_messages(recorded, messages);
+        outcome.count_messages(recorded, stored, messages);
         outcome.count_webhooks(webhooks);
         outcome.count_events(recorded, events);
         outcome
@@ -59,14 +63,27 @@ impl Outcome {
         self.lost + self.duplicates + self.stuck + self.lost_pages + self.duplicate_pages + self.stuck_pages
     }
 
-    fn count_messages(&mut self, recorded: &Recorded, messages: &[Message]) {
+    fn count_messages(&mut self, recorded: &Recorded, stored: &[Stored], messages: &[Message]) {
         let (replies, tops): (Vec<&Message>, Vec<&Message>) =
             messages.iter().partition(|message| message.thread_ts.is_some());
         // Each message is marked with the id of its incident or digest.
         let by_id: BTreeMap<&str, &Message> = tops.iter().map(|message| (mark(message), *message)).collect();
-        let shown: usize = by_id.values().map(|message| storm(message).unwrap_or(1)).sum();
-        self.lost += self.groups.saturating_sub(shown);
-        self.duplicates += shown.saturating_sub(self.groups) + (tops.len() - by_id.len());
+        // How often each group is shown: in messages of its own and in digests.
+        for group_key in &recorded.group_keys {
+            let incidents = stored.iter().filter(|(key, ..)| key == group_key);
+            let ids = incidents.flat_map(|(_, id, digest)| [Some(id), digest.as_ref()].into_iter().flatten());
+            let times = ids.filter(|id| by_id.contains_key(id.as_str())).count();
+            self.lost += usize::from(times == 0);
+            self.duplicates += times.saturating_sub(1);
+        }
+        // And what a message counts that should be of so many.
+        for (id, message) in &by_id {
+            let meant = stored.iter().filter(|(_, own, digest)| own == id || digest.as_deref() == Some(id)).count();
+            let counted = storm(message).unwrap_or(1);
+            self.lost += meant.saturating_sub(counted);
+            self.duplicates += counted.saturating_sub(meant);
+        }
+        self.duplicates += tops.len() - by_id.len();
         self.stuck += by_id.values().filter(|message| !whole(message).contains(OVER)).count();
 
         // A digest of several incidents does not name all of their alerts.
@@ -104,7 +121,8 @@ impl Outcome {
         self.stuck_pages += last.filter(|(_, kind)| **kind != "incident.resolved").count();
     }
 
-    /// PagerDuty joins events of one dedup key; Alertmanager's own page has the hash of the group key.
+    /// PagerDuty joins events of one dedup key; Alertmanager's own page has the hash of the group key. A lost event is no
+    /// lost page: that one is Alertmanager's.
     fn count_events(&mut self, recorded: &Recorded, events: &[Call]) {
         let known: BTreeSet<String> = recorded.group_keys.iter().map(|key| hash(key)).collect();
         let keys: BTreeSet<&str> = events.iter().filter_map(|event| event.body["dedup_key"].as_str()).collect();

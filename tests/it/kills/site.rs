@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use sqlx::AnyPool;
 use tempfile::NamedTempFile;
 
-use super::outcome::Outcome;
+use super::Limits;
+use super::outcome::{Outcome, Stored};
 use super::proxy::Proxy;
 use crate::running::{BINARY, CHANNEL, tls, without_authentication};
 
@@ -24,14 +25,8 @@ const PAGER_KEY: &str = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0cw==";
 const TOGETHER: &str = "KilledTogether";
 /// The time for which an alert fires unless it ends before.
 const FIRES_FOR: Duration = Duration::from_secs(7_200);
-/// The longest wait until every group is acknowledged.
-const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(60);
-/// The longest wait for a clean count: leases of killed processes and retries.
-const CLEAN_WITHIN: Duration = Duration::from_secs(180);
 /// The time without any call after which the site is quiet: Alertmanager retries within 6 s.
 const QUIET: Duration = Duration::from_secs(6);
-/// The longest wait until it is quiet; the searches for duplicates end 380 s after the last lost answer.
-const QUIET_WITHIN: Duration = Duration::from_secs(600);
 /// The next search for a duplicate that is due later than this is the one a day after the call.
 const LAST_SEARCH_MS: i64 = 3_600_000;
 
@@ -42,6 +37,9 @@ const WAITING: &str = "
               WHERE d.state = 'failed' OR (d.state = 'pending' AND d.revision < i.revision))
          + (SELECT COUNT(*) FROM digests WHERE state <> 'done')
          + (SELECT COUNT(*) FROM posts WHERE state <> 'done')";
+/// The messages that incidents are meant for: group key, incident, its digest.
+const STORED: &str = "
+    SELECT i.group_key, i.id, d.digest_id FROM incidents i LEFT JOIN deliveries d ON d.incident_id = i.id AND d.sink = 'slack'";
 /// Searches for duplicates and diagnoses that come before $1; those that a process was killed at wait for their lease.
 const PLANNED: &str = "
     SELECT (SELECT COUNT(*) FROM looks WHERE due_ms < $1)
@@ -250,15 +248,15 @@ impl Site {
 
     /// Ends every group and counts twice: as soon as nothing is wrong, and again after the site has been quiet.
     /// `thorough`: quiet only once no search for a duplicate, but the one a day later, and no diagnosis is planned.
-    pub(super) async fn settled(&mut self, thorough: bool) -> [Outcome; 2] {
+    pub(super) async fn settled(&mut self, limits: &Limits, thorough: bool) -> [Outcome; 2] {
         let groups = self.groups.len();
         let mut recorded = self.proxy.recorded.clone();
         let all = recorded.wait_for(|recorded| recorded.groups() == groups);
-        let acknowledged = tokio::time::timeout(ACKNOWLEDGED_WITHIN, all).await.is_ok();
+        let acknowledged = tokio::time::timeout(limits.acknowledged, all).await.is_ok();
         let missing = (0..groups).filter(|group| !self.is_acknowledged(*group)).collect::<Vec<_>>();
         assert!(acknowledged, "never acknowledged: groups {missing:?}\n{}", self.service.stderr());
         self.resolve_below(groups).await;
-        let until = Instant::now() + CLEAN_WITHIN;
+        let until = Instant::now() + limits.clean;
         let mut first = self.count().await;
         while first.wrong() > 0 && Instant::now() < until {
             // Any call of Slack may change the count; pagers and the store change without one.
@@ -266,13 +264,13 @@ impl Site {
             first = self.count().await;
         }
         if first.wrong() == 0 {
-            assert!(self.is_quiet(thorough).await, "never quiet\n{}", self.service.stderr());
+            assert!(self.is_quiet(limits.quiet, thorough).await, "never quiet\n{}", self.service.stderr());
         }
         [first, self.count().await]
     }
 
-    async fn is_quiet(&self, thorough: bool) -> bool {
-        let until = Instant::now() + QUIET_WITHIN;
+    async fn is_quiet(&self, within: Duration, thorough: bool) -> bool {
+        let until = Instant::now() + within;
         while Instant::now() < until {
             let requests = self.proxy.recorded.borrow().requests;
             let quiet = !self.has_content_call(QUIET).await && self.proxy.recorded.borrow().requests == requests;
@@ -303,7 +301,8 @@ impl Site {
         let recorded = self.proxy.recorded.borrow().clone();
         let rows = usize::try_from(self.waiting().await).unwrap();
         let messages: Vec<Message> = self.slack.messages(CHANNEL);
-        Outcome::of(&recorded, &messages, &self.pager.webhooks(), &self.pager.events(), rows)
+        let stored: Vec<Stored> = sqlx::query_as(STORED).fetch_all(&self.database).await.unwrap();
+        Outcome::of(&recorded, &stored, &messages, &self.pager.webhooks(), &self.pager.events(), rows)
     }
 }
 

@@ -142,22 +142,27 @@ async fn lost_sockets_come_back_and_garbage_between_does_no_harm() {
 
 #[tokio::test]
 async fn a_renewed_connection_loses_nothing_and_both_connections_are_used() {
-    let live = by_socket().await;
-    for reason in ["warning", "refresh_requested"] {
-        assert_eq!(live.slack.disconnect(reason), 1);
-        for number in 0..10 {
+    let ask = async |live: &Live, times: usize| {
+        for number in 0..times {
             let ack = live.slack.mention("U0ANN", CHANNEL, None, &format!("why {number}?")).await.unwrap();
             assert!(ack.retries == 0 && ack.delay < ACK, "{ack:?}");
         }
-        // The old one is still open while its successor is there.
+    };
+    let renewed = async |reason: &str| {
+        let live = by_socket().await;
+        assert_eq!(live.slack.disconnect(reason), 1);
+        ask(&live, 8).await;
+        // The old one is still open while its successor is there, which takes its turn.
         live.slack.wait_for(|state| state.connections() == 3, SOON).await.unwrap();
+        ask(&live, 2).await;
         live.slack.wait_for(|state| state.connections() == 2, SOON).await.unwrap();
-    }
-    let used: std::collections::BTreeSet<_> =
-        live.slack.with(|state| state.deliveries().iter().map(|delivery| delivery.connection).collect());
-    assert!(used.len() >= 2, "{used:?}");
-    assert_eq!(live.counted("mention", "repeated").await, 0);
-    assert_eq!(live.slack.violations(), []);
+        let used: std::collections::BTreeSet<_> =
+            live.slack.with(|state| state.deliveries().iter().map(|delivery| delivery.connection).collect());
+        assert!(used.len() >= 2, "{used:?}");
+        assert_eq!(live.counted("mention", "repeated").await, 0);
+        assert_eq!(live.slack.violations(), []);
+    };
+    tokio::join!(renewed("warning"), renewed("refresh_requested"));
 }
 
 #[tokio::test]

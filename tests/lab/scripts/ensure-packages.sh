@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prometheus, Alertmanager, PostgreSQL, Chromium and Python's venv for the demo and the tests: installs Debian's packages
-# where they are missing, and those that its arguments name.
+# Prometheus, Alertmanager, PostgreSQL, Chromium, Debian's tools for packages and Python's venv for the demo and the tests:
+# installs Debian's packages where they are missing, and those that its arguments name.
 # Silent when all is there.
 set -eu
 
@@ -24,6 +24,7 @@ if ! have prometheus-alertmanager && ! have alertmanager; then
 fi
 have_postgres || packages="$packages postgresql"
 have chromium || packages="$packages chromium"
+have dpkg-shlibdeps || packages="$packages dpkg-dev"
 # Debian's Python comes without what makes virtual environments.
 if have python3 && ! python3 -c 'import ensurepip' 2>/dev/null; then
     packages="$packages python3-venv"

@@ -1,0 +1,177 @@
+//! Storms: new incidents of a channel join a digest once there are many.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ulid::Ulid;
+
+use super::StoreError;
+use super::connections::StoreConnection;
+use super::digests::CRITICAL_WITHIN_MS;
+use knowledge::incident::VARIOUS;
+
+/// Maximum number of digests of a storm, without the one for all other topics.
+const TOPICS: usize = 5;
+
+/// The conditions under which a new incident of a channel joins a digest, and its topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Storm {
+    /// Number of new incidents within `within` from which digests are used; 0 for never.
+    pub incidents: u32,
+    /// The period in which incidents are counted, and the time after the last joined incident in which a digest is
+    /// joined.
+    pub within: Duration,
+    /// Number of waiting new messages from which digests are used.
+    pub queue: u32,
+    /// The topic of the incident for people: symptom and pool.
+    pub topic: String,
+}
+
+/// The storms of all channels within one transaction: read once, counted in memory, written once.
+#[derive(Debug, Default)]
+pub(super) struct Storms {
+    channels: BTreeMap<String, ChannelStorm>,
+    /// By id, the digests that incidents have joined.
+    joined: BTreeMap<String, JoinedDigest>,
+}
+
+/// The new incidents of a channel.
+#[derive(Debug)]
+struct ChannelStorm {
+    /// Number of recent incidents of the store, not counted further than the limit; `None` until a group has one.
+    stored: Option<i64>,
+    /// Number of incidents of this transaction.
+    opened: i64,
+    /// Number of new messages that wait; not counted further than the limit.
+    waiting: i64,
+    /// The ids of its digests by topic; `None` until one is needed.
+    digests: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug)]
+struct JoinedDigest {
+    /// Channel and topic of a digest that does not exist yet.
+    new: Option<(String, String)>,
+    is_critical: bool,
+}
+
+impl Storms {
+    /// Returns the digest that a new incident of this channel joins; `None` if it gets a message of its own.
+    pub(super) async fn join(
+        &mut self,
+        db: &mut StoreConnection,
+        channel: &str,
+        storm: &Storm,
+        is_critical: bool,
+        now_ms: i64,
+    ) -> Result<Option<String>, StoreError> {
+        let since = now_ms - i64::try_from(storm.within.as_millis()).unwrap_or(i64::MAX);
+        if !self.channels.contains_key(channel) {
+            let waiting = count_waiting(db, channel, storm).await?;
+            self.channels.insert(channel.to_owned(), ChannelStorm { stored: None, opened: 0, waiting, digests: None });
+        }
+        let Some(counted) = self.channels.get_mut(channel) else { return Ok(None) };
+        let many = match (storm.incidents, counted.stored) {
+            (0, _) => false,
+            (most, Some(stored)) => stored + counted.opened >= i64::from(most),
+            (most, None) => {
+                let stored = count_opened(db, channel, storm, since).await?;
+                counted.stored = Some(stored);
+                stored + counted.opened >= i64::from(most)
+            }
+        };
+        counted.opened += 1;
+        if !many && counted.waiting < i64::from(storm.queue) {
+            counted.waiting += 1;
+            return Ok(None);
+        }
+        let digests = match &mut counted.digests {
+            Some(digests) => digests,
+            unread => unread.insert(read_digests(db, channel, since).await?),
+        };
+        let full = digests.len() >= TOPICS && !digests.contains_key(&storm.topic);
+        let topic = if full { VARIOUS } else { &storm.topic };
+        let (id, new) = match digests.get(topic) {
+            Some(id) => (id.clone(), None),
+            None => {
+                let id = Ulid::generate().to_string();
+                digests.insert(topic.to_owned(), id.clone());
+                (id, Some((channel.to_owned(), topic.to_owned())))
+            }
+        };
+        let joined = self.joined.entry(id.clone()).or_insert(JoinedDigest { new, is_critical });
+        joined.is_critical |= is_critical;
+        Ok(Some(id))
+    }
+
+    /// Writes the digests that incidents have joined. A critical one is shown soon.
+    pub(super) async fn write(self, db: &mut StoreConnection, now_ms: i64) -> Result<(), StoreError> {
+        for (id, JoinedDigest { new, is_critical }) in self.joined {
+            let Some((channel, topic)) = new else {
+                // What is being posted keeps its lease, and what failed, which has a note, its pause.
+                sqlx::query(
+                    "UPDATE digests SET joined_ms = $2, state = 'pending', tries = 0,
+                       due_ms = CASE WHEN $3 = 1 AND due_ms > $4 AND owner IS NULL AND note IS NULL THEN $4 ELSE due_ms END
+                     WHERE id = $1",
+                )
+                .bind(id)
+                .bind(now_ms)
+                .bind(i64::from(is_critical))
+                .bind(now_ms + CRITICAL_WITHIN_MS)
+                .execute(&mut *db)
+                .await?;
+                continue;
+            };
+            sqlx::query(
+                "INSERT INTO digests (id, channel, topic, opened_ms, joined_ms, due_ms) VALUES ($1, $2, $3, $4, $4, $4)",
+            )
+            .bind(id)
+            .bind(channel)
+            .bind(topic)
+            .bind(now_ms)
+            .execute(&mut *db)
+            .await?;
+        }
+        Ok(())
+    }
+}
+
+/// Counts the recent incidents of a channel, no further than the limit: a storm has thousands.
+async fn count_opened(db: &mut StoreConnection, channel: &str, storm: &Storm, since: i64) -> Result<i64, StoreError> {
+    let count = sqlx::query_scalar(
+        "SELECT COUNT(*) FROM
+           (SELECT 1 FROM incidents i JOIN deliveries d ON d.incident_id = i.id
+              AND d.sink = 'slack' AND d.channel = $1 AND d.state <> 'suppressed'
+            WHERE i.opened_ms > $2 LIMIT $3) AS counted",
+    );
+    Ok(count.bind(channel).bind(since).bind(i64::from(storm.incidents)).fetch_one(db).await?)
+}
+
+/// Counts the new messages of a channel that wait, no further than the limit.
+async fn count_waiting(db: &mut StoreConnection, channel: &str, storm: &Storm) -> Result<i64, StoreError> {
+    let count = sqlx::query_scalar(
+        "SELECT COUNT(*) FROM
+           (SELECT 1 FROM deliveries
+            WHERE sink = 'slack' AND channel = $1 AND state = 'pending' AND posted_ts IS NULL LIMIT $2) AS counted",
+    );
+    Ok(count.bind(channel).bind(i64::from(storm.queue)).fetch_one(db).await?)
+}
+
+/// Returns the ids of the digests that incidents of this channel join, by topic.
+async fn read_digests(
+    db: &mut StoreConnection,
+    channel: &str,
+    since: i64,
+) -> Result<BTreeMap<String, String>, StoreError> {
+    let digests: Vec<(String, String)> = sqlx::query_as(
+        "SELECT g.topic, g.id FROM digests g WHERE g.joined_ms > $2
+           AND (g.channel = $1
+                OR EXISTS (SELECT 1 FROM deliveries d WHERE d.digest_id = g.id AND d.channel = $1 AND d.sink = 'slack'))
+         ORDER BY g.id",
+    )
+    .bind(channel)
+    .bind(since)
+    .fetch_all(db)
+    .await?;
+    Ok(digests.into_iter().collect())
+}

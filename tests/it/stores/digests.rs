@@ -1,0 +1,107 @@
+//! Digests in the store: what they count, when they are due, when they end.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use llm_diagnose::store::{
+    CalledPeople, DigestEffects, DigestedDelivery, IncidentPlace, Mention, PendingWork, PostponeReason, Store, Storm,
+};
+
+use super::{Both, admit, at, take, there};
+use crate::running::CHANNEL;
+
+#[tokio::test]
+async fn a_digest_counts_and_ends_the_same_on_both() {
+    let both = Both::start();
+    let storm = Storm { incidents: 1, within: Duration::from_secs(60), queue: 100, topic: "slow".to_owned() };
+    for store in both.stores("digest").await {
+        let mut ids = Vec::new();
+        for name in ["A", "B", "C"] {
+            ids.push(admit(&store, name, "firing", &storm, 0).await.0);
+        }
+        let (_, digests, _) = take(&store, 1).await;
+        let [digest] = digests.as_slice() else { panic!("{digests:?}") };
+        assert_eq!((digest.topic.as_str(), digest.channel.as_str()), ("slow", CHANNEL));
+        let of = store.digest_incidents(&digest.id, |incident| incident).await.unwrap();
+        assert_eq!(
+            of.incidents.iter().map(|i| (i.id.clone(), i.alerts.len())).collect::<Vec<_>>(),
+            [(ids[1].clone(), 2), (ids[2].clone(), 2)]
+        );
+        let called = CalledPeople::default().and(&["S0ONCALL"]);
+        let mention = Mention { since: at(1), called: called.clone() };
+        store.queue_mentions(&ids[1], CHANNEL, &[], &mention, at(1)).await.unwrap();
+        let places = store.digest_places(&digest.id).await.unwrap();
+        let expected = [(&ids[1], Some(called)), (&ids[2], None)]
+            .map(|(id, called)| (id.clone(), DigestedDelivery { channel: CHANNEL.into(), called, thread_state: None }));
+        assert_eq!(places, expected.into());
+        store.digest_postponed(digest, at(2), PostponeReason::Failed, "busy").await.unwrap();
+        store.digest_moved(digest, "#other", at(2)).await.unwrap();
+        let (_, digests, _) = take(&store, 3).await;
+        assert_eq!((digests[0].tries, digests[0].channel.as_str()), (2, "#other"));
+        // One joins while it is being posted.
+        store.digest_moved(digest, CHANNEL, at(3)).await.unwrap();
+        let late = admit(&store, "D", "firing", &storm, 4).await.0;
+        store
+            .digest_delivered(&digests[0], &there("5.5"), of.revisions, &DigestEffects::default(), at(5))
+            .await
+            .unwrap();
+        let (_, digests, _) = take(&store, 6).await;
+        assert_eq!(digests[0].posted, Some(there("5.5")));
+        let of = store.digest_incidents(&digest.id, |incident| incident).await.unwrap();
+        assert_eq!(of.incidents.last().map(|i| i.id.as_str()), Some(late.as_str()));
+        store.digest_given_up(&digests[0], of.revisions - 1, "no", at(6)).await.unwrap();
+        assert_eq!(take(&store, 100).await.1.len(), 1, "what joined meanwhile tries again");
+        store.digest_given_up(&digests[0], of.revisions, "no", at(7)).await.unwrap();
+        assert_eq!(take(&store, 1_000).await.1, []);
+        for name in ["B", "C", "D"] {
+            admit(&store, name, "resolved", &storm, 50).await;
+        }
+        admit(&store, "B", "firing", &storm, 200).await;
+        let (_, digests, _) = take(&store, 201).await;
+        assert_eq!(digests.len(), 1, "one fires again");
+        admit(&store, "B", "resolved", &storm, 202).await;
+        let of = store.digest_incidents(&digest.id, |incident| incident).await.unwrap();
+        store
+            .digest_delivered(&digests[0], &there("5.5"), of.revisions, &DigestEffects::default(), at(203))
+            .await
+            .unwrap();
+        assert_eq!(take(&store, 2_000).await.1, [], "it is over");
+    }
+}
+
+/// How many digests are due so many seconds after [`at`].
+async fn due(store: &Store, seconds: i64) -> usize {
+    let waiting = store.waiting(at(seconds), 50).await.unwrap();
+    waiting.iter().filter(|waiting| matches!(waiting.work, PendingWork::Digest(_))).count()
+}
+
+#[tokio::test]
+async fn a_critical_incident_that_joins_a_digest_is_due_within_two_seconds_but_for_what_is_posted_or_failed() {
+    let both = Both::start();
+    let storm = Storm { incidents: 1, within: Duration::from_secs(60), queue: 100, topic: "slow".to_owned() };
+    for store in both.stores("hasten").await {
+        let now = store.now().duration_since(at(0)).as_secs();
+        admit(&store, "A", "firing", &storm, now).await;
+        let first = admit(&store, "B", "firing", &storm, now).await.0;
+        let (_, digests, _) = take(&store, now).await;
+        let place = IncidentPlace { incident: first, channel: CHANNEL.to_owned() };
+        let mention = Mention { since: at(now + 1), called: CalledPeople::default() };
+        let shown = DigestEffects { mentions: vec![(place, mention)], ..DigestEffects::default() };
+        let next = at(now) + SignedDuration::from_secs(60);
+        store.digest_delivered(&digests[0], &there("5.5"), 1, &shown, next).await.unwrap();
+        assert_eq!(due(&store, now + 20).await, 0, "what it shows is not shown again before its time");
+        admit(&store, "C", "firing", &storm, now).await;
+        assert_eq!([due(&store, now + 1).await, due(&store, now + 2).await], [0, 1]);
+        let (_, digests, _) = take(&store, now + 2).await;
+        // The next one joins while that one is being shown: the lease goes on, and another edit follows soon.
+        admit(&store, "D", "firing", &storm, now + 2).await;
+        assert_eq!(due(&store, now + 20).await, 0);
+        store.digest_delivered(&digests[0], &there("5.5"), 2, &shown, next).await.unwrap();
+        let (_, digests, _) = take(&store, now + 20).await;
+        // What Slack refuses keeps its pause, whatever joins.
+        store.digest_postponed(&digests[0], next, PostponeReason::Failed, "busy").await.unwrap();
+        admit(&store, "E", "firing", &storm, now + 20).await;
+        admit(&store, "F", "firing", &storm, now + 21).await;
+        assert_eq!(due(&store, now + 30).await, 0);
+    }
+}
