@@ -17,7 +17,8 @@ pub use knowledge::{alert, clip, clock, gap, incident, playbook, signal};
 pub use render::{self, chart};
 pub use report::{self, facts};
 pub use service::{
-    Service, bundle, chatops, config, doctor, loops, notify, readiness, reload, selftest, server, watchdog,
+    Service, bundle, chatops, config, doctor, loops, notify, readiness, reload, selftest, server, stop_signals,
+    watchdog,
 };
 pub use sources::{alertmanager, endpoint, exporter, kubernetes, logs, loki, prom, redact};
 pub use telemetry::{self, supervise};

@@ -51,7 +51,7 @@ pub enum Command {
     /// Print the state of every pool.
     #[command(about = about("health"))]
     Health(HealthArgs),
-    /// Diagnose past firings as of then: which rules are noise, which symptoms had no rule, what thresholds would do.
+    /// Diagnose past firings, each as it was at that time: which rules are noise, which symptoms had no rule, what thresholds would do.
     Backtest(Box<BacktestArgs>),
     /// Check what the service needs: configuration, Prometheus, Slack, store, playbooks.
     Doctor(DoctorArgs),

@@ -18,8 +18,8 @@ use crate::judge::onset::moments;
 use crate::judge::screen::{self, Screened};
 use crate::observe::batch;
 use crate::observe::gather::Members;
-use crate::observe::plan::{Needs, plan_for, pool_first, pruned};
-use crate::observe::planned_query::{PlannedQuery, QueryPurpose};
+use crate::observe::plan::{Needs, member_queries, plan_for, pool_first, pruned};
+use crate::observe::planned_query::PlannedQuery;
 use crate::observe::recorded::find_recorded;
 use crate::{Baseline, Request, Scope};
 use knowledge::alert::Labels;
@@ -85,11 +85,21 @@ pub struct PoolHistory {
     pub values: BTreeMap<String, Vec<(Timestamp, f64)>>,
     /// The times at which symptoms clearly held, by playbook.
     pub abnormal: BTreeMap<String, Vec<Timestamp>>,
+    /// The number of queries.
+    pub asked: usize,
     /// The number of queries without an answer.
     pub unanswered: usize,
 }
 
-/// Queries the history of a pool.
+impl PoolHistory {
+    /// Returns true if no query was answered: nothing is known about this time.
+    pub fn is_lost(&self) -> bool {
+        self.asked > 0 && self.asked == self.unanswered
+    }
+}
+
+/// Queries the history of a pool. If its replicas are not known, the whole history is without an answer: rows of shared
+/// exporters could be any pool's.
 pub async fn pool_history(library: &Library, prometheus: &Prometheus, of: &PoolHistoryRequest<'_>) -> PoolHistory {
     let library = library.for_pool(of.pool);
     let deadline = Instant::now() + of.deadline;
@@ -111,15 +121,19 @@ pub async fn pool_history(library: &Library, prometheus: &Prometheus, of: &PoolH
         needs.entry(signal).or_default().pool_first = true;
     }
     let plan = plan_for(library, &request, &detection, &needs);
-    let (list, own): (Vec<PlannedQuery>, Vec<PlannedQuery>) =
-        plan.queries.into_iter().partition(|ask| !ask.signal.is_empty());
-    let own: Vec<PlannedQuery> =
-        own.into_iter().filter(|ask| matches!(ask.purpose, QueryPurpose::Replicas | QueryPurpose::Nodes)).collect();
-    let all: Vec<usize> = (0..own.len()).collect();
-    let members = Members::of(library, &own, &batch::query_pack(prometheus, &own, &all, deadline).await);
+    let list: Vec<PlannedQuery> = plan.queries.into_iter().filter(|ask| !ask.signal.is_empty()).collect();
     let list = pruned(&detection, list);
+    let asked = list.len();
+    // A rollout or a smaller pool at noon does not take the morning away from the replicas of then.
+    let own = member_queries(library, &request, &detection, DAY);
+    let all: Vec<usize> = (0..own.len()).collect();
+    let members = batch::query_pack(prometheus, &own, &all, deadline).await;
+    if members.iter().any(Result::is_err) {
+        return PoolHistory { asked, unanswered: asked, ..PoolHistory::default() };
+    }
+    let members = Members::of(library, &own, &members);
     let answered = query_ranges(prometheus, &list, of.range, deadline).await;
-    let mut history = PoolHistory { unanswered: list.len() - answered.0.len(), ..PoolHistory::default() };
+    let mut history = PoolHistory { asked, unanswered: asked - answered.0.len(), ..PoolHistory::default() };
     for at in moments(&of.range) {
         let observations = observations_at(library, &members, &answered, at);
         for playbook in Screened::of(library, &entries, &observations).confirmed {

@@ -11,7 +11,8 @@ use knowledge::clock;
 use knowledge::signal::format_threshold;
 use message::{StateStyle, Tone};
 use report::backtest::{
-    Backtest, CauseAccuracy, DiagnosedFiring, FiringOutcome, OutcomeCounts, ThresholdLadder, UnalertedSymptom,
+    Backtest, CauseAccuracy, DiagnosedFiring, FiringOutcome, OutcomeCounts, RuleOutcomes, ThresholdLadder,
+    UnalertedSymptom,
 };
 
 /// Maximum width of wrapped lines.
@@ -28,20 +29,19 @@ const NAMES: usize = 8;
 /// Renders a backtest as terminal text with ANSI styles; `anstream` strips them where they are not supported.
 pub fn backtest(backtest: &Backtest, words: &Phrases) -> String {
     let say = |key: &str| words.text(key, &[]);
-    let tone = tone_style(if backtest.has_findings() { Tone::Warning } else { Tone::Good });
+    let tone = tone_style(tone(backtest));
     let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&headline(backtest, words)));
     if let Some(why) = &backtest.stopped {
         paragraph(&mut out, "", &words.text("backtest-stopped", &[("why", why.as_str().into())]));
     }
+    list(&mut out, &say("backtest-limits"), &backtest.limits);
     let rules = backtest.rules.iter().map(|rule| {
-        let mark = if rule.is_noise { say("backtest-noise") } else { String::new() };
+        let mark = noise_mark(rule, words).unwrap_or_default();
         let after = rule.median_after_seconds.map(duration).unwrap_or_default();
         (rule.rule.as_str(), rule.counts, vec![after, mark])
     });
     counts(&mut out, "backtest-rules", &["backtest-after"], rules.collect(), words);
-    if backtest.rules.iter().any(|rule| rule.is_noise) {
-        paragraph(&mut out, "  ", &say("backtest-noise-note"));
-    }
+    notes(backtest, words).iter().for_each(|note| paragraph(&mut out, "  ", note));
     let no_pool = say("backtest-no-pool");
     let pools = backtest.pools.iter().map(|pool| {
         let name = if pool.pool.is_empty() { no_pool.as_str() } else { pool.pool.as_str() };
@@ -52,31 +52,30 @@ pub fn backtest(backtest: &Backtest, words: &Phrases) -> String {
         heading(&mut out, &say("backtest-unalerted"));
         backtest.unalerted.iter().for_each(|symptom| unalerted(&mut out, symptom, words));
     }
+    if let Some(more) = alerted_times(backtest, words) {
+        paragraph(&mut out, "  ", &more);
+    }
     let firing: Vec<&ThresholdLadder> = shown(&backtest.ladders).into_iter().take(LADDERS).collect();
     if !firing.is_empty() {
         heading(&mut out, &say("backtest-thresholds"));
         for ladder in firing {
             rungs(&mut out, ladder, words);
         }
+        paragraph(&mut out, "  ", &steps(backtest, words));
     }
     if !backtest.accuracy.is_empty() {
         heading(&mut out, &say("backtest-accuracy"));
         for row in &backtest.accuracy {
             let [precision, recall] = shares(row, words);
-            let (of, found) = (say("backtest-precision"), say("backtest-recall"));
-            out.push_str(&clean(&format!("  {:<NAME$} {of} {precision:<18} {found} {recall}", row.cause)));
+            let pieces = [("precision", precision.into()), ("recall", recall.into())];
+            let shares = words.text("backtest-shares", &pieces);
+            out.push_str(&clean(&format!("  {:<NAME$} {shares}", row.cause)));
             out.push('\n');
         }
     }
     firings(&mut out, backtest, words);
-    for (title, lines) in
-        [("backtest-left-out", left_out(backtest, words)), ("backtest-problems", backtest.problems.clone())]
-    {
-        if !lines.is_empty() {
-            heading(&mut out, &say(title));
-            lines.iter().for_each(|line| paragraph(&mut out, "  ", line));
-        }
-    }
+    list(&mut out, &say("backtest-left-out"), &left_out(backtest, words));
+    list(&mut out, &say("backtest-problems"), &backtest.problems);
     let dim = Style::new().dimmed();
     out.push_str(&format!("\n{dim}{}{dim:#}\n", foot(backtest, words)));
     out
@@ -85,6 +84,14 @@ pub fn backtest(backtest: &Backtest, words: &Phrases) -> String {
 fn heading(out: &mut String, title: &str) {
     let bold = Style::new().bold();
     out.push_str(&format!("\n{bold}{}{bold:#}\n", clean(title)));
+}
+
+/// Appends a heading with lines, if there are any.
+fn list(out: &mut String, title: &str, lines: &[String]) {
+    if !lines.is_empty() {
+        heading(out, title);
+        lines.iter().for_each(|line| paragraph(out, "  ", line));
+    }
 }
 
 /// Appends wrapped lines; further lines are indented.
@@ -106,7 +113,8 @@ fn counts(
     if rows.is_empty() {
         return;
     }
-    let heads: Vec<String> = FiringOutcome::ALL.iter().map(|outcome| outcome_word(*outcome, words)).collect();
+    let shown: Vec<FiringOutcome> = occurring(rows.iter().map(|(_, counts, _)| *counts));
+    let heads: Vec<String> = shown.iter().map(|outcome| outcome_word(*outcome, words)).collect();
     let total = words.text("backtest-total", &[]);
     let longest = rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or_default();
     let width = longest.max(words.text(title, &[]).chars().count()).min(NAME);
@@ -118,7 +126,7 @@ fn counts(
     for (name, counts, rest) in rows {
         let name: String = clean(name).chars().take(NAME).collect();
         let mut line = format!("{name:<width$}  {:>1$}", counts.total(), total.chars().count());
-        for (outcome, head) in FiringOutcome::ALL.iter().zip(&heads) {
+        for (outcome, head) in shown.iter().zip(&heads) {
             line.push_str(&format!("  {:>1$}", counts.get(*outcome), head.chars().count()));
         }
         for text in rest {
@@ -162,17 +170,70 @@ fn firings(out: &mut String, backtest: &Backtest, words: &Phrases) {
     }
 }
 
+/// Returns the outcomes that occur.
+pub(super) fn occurring(counts: impl Iterator<Item = OutcomeCounts>) -> Vec<FiringOutcome> {
+    let counts: Vec<OutcomeCounts> = counts.collect();
+    FiringOutcome::ALL.into_iter().filter(|outcome| counts.iter().any(|counts| counts.get(*outcome) > 0)).collect()
+}
+
+/// Returns the tone: without findings it is good only if everything was seen.
+pub(super) fn tone(backtest: &Backtest) -> Tone {
+    match backtest.has_findings() {
+        true => Tone::Warning,
+        false if backtest.is_complete() => Tone::Good,
+        false => Tone::Unknown,
+    }
+}
+
+/// Returns the mark of a rule that is noise.
+pub(super) fn noise_mark(rule: &RuleOutcomes, words: &Phrases) -> Option<String> {
+    let pieces = [("judged", rule.judged.to_string().into()), ("total", rule.counts.total().to_string().into())];
+    rule.is_noise.then(|| words.text("backtest-noise", &pieces))
+}
+
+/// Explains the marks of the rules.
+pub(super) fn notes(backtest: &Backtest, words: &Phrases) -> Vec<String> {
+    let has_noise = backtest.rules.iter().any(|rule| rule.is_noise);
+    let notes = [("backtest-noise-note", has_noise), ("backtest-not-judged-note", backtest.counts.not_judged > 0)];
+    notes.into_iter().filter(|(_, is_said)| *is_said).map(|(key, _)| words.text(key, &[])).collect()
+}
+
+/// Says how often symptoms held while an alert fired.
+pub(super) fn alerted_times(backtest: &Backtest, words: &Phrases) -> Option<String> {
+    let n = backtest.alerted_times;
+    (n > 0).then(|| words.text("backtest-alerted-times", &[("n", n.into())]))
+}
+
+/// Says how fine the counts of the thresholds are.
+pub(super) fn steps(backtest: &Backtest, words: &Phrases) -> String {
+    words.text("backtest-steps", &[("step", duration(backtest.step_seconds).into())])
+}
+
 /// Returns the first line: `200 firings: 96 confirmed, 41 nothing abnormal · 1 rule is noise · 2026-10-21 to 2026-11-20`.
 pub(super) fn headline(backtest: &Backtest, words: &Phrases) -> String {
     let firings = words.text("backtest-headline", &[("firings", backtest.counts.total().into())]);
     let counted = FiringOutcome::ALL.iter().map(|outcome| (backtest.counts.get(*outcome), *outcome));
-    let counted: Vec<String> =
-        counted.filter(|(n, _)| *n > 0).map(|(n, outcome)| format!("{n} {}", outcome_word(outcome, words))).collect();
+    let say = |(n, outcome): (usize, FiringOutcome)| {
+        let pieces = [("n", n.to_string().into()), ("outcome", outcome_word(outcome, words).into())];
+        words.text("backtest-counted", &pieces)
+    };
+    let counted: Vec<String> = counted.filter(|(n, _)| *n > 0).map(say).collect();
     let first = if counted.is_empty() { firings } else { format!("{firings}: {}", counted.join(", ")) };
+    let found = found(backtest, words);
+    std::iter::once(first).chain(found).chain([range(backtest, words)]).collect::<Vec<_>>().join(" · ")
+}
+
+/// Says what there is to change: `1 rule is noise`.
+pub(super) fn found(backtest: &Backtest, words: &Phrases) -> Vec<String> {
     let noise = backtest.rules.iter().filter(|rule| rule.is_noise).count();
     let found = [("backtest-noise-found", noise), ("backtest-unalerted-found", backtest.unalerted.len())];
     let found = found.into_iter().filter(|(_, n)| *n > 0).map(|(key, n)| words.text(key, &[("n", n.into())]));
-    std::iter::once(first).chain(found).chain([range(backtest, words)]).collect::<Vec<_>>().join(" · ")
+    let nothing = match tone(backtest) {
+        Tone::Good => Some(words.text("backtest-nothing-found", &[])),
+        Tone::Unknown => Some(words.text("backtest-nothing-known", &[])),
+        Tone::Critical | Tone::Warning | Tone::Firing => None,
+    };
+    found.chain(nothing).collect()
 }
 
 /// Returns the range as dates.
@@ -183,22 +244,28 @@ pub(super) fn range(backtest: &Backtest, words: &Phrases) -> String {
 
 /// Returns the word for an outcome.
 pub(super) fn outcome_word(outcome: FiringOutcome, words: &Phrases) -> String {
-    let key = match outcome {
+    words.text(outcome_key(outcome), &[])
+}
+
+/// Returns the phrase of the word for an outcome.
+pub(super) fn outcome_key(outcome: FiringOutcome) -> &'static str {
+    match outcome {
         FiringOutcome::Confirmed => "backtest-confirmed",
         FiringOutcome::NoCause => "backtest-no-cause",
+        FiringOutcome::OtherSymptom => "backtest-other-symptom",
         FiringOutcome::NothingAbnormal => "backtest-nothing-abnormal",
+        FiringOutcome::NotJudged => "backtest-not-judged",
         FiringOutcome::Blind => "backtest-blind",
-    };
-    words.text(key, &[])
+    }
 }
 
 /// Returns the style of an outcome.
 pub(super) fn outcome_style(outcome: FiringOutcome) -> StateStyle {
     match outcome {
         FiringOutcome::Confirmed => StateStyle::Bad,
-        FiringOutcome::NoCause => StateStyle::Warn,
+        FiringOutcome::NoCause | FiringOutcome::OtherSymptom => StateStyle::Warn,
         FiringOutcome::NothingAbnormal => StateStyle::Good,
-        FiringOutcome::Blind => StateStyle::Mute,
+        FiringOutcome::NotJudged | FiringOutcome::Blind => StateStyle::Mute,
     }
 }
 
@@ -218,12 +285,14 @@ pub(super) fn causes(causes: &BTreeMap<String, usize>, words: &Phrases) -> Strin
 }
 
 /// Returns the pieces of the sentence about a symptom without an alert.
-pub(super) fn unalerted_pieces(symptom: &UnalertedSymptom) -> [(&'static str, super::PhraseArgument); 4] {
+pub(super) fn unalerted_pieces(symptom: &UnalertedSymptom) -> [(&'static str, super::PhraseArgument); 6] {
     [
         ("title", symptom.title.as_str().into()),
         ("pool", symptom.pool.as_str().into()),
         ("times", symptom.times.into()),
         ("duration", duration(symptom.seconds).into()),
+        ("confirmed", symptom.episodes.len().to_string().into()),
+        ("looked", symptom.looked_at.to_string().into()),
     ]
 }
 
@@ -277,12 +346,15 @@ fn rungs(out: &mut String, ladder: &ThresholdLadder, words: &Phrases) {
 
 /// Returns precision and recall; empty without a value.
 pub(super) fn shares(row: &CauseAccuracy, words: &Phrases) -> [String; 2] {
-    let share = |share: Option<f64>, of: usize| {
+    let share = |share: Option<f64>, right: usize, of: usize| {
         let Some(share) = share else { return "–".to_owned() };
         let percent = format!("{:.0}", share * 100.0).into();
-        words.text("backtest-share", &[("percent", percent), ("right", row.right.into()), ("of", of.into())])
+        words.text(
+            "backtest-share",
+            &[("percent", percent), ("right", right.to_string().into()), ("of", of.to_string().into())],
+        )
     };
-    [share(row.precision, row.named), share(row.recall, row.actual)]
+    [share(row.precision, row.right, row.named), share(row.recall, row.found, row.actual)]
 }
 
 /// Returns the remarks on a firing: the missing data, and the known cause.
@@ -296,7 +368,11 @@ pub(super) fn remarks(firing: &DiagnosedFiring, words: &Phrases) -> Vec<String> 
 /// Names the firings that were not diagnosed.
 pub(super) fn left_out(backtest: &Backtest, words: &Phrases) -> Vec<String> {
     let left = &backtest.left_out;
-    let lists = [("backtest-elsewhere", &left.elsewhere), ("backtest-over", &left.over_maximum)];
+    let lists = [
+        ("backtest-elsewhere", &left.elsewhere),
+        ("backtest-before", &left.before),
+        ("backtest-over", &left.over_maximum),
+    ];
     let named = lists.into_iter().filter(|(_, rules)| !rules.is_empty());
     named.map(|(key, rules)| words.text(key, &[("rules", causes(rules, words).into())])).collect()
 }

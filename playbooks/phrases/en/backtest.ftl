@@ -7,6 +7,10 @@ backtest-headline = { $firings ->
    *[other] { $firings } firings
  }
 backtest-stopped = Not complete: { $why }.
+backtest-nothing-found = nothing to change
+backtest-nothing-known = nothing found, but it did not see everything
+backtest-counted = { $n } { $outcome }
+backtest-limits = Not seen
 backtest-noise-found = { $n ->
     [one] 1 rule is noise
    *[other] { $n } rules are noise
@@ -18,9 +22,11 @@ backtest-unalerted-found = { $n ->
 backtest-range = { $from } to { $to }
 backtest-confirmed = confirmed
 backtest-no-cause = no cause
+backtest-other-symptom = another symptom
 backtest-nothing-abnormal = nothing abnormal
+backtest-not-judged = not judged
 backtest-blind = blind
-backtest-noise = noise
+backtest-noise = noise: { $judged } of { $total } could be judged
 backtest-rules = Rules
 backtest-pools = Pools
 backtest-rule = rule
@@ -28,17 +34,23 @@ backtest-pool = pool
 backtest-no-pool = (no pool named)
 backtest-total = firings
 backtest-after = after
-backtest-named = named causes
-backtest-noise-note = Noise: whenever such a rule fired, the data was there and nothing in it was abnormal. Make it stricter, or remove it.
+backtest-named = roots named
+backtest-noise-note = Noise: whenever such a rule fired and could be judged, its symptom did not hold, nor did another one. Make it stricter, or remove it.
+backtest-not-judged-note = Not judged: the alert selects no playbook, so that nothing here knows what it is about. A label `playbook: <id>` on the rule tells it.
 backtest-unalerted = Abnormal without any alert
 backtest-unalerted-line = **{ $title }** in { $pool }: { $times ->
     [one] once
    *[other] { $times } times
- }, { $duration } in all
+ }, { $duration } in all; { $confirmed } of { $looked } that were diagnosed were confirmed
+backtest-alerted-times = { $n ->
+    [one] Once more a symptom held while an alert of its pool fired.
+   *[other] { $n } more times a symptom held while an alert of its pool fired.
+ }
 backtest-shipped-alerts = shipped alerts that tell of it: { $alerts }
 backtest-no-shipped-alert = no shipped alert tells of it
 backtest-episode = { $at } for { $duration }: { $headline }
 backtest-thresholds = Thresholds: how often they would have fired
+backtest-steps = Counted from values { $step } apart: what lasts shorter may not be in it.
 backtest-ladder = { $title } for { $hold }
 backtest-rung = { $threshold } { $times ->
     [0] never
@@ -55,6 +67,7 @@ backtest-times = times
 backtest-lasted = in all
 backtest-shipped = shipped as
 backtest-picture = { $title }: the worst value of all pools
+backtest-shares = precision { $precision }, recall { $recall }
 backtest-accuracy = Causes, compared with the known ones
 backtest-cause = cause
 backtest-precision = precision
@@ -62,7 +75,10 @@ backtest-recall = recall
 backtest-share = { $percent } % ({ $right } of { $of })
 backtest-firings = Firings
 backtest-firings-newest = Firings, the newest { $n }
-backtest-per-day = Firings per day
+backtest-per-day = { $days ->
+    [one] Firings per day
+   *[other] Firings per { $days } days
+ }
 backtest-started = started
 backtest-outcome = outcome
 backtest-message = message
@@ -72,6 +88,7 @@ backtest-truth = known cause: { $cause }
 backtest-all = all { $n } firings: --output json, or --html FILE
 backtest-left-out = Left out
 backtest-elsewhere = not about a pool: { $rules }
+backtest-before = began before the range: { $rules }
 backtest-over = more than --max-firings: { $rules }
 backtest-count = { $name } ({ $n })
 backtest-problems = Problems

@@ -12,8 +12,8 @@ use crate::diagnose::Baseline;
 /// The arguments of `backtest`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 done and nothing to change, 1 findings (a rule that is noise, a symptom without a rule) or stopped before \
-the end, 2 wrong use, 3 Prometheus could not be asked.\n\
+    after_help = "Exit status: 0 it saw everything and there is nothing to change, 1 findings (a rule that is noise, a symptom without a rule), \
+or it did not see everything, 2 wrong use, 3 Prometheus could not be asked.\n\
 Examples:\n  llm-diagnose backtest --since 30d --prometheus http://prometheus:9090 --html backtest.html\n  \
 llm-diagnose backtest --firings webhooks.jsonl --labels causes.yaml --output json\n\
 A file of --labels names a firing by its id, or by its alert and a time: `LLMHighTTFT 2026-11-20T03:05:00Z: traffic-surge`; \
@@ -30,7 +30,8 @@ pub struct BacktestArgs {
     /// input. Without it they are read from Prometheus' series `ALERTS`.
     #[arg(long, value_name = "FILE|-")]
     pub firings: Option<String>,
-    /// Only firings and pools with this label; repeat for more.
+    /// Only firings and pools with this label; repeat for more. `model`, `namespace` and `cluster` fit each spelling of the
+    /// label; with another label, the pools of its firings count.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     pub only: Vec<(String, String)>,
     /// The true causes of firings, as YAML.
@@ -42,13 +43,16 @@ pub struct BacktestArgs {
     /// Maximum number of diagnosed firings; the newest of each rule count.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub max_firings: u32,
+    /// Maximum number of pools whose history is read; those with the most firings count.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub max_pools: u32,
     /// Maximum number of queries; it stops when they are used up.
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub max_queries: u32,
     /// Maximum number of queries that run at the same time.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub concurrency: u32,
-    /// A pause after each diagnosis.
+    /// A pause after each diagnosis, and after each day of a pool's history.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = pause)]
     pub pause: Duration,
     /// Write a page with pictures, which works without a server.
@@ -58,7 +62,7 @@ pub struct BacktestArgs {
     /// [default: beside the file of --html; without either nothing is kept].
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
-    /// Prometheus, or anything with its API.
+    /// Prometheus, or anything with its API. Of several configured ones, the first that fits --label is asked.
     #[arg(long, value_name = "URL", env = "PROMETHEUS_URL")]
     pub prometheus: Option<String>,
     /// The service's configuration, for its Prometheus, store and playbooks.

@@ -6,13 +6,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Setting;
+use super::firings::Due;
 use crate::alert::Labels;
 use crate::clock;
 use crate::diagnose::{Diagnosis, Request, Scope, diagnose};
 use crate::playbook::{of_expression, select};
 use crate::prom::AlertingRule;
 use crate::render::{IncidentView, incident_message};
-use crate::report::backtest::{DiagnosedFiring, Firing, FiringOutcome, covers, missing, outcome};
+use crate::report::backtest::{DiagnosedFiring, Firing, FiringOutcome, covers, missing, named_cause, outcome};
 
 /// The diagnoses of a firing after its start: the service's first one, and one of those that follow each minute. The
 /// second is made where the first names no cause: rates need some minutes to show a change.
@@ -41,28 +42,26 @@ pub(super) fn pools_of<'a>(
 }
 
 /// Diagnoses a firing. Returns the diagnosis without secrets; `Err` with the reason if Prometheus did not answer.
-pub(super) async fn diagnosed(
-    setting: &Setting<'_>,
-    id: &str,
-    firing: &Firing,
-    playbook: &str,
-    pool: &str,
-) -> anyhow::Result<Result<DiagnosedFiring, String>> {
-    let to = setting.range.1;
+pub(super) async fn diagnosed(setting: &Setting<'_>, due: &Due) -> anyhow::Result<Result<DiagnosedFiring, String>> {
+    let (firing, to) = (&due.firing, setting.range.1);
     let mut best: Option<(FiringOutcome, Diagnosis)> = None;
     let mut looked_at = None;
     for look in LOOKS {
-        let at = clock::after(firing.starts_at, look).min(firing.over_at(to).max(firing.starts_at));
+        let at = clock::after(firing.starts_at, look).min(firing.ends_at.unwrap_or(to).min(to).max(firing.starts_at));
         if looked_at.replace(at) == Some(at) {
             break;
         }
-        let diagnosis = diagnose(setting.library, setting.prometheus, &request(setting, firing, playbook, at)).await;
+        let diagnosis = diagnose(setting.library, setting.prometheus, &request(setting, due, at)).await;
         if diagnosis.degraded {
-            let why = diagnosis.problems.first().cloned();
-            return Ok(Err(why.unwrap_or_else(|| "Prometheus did not answer in time".to_owned())));
+            // A good first look stands.
+            let why = || diagnosis.problems.first().cloned();
+            let Some((outcome, best)) = best else {
+                return Ok(Err(why().unwrap_or_else(|| "Prometheus did not answer in time".to_owned())));
+            };
+            return Ok(Ok(kept(setting, due, outcome, &best)?));
         }
         let outcome = outcome(&diagnosis);
-        if best.as_ref().is_none_or(|(best, _)| outcome <= *best) {
+        if best.as_ref().is_none_or(|(best, _)| outcome < *best) {
             best = Some((outcome, diagnosis));
         }
         if outcome == FiringOutcome::Confirmed {
@@ -70,31 +69,31 @@ pub(super) async fn diagnosed(
         }
     }
     match best {
-        Some((outcome, diagnosis)) => Ok(Ok(told(setting, id, firing, pool, outcome, &diagnosis)?)),
+        Some((outcome, diagnosis)) => Ok(Ok(kept(setting, due, outcome, &diagnosis)?)),
         None => Ok(Err("nothing was asked".to_owned())),
     }
 }
 
-fn request(setting: &Setting<'_>, firing: &Firing, playbook: &str, at: Timestamp) -> Request {
-    let request = setting.config.request(playbook, &[firing.alert()], firing.starts_at, at);
+fn request(setting: &Setting<'_>, due: &Due, at: Timestamp) -> Request {
+    let request = setting.config.request(&due.playbook, &[due.firing.alert()], due.firing.starts_at, at);
     // The rules are known already.
     Request { rules: Vec::new(), ..request }
 }
 
-fn told(
+/// Returns what is kept of a diagnosis, without secrets.
+fn kept(
     setting: &Setting<'_>,
-    id: &str,
-    firing: &Firing,
-    pool: &str,
+    due: &Due,
     outcome: FiringOutcome,
     diagnosis: &Diagnosis,
 ) -> anyhow::Result<DiagnosedFiring> {
+    let firing = &due.firing;
     let redactor = setting.redactor.with_same_numbers();
     redactor.learn_from(&firing.labels);
     redactor.learn_from(diagnosis);
     let diagnosis = redactor.cleaned("output", diagnosis)?;
     let labels: Labels = redactor.cleaned("output", &firing.labels)?;
-    let root = diagnosis.root().filter(|_| outcome == FiringOutcome::Confirmed);
+    let named = named_cause(&diagnosis);
     let alerts = [Firing { labels: labels.clone(), ..firing.clone() }.alert()];
     let view = IncidentView {
         alerts: &alerts,
@@ -102,10 +101,10 @@ fn told(
         diagnosis: Some(&diagnosis),
         ..IncidentView::default()
     };
-    let told = DiagnosedFiring {
-        id: id.to_owned(),
+    let kept = DiagnosedFiring {
+        id: due.id.clone(),
         rule: firing.rule().to_owned(),
-        pool: pool.to_owned(),
+        pool: due.pool.clone(),
         condition_since: firing.condition_since,
         starts_at: firing.starts_at,
         ends_at: firing.ends_at,
@@ -114,9 +113,9 @@ fn told(
         outcome,
         headline: incident_message(&view, setting.words).headline,
         playbook: diagnosis.symptom.playbook.clone(),
-        cause: root.map(|root| root.title.clone()),
-        chain: root.map(|root| root.chain.clone()).unwrap_or_default(),
-        probability: root.map(|root| root.probability),
+        cause: named.as_ref().map(|named| named.title.to_owned()),
+        chain: named.as_ref().map(|named| named.chain.to_vec()).unwrap_or_default(),
+        probability: named.as_ref().and_then(|named| named.probability),
         missing: match outcome {
             FiringOutcome::Confirmed => Vec::new(),
             _ => missing(&diagnosis),
@@ -124,5 +123,5 @@ fn told(
         truth: None,
         labels,
     };
-    Ok(redactor.cleaned("output", &told)?)
+    Ok(redactor.cleaned("output", &kept)?)
 }

@@ -8,9 +8,10 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 
 use crate::alert::Alert;
+use crate::clip::format_count;
 use crate::clock;
 use crate::config::{Config, visit_store};
-use crate::playbook::{Library, SourceFile, parse, suggestion};
+use crate::playbook::{Library, PlaybookKind, SourceFile, parse, suggestion};
 use crate::report::backtest::{Firing, NO_CAUSE, OTHER_CAUSE};
 use crate::store::{Feedback, StoreAccess};
 
@@ -18,6 +19,9 @@ use crate::store::{Feedback, StoreAccess};
 const FILE_BYTES: u64 = 4 << 20;
 /// Maximum difference between a firing's start and the time that names it.
 const NEAR: Duration = Duration::from_secs(600);
+
+/// Maximum number of unused labels that are named.
+const UNUSED: usize = 5;
 
 /// The known causes.
 #[derive(Debug, Default)]
@@ -71,41 +75,78 @@ impl TrueCauses {
         Ok(())
     }
 
-    /// Returns the true cause of a firing: by its id, by its alert and time, else by the feedback on its incident.
-    pub(super) fn of(&self, id: &str, firing: &Firing, to: Timestamp) -> Option<String> {
-        let during = |at: Timestamp| at >= clock::before(firing.starts_at, NEAR) && at <= firing.over_at(to);
-        let by_alert = || self.by_alert.iter().find(|(alert, at, _)| alert == firing.rule() && during(*at));
-        // Prometheus adds external labels when it sends an alert; `ALERTS` has none of them.
-        let is_sent = |alert: &Alert| firing.labels.iter().all(|(name, value)| alert.labels.get(name) == Some(value));
-        let is_same = |alert: &Alert| {
-            let apart = clock::between(alert.starts_at, firing.starts_at);
-            is_sent(alert) && apart.max(clock::between(firing.starts_at, alert.starts_at)) <= NEAR
-        };
-        let by_incident = || self.by_incident.iter().find(|(alerts, _)| alerts.iter().any(is_same));
-        let cause = self.by_id.get(id).or_else(|| by_alert().map(|(_, _, cause)| cause));
-        cause.or_else(|| by_incident().map(|(_, cause)| cause)).cloned()
+    /// Returns the true causes of firings by id, and sentences about entries that could not be used: an entry of the file
+    /// must name one firing. The file counts before feedback.
+    pub(super) fn of(
+        &self,
+        firings: &BTreeMap<String, &Firing>,
+        to: Timestamp,
+    ) -> (BTreeMap<String, String>, Vec<String>) {
+        let (mut causes, mut problems, mut unused) = (BTreeMap::new(), Vec::new(), Vec::new());
+        for (id, cause) in &self.by_id {
+            match firings.contains_key(id) {
+                true => _ = causes.insert(id.clone(), cause.clone()),
+                false => unused.push(id.clone()),
+            }
+        }
+        for (alert, at, cause) in &self.by_alert {
+            let during = |firing: &Firing| *at >= clock::before(firing.starts_at, NEAR) && *at <= firing.over_at(to);
+            let fits = firings.iter().filter(|(_, firing)| firing.rule() == alert && during(firing));
+            let ids: Vec<&str> = fits.map(|(id, _)| id.as_str()).collect();
+            match ids.as_slice() {
+                [] => unused.push(format!("{alert} {at}")),
+                [id] => match causes.get(*id).filter(|known| *known != cause) {
+                    Some(known) => {
+                        problems.push(format!(
+                            "the labels name two causes for firing {id}: `{known}` counts, not `{cause}`"
+                        ));
+                    }
+                    None => _ = causes.insert((*id).to_owned(), cause.clone()),
+                },
+                [..] => {
+                    let ids = ids.join(", ");
+                    problems.push(format!(
+                        "the label `{alert} {at}` fits several firings and counts for none: name one by its id, {ids}"
+                    ));
+                }
+            }
+        }
+        if !unused.is_empty() {
+            let names = unused.iter().take(UNUSED).cloned().collect::<Vec<_>>().join(", ");
+            let labels = format_count(unused.len(), "label");
+            problems.push(format!("{labels} of the file fit no diagnosed firing: {names}"));
+        }
+        for (id, firing) in firings {
+            let nearest =
+                self.by_incident.iter().filter_map(|(alerts, cause)| Some((apart(alerts, firing)?, cause))).min();
+            if let Some((_, cause)) = nearest {
+                causes.entry(id.clone()).or_insert_with(|| cause.clone());
+            }
+        }
+        (causes, problems)
     }
+}
 
-    /// Returns the entries of the file that name none of these firings.
-    pub(super) fn unused(&self, firings: &BTreeMap<String, &Firing>, to: Timestamp) -> Vec<String> {
-        let names: BTreeSet<&str> = firings.keys().map(String::as_str).collect();
-        let by_id = self.by_id.keys().filter(|id| !names.contains(id.as_str())).cloned();
-        let during =
-            |at: Timestamp, firing: &Firing| at >= clock::before(firing.starts_at, NEAR) && at <= firing.over_at(to);
-        let is_unused = |(alert, at, _): &&(String, Timestamp, String)| {
-            !firings.values().any(|firing| firing.rule() == alert && during(*at, firing))
-        };
-        by_id.chain(self.by_alert.iter().filter(is_unused).map(|(alert, at, _)| format!("{alert} {at}"))).collect()
-    }
+/// Returns the time between the start of a firing and that of the same alert of an incident; `None` if none is near it.
+fn apart(alerts: &[Alert], firing: &Firing) -> Option<Duration> {
+    // Prometheus adds external labels when it sends an alert; `ALERTS` has none of them.
+    let is_sent = |alert: &&Alert| firing.labels.iter().all(|(name, value)| alert.labels.get(name) == Some(value));
+    let apart = |alert: &Alert| {
+        clock::between(alert.starts_at, firing.starts_at).max(clock::between(firing.starts_at, alert.starts_at))
+    };
+    alerts.iter().filter(is_sent).map(apart).min().filter(|apart| *apart <= NEAR)
 }
 
 /// Returns the id of a cause, of a former id too.
 fn known(library: &Library, cause: &str) -> anyhow::Result<String> {
     let id = library.aliases.id(cause.trim());
-    if id == NO_CAUSE || id == OTHER_CAUSE || library.ids().any(|known| known == id) {
+    let mechanisms = library.of_kind(PlaybookKind::Mechanism).map(|playbook| &playbook.playbook);
+    let own = library.playbooks.values().flat_map(|playbook| &playbook.causes).filter_map(|cause| cause.id.as_ref());
+    let causes: BTreeSet<&str> = mechanisms.chain(own).chain(library.causes.keys()).map(String::as_str).collect();
+    if id == NO_CAUSE || id == OTHER_CAUSE || causes.contains(id) {
         return Ok(id.to_owned());
     }
-    let hint = suggestion(id, library.ids().map(String::as_str)).unwrap_or_default();
+    let hint = suggestion(id, causes.into_iter()).unwrap_or_default();
     bail!("there is no cause `{id}` {hint}: expected the id of a cause, `{NO_CAUSE}` or `{OTHER_CAUSE}`")
 }
 
@@ -133,15 +174,20 @@ mod tests {
             condition_since: start,
             starts_at: start,
             ends_at: Some(clock::after(start, NEAR)),
+            fired_until: start,
             generator_url: String::new(),
         };
-        let of = |id: &str, name: &str| causes.of(id, &firing(name), start);
-        assert_eq!(of("abc", "Other").as_deref(), Some("longer-prompts"));
         let to = clock::after(start, NEAR * 2);
-        assert_eq!(causes.of("x", &firing("LLMHighTTFT"), to).as_deref(), Some("traffic-surge"));
-        assert_eq!(of("x", "Other"), None);
-        let late = firing("LLMHighTTFT");
-        assert_eq!(causes.unused(&[("abc".to_owned(), &late)].into(), to), ["LLMHighTTFT 2026-11-22T03:05:00Z"]);
+        let [other, high, second] = ["Other", "LLMHighTTFT", "LLMHighTTFT"].map(firing);
+        let (known, problems) = causes.of(&[("abc".to_owned(), &other), ("x".to_owned(), &high)].into(), to);
+        let pair = |id: &str, cause: &str| (id.to_owned(), cause.to_owned());
+        assert_eq!(known, [pair("abc", "longer-prompts"), pair("x", "traffic-surge")].into());
+        assert_eq!(problems, ["1 label of the file fit no diagnosed firing: LLMHighTTFT 2026-11-22T03:05:00Z"]);
+        let (known, problems) = causes.of(&[("x".to_owned(), &high), ("y".to_owned(), &second)].into(), to);
+        assert!(known.is_empty() && problems[0].ends_with("name one by its id, x, y"), "{known:?} {problems:?}");
+        for symptom in ["high-ttft", "kv_cache_usage", "vllm"] {
+            assert!(read(&format!("abc: {symptom}\n")).is_err(), "{symptom} is no cause");
+        }
         let error = format!("{:#}", read("abc: longer-promts\n").unwrap_err());
         assert!(error.contains("there is no cause `longer-promts`") && error.contains("longer-prompts"), "{error}");
         let error = format!("{:#}", read("A yesterday: none\n").unwrap_err());

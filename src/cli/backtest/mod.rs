@@ -1,6 +1,8 @@
-//! `backtest`: past firings diagnosed as of then, and what follows from all of them.
+//! `backtest`: past firings, each diagnosed as it was at that time, and what follows from all of them.
 
 mod firing;
+mod firings;
+mod key;
 mod labels;
 mod pools;
 mod progress;
@@ -8,48 +10,49 @@ mod read;
 mod state;
 mod work;
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use jiff::Timestamp;
-use ring::digest::{SHA256, digest};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::args::{BacktestArgs, HealthOutput};
 use super::{NOT_ANSWERED, ask, library, output, redactor};
+use crate::alert::{Alert, AlertStatus, Labels};
 use crate::cli::output::{out, outln};
 use crate::clip::format_count;
 use crate::clock;
 use crate::config::Config;
 use crate::diagnose;
 use crate::playbook::Library;
-use crate::prom::{Prometheus, QueryProgress};
+use crate::prom::{self, Prometheus, QueryProgress, choose};
 use crate::redact::{self, Redactor};
 use crate::render::{self, Phrases};
 use crate::report::backtest::{
     Backtest, BacktestLoad, DiagnosedFiring, LeftOutFirings, OutcomeCounts, SCHEMA, ThresholdLadder, UnalertedSymptom,
-    accuracy, by_pool, by_rule,
+    accuracy, add_ladders, by_pool, by_rule,
 };
+use crate::stop_signals::StopSignals;
+use key::ResultKey;
 use labels::TrueCauses;
 use progress::BacktestProgress;
-use state::BacktestState;
+use state::{BacktestState, FinishedPart, FinishedPool};
 
-/// Characters of an id: enough for a few thousand firings, and short enough to be typed.
-const ID: usize = 12;
+/// The unit of the range's borders, so that steps and ids are the same in each run.
+const MINUTE: Duration = Duration::from_secs(60);
+/// Queries over long ranges get this multiple of a diagnosis' own time.
+const PATIENCE: u32 = 6;
 
 /// The reason why a run ended early.
 #[derive(Debug)]
 pub(super) enum Stopped {
     /// Ctrl-C, or SIGTERM.
     Interrupted,
-    /// The queries are used up.
-    Budget(usize),
+    /// The queries of `--max-queries` are used up.
+    Queries(usize),
     /// Prometheus does not answer.
     Prometheus(String),
     /// Anything else: a file that cannot be written.
@@ -78,7 +81,12 @@ impl Setting<'_> {
 
     /// Fails once the queries are used up.
     pub(super) fn has_queries_left(&self) -> Result<(), Stopped> {
-        if self.queries() < self.most_queries { Ok(()) } else { Err(Stopped::Budget(self.most_queries)) }
+        if self.queries() < self.most_queries { Ok(()) } else { Err(Stopped::Queries(self.most_queries)) }
+    }
+
+    /// Returns the time limit of a query over a long range.
+    pub(super) fn long_deadline(&self) -> Duration {
+        self.config.deadline * PATIENCE
     }
 
     /// Returns a value without secrets.
@@ -94,11 +102,36 @@ impl Setting<'_> {
 pub(super) struct BacktestFindings {
     pub(super) firings: Vec<DiagnosedFiring>,
     pub(super) unalerted: Vec<UnalertedSymptom>,
+    pub(super) alerted_times: usize,
     pub(super) ladders: Vec<ThresholdLadder>,
     pub(super) left_out: LeftOutFirings,
+    /// What the findings do not cover.
+    pub(super) limits: Vec<String>,
     pub(super) problems: Vec<String>,
     /// The number of firings that an earlier run diagnosed.
     pub(super) resumed: usize,
+}
+
+impl BacktestFindings {
+    /// Returns the findings of an earlier run.
+    fn resumed(finished: &[FinishedPart]) -> Self {
+        let mut findings = Self::default();
+        for part in finished {
+            match part {
+                FinishedPart::Firing(firing) => findings.firings.push((**firing).clone()),
+                FinishedPart::Pool(pool) => findings.add_pool((**pool).clone()),
+            }
+        }
+        findings.resumed = findings.firings.len();
+        findings
+    }
+
+    fn add_pool(&mut self, pool: FinishedPool) {
+        self.unalerted.extend(pool.unalerted);
+        self.alerted_times += pool.alerted_times;
+        self.limits.extend(pool.limits);
+        add_ladders(&mut self.ladders, pool.ladders);
+    }
 }
 
 pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
@@ -110,8 +143,12 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
         Err(code) => return Ok(code),
     };
     config.extend_library(&mut library)?;
+    let state_path = key::state_path(args);
     if let Some(html) = &args.html {
         output::check(html)?;
+        if state_path.as_ref() == Some(html) {
+            bail!("--state and --html name the same file, {}", html.display());
+        }
     }
     config.diagnose.window = args.window.unwrap_or(config.diagnose.window);
     config.diagnose.baseline = args.baseline.unwrap_or(config.diagnose.baseline);
@@ -120,19 +157,18 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.labels {
         causes.read(&library, path)?;
     }
-    let mut selected = ask::prometheus(&config, args.prometheus.as_deref(), None);
+    // Before the runtime starts: reading standard input would block it, and its signals.
+    let file = args.firings.as_deref().map(read::FiringsFile::read).transpose()?;
+    let (mut selected, not_asked) = select_prometheus(args, &config);
     selected.concurrency = args.concurrency as usize;
     let queries = Arc::new(QueryProgress::default());
     let prometheus = Prometheus::new(&selected)?.watched(Arc::clone(&queries));
     let now = clock::now();
-    let to = args.until.map_or(now, |until| until.resolve(now)).min(now);
-    let to = clock::floor(to, Duration::from_secs(60));
-    let mut state = BacktestState::open(
-        state_file(args).as_deref(),
-        &key(args, &config, &selected.url)?,
-        (clock::before(to, args.since), to),
-    )?;
-    if !state.finished.is_empty() && !args.quiet {
+    let to = clock::floor(args.until.map_or(now, |until| until.resolve(now)).min(now), MINUTE);
+    let range = (clock::floor(clock::before(to, args.since), MINUTE), to);
+    let key = ResultKey { args, config: &config, prometheus: &selected, library: &library, file: file.as_ref() };
+    let mut state = BacktestState::open(state_path.as_deref(), &key.hash(), range)?;
+    if !state.finished.is_empty() {
         let (from, to) = state.range;
         let parts = format_count(state.finished.len(), "finished part");
         anstream::eprintln!("going on with the run about {from:.0} to {to:.0}, of which there are {parts}");
@@ -150,16 +186,25 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
         most_queries: args.max_queries as usize,
     };
     let mut progress = BacktestProgress::new(args.quiet);
-    let mut findings = BacktestFindings::default();
+    let mut findings = BacktestFindings::resumed(&state.finished);
+    findings.limits.extend(not_asked);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let stopped = runtime.block_on(async {
+        let mut stop = StopSignals::new()?;
         if args.feedback {
             causes.read_feedback(&library, &config).await?;
         }
-        let work = work::run(args, &setting, &causes, &mut state, &mut progress, &mut findings);
+        let mut work = work::Work {
+            args,
+            setting: &setting,
+            causes: &causes,
+            state: &mut state,
+            progress: &mut progress,
+            findings: &mut findings,
+        };
         anyhow::Ok(tokio::select! {
-            ended = work => ended.err(),
-            () = interrupted() => Some(Stopped::Interrupted),
+            ended = work.run(file) => ended.err(),
+            () = stop.recv() => Some(Stopped::Interrupted),
         })
     })?;
     progress.end();
@@ -167,12 +212,14 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
         None => (None, ExitCode::SUCCESS),
         Some(Stopped::Failed(error)) => return Err(error),
         Some(Stopped::Prometheus(why)) if findings.firings.is_empty() => {
-            anstream::eprintln!("error: {}: {why}", redact::address(&prometheus.url));
+            let (address, why) = (redact::address(&prometheus.url), setting.cleaned(&why)?);
+            anstream::eprintln!("error: {}: {}", render::clean(&address), render::clean(&why));
+            state.close();
             return Ok(ExitCode::from(NOT_ANSWERED));
         }
         Some(Stopped::Prometheus(why)) => (Some(why), ExitCode::from(NOT_ANSWERED)),
         Some(Stopped::Interrupted) => (Some("it was interrupted".to_owned()), ExitCode::FAILURE),
-        Some(Stopped::Budget(most)) => {
+        Some(Stopped::Queries(most)) => {
             (Some(format!("its {most} queries are used up: pass more by --max-queries")), ExitCode::FAILURE)
         }
     };
@@ -190,37 +237,67 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.html {
         output::write(path, render::backtest_page(&backtest, &words).as_bytes())?;
     }
-    match (&backtest.stopped, state.path()) {
-        (None, _) => state.remove(),
-        (Some(_), Some(path)) => {
-            anstream::eprintln!("what is done is kept in {}: the same command goes on from there", path.display());
-        }
-        (Some(_), None) => {
-            anstream::eprintln!("nothing is kept: pass --state or --html to go on after an interruption")
-        }
+    match &backtest.stopped {
+        // A result that could not be printed can be had again.
+        None if !output::failed() => state.remove(),
+        _ => state.close(),
     }
-    Ok(if code == ExitCode::SUCCESS && backtest.has_findings() { ExitCode::FAILURE } else { code })
+    let is_good = backtest.is_complete() && !backtest.has_findings();
+    Ok(if code == ExitCode::SUCCESS && !is_good { ExitCode::FAILURE } else { code })
+}
+
+/// Selects the Prometheus that is asked: the argument's, else the configured one that fits `--label`, as for an alert with
+/// these labels. Returns a sentence as well if others are not asked.
+fn select_prometheus(args: &BacktestArgs, config: &Config) -> (prom::Config, Option<String>) {
+    if args.prometheus.is_some() || config.prometheus.len() < 2 {
+        return (ask::prometheus(config, args.prometheus.as_deref(), None), None);
+    }
+    let alert = Alert {
+        status: AlertStatus::Firing,
+        labels: args.only.iter().cloned().collect(),
+        annotations: Labels::new(),
+        starts_at: Timestamp::MIN,
+        ends_at: Timestamp::MIN,
+        generator_url: String::new(),
+        fingerprint: String::new(),
+    };
+    let configured: Vec<_> = config.prometheus.iter().map(|one| (one.clone(), one.labels.clone())).collect();
+    let chosen = choose(&configured, &[alert]).cloned().unwrap_or_default();
+    let others = format_count(configured.len() - 1, "more configured Prometheus");
+    let why =
+        format!("only Prometheus `{}` was asked: run it for {others} too, by --prometheus or --label", chosen.name);
+    (chosen, Some(why))
 }
 
 /// Draws the conclusions.
 fn concluded(
     mut findings: BacktestFindings,
-    (from, to): (Timestamp, Timestamp),
+    range: (Timestamp, Timestamp),
     stopped: Option<String>,
     load: BacktestLoad,
 ) -> Backtest {
     findings.firings.sort_by(|a, b| (a.starts_at, &a.id).cmp(&(b.starts_at, &b.id)));
     findings.unalerted.sort_by(|a, b| b.seconds.cmp(&a.seconds).then_with(|| a.pool.cmp(&b.pool)));
+    for ladder in findings.ladders.iter_mut().filter(|ladder| ladder.rungs.iter().all(|rung| rung.times == 0)) {
+        ladder.values.clear();
+    }
     let firings = findings.firings;
+    let counts = OutcomeCounts::of(&firings);
+    if !firings.is_empty() && counts.judged() == 0 {
+        findings.limits.push("none of the firings could be judged".to_owned());
+    }
     Backtest {
         schema: SCHEMA.to_owned(),
-        from,
-        to,
+        from: range.0,
+        to: range.1,
         stopped,
-        counts: OutcomeCounts::of(&firings),
+        limits: findings.limits,
+        counts,
         rules: by_rule(&firings),
         pools: by_pool(&firings),
         unalerted: findings.unalerted,
+        alerted_times: findings.alerted_times,
+        step_seconds: pools::step(range).as_secs(),
         ladders: findings.ladders,
         accuracy: accuracy(&firings),
         left_out: findings.left_out,
@@ -228,52 +305,4 @@ fn concluded(
         problems: findings.problems,
         firings,
     }
-}
-
-/// Returns when somebody wants the program to end.
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        },
-        Err(_) => _ = tokio::signal::ctrl_c().await,
-    }
-}
-
-/// Returns the path of the state file; `None` if nothing is kept.
-fn state_file(args: &BacktestArgs) -> Option<PathBuf> {
-    let beside = || {
-        let mut name = args.html.as_ref()?.clone().into_os_string();
-        name.push(".state");
-        Some(PathBuf::from(name))
-    };
-    args.state.clone().or_else(beside)
-}
-
-/// Returns the hash of the arguments that results depend on.
-fn key(args: &BacktestArgs, config: &Config, url: &str) -> anyhow::Result<String> {
-    let file = match args.firings.as_deref() {
-        None | Some("-") => Vec::new(),
-        Some(path) => std::fs::read(path).with_context(|| format!("cannot read the firings from {path}"))?,
-    };
-    let version = env!("CARGO_PKG_VERSION");
-    let parts = (&args.since, &args.until, &args.only, args.max_firings, &args.playbooks, &config.diagnose);
-    let text = format!("{version} {url} {} {parts:?}", hex(digest(&SHA256, &file).as_ref()));
-    Ok(hex(digest(&SHA256, text.as_bytes()).as_ref()))
-}
-
-/// Returns the id of a firing, or of a pool: a hash of its labels and its start.
-pub(super) fn id(labels: &BTreeMap<String, String>, start: Option<Timestamp>) -> String {
-    let text = format!("{labels:?} {:?}", start.map(Timestamp::as_second));
-    hex(digest(&SHA256, text.as_bytes()).as_ref()).chars().take(ID).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing into a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

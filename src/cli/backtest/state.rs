@@ -3,7 +3,7 @@
 //! The first line names the arguments and the range; a file of other arguments is not used. Results are in it as they
 //! are printed, without secrets.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
@@ -44,10 +44,12 @@ pub(super) struct FinishedPool {
     pub(super) id: String,
     /// The symptoms that held without a firing.
     pub(super) unalerted: Vec<UnalertedSymptom>,
+    /// The number of times at which symptoms held while an alert fired.
+    pub(super) alerted_times: usize,
     /// Its thresholds.
     pub(super) ladders: Vec<ThresholdLadder>,
-    /// Errors, as sentences.
-    pub(super) problems: Vec<String>,
+    /// What they do not cover, as sentences.
+    pub(super) limits: Vec<String>,
 }
 
 /// The state of a run.
@@ -58,6 +60,8 @@ pub(super) struct BacktestState {
     /// The parts that an earlier run finished.
     pub(super) finished: Vec<FinishedPart>,
     file: Option<(PathBuf, File)>,
+    /// True if the file has a finished part.
+    has_parts: bool,
 }
 
 impl BacktestState {
@@ -66,10 +70,17 @@ impl BacktestState {
     /// # Errors
     /// If the path is no file, or it cannot be written.
     pub(super) fn open(path: Option<&Path>, key: &str, range: (Timestamp, Timestamp)) -> anyhow::Result<Self> {
-        let Some(path) = path else { return Ok(Self { range, finished: Vec::new(), file: None }) };
+        let Some(path) = path else { return Ok(Self { range, finished: Vec::new(), file: None, has_parts: false }) };
         output::check(path)?;
+        // Of another run that writes it now; the lock ends with the process.
+        if let Ok(other) = File::open(path)
+            && matches!(other.try_lock(), Err(TryLockError::WouldBlock))
+        {
+            bail!("another run writes the state file {}: wait for its end, or name another by --state", path.display());
+        }
         let (range, finished) = match read(path) {
-            Some((head, finished)) if head.key == key => ((head.from, head.to), finished),
+            // Without a finished part nothing is lost by the range of now.
+            Some((head, finished)) if head.key == key && !finished.is_empty() => ((head.from, head.to), finished),
             None if std::fs::metadata(path).is_ok_and(|file| file.len() > 0) => {
                 bail!("{} is no state of a backtest: name another file by --state", path.display())
             }
@@ -84,7 +95,9 @@ impl BacktestState {
         output::write(path, text.as_bytes())?;
         let file = File::options().append(true).open(path);
         let file = file.with_context(|| format!("cannot write the state file {}", path.display()))?;
-        Ok(Self { range, finished, file: Some((path.to_owned(), file)) })
+        // A file system without locks has none.
+        let _ = file.try_lock();
+        Ok(Self { range, has_parts: !finished.is_empty(), finished, file: Some((path.to_owned(), file)) })
     }
 
     /// Adds a finished part.
@@ -94,12 +107,20 @@ impl BacktestState {
     pub(super) fn add(&mut self, part: &FinishedPart) -> anyhow::Result<()> {
         let Some((path, file)) = &mut self.file else { return Ok(()) };
         let line = serde_json::to_string(part)? + "\n";
-        file.write_all(line.as_bytes()).with_context(|| format!("cannot write the state file {}", path.display()))
+        file.write_all(line.as_bytes()).with_context(|| format!("cannot write the state file {}", path.display()))?;
+        self.has_parts = true;
+        Ok(())
     }
 
-    /// Returns the path of the file that keeps the state.
-    pub(super) fn path(&self) -> Option<&Path> {
-        self.file.as_ref().map(|(path, _)| path.as_path())
+    /// Tells how to go on with a run that ended early; a file without a finished part is removed.
+    pub(super) fn close(self) {
+        match &self.file {
+            Some(_) if !self.has_parts => self.remove(),
+            Some((path, _)) => {
+                anstream::eprintln!("what is done is kept in {}: the same command goes on from there", path.display());
+            }
+            None => anstream::eprintln!("nothing is kept: pass --state or --html to go on after an interruption"),
+        }
     }
 
     /// Removes the file: the run is complete.

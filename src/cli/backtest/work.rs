@@ -1,206 +1,260 @@
 //! The stages of a run: read the firings, find the pools, diagnose the firings, read the pools' histories.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use futures::stream::{self, StreamExt};
+use jiff::Timestamp;
 
+use super::firings::{self, Due};
+use super::key::id;
 use super::labels::TrueCauses;
 use super::progress::BacktestProgress;
-use super::state::{BacktestState, FinishedPart, FinishedPool};
-use super::{BacktestFindings, Setting, Stopped, firing, id, pools, read};
+use super::read::{self, FiringsFile};
+use super::state::{BacktestState, FinishedPart};
+use super::{BacktestFindings, Setting, Stopped, firing, pools};
 use crate::cli::args::BacktestArgs;
 use crate::clip::format_count;
 use crate::clock;
 use crate::diagnose::Scope;
 use crate::playbook::AlertRule;
-use crate::report::backtest::{DiagnosedFiring, Firing, add, chosen, covers};
+use crate::prom::{AlertingRule, PromError};
+use crate::report::backtest::{Firing, chosen, covers};
 
-/// Diagnoses without an answer, one after the other, after which Prometheus counts as away.
-const UNANSWERED: usize = 5;
-/// Maximum number of pools whose history is read.
-const POOLS: usize = 20;
-/// Maximum number of unused labels that are named.
-const UNUSED: usize = 5;
+/// Severities of alerts that somebody looks at, so that nobody needs to be told by another one.
+const URGENT: [&str; 5] = ["critical", "warning", "error", "page", "high"];
+/// Names of rules that are asked for at once: some proxies limit the length of an address.
+const RULES: usize = 50;
 
-/// A firing that is diagnosed.
-struct Due {
-    id: String,
-    firing: Firing,
-    playbook: String,
-    /// The name of its pool.
-    pool: String,
+/// A run.
+pub(super) struct Work<'a> {
+    pub(super) args: &'a BacktestArgs,
+    pub(super) setting: &'a Setting<'a>,
+    pub(super) causes: &'a TrueCauses,
+    pub(super) state: &'a mut BacktestState,
+    pub(super) progress: &'a mut BacktestProgress,
+    pub(super) findings: &'a mut BacktestFindings,
 }
 
-/// Runs all stages; the findings are complete as far as they go whenever it is dropped.
-pub(super) async fn run(
-    args: &BacktestArgs,
-    setting: &Setting<'_>,
-    causes: &TrueCauses,
-    state: &mut BacktestState,
-    progress: &mut BacktestProgress,
-    findings: &mut BacktestFindings,
-) -> Result<(), Stopped> {
-    let mut firings = firings(args, setting).await?;
-    let deadline = Instant::now() + setting.config.deadline;
-    // Servers without this API, such as VictoriaMetrics, still have the shipped rules' data.
-    let rules = setting.prometheus.alerting_rules(deadline).await.unwrap_or_default();
-    let shipped: Vec<&AlertRule> = setting.library.playbooks.values().flat_map(|playbook| &playbook.alerts).collect();
-    read::date_conditions(&mut firings, &rules, &shipped);
-    let range = setting.range;
-    let days = clock::between(range.0, range.1).as_secs().div_ceil(86_400);
-    progress.stage("days with pools", usize::try_from(days).unwrap_or(usize::MAX), 0);
-    let days = pools::days(setting, || progress.step(setting.queries())).await?;
-    let all_pools = pools::pools(&days);
+/// A pool, dimension to value.
+type PoolLabels = BTreeMap<String, String>;
 
-    let is_wanted = |firing: &Firing| args.only.iter().all(|(name, value)| firing.labels.get(name) == Some(value));
-    let (mut ours, mut playbooks) = (Vec::new(), BTreeMap::new());
-    for firing in firings {
-        let playbook = firing::playbook(setting, &rules, &firing);
-        if !playbook.is_empty() || !firing::pools_of(&firing, &all_pools).is_empty() {
-            playbooks.insert(id(&firing.labels, Some(firing.starts_at)), playbook);
-            ours.push(firing);
-        } else if is_wanted(&firing) {
-            *findings.left_out.elsewhere.entry(firing.rule().to_owned()).or_default() += 1;
+impl Work<'_> {
+    /// Runs all stages; the findings are complete as far as they go whenever it is dropped.
+    pub(super) async fn run(&mut self, file: Option<FiringsFile>) -> Result<(), Stopped> {
+        let has_file = file.is_some();
+        let all = self.firings(file).await?;
+        let rules = self.rules(&all).await;
+        if all.is_empty() && !has_file && rules.is_empty() {
+            let why = "Prometheus has no series `ALERTS` in this range and no alerting rule: pass --firings if another program \
+                       evaluates the rules";
+            self.findings.limits.push(why.to_owned());
+        }
+        let days = self.days().await?;
+        let all_pools = pools::pools(&days);
+        let (ours, due) = self.due(all, &rules, &all_pools);
+        let truths = self.truths(&due);
+        for firing in &mut self.findings.firings {
+            firing.truth = truths.get(&firing.id).cloned();
+        }
+        let unanswered = firings::diagnose(self, due, &truths).await?;
+        let pools = self.chosen_pools(&all_pools, &ours);
+        // Alerts without the wanted labels tell of a symptom all the same.
+        let alerts: Vec<Firing> = ours
+            .into_iter()
+            .filter(|(firing, playbook)| !playbook.is_empty() || is_urgent(firing))
+            .map(|(f, _)| f)
+            .collect();
+        self.histories(&days, &pools, &alerts).await?;
+        match unanswered {
+            None => Ok(()),
+            Some(why) => Err(Stopped::Prometheus(why)),
         }
     }
-    let wanted = ours.iter().filter(|firing| is_wanted(firing)).cloned().collect();
-    let (chosen, over) = chosen(wanted, args.max_firings as usize);
-    findings.left_out.over_maximum = over;
-    let due: Vec<Due> = chosen
-        .into_iter()
-        .map(|firing| {
-            let id = id(&firing.labels, Some(firing.starts_at));
-            let playbook = playbooks.remove(&id).unwrap_or_default();
-            let pool = match firing::pools_of(&firing, &all_pools).as_slice() {
-                [one] => pools::name(one),
-                _ => pools::name(&Scope::of_labels(&firing.labels).dimensions),
-            };
-            Due { id, firing, playbook, pool }
-        })
-        .collect();
-    let known: BTreeMap<String, &Firing> = due.iter().map(|due| (due.id.clone(), &due.firing)).collect();
-    let unused = causes.unused(&known, range.1);
-    if !unused.is_empty() {
-        let names = unused.iter().take(UNUSED).cloned().collect::<Vec<_>>().join(", ");
-        let labels = format_count(unused.len(), "label");
-        findings.problems.push(format!("{labels} of the file fit no diagnosed firing: {names}"));
-    }
-    diagnose(args, setting, causes, due, state, progress, findings).await?;
-    let scope = Scope::of_labels(&args.only.iter().cloned().collect());
-    let pools: Vec<_> = all_pools.iter().filter(|pool| covers(&scope, pool)).collect();
-    // Alerts without the wanted labels tell of a symptom all the same.
-    histories(setting, &days, &pools, &ours, state, progress, findings).await
-}
 
-async fn firings(args: &BacktestArgs, setting: &Setting<'_>) -> Result<Vec<Firing>, Stopped> {
-    match &args.firings {
-        Some(path) => read::from_file(path, setting.range).map_err(Stopped::Failed),
-        None => {
-            let deadline = setting.config.deadline * 6;
-            let read = read::from_prometheus(setting.prometheus, setting.range, deadline).await;
-            read.map_err(|error| Stopped::Prometheus(error.to_string()))
-        }
-    }
-}
-
-/// Diagnoses the firings that no earlier run has diagnosed.
-async fn diagnose(
-    args: &BacktestArgs,
-    setting: &Setting<'_>,
-    causes: &TrueCauses,
-    due: Vec<Due>,
-    state: &mut BacktestState,
-    progress: &mut BacktestProgress,
-    findings: &mut BacktestFindings,
-) -> Result<(), Stopped> {
-    let earlier: BTreeMap<String, DiagnosedFiring> = state
-        .finished
-        .iter()
-        .filter_map(|part| match part {
-            FinishedPart::Firing(firing) => Some((firing.id.clone(), (**firing).clone())),
-            FinishedPart::Pool(_) => None,
-        })
-        .collect();
-    let truth = |due: &Due| causes.of(&due.id, &due.firing, setting.range.1);
-    let total = due.len();
-    let (done, open): (Vec<Due>, Vec<Due>) = due.into_iter().partition(|due| earlier.contains_key(&due.id));
-    findings.resumed = done.len();
-    let done =
-        done.iter().filter_map(|due| Some(DiagnosedFiring { truth: truth(due), ..earlier.get(&due.id)?.clone() }));
-    findings.firings.extend(done);
-    progress.stage("firings", total, findings.resumed);
-    let at_once = (args.concurrency as usize / 2).max(1);
-    let diagnosing = open.iter().map(|due| async move {
-        setting.has_queries_left()?;
-        let diagnosed = firing::diagnosed(setting, &due.id, &due.firing, &due.playbook, &due.pool).await;
-        tokio::time::sleep(setting.pause).await;
-        diagnosed.map(|diagnosed| (due, diagnosed)).map_err(Stopped::Failed)
-    });
-    let mut diagnosing = stream::iter(diagnosing).buffer_unordered(at_once);
-    let (mut unanswered, mut in_a_row) = (0, 0);
-    while let Some(next) = diagnosing.next().await {
-        let (due, diagnosed) = next?;
-        match diagnosed {
-            Ok(diagnosed) => {
-                state.add(&FinishedPart::Firing(Box::new(diagnosed.clone()))).map_err(Stopped::Failed)?;
-                findings.firings.push(DiagnosedFiring { truth: truth(due), ..diagnosed });
-                in_a_row = 0;
+    /// Reads the firings, of the time before the range too if they lasted into it.
+    async fn firings(&mut self, file: Option<FiringsFile>) -> Result<Vec<Firing>, Stopped> {
+        let (from, to) = self.setting.range;
+        let mut firings = match file {
+            Some(file) => {
+                let open = file.firings.iter().filter(|firing| firing.ends_at.is_none()).count();
+                if open > 0 {
+                    let firings = format_count(open, "firing");
+                    let why = "each counts for four hours, Alertmanager's usual `repeat_interval`";
+                    self.findings.problems.push(format!("{firings} of the file have no resolved notification: {why}"));
+                }
+                file.firings
             }
-            Err(why) => {
-                (unanswered, in_a_row) = (unanswered + 1, in_a_row + 1);
-                if in_a_row >= UNANSWERED {
-                    return Err(Stopped::Prometheus(why));
+            None => read::from_prometheus(self.setting).await?,
+        };
+        firings.retain(|firing| firing.starts_at <= to && firing.over_at(to) >= from);
+        Ok(firings)
+    }
+
+    /// Reads the rules of these firings; without firings all rules, to know whether there are any.
+    async fn rules(&mut self, firings: &[Firing]) -> Vec<AlertingRule> {
+        let setting = self.setting;
+        let names: Vec<String> =
+            BTreeSet::from_iter(firings.iter().map(|firing| firing.rule().to_owned())).into_iter().collect();
+        let deadline = || Instant::now() + setting.config.deadline;
+        let mut all = Vec::new();
+        let mut answers = Vec::new();
+        match names.as_slice() {
+            [] => answers.push(setting.prometheus.alerting_rules(deadline()).await),
+            names => {
+                for names in names.chunks(RULES) {
+                    answers.push(setting.prometheus.rules_named(names, deadline()).await);
                 }
             }
         }
-        progress.step(setting.queries());
+        for answer in answers {
+            match answer {
+                Ok(rules) => all.extend(rules),
+                // Servers without this API, such as VictoriaMetrics, still have the shipped rules' data.
+                Err(PromError::Lacking(_)) => {}
+                Err(error) => self.findings.problems.push(format!(
+                    "the alerting rules could not be read: {error}; alerts without a playbook label or a shipped name select none"
+                )),
+            }
+        }
+        all
     }
-    if unanswered > 0 {
-        let firings = format_count(unanswered, "firing");
-        let why = "Prometheus did not answer in time";
-        findings.problems.push(format!("{firings} could not be diagnosed: {why}; pass a longer --deadline"));
+
+    /// Finds the pools of each day.
+    async fn days(&mut self) -> Result<Vec<pools::Day>, Stopped> {
+        let (from, to) = self.setting.range;
+        let count = clock::between(from, to).as_secs().div_ceil(86_400);
+        self.progress.stage("days with pools", usize::try_from(count).unwrap_or(usize::MAX), 0);
+        let days = pools::days(self.setting, || self.progress.step(self.setting.queries())).await?;
+        let empty = days.iter().filter(|day| day.is_empty()).count();
+        if empty == days.len() {
+            self.findings.limits.push(
+                "no pool of an LLM engine has data in this range: is this the Prometheus of the fleet, and does it keep data for so long?"
+                    .to_owned(),
+            );
+        } else if empty > 0 {
+            let first = days.iter().find(|day| !day.is_empty()).map(|day| format!("{:.0}", day.from()));
+            let (of, first) = (days.len(), first.unwrap_or_default());
+            self.findings
+                .limits
+                .push(format!("{empty} of {of} days have no pool with data; the first with one begins at {first}"));
+        }
+        Ok(days)
     }
-    Ok(())
+
+    /// Selects the firings that are about a pool, each with its playbook, and those of them that are diagnosed.
+    fn due(
+        &mut self,
+        all: Vec<Firing>,
+        rules: &[AlertingRule],
+        all_pools: &BTreeSet<PoolLabels>,
+    ) -> (Vec<(Firing, String)>, Vec<Due>) {
+        let setting = self.setting;
+        let shipped: Vec<&AlertRule> =
+            setting.library.playbooks.values().flat_map(|playbook| &playbook.alerts).collect();
+        let mut ours: Vec<(Firing, String)> = Vec::new();
+        for mut firing in all {
+            let playbook = firing::playbook(setting, rules, &firing);
+            if !playbook.is_empty() || !firing::pools_of(&firing, all_pools).is_empty() {
+                read::date_condition(&mut firing, rules, &shipped);
+                ours.push((firing, playbook));
+            } else if self.is_wanted(&firing) {
+                *self.findings.left_out.elsewhere.entry(firing.rule().to_owned()).or_default() += 1;
+            }
+        }
+        let wanted = ours.iter().filter(|(firing, _)| self.is_wanted(firing)).map(|(firing, _)| firing.clone());
+        let (wanted, before): (Vec<Firing>, Vec<Firing>) =
+            wanted.partition(|firing| firing.starts_at >= setting.range.0);
+        for firing in before {
+            *self.findings.left_out.before.entry(firing.rule().to_owned()).or_default() += 1;
+        }
+        let (chosen, over) = chosen(wanted, self.args.max_firings as usize);
+        self.findings.left_out.over_maximum = over;
+        let playbooks: BTreeMap<(Timestamp, &BTreeMap<String, String>), &String> =
+            ours.iter().map(|(firing, playbook)| ((firing.starts_at, &firing.labels), playbook)).collect();
+        let due = chosen
+            .into_iter()
+            .map(|firing| {
+                let id = id(&firing.labels, Some(firing.starts_at));
+                let playbook = playbooks.get(&(firing.starts_at, &firing.labels)).copied().cloned().unwrap_or_default();
+                let pool = match firing::pools_of(&firing, all_pools).as_slice() {
+                    [one] => pools::name(one),
+                    _ => pools::name(&Scope::of_labels(&firing.labels).dimensions),
+                };
+                Due { id, firing, playbook, pool }
+            })
+            .collect();
+        (ours, due)
+    }
+
+    /// Returns true if a firing has the labels of `--label`, by name, or as what they say about a pool: `model=X` is
+    /// `model_name=X` too.
+    fn is_wanted(&self, firing: &Firing) -> bool {
+        let scope = Scope::of_labels(&firing.labels);
+        self.args.only.iter().all(|(name, value)| {
+            let asked = Scope::of_labels(&[(name.clone(), value.clone())].into());
+            let is_scope = !asked.dimensions.is_empty()
+                && asked.dimensions.iter().all(|(dimension, value)| scope.dimensions.get(dimension) == Some(value));
+            is_scope || firing.labels.get(name) == Some(value)
+        })
+    }
+
+    /// Returns the true causes of these firings by id.
+    fn truths(&mut self, due: &[Due]) -> BTreeMap<String, String> {
+        let known: BTreeMap<String, &Firing> = due.iter().map(|due| (due.id.clone(), &due.firing)).collect();
+        let (truths, problems) = self.causes.of(&known, self.setting.range.1);
+        self.findings.problems.extend(problems);
+        truths
+    }
+
+    /// Selects the pools whose histories are read: those with the labels of `--label`, the ones with the most firings first.
+    fn chosen_pools<'a>(&mut self, all: &'a BTreeSet<PoolLabels>, ours: &[(Firing, String)]) -> Vec<&'a PoolLabels> {
+        let scope = Scope::of_labels(&self.args.only.iter().cloned().collect());
+        let wanted: Vec<Scope> = ours
+            .iter()
+            .filter(|(firing, _)| self.is_wanted(firing))
+            .map(|(firing, _)| Scope::of_labels(&firing.labels))
+            .collect();
+        let firings = |pool: &PoolLabels| wanted.iter().filter(|scope| covers(scope, pool)).count();
+        // A label such as `team` says nothing about pools: then those of the wanted firings count.
+        let is_of_pools = scope.dimensions.len() == self.args.only.len();
+        let mut pools: Vec<&PoolLabels> =
+            all.iter().filter(|pool| covers(&scope, pool) && (is_of_pools || firings(pool) > 0)).collect();
+        pools.sort_by_key(|pool| Reverse(firings(pool)));
+        let most = self.args.max_pools as usize;
+        if pools.is_empty() && !all.is_empty() {
+            self.findings.limits.push("no pool has the labels of --label, and no firing about one".to_owned());
+        }
+        if pools.len() > most {
+            let (n, of) = (pools.len() - most, pools.len());
+            self.findings.limits.push(format!(
+                "the histories of {n} of {of} pools, those with the fewest firings, were not read: pass more by --max-pools"
+            ));
+            pools.truncate(most);
+        }
+        pools
+    }
+
+    /// Reads the histories of the pools that no earlier run has read.
+    async fn histories(&mut self, days: &[pools::Day], all: &[&PoolLabels], alerts: &[Firing]) -> Result<(), Stopped> {
+        let finished = self.state.finished.iter().filter_map(|part| match part {
+            FinishedPart::Pool(pool) => Some(pool.id.clone()),
+            FinishedPart::Firing(_) => None,
+        });
+        let finished: BTreeSet<String> = finished.collect();
+        let open: Vec<(String, &PoolLabels)> =
+            all.iter().map(|pool| (id(pool, None), *pool)).filter(|(id, _)| !finished.contains(id)).collect();
+        self.progress.stage("pools", all.len(), all.len() - open.len());
+        for (id, pool) in open {
+            let judged = pools::judged(self.setting, &id, pool, days, alerts).await?;
+            self.state.add(&FinishedPart::Pool(Box::new(judged.clone()))).map_err(Stopped::Failed)?;
+            self.findings.add_pool(judged);
+            self.progress.step(self.setting.queries());
+        }
+        Ok(())
+    }
 }
 
-/// Reads the histories of the pools that no earlier run has read.
-async fn histories(
-    setting: &Setting<'_>,
-    days: &[pools::Day],
-    all: &[&BTreeMap<String, String>],
-    firings: &[Firing],
-    state: &mut BacktestState,
-    progress: &mut BacktestProgress,
-    findings: &mut BacktestFindings,
-) -> Result<(), Stopped> {
-    let earlier: BTreeMap<String, FinishedPool> = state
-        .finished
-        .iter()
-        .filter_map(|part| match part {
-            FinishedPart::Pool(pool) => Some((pool.id.clone(), (**pool).clone())),
-            FinishedPart::Firing(_) => None,
-        })
-        .collect();
-    progress.stage("pools", all.len().min(POOLS), earlier.len());
-    for &pool in all.iter().take(POOLS) {
-        let id = id(pool, None);
-        let finished = match earlier.get(&id) {
-            Some(finished) => finished.clone(),
-            None => {
-                let finished = pools::judged(setting, &id, pool, days, firings).await?;
-                state.add(&FinishedPart::Pool(Box::new(finished.clone()))).map_err(Stopped::Failed)?;
-                progress.step(setting.queries());
-                finished
-            }
-        };
-        findings.unalerted.extend(finished.unalerted);
-        findings.problems.extend(finished.problems);
-        add(&mut findings.ladders, finished.ladders);
-    }
-    if all.len() > POOLS {
-        let more = format_count(all.len() - POOLS, "more pool");
-        findings.problems.push(format!("the history of {more} was not read: it reads {POOLS} at most"));
-    }
-    Ok(())
+fn is_urgent(firing: &Firing) -> bool {
+    firing.labels.get("severity").is_some_and(|severity| URGENT.contains(&severity.to_ascii_lowercase().as_str()))
 }

@@ -10,14 +10,15 @@ use super::report::section;
 use super::{Page, UpdateMode};
 use crate::Phrases;
 use crate::backtest::{
-    causes, duration, foot, headline, ladder_title, left_out, outcome_style, outcome_word, range, remarks, shares,
-    shipped_alerts, shown, threshold, unalerted_pieces,
+    alerted_times, causes, duration, foot, found, headline, ladder_title, left_out, noise_mark, notes, occurring,
+    outcome_key, outcome_style, outcome_word, range, remarks, shares, shipped_alerts, shown, steps, threshold, tone,
+    unalerted_pieces,
 };
 use crate::chart::{self, Chart, ChartSeries, ChartThreshold, Panel, Role, ThresholdSide};
 use crate::document::drop_empty;
 use knowledge::clock;
 use knowledge::signal::format_threshold;
-use message::{Block, BlockGroup, DocumentBlock, Folding, Line, StateStyle};
+use message::{Block, BlockGroup, DocumentBlock, Folding, Line, StateStyle, Tone};
 use report::backtest::{Backtest, FiringOutcome, OutcomeCounts, ThresholdLadder};
 
 /// Maximum number of pictures.
@@ -29,6 +30,7 @@ const BARS: u64 = 31;
 pub fn backtest_page(backtest: &Backtest, words: &Phrases) -> String {
     let say = |key: &str| words.text(key, &[]);
     let sections = [
+        ("limits", "backtest-limits", listed(&backtest.limits)),
         ("rules", "backtest-rules", rules(backtest, words)),
         ("pools", "backtest-pools", pools(backtest, words)),
         ("unalerted", "backtest-unalerted", unalerted(backtest, words)),
@@ -54,6 +56,7 @@ pub fn backtest_page(backtest: &Backtest, words: &Phrases) -> String {
                 p.above { span { (say("backtest-title")) } " " span { (range(backtest, words)) } }
                 h1 { (words.text("backtest-headline", &[("firings", backtest.counts.total().into())])) }
                 p { (line(&outcomes(&backtest.counts, words))) }
+                p { (line(&conclusion(backtest, words))) }
                 @if let Some(text) = &stopped { p.none { (line(text)) } }
             }
             nav.toc #toc aria-label=(say("report-contents")) {
@@ -70,9 +73,20 @@ pub fn backtest_page(backtest: &Backtest, words: &Phrases) -> String {
 fn outcomes(counts: &OutcomeCounts, words: &Phrases) -> Line {
     let some = FiringOutcome::ALL.iter().filter(|outcome| counts.get(**outcome) > 0);
     some.fold(Line::default(), |line, outcome| {
-        let text = format!("{} {}", counts.get(*outcome), outcome_word(*outcome, words));
-        line.state(outcome_style(*outcome), text).plain(" ")
+        let n = counts.get(*outcome).to_string();
+        let pieces = [("n", n.into()), ("outcome", outcome_word(*outcome, words).into())];
+        line.state(outcome_style(*outcome), words.text("backtest-counted", &pieces)).plain(" ")
     })
+}
+
+/// Says what there is to change.
+fn conclusion(backtest: &Backtest, words: &Phrases) -> Line {
+    let style = match tone(backtest) {
+        Tone::Good => StateStyle::Good,
+        Tone::Unknown => StateStyle::Mute,
+        Tone::Critical | Tone::Warning | Tone::Firing => StateStyle::Warn,
+    };
+    found(backtest, words).into_iter().fold(Line::default(), |line, text| line.state(style, text).plain(" "))
 }
 
 fn plain(text: impl Into<String>) -> Line {
@@ -84,38 +98,40 @@ fn table(key: &str, name: String, heads: &[&str], rows: Vec<Vec<Line>>, words: &
     Block::Document(DocumentBlock::Table { key: key.to_owned(), name, folds: true, heads, rows })
 }
 
-/// The heads of the columns with the number of firings by outcome.
-const COUNTED: [&str; 5] =
-    ["backtest-total", "backtest-confirmed", "backtest-no-cause", "backtest-nothing-abnormal", "backtest-blind"];
+/// Returns the heads of the columns with the number of firings, in all and by outcome.
+fn counted_heads(shown: &[FiringOutcome]) -> Vec<&'static str> {
+    std::iter::once("backtest-total").chain(shown.iter().map(|outcome| outcome_key(*outcome))).collect()
+}
 
-fn counted(counts: &OutcomeCounts) -> impl Iterator<Item = Line> {
-    let outcomes = FiringOutcome::ALL.iter().map(|outcome| counts.get(*outcome));
-    std::iter::once(counts.total()).chain(outcomes).map(|n| plain(n.to_string())).collect::<Vec<_>>().into_iter()
+fn counted(counts: &OutcomeCounts, shown: &[FiringOutcome]) -> Vec<Line> {
+    let outcomes = shown.iter().map(|outcome| counts.get(*outcome));
+    std::iter::once(counts.total()).chain(outcomes).map(|n| plain(n.to_string())).collect()
 }
 
 fn rules(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
+    let shown = occurring(backtest.rules.iter().map(|rule| rule.counts));
     let row = |rule: &report::backtest::RuleOutcomes| {
         let mut name = plain(&rule.rule);
-        if rule.is_noise {
-            name = name.plain(" ").state(StateStyle::Warn, words.text("backtest-noise", &[]));
+        if let Some(mark) = noise_mark(rule, words) {
+            name = name.plain(" ").state(StateStyle::Warn, mark);
         }
         let after = plain(rule.median_after_seconds.map(duration).unwrap_or_default());
         let rest = [after, plain(causes(&rule.causes, words))];
-        std::iter::once(name).chain(counted(&rule.counts)).chain(rest).collect()
+        std::iter::once(name).chain(counted(&rule.counts, &shown)).chain(rest).collect()
     };
-    let heads = [&["backtest-rule"][..], &COUNTED, &["backtest-after", "backtest-named"]].concat();
+    let heads = [&["backtest-rule"][..], &counted_heads(&shown), &["backtest-after", "backtest-named"]].concat();
     let rows = backtest.rules.iter().map(row).collect();
     let table = table("rules", words.text("backtest-rules", &[]), &heads, rows, words);
-    let note = backtest.rules.iter().any(|rule| rule.is_noise).then(|| words.line("backtest-noise-note", &[]));
-    std::iter::once(table).chain(note.map(Block::Note)).collect()
+    std::iter::once(table).chain(notes(backtest, words).iter().map(|note| Block::Note(Line::of(note)))).collect()
 }
 
 fn pools(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
+    let shown = occurring(backtest.pools.iter().map(|pool| pool.counts));
     let row = |pool: &report::backtest::PoolOutcomes| {
         let name = if pool.pool.is_empty() { words.line("backtest-no-pool", &[]) } else { plain(&pool.pool) };
-        std::iter::once(name).chain(counted(&pool.counts)).chain([plain(causes(&pool.causes, words))]).collect()
+        std::iter::once(name).chain(counted(&pool.counts, &shown)).chain([plain(causes(&pool.causes, words))]).collect()
     };
-    let heads = [&["backtest-pool"][..], &COUNTED, &["backtest-named"]].concat();
+    let heads = [&["backtest-pool"][..], &counted_heads(&shown), &["backtest-named"]].concat();
     vec![table("pools", words.text("backtest-pools", &[]), &heads, backtest.pools.iter().map(row).collect(), words)]
 }
 
@@ -132,12 +148,16 @@ fn unalerted(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
         let lines = std::iter::once(plain(shipped_alerts(symptom, words))).chain(symptom.episodes.iter().map(episode));
         parts.push(Block::Section(String::new(), lines.collect()));
     }
+    parts.extend(alerted_times(backtest, words).map(|more| Block::Note(plain(more))));
     parts
 }
 
 fn thresholds(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
     let mut parts = Vec::new();
     for (i, ladder) in shown(&backtest.ladders).into_iter().enumerate() {
+        if i == 0 {
+            parts.push(Block::Note(plain(steps(backtest, words))));
+        }
         let title = ladder_title(ladder, words);
         let row = |rung: &report::backtest::ThresholdRung| {
             vec![
@@ -148,7 +168,7 @@ fn thresholds(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
             ]
         };
         let heads = ["backtest-threshold", "backtest-times", "backtest-lasted", "backtest-shipped"];
-        let key = format!("ladder/{}{}", ladder.signal, ladder.op);
+        let key = format!("ladder/{}{}{}", ladder.signal, ladder.op, ladder.hold_seconds);
         let rows = ladder.rungs.iter().map(row).collect();
         let mut inside = vec![table(&key, title.clone(), &heads, rows, words)];
         if i < PICTURES && !ladder.values.is_empty() {
@@ -221,10 +241,11 @@ fn firings(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
 fn per_day(backtest: &Backtest, words: &Phrases) -> Block {
     let day = std::time::Duration::from_secs(86_400);
     let days = clock::between(backtest.from, backtest.to).as_secs().div_ceil(86_400);
-    let bar = day * u32::try_from(days.div_ceil(BARS).max(1)).unwrap_or(1);
+    let per_bar = usize::try_from(days.div_ceil(BARS).max(1)).unwrap_or(1);
+    let bar = day * u32::try_from(per_bar).unwrap_or(1);
     let mut counts: BTreeMap<Timestamp, usize> = BTreeMap::new();
     let mut at = clock::floor(backtest.from, bar);
-    while at <= backtest.to {
+    while at < backtest.to {
         counts.insert(at, 0);
         at = clock::after(at, bar);
     }
@@ -234,7 +255,7 @@ fn per_day(backtest: &Backtest, words: &Phrases) -> Block {
     let most = counts.values().copied().max().unwrap_or_default().max(1);
     let height = |n: usize| u16::try_from(n * 1_000 / most).unwrap_or(1_000);
     let bars = counts.into_iter().map(|(at, n)| (at.strftime("%m-%d").to_string(), height(n))).collect();
-    Block::Document(DocumentBlock::Histogram { alt: words.text("backtest-per-day", &[]), bars })
+    Block::Document(DocumentBlock::Histogram { alt: words.text("backtest-per-day", &[("days", per_bar.into())]), bars })
 }
 
 fn listed(lines: &[String]) -> Vec<Block> {

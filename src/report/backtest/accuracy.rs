@@ -19,50 +19,56 @@ pub struct CauseAccuracy {
     pub cause: String,
     /// The number of firings of which it was the true cause.
     pub actual: usize,
-    /// The number of firings for which it was named.
+    /// The number of firings for which it was named as the root.
     pub named: usize,
-    /// The number of firings for which it was named and true.
+    /// The number of firings for which it was named as the root, and true.
     pub right: usize,
+    /// The number of firings of which it was the true cause, and that named it: as the root, or as a link above it.
+    pub found: usize,
     /// The share of the named ones that are right, 0..1; `null` if it was never named.
     pub precision: Option<f64>,
-    /// The share of the actual ones that were named, 0..1; `null` if it never was the true cause.
+    /// The share of the actual ones that were found, 0..1; `null` if it never was the true cause, and for `other`, which no
+    /// diagnosis can name.
     pub recall: Option<f64>,
 }
 
-/// Returns true if a diagnosis named a cause: as the root, or as a link of the chain below the symptom.
-pub fn is_named(firing: &DiagnosedFiring, cause: &str) -> bool {
+/// Returns the cause that a diagnosis names as the root; `none` if it says that nothing is abnormal.
+fn root(firing: &DiagnosedFiring) -> Option<&str> {
     match firing.outcome {
-        FiringOutcome::Confirmed => firing.chain.iter().skip(1).any(|id| id == cause) || root(firing) == Some(cause),
-        FiringOutcome::NothingAbnormal => cause == NO_CAUSE,
-        FiringOutcome::NoCause | FiringOutcome::Blind => false,
+        FiringOutcome::Confirmed | FiringOutcome::OtherSymptom => firing.chain.last().map(String::as_str),
+        FiringOutcome::NothingAbnormal => Some(NO_CAUSE),
+        FiringOutcome::NoCause | FiringOutcome::NotJudged | FiringOutcome::Blind => None,
     }
 }
 
-fn root(firing: &DiagnosedFiring) -> Option<&str> {
-    firing.chain.last().map(String::as_str)
-}
-
-/// Returns the cause that a diagnosis is counted for: the true one if it named it, else the root.
-fn counted(firing: &DiagnosedFiring) -> Option<&str> {
-    let truth = firing.truth.as_deref().filter(|truth| is_named(firing, truth));
-    truth.or_else(|| match firing.outcome {
-        FiringOutcome::Confirmed => root(firing),
-        FiringOutcome::NothingAbnormal => Some(NO_CAUSE),
-        FiringOutcome::NoCause | FiringOutcome::Blind => None,
-    })
+/// Returns true if a diagnosis names a cause: as the root, or as a link of the chain below the symptom.
+fn is_named(firing: &DiagnosedFiring, cause: &str) -> bool {
+    root(firing) == Some(cause) || firing.chain.iter().skip(1).any(|id| id == cause)
 }
 
 /// Computes precision and recall by cause, over the firings with a known cause; by id.
 pub fn accuracy(firings: &[DiagnosedFiring]) -> Vec<CauseAccuracy> {
-    let known: Vec<(&str, Option<&str>)> =
-        firings.iter().filter_map(|firing| Some((firing.truth.as_deref()?, counted(firing)))).collect();
-    let causes: BTreeSet<&str> = known.iter().flat_map(|(truth, named)| [Some(*truth), *named]).flatten().collect();
+    let known: Vec<(&str, &DiagnosedFiring)> =
+        firings.iter().filter_map(|firing| Some((firing.truth.as_deref()?, firing))).collect();
+    let causes: BTreeSet<&str> =
+        known.iter().flat_map(|(truth, firing)| [Some(*truth), root(firing)]).flatten().collect();
     let of = |cause: &str| {
-        let actual = known.iter().filter(|(truth, _)| *truth == cause).count();
-        let named = known.iter().filter(|(_, named)| *named == Some(cause)).count();
-        let right = known.iter().filter(|(truth, named)| *truth == cause && *named == Some(cause)).count();
-        let share = |of: usize| (of > 0).then(|| right as f64 / of as f64);
-        CauseAccuracy { cause: cause.to_owned(), actual, named, right, precision: share(named), recall: share(actual) }
+        let count =
+            |counts: &dyn Fn(&str, &DiagnosedFiring) -> bool| known.iter().filter(|(t, f)| counts(t, f)).count();
+        let actual = count(&|truth, _| truth == cause);
+        let named = count(&|_, firing| root(firing) == Some(cause));
+        let right = count(&|truth, firing| truth == cause && root(firing) == Some(cause));
+        let found = count(&|truth, firing| truth == cause && is_named(firing, cause));
+        let share = |part: usize, of: usize| (of > 0).then(|| part as f64 / of as f64);
+        CauseAccuracy {
+            cause: cause.to_owned(),
+            actual,
+            named,
+            right,
+            found,
+            precision: share(right, named),
+            recall: share(found, actual).filter(|_| cause != OTHER_CAUSE),
+        }
     };
     causes.into_iter().map(of).collect()
 }
@@ -97,10 +103,10 @@ mod tests {
         assert_eq!(
             rows,
             [
-                row("kv-cache-full", 1, 1, Some(1.0), Some(1.0)),
-                row("longer-prompts", 1, 3, Some(1.0 / 3.0), Some(1.0)),
+                row("kv-cache-full", 1, 0, None, Some(1.0)),
+                row("longer-prompts", 1, 4, Some(0.25), Some(1.0)),
                 row(NO_CAUSE, 1, 1, Some(1.0), Some(1.0)),
-                row(OTHER_CAUSE, 1, 0, None, Some(0.0)),
+                row(OTHER_CAUSE, 1, 0, None, None),
                 row("traffic-surge", 2, 0, None, Some(0.0)),
             ]
         );

@@ -9,12 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Firing;
+use super::runs::{held, joined, runs};
 use diagnose::Scope;
 use knowledge::clock;
 
-/// The least time that counts: an alert's usual `for`, twice.
+/// The least time for which a symptom must hold at each step: an alert's usual `for`, twice.
 const LEAST: Duration = Duration::from_secs(600);
-/// Maximum gap within such a time.
+/// Maximum gap between two such times that are one.
 const MAX_GAP: Duration = Duration::from_secs(600);
 /// Time around a firing that counts as covered: a symptom may begin before its alert, and values fall slowly.
 const AROUND: Duration = Duration::from_secs(900);
@@ -41,15 +42,17 @@ pub struct UnalertedSymptom {
     pub title: String,
     /// The shipped alerts of this playbook, which would tell of it.
     pub alerts: Vec<String>,
-    /// The number of times.
+    /// The number of times, without those that a diagnosis did not confirm.
     pub times: usize,
-    /// The seconds of all times together.
+    /// The seconds of these times together.
     pub seconds: u64,
-    /// The times that were diagnosed, the longest first.
+    /// The number of times of which a diagnosis was tried, the longest first.
+    pub looked_at: usize,
+    /// The times that a diagnosis confirmed, the longest first.
     pub episodes: Vec<UnalertedEpisode>,
 }
 
-/// A time at which a symptom held without any firing of its pool, with its diagnosis.
+/// A time at which a symptom held without any firing of its pool, and a diagnosis confirmed it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnalertedEpisode {
     /// The start.
@@ -67,22 +70,15 @@ pub struct UnalertedEpisode {
 /// Merges the moments at which symptoms held, by playbook, into times; `order` lists the playbooks by importance.
 /// Symptoms that overlap are one time.
 pub fn merged(moments: &BTreeMap<String, Vec<Timestamp>>, order: &[String], step: Duration) -> Vec<AbnormalTime> {
-    let gap = MAX_GAP.max(step);
-    let mut runs: Vec<(Timestamp, Timestamp, &str)> = Vec::new();
+    let mut all: Vec<(Timestamp, Timestamp, &str)> = Vec::new();
     for (playbook, moments) in moments {
-        let mut own: Vec<(Timestamp, Timestamp)> = Vec::new();
-        for at in moments {
-            match own.last_mut() {
-                Some((_, end)) if clock::between(*end, *at) <= gap => *end = *at,
-                _ => own.push((*at, *at)),
-            }
-        }
-        let long = own.into_iter().filter(|(from, to)| clock::between(*from, *to) >= LEAST);
-        runs.extend(long.map(|(from, to)| (from, to, playbook.as_str())));
+        let long = held(runs(moments.iter().map(|at| at.as_millisecond()), step), LEAST);
+        let at = clock::from_unix_ms;
+        all.extend(joined(long, MAX_GAP).into_iter().map(|(from, to)| (at(from), at(to), playbook.as_str())));
     }
-    runs.sort();
+    all.sort();
     let mut times: Vec<AbnormalTime> = Vec::new();
-    for (from, to, playbook) in runs {
+    for (from, to, playbook) in all {
         match times.last_mut().filter(|time| from <= time.to) {
             Some(time) => {
                 time.to = time.to.max(to);
@@ -103,21 +99,22 @@ pub fn covers(scope: &Scope, pool: &BTreeMap<String, String>) -> bool {
     scope.dimensions.iter().all(|(dimension, value)| pool.get(dimension).is_none_or(|own| own == value))
 }
 
-/// Removes the times that overlap with a firing of the pool; `to` is the end of the range.
+/// Removes the times that overlap with a firing of the pool; `to` is the end of the range. Returns the others, the
+/// longest first, and the number of removed ones.
 pub fn unalerted(
     times: Vec<AbnormalTime>,
     firings: &[Firing],
     pool: &BTreeMap<String, String>,
     to: Timestamp,
-) -> Vec<AbnormalTime> {
+) -> (Vec<AbnormalTime>, usize) {
     let own = firings.iter().filter(|firing| covers(&Scope::of_labels(&firing.labels), pool));
     let told: Vec<(Timestamp, Timestamp)> = own
         .map(|firing| (clock::before(firing.condition_since, AROUND), clock::after(firing.over_at(to), AROUND)))
         .collect();
-    let mut times = times;
-    times.retain(|time| !told.iter().any(|(from, to)| time.from <= *to && *from <= time.to));
+    let is_told = |time: &AbnormalTime| told.iter().any(|(from, to)| time.from <= *to && *from <= time.to);
+    let (told, mut times): (Vec<_>, Vec<_>) = times.into_iter().partition(is_told);
     times.sort_by_key(|time| Reverse(clock::between(time.from, time.to)));
-    times
+    (times, told.len())
 }
 
 #[cfg(test)]
@@ -137,6 +134,7 @@ mod tests {
             condition_since: minute(from),
             starts_at: minute(from),
             ends_at: Some(minute(to)),
+            fired_until: minute(to),
             generator_url: String::new(),
         }
     }
@@ -153,10 +151,14 @@ mod tests {
         let spans: Vec<_> = times.iter().map(|t| (t.from, t.to, t.playbooks.len())).collect();
         assert_eq!(spans, [(minute(90), minute(130), 2), (minute(500), minute(560), 1)]);
         assert_eq!(times[0].playbooks, order);
+        let tens = BTreeMap::from([("high-ttft".to_owned(), (0..60).step_by(10).map(minute).collect())]);
+        assert_eq!(merged(&tens, &order, Duration::from_secs(300)), [], "it did not hold at each step");
 
         let pool = Labels::from([("namespace".to_owned(), "llm".to_owned()), ("model".to_owned(), "m".to_owned())]);
         let left = |firings: &[Firing]| -> Vec<Timestamp> {
-            unalerted(times.clone(), firings, &pool, minute(1_000)).iter().map(|time| time.from).collect()
+            let (times, told) = unalerted(times.clone(), firings, &pool, minute(1_000));
+            assert_eq!(times.len() + told, 2);
+            times.iter().map(|time| time.from).collect()
         };
         assert_eq!(left(&[]), [minute(500), minute(90)], "the longest first");
         assert_eq!(left(&[firing(&[("namespace", "llm")], 140, 150)]), [minute(500)], "it told of it a bit late");

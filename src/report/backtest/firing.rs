@@ -1,10 +1,12 @@
-//! Firings: samples of `ALERTS` ─▶ one firing for each uninterrupted time of a label set, and which of them are diagnosed.
+//! Firings: samples of `ALERTS`, or notifications ─▶ one firing for each uninterrupted time of a label set, and which of
+//! them are diagnosed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::runs::{self, Run, SAME_FIRING, joined, millis};
 use knowledge::alert::{Alert, AlertStatus, Labels};
 use knowledge::clock;
 
@@ -12,9 +14,9 @@ use knowledge::clock;
 const STATE: &str = "alertstate";
 const NAME: &str = "__name__";
 
-/// Maximum gap within a firing: an alert that fires again within Alertmanager's usual `group_interval` is the same
-/// message.
-const MAX_GAP: Duration = Duration::from_secs(300);
+/// The time for which a firing without a known end may have lasted: Alertmanager's default `repeat_interval`, within
+/// which it is notified again while it fires.
+const REPEATED: Duration = Duration::from_secs(4 * 3_600);
 
 /// One past firing of an alert.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,8 +27,10 @@ pub struct Firing {
     pub condition_since: Timestamp,
     /// The start of the firing.
     pub starts_at: Timestamp,
-    /// The end; `None` if it fired at the end of the range.
+    /// The end; `None` if it is unknown, or after the end of the range.
     pub ends_at: Option<Timestamp>,
+    /// The latest time at which it is known to have fired.
+    pub fired_until: Timestamp,
     /// The link to the rule's graph; empty if unknown.
     pub generator_url: String,
 }
@@ -50,73 +54,87 @@ impl Firing {
         self.labels.get("alertname").map_or("unnamed alert", String::as_str)
     }
 
-    /// Returns the time at which it no longer fired, at latest `to`.
+    /// Returns the latest time at which it may have fired, at latest `to`. One whose end is unknown may have fired for as
+    /// long as Alertmanager waits with a repetition.
     pub fn over_at(&self, to: Timestamp) -> Timestamp {
-        self.ends_at.unwrap_or(to).min(to)
+        self.ends_at.unwrap_or_else(|| clock::after(self.fired_until, REPEATED)).min(to)
     }
 }
 
-/// The samples of one series of `ALERTS`, in any number of pieces.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FiringSamples {
-    /// The labels, with `alertstate`.
-    pub labels: Labels,
-    /// The times of the samples, unix milliseconds.
-    pub at: Vec<i64>,
+/// Collects the samples of `ALERTS` with the states `firing` and `pending`, by label set.
+#[derive(Debug)]
+pub struct AlertSamples {
+    step: Duration,
+    /// The runs of the firing state, and of the pending one.
+    runs: BTreeMap<Labels, [Vec<Run>; 2]>,
 }
 
-/// Cuts samples of `ALERTS` with the states `firing` and `pending` into firings, by start. A firing that reaches the
-/// last step before `to` has no end.
-pub fn firings(series: Vec<FiringSamples>, step: Duration, to: Timestamp) -> Vec<Firing> {
-    let mut times: BTreeMap<Labels, [Vec<i64>; 2]> = BTreeMap::new();
-    for mut piece in series {
-        piece.labels.remove(NAME);
-        let state = piece.labels.remove(STATE);
-        let place = match state.as_deref() {
+impl AlertSamples {
+    /// Creates an empty collection of samples that are so far apart.
+    pub fn new(step: Duration) -> Self {
+        Self { step, runs: BTreeMap::new() }
+    }
+
+    /// Adds samples of one series, in order of time, not before those that it has; `at` is in unix milliseconds.
+    pub fn add(&mut self, labels: &Labels, at: impl Iterator<Item = i64>) {
+        let mut labels = labels.clone();
+        labels.remove(NAME);
+        let place = match labels.remove(STATE).as_deref() {
             Some("firing") => 0,
             Some("pending") => 1,
-            _ => continue,
+            _ => return,
         };
-        times.entry(piece.labels).or_default()[place].extend(piece.at);
+        let runs = &mut self.runs.entry(labels).or_default()[place];
+        at.for_each(|at| runs::add(runs, at, self.step));
     }
-    let mut all = Vec::new();
-    for (labels, [firing, pending]) in times {
-        let pending = runs(pending, step);
-        for (from, until) in runs(firing, step.max(MAX_GAP)) {
-            // A condition is pending until the evaluation before the first firing one.
-            let before =
-                pending.iter().filter(|(begin, end)| *begin <= from && from - end <= millis(step.max(MAX_GAP)));
-            let since = before.map(|(begin, _)| *begin).min().unwrap_or(from);
-            let still = to.as_millisecond() - until <= millis(step);
-            all.push(Firing {
-                labels: labels.clone(),
-                condition_since: clock::from_unix_ms(since),
-                starts_at: clock::from_unix_ms(from),
-                ends_at: (!still).then(|| clock::from_unix_ms(until + millis(step))),
-                generator_url: String::new(),
-            });
+
+    /// Returns the firings, by start. One that reaches the last step before `to` has no end.
+    pub fn firings(self, to: Timestamp) -> Vec<Firing> {
+        let step = self.step;
+        let mut all = Vec::new();
+        for (labels, [firing, pending]) in self.runs {
+            for (from, until) in joined(firing, step.max(SAME_FIRING)) {
+                // A condition is pending until the evaluation before the first firing one.
+                let before = pending.iter().filter(|(begin, end)| *begin <= from && from - end <= millis(step));
+                let since = before.map(|(begin, _)| *begin).min().unwrap_or(from);
+                let still = to.as_millisecond() - until <= millis(step);
+                all.push(Firing {
+                    labels: labels.clone(),
+                    condition_since: clock::from_unix_ms(since),
+                    starts_at: clock::from_unix_ms(from),
+                    ends_at: (!still).then(|| clock::from_unix_ms(until + millis(step))),
+                    fired_until: clock::from_unix_ms(until),
+                    generator_url: String::new(),
+                });
+            }
+        }
+        sort(&mut all);
+        all
+    }
+}
+
+fn sort(firings: &mut [Firing]) {
+    firings.sort_by(|a, b| (a.starts_at, &a.labels).cmp(&(b.starts_at, &b.labels)));
+}
+
+/// Joins firings of the same labels that begin within minutes of the end of the one before; by start.
+pub fn same_firings(firings: Vec<Firing>) -> Vec<Firing> {
+    let mut by_labels: BTreeMap<Labels, Vec<Firing>> = BTreeMap::new();
+    let mut firings = firings;
+    sort(&mut firings);
+    for firing in firings {
+        let own = by_labels.entry(firing.labels.clone()).or_default();
+        match own.last_mut() {
+            Some(last) if last.ends_at.is_some_and(|end| clock::between(end, firing.starts_at) <= SAME_FIRING) => {
+                last.ends_at = firing.ends_at.map(|end| last.ends_at.map_or(end, |own| own.max(end)));
+                last.fired_until = last.fired_until.max(firing.fired_until);
+            }
+            _ => own.push(firing),
         }
     }
-    all.sort_by(|a, b| (a.starts_at, &a.labels).cmp(&(b.starts_at, &b.labels)));
+    let mut all: Vec<Firing> = by_labels.into_values().flatten().collect();
+    sort(&mut all);
     all
-}
-
-/// Returns the first and last times of each run of times, none of which are further apart than `gap`.
-fn runs(mut at: Vec<i64>, gap: Duration) -> Vec<(i64, i64)> {
-    at.sort_unstable();
-    at.dedup();
-    let mut runs: Vec<(i64, i64)> = Vec::new();
-    for time in at {
-        match runs.last_mut() {
-            Some((_, end)) if time - *end <= millis(gap) => *end = time,
-            _ => runs.push((time, time)),
-        }
-    }
-    runs
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Chooses at most `most` firings, by start: the newest of each rule in turn, so that a noisy rule leaves room for the
@@ -143,10 +161,14 @@ mod tests {
 
     const STEP: Duration = Duration::from_secs(60);
 
-    fn samples(name: &str, state: &str, minutes: &[i64]) -> FiringSamples {
-        let labels = [("__name__", "ALERTS"), ("alertname", name), ("alertstate", state)];
-        let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        FiringSamples { labels, at: minutes.iter().map(|minute| minute * 60_000).collect() }
+    fn firings(series: &[(&str, &str, &[i64])], to: i64) -> Vec<Firing> {
+        let mut samples = AlertSamples::new(STEP);
+        for (name, state, minutes) in series {
+            let labels = [("__name__", "ALERTS"), ("alertname", *name), ("alertstate", *state)];
+            let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+            samples.add(&labels, minutes.iter().map(|minute| minute * 60_000));
+        }
+        samples.firings(Timestamp::from_second(to * 60).unwrap())
     }
 
     fn minute(at: Timestamp) -> i64 {
@@ -155,13 +177,15 @@ mod tests {
 
     #[test]
     fn samples_become_firings_with_the_start_of_their_condition() {
-        let series = vec![
-            samples("A", "pending", &[8, 9, 30]),
-            samples("A", "firing", &[10, 11, 12, 14, 40, 41]),
-            samples("A", "firing", &[99, 100]),
-            samples("B", "pending", &[1, 2, 3]),
-        ];
-        let all = firings(series, STEP, Timestamp::from_second(100 * 60).unwrap());
+        let all = firings(
+            &[
+                ("A", "pending", &[8, 9, 30]),
+                ("A", "firing", &[10, 11, 12, 14, 40, 41]),
+                ("A", "firing", &[99, 100]),
+                ("B", "pending", &[1, 2, 3]),
+            ],
+            100,
+        );
         let times: Vec<_> =
             all.iter().map(|f| (minute(f.condition_since), minute(f.starts_at), f.ends_at.map(minute))).collect();
         assert_eq!(times, [(8, 10, Some(15)), (40, 40, Some(42)), (99, 99, None)]);
@@ -169,10 +193,26 @@ mod tests {
     }
 
     #[test]
+    fn notifications_that_follow_each_other_are_one_firing() {
+        let at = |minute: i64| Timestamp::from_second(minute * 60).unwrap();
+        let firing = |from: i64, to: Option<i64>| Firing {
+            labels: Labels::new(),
+            condition_since: at(from),
+            starts_at: at(from),
+            ends_at: to.map(at),
+            fired_until: at(from),
+            generator_url: String::new(),
+        };
+        let all = vec![firing(30, None), firing(0, Some(10)), firing(14, Some(20)), firing(26, Some(27))];
+        let times: Vec<_> = same_firings(all).iter().map(|f| (minute(f.starts_at), f.ends_at.map(minute))).collect();
+        assert_eq!(times, [(0, Some(20)), (26, None)]);
+        assert_eq!(minute(firing(30, None).over_at(at(1_000))), 30 + 240, "an unknown end is not the end of the range");
+    }
+
+    #[test]
     fn a_noisy_rule_leaves_room_for_the_others() {
         let noisy: Vec<i64> = (0..20).map(|n| n * 30).collect();
-        let series = vec![samples("Noisy", "firing", &noisy), samples("Rare", "firing", &[5])];
-        let all = firings(series, STEP, Timestamp::from_second(1_000_000).unwrap());
+        let all = firings(&[("Noisy", "firing", &noisy), ("Rare", "firing", &[5])], 10_000);
         let (few, left) = chosen(all, 4);
         let starts: Vec<_> = few.iter().map(|firing| (firing.rule(), minute(firing.starts_at))).collect();
         assert_eq!(starts, [("Rare", 5), ("Noisy", 510), ("Noisy", 540), ("Noisy", 570)]);

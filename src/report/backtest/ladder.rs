@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::runs::{SAME_FIRING, held, joined, runs};
 use knowledge::clock;
 use knowledge::playbook::{Condition, Evidence, Library, Op, PlaybookKind, Reference};
 use knowledge::signal::{Unit, WorseDirection};
@@ -24,8 +25,6 @@ const ABOVE_NOTHING: [f64; 3] = [1.0, 2.0, 5.0];
 const ABOVE_NO_SHARE: [f64; 3] = [0.001, 0.01, 0.05];
 /// The `for` of a symptom without an alert rule.
 const SYMPTOM_HOLD: Duration = Duration::from_secs(300);
-/// Maximum gap within a firing, as in [`super::firings`].
-const MAX_GAP: i64 = 300;
 /// Maximum number of points of a picture.
 const POINTS: u64 = 240;
 
@@ -59,7 +58,7 @@ pub struct ThresholdLadder {
     pub hold_seconds: u64,
     /// The thresholds, the one that fires most often first.
     pub rungs: Vec<ThresholdRung>,
-    /// The worst value of all pools over time, for a picture; empty if no threshold would have fired.
+    /// The worst value of all pools over time, for a picture; empty if no threshold would have fired in any.
     #[schemars(with = "Vec<(String, f64)>")]
     pub values: Vec<(Timestamp, f64)>,
 }
@@ -77,9 +76,9 @@ pub struct ThresholdRung {
     pub shipped: Vec<String>,
 }
 
-/// Returns the shipped thresholds: the first signal of each alert rule, and what users' symptoms require.
+/// Returns the shipped thresholds of a library: the first signal of each alert rule, and what users' symptoms require.
 /// Only comparisons with a number in the harmful direction count.
-pub fn bases(library: &Library) -> Vec<ThresholdBase> {
+pub fn shipped_thresholds(library: &Library) -> Vec<ThresholdBase> {
     let mut all = Vec::new();
     for playbook in library.playbooks.values() {
         for alert in &playbook.alerts {
@@ -140,20 +139,20 @@ fn three_digits(value: f64) -> f64 {
 
 /// Counts the firings of each threshold over the values of one pool, `step` apart, in a range of this length; signals
 /// without values are left out.
-pub fn count(
+pub fn count_firings(
     library: &Library,
     bases: &[ThresholdBase],
     values: &BTreeMap<String, Vec<(Timestamp, f64)>>,
     step: Duration,
     length: Duration,
 ) -> Vec<ThresholdLadder> {
-    let mut by_signal: BTreeMap<(&str, &str), Vec<&ThresholdBase>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, &str, Duration), Vec<&ThresholdBase>> = BTreeMap::new();
     for base in bases {
-        by_signal.entry((&base.signal, base.op.symbol())).or_default().push(base);
+        groups.entry((&base.signal, base.op.symbol(), base.hold)).or_default().push(base);
     }
-    let ladder = |((signal, symbol), shipped): ((&str, &str), Vec<&ThresholdBase>)| {
+    let ladder = |((signal, symbol, hold), shipped): ((&str, &str, Duration), Vec<&ThresholdBase>)| {
         let (definition, values) = (library.signals.get(signal)?, values.get(signal)?);
-        let (op, hold) = (shipped.first()?.op, shipped.iter().map(|base| base.hold).min()?);
+        let op = shipped.first()?.op;
         let thresholds: Vec<f64> = shipped.iter().map(|base| base.threshold).collect();
         let rung = |threshold: f64| {
             let (times, seconds) = times(values, op, threshold, hold, step);
@@ -164,7 +163,6 @@ pub fn count(
             ThresholdRung { threshold, times, seconds, shipped: sources }
         };
         let rungs: Vec<ThresholdRung> = rungs(&thresholds, definition.unit, op).into_iter().map(rung).collect();
-        let fires = rungs.iter().any(|rung| rung.times > 0);
         Some(ThresholdLadder {
             signal: signal.to_owned(),
             title: definition.title.clone(),
@@ -172,28 +170,20 @@ pub fn count(
             op: symbol.to_owned(),
             hold_seconds: hold.as_secs(),
             rungs,
-            values: if fires { worst(values, op, length) } else { Vec::new() },
+            values: worst(values, op, length),
         })
     };
-    by_signal.into_iter().filter_map(ladder).collect()
+    groups.into_iter().filter_map(ladder).collect()
 }
 
-/// Returns the number of firings, and the seconds of all of them.
+/// Returns the number of firings, and the seconds of all of them. A firing needs a value beyond the threshold at each step
+/// for as long as `hold`, like a rule's `for`; firings within minutes of each other are one.
 fn times(values: &[(Timestamp, f64)], op: Op, threshold: f64, hold: Duration, step: Duration) -> (usize, u64) {
-    let step = i64::try_from(step.as_secs().max(1)).unwrap_or(i64::MAX);
-    // Samples are a step apart: a condition that lasts for less than half of one may be seen once or not at all.
-    let hold = i64::try_from(hold.as_secs()).unwrap_or(i64::MAX).saturating_sub(step / 2).max(0);
-    let gap = MAX_GAP.max(step);
-    let mut runs: Vec<(i64, i64)> = Vec::new();
-    for at in values.iter().filter(|(_, value)| op.holds(*value, threshold)).map(|(at, _)| at.as_second()) {
-        match runs.last_mut() {
-            Some((_, end)) if at - *end <= gap => *end = at,
-            _ => runs.push((at, at)),
-        }
-    }
-    let firing = runs.iter().filter(|(begin, end)| end - begin >= hold);
-    let seconds: i64 = firing.clone().map(|(begin, end)| (end - begin - hold).max(0) + step).sum();
-    (firing.count(), u64::try_from(seconds).unwrap_or_default())
+    let beyond = values.iter().filter(|(_, value)| op.holds(*value, threshold)).map(|(at, _)| at.as_millisecond());
+    let fired = held(runs(beyond, step), hold);
+    let lasted = |(begin, end): &(i64, i64)| Duration::from_millis(end.abs_diff(*begin)).saturating_sub(hold) + step;
+    let seconds = fired.iter().map(|run| lasted(run).as_secs()).sum();
+    (joined(fired, SAME_FIRING.max(step)).len(), seconds)
 }
 
 /// Returns the worst value of each part of a range, at most [`POINTS`] of them and one more.
@@ -213,9 +203,11 @@ fn worsen(points: &mut BTreeMap<Timestamp, f64>, at: Timestamp, value: f64, op: 
 }
 
 /// Adds the ladders of one more pool.
-pub fn add(all: &mut Vec<ThresholdLadder>, more: Vec<ThresholdLadder>) {
+pub fn add_ladders(all: &mut Vec<ThresholdLadder>, more: Vec<ThresholdLadder>) {
     for ladder in more {
-        let own = all.iter_mut().find(|own| own.signal == ladder.signal && own.op == ladder.op);
+        let own = all
+            .iter_mut()
+            .find(|own| (&own.signal, &own.op, own.hold_seconds) == (&ladder.signal, &ladder.op, ladder.hold_seconds));
         let Some(own) = own else {
             all.push(ladder);
             continue;
@@ -272,6 +264,12 @@ mod tests {
         let fired = |threshold| times(&values, Op::Above, threshold, Duration::from_secs(300), STEP);
         assert_eq!((fired(3.0).0, fired(5.0).0, fired(9.0).0), (2, 1, 0));
         assert_eq!(fired(0.5).0, 1);
+        let every_fifth = minutes(&[9.0, 1.0, 1.0, 1.0, 1.0].repeat(12));
+        let hold = Duration::from_secs(300);
+        assert_eq!(times(&every_fifth, Op::Above, 5.0, hold, STEP), (0, 0), "`for` begins anew at each false step");
+        let apart: Vec<_> = values.iter().copied().step_by(5).collect();
+        let hold = Duration::from_secs(120);
+        assert_eq!(times(&apart, Op::Above, 5.0, hold, STEP * 5).0, 1, "one value says nothing of two minutes");
         let short = times(&values, Op::Above, 5.0, Duration::ZERO, STEP);
         assert_eq!(short.0, 2, "without `for` the short one counts too");
     }
@@ -279,14 +277,14 @@ mod tests {
     #[test]
     fn the_ladders_of_pools_add_up_and_keep_the_worst_value() {
         let library = knowledge::playbook::load(None).unwrap();
-        let bases = bases(&library);
+        let bases = shipped_thresholds(&library);
         assert!(bases.iter().any(|base| base.source == "alert LLMHighTTFT" && base.signal == "ttft_burn"));
         let of = |values: &[f64]| {
             let values = BTreeMap::from([("ttft_p99".to_owned(), minutes(values))]);
-            count(&library, &bases, &values, STEP, STEP * 240)
+            count_firings(&library, &bases, &values, STEP, STEP * 240)
         };
         let mut all = of(&[&[0.1; 20][..], &[2.5; 20]].concat());
-        add(&mut all, of(&[&[7.0; 20][..], &[0.1; 20]].concat()));
+        add_ladders(&mut all, of(&[&[7.0; 20][..], &[0.1; 20]].concat()));
         let [ladder] = all.as_slice() else { panic!("{all:?}") };
         let fired: Vec<_> = ladder.rungs.iter().map(|rung| (rung.threshold, rung.times)).collect();
         assert_eq!(fired, [(1.0, 2), (1.5, 2), (2.0, 2), (3.0, 1), (4.0, 1), (6.0, 1)]);

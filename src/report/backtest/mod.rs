@@ -5,6 +5,7 @@ mod coverage;
 mod firing;
 mod ladder;
 mod outcome;
+mod runs;
 mod summary;
 
 use std::collections::BTreeMap;
@@ -15,11 +16,11 @@ use serde::{Deserialize, Serialize};
 
 use knowledge::alert::Labels;
 
-pub use accuracy::{CauseAccuracy, NO_CAUSE, OTHER_CAUSE, accuracy, is_named};
+pub use accuracy::{CauseAccuracy, NO_CAUSE, OTHER_CAUSE, accuracy};
 pub use coverage::{AbnormalTime, UnalertedEpisode, UnalertedSymptom, covers, merged, unalerted};
-pub use firing::{Firing, FiringSamples, chosen, firings};
-pub use ladder::{ThresholdBase, ThresholdLadder, ThresholdRung, add, bases, count};
-pub use outcome::{FiringOutcome, MissingData, missing, outcome};
+pub use firing::{AlertSamples, Firing, chosen, same_firings};
+pub use ladder::{ThresholdBase, ThresholdLadder, ThresholdRung, add_ladders, count_firings, shipped_thresholds};
+pub use outcome::{FiringOutcome, MissingData, NamedCause, missing, named_cause, outcome};
 pub use summary::{OutcomeCounts, PoolOutcomes, RuleOutcomes, by_pool, by_rule};
 
 /// The version of the JSON output; an incompatible change gets a new name.
@@ -43,6 +44,9 @@ pub struct Backtest {
     pub to: Timestamp,
     /// The reason why it ended early; `null` if it is complete.
     pub stopped: Option<String>,
+    /// What the result does not cover, as sentences: a pool or a day without data, a query without an answer. Without findings
+    /// it is only complete if this is empty.
+    pub limits: Vec<String>,
     /// The outcomes of all diagnosed firings.
     pub counts: OutcomeCounts,
     /// The diagnosed firings, oldest first.
@@ -53,6 +57,10 @@ pub struct Backtest {
     pub pools: Vec<PoolOutcomes>,
     /// Symptoms that held for a while without any firing of their pool, the longest first.
     pub unalerted: Vec<UnalertedSymptom>,
+    /// The number of times at which symptoms held while an alert of their pool fired.
+    pub alerted_times: usize,
+    /// Seconds between the values from which symptoms and thresholds are counted.
+    pub step_seconds: u64,
     /// The thresholds by signal, each with the number of times that it would have fired.
     pub ladders: Vec<ThresholdLadder>,
     /// Precision and recall by cause; empty without known causes.
@@ -69,6 +77,11 @@ impl Backtest {
     /// Returns true if it found something to change: a rule that is noise, or a symptom without a rule.
     pub fn has_findings(&self) -> bool {
         self.rules.iter().any(|rule| rule.is_noise) || !self.unalerted.is_empty()
+    }
+
+    /// Returns true if it saw everything, so that no finding means that there is nothing to change.
+    pub fn is_complete(&self) -> bool {
+        self.stopped.is_none() && self.limits.is_empty()
     }
 }
 
@@ -89,10 +102,10 @@ pub struct DiagnosedFiring {
     /// The start of the firing.
     #[schemars(with = "String")]
     pub starts_at: Timestamp,
-    /// The end of the firing; `null` if it fired at the end of the range.
+    /// The end of the firing; `null` if it is unknown, or after the end of the range.
     #[schemars(with = "Option<String>")]
     pub ends_at: Option<Timestamp>,
-    /// The evaluation time of this diagnosis: the first that names a cause, else the last one that was tried.
+    /// The evaluation time of this diagnosis: the first with the best outcome.
     #[schemars(with = "String")]
     pub diagnosed_at: Timestamp,
     /// Seconds from the start of the condition to this diagnosis.
@@ -103,11 +116,12 @@ pub struct DiagnosedFiring {
     pub headline: String,
     /// The playbook that was entered; empty if none was.
     pub playbook: String,
-    /// The title of the root cause; `null` if none is at least possible.
+    /// The title of the root cause, or of the mechanism that is named where only "nothing else was found" stands below it;
+    /// `null` if none is at least possible.
     pub cause: Option<String>,
-    /// The ids from the symptom to the root cause; empty without a cause.
+    /// The ids from the symptom to that cause; empty without a cause.
     pub chain: Vec<String>,
-    /// The probability of the root cause, 0..1; `null` without a cause.
+    /// The probability of the root cause, 0..1; `null` without a cause, and for a mechanism.
     pub probability: Option<f64>,
     /// The missing data that the diagnosis names, at most a few.
     pub missing: Vec<MissingData>,
@@ -120,6 +134,8 @@ pub struct DiagnosedFiring {
 pub struct LeftOutFirings {
     /// Firings that are about no pool, by the alert's name.
     pub elsewhere: BTreeMap<String, usize>,
+    /// Firings that began before the range, by the alert's name.
+    pub before: BTreeMap<String, usize>,
     /// Firings beyond the maximum, by the alert's name.
     pub over_maximum: BTreeMap<String, usize>,
 }

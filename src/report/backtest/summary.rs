@@ -15,11 +15,18 @@ pub struct OutcomeCounts {
     pub confirmed: usize,
     /// Firings with a confirmed symptom and no cause.
     pub no_cause: usize,
-    /// Firings without anything abnormal.
+    /// Firings whose own symptom is not confirmed, while another one of the pool holds.
+    pub other_symptom: usize,
+    /// Firings whose own symptom does not hold, nor another one.
     pub nothing_abnormal: usize,
+    /// Firings of alerts that no playbook is about, at which no symptom of the pool holds.
+    pub not_judged: usize,
     /// Firings without data.
     pub blind: usize,
 }
+
+/// The least number of firings without anything abnormal that make a rule noise.
+const NOISE: usize = 3;
 
 impl OutcomeCounts {
     /// Counts firings.
@@ -33,7 +40,9 @@ impl OutcomeCounts {
         match outcome {
             FiringOutcome::Confirmed => &mut self.confirmed,
             FiringOutcome::NoCause => &mut self.no_cause,
+            FiringOutcome::OtherSymptom => &mut self.other_symptom,
             FiringOutcome::NothingAbnormal => &mut self.nothing_abnormal,
+            FiringOutcome::NotJudged => &mut self.not_judged,
             FiringOutcome::Blind => &mut self.blind,
         }
     }
@@ -45,12 +54,17 @@ impl OutcomeCounts {
 
     /// Returns the number of all firings.
     pub fn total(&self) -> usize {
-        self.confirmed + self.no_cause + self.nothing_abnormal + self.blind
+        self.judged() + self.not_judged + self.blind
     }
 
-    /// Returns true if firings could be judged, and none of them was about anything abnormal.
+    /// Returns the number of firings that could be judged.
+    pub fn judged(&self) -> usize {
+        self.confirmed + self.no_cause + self.other_symptom + self.nothing_abnormal
+    }
+
+    /// Returns true if enough firings could be judged, at least half of all, and none of them was about anything abnormal.
     fn is_noise(&self) -> bool {
-        self.nothing_abnormal > 0 && self.confirmed == 0 && self.no_cause == 0
+        self.nothing_abnormal >= NOISE && self.judged() == self.nothing_abnormal && 2 * self.judged() >= self.total()
     }
 }
 
@@ -61,7 +75,9 @@ pub struct RuleOutcomes {
     pub rule: String,
     /// The outcomes.
     pub counts: OutcomeCounts,
-    /// True if firings could be judged and nothing was abnormal at any of them.
+    /// The number of firings that could be judged.
+    pub judged: usize,
+    /// True if enough firings could be judged and nothing was abnormal at any of them.
     pub is_noise: bool,
     /// The median of the seconds from the start of the condition to the diagnosis, of the confirmed firings; `null`
     /// without any.
@@ -93,6 +109,7 @@ pub fn by_rule(firings: &[DiagnosedFiring]) -> Vec<RuleOutcomes> {
             RuleOutcomes {
                 rule: rule.to_owned(),
                 counts,
+                judged: counts.judged(),
                 is_noise: counts.is_noise(),
                 median_after_seconds: after.get(after.len() / 2).copied(),
                 causes: causes(&firings),
@@ -159,8 +176,8 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_rule_that_nothing_confirms_is_noise_and_one_without_data_is_not() {
-        use FiringOutcome::{Blind, Confirmed, NoCause, NothingAbnormal};
+    fn a_rule_that_nothing_confirms_is_noise_and_one_that_could_not_be_judged_is_not() {
+        use FiringOutcome::{Blind, Confirmed, NoCause, NotJudged, NothingAbnormal, OtherSymptom};
         let firings = [
             firing("Right", Confirmed, &["high-ttft", "traffic-surge"]),
             firing("Right", Confirmed, &["high-ttft", "traffic-surge"]),
@@ -168,14 +185,29 @@ pub(super) mod tests {
             firing("Unseen", Blind, &[]),
             firing("Open", NoCause, &[]),
             firing("Noise", NothingAbnormal, &[]),
+            firing("Noise", NothingAbnormal, &[]),
+            firing("Noise", NothingAbnormal, &[]),
             firing("Noise", Blind, &[]),
         ];
+        let again = |outcome, times: usize| std::iter::repeat_n(outcome, times);
+        let of = |rule: &'static str, outcomes: Vec<FiringOutcome>| {
+            outcomes.into_iter().map(move |outcome| firing(rule, outcome, &[])).collect::<Vec<_>>()
+        };
+        let others = [
+            of("Disk", again(NotJudged, 9).collect()),
+            of("Twice", again(NothingAbnormal, 2).collect()),
+            of("Mostly blind", again(NothingAbnormal, 3).chain(again(Blind, 30)).collect()),
+            of("Beside", again(NothingAbnormal, 5).chain([OtherSymptom]).collect()),
+        ];
+        let noisy = |firings: &[DiagnosedFiring]| by_rule(firings).iter().filter(|rule| rule.is_noise).count();
+        assert_eq!(noisy(&others.concat()), 0);
         let rules = by_rule(&firings);
+        assert_eq!((rules[0].judged, rules[0].counts.total()), (3, 4));
         let noise: Vec<_> = rules.iter().filter(|rule| rule.is_noise).map(|rule| rule.rule.as_str()).collect();
         assert_eq!(noise, ["Noise"]);
         assert_eq!(rules[1].causes, [("traffic-surge".to_owned(), 2)].into());
         assert_eq!((rules[1].median_after_seconds, rules[0].median_after_seconds), (Some(180), None));
         let pools = by_pool(&firings);
-        assert_eq!((pools.len(), pools[0].counts.total(), pools[0].counts.get(Blind)), (1, 7, 2));
+        assert_eq!((pools.len(), pools[0].counts.total(), pools[0].counts.get(Blind)), (1, 9, 2));
     }
 }

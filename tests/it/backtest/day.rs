@@ -1,5 +1,6 @@
-//! A day of a simulated fleet with three faults, and the alerts of that day: two that were right, one that never was,
-//! one about a pool that is not there, one about another program, and none about the third fault.
+//! A day of a simulated fleet with three faults, and the alerts of that day: two that were right, one that never was, one
+//! about a pool that is not there, one about another program, one about something that no playbook judges, one that lasts
+//! all day and nobody looks at, and none about the third fault.
 
 use std::sync::LazyLock;
 
@@ -73,15 +74,19 @@ fn alerts() -> String {
     };
     let prompts = of("LLMHighTTFT", &[("playbook", "high-ttft")]);
     let queue = of("LLMQueueBuildup", &[("playbook", "queue-buildup")]);
-    let noise = of("ChatFeelsSlow", &[("team", HOSTILE)]);
+    let noise = of("ChatFeelsSlow", &[("team", HOSTILE), ("playbook", "high-ttft")]);
     let gone = [("alertname", "LLMHighTTFT"), ("namespace", "gone"), ("playbook", "high-ttft")];
     let disk = [("alertname", "NodeDiskFull"), ("instance", "10.0.0.7:9100")];
+    let volume = [("alertname", "VolumeAlmostFull"), ("namespace", "llm"), ("severity", "warning")];
+    let throttled = [("alertname", "CPUThrottlingHigh"), ("namespace", "llm"), ("severity", "info")];
     let firing = [
         state("pending", &prompts, 244, 245),
         state("firing", &prompts, 246, 285),
         state("firing", &queue, 606, 645),
         state("firing", &gone, 700, 715),
         state("firing", &disk, 30, 1_300),
+        state("firing", &volume, 700, 760),
+        state("firing", &throttled, -120, 1_440),
     ];
     openmetrics(firing.into_iter().chain(NOISE.map(|begin| state("firing", &noise, begin, begin + 10))))
 }
