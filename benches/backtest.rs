@@ -1,4 +1,4 @@
-//! `make bench`: a backtest of 30 days with 200 firings against a local Prometheus, in at most two minutes.
+//! `make bench`: the duration of a backtest of 30 days with 200 firings against a local Prometheus; its bar is two minutes.
 //!
 //! One simulated day with three faults is repeated, so that the import takes minutes and not an hour. `DAYS` and `FIRINGS`
 //! in the environment make it smaller.

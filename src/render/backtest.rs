@@ -187,7 +187,8 @@ pub(super) fn tone(backtest: &Backtest) -> Tone {
 
 /// Returns the mark of a rule that is noise.
 pub(super) fn noise_mark(rule: &RuleOutcomes, words: &Phrases) -> Option<String> {
-    let pieces = [("judged", rule.judged.to_string().into()), ("total", rule.counts.total().to_string().into())];
+    let nothing = rule.counts.nothing_abnormal.to_string();
+    let pieces = [("n", nothing.into()), ("judged", rule.judged.to_string().into())];
     rule.is_noise.then(|| words.text("backtest-noise", &pieces))
 }
 

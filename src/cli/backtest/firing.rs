@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Setting;
-use super::firings::Due;
+use super::firings::DueFiring;
 use crate::alert::Labels;
 use crate::clock;
 use crate::diagnose::{Diagnosis, Request, Scope, diagnose};
@@ -42,7 +42,10 @@ pub(super) fn pools_of<'a>(
 }
 
 /// Diagnoses a firing. Returns the diagnosis without secrets; `Err` with the reason if Prometheus did not answer.
-pub(super) async fn diagnosed(setting: &Setting<'_>, due: &Due) -> anyhow::Result<Result<DiagnosedFiring, String>> {
+pub(super) async fn diagnosed(
+    setting: &Setting<'_>,
+    due: &DueFiring,
+) -> anyhow::Result<Result<DiagnosedFiring, String>> {
     let (firing, to) = (&due.firing, setting.range.1);
     let mut best: Option<(FiringOutcome, Diagnosis)> = None;
     let mut looked_at = None;
@@ -74,7 +77,7 @@ pub(super) async fn diagnosed(setting: &Setting<'_>, due: &Due) -> anyhow::Resul
     }
 }
 
-fn request(setting: &Setting<'_>, due: &Due, at: Timestamp) -> Request {
+fn request(setting: &Setting<'_>, due: &DueFiring, at: Timestamp) -> Request {
     let request = setting.config.request(&due.playbook, &[due.firing.alert()], due.firing.starts_at, at);
     // The rules are known already.
     Request { rules: Vec::new(), ..request }
@@ -83,7 +86,7 @@ fn request(setting: &Setting<'_>, due: &Due, at: Timestamp) -> Request {
 /// Returns what is kept of a diagnosis, without secrets.
 fn kept(
     setting: &Setting<'_>,
-    due: &Due,
+    due: &DueFiring,
     outcome: FiringOutcome,
     diagnosis: &Diagnosis,
 ) -> anyhow::Result<DiagnosedFiring> {
@@ -117,7 +120,7 @@ fn kept(
         chain: named.as_ref().map(|named| named.chain.to_vec()).unwrap_or_default(),
         probability: named.as_ref().and_then(|named| named.probability),
         missing: match outcome {
-            FiringOutcome::Confirmed => Vec::new(),
+            FiringOutcome::Confirmed | FiringOutcome::OtherSymptom => Vec::new(),
             _ => missing(&diagnosis),
         },
         truth: None,

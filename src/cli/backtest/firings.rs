@@ -15,7 +15,7 @@ pub(super) const UNANSWERED: usize = 5;
 
 /// A firing that is diagnosed.
 #[derive(Debug)]
-pub(super) struct Due {
+pub(super) struct DueFiring {
     pub(super) id: String,
     pub(super) firing: Firing,
     /// The playbook that it selects; empty if none.
@@ -27,13 +27,13 @@ pub(super) struct Due {
 /// Diagnoses the firings that no earlier run has diagnosed. Returns a sentence about those that had no answer.
 pub(super) async fn diagnose(
     work: &mut Work<'_>,
-    due: Vec<Due>,
+    due: Vec<DueFiring>,
     truths: &BTreeMap<String, String>,
 ) -> Result<Option<String>, Stopped> {
     let setting = work.setting;
     let finished: BTreeSet<String> = work.findings.firings.iter().map(|firing| firing.id.clone()).collect();
     let total = due.len();
-    let open: Vec<Due> = due.into_iter().filter(|due| !finished.contains(&due.id)).collect();
+    let open: Vec<DueFiring> = due.into_iter().filter(|due| !finished.contains(&due.id)).collect();
     work.progress.stage("firings", total, total - open.len());
     let at_once = (work.args.concurrency as usize / 2).max(1);
     let diagnosing = open.iter().map(|due| async move {

@@ -146,7 +146,7 @@ fn known(library: &Library, cause: &str) -> anyhow::Result<String> {
     if id == NO_CAUSE || id == OTHER_CAUSE || causes.contains(id) {
         return Ok(id.to_owned());
     }
-    let hint = suggestion(id, causes.into_iter()).unwrap_or_default();
+    let hint = suggestion(id, causes).unwrap_or_default();
     bail!("there is no cause `{id}` {hint}: expected the id of a cause, `{NO_CAUSE}` or `{OTHER_CAUSE}`")
 }
 

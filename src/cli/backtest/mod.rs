@@ -105,7 +105,7 @@ pub(super) struct BacktestFindings {
     pub(super) alerted_times: usize,
     pub(super) ladders: Vec<ThresholdLadder>,
     pub(super) left_out: LeftOutFirings,
-    /// What the findings do not cover.
+    /// The limits of the findings, as sentences.
     pub(super) limits: Vec<String>,
     pub(super) problems: Vec<String>,
     /// The number of firings that an earlier run diagnosed.

@@ -48,7 +48,7 @@ pub(super) struct FinishedPool {
     pub(super) alerted_times: usize,
     /// Its thresholds.
     pub(super) ladders: Vec<ThresholdLadder>,
-    /// What they do not cover, as sentences.
+    /// The limits of these findings, as sentences.
     pub(super) limits: Vec<String>,
 }
 
@@ -163,9 +163,15 @@ mod tests {
         std::fs::write(&path, &text[..text.len() - 9]).unwrap();
         let state = BacktestState::open(Some(&path), "a", (from, later)).unwrap();
         assert_eq!((state.range, state.finished.clone()), ((from, to), vec![part("one")]));
+        let error = BacktestState::open(Some(&path), "a", (from, to)).unwrap_err();
+        assert!(error.to_string().starts_with("another run writes the state file"), "{error}");
+        drop(state);
         let other = BacktestState::open(Some(&path), "b", (from, later)).unwrap();
         assert_eq!((other.range, other.finished.len()), ((from, later), 0));
-        other.remove();
+        drop(other);
+        let unpinned = BacktestState::open(Some(&path), "b", (from, to)).unwrap();
+        assert_eq!(unpinned.range, (from, to), "nothing is lost without a finished part");
+        unpinned.close();
         assert!(!path.exists());
         std::fs::write(&path, "my notes\n").unwrap();
         let error = BacktestState::open(Some(&path), "a", (from, to)).unwrap_err();

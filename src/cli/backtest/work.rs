@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use super::firings::{self, Due};
+use super::firings::{self, DueFiring};
 use super::key::id;
 use super::labels::TrueCauses;
 use super::progress::BacktestProgress;
@@ -148,7 +148,7 @@ impl Work<'_> {
         all: Vec<Firing>,
         rules: &[AlertingRule],
         all_pools: &BTreeSet<PoolLabels>,
-    ) -> (Vec<(Firing, String)>, Vec<Due>) {
+    ) -> (Vec<(Firing, String)>, Vec<DueFiring>) {
         let setting = self.setting;
         let shipped: Vec<&AlertRule> =
             setting.library.playbooks.values().flat_map(|playbook| &playbook.alerts).collect();
@@ -181,7 +181,7 @@ impl Work<'_> {
                     [one] => pools::name(one),
                     _ => pools::name(&Scope::of_labels(&firing.labels).dimensions),
                 };
-                Due { id, firing, playbook, pool }
+                DueFiring { id, firing, playbook, pool }
             })
             .collect();
         (ours, due)
@@ -200,7 +200,7 @@ impl Work<'_> {
     }
 
     /// Returns the true causes of these firings by id.
-    fn truths(&mut self, due: &[Due]) -> BTreeMap<String, String> {
+    fn truths(&mut self, due: &[DueFiring]) -> BTreeMap<String, String> {
         let known: BTreeMap<String, &Firing> = due.iter().map(|due| (due.id.clone(), &due.firing)).collect();
         let (truths, problems) = self.causes.of(&known, self.setting.range.1);
         self.findings.problems.extend(problems);

@@ -88,9 +88,9 @@ pub fn shipped_thresholds(library: &Library) -> Vec<ThresholdBase> {
             all.extend(first.and_then(|(signal, when)| base(library, signal, when, hold, source)));
         }
         // The signs of a mechanism are for telling mechanisms apart, not for alerts.
-        let felt =
+        let of_users =
             playbook.symptom.iter().filter(|evidence| playbook.kind == PlaybookKind::Symptom && evidence.required);
-        for (signal, when) in felt.flat_map(Evidence::checks) {
+        for (signal, when) in of_users.flat_map(Evidence::checks) {
             all.extend(base(library, signal, when, SYMPTOM_HOLD, format!("symptom of {}", playbook.playbook)));
         }
     }

@@ -44,7 +44,7 @@ pub struct Backtest {
     pub to: Timestamp,
     /// The reason why it ended early; `null` if it is complete.
     pub stopped: Option<String>,
-    /// What the result does not cover, as sentences: a pool or a day without data, a query without an answer. Without findings
+    /// The limits of the result, as sentences: a pool or a day without data, a query without an answer. Without findings
     /// it is only complete if this is empty.
     pub limits: Vec<String>,
     /// The outcomes of all diagnosed firings.
@@ -123,7 +123,7 @@ pub struct DiagnosedFiring {
     pub chain: Vec<String>,
     /// The probability of the root cause, 0..1; `null` without a cause, and for a mechanism.
     pub probability: Option<f64>,
-    /// The missing data that the diagnosis names, at most a few.
+    /// The missing data that the diagnosis names, at most a few; empty where a symptom was found with its cause, or another one.
     pub missing: Vec<MissingData>,
     /// The true cause, if known.
     pub truth: Option<String>,

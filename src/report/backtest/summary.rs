@@ -62,9 +62,10 @@ impl OutcomeCounts {
         self.confirmed + self.no_cause + self.other_symptom + self.nothing_abnormal
     }
 
-    /// Returns true if enough firings could be judged, at least half of all, and none of them was about anything abnormal.
+    /// Returns true if its symptom never held, and nothing was abnormal at enough of its firings, at least half of all.
     fn is_noise(&self) -> bool {
-        self.nothing_abnormal >= NOISE && self.judged() == self.nothing_abnormal && 2 * self.judged() >= self.total()
+        let never_held = self.confirmed == 0 && self.no_cause == 0;
+        never_held && self.nothing_abnormal >= NOISE && 2 * self.nothing_abnormal >= self.total()
     }
 }
 
@@ -77,7 +78,7 @@ pub struct RuleOutcomes {
     pub counts: OutcomeCounts,
     /// The number of firings that could be judged.
     pub judged: usize,
-    /// True if enough firings could be judged and nothing was abnormal at any of them.
+    /// True if its symptom never held, and nothing at all was abnormal at three of its firings or more, at least half of them.
     pub is_noise: bool,
     /// The median of the seconds from the start of the condition to the diagnosis, of the confirmed firings; `null`
     /// without any.
@@ -197,10 +198,12 @@ pub(super) mod tests {
             of("Disk", again(NotJudged, 9).collect()),
             of("Twice", again(NothingAbnormal, 2).collect()),
             of("Mostly blind", again(NothingAbnormal, 3).chain(again(Blind, 30)).collect()),
-            of("Beside", again(NothingAbnormal, 5).chain([OtherSymptom]).collect()),
+            of("Beside", again(NothingAbnormal, 4).chain(again(OtherSymptom, 5)).collect()),
+            of("Once", again(NothingAbnormal, 9).chain([Confirmed]).collect()),
         ];
         let noisy = |firings: &[DiagnosedFiring]| by_rule(firings).iter().filter(|rule| rule.is_noise).count();
         assert_eq!(noisy(&others.concat()), 0);
+        assert_eq!(noisy(&of("Wide", again(NothingAbnormal, 5).chain([OtherSymptom]).collect())), 1);
         let rules = by_rule(&firings);
         assert_eq!((rules[0].judged, rules[0].counts.total()), (3, 4));
         let noise: Vec<_> = rules.iter().filter(|rule| rule.is_noise).map(|rule| rule.rule.as_str()).collect();
