@@ -41,7 +41,7 @@ pub fn backtest(backtest: &Backtest, words: &Phrases) -> String {
         (rule.rule.as_str(), rule.counts, vec![after, mark])
     });
     counts(&mut out, "backtest-rules", &["backtest-after"], rules.collect(), words);
-    notes(backtest, words).iter().for_each(|note| paragraph(&mut out, "  ", note));
+    notes(backtest).for_each(|note| paragraph(&mut out, "  ", &say(note)));
     let no_pool = say("backtest-no-pool");
     let pools = backtest.pools.iter().map(|pool| {
         let name = if pool.pool.is_empty() { no_pool.as_str() } else { pool.pool.as_str() };
@@ -192,11 +192,11 @@ pub(super) fn noise_mark(rule: &RuleOutcomes, words: &Phrases) -> Option<String>
     rule.is_noise.then(|| words.text("backtest-noise", &pieces))
 }
 
-/// Explains the marks of the rules.
-pub(super) fn notes(backtest: &Backtest, words: &Phrases) -> Vec<String> {
+/// Returns the phrases that explain the marks of the rules.
+pub(super) fn notes(backtest: &Backtest) -> impl Iterator<Item = &'static str> {
     let has_noise = backtest.rules.iter().any(|rule| rule.is_noise);
     let notes = [("backtest-noise-note", has_noise), ("backtest-not-judged-note", backtest.counts.not_judged > 0)];
-    notes.into_iter().filter(|(_, is_said)| *is_said).map(|(key, _)| words.text(key, &[])).collect()
+    notes.into_iter().filter(|(_, is_said)| *is_said).map(|(key, _)| key)
 }
 
 /// Says how often symptoms held while an alert fired.

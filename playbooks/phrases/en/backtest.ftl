@@ -26,7 +26,7 @@ backtest-other-symptom = another symptom
 backtest-nothing-abnormal = nothing abnormal
 backtest-not-judged = not judged
 backtest-blind = blind
-backtest-noise = noise: nothing abnormal at { $n } of { $judged } judged
+backtest-noise = noise: { $n } of { $judged }
 backtest-rules = Rules
 backtest-pools = Pools
 backtest-rule = rule
@@ -35,13 +35,13 @@ backtest-no-pool = (no pool named)
 backtest-total = firings
 backtest-after = after
 backtest-named = cause named
-backtest-noise-note = Noise: the symptom of such a rule never held when it fired, and at most firings nothing else was abnormal either. Make it stricter, or remove it.
+backtest-noise-note = Noise: the symptom of such a rule never held when it fired, and at so many of its judged firings nothing else was abnormal either. Make it stricter, or remove it.
 backtest-not-judged-note = Not judged: the alert selects no playbook, so that nothing here knows what it is about. A label `playbook: <id>` on the rule tells it.
 backtest-unalerted = Abnormal without any alert
 backtest-unalerted-line = **{ $title }** in { $pool }: { $times ->
     [one] once
    *[other] { $times } times
- }, { $duration } in all; { $confirmed } of { $looked } that were diagnosed were confirmed
+ }, { $duration } in all; { $looked } diagnosed, { $confirmed } confirmed
 backtest-alerted-times = { $n ->
     [one] Once more a symptom held while an alert of its pool fired.
    *[other] { $n } more times a symptom held while an alert of its pool fired.

@@ -211,7 +211,7 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
     let (stopped, code) = match stopped {
         None => (None, ExitCode::SUCCESS),
         Some(Stopped::Failed(error)) => return Err(error),
-        Some(Stopped::Prometheus(why)) if findings.firings.is_empty() => {
+        Some(Stopped::Prometheus(why)) if findings.firings.is_empty() && findings.ladders.is_empty() => {
             let (address, why) = (redact::address(&prometheus.url), setting.cleaned(&why)?);
             anstream::eprintln!("error: {}: {}", render::clean(&address), render::clean(&why));
             state.close();

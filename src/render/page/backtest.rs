@@ -122,7 +122,7 @@ fn rules(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
     let heads = [&["backtest-rule"][..], &counted_heads(&shown), &["backtest-after", "backtest-named"]].concat();
     let rows = backtest.rules.iter().map(row).collect();
     let table = table("rules", words.text("backtest-rules", &[]), &heads, rows, words);
-    std::iter::once(table).chain(notes(backtest, words).iter().map(|note| Block::Note(Line::of(note)))).collect()
+    std::iter::once(table).chain(notes(backtest).map(|note| Block::Note(words.line(note, &[])))).collect()
 }
 
 fn pools(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
