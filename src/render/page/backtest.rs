@@ -220,6 +220,9 @@ fn accuracy(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
 }
 
 fn firings(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
+    if backtest.firings.is_empty() {
+        return Vec::new();
+    }
     let row = |firing: &report::backtest::DiagnosedFiring| {
         let remarks = remarks(firing, words).iter().fold(Line::default(), |line, remark| line.small(plain(remark)));
         vec![
