@@ -89,8 +89,8 @@ base-images: ## The base images of config/Dockerfile with their digests of today
 	@sed -n 's/^FROM \([^ @]*\).*/\1/p' config/Dockerfile | while read -r image; do \
 		digest=$$(skopeo inspect --format '{{.Digest}}' "docker://$$image") || exit 1; echo "$$image@$$digest"; done
 
-bench: packages ## Latency against its floor, memory, start-up, binary size; webhooks, answers to Slack, messages, pictures, bundles; large pools
-	$(CARGO) bench --locked --bench latency --bench intake --bench chat --bench bundle --bench scale
+bench: packages ## Latency against its floor, memory, start-up, binary size; webhooks, answers to Slack, messages, pictures, bundles; large pools; backtests
+	$(CARGO) bench --locked --bench latency --bench intake --bench chat --bench bundle --bench scale --bench backtest
 
 generate: build ## Refreshes what is generated and committed
 	$(BIN) generate rules --output config/prometheus/llm-diagnose.rules.yaml
@@ -102,4 +102,5 @@ generate: build ## Refreshes what is generated and committed
 	$(BIN) generate webhook-schema --output docs/webhook.schema.json
 	$(BIN) generate report-schema --output docs/report.schema.json
 	$(BIN) generate openapi --output docs/openapi.json
+	$(BIN) generate backtest-schema --output docs/backtest.schema.json
 	sh tests/lab/scripts/kubernetes.sh render

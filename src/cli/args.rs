@@ -1,5 +1,6 @@
 //! The arguments and options of the commands.
 
+mod backtest;
 mod bundle;
 mod capacity;
 mod mcp;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+pub(super) use backtest::BacktestArgs;
 pub(super) use bundle::{BundleArgs, BundleSpan};
 pub(super) use capacity::{CapacityArgs, Format};
 pub(super) use mcp::McpArgs;
@@ -261,6 +263,12 @@ pub enum GenerateCommand {
     },
     /// The OpenAPI document of the HTTP API, which `/api/v1/openapi.json` serves too.
     Openapi {
+        /// The output file; `-` is standard output.
+        #[arg(long, value_name = "FILE|-", default_value = "-")]
+        output: String,
+    },
+    /// The JSON schema of the output of `backtest`.
+    BacktestSchema {
         /// The output file; `-` is standard output.
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,

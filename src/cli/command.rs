@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::args::{
-    BundleArgs, CapacityArgs, DataArgs, DiagnoseArgs, DoctorArgs, ExplainArgs, GenerateArgs, HealthArgs, LogsArgs,
-    McpArgs, ServeArgs, StateArgs,
+    BacktestArgs, BundleArgs, CapacityArgs, DataArgs, DiagnoseArgs, DoctorArgs, ExplainArgs, GenerateArgs, HealthArgs,
+    LogsArgs, McpArgs, ServeArgs, StateArgs,
 };
 use super::audit::AuditArgs;
 use super::backup::BackupArgs;
@@ -51,6 +51,8 @@ pub enum Command {
     /// Print the state of every pool.
     #[command(about = about("health"))]
     Health(HealthArgs),
+    /// Diagnose past firings, each as it was at that time: which rules are noise, which symptoms had no rule, what thresholds would do.
+    Backtest(Box<BacktestArgs>),
     /// Check what the service needs: configuration, Prometheus, Slack, store, playbooks.
     Doctor(DoctorArgs),
     /// Send a synthetic alert through the running service into Slack, and print when each stage was reached.

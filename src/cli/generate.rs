@@ -67,6 +67,9 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
         GenerateCommand::Openapi { output } => {
             (format!("{}\n", serde_json::to_string_pretty(&server::openapi(""))?), output)
         }
+        GenerateCommand::BacktestSchema { output } => {
+            (format!("{}\n", serde_json::to_string_pretty(&report::backtest::schema())?), output)
+        }
         GenerateCommand::Commands { output } => (document(), output),
         GenerateCommand::Schema { output } => {
             (format!("{}\n", serde_json::to_string_pretty(&generate::schema())?), output)

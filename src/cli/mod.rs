@@ -3,6 +3,7 @@
 mod args;
 mod ask;
 mod audit;
+mod backtest;
 mod backup;
 mod bundle;
 mod capacity;
@@ -93,6 +94,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(args),
         Command::Diagnose(args) => diagnose::run(args),
         Command::Health(args) => health::run(args),
+        Command::Backtest(args) => backtest::run(&args),
         Command::Doctor(args) => doctor::run(args),
         Command::Selftest(args) => selftest::run(&args),
         Command::Check(args) => check::check(args),

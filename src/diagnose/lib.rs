@@ -13,6 +13,7 @@ mod judge;
 mod observe;
 mod output;
 mod pending_diagnosis;
+mod pool_history;
 mod request;
 mod scope;
 
@@ -57,6 +58,7 @@ pub use output::judgement::{
 };
 pub use output::logs_read::{LogError, LogRead, LogsRead};
 pub use pending_diagnosis::{ExtraSources, PendingDiagnosis, begin, diagnose, diagnose_with};
+pub use pool_history::{PoolHistory, PoolHistoryRequest, PoolsOfDay, pool_history, pools_of_day, symptom_order};
 pub use request::{Baseline, NO_PAST, Request};
 pub use scope::Scope;
 pub use scope::data_span::{DataSpan, data_elsewhere};

@@ -249,7 +249,10 @@ pub(super) fn chain_summary(diagnosis: &Diagnosis, words: &Phrases) -> String {
         (None, SymptomVerdict::Confirmed) => words.text("why-nothing", &[]),
         (None, SymptomVerdict::Absent) => {
             let seen = join_limited(&facts(&diagnosis.symptom.evidence, Outcome::NotMet, words), 1, ", ", words);
-            words.text("why-absent", &[("facts", seen.into())])
+            match seen.is_empty() {
+                true => words.text("why-absent-alone", &[]),
+                false => words.text("why-absent", &[("facts", seen.into())]),
+            }
         }
         (None, SymptomVerdict::NoData) if diagnosis.scope.data.is_some() => words.text("why-no-data-then", &[]),
         (None, SymptomVerdict::NoData) if diagnosis.scope.unknown.is_some() => words.text("why-nowhere", &[]),

@@ -3,6 +3,7 @@
 //! A message is independent of the medium, and so is the document of a report. The phrases are in
 //! `playbooks/phrases`, the formatting is in one file per medium, and each medium escapes untrusted text itself.
 
+mod backtest;
 mod blocks;
 mod bundle;
 mod buttons;
@@ -35,6 +36,7 @@ mod text;
 mod thread;
 mod view;
 
+pub use backtest::backtest;
 pub use blocks::{MENU, slack, slack_blocks, slack_line, slack_with_blocks, with_mentions};
 pub use bundle::{BundleLocation, bundle_message, bundle_progress};
 pub use capacity::capacity;
@@ -50,8 +52,8 @@ pub use logs::logs;
 pub use markdown::{message_markdown, report_markdown, ticket, tickets_for};
 pub use notes::{is_done, note, step_id, step_text};
 pub use page::{
-    IncidentFilter, IncidentList, IncidentRow, health_page, incidents_page, playbook_page, playbooks_page, policy,
-    problem_page, report_page, tagged,
+    IncidentFilter, IncidentList, IncidentRow, backtest_page, health_page, incidents_page, playbook_page,
+    playbooks_page, policy, problem_page, report_page, tagged,
 };
 pub use phrases::{ENGLISH, own_phrases};
 pub use phrases::{PhraseArgument, Phrases};

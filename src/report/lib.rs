@@ -1,9 +1,10 @@
 //! The report of an incident or of a pool: everything that a person who was not involved has to know, as one value.
 //!
 //! `summary.json` of a bundle is this value; the page, `report.md` and the tickets are rendered from it. Pure, except
-//! [`facts`], which queries Prometheus.
+//! [`facts`], which queries Prometheus. [`backtest`] is the report about many past alerts.
 
 mod answers;
+pub mod backtest;
 mod build_report;
 pub mod facts;
 mod redaction;

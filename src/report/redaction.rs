@@ -6,6 +6,7 @@ use schemars::schema_for;
 use serde_json::Value;
 
 use crate::Report;
+use crate::backtest::Backtest;
 use diagnose::health::Health;
 use diagnose::{Diagnosis, Screening};
 use knowledge::playbook::{Library, Redaction};
@@ -14,7 +15,14 @@ use knowledge::playbook::{Library, Redaction};
 /// namespace or a secret with such a name would otherwise make a document unreadable.
 pub fn redaction(library: &Library) -> Redaction {
     let mut words = BTreeSet::new();
-    for schema in [schema_for!(Report), schema_for!(Health), schema_for!(Diagnosis), schema_for!(Screening)] {
+    let schemas = [
+        schema_for!(Report),
+        schema_for!(Health),
+        schema_for!(Diagnosis),
+        schema_for!(Screening),
+        schema_for!(Backtest),
+    ];
+    for schema in schemas {
         own_words(schema.as_value(), &mut words);
     }
     let mut data = library.redaction.clone();

@@ -15,7 +15,7 @@ pub mod reload;
 pub mod selftest;
 pub mod server;
 mod service;
-mod stop_signals;
+pub mod stop_signals;
 pub mod watchdog;
 
 pub use service::Service;

@@ -4,7 +4,8 @@ use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that end a command. From its creation on they do not end the process by themselves.
-pub(crate) struct StopSignals {
+#[derive(Debug)]
+pub struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
@@ -14,7 +15,7 @@ impl StopSignals {
     ///
     /// # Errors
     /// When the system refuses it.
-    pub(crate) fn new() -> anyhow::Result<Self> {
+    pub fn new() -> anyhow::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?,
             interrupt: signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?,
@@ -22,7 +23,7 @@ impl StopSignals {
     }
 
     /// Completes at the next of them, also if it came since the last call.
-    pub(crate) async fn recv(&mut self) {
+    pub async fn recv(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

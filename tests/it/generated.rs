@@ -50,6 +50,11 @@ fn the_committed_openapi_document_is_what_the_service_answers_by() {
 }
 
 #[test]
+fn the_committed_schema_of_the_backtest_is_what_is_printed() {
+    assert_fresh("docs/backtest.schema.json", &["generate", "backtest-schema"]);
+}
+
+#[test]
 fn the_committed_rules_are_what_the_playbooks_say() {
     assert_fresh(RULES, &["generate", "rules"]);
 }

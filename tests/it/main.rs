@@ -6,6 +6,7 @@ mod admission;
 mod adverse;
 mod aliases;
 mod api;
+mod backtest;
 mod backups;
 mod bundle;
 mod bundle_series;

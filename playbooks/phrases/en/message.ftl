@@ -34,6 +34,7 @@ asked-no-data = Cannot tell
 why-possibly = possibly { $chain }
 why-nothing = no cause stands out
 why-absent = not confirmed: { $facts }
+why-absent-alone = not confirmed
 why-no-data = no data
 why-no-data-then = no data at this time
 why-nowhere = no such pool

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tempfile::TempDir;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::{BundleArgs, BundleSpan};
 use super::{ask, library, output};
@@ -30,6 +29,7 @@ use crate::playbook::Library;
 use crate::prom::Prometheus;
 use crate::render::{self, BundleLocation, Phrases};
 use crate::report::Window;
+use crate::stop_signals::StopSignals;
 use progress::ProgressLines;
 
 /// Exit status of a bundle that is not complete.
@@ -95,7 +95,7 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
         anstream::eprintln!("Prometheus at {} cannot be asked: {error}", render::clean(&prometheus.url));
     }
     let spool = to_stdout(args)?;
-    let stop = stopped()?;
+    let mut stop = StopSignals::new()?;
     let (path, built) = context.make(&sources, &subject, spool.as_ref().map(TempDir::path)).await?;
     let report = &built.report;
     let place = match &spool {
@@ -117,7 +117,7 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
             });
             tokio::select! {
                 copied = copy => copied?.context("cannot write to standard output")?,
-                () = stop => bail!("stopped: standard output has a part of the file at most"),
+                () = stop.recv() => bail!("stopped: standard output has a part of the file at most"),
             }
             if !quiet {
                 anstream::eprint!("{}", render::terminal(&message));
@@ -196,7 +196,7 @@ impl BundleContext<'_> {
             bail!("{} is there already: name another with --output, or pass --force", path.display());
         }
         // Before a file exists that an interruption would leave behind.
-        let mut stop = std::pin::pin!(stopped()?);
+        let mut stop = StopSignals::new()?;
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let room = directory::room(dir, self.config.bundle.min_free_bytes)?;
         let draft = Draft::new(path.clone(), room, self.config.bundle.min_free_bytes)?;
@@ -216,7 +216,7 @@ impl BundleContext<'_> {
             tokio::select! {
                 result = &mut build => break result,
                 Ok(()) = board.changed() => lines.show(&board.borrow_and_update()),
-                () = &mut stop => bail!("stopped: nothing was written"),
+                () = stop.recv() => bail!("stopped: nothing was written"),
             }
         };
         drop(build);
@@ -238,18 +238,6 @@ fn to_stdout(args: &BundleArgs) -> anyhow::Result<Option<TempDir>> {
         bail!("--output -: a zip file would fill the terminal; pipe it into a file or a program");
     }
     tempfile::tempdir().map(Some).context("cannot make a directory for the file")
-}
-
-/// Returns a future that completes at SIGTERM or SIGINT.
-fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }
 
 /// Returns the path of the file.

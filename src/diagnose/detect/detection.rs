@@ -10,9 +10,17 @@ use knowledge::playbook::Library;
 use knowledge::signal::{Backends, Engine, EngineKind, prometheus_duration};
 use sources::prom::Row;
 
+/// The time before the evaluation in which series count as present.
+const HOUR: &str = "1h";
+
 /// Builds the detection query: every engine's detection series and version probes of the last hour, by the labels
 /// that scopes are made of. If a gateway names the engines behind it: those names too, and the names of the engines.
 pub fn detection(library: &Library) -> String {
+    detection_within(library, HOUR)
+}
+
+/// Builds the query of [`detection()`] for the time before the evaluation: `1h`, `1d`.
+pub(crate) fn detection_within(library: &Library, before: &str) -> String {
     let mut names: BTreeSet<String> = BTreeSet::new();
     let mut labels: BTreeSet<&str> = BTreeSet::from(["__name__"]);
     let mut behind: BTreeSet<String> = BTreeSet::new();
@@ -34,13 +42,13 @@ pub fn detection(library: &Library) -> String {
     called.extend(&labels);
     let all = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join("|");
     let by = |labels: BTreeSet<&str>| labels.into_iter().collect::<Vec<_>>().join(", ");
-    let present = format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))", by(labels), all(names));
+    let present = format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[{before}]))", by(labels), all(names));
     if behind.is_empty() {
         return present;
     }
     format!(
-        "{present} or (count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h])) \
-         and on () group(last_over_time({{__name__=~\"{}\"}}[1h])))",
+        "{present} or (count by ({}) (last_over_time({{__name__=~\"{}\"}}[{before}])) \
+         and on () group(last_over_time({{__name__=~\"{}\"}}[{before}])))",
         by(called),
         all(detection_names),
         all(behind)

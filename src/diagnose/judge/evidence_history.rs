@@ -21,7 +21,7 @@ use crate::{Baseline, Diagnosis, EvidenceResult, Observations, Outcome, Request,
 use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::playbook::{Comparison, Condition, Library, Op, Reference};
-use sources::prom::{Answer, Prometheus, Range};
+use sources::prom::{Answer, Prometheus, Range, Series};
 
 /// Maximum number of panels: fits on a phone, with few queries.
 const PANELS: usize = 6;
@@ -210,24 +210,47 @@ async fn query_observations(
     range: Range,
     deadline: Instant,
 ) -> Moments {
-    let packs = batch::pack(asks);
-    let answered = packs.iter().map(|pack| batch::ask_range(prometheus, asks, pack, range, deadline));
-    let answered = join_all(answered).await;
-    let mut answered: Vec<(usize, Arc<Answer<_>>)> =
-        packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
-    answered.sort_by_key(|(i, _)| *i);
-    let answered_queries: Vec<PlannedQuery> = answered.iter().map(|(i, _)| asks[*i].clone()).collect();
+    let answered = query_ranges(prometheus, asks, range, deadline).await;
     let mut all = Vec::new();
     for at in moments(&range) {
-        let rows = |series: &Answer<_>| -> QueryAnswer { Ok(Arc::new(rows_at(series, at.as_millisecond()))) };
-        let answers: Vec<QueryAnswer> = answered.iter().map(|(_, series)| rows(series)).collect();
-        let mut observations = Observations::default();
-        gather(library, members, &answered_queries, &answers, &mut observations);
-        all.push((at, observations));
+        all.push((at, observations_at(library, members, &answered, at)));
         // Steps of a large fleet take a while; other tasks run in between.
         tokio::task::yield_now().await;
     }
     all
+}
+
+/// Queries and the series of their answers.
+pub(crate) type AnsweredRanges = (Vec<PlannedQuery>, Vec<Arc<Answer<Series>>>);
+
+/// Sends queries over a range, in packs; the ones without an answer are left out.
+pub(crate) async fn query_ranges(
+    prometheus: &Prometheus,
+    asks: &[PlannedQuery],
+    range: Range,
+    deadline: Instant,
+) -> AnsweredRanges {
+    let packs = batch::pack(asks);
+    let answered = packs.iter().map(|pack| batch::ask_range(prometheus, asks, pack, range, deadline));
+    let answered = join_all(answered).await;
+    let mut answered: Vec<(usize, Arc<Answer<Series>>)> =
+        packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
+    answered.sort_by_key(|(i, _)| *i);
+    answered.into_iter().map(|(i, series)| (asks[i].clone(), series)).unzip()
+}
+
+/// Returns the observations at one step.
+pub(crate) fn observations_at(
+    library: &Library,
+    members: &Members,
+    (asks, series): &AnsweredRanges,
+    at: Timestamp,
+) -> Observations {
+    let rows = |series: &Arc<Answer<Series>>| -> QueryAnswer { Ok(Arc::new(rows_at(series, at.as_millisecond()))) };
+    let answers: Vec<QueryAnswer> = series.iter().map(rows).collect();
+    let mut observations = Observations::default();
+    gather(library, members, asks, &answers, &mut observations);
+    observations
 }
 
 /// Returns the time range: from well before the first onset to the time of the evaluation.

@@ -12,7 +12,7 @@ use crate::judge::symptom;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::{Needs, SignalNeed, needs, pool_first};
-use crate::{EvidenceResult, Judged, Outcome, Request, SymptomVerdict, Verdict, judge};
+use crate::{EvidenceResult, Judged, Observations, Outcome, Request, SymptomVerdict, Verdict, judge};
 use knowledge::playbook::{Evidence, Library, Playbook, PlaybookKind, Severity};
 use knowledge::signal::{DashboardRow, Signal, Unit};
 use sources::prom::Prometheus;
@@ -63,6 +63,25 @@ pub(crate) struct Screened {
 }
 
 impl Screened {
+    /// Judges the symptoms of these playbooks.
+    pub(crate) fn of(library: &Library, entries: &[&Playbook], observations: &Observations) -> Self {
+        let mut screened = Self::default();
+        for playbook in entries {
+            let (evidence, symptom) = symptom(library, &playbook.symptom, observations);
+            if symptom != SymptomVerdict::NoData {
+                screened.looked_at.push(playbook.playbook.clone());
+            }
+            // A guard holds on every normal day; only harmful values have a threshold to exceed.
+            let hurts = |e: &&EvidenceResult| e.outcome == Outcome::Met && tells_of_change(library, e);
+            let clear = evidence.iter().filter(|e| e.required).filter(hurts).all(|e| e.support >= CLEAR);
+            if symptom == SymptomVerdict::Confirmed {
+                let list = if clear { &mut screened.confirmed } else { &mut screened.slight };
+                list.push(playbook.playbook.clone());
+            }
+        }
+        screened
+    }
+
     /// Builds the screening of a diagnosis; `own` is the verdict on the request's own playbook.
     pub(crate) fn screening(
         &self,
@@ -92,7 +111,7 @@ impl Screened {
 
 /// Returns the playbooks that an alert may enter: symptoms before mechanisms, then in the order of their signals in
 /// `health`, which begins with what users notice.
-fn entries(library: &Library) -> Vec<&Playbook> {
+pub(crate) fn entries(library: &Library) -> Vec<&Playbook> {
     let health_order: Vec<&str> =
         library.health.headings.iter().flat_map(|heading| &heading.checks).map(|check| check.signal.as_str()).collect();
     let place = |playbook: &Playbook| {
@@ -110,6 +129,15 @@ fn entries(library: &Library) -> Vec<&Playbook> {
     entries
 }
 
+/// Returns what the symptoms of these playbooks need.
+pub(crate) fn symptom_needs<'a>(entries: &[&'a Playbook]) -> Needs<'a> {
+    let mut needs = Needs::new();
+    for (signal, when) in entries.iter().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks) {
+        needs.entry(signal).or_default().add(SignalNeed::of(when));
+    }
+    needs
+}
+
 /// Queries and judges all symptoms in one pass, without the cached answers; returns the observations as well. No
 /// symptom is judged if no pool has the scope.
 pub(crate) async fn screen(
@@ -119,28 +147,13 @@ pub(crate) async fn screen(
     exporters: Option<&Exporters>,
     cache: AnswerCache,
 ) -> (Screened, ObserveResult) {
-    let mut symptom_needs = Needs::new();
     let entries = entries(library);
-    for (signal, when) in entries.iter().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks) {
-        symptom_needs.entry(signal).or_default().add(SignalNeed::of(when));
+    let needs = pool_first(symptom_needs(&entries));
+    let observed = observe_needs_with_exporters(library, prometheus, request, &needs, exporters, cache).await;
+    match observed.detection.unknown {
+        None => (Screened::of(library, &entries, &observed.observations), observed),
+        Some(_) => (Screened::default(), observed),
     }
-    let observed =
-        observe_needs_with_exporters(library, prometheus, request, &pool_first(symptom_needs), exporters, cache).await;
-    let mut screened = Screened::default();
-    for playbook in entries.into_iter().filter(|_| observed.detection.unknown.is_none()) {
-        let (evidence, symptom) = symptom(library, &playbook.symptom, &observed.observations);
-        if symptom != SymptomVerdict::NoData {
-            screened.looked_at.push(playbook.playbook.clone());
-        }
-        // A guard holds on every normal day; only harmful values have a threshold to exceed.
-        let hurts = |e: &&EvidenceResult| e.outcome == Outcome::Met && tells_of_change(library, e);
-        let clear = evidence.iter().filter(|e| e.required).filter(hurts).all(|e| e.support >= CLEAR);
-        if symptom == SymptomVerdict::Confirmed {
-            let list = if clear { &mut screened.confirmed } else { &mut screened.slight };
-            list.push(playbook.playbook.clone());
-        }
-    }
-    (screened, observed)
 }
 
 /// The clarity of a judgement; the order of the fields is their importance in a comparison.

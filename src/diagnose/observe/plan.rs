@@ -13,6 +13,9 @@ use crate::observe::recorded_series::RecordedSeries;
 use knowledge::playbook::{Condition, Evidence, Library, Node, Verify};
 use knowledge::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histograms, matchers};
 
+/// The time within which a replica that is gone belongs to the pool of a diagnosis.
+const HOUR: &str = "1h";
+
 /// The signal for each replica's share of the traffic.
 pub(crate) const TRAFFIC: &str = "request_rate";
 
@@ -64,9 +67,7 @@ pub fn plan(library: &Library, request: &Request, detection: &DetectionResult) -
 
 /// Plans the queries for these needs; the request's playbook is ignored.
 pub(crate) fn plan_for(library: &Library, request: &Request, detection: &DetectionResult, needs: &Needs<'_>) -> Plan {
-    let mut plan = Plan::default();
-    add_pool_query(library, request, detection, &mut plan);
-    add_node_query(library, request, detection, &mut plan);
+    let mut plan = Plan { queries: member_queries(library, request, detection, HOUR), ..Plan::default() };
     // Values of several engines are combined by replica.
     let alone = detection.pool(library).count() == 1;
     for (&signal, &need) in needs {
@@ -129,15 +130,37 @@ pub(crate) fn plan_for(library: &Library, request: &Request, detection: &Detecti
 /// The labels with which an orchestrator reports the node of a pod.
 pub(crate) const POD_AND_NODE: [&str; 3] = ["pod", "node", "host_ip"];
 
+/// Plans the queries for the pool's replicas and their nodes within the time before the request's: `1h`, `1d`.
+pub(crate) fn member_queries(
+    library: &Library,
+    request: &Request,
+    detection: &DetectionResult,
+    within: &str,
+) -> Vec<PlannedQuery> {
+    let mut queries = Vec::new();
+    add_pool_query(library, request, detection, within, &mut queries);
+    add_node_query(library, request, detection, within, &mut queries);
+    queries
+}
+
 /// Adds the query for the nodes of pods, for exporters that know nodes and no pods.
-fn add_node_query(library: &Library, request: &Request, detection: &DetectionResult, plan: &mut Plan) {
+fn add_node_query(
+    library: &Library,
+    request: &Request,
+    detection: &DetectionResult,
+    within: &str,
+    queries: &mut Vec<PlannedQuery>,
+) {
     for engine_seen in &detection.engines {
         let Some(engine) = library.engines.get(&engine_seen.engine).filter(|e| e.kind == EngineKind::Platform) else {
             continue;
         };
-        let query =
-            format!("count by ({}) (last_over_time({}{{$workload}}[1h]))", POD_AND_NODE.join(", "), engine.detect);
-        plan.queries.push(PlannedQuery {
+        let query = format!(
+            "count by ({}) (last_over_time({}{{$workload}}[{within}]))",
+            POD_AND_NODE.join(", "),
+            engine.detect
+        );
+        queries.push(PlannedQuery {
             signal: String::new(),
             engine: engine.engine.clone(),
             purpose: QueryPurpose::Nodes,
@@ -207,17 +230,23 @@ pub fn no_engine_reason(library: &Library, kind: EngineKind) -> (String, Option<
     (why.to_owned(), Some(enable))
 }
 
-/// Adds the query for the pool's replicas of the last hour, including those that are gone.
-fn add_pool_query(library: &Library, request: &Request, detection: &DetectionResult, plan: &mut Plan) {
+/// Adds the query for the pool's replicas of this time, including those that are gone.
+fn add_pool_query(
+    library: &Library,
+    request: &Request,
+    detection: &DetectionResult,
+    within: &str,
+    queries: &mut Vec<PlannedQuery>,
+) {
     for (engine, engine_seen) in detection.pool(library) {
         let query = match engine.detect_also.as_slice() {
-            [] => format!("count by ($by) (last_over_time({}{{$scope}}[1h]))", engine.detect),
+            [] => format!("count by ($by) (last_over_time({}{{$scope}}[{within}]))", engine.detect),
             _ => {
                 let names: Vec<&str> = engine.detection_series().collect();
-                format!("count by ($by) (last_over_time({{__name__=~\"{}\", $scope}}[1h]))", names.join("|"))
+                format!("count by ($by) (last_over_time({{__name__=~\"{}\", $scope}}[{within}]))", names.join("|"))
             }
         };
-        plan.queries.push(PlannedQuery {
+        queries.push(PlannedQuery {
             signal: String::new(),
             engine: engine.engine.clone(),
             purpose: QueryPurpose::Replicas,

@@ -4,6 +4,7 @@
 //! Markup is escaped where it is written; [`Page::html`] replaces invisible characters and those that change the text
 //! direction by spaces.
 
+mod backtest;
 mod document;
 mod health;
 pub(super) mod html;
@@ -19,6 +20,7 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{Phrases, is_unseen};
+pub use backtest::backtest_page;
 pub use health::health_page;
 pub use incidents::{IncidentFilter, IncidentList, IncidentRow, incidents_page};
 pub use playbook::{playbook_page, playbooks_page};

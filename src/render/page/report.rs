@@ -48,7 +48,8 @@ pub fn report_page(report: &Report, around: &ReportPageContext<'_>, words: &Phra
     Page { title: &document.headline, place: "/incidents", kept, body }.html(words)
 }
 
-fn section(part: &BlockGroup, words: &Phrases) -> Markup {
+/// Renders a section as a card.
+pub(super) fn section(part: &BlockGroup, words: &Phrases) -> Markup {
     html! {
         section.card id=(part.key) data-part aria-labelledby={ "h-" (part.key) } {
             h2 id={ "h-" (part.key) } { (line(&part.title)) }

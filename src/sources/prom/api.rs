@@ -62,7 +62,10 @@ impl Prometheus {
                 _ => Err(PromError::NotPrometheus(format!("HTTP {status} instead of {what}"))),
             }
         };
-        tokio::time::timeout(time_left, ask).await.unwrap_or(Err(PromError::Late))
+        self.progress.iter().for_each(|progress| progress.ask());
+        let answer = tokio::time::timeout(time_left, ask).await;
+        self.progress.iter().for_each(|progress| progress.answer());
+        answer.unwrap_or(Err(PromError::Late))
     }
 }
 

@@ -23,7 +23,7 @@ use tokio::runtime::Runtime;
 pub(crate) use desk::{desk, desk_with};
 pub(crate) use past::{Page, Stamp, pages};
 pub(crate) use planted::{INNOCENT, Planted, assert_clean, innocent, planted};
-pub(crate) use prometheus::{client, shared, simulated};
+pub(crate) use prometheus::{KeptPrometheus, client, shared, simulated};
 
 /// The rate window that the service uses unless told otherwise.
 pub(crate) const WINDOW: Duration = Duration::from_secs(300);

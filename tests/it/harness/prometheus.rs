@@ -14,7 +14,7 @@ use super::{library, run, tls};
 
 /// A Prometheus that holds the histories of all data suites; the first test that asks for it waits for its start.
 pub(crate) fn shared() -> &'static Prometheus {
-    static SHARED: LazyLock<Shared> = LazyLock::new(Shared::start);
+    static SHARED: LazyLock<KeptPrometheus> = LazyLock::new(start);
     &SHARED.client
 }
 
@@ -58,36 +58,40 @@ pub(crate) fn simulated(history: &History) -> String {
     filtered
 }
 
-struct Shared {
-    client: Prometheus,
-    /// A static is never dropped; the guard sees our end by its closed input, even after a crash.
+/// A Prometheus that lives as long as the test process: a static is never dropped, but the guard sees our end by its
+/// closed input, even after a crash.
+pub(crate) struct KeptPrometheus {
+    pub(crate) client: Prometheus,
     _guard: Child,
     _server: stack::Prometheus,
 }
 
-impl Shared {
-    fn start() -> Self {
-        let histories = tempfile::tempdir().unwrap();
-        let [engines, neighbours, simulated, gone, lost] =
-            ["engines", "neighbours", "simulated", "gone", "lost"].map(|name| histories.path().join(name));
-        for (path, history) in [&engines, &neighbours].into_iter().zip(crate::signals::captured_histories()) {
-            fs::write(path, history).unwrap();
-        }
-        let mut file = File::create(&simulated).unwrap();
-        for history in crate::chains::histories().into_iter().chain(crate::signals::histories()) {
-            file.write_all(history.as_bytes()).unwrap();
-        }
-        file.write_all(b"# EOF\n").unwrap();
-        fs::write(&gone, crate::health::history() + "# EOF\n").unwrap();
-        fs::write(&lost, crate::signals::losses() + "# EOF\n").unwrap();
-        run(async {
-            let builder = stack::Prometheus::builder().backfill(engines).backfill(neighbours).backfill(simulated);
-            let server = builder.backfill(gone).backfill(lost).start().await.unwrap();
-            let flags = server.api("status/flags").await.unwrap();
-            let guard = guard(Path::new(flags["storage.tsdb.path"].as_str().unwrap()));
-            Self { client: client(&server.url), _guard: guard, _server: server }
-        })
+impl KeptPrometheus {
+    pub(crate) async fn of(server: stack::Prometheus) -> Self {
+        let flags = server.api("status/flags").await.unwrap();
+        let guard = guard(Path::new(flags["storage.tsdb.path"].as_str().unwrap()));
+        Self { client: client(&server.url), _guard: guard, _server: server }
     }
+}
+
+fn start() -> KeptPrometheus {
+    let histories = tempfile::tempdir().unwrap();
+    let [engines, neighbours, simulated, gone, lost] =
+        ["engines", "neighbours", "simulated", "gone", "lost"].map(|name| histories.path().join(name));
+    for (path, history) in [&engines, &neighbours].into_iter().zip(crate::signals::captured_histories()) {
+        fs::write(path, history).unwrap();
+    }
+    let mut file = File::create(&simulated).unwrap();
+    for history in crate::chains::histories().into_iter().chain(crate::signals::histories()) {
+        file.write_all(history.as_bytes()).unwrap();
+    }
+    file.write_all(b"# EOF\n").unwrap();
+    fs::write(&gone, crate::health::history() + "# EOF\n").unwrap();
+    fs::write(&lost, crate::signals::losses() + "# EOF\n").unwrap();
+    run(async {
+        let builder = stack::Prometheus::builder().backfill(engines).backfill(neighbours).backfill(simulated);
+        KeptPrometheus::of(builder.backfill(gone).backfill(lost).start().await.unwrap()).await
+    })
 }
 
 /// A shell that waits for our end, then ends the Prometheus of this data directory and removes the directory.

@@ -1,0 +1,130 @@
+//! The diagnosis of one firing, as the service would have made it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::Setting;
+use super::firings::DueFiring;
+use crate::alert::Labels;
+use crate::clock;
+use crate::diagnose::{Diagnosis, Request, Scope, diagnose};
+use crate::playbook::{of_expression, select};
+use crate::prom::AlertingRule;
+use crate::render::{IncidentView, incident_message};
+use crate::report::backtest::{DiagnosedFiring, Firing, FiringOutcome, covers, missing, named_cause, outcome};
+
+/// The diagnoses of a firing after its start: the service's first one, and one of those that follow each minute. The
+/// second is made where the first names no cause: rates need some minutes to show a change.
+const LOOKS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(300)];
+/// The dimensions by which an alert names a pool of a fleet.
+const POOL: [&str; 2] = ["namespace", "model"];
+
+/// Returns the playbook that a firing selects, by its rule's expression too; empty if none does.
+pub(super) fn playbook(setting: &Setting<'_>, rules: &[AlertingRule], firing: &Firing) -> String {
+    let by_rule = || {
+        let rule = rules.iter().find(|rule| rule.name == firing.rule())?;
+        of_expression(setting.library, &rule.query)
+    };
+    let selection = select(setting.library, &[firing.alert()]).or_else(by_rule);
+    selection.map(|selection| selection.playbook).unwrap_or_default()
+}
+
+/// Returns the pools that a firing may be about, by its labels.
+pub(super) fn pools_of<'a>(
+    firing: &Firing,
+    pools: &'a BTreeSet<BTreeMap<String, String>>,
+) -> Vec<&'a BTreeMap<String, String>> {
+    let scope = Scope::of_labels(&firing.labels);
+    let names_one = POOL.iter().any(|dimension| scope.dimensions.contains_key(*dimension));
+    pools.iter().filter(|pool| names_one && covers(&scope, pool)).collect()
+}
+
+/// Diagnoses a firing. Returns the diagnosis without secrets; `Err` with the reason if Prometheus did not answer.
+pub(super) async fn diagnosed(
+    setting: &Setting<'_>,
+    due: &DueFiring,
+) -> anyhow::Result<Result<DiagnosedFiring, String>> {
+    let (firing, to) = (&due.firing, setting.range.1);
+    let mut best: Option<(FiringOutcome, Diagnosis)> = None;
+    let mut looked_at = None;
+    for look in LOOKS {
+        let at = clock::after(firing.starts_at, look).min(firing.ends_at.unwrap_or(to).min(to).max(firing.starts_at));
+        if looked_at.replace(at) == Some(at) {
+            break;
+        }
+        let diagnosis = diagnose(setting.library, setting.prometheus, &request(setting, due, at)).await;
+        if diagnosis.degraded {
+            // A good first look stands.
+            let why = || diagnosis.problems.first().cloned();
+            let Some((outcome, best)) = best else {
+                return Ok(Err(why().unwrap_or_else(|| "Prometheus did not answer in time".to_owned())));
+            };
+            return Ok(Ok(kept(setting, due, outcome, &best)?));
+        }
+        let outcome = outcome(&diagnosis);
+        if best.as_ref().is_none_or(|(best, _)| outcome < *best) {
+            best = Some((outcome, diagnosis));
+        }
+        if outcome == FiringOutcome::Confirmed {
+            break;
+        }
+    }
+    match best {
+        Some((outcome, diagnosis)) => Ok(Ok(kept(setting, due, outcome, &diagnosis)?)),
+        None => Ok(Err("nothing was asked".to_owned())),
+    }
+}
+
+fn request(setting: &Setting<'_>, due: &DueFiring, at: Timestamp) -> Request {
+    let request = setting.config.request(&due.playbook, &[due.firing.alert()], due.firing.starts_at, at);
+    // The rules are known already.
+    Request { rules: Vec::new(), ..request }
+}
+
+/// Returns what is kept of a diagnosis, without secrets.
+fn kept(
+    setting: &Setting<'_>,
+    due: &DueFiring,
+    outcome: FiringOutcome,
+    diagnosis: &Diagnosis,
+) -> anyhow::Result<DiagnosedFiring> {
+    let firing = &due.firing;
+    let redactor = setting.redactor.with_same_numbers();
+    redactor.learn_from(&firing.labels);
+    redactor.learn_from(diagnosis);
+    let diagnosis = redactor.cleaned("output", diagnosis)?;
+    let labels: Labels = redactor.cleaned("output", &firing.labels)?;
+    let named = named_cause(&diagnosis);
+    let alerts = [Firing { labels: labels.clone(), ..firing.clone() }.alert()];
+    let view = IncidentView {
+        alerts: &alerts,
+        started_at: firing.starts_at,
+        diagnosis: Some(&diagnosis),
+        ..IncidentView::default()
+    };
+    let kept = DiagnosedFiring {
+        id: due.id.clone(),
+        rule: firing.rule().to_owned(),
+        pool: due.pool.clone(),
+        condition_since: firing.condition_since,
+        starts_at: firing.starts_at,
+        ends_at: firing.ends_at,
+        diagnosed_at: diagnosis.at,
+        after_seconds: clock::between(firing.condition_since, diagnosis.at).as_secs(),
+        outcome,
+        headline: incident_message(&view, setting.words).headline,
+        playbook: diagnosis.symptom.playbook.clone(),
+        cause: named.as_ref().map(|named| named.title.to_owned()),
+        chain: named.as_ref().map(|named| named.chain.to_vec()).unwrap_or_default(),
+        probability: named.as_ref().and_then(|named| named.probability),
+        missing: match outcome {
+            FiringOutcome::Confirmed | FiringOutcome::OtherSymptom => Vec::new(),
+            _ => missing(&diagnosis),
+        },
+        truth: None,
+        labels,
+    };
+    Ok(redactor.cleaned("output", &kept)?)
+}

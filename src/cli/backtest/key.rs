@@ -1,0 +1,61 @@
+//! The identity of a run and of its parts: hashes of what results depend on.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ring::digest::{SHA256, digest};
+
+use super::read::FiringsFile;
+use crate::cli::args::BacktestArgs;
+use crate::config::Config;
+use crate::diagnose;
+use crate::playbook::Library;
+use crate::prom;
+
+/// Characters of an id: enough for a few thousand firings, and short enough to be typed.
+const ID: usize = 12;
+
+/// Everything that results depend on.
+pub(super) struct ResultKey<'a> {
+    pub(super) args: &'a BacktestArgs,
+    pub(super) config: &'a Config,
+    pub(super) prometheus: &'a prom::Config,
+    pub(super) library: &'a Library,
+    pub(super) file: Option<&'a FiringsFile>,
+}
+
+impl ResultKey<'_> {
+    /// Returns a hash that differs where results may. How long a query may take and how many are sent does not count, so that a
+    /// run that was too impatient can go on.
+    pub(super) fn hash(&self) -> String {
+        let Self { args, config, prometheus, library, file } = self;
+        let diagnose = diagnose::Config { deadline: Duration::ZERO, ..config.diagnose.clone() };
+        let source = (&prometheus.url, &prometheus.headers, &prometheus.bearer_token_file);
+        let range = (&args.since, &args.until, &args.only, args.max_firings);
+        let data = (&library.files, &config.engines, &config.slo);
+        let file = file.map(|file| &file.hash);
+        hash(&format!("{} {source:?} {range:?} {file:?} {diagnose:?} {data:?}", env!("CARGO_PKG_VERSION")))
+    }
+}
+
+/// Returns the id of a firing, or of a pool: a hash of its labels and its start.
+pub(super) fn id(labels: &BTreeMap<String, String>, start: Option<Timestamp>) -> String {
+    hash(&format!("{labels:?} {:?}", start.map(Timestamp::as_second))).chars().take(ID).collect()
+}
+
+/// Returns the SHA-256 of a text, in hexadecimal digits.
+pub(super) fn hash(text: &str) -> String {
+    digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the path of the state file; `None` if nothing is kept.
+pub(super) fn state_path(args: &BacktestArgs) -> Option<PathBuf> {
+    let beside = || {
+        let mut name = args.html.as_ref()?.clone().into_os_string();
+        name.push(".state");
+        Some(PathBuf::from(name))
+    };
+    args.state.clone().or_else(beside)
+}

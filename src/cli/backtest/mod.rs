@@ -1,0 +1,308 @@
+//! `backtest`: past firings, each diagnosed as it was at that time, and what follows from all of them.
+
+mod firing;
+mod firings;
+mod key;
+mod labels;
+mod pools;
+mod progress;
+mod read;
+mod state;
+mod work;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::args::{BacktestArgs, HealthOutput};
+use super::{NOT_ANSWERED, ask, library, output, redactor};
+use crate::alert::{Alert, AlertStatus, Labels};
+use crate::cli::output::{out, outln};
+use crate::clip::format_count;
+use crate::clock;
+use crate::config::Config;
+use crate::diagnose;
+use crate::playbook::Library;
+use crate::prom::{self, Prometheus, QueryProgress, choose};
+use crate::redact::{self, Redactor};
+use crate::render::{self, Phrases};
+use crate::report::backtest::{
+    Backtest, BacktestLoad, DiagnosedFiring, LeftOutFirings, OutcomeCounts, SCHEMA, ThresholdLadder, UnalertedSymptom,
+    accuracy, add_ladders, by_pool, by_rule,
+};
+use crate::stop_signals::StopSignals;
+use key::ResultKey;
+use labels::TrueCauses;
+use progress::BacktestProgress;
+use state::{BacktestState, FinishedPart, FinishedPool};
+
+/// The unit of the range's borders, so that steps and ids are the same in each run.
+const MINUTE: Duration = Duration::from_secs(60);
+/// Queries over long ranges get this multiple of a diagnosis' own time.
+const PATIENCE: u32 = 6;
+
+/// The reason why a run ended early.
+#[derive(Debug)]
+pub(super) enum Stopped {
+    /// Ctrl-C, or SIGTERM.
+    Interrupted,
+    /// The queries of `--max-queries` are used up.
+    Queries(usize),
+    /// Prometheus does not answer.
+    Prometheus(String),
+    /// Anything else: a file that cannot be written.
+    Failed(anyhow::Error),
+}
+
+/// The constants of a run.
+pub(super) struct Setting<'a> {
+    pub(super) library: &'a Library,
+    pub(super) prometheus: &'a Prometheus,
+    pub(super) config: &'a diagnose::Config,
+    pub(super) words: &'a Phrases,
+    pub(super) redactor: &'a Redactor,
+    /// The start and the end of the range.
+    pub(super) range: (Timestamp, Timestamp),
+    pub(super) pause: Duration,
+    queries: Arc<QueryProgress>,
+    most_queries: usize,
+}
+
+impl Setting<'_> {
+    /// Returns the number of queries so far.
+    pub(super) fn queries(&self) -> usize {
+        self.queries.seen().1
+    }
+
+    /// Fails once the queries are used up.
+    pub(super) fn has_queries_left(&self) -> Result<(), Stopped> {
+        if self.queries() < self.most_queries { Ok(()) } else { Err(Stopped::Queries(self.most_queries)) }
+    }
+
+    /// Returns the time limit of a query over a long range.
+    pub(super) fn long_deadline(&self) -> Duration {
+        self.config.deadline * PATIENCE
+    }
+
+    /// Returns a value without secrets.
+    pub(super) fn cleaned<T: Serialize + DeserializeOwned>(&self, value: &T) -> anyhow::Result<T> {
+        let redactor = self.redactor.with_same_numbers();
+        redactor.learn_from(value);
+        redactor.cleaned("output", value).context("cannot clean the answer of secrets")
+    }
+}
+
+/// The findings so far.
+#[derive(Debug, Default)]
+pub(super) struct BacktestFindings {
+    pub(super) firings: Vec<DiagnosedFiring>,
+    pub(super) unalerted: Vec<UnalertedSymptom>,
+    pub(super) alerted_times: usize,
+    pub(super) ladders: Vec<ThresholdLadder>,
+    pub(super) left_out: LeftOutFirings,
+    /// The limits of the findings, as sentences.
+    pub(super) limits: Vec<String>,
+    pub(super) problems: Vec<String>,
+    /// The number of firings that an earlier run diagnosed.
+    pub(super) resumed: usize,
+}
+
+impl BacktestFindings {
+    /// Returns the findings of an earlier run.
+    fn resumed(finished: &[FinishedPart]) -> Self {
+        let mut findings = Self::default();
+        for part in finished {
+            match part {
+                FinishedPart::Firing(firing) => findings.firings.push((**firing).clone()),
+                FinishedPart::Pool(pool) => findings.add_pool((**pool).clone()),
+            }
+        }
+        findings.resumed = findings.firings.len();
+        findings
+    }
+
+    fn add_pool(&mut self, pool: FinishedPool) {
+        self.unalerted.extend(pool.unalerted);
+        self.alerted_times += pool.alerted_times;
+        self.limits.extend(pool.limits);
+        add_ladders(&mut self.ladders, pool.ladders);
+    }
+}
+
+pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    let mut config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    let dir = args.playbooks.clone().or(config.playbooks.dir.clone());
+    let mut library = match library(dir.as_deref()) {
+        Ok(library) => library,
+        Err(code) => return Ok(code),
+    };
+    config.extend_library(&mut library)?;
+    let state_path = key::state_path(args);
+    if let Some(html) = &args.html {
+        output::check(html)?;
+        if state_path.as_ref() == Some(html) {
+            bail!("--state and --html name the same file, {}", html.display());
+        }
+    }
+    config.diagnose.window = args.window.unwrap_or(config.diagnose.window);
+    config.diagnose.baseline = args.baseline.unwrap_or(config.diagnose.baseline);
+    config.diagnose.deadline = args.deadline.unwrap_or(config.diagnose.deadline);
+    let mut causes = TrueCauses::default();
+    if let Some(path) = &args.labels {
+        causes.read(&library, path)?;
+    }
+    // Before the runtime starts: reading standard input would block it, and its signals.
+    let file = args.firings.as_deref().map(read::FiringsFile::read).transpose()?;
+    let (mut selected, not_asked) = select_prometheus(args, &config);
+    selected.concurrency = args.concurrency as usize;
+    let queries = Arc::new(QueryProgress::default());
+    let prometheus = Prometheus::new(&selected)?.watched(Arc::clone(&queries));
+    let now = clock::now();
+    let to = clock::floor(args.until.map_or(now, |until| until.resolve(now)).min(now), MINUTE);
+    let range = (clock::floor(clock::before(to, args.since), MINUTE), to);
+    let key = ResultKey { args, config: &config, prometheus: &selected, library: &library, file: file.as_ref() };
+    let mut state = BacktestState::open(state_path.as_deref(), &key.hash(), range)?;
+    if !state.finished.is_empty() {
+        let (from, to) = state.range;
+        let parts = format_count(state.finished.len(), "finished part");
+        anstream::eprintln!("going on with the run about {from:.0} to {to:.0}, of which there are {parts}");
+    }
+    let words = Phrases::load(dir.as_deref())?;
+    let setting = Setting {
+        library: &library,
+        prometheus: &prometheus,
+        config: &config.diagnose,
+        words: &words,
+        redactor: &redactor(&library)?,
+        range: state.range,
+        pause: args.pause,
+        queries,
+        most_queries: args.max_queries as usize,
+    };
+    let mut progress = BacktestProgress::new(args.quiet);
+    let mut findings = BacktestFindings::resumed(&state.finished);
+    findings.limits.extend(not_asked);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let stopped = runtime.block_on(async {
+        let mut stop = StopSignals::new()?;
+        if args.feedback {
+            causes.read_feedback(&library, &config).await?;
+        }
+        let mut work = work::Work {
+            args,
+            setting: &setting,
+            causes: &causes,
+            state: &mut state,
+            progress: &mut progress,
+            findings: &mut findings,
+        };
+        anyhow::Ok(tokio::select! {
+            ended = work.run(file) => ended.err(),
+            () = stop.recv() => Some(Stopped::Interrupted),
+        })
+    })?;
+    progress.end();
+    let (stopped, code) = match stopped {
+        None => (None, ExitCode::SUCCESS),
+        Some(Stopped::Failed(error)) => return Err(error),
+        Some(Stopped::Prometheus(why)) if findings.firings.is_empty() && findings.ladders.is_empty() => {
+            let (address, why) = (redact::address(&prometheus.url), setting.cleaned(&why)?);
+            anstream::eprintln!("error: {}: {}", render::clean(&address), render::clean(&why));
+            state.close();
+            return Ok(ExitCode::from(NOT_ANSWERED));
+        }
+        Some(Stopped::Prometheus(why)) => (Some(why), ExitCode::from(NOT_ANSWERED)),
+        Some(Stopped::Interrupted) => (Some("it was interrupted".to_owned()), ExitCode::FAILURE),
+        Some(Stopped::Queries(most)) => {
+            (Some(format!("its {most} queries are used up: pass more by --max-queries")), ExitCode::FAILURE)
+        }
+    };
+    let load = BacktestLoad {
+        queries: setting.queries(),
+        most_queries: setting.most_queries,
+        took_seconds: started.elapsed().as_secs_f64(),
+        resumed: findings.resumed,
+    };
+    let backtest = setting.cleaned(&concluded(findings, setting.range, stopped, load))?;
+    match args.output {
+        HealthOutput::Json => outln!("{}", serde_json::to_string_pretty(&backtest)?),
+        HealthOutput::Text => out!("{}", render::backtest(&backtest, &words)),
+    }
+    if let Some(path) = &args.html {
+        output::write(path, render::backtest_page(&backtest, &words).as_bytes())?;
+    }
+    match &backtest.stopped {
+        // A result that could not be printed can be had again.
+        None if !output::failed() => state.remove(),
+        _ => state.close(),
+    }
+    let is_good = backtest.is_complete() && !backtest.has_findings();
+    Ok(if code == ExitCode::SUCCESS && !is_good { ExitCode::FAILURE } else { code })
+}
+
+/// Selects the Prometheus that is asked: the argument's, else the configured one that fits `--label`, as for an alert with
+/// these labels. Returns a sentence as well if others are not asked.
+fn select_prometheus(args: &BacktestArgs, config: &Config) -> (prom::Config, Option<String>) {
+    if args.prometheus.is_some() || config.prometheus.len() < 2 {
+        return (ask::prometheus(config, args.prometheus.as_deref(), None), None);
+    }
+    let alert = Alert {
+        status: AlertStatus::Firing,
+        labels: args.only.iter().cloned().collect(),
+        annotations: Labels::new(),
+        starts_at: Timestamp::MIN,
+        ends_at: Timestamp::MIN,
+        generator_url: String::new(),
+        fingerprint: String::new(),
+    };
+    let configured: Vec<_> = config.prometheus.iter().map(|one| (one.clone(), one.labels.clone())).collect();
+    let chosen = choose(&configured, &[alert]).cloned().unwrap_or_default();
+    let others = format_count(configured.len() - 1, "more configured Prometheus");
+    let why =
+        format!("only Prometheus `{}` was asked: run it for {others} too, by --prometheus or --label", chosen.name);
+    (chosen, Some(why))
+}
+
+/// Draws the conclusions.
+fn concluded(
+    mut findings: BacktestFindings,
+    range: (Timestamp, Timestamp),
+    stopped: Option<String>,
+    load: BacktestLoad,
+) -> Backtest {
+    findings.firings.sort_by(|a, b| (a.starts_at, &a.id).cmp(&(b.starts_at, &b.id)));
+    findings.unalerted.sort_by(|a, b| b.seconds.cmp(&a.seconds).then_with(|| a.pool.cmp(&b.pool)));
+    for ladder in findings.ladders.iter_mut().filter(|ladder| ladder.rungs.iter().all(|rung| rung.times == 0)) {
+        ladder.values.clear();
+    }
+    let firings = findings.firings;
+    let counts = OutcomeCounts::of(&firings);
+    if !firings.is_empty() && counts.judged() == 0 {
+        findings.limits.push("none of the firings could be judged".to_owned());
+    }
+    Backtest {
+        schema: SCHEMA.to_owned(),
+        from: range.0,
+        to: range.1,
+        stopped,
+        limits: findings.limits,
+        counts,
+        rules: by_rule(&firings),
+        pools: by_pool(&firings),
+        unalerted: findings.unalerted,
+        alerted_times: findings.alerted_times,
+        step_seconds: pools::step(range).as_secs(),
+        ladders: findings.ladders,
+        accuracy: accuracy(&firings),
+        left_out: findings.left_out,
+        load,
+        problems: findings.problems,
+        firings,
+    }
+}

@@ -1,0 +1,175 @@
+//! The symptoms of a pool over a day: the same queries as a diagnosis, as range queries.
+//!
+//! Comparisons with the past have none here, so only what the present alone tells is judged. A day is the unit: the
+//! engines are detected once for it, and its answers fit into memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::detect::detection::detection_within;
+use crate::detect::detection_result::DetectionResult;
+use crate::detect::read_detection::read_detection;
+use crate::detect::visible_pools::pools;
+use crate::judge::evidence_history::{observations_at, query_ranges};
+use crate::judge::onset::moments;
+use crate::judge::screen::{self, Screened};
+use crate::observe::batch;
+use crate::observe::gather::Members;
+use crate::observe::plan::{Needs, member_queries, plan_for, pool_first, pruned};
+use crate::observe::planned_query::PlannedQuery;
+use crate::observe::recorded::find_recorded;
+use crate::{Baseline, Request, Scope};
+use knowledge::alert::Labels;
+use knowledge::clock;
+use knowledge::playbook::Library;
+use sources::prom::{PromError, Prometheus, Range};
+
+/// The time before the evaluation in which a day's engines are detected.
+const DAY: &str = "1d";
+/// The longest range that a signal's query reads.
+const LONGEST_WINDOW: Duration = Duration::from_secs(86_400);
+
+/// The pools of a day, and the detected series that they are known by.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PoolsOfDay {
+    /// The pools, dimension to value.
+    pub pools: BTreeSet<BTreeMap<String, String>>,
+    /// The labels of the detected series.
+    pub rows: Vec<Labels>,
+}
+
+/// Returns the pools that had data in the day before `at`, with one query.
+///
+/// # Errors
+/// As [`Prometheus::query`].
+pub async fn pools_of_day(
+    library: &Library,
+    prometheus: &Prometheus,
+    at: Timestamp,
+    deadline: Instant,
+) -> Result<PoolsOfDay, Arc<PromError>> {
+    let rows = prometheus.query(&detection_within(library, DAY), at, deadline).await?;
+    let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
+    Ok(PoolsOfDay { pools: pools(library, &rows), rows })
+}
+
+/// Returns the ids of the playbooks that alerts enter, the most important one first.
+pub fn symptom_order(library: &Library) -> Vec<String> {
+    screen::entries(library).into_iter().map(|playbook| playbook.playbook.clone()).collect()
+}
+
+/// A request for the history of a pool.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolHistoryRequest<'a> {
+    /// The pool, dimension to value.
+    pub pool: &'a BTreeMap<String, String>,
+    /// The labels of the detected series of this time.
+    pub rows: &'a [Labels],
+    /// The signals whose values are returned.
+    pub signals: &'a BTreeSet<&'a str>,
+    /// The time range, at most a day or so.
+    pub range: Range,
+    /// The rate window.
+    pub window: Duration,
+    /// The time limit for Prometheus' answers.
+    pub deadline: Duration,
+}
+
+/// The history of a pool.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PoolHistory {
+    /// The pool's values of the requested signals, in order of time.
+    pub values: BTreeMap<String, Vec<(Timestamp, f64)>>,
+    /// The times at which symptoms clearly held, by playbook.
+    pub abnormal: BTreeMap<String, Vec<Timestamp>>,
+    /// The number of queries.
+    pub asked: usize,
+    /// The number of queries without an answer.
+    pub unanswered: usize,
+}
+
+impl PoolHistory {
+    /// Returns true if no query was answered: nothing is known about this time.
+    pub fn is_lost(&self) -> bool {
+        self.asked > 0 && self.asked == self.unanswered
+    }
+}
+
+/// Queries the history of a pool. If its replicas are not known, the whole history is without an answer: rows of shared
+/// exporters could be any pool's.
+pub async fn pool_history(library: &Library, prometheus: &Prometheus, of: &PoolHistoryRequest<'_>) -> PoolHistory {
+    let library = library.for_pool(of.pool);
+    let deadline = Instant::now() + of.deadline;
+    let request = Request {
+        playbook: String::new(),
+        screen: false,
+        rules: Vec::new(),
+        scope: Scope { dimensions: of.pool.clone(), ..Scope::default() },
+        at: of.range.to,
+        since: None,
+        window: of.window,
+        baseline: Baseline::Off,
+        deadline: of.deadline,
+    };
+    let detection = detect(library, prometheus, &request, of, deadline).await;
+    let entries = screen::entries(library);
+    let mut needs: Needs<'_> = pool_first(screen::symptom_needs(&entries));
+    for &signal in of.signals {
+        needs.entry(signal).or_default().pool_first = true;
+    }
+    let plan = plan_for(library, &request, &detection, &needs);
+    let list: Vec<PlannedQuery> = plan.queries.into_iter().filter(|ask| !ask.signal.is_empty()).collect();
+    let list = pruned(&detection, list);
+    let asked = list.len();
+    // A rollout or a smaller pool at noon does not take the morning away from the replicas of then.
+    let own = member_queries(library, &request, &detection, DAY);
+    let all: Vec<usize> = (0..own.len()).collect();
+    let members = batch::query_pack(prometheus, &own, &all, deadline).await;
+    if members.iter().any(Result::is_err) {
+        return PoolHistory { asked, unanswered: asked, ..PoolHistory::default() };
+    }
+    let members = Members::of(library, &own, &members);
+    let answered = query_ranges(prometheus, &list, of.range, deadline).await;
+    let mut history = PoolHistory { asked, unanswered: asked - answered.0.len(), ..PoolHistory::default() };
+    for at in moments(&of.range) {
+        let observations = observations_at(library, &members, &answered, at);
+        for playbook in Screened::of(library, &entries, &observations).confirmed {
+            history.abnormal.entry(playbook).or_default().push(at);
+        }
+        for (signal, observation) in observations.signals {
+            if let Some(value) = observation.value.filter(|_| of.signals.contains(signal.as_str())) {
+                history.values.entry(signal).or_default().push((at, value));
+            }
+        }
+        tokio::task::yield_now().await;
+    }
+    history
+}
+
+/// Reads the detection, with the metrics that exist and the recorded series that are there all the time.
+async fn detect(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    of: &PoolHistoryRequest<'_>,
+    deadline: Instant,
+) -> DetectionResult {
+    let mut detection = read_detection(library, &request.scope, of.rows);
+    let from = clock::before(of.range.from, LONGEST_WINDOW);
+    let names = prometheus.metric_names(from, of.range.to, deadline).await;
+    let is_complete = of.rows.iter().all(|row| row.get("__name__").is_none_or(|name| names.has(name)));
+    if is_complete {
+        detection.names = names;
+    }
+    let (mut recorded, _) = find_recorded(library, prometheus, request, &detection, deadline).await;
+    if !recorded.series.is_empty() {
+        let begin = Request { at: of.range.from, ..request.clone() };
+        let (earlier, _) = find_recorded(library, prometheus, &begin, &detection, deadline).await;
+        recorded.series.retain(|name, series| earlier.series.get(name) == Some(series));
+    }
+    detection.recorded = recorded;
+    detection
+}

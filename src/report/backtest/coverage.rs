@@ -1,0 +1,168 @@
+//! Coverage: times at which a pool was abnormal and none of its alerts fired.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Firing;
+use super::runs::{held, joined, runs};
+use diagnose::Scope;
+use knowledge::clock;
+
+/// The least time for which a symptom must hold at each step: an alert's usual `for`, twice.
+const LEAST: Duration = Duration::from_secs(600);
+/// Maximum gap between two such times that are one.
+const MAX_GAP: Duration = Duration::from_secs(600);
+/// Time around a firing that counts as covered: a symptom may begin before its alert, and values fall slowly.
+const AROUND: Duration = Duration::from_secs(900);
+
+/// A time at which symptoms of a pool held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AbnormalTime {
+    /// The playbooks with these symptoms, the most important one first.
+    pub playbooks: Vec<String>,
+    /// The start.
+    pub from: Timestamp,
+    /// The end.
+    pub to: Timestamp,
+}
+
+/// A symptom that held for a while without any firing of its pool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UnalertedSymptom {
+    /// The name of the pool.
+    pub pool: String,
+    /// The playbook.
+    pub playbook: String,
+    /// The title of the symptom.
+    pub title: String,
+    /// The shipped alerts of this playbook, which would tell of it.
+    pub alerts: Vec<String>,
+    /// The number of times, without those that a diagnosis did not confirm.
+    pub times: usize,
+    /// The seconds of these times together.
+    pub seconds: u64,
+    /// The number of times of which a diagnosis was tried, the longest first.
+    pub looked_at: usize,
+    /// The times that a diagnosis confirmed, the longest first.
+    pub episodes: Vec<UnalertedEpisode>,
+}
+
+/// A time at which a symptom held without any firing of its pool, and a diagnosis confirmed it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UnalertedEpisode {
+    /// The start.
+    #[schemars(with = "String")]
+    pub from: Timestamp,
+    /// The end.
+    #[schemars(with = "String")]
+    pub to: Timestamp,
+    /// The headline of the message that would have been posted.
+    pub headline: String,
+    /// The ids from the symptom to the root cause; empty if none is at least possible.
+    pub chain: Vec<String>,
+}
+
+/// Merges the moments at which symptoms held, by playbook, into times; `order` lists the playbooks by importance.
+/// Symptoms that overlap are one time.
+pub fn merged(moments: &BTreeMap<String, Vec<Timestamp>>, order: &[String], step: Duration) -> Vec<AbnormalTime> {
+    let mut all: Vec<(Timestamp, Timestamp, &str)> = Vec::new();
+    for (playbook, moments) in moments {
+        let long = held(runs(moments.iter().map(|at| at.as_millisecond()), step), LEAST);
+        let at = clock::from_unix_ms;
+        all.extend(joined(long, MAX_GAP).into_iter().map(|(from, to)| (at(from), at(to), playbook.as_str())));
+    }
+    all.sort();
+    let mut times: Vec<AbnormalTime> = Vec::new();
+    for (from, to, playbook) in all {
+        match times.last_mut().filter(|time| from <= time.to) {
+            Some(time) => {
+                time.to = time.to.max(to);
+                if !time.playbooks.iter().any(|own| own == playbook) {
+                    time.playbooks.push(playbook.to_owned());
+                }
+            }
+            None => times.push(AbnormalTime { playbooks: vec![playbook.to_owned()], from, to }),
+        }
+    }
+    let place = |playbook: &String| order.iter().position(|own| own == playbook).unwrap_or(order.len());
+    times.iter_mut().for_each(|time| time.playbooks.sort_by_key(place));
+    times
+}
+
+/// Returns true if an alert is about a pool: none of its labels names another one.
+pub fn covers(scope: &Scope, pool: &BTreeMap<String, String>) -> bool {
+    scope.dimensions.iter().all(|(dimension, value)| pool.get(dimension).is_none_or(|own| own == value))
+}
+
+/// Removes the times that overlap with a firing of the pool; `to` is the end of the range. Returns the others, the
+/// longest first, and the number of removed ones.
+pub fn unalerted(
+    times: Vec<AbnormalTime>,
+    firings: &[Firing],
+    pool: &BTreeMap<String, String>,
+    to: Timestamp,
+) -> (Vec<AbnormalTime>, usize) {
+    let own = firings.iter().filter(|firing| covers(&Scope::of_labels(&firing.labels), pool));
+    let told: Vec<(Timestamp, Timestamp)> = own
+        .map(|firing| (clock::before(firing.condition_since, AROUND), clock::after(firing.over_at(to), AROUND)))
+        .collect();
+    let is_told = |time: &AbnormalTime| told.iter().any(|(from, to)| time.from <= *to && *from <= time.to);
+    let (told, mut times): (Vec<_>, Vec<_>) = times.into_iter().partition(is_told);
+    times.sort_by_key(|time| Reverse(clock::between(time.from, time.to)));
+    (times, told.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use knowledge::alert::Labels;
+
+    use super::*;
+
+    fn minute(n: i64) -> Timestamp {
+        Timestamp::from_second(n * 60).unwrap()
+    }
+
+    fn firing(labels: &[(&str, &str)], from: i64, to: i64) -> Firing {
+        let labels: Labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Firing {
+            labels,
+            condition_since: minute(from),
+            starts_at: minute(from),
+            ends_at: Some(minute(to)),
+            fired_until: minute(to),
+            generator_url: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_symptom_that_lasts_without_a_firing_of_its_pool_is_unalerted() {
+        let every = |from: i64, to: i64| (from..=to).step_by(5).map(minute).collect::<Vec<_>>();
+        let moments = BTreeMap::from([
+            ("high-ttft".to_owned(), [every(100, 130), every(300, 305), every(500, 560)].concat()),
+            ("queue-buildup".to_owned(), every(90, 120)),
+        ]);
+        let order = ["high-ttft".to_owned(), "queue-buildup".to_owned()];
+        let times = merged(&moments, &order, Duration::from_secs(300));
+        let spans: Vec<_> = times.iter().map(|t| (t.from, t.to, t.playbooks.len())).collect();
+        assert_eq!(spans, [(minute(90), minute(130), 2), (minute(500), minute(560), 1)]);
+        assert_eq!(times[0].playbooks, order);
+        let tens = BTreeMap::from([("high-ttft".to_owned(), (0..60).step_by(10).map(minute).collect())]);
+        assert_eq!(merged(&tens, &order, Duration::from_secs(300)), [], "it did not hold at each step");
+
+        let pool = Labels::from([("namespace".to_owned(), "llm".to_owned()), ("model".to_owned(), "m".to_owned())]);
+        let left = |firings: &[Firing]| -> Vec<Timestamp> {
+            let (times, told) = unalerted(times.clone(), firings, &pool, minute(1_000));
+            assert_eq!(times.len() + told, 2);
+            times.iter().map(|time| time.from).collect()
+        };
+        assert_eq!(left(&[]), [minute(500), minute(90)], "the longest first");
+        assert_eq!(left(&[firing(&[("namespace", "llm")], 140, 150)]), [minute(500)], "it told of it a bit late");
+        assert_eq!(left(&[firing(&[("namespace", "other")], 90, 600)]).len(), 2, "another pool's");
+        assert_eq!(left(&[firing(&[("alertname", "A")], 505, 506)]), [minute(90)], "it may be about any pool");
+    }
+}
