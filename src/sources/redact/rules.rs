@@ -82,7 +82,7 @@ struct Pattern {
 }
 
 impl Pattern {
-    /// Returns the compiled pattern; `None` if it cannot be compiled, although it could when the rules were read.
+    /// Returns the compiled pattern; `None` if it cannot be compiled, although its group can.
     fn regex(&self) -> Option<&Regex> {
         self.regex.get_or_init(|| compile(&self.text).ok()).as_ref()
     }
@@ -164,12 +164,10 @@ impl RedactionRules {
             });
             for text in &rule.text {
                 let text = filled(data, rule, text)?;
-                compile(&text).map_err(wrong)?;
                 texts.push(Pattern { rule: index, text, regex: OnceLock::new() });
             }
             for key in &rule.keys {
                 let key = format!("^(?:{})$", filled(data, rule, key)?);
-                compile(&key).map_err(wrong)?;
                 let (patterns, of) = if rule.environment {
                     (&mut variables, &mut rules.variables)
                 } else {
@@ -179,9 +177,18 @@ impl RedactionRules {
                 patterns.push(key);
             }
         }
-        let all = |patterns: &[String]| {
+        let all = |patterns: &[String], of: &[usize]| {
             let set = RegexSetBuilder::new(patterns).dfa_size_limit(STATES).size_limit(COMPILED).build();
-            set.map_err(|error| RedactionRuleError { rule: "all together".to_owned(), why: error.to_string() })
+            set.map_err(|error| {
+                // Each pattern alone takes too long to compile at every start.
+                let wrong = patterns.iter().zip(of).find_map(|(text, rule)| Some((*rule, compile(text).err()?)));
+                match wrong {
+                    Some((rule, error)) => {
+                        RedactionRuleError { rule: rules_id(data, rule).to_owned(), why: error.to_string() }
+                    }
+                    None => RedactionRuleError { rule: "all together".to_owned(), why: error.to_string() },
+                }
+            })
         };
         texts.sort_by_key(|pattern| pattern.text.len());
         while !texts.is_empty() {
@@ -192,11 +199,12 @@ impl RedactionRules {
             });
             let rest = texts.split_off(fits.count().max(1));
             let all_texts: Vec<String> = texts.iter().map(|pattern| pattern.text.clone()).collect();
-            rules.groups.push(PatternGroup { any: all(&all_texts)?, patterns: texts });
+            let of: Vec<usize> = texts.iter().map(|pattern| pattern.rule).collect();
+            rules.groups.push(PatternGroup { any: all(&all_texts, &of)?, patterns: texts });
             texts = rest;
         }
-        rules.keys.any = (!keys.is_empty()).then(|| all(&keys)).transpose()?;
-        rules.variables.any = (!variables.is_empty()).then(|| all(&variables)).transpose()?;
+        rules.keys.any = (!keys.is_empty()).then(|| all(&keys, &rules.keys.rules)).transpose()?;
+        rules.variables.any = (!variables.is_empty()).then(|| all(&variables, &rules.variables.rules)).transpose()?;
         Ok(rules)
     }
 
@@ -310,8 +318,13 @@ impl RedactionRules {
     }
 }
 
+/// Compiles a pattern; what a set can compile, it can compile alone.
 pub(super) fn compile(pattern: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(pattern).dfa_size_limit(PATTERN_STATES).build()
+    RegexBuilder::new(pattern).dfa_size_limit(PATTERN_STATES).size_limit(COMPILED).build()
+}
+
+fn rules_id(data: &Redaction, rule: usize) -> &str {
+    data.rules.get(rule).map_or("", |rule| &rule.id)
 }
 
 /// Expands the words in a pattern.
