@@ -17,6 +17,8 @@ use knowledge::alert::{Alert, AlertStatus};
 use knowledge::clock::{before, from_unix_ms, unix_ms};
 use knowledge::incident::{Acknowledged, ChangeReason, Impact, Note};
 
+/// Maximum bytes of an incident's id; a ULID has 26.
+const ID_BYTES: usize = 40;
 /// Period in which earlier incidents of a group are counted.
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -127,6 +129,10 @@ impl Store {
     /// # Errors
     /// When the store fails, or the incident itself cannot be read.
     pub async fn incident(&self, id: &str) -> Result<Option<Incident>, StoreError> {
+        // Other text is no id, and PostgreSQL refuses some of it.
+        if id.len() > ID_BYTES || !id.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            return Ok(None);
+        }
         let row = sqlx::query(select_incidents!("id = $1")).bind(id).fetch_optional(&self.read).await?;
         let Some(row) = row else { return Ok(None) };
         let mut incident = self.read_incident(&row)?;

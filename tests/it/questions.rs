@@ -63,6 +63,8 @@ async fn a_pool_is_screened_by_its_name_pod_or_job_and_never_another_in_its_plac
         json!({ "labels": { "job": "vllm-chat" } }),
         json!({ "labels": { "job": "vllm-chat", "namespace": "llm" } }),
         json!({ "labels": { "pod": "chat-0", "namespace": "llm" } }),
+        json!({ "labels": { "instance": "chat-0:8000" } }),
+        json!({ "target": "chat", "labels": { "namespace": "llm" } }),
         json!({ "labels": { "model_name": "chat" } }),
     ];
     let wrong = [
@@ -72,6 +74,9 @@ async fn a_pool_is_screened_by_its_name_pod_or_job_and_never_another_in_its_plac
         (json!({ "labels": { "job": "vlm" } }), "no job `vlm`; there is `vllm`"),
         (json!({ "labels": { "namespace": "lmm" } }), "no namespace `lmm`; there is `llm`"),
         (json!({ "labels": { "pod": "" } }), "name a pool by"),
+        (json!({ "labels": { "namespace": "llm", "pod": "chta-0" } }), "no pool has `chta-0, llm`"),
+        (json!({ "playbook": "high-ttft", "labels": { "pod": "chta-0" } }), "no pool has `chta-0`"),
+        (json!({ "target": "chat", "labels": { "namespace": "dev" } }), "no pool called `chat` has namespace=dev"),
         (json!({ "target": " " }), "name a pool by"),
         (json!({ "target": "x".repeat(60_000) }), "expected at most 200 characters"),
     ];
@@ -105,6 +110,19 @@ async fn a_pool_is_screened_by_its_name_pod_or_job_and_never_another_in_its_plac
         (&"chat".into(), &0.0.into())
     );
     assert!(unknown["error"] == true && unknown["text"].as_str().unwrap().contains("no namespace `lmm`"), "{unknown}");
+}
+
+#[tokio::test]
+async fn a_label_that_contradicts_a_prometheus_is_not_answered_from_it() {
+    let prometheus = fleet(&[("llm", "chat", "chat-0", "vllm", 0.0)]).await;
+    let own = format!("prometheus: [{{ url: \"{}\", labels: {{ cluster: eu }} }}]\n{PATIENT}", prometheus.url);
+    let run = Running::start(&own).await;
+    let (status, _, answer) = diagnose(&run, json!({ "labels": { "cluster": "eu", "namespace": "llm" } })).await;
+    assert_eq!((status, models(&answer["health"])), (200, vec!["chat"]), "{answer}");
+    let other = json!({ "labels": { "cluster": "us", "namespace": "llm" } });
+    let says = "no Prometheus has these labels; there is cluster=eu";
+    assert_problem(&diagnose(&run, other).await, 400, says);
+    assert_problem(&get(&run, "/api/v1/incidents/%00").await, 404, "there is no such incident");
 }
 
 #[tokio::test]

@@ -80,7 +80,7 @@ pub(super) fn pools(days: &[Day]) -> BTreeSet<BTreeMap<String, String>> {
 
 /// Returns the name of a pool.
 pub(super) fn name(pool: &BTreeMap<String, String>) -> String {
-    FleetPool { dimensions: pool.clone(), pods: BTreeSet::new(), jobs: BTreeSet::new() }.name()
+    FleetPool { dimensions: pool.clone(), ..FleetPool::default() }.name()
 }
 
 /// Reads the history of a pool and judges it; `alerts` are the firings that tell of its symptoms.

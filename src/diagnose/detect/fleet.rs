@@ -16,6 +16,8 @@ pub struct FleetPool {
     pub dimensions: BTreeMap<String, String>,
     /// Pods of the last hour; addresses if the series name no pods.
     pub pods: BTreeSet<String>,
+    /// Every value of a label that may name a replica: its pod, its instance.
+    pub replicas: BTreeSet<String>,
     /// The jobs of its series, as Prometheus calls them.
     pub jobs: BTreeSet<String>,
 }
@@ -54,11 +56,12 @@ pub fn places(library: &Library, rows: &[Labels]) -> Vec<FleetPool> {
     let job_labels = || library.engines.values().filter_map(|engine| engine.scope.get("job")).flatten();
     let value = |row: &Labels, label: &String| row.get(label).filter(|value| !value.is_empty()).cloned();
     for row in rows {
-        let pod = replica_labels(library).find_map(|label| value(row, label));
+        let replicas: Vec<String> = replica_labels(library).filter_map(|label| value(row, label)).collect();
         let job = job_labels().find_map(|label| value(row, label));
         for dimensions in pools(library, std::slice::from_ref(row)) {
             if let Some(place) = places.get_mut(&dimensions) {
-                place.pods.extend(pod.clone());
+                place.pods.extend(replicas.first().cloned());
+                place.replicas.extend(replicas.iter().cloned());
                 place.jobs.extend(job.clone());
             }
         }
@@ -86,7 +89,7 @@ impl FleetPool {
             "job" => self.jobs.contains(value),
             _ => self.dimensions.get(dimension).is_none_or(|own| own == value),
         };
-        let has_replica = scope.replicas.is_empty() || scope.replicas.iter().any(|name| self.pods.contains(name));
+        let has_replica = scope.replicas.is_empty() || scope.replicas.iter().any(|name| self.replicas.contains(name));
         scope.dimensions.iter().all(has) && has_replica
     }
 

@@ -62,6 +62,18 @@ pub async fn pool_health(
     let mut filter = scope.dimensions.clone();
     // Only these are labels of a pool's health.
     filter.retain(|dimension, _| DIMENSIONS.contains(&dimension.as_str()));
+    let by_series = !scope.replicas.is_empty() || scope.dimensions.contains_key("job");
+    let selected = match by_series {
+        true => Some(selected_places(library, source.0, scope, at, Instant::now() + deadline).await),
+        false => None,
+    };
+    // One pool is evaluated alone, also in a fleet of more pools than are evaluated.
+    if let Some(Ok(places)) = &selected
+        && let [place] = places.as_slice()
+    {
+        let own = place.dimensions.iter().filter(|(dimension, _)| DIMENSIONS.contains(&dimension.as_str()));
+        filter.extend(own.map(|(dimension, value)| (dimension.clone(), value.clone())));
+    }
     let is_narrow = !filter.is_empty();
     let mut health =
         Box::pin(evaluate_fleet(library, &[source], &HealthQuery { scope: filter, at, window, deadline })).await;
@@ -69,13 +81,21 @@ pub async fn pool_health(
     let carried =
         |pool: &PoolHealth| scope.dimensions.iter().all(|(d, v)| pool.labels.get(d).is_none_or(|own| own == v));
     health.pools.retain(carried);
-    if !is_narrow && *scope != Scope::default() {
-        let selected = selected_places(library, source.0, scope, at, Instant::now() + deadline).await;
-        let selected = selected.unwrap_or_else(|error| {
+    match selected {
+        Some(Ok(places)) if places.is_empty() && is_narrow => {
+            let replicas: Vec<&str> = scope.replicas.iter().map(String::as_str).collect();
+            let names = scope.dimensions.get("job").map(String::as_str).into_iter().chain(replicas);
+            let names = names.collect::<Vec<_>>().join(", ");
+            health.notes.push(format!("no pool here has `{names}`: it selects nothing"));
+        }
+        Some(Ok(places)) => health.pools.retain(|pool| places.iter().any(|place| place.dimensions == pool.labels)),
+        Some(Err(error)) => {
             health.problems.push(format!("{}: {error}", source.0.url));
-            Vec::new()
-        });
-        health.pools.retain(|pool| selected.iter().any(|place| place.dimensions == pool.labels));
+            if !is_narrow {
+                health.pools.clear();
+            }
+        }
+        None => {}
     }
     health.state = HealthState::worst(health.pools.iter().map(|pool| pool.state)).unwrap_or(HealthState::Unknown);
     health

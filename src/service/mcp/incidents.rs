@@ -39,7 +39,7 @@ pub(super) async fn list(sources: &McpSources, asked: &IncidentQuestion) -> Resu
 /// Returns an incident.
 pub(super) async fn get(sources: &McpSources, asked: IncidentArguments) -> Result<ToolAnswer, String> {
     let incident = find(sources, &asked.incident).await?;
-    let (summary, incident) = sources.fleet().cleaned_incident(&incident).await;
+    let (summary, incident) = sources.fleet().cleaned_incident(&incident).await.map_err(said)?;
     let message = render::incident_message(&stored_view(&incident), &sources.words);
     let text = render::terminal(&render::short(&message));
     let resource = resources::of_incident(&incident.id);

@@ -48,7 +48,8 @@ pub(super) async fn read(sources: &McpSources, uri: &str) -> Result<ReadResource
     let (Some(id), Some(store)) = (uri.strip_prefix(INCIDENTS), &sources.store) else { return Err(unknown()) };
     let failed = |error| ErrorData::internal_error(QuestionError::from(error).to_string(), None);
     let incident = store.incident(id).await.map_err(failed)?.ok_or_else(unknown)?;
-    let (summary, incident) = sources.fleet().cleaned_incident(&incident).await;
+    let unclean = |error: QuestionError| ErrorData::internal_error(error.to_string(), None);
+    let (summary, incident) = sources.fleet().cleaned_incident(&incident).await.map_err(unclean)?;
     let text = json!(IncidentDetail::of(summary, incident)).to_string();
     Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri).with_mime_type(JSON)]))
 }

@@ -14,7 +14,6 @@ use knowledge::alert::Alert;
 use knowledge::clock;
 use knowledge::incident::Impact;
 use render::{IncidentFilter, Phrases};
-use sources::redact::Redactor;
 use store::{Incident, IncidentQuery, Store, StoreError};
 
 /// Maximum number of incidents that a search in their content reads per page; the next page continues there.
@@ -196,34 +195,49 @@ impl Fleet<'_> {
         unless: u32,
     ) -> Result<IncidentSummaries, QuestionError> {
         let IncidentPage { incidents, looked_at, next } = search(store, self.words, &question.search(unless)).await?;
-        // The search reads a few alerts of each; the headline is that of all.
-        let ids: Vec<String> = incidents.into_iter().map(|incident| incident.id).collect();
-        let incidents = self.summaries(&store.each(&ids).await?).await;
-        Ok(IncidentSummaries { incidents, looked_at, next: next.as_deref().map(cursor_after) })
+        // The search reads a few alerts of each; the headline is that of all. One after the other: an incident may have
+        // thousands.
+        let mut summaries = Vec::with_capacity(incidents.len());
+        for found in incidents {
+            if let Some(incident) = store.incident(&found.id).await? {
+                summaries.push(self.summary(&incident));
+            }
+        }
+        Ok(IncidentSummaries { incidents: summaries, looked_at, next: next.as_deref().map(cursor_after) })
     }
 
     /// Returns an incident without secrets, and its summary.
-    pub async fn cleaned_incident(&self, incident: &Incident) -> (IncidentSummary, Incident) {
+    ///
+    /// # Errors
+    /// When its diagnosis cannot be cleaned.
+    pub async fn cleaned_incident(&self, incident: &Incident) -> Result<(IncidentSummary, Incident), QuestionError> {
+        let redactor = self.redactor();
+        // A field of the diagnosis may name as a secret what an annotation repeats.
+        redactor.learn_from(&incident.diagnosis);
+        let mut cleaned = cleaned_incident(&redactor, incident).await;
+        if incident.diagnosis.is_some() && cleaned.diagnosis.is_none() {
+            return Err(QuestionError::unclean(&format!("the diagnosis of {} cannot be read again", incident.id)));
+        }
+        cleaned.group_key = redactor.text("incident", &cleaned.group_key).into_owned();
+        let headline = render::incident_message(&stored_view(&cleaned), self.words).headline;
+        Ok((IncidentSummary::of(&cleaned, headline, clock::now()), cleaned))
+    }
+
+    /// Returns the summary of an incident without secrets. Only its own texts are cleaned, not all of its alerts.
+    fn summary(&self, incident: &Incident) -> IncidentSummary {
         let redactor = self.redactor();
         learn(&redactor, incident);
-        self.cleaned_by(&redactor, incident).await
-    }
-
-    /// Returns the summaries of incidents without secrets. What a label of one names as a secret goes from all.
-    async fn summaries(&self, incidents: &[Incident]) -> Vec<IncidentSummary> {
-        let redactor = self.redactor();
-        incidents.iter().for_each(|incident| learn(&redactor, incident));
-        let mut summaries = Vec::with_capacity(incidents.len());
-        for incident in incidents {
-            summaries.push(self.cleaned_by(&redactor, incident).await.0);
+        redactor.learn_from(&incident.diagnosis);
+        let headline = render::incident_message(&stored_view(incident), self.words).headline;
+        let summary = IncidentSummary::of(incident, headline, clock::now());
+        let clean = |text: String| redactor.text("incident", &text).into_owned();
+        IncidentSummary {
+            headline: clean(summary.headline),
+            group_key: clean(summary.group_key),
+            playbook: summary.playbook.map(clean),
+            root: summary.root.map(clean),
+            chain: summary.chain.map(|chain| chain.into_iter().map(clean).collect()),
+            ..summary
         }
-        summaries
-    }
-
-    async fn cleaned_by(&self, redactor: &Redactor, incident: &Incident) -> (IncidentSummary, Incident) {
-        let mut incident = cleaned_incident(redactor, incident).await;
-        incident.group_key = redactor.text("incident", &incident.group_key).into_owned();
-        let headline = render::incident_message(&stored_view(&incident), self.words).headline;
-        (IncidentSummary::of(&incident, headline, clock::now()), incident)
     }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::text::given;
 use super::{Fleet, QuestionError, ShortText, target};
-use diagnose::health::{DIMENSIONS, places, selected_places};
+use diagnose::health::{DIMENSIONS, HealthSource, places, selected_places};
 use diagnose::{FleetPool, Scope};
 use knowledge::alert::Labels;
 use sources::prom::Prometheus;
@@ -28,8 +28,8 @@ fn names_pool(scope: &Scope) -> bool {
 }
 
 impl Fleet<'_> {
-    /// Returns the place that a question means. Without `whole`, it must name a pool: labels of a replica or a job are
-    /// resolved to its pool.
+    /// Returns the place that a question means. It must name a pool, unless it names nothing and `whole` allows that:
+    /// labels of a replica or a job are resolved to its pool.
     pub(super) async fn place(
         &self,
         target: Option<&ShortText>,
@@ -38,99 +38,154 @@ impl Fleet<'_> {
         whole: bool,
     ) -> Result<Place, QuestionError> {
         let typed = given(target);
-        if typed.is_none() && labels.is_empty() && !whole {
+        let is_blank = (target.is_some() && typed.is_none()) || labels.values().any(|value| value.trim().is_empty());
+        if is_blank || (typed.is_none() && labels.is_empty() && !whole) {
             return Err(QuestionError::Wrong(HOW_TO_NAME.to_owned()));
         }
         let wrong = |error: anyhow::Error| QuestionError::of_target(&error);
         let labels: Labels = labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         target::known_labels(self.prometheus.iter().map(|(_, own)| own), &labels).map_err(wrong)?;
         let of_labels = Scope::of_labels(&labels);
+        let candidates = self.candidates(&labels, &of_labels)?;
         let deadline = self.diagnosing.deadline;
         let (source, mut scope) = match typed {
-            Some(typed) => {
-                let found = target::find(self.library, &self.sources(), typed, at, deadline).await;
-                let (source, place, pod) = found.and_then(|matches| target::only(matches, typed)).map_err(wrong)?;
-                (source, place.scope(pod.as_deref()))
-            }
-            None => (self.source_of(&labels, &of_labels, at).await?, Scope::default()),
+            Some(typed) => self.target_place(&candidates, typed, &of_labels, at).await?,
+            None => (self.source_of(&candidates, &labels, &of_labels, at).await?, Scope::default()),
         };
         scope.dimensions.extend(of_labels.dimensions);
         scope.replicas.extend(of_labels.replicas);
         let (prometheus, own) = self.prometheus.get(source).ok_or_else(QuestionError::no_prometheus)?;
         target::known_values(self.library, (prometheus, own), &labels, at, deadline).await.map_err(wrong)?;
         if typed.is_none() {
-            self.resolve(prometheus, &mut scope, at, whole).await?;
+            self.resolve((prometheus, own), &mut scope, at, whole).await?;
         }
         Ok((source, scope))
+    }
+
+    /// Returns the indices of the Prometheus servers whose own labels do not contradict these.
+    fn candidates(&self, labels: &Labels, scope: &Scope) -> Result<Vec<usize>, QuestionError> {
+        let asked = |name: &String| labels.get(name).or_else(|| scope.dimensions.get(name));
+        let contradicts =
+            |own: &Labels| own.iter().any(|(name, value)| asked(name).is_some_and(|asked| asked != value));
+        let fits: Vec<usize> = (0..self.prometheus.len()).filter(|i| !contradicts(&self.prometheus[*i].1)).collect();
+        if !fits.is_empty() {
+            return Ok(fits);
+        }
+        let one =
+            |own: &Labels| own.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ");
+        let mut known: Vec<String> = self.prometheus.iter().map(|(_, own)| one(own)).collect();
+        known.truncate(target::MOST_NAMES);
+        match known.is_empty() {
+            true => Err(QuestionError::no_prometheus()),
+            false => {
+                Err(QuestionError::Wrong(format!("no Prometheus has these labels; there is {}", known.join(", "))))
+            }
+        }
+    }
+
+    /// Returns the place of a typed name, among those that the labels select.
+    async fn target_place(
+        &self,
+        candidates: &[usize],
+        typed: &str,
+        of_labels: &Scope,
+        at: Timestamp,
+    ) -> Result<Place, QuestionError> {
+        let wrong = |error: anyhow::Error| QuestionError::of_target(&error);
+        let sources: Vec<HealthSource<'_>> =
+            candidates.iter().filter_map(|i| self.prometheus.get(*i)).map(|(one, own)| (one, own)).collect();
+        let deadline = self.diagnosing.deadline;
+        let mut matches = target::find(self.library, &sources, typed, at, deadline).await.map_err(wrong)?;
+        matches.retain(|(source, place, _)| {
+            let own = sources.get(*source).map(|(_, own)| *own);
+            place.is_in(&without_own(of_labels, own))
+        });
+        if matches.is_empty() {
+            let labels = of_labels.dimensions.iter().map(|(name, value)| format!("{name}={value}"));
+            let labels: Vec<String> = labels.chain(of_labels.replicas.iter().cloned()).collect();
+            let why = format!("no pool called `{typed}` has {}", labels.join(", "));
+            return Err(QuestionError::Wrong(why));
+        }
+        let (source, place, pod) = target::only(matches, typed).map_err(wrong)?;
+        let source = candidates.get(source).copied().ok_or_else(QuestionError::no_prometheus)?;
+        Ok((source, place.scope(pod.as_deref())))
     }
 
     /// Adds the dimensions of the pool to which the scope's job and replicas belong.
     ///
     /// # Errors
-    /// Unless the scope names a pool, or `whole` allows that it does not: when there is no such pool, or several.
+    /// When no pool has them, or several have; when the scope selects nothing, unless `whole` allows that.
     async fn resolve(
         &self,
-        prometheus: &Prometheus,
+        (prometheus, own): HealthSource<'_>,
         scope: &mut Scope,
         at: Timestamp,
         whole: bool,
     ) -> Result<(), QuestionError> {
-        let lenient = whole || names_pool(scope);
-        if lenient && scope.replicas.is_empty() && !scope.dimensions.contains_key("job") {
+        let wanted = without_own(scope, Some(own));
+        let is_by_series = !wanted.replicas.is_empty() || wanted.dimensions.contains_key("job");
+        if !is_by_series && names_pool(&wanted) || (whole && wanted == Scope::default()) {
             return Ok(());
         }
-        let named: Vec<&str> = scope.replicas.iter().chain(scope.dimensions.values()).map(String::as_str).collect();
+        if wanted == Scope::default() {
+            return Err(QuestionError::Wrong(HOW_TO_NAME.to_owned()));
+        }
+        let named: Vec<&str> = wanted.replicas.iter().chain(wanted.dimensions.values()).map(String::as_str).collect();
         let named = named.join(", ");
         let until = Instant::now() + self.diagnosing.deadline;
-        let wrong = match selected_places(self.library, prometheus, scope, at, until).await {
-            _ if named.is_empty() => HOW_TO_NAME.to_owned(),
-            Ok(places) => match places.as_slice() {
-                [place] => {
-                    for (dimension, value) in &place.dimensions {
-                        scope.dimensions.entry(dimension.clone()).or_insert_with(|| value.clone());
-                    }
-                    return Ok(());
+        let places = selected_places(self.library, prometheus, &wanted, at, until).await;
+        let places = places.map_err(|error| QuestionError::Unanswered(error.to_string()))?;
+        match places.as_slice() {
+            [place] => {
+                for (dimension, value) in &place.dimensions {
+                    scope.dimensions.entry(dimension.clone()).or_insert_with(|| value.clone());
                 }
-                [] => format!("no pool has `{named}`: {HOW_TO_NAME}"),
-                several => {
-                    let names: Vec<String> = several.iter().take(target::MOST_NAMES).map(FleetPool::name).collect();
-                    format!("`{named}` is in {} pools ({}): {HOW_TO_NAME}", several.len(), names.join(", "))
-                }
-            },
-            // What asks next will say so, too.
-            Err(_) if lenient => return Ok(()),
-            Err(error) => return Err(QuestionError::Unanswered(error.to_string())),
-        };
-        // An alert's `pod` or `instance` may be an exporter's.
-        if lenient { Ok(()) } else { Err(QuestionError::Wrong(wrong)) }
+                Ok(())
+            }
+            [] => Err(QuestionError::Wrong(format!("no pool has `{named}`: {HOW_TO_NAME}"))),
+            several => {
+                let names: Vec<String> = several.iter().take(target::MOST_NAMES).map(FleetPool::name).collect();
+                let (n, names) = (several.len(), names.join(", "));
+                Err(QuestionError::Wrong(format!("`{named}` is in {n} pools ({names}): {HOW_TO_NAME}")))
+            }
+        }
     }
 
     /// Returns the index of the Prometheus that these labels mean: by its own labels, else by the pools that it has.
-    async fn source_of(&self, labels: &Labels, scope: &Scope, at: Timestamp) -> Result<usize, QuestionError> {
-        if labels.is_empty() || self.prometheus.len() < 2 {
-            return Ok(0);
+    async fn source_of(
+        &self,
+        candidates: &[usize],
+        labels: &Labels,
+        scope: &Scope,
+        at: Timestamp,
+    ) -> Result<usize, QuestionError> {
+        let first = candidates.first().copied().ok_or_else(QuestionError::no_prometheus)?;
+        if labels.is_empty() || candidates.len() < 2 {
+            return Ok(first);
         }
-        let is_own = |(_, own): &(Prometheus, Labels)| {
-            !own.is_empty() && own.iter().all(|(name, value)| labels.get(name) == Some(value))
-        };
-        if let Some(source) = self.prometheus.iter().position(is_own) {
-            return Ok(source);
+        let all: Vec<(usize, &(Prometheus, Labels))> =
+            candidates.iter().filter_map(|i| Some((*i, self.prometheus.get(*i)?))).collect();
+        let is_own = |own: &Labels| !own.is_empty() && own.keys().all(|name| labels.contains_key(name));
+        if let Some((source, _)) = all.iter().find(|(_, (_, own))| is_own(own)) {
+            return Ok(*source);
         }
         let until = Instant::now() + self.diagnosing.deadline;
-        let asked = self.prometheus.iter().map(|(prometheus, _)| places(self.library, prometheus, at, until));
-        // With a label of a pool, a replica may be an exporter's.
-        let fits = |pool: &FleetPool| match names_pool(scope) {
-            true => DIMENSIONS
-                .iter()
-                .all(|d| scope.dimensions.get(*d).is_none_or(|value| pool.dimensions.get(*d) == Some(value))),
-            false => pool.is_in(scope),
-        };
-        let has = join_all(asked).await.into_iter().map(|pools| pools.is_ok_and(|pools| pools.iter().any(fits)));
-        let found: Vec<usize> = has.enumerate().filter_map(|(source, has)| has.then_some(source)).collect();
-        match found.as_slice() {
-            [] => Ok(0),
-            [one] => Ok(*one),
-            several => {
+        let asked = all.iter().map(|(_, (prometheus, _))| places(self.library, prometheus, at, until));
+        let (mut found, mut unanswered) = (Vec::new(), None);
+        for ((source, (_, own)), pools) in all.iter().zip(join_all(asked).await) {
+            let wanted = without_own(scope, Some(own));
+            match pools {
+                Ok(pools) if pools.iter().any(|pool| pool.is_in(&wanted)) => found.push(*source),
+                Ok(_) => {}
+                Err(error) => unanswered = Some(error),
+            }
+        }
+        match (found.as_slice(), unanswered) {
+            ([], Some(error)) => Err(QuestionError::Unanswered(error.to_string())),
+            // The labels' values are unknown: the first one says which there are.
+            ([], None) => Ok(first),
+            ([one], _) => Ok(*one),
+            (several, _) => {
                 let names: Vec<&str> =
                     several.iter().filter_map(|i| Some(self.prometheus.get(*i)?.0.name.as_str())).collect();
                 let why = format!(
@@ -142,4 +197,11 @@ impl Fleet<'_> {
             }
         }
     }
+}
+
+/// Returns the scope without the dimensions that a Prometheus' own labels tell: its series need not carry them.
+fn without_own(scope: &Scope, own: Option<&Labels>) -> Scope {
+    let mut scope = scope.clone();
+    scope.dimensions.retain(|dimension, _| own.is_none_or(|own| !own.contains_key(dimension)));
+    scope
 }

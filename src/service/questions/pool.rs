@@ -32,7 +32,7 @@ pub struct PoolQuestion {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignalQuestion {
-    /// The name of the signal: ttft_p99, kv_cache_usage, waiting_requests.
+    /// The name of the signal: ttft_p99, kv_cache_usage, requests_waiting.
     pub signal: ShortText,
     /// A model, namespace, namespace/workload or pod, or an unambiguous part of its name.
     #[serde(default)]

@@ -33,12 +33,18 @@ pub async fn find(
 ) -> anyhow::Result<Vec<TargetMatch>> {
     let until = Instant::now() + deadline;
     let asked = sources.iter().map(|(prometheus, _)| places(library, prometheus, at, until));
-    let mut places_by_source = Vec::new();
+    let (mut places_by_source, mut unanswered) = (Vec::new(), None);
     for (i, pools) in join_all(asked).await.into_iter().enumerate() {
-        places_by_source.extend(pools?.into_iter().map(|place| (i, place)));
+        match pools {
+            Ok(pools) => places_by_source.extend(pools.into_iter().map(|place| (i, place))),
+            Err(error) => unanswered = Some(error),
+        }
     }
     let pools: Vec<FleetPool> = places_by_source.iter().map(|(_, place)| place.clone()).collect();
     let matches = find_pools(&pools, typed);
+    if let (true, Some(error)) = (matches.is_empty(), unanswered) {
+        return Err(error.into());
+    }
     if matches.is_empty() {
         let label = typed_label(typed).map_err(anyhow::Error::msg)?;
         let names: Vec<String> = pools.iter().map(FleetPool::name).collect();

@@ -69,7 +69,7 @@ pub(super) async fn get_incident(
     let Some(incident) = shared.service.store.incident(&id).await? else {
         return Err(ApiProblem::new(StatusCode::NOT_FOUND, "there is no such incident"));
     };
-    let (summary, incident) = Fleet::of(&shared.service, None).cleaned_incident(&incident).await;
+    let (summary, incident) = Fleet::of(&shared.service, None).cleaned_incident(&incident).await?;
     Ok(tagged(&headers, &json!(IncidentDetail::of(summary, incident))))
 }
 
