@@ -75,7 +75,6 @@ async fn a_pool_is_screened_by_its_name_pod_or_job_and_never_another_in_its_plac
         (json!({ "labels": { "namespace": "lmm" } }), "no namespace `lmm`; there is `llm`"),
         (json!({ "labels": { "pod": "" } }), "name a pool by"),
         (json!({ "labels": { "namespace": "llm", "pod": "chta-0" } }), "no pool has `chta-0, llm`"),
-        (json!({ "playbook": "high-ttft", "labels": { "pod": "chta-0" } }), "no pool has `chta-0`"),
         (json!({ "target": "chat", "labels": { "namespace": "dev" } }), "no pool called `chat` has namespace=dev"),
         (json!({ "target": " " }), "name a pool by"),
         (json!({ "target": "x".repeat(60_000) }), "expected at most 200 characters"),
@@ -103,6 +102,8 @@ async fn a_pool_is_screened_by_its_name_pod_or_job_and_never_another_in_its_plac
         let status = if says.contains("200 characters") { 422 } else { 400 };
         assert_problem(&diagnose(&run, question.clone()).await, status, says);
     }
+    let nobody = json!({ "playbook": "high-ttft", "labels": { "pod": "nobody-0" } });
+    assert_problem(&diagnose(&run, nobody).await, 400, "no pool has `nobody-0`");
     assert_eq!(models(&answers.next().unwrap()["data"]), ["chat", "embed"], "all that the labels select");
     let [queried, unknown] = [answers.next().unwrap(), answers.next().unwrap()];
     assert_eq!(
