@@ -204,7 +204,7 @@ pub enum GenerateCommand {
         /// A directory of playbooks on top of the shipped ones.
         #[arg(long, value_name = "DIR")]
         playbooks: Option<PathBuf>,
-        /// A configuration, whose `slo:` sets the limits of its pools.
+        /// A configuration, whose `slo:` sets the limits of its pools and adds alerts on their error budgets.
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
         /// The rate window.
@@ -229,6 +229,9 @@ pub enum GenerateCommand {
         /// A directory of playbooks on top of the shipped ones.
         #[arg(long, value_name = "DIR")]
         playbooks: Option<PathBuf>,
+        /// A configuration, whose `slo:` adds a row of error budgets.
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
         /// The base URL of the runbook pages.
         #[arg(
             long,

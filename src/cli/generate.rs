@@ -11,17 +11,16 @@ use super::{Cli, library, output};
 use crate::chatops::command::document;
 use crate::cli::output::out;
 use crate::config::Config;
+use crate::playbook::Library;
 use crate::{generate, notify, report, server};
 
 pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
     let (text, output) = match args.what {
         GenerateCommand::Rules { kind, playbooks, config, window, hold, runbook_base, output } => {
-            let config = config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
-            let mut library = match library(playbooks.as_deref().or(config.playbooks.dir.as_deref())) {
+            let library = match configured(playbooks.as_deref(), config.as_deref())? {
                 Ok(library) => library,
                 Err(code) => return Ok(code),
             };
-            config.extend_library(&mut library)?;
             let options = generate::RuleOptions { window, hold, runbook_base };
             let text = match kind {
                 RuleKind::Prometheus => generate::rules(&library, &options)?,
@@ -29,8 +28,8 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
             };
             (text, output)
         }
-        GenerateCommand::Dashboard { playbooks, runbook_base, output } => {
-            let library = match library(playbooks.as_deref()) {
+        GenerateCommand::Dashboard { playbooks, config, runbook_base, output } => {
+            let library = match configured(playbooks.as_deref(), config.as_deref())? {
                 Ok(library) => library,
                 Err(code) => return Ok(code),
             };
@@ -80,4 +79,16 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
         path => output::write(Path::new(path), text.as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Loads the playbooks with what a configuration says about them; else the exit status of playbooks that are wrong.
+fn configured(playbooks: Option<&Path>, config: Option<&Path>) -> anyhow::Result<Result<Library, ExitCode>> {
+    let config = config.map(Config::load).transpose()?.unwrap_or_default();
+    Ok(match library(playbooks.or(config.playbooks.dir.as_deref())) {
+        Ok(mut library) => {
+            config.extend_library(&mut library)?;
+            Ok(library)
+        }
+        Err(code) => Err(code),
+    })
 }

@@ -53,8 +53,8 @@ pub use output::diagnosis::{
 pub use output::direct_read::{DirectRead, DirectReadReason, ExporterRemark};
 pub use output::excluded::{RuledOut, Unchecked, UnevaluatedCause};
 pub use output::judgement::{
-    BlastRadius, CauseFound, EvidenceResult, Judgement, Onset, Outcome, ReplicaValue, SymptomFound, SymptomVerdict,
-    Verdict,
+    BlastRadius, CauseFound, ErrorBudget, EvidenceResult, Judgement, Onset, Outcome, ReplicaValue, SymptomFound,
+    SymptomVerdict, Verdict,
 };
 pub use output::logs_read::{LogError, LogRead, LogsRead};
 pub use pending_diagnosis::{ExtraSources, PendingDiagnosis, begin, diagnose, diagnose_with};

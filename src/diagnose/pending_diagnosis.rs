@@ -1,6 +1,6 @@
 //! The whole chain of a request: detect, plan, observe, judge; the pool's other symptoms if that explains nothing.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::future::join;
 use tracing::{Instrument, debug_span};
@@ -9,6 +9,7 @@ use crate::direct::{self, Exporters};
 use crate::judge::screen::{self, Screened, Screening};
 use crate::judge::{affected_replicas, assemble, onset, rule};
 use crate::observe::answer_cache::AnswerCache;
+use crate::observe::error_budget::error_budget;
 use crate::observe::log_sources::LogSources;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{needs, pool_first};
@@ -16,6 +17,9 @@ use crate::scope::data_span;
 use crate::{Diagnosis, Judged, Request, SymptomVerdict, judge};
 use knowledge::playbook::Library;
 use sources::prom::Prometheus;
+
+/// The time that an error budget is said to be spent in where the start of the incident is unknown.
+const UNKNOWN_START: Duration = Duration::from_secs(3_600);
 
 /// The sources beside Prometheus.
 #[derive(Debug, Clone, Copy, Default)]
@@ -234,6 +238,14 @@ impl PendingDiagnosis<'_> {
         let (traced, glanced) = join(trace, glance).await;
         if traced {
             self.judged = judge(library, &request.playbook, &self.observed.observations);
+        }
+        if !away {
+            let onset = self.judged.as_ref().and_then(|judged| Some(judge::onset(&judged.evidence)?.0));
+            let since = onset.into_iter().chain(request.since).min().unwrap_or(request.at - UNKNOWN_START);
+            let asked = error_budget(library, prometheus, request, &self.observed.detection, since, deadline);
+            let (budget, queries) = Box::pin(asked).instrument(debug_span!("budget")).await;
+            self.observed.error_budget = budget;
+            self.observed.queries += queries;
         }
         if let Some((screened, observed)) = glanced {
             self.observed.queries += observed.cache.queries.saturating_sub(self.observed.cache.queries);

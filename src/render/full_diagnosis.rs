@@ -1,5 +1,6 @@
 //! A complete diagnosis, for terminals, which have enough space.
 
+use std::iter;
 use std::time::Duration;
 
 use super::document::drop_empty;
@@ -8,6 +9,7 @@ use super::facts::{
     join_limited, join_non_empty, misfit, no_data, pool_name, radius, verdict,
 };
 use super::links::graph;
+use super::promise::promise;
 use super::{Phrases, compared, direct, latency, logs, screened};
 use diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
 use knowledge::playbook::condition_text;
@@ -59,9 +61,14 @@ fn symptom(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
             let facts = format!("{}{}", of(Outcome::Met), radius(&diagnosis.replicas, words)).into();
             let impact = Line::default().plain(symptom.impact.trim());
             let confirmed = words.line("symptom-confirmed", &[("facts", facts)]);
-            [confirmed, impact].into_iter().filter(|line| !line.text().is_empty()).collect()
+            let said = [Some(confirmed), Some(impact), promise(diagnosis, words)].into_iter().flatten();
+            said.filter(|line| !line.text().is_empty()).collect()
         }
-        SymptomVerdict::Absent => vec![words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())])],
+        SymptomVerdict::Absent => {
+            let absent = words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())]);
+            let burnt = promise(diagnosis, words).filter(|_| symptom.error_budget.is_some());
+            iter::once(absent).chain(burnt).collect()
+        }
         SymptomVerdict::NoData => vec![no_data(diagnosis, words)],
     };
     screened::before(diagnosis, lines, words)

@@ -28,6 +28,7 @@ mod notes;
 mod own_alert;
 mod page;
 mod phrases;
+mod promise;
 mod readme;
 mod report_document;
 mod screened;

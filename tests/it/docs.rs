@@ -21,7 +21,7 @@ const ARCHITECTURE_LINES: usize = 176;
 /// A page with two of them opens at once.
 const PICTURE_BYTES: usize = 300_000;
 /// Pages whose relative links must lead somewhere.
-const PAGES: [&str; 16] = [
+const PAGES: [&str; 17] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -35,6 +35,7 @@ const PAGES: [&str; 16] = [
     "docs/redaction.md",
     "docs/security.md",
     "docs/slack.md",
+    "docs/slo.md",
     "docs/store.md",
     "docs/upgrade.md",
     "docs/webhook.md",

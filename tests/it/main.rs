@@ -8,6 +8,7 @@ mod aliases;
 mod api;
 mod backtest;
 mod backups;
+mod budgets;
 mod bundle;
 mod bundle_series;
 mod bundles;

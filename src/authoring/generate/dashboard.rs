@@ -9,6 +9,7 @@
 
 use serde_json::{Value, json};
 
+use super::budget_panels::budget_panels;
 use super::recording::{RecordingRule, tells};
 use knowledge::playbook::{
     AlertRule, AlertScope, CATALOG, Evidence, Library, Op, Playbook, PlaybookKind, Reference, Severity,
@@ -18,9 +19,9 @@ use knowledge::signal::{DashboardRow, Engine, EngineKind, Signal, Unit};
 /// Panels beside each other; Grafana's grid is 24 wide.
 const COLUMNS: u64 = 3;
 /// A panel's height in grid units.
-const HEIGHT: u64 = 8;
+pub(super) const HEIGHT: u64 = 8;
 /// The template variables, each a label of the recorded series.
-const VARIABLES: [(&str, &str); 4] =
+pub(super) const VARIABLES: [(&str, &str); 4] =
     [("cluster", "Cluster"), ("namespace", "Namespace"), ("model_name", "Model"), ("engine", "Engine")];
 /// The series whose labels are the pools.
 const POOLS: &str = "llm:replicas_serving";
@@ -37,8 +38,8 @@ const ROWS: [(Option<DashboardRow>, &str); 5] = [
 
 /// Builds the dashboard as Grafana imports it.
 pub fn dashboard(library: &Library, runbook_base: &str) -> Value {
-    let mut panels = Vec::new();
-    let mut y = 0;
+    let mut panels = budget_panels(library);
+    let mut y = panels.iter().filter_map(|panel| panel["gridPos"]["y"].as_u64()).max().map_or(0, |y| y + HEIGHT);
     for (row, title) in ROWS {
         let mut signals: Vec<(&String, &Signal)> = library
             .signals
@@ -112,7 +113,7 @@ fn number(panels: &mut [Value], next: &mut u64) {
     }
 }
 
-fn datasource() -> Value {
+pub(super) fn datasource() -> Value {
     json!({ "type": "prometheus", "uid": "${datasource}" })
 }
 
@@ -135,7 +136,7 @@ fn variables() -> Vec<Value> {
 }
 
 /// Returns matchers for the selected variables: `{namespace=~"$namespace"}`.
-fn matchers<'a>(variables: impl Iterator<Item = &'a str>) -> String {
+pub(super) fn matchers<'a>(variables: impl Iterator<Item = &'a str>) -> String {
     let each: Vec<String> = variables.map(|variable| format!("{variable}=~\"${variable}\"")).collect();
     if each.is_empty() { String::new() } else { format!("{{{}}}", each.join(", ")) }
 }

@@ -1,6 +1,8 @@
 //! Files generated from the same data as the diagnosis: Prometheus rules, a Grafana dashboard, runbook and table
 //! pages, and the schema for editors; skeletons of new data.
 
+mod budget;
+mod budget_panels;
 mod dashboard;
 mod recording;
 mod rules;

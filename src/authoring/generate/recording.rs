@@ -117,10 +117,17 @@ pub(super) fn promised_name(name: &str, i: usize) -> String {
 }
 
 fn rule(out: &mut String, engine: &Engine, name: &str, expr: &str) {
+    record(out, name, expr, &[("engine", &engine.engine)]);
+}
+
+/// Writes a recording rule.
+pub(super) fn record(out: &mut String, name: &str, expr: &str, labels: &[(&str, &str)]) {
     out.push_str(&format!("      - record: {name}\n"));
     block(out, 8, "expr", expr);
-    out.push_str("        labels:\n");
-    text(out, 10, "engine", &engine.engine);
+    if !labels.is_empty() {
+        out.push_str("        labels:\n");
+    }
+    labels.iter().for_each(|(label, value)| text(out, 10, label, value));
 }
 
 fn write(
@@ -158,6 +165,17 @@ fn expression(
 ) -> String {
     let Some(entry) = engine.signals.get(recorded.signal) else { return String::new() };
     let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok()).unwrap_or(window);
+    by_pool(library, engine, recorded, query, window)
+}
+
+/// Fills a query for all pools of an engine, over exactly this window; the result has the labels of recorded series.
+pub(super) fn by_pool(
+    library: &Library,
+    engine: &Engine,
+    recorded: &RecordingRule<'_>,
+    query: &str,
+    window: Duration,
+) -> String {
     let pool = pool(engine);
     let mut by: Vec<String> = pool.iter().map(|(_, label)| (*label).to_owned()).collect();
     if recorded.each == AlertScope::Replica {

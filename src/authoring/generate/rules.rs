@@ -4,13 +4,14 @@
 
 use std::time::Duration;
 
+use super::budget;
 use super::recording::{self, RecordingRule, indented, tells};
 use super::yaml::{block, text};
 use knowledge::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, Playbook, PoolObjectives, Reference};
 use knowledge::signal::{Engine, EngineKind, Matcher, Signal, Unit, matchers};
 
 /// `keep_firing_for` of alerts on a burn rate: a few slow requests an hour are one alert, not one each.
-const KEEP_FIRING_FOR: &str = "10m";
+pub(super) const KEEP_FIRING_FOR: &str = "10m";
 
 /// Options of the generated rules.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,6 +82,7 @@ pub fn rules(library: &Library, options: &RuleOptions) -> Result<String, RuleErr
          # little and can be left out. Warnings are for chat, critical ones page: only where users are hurt now.\ngroups:\n",
     );
     out.push_str(&recording::groups(library, options.window));
+    out.push_str(&budget::groups(library, options));
     for playbook in library.playbooks.values().filter(|p| !p.alerts.is_empty()) {
         out.push_str(&format!("  - name: llm-diagnose.{}\n    rules:\n", playbook.playbook));
         for alert in &playbook.alerts {
@@ -91,9 +93,8 @@ pub fn rules(library: &Library, options: &RuleOptions) -> Result<String, RuleErr
                 None => humantime::parse_duration(&alert.hold)
                     .map_err(|_| refused(format!("`for: {}` is no duration", alert.hold)))?,
             };
-            for expr in exprs {
-                write_rule(&mut out, library, playbook, alert, &expr, hold, &options.runbook_base);
-            }
+            let expr = exprs.join("\nor\n");
+            write_rule(&mut out, library, playbook, alert, &expr, hold, &options.runbook_base);
         }
     }
     Ok(out)
@@ -138,7 +139,7 @@ fn write_rule(
 }
 
 /// Formats a duration for Prometheus, in the largest unit that divides it: `5m`, `90s`.
-fn held(duration: Duration) -> String {
+pub(super) fn held(duration: Duration) -> String {
     match duration.as_secs() {
         s if s > 0 && s % 3_600 == 0 => format!("{}h", s / 3_600),
         s if s > 0 && s % 60 == 0 => format!("{}m", s / 60),
@@ -173,7 +174,7 @@ fn humanized(signal: &Signal) -> &'static str {
     }
 }
 
-/// Returns the alert's expression, and one more for each promise with other thresholds.
+/// Returns the alert's expression, and one more for each promise with other thresholds; about no pool in common.
 fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Result<Vec<String>, String> {
     let plain = |recorded: RecordingRule<'_>| recorded.name();
     let mut general_expr = expression(library, alert, &plain)?;
@@ -205,12 +206,17 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
     Ok(exprs)
 }
 
+/// Returns the pools of a promise as matchers on recorded series.
+pub(super) fn pool_matchers(promised: &PoolObjectives) -> Vec<Matcher> {
+    let label = |dimension: &str| if dimension == "model" { "model_name" } else { dimension }.to_owned();
+    promised.slo.pools.iter().map(|(name, value)| Matcher::one(&label(name), value)).collect()
+}
+
 /// Returns the selector of a promise's pools, on the alert's first signal.
 fn pools_of(promised: &PoolObjectives, alert: &AlertRule) -> String {
     let first = alert.when.iter().flat_map(Evidence::checks).next().map_or("up", |(signal, _)| signal);
     let name = RecordingRule { signal: first, each: alert.each }.name();
-    let label = |dimension: &str| if dimension == "model" { "model_name" } else { dimension }.to_owned();
-    let own: Vec<Matcher> = promised.slo.pools.iter().map(|(name, value)| Matcher::one(&label(name), value)).collect();
+    let own = pool_matchers(promised);
     let on: Vec<&str> = own.iter().map(|matcher| matcher.label.as_str()).collect();
     format!("on ({}) {name}{{{}}}", on.join(", "), matchers(&own))
 }

@@ -40,6 +40,7 @@ pub(crate) fn assemble(
         direct,
         logs,
         elsewhere,
+        error_budget,
         ..
     } = observed;
     let judged = judged.unwrap_or_else(|| {
@@ -110,6 +111,7 @@ pub(crate) fn assemble(
             impact: entry.map(|p| p.impact.clone()).unwrap_or_default(),
             verdict: judged.symptom,
             promise: library.promise_of(&request.playbook),
+            error_budget,
             evidence: judged.evidence.clone(),
         },
         causes,

@@ -4,6 +4,7 @@ pub(crate) mod against;
 pub(crate) mod answer_cache;
 pub(crate) mod baseline_windows;
 pub(crate) mod batch;
+pub(crate) mod error_budget;
 pub(crate) mod gather;
 pub(crate) mod impact;
 pub(crate) mod log_cache;

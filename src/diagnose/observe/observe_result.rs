@@ -7,6 +7,7 @@ use crate::observe::answer_cache::AnswerCache;
 use crate::observe::gather::Members;
 use crate::observe::observation::Observations;
 use crate::output::direct_read::DirectRead;
+use crate::output::judgement::ErrorBudget;
 use crate::output::logs_read::LogsRead;
 use crate::scope::data_span::DataSpan;
 
@@ -32,6 +33,8 @@ pub struct ObserveResult {
     pub logs: Option<LogsRead>,
     /// The time span in which the pool has data, if it has none at the time of the evaluation.
     pub elsewhere: Option<DataSpan>,
+    /// The error budget of the symptom's objective.
+    pub error_budget: Option<ErrorBudget>,
     /// The replicas whose rows count.
     pub(crate) members: Members,
     /// Answers that later queries of the same diagnosis reuse.

@@ -137,7 +137,7 @@ fn expand<'a>(sample: BTreeMap<&'a str, Vec<&'a Labels>>, names: &'a [String]) -
 }
 
 /// Returns an engine's scope on the labels of recorded series; `None` if they lack one of its labels.
-fn scope(engine: &Engine, engine_seen: &EngineSeen) -> Option<Vec<Matcher>> {
+pub(crate) fn scope(engine: &Engine, engine_seen: &EngineSeen) -> Option<Vec<Matcher>> {
     let own_matchers: BTreeSet<Matcher> = engine.own_series().collect();
     let named = |matcher: &Matcher| {
         let is = |dimension: &str| engine.scope.get(dimension).is_some_and(|labels| labels.contains(&matcher.label));

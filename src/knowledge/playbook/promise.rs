@@ -58,6 +58,32 @@ pub struct Promise {
     pub within_seconds: Option<f64>,
 }
 
+impl Promise {
+    /// Returns the objective as a text, such as `99 % of first tokens within 1 s`. It is a label of recorded series: in
+    /// other words, an error budget begins anew.
+    pub fn text(&self) -> String {
+        let whom = match self.term {
+            Term::Ttft => "first tokens",
+            Term::InterToken => "tokens",
+            Term::Request => "requests",
+            Term::Errors => "requests without a server error",
+        };
+        // Not rounded: 99.95 % is not 100 %.
+        let share = (self.share * 1e6).round() / 1e4;
+        let within = self.within_seconds.map(|seconds| match seconds {
+            s if s < 1.0 => format!(" within {} ms", (s * 1e6).round() / 1e3),
+            s => format!(" within {s} s"),
+        });
+        format!("{share} % of {whom}{}", within.unwrap_or_default())
+    }
+
+    /// Returns the share of requests that may miss the objective, 0..1.
+    pub fn allowed(&self) -> f64 {
+        // Without the rounding 1 - 0.999 is 0.0010000000000000009.
+        ((1.0 - self.share) * 1e9).round() / 1e9
+    }
+}
+
 /// Pools with their own objectives, and the library for them.
 #[derive(Debug, Clone)]
 pub struct PoolObjectives {

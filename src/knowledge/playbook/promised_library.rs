@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::promise::{PoolObjectives, Slo};
-use super::{Comparison, Condition, Evidence, Library, Promise, Reference, Step, Verify};
+use super::{Comparison, Condition, Evidence, Library, Playbook, PlaybookKind, Promise, Reference, Step, Verify};
 use crate::signal::{Burn, SignalQuery};
 
 /// The share of requests that may violate an objective by default.
@@ -73,12 +73,21 @@ impl Library {
 
     /// Returns the objective that a playbook's symptom or alerts depend on, if this is the library of an objective.
     pub fn promise_of(&self, playbook: &str) -> Option<Promise> {
+        self.promised_signal(playbook).map(|(_, promise)| promise)
+    }
+
+    /// Returns the burn rate that a playbook's symptom or alerts read, with its objective; as [`Library::promise_of`].
+    pub fn promised_signal(&self, playbook: &str) -> Option<(&str, Promise)> {
         let slo = self.slo.as_ref()?;
         let playbook = self.playbooks.get(playbook)?;
-        let checks = playbook.symptom.iter().chain(playbook.alerts.iter().flat_map(|alert| &alert.when));
-        let signals = checks.flat_map(Evidence::checks).filter_map(|(signal, _)| self.signals.get(signal));
-        let terms = signals.filter_map(|signal| signal.burn.as_ref()?.term);
-        terms.filter_map(|term| slo.promise(term)).next()
+        let term = |signal: &str| self.signals.get(signal)?.burn.as_ref()?.term;
+        read_signals(playbook).find_map(|signal| Some((signal, slo.promise(term(signal)?)?)))
+    }
+
+    /// Returns the symptom that a burn rate is about: the first whose checks or alerts read it.
+    pub fn symptom_of(&self, signal: &str) -> Option<&Playbook> {
+        let symptoms = self.playbooks.values().filter(|playbook| playbook.kind == PlaybookKind::Symptom);
+        symptoms.into_iter().find(|playbook| read_signals(playbook).any(|read| read == signal))
     }
 
     /// Builds the library with the limits of an objective.
@@ -147,6 +156,12 @@ impl Library {
         }
         tops
     }
+}
+
+/// Returns the signals that a playbook's symptom and alerts read.
+fn read_signals(playbook: &Playbook) -> impl Iterator<Item = &str> {
+    let checks = playbook.symptom.iter().chain(playbook.alerts.iter().flat_map(|alert| &alert.when));
+    checks.flat_map(Evidence::checks).map(|(signal, _)| signal)
 }
 
 /// The change of the numbers that a signal is compared with.

@@ -76,6 +76,15 @@ pub struct BurnParts {
     least: u32,
 }
 
+/// The queries that an error budget is counted with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestCounts {
+    /// The number of requests that failed or were late.
+    pub failures: String,
+    /// The number of all requests.
+    pub requests: String,
+}
+
 impl Burn {
     /// Builds the query from the queries of the signal and of its mean; `None` if the signal is neither a histogram
     /// quantile nor a share of counters, and has no mean.
@@ -83,6 +92,23 @@ impl Burn {
         let parts = self.parts(of, mean)?;
         let of = |query: &str| format!("({query})");
         Some(parts.over(&of(&parts.window), &of(&parts.hour), &of(&parts.requests), &of(&parts.recent)))
+    }
+
+    /// Returns the queries for the number of failures and of requests within the rate window, from the query of the
+    /// signal; `None` if the signal counts no requests: a mean tells of none that was late.
+    pub fn counts(&self, of: &str) -> Option<RequestCounts> {
+        let (failures, requests) = match self.limit {
+            Some(limit) => {
+                let (within, all) = Buckets::of(of)?.counts(limit)?;
+                (format!("clamp_min({all} - {within}, 0)"), all)
+            }
+            None => {
+                let at = *divisions(of).last()?;
+                (of[..at].trim().to_owned(), of[at + 1..].trim().to_owned())
+            }
+        };
+        let counted = |query: String| query.replace("rate(", "increase(");
+        Some(RequestCounts { failures: counted(failures), requests: counted(requests) })
     }
 
     /// Returns the parts of the query; `None` as for [`Burn::query`].
@@ -152,11 +178,17 @@ impl<'a> Buckets<'a> {
 
     /// Returns the queries for the share of requests above the limit in seconds, and for the rate of all requests.
     fn late(&self, limit: f64) -> Option<(String, String)> {
+        let (within, all) = self.counts(limit)?;
+        Some((format!("1 - {within} / {all}"), all))
+    }
+
+    /// Returns the queries for the rate of requests within the limit in seconds, and for that of all requests.
+    fn counts(&self, limit: f64) -> Option<(String, String)> {
         let limit = Some(limit * self.scale).filter(|limit| *limit < WITH_EXPONENT)?;
         let of = |bounds: &str| self.rate.replace("_bucket{", &format!("_bucket{{le=~\"{bounds}\", "));
         let all = format!("sum by ($by) ({})", of("[+]Inf"));
         let within = format!("sum by ($by) (min without (le) ({}))", of(&at_least(limit)));
-        Some((format!("1 - {within} / {all}"), all))
+        Some((within, all))
     }
 }
 
@@ -318,6 +350,25 @@ mod tests {
         let of_ms = format!("{histogram} / 1000");
         let long = Burn { limit: Some(1_000.0), ..burn };
         assert_eq!(long.parts(Some(&of_ms), mean), long.parts(None, mean));
+    }
+
+    #[test]
+    fn an_error_budget_is_counted_in_requests_and_never_estimated_from_a_mean() {
+        let late = Burn { of: "x".to_owned(), mean: Some("m".to_owned()), limit: Some(2.0), term: None };
+        let histogram = "histogram_quantile(0.99, sum by (le, $by) (rate(x_bucket{$scope}[$window])))";
+        let counts = late.counts(histogram).unwrap();
+        assert_eq!(counts.requests, "sum by ($by) (increase(x_bucket{le=~\"[+]Inf\", $scope}[$window]))");
+        assert!(
+            counts.failures.starts_with(&format!("clamp_min({} - sum by ($by) (min", counts.requests)),
+            "{counts:?}"
+        );
+        assert_eq!(late.counts("max by ($by) (x{quantile=\"0.99\", $scope})"), None);
+        let failed = Burn { of: "x".to_owned(), mean: None, limit: None, term: None };
+        let counts =
+            failed.counts("(sum(rate(a[$window])) or 0 * sum(rate(b[$window]))) / sum(rate(b[$window]))").unwrap();
+        assert_eq!(counts.failures, "(sum(increase(a[$window])) or 0 * sum(increase(b[$window])))");
+        assert_eq!(counts.requests, "sum(increase(b[$window]))");
+        assert_eq!(failed.counts("max(a)"), None);
     }
 
     #[test]

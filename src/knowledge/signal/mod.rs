@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use burn::{Buckets, Burn, BurnParts, Term};
+pub use burn::{Buckets, Burn, BurnParts, RequestCounts, Term};
 pub use direct::{CompanionCondition, Direct, DirectOperation, Selector};
 pub use endpoint::{AnswerPointers, Endpoint};
 pub use engine::{
@@ -27,7 +27,7 @@ pub use engine::{
 pub use facts::{Change, Fact, Info, Length};
 pub use format::{format_part, format_threshold, format_value};
 pub use query::{Fill, Matcher, any_of, choice, fill, histograms, matchers, prometheus_duration};
-pub use recorded::{RECORDED_POOL, RECORDED_WINDOW, recorded_name};
+pub use recorded::{RECORDED_POOL, RECORDED_WINDOW, budget, recorded_name};
 
 /// The unit of a signal. Ratios are 0..1 everywhere, never percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

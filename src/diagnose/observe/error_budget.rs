@@ -1,0 +1,121 @@
+//! The error budget of a symptom's objective, from the series that `generate rules --config` records.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::detect::detection_result::DetectionResult;
+use crate::observe::batch::{pack, query_all};
+use crate::observe::planned_query::{PlannedQuery, QueryPurpose};
+use crate::observe::recorded::scope;
+use crate::{ErrorBudget, Request};
+use knowledge::clock;
+use knowledge::playbook::{Library, Promise};
+use knowledge::signal::{Matcher, budget, matchers};
+use sources::prom::Prometheus;
+
+/// Maximum wait: a month of samples may be slow to read, and the message must not be delayed for it.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+/// Minimum time that is called spent: one sample's.
+const SHORTEST: Duration = budget::STEP;
+/// The time up to which samples are added up each minute; they overlap then, and the sum is exact to a minute.
+const BY_MINUTE: Duration = Duration::from_secs(86_400);
+
+/// Queries the error budget of the request's playbook, and returns the number of requests to Prometheus as well; `None`
+/// without an objective or without data.
+pub(crate) async fn error_budget(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    detection: &DetectionResult,
+    since: Timestamp,
+    deadline: Instant,
+) -> (Option<ErrorBudget>, usize) {
+    let Some((signal, promise)) = library.promised_signal(&request.playbook) else { return (None, 0) };
+    let Some(pool) = pool(library, detection, signal) else { return (None, 0) };
+    let own = [Matcher::one(budget::SLI, budget::sli(signal)), Matcher::one(budget::SLO, &promise.text())];
+    let asks = queries(&matchers(&[&pool[..], &own].concat()), clock::between(since, request.at));
+    let asks = asks.map(|query| PlannedQuery {
+        signal: String::new(),
+        engine: String::new(),
+        purpose: QueryPurpose::Pool,
+        query,
+        at: request.at,
+    });
+    let answers = query_all(prometheus, &asks, deadline.min(Instant::now() + PATIENCE)).await;
+    let number = |i: usize| answers.get(i)?.as_ref().ok()?.first().map(|row| row.value).filter(|n| n.is_finite());
+    let numbers = || Some([number(0)?, number(1)?, number(2)?, number(3)?]);
+    (numbers().and_then(|numbers| of_numbers(&promise, numbers, since, request.at)), pack(&asks).len())
+}
+
+/// Returns the pool as matchers on recorded series, from the first engine that tells the signal; `None` if its series
+/// cannot be named so.
+fn pool(library: &Library, detection: &DetectionResult, signal: &str) -> Option<Vec<Matcher>> {
+    let engines = detection.engines.iter().filter_map(|seen| Some((library.engines.get(&seen.engine)?, seen)));
+    let tells = engines.filter(|(engine, _)| engine.signals.get(signal).is_some_and(|entry| entry.query.is_some()));
+    tells.filter_map(|(engine, seen)| scope(engine, seen)).next()
+}
+
+/// Builds the queries: requests and violations of the budget's time, violations of the incident, the first sample.
+fn queries(own: &str, took: Duration) -> [String; 4] {
+    let sum = |series: &str, window: Duration, step: u64| {
+        let samples = budget::STEP.as_secs() / step;
+        format!("sum(sum_over_time({series}{{{own}}}[{}s:{step}s])) / {samples}", window.as_secs())
+    };
+    let took = took.clamp(SHORTEST, budget::WINDOW);
+    let step = if took <= BY_MINUTE { 60 } else { budget::STEP.as_secs() };
+    let (all, whole) = (budget::WINDOW, budget::STEP.as_secs());
+    [
+        sum(budget::REQUESTS, all, whole),
+        sum(budget::VIOLATIONS, all, whole),
+        sum(budget::VIOLATIONS, took, step),
+        format!("min(min_over_time(timestamp({}{{{own}}})[{}s:{whole}s]))", budget::REQUESTS, all.as_secs()),
+    ]
+}
+
+/// Computes the budget from the answers; `None` without requests.
+fn of_numbers(promise: &Promise, numbers: [f64; 4], since: Timestamp, at: Timestamp) -> Option<ErrorBudget> {
+    let [requests, violations, of_incident, first] = numbers;
+    let allowed = requests * promise.allowed();
+    // The subquery's first step is up to a step after the window's start.
+    let reach = (at.as_second() as f64 - first).max(0.0) + budget::STEP.as_secs_f64();
+    (allowed > 0.0).then(|| ErrorBudget {
+        // Added up in other steps, it may exceed the whole by a sample.
+        spent: of_incident.min(violations) / allowed,
+        since: since.min(at),
+        left: 1.0 - violations / allowed,
+        covers_seconds: (reach.min(budget::WINDOW.as_secs_f64())) as u64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knowledge::signal::Term;
+
+    #[test]
+    fn a_budget_is_a_share_of_the_requests_that_were_there() {
+        let promise = Promise { term: Term::Ttft, share: 0.99, within_seconds: Some(1.0) };
+        let at: Timestamp = "2026-03-01T00:00:00Z".parse().unwrap();
+        let since: Timestamp = "2026-02-28T23:20:00Z".parse().unwrap();
+        let first = at.as_second() as f64 - 3.0 * 86_400.0;
+        let budget = |numbers| of_numbers(&promise, numbers, since, at);
+        let own = budget([100_000.0, 280.0, 80.0, first]).unwrap();
+        assert!((own.spent - 0.08).abs() < 1e-9 && (own.left - 0.72).abs() < 1e-9, "{own:?}");
+        assert_eq!((own.since, own.covers_seconds), (since, 3 * 86_400 + 300));
+        let spent = budget([100_000.0, 1_400.0, 900.0, 0.0]).unwrap();
+        assert!((spent.left + 0.4).abs() < 1e-9 && spent.covers_seconds == 30 * 86_400, "{spent:?}");
+        assert_eq!(budget([0.0, 0.0, 0.0, first]), None);
+    }
+
+    #[test]
+    fn a_long_incident_is_added_up_in_coarser_steps_and_a_short_one_has_a_sample() {
+        let of_incident = |took| queries("slo=\"x\"", Duration::from_secs(took))[2].clone();
+        let query = |window, step, samples| {
+            format!("sum(sum_over_time(llm:slo_violations:increase5m{{slo=\"x\"}}[{window}s:{step}s])) / {samples}")
+        };
+        assert_eq!(of_incident(20), query(300, 60, 5));
+        assert_eq!(of_incident(2_400), query(2_400, 60, 5));
+        assert_eq!(of_incident(200_000), query(200_000, 300, 1));
+    }
+}
