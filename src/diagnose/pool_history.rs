@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::join;
 use jiff::Timestamp;
 
 use crate::detect::detection::detection_within;
@@ -16,15 +17,17 @@ use crate::detect::visible_pools::pools;
 use crate::judge::evidence_history::{observations_at, query_ranges};
 use crate::judge::onset::moments;
 use crate::judge::screen::{self, Screened};
+use crate::observe::NAMES_WAIT;
 use crate::observe::batch;
 use crate::observe::gather::Members;
 use crate::observe::plan::{Needs, member_queries, plan_for, pool_first, pruned};
 use crate::observe::planned_query::PlannedQuery;
 use crate::observe::recorded::find_recorded;
-use crate::{Baseline, Request, Scope};
+use crate::{Baseline, Observation, Request, Scope};
 use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::playbook::Library;
+use knowledge::signal::EngineKind;
 use sources::prom::{PromError, Prometheus, Range};
 
 /// The time before the evaluation in which a day's engines are detected.
@@ -79,22 +82,26 @@ pub struct PoolHistoryRequest<'a> {
 }
 
 /// The history of a pool.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct PoolHistory {
     /// The pool's values of the requested signals, in order of time.
     pub values: BTreeMap<String, Vec<(Timestamp, f64)>>,
     /// The times at which symptoms clearly held, by playbook.
     pub abnormal: BTreeMap<String, Vec<Timestamp>>,
+    /// All steps, in order of time, with true where the serving engine, or its gateway, told something about a symptom.
+    pub steps: Vec<(Timestamp, bool)>,
     /// The number of queries.
     pub asked: usize,
     /// The number of queries without an answer.
     pub unanswered: usize,
+    /// The reason why the pool's replicas are not known, so that nothing else was asked.
+    pub error: Option<Arc<PromError>>,
 }
 
 impl PoolHistory {
     /// Returns true if no query was answered: nothing is known about this time.
     pub fn is_lost(&self) -> bool {
-        self.asked > 0 && self.asked == self.unanswered
+        self.error.is_some() || self.asked > 0 && self.asked == self.unanswered
     }
 }
 
@@ -114,7 +121,12 @@ pub async fn pool_history(library: &Library, prometheus: &Prometheus, of: &PoolH
         baseline: Baseline::Off,
         deadline: of.deadline,
     };
-    let detection = detect(library, prometheus, &request, of, deadline).await;
+    let detection = read_detection(library, &request.scope, of.rows);
+    // A rollout or a smaller pool at noon does not take the morning away from the replicas of then.
+    let own = member_queries(library, &request, &detection, DAY);
+    let all: Vec<usize> = (0..own.len()).collect();
+    let members = batch::query_pack(prometheus, &own, &all, deadline);
+    let (detection, members) = join(detect(library, prometheus, &request, of, detection, deadline), members).await;
     let entries = screen::entries(library);
     let mut needs: Needs<'_> = pool_first(screen::symptom_needs(&entries));
     for &signal in of.signals {
@@ -124,12 +136,9 @@ pub async fn pool_history(library: &Library, prometheus: &Prometheus, of: &PoolH
     let list: Vec<PlannedQuery> = plan.queries.into_iter().filter(|ask| !ask.signal.is_empty()).collect();
     let list = pruned(&detection, list);
     let asked = list.len();
-    // A rollout or a smaller pool at noon does not take the morning away from the replicas of then.
-    let own = member_queries(library, &request, &detection, DAY);
-    let all: Vec<usize> = (0..own.len()).collect();
-    let members = batch::query_pack(prometheus, &own, &all, deadline).await;
-    if members.iter().any(Result::is_err) {
-        return PoolHistory { asked, unanswered: asked, ..PoolHistory::default() };
+    if let Some(error) = members.iter().find_map(|answer| answer.as_ref().err()) {
+        let error = Some(Arc::clone(error));
+        return PoolHistory { asked, unanswered: asked, error, ..PoolHistory::default() };
     }
     let members = Members::of(library, &own, &members);
     let answered = query_ranges(prometheus, &list, of.range, deadline).await;
@@ -139,6 +148,10 @@ pub async fn pool_history(library: &Library, prometheus: &Prometheus, of: &PoolH
         for playbook in Screened::of(library, &entries, &observations).confirmed {
             history.abnormal.entry(playbook).or_default().push(at);
         }
+        let tells = |(signal, observation): (&String, &Observation)| {
+            observation.value.is_some() && is_of_users(library, signal)
+        };
+        history.steps.push((at, observations.signals.iter().any(tells)));
         for (signal, observation) in observations.signals {
             if let Some(value) = observation.value.filter(|_| of.signals.contains(signal.as_str())) {
                 history.values.entry(signal).or_default().push((at, value));
@@ -149,17 +162,23 @@ pub async fn pool_history(library: &Library, prometheus: &Prometheus, of: &PoolH
     history
 }
 
-/// Reads the detection, with the metrics that exist and the recorded series that are there all the time.
+/// Returns true if an engine tells of a signal what its users meet; GPUs and Kubernetes go on without the engine.
+fn is_of_users(library: &Library, signal: &str) -> bool {
+    library.signals.get(signal).is_some_and(|signal| signal.of.first() == Some(&EngineKind::Serving))
+}
+
+/// Completes a detection with the metrics that exist and the recorded series that are there all the time.
 async fn detect(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
     of: &PoolHistoryRequest<'_>,
+    mut detection: DetectionResult,
     deadline: Instant,
 ) -> DetectionResult {
-    let mut detection = read_detection(library, &request.scope, of.rows);
     let from = clock::before(of.range.from, LONGEST_WINDOW);
-    let names = prometheus.metric_names(from, of.range.to, deadline).await;
+    // Only a help: a list that comes late is done without.
+    let names = prometheus.metric_names(from, of.range.to, Instant::now() + of.deadline / NAMES_WAIT).await;
     let is_complete = of.rows.iter().all(|row| row.get("__name__").is_none_or(|name| names.has(name)));
     if is_complete {
         detection.names = names;

@@ -1,6 +1,5 @@
 //! A backtest as text for a terminal; the page shares its facts.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anstyle::Style;
@@ -11,8 +10,8 @@ use knowledge::clock;
 use knowledge::signal::format_threshold;
 use message::{StateStyle, Tone};
 use report::backtest::{
-    Backtest, CauseAccuracy, DiagnosedFiring, FiringOutcome, OutcomeCounts, RuleOutcomes, ThresholdLadder,
-    UnalertedSymptom,
+    Backtest, CauseAccuracy, CauseCount, DiagnosedFiring, FiringOutcome, OutcomeCounts, RuleCount, RuleOutcomes,
+    ThresholdLadder, UnalertedSymptom,
 };
 
 /// Maximum width of wrapped lines.
@@ -59,7 +58,7 @@ pub fn backtest(backtest: &Backtest, words: &Phrases) -> String {
     if !firing.is_empty() {
         heading(&mut out, &say("backtest-thresholds"));
         for ladder in firing {
-            rungs(&mut out, ladder, words);
+            rungs(&mut out, ladder, backtest, words);
         }
         paragraph(&mut out, "  ", &steps(backtest, words));
     }
@@ -188,8 +187,10 @@ pub(super) fn tone(backtest: &Backtest) -> Tone {
 /// Returns the mark of a rule that is noise.
 pub(super) fn noise_mark(rule: &RuleOutcomes, words: &Phrases) -> Option<String> {
     let nothing = rule.counts.nothing_abnormal.to_string();
-    let pieces = [("n", nothing.into()), ("judged", rule.judged.to_string().into())];
-    rule.is_noise.then(|| words.text("backtest-noise", &pieces))
+    let all = (rule.counts.total() + rule.not_diagnosed).to_string();
+    let pieces = [("n", nothing.into()), ("judged", rule.judged.to_string().into()), ("all", all.into())];
+    let key = if rule.not_diagnosed > 0 { "backtest-noise-of" } else { "backtest-noise" };
+    rule.is_noise.then(|| words.text(key, &pieces))
 }
 
 /// Returns the phrases that explain the marks of the rules.
@@ -276,13 +277,13 @@ pub(super) fn duration(seconds: u64) -> String {
 }
 
 /// Names causes with the number of their firings.
-pub(super) fn causes(causes: &BTreeMap<String, usize>, words: &Phrases) -> String {
-    let mut all: Vec<(&String, &usize)> = causes.iter().collect();
-    all.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
-    let name = |(name, n): (&String, &usize)| {
-        words.text("backtest-count", &[("name", name.as_str().into()), ("n", (*n).into())])
-    };
-    all.into_iter().take(NAMES).map(name).collect::<Vec<_>>().join(", ")
+pub(super) fn causes(causes: &[CauseCount], words: &Phrases) -> String {
+    counted(causes.iter().map(|count| (count.cause.as_str(), count.firings)), words)
+}
+
+fn counted<'a>(counts: impl Iterator<Item = (&'a str, usize)>, words: &Phrases) -> String {
+    let name = |(name, n): (&str, usize)| words.text("backtest-count", &[("name", name.into()), ("n", n.into())]);
+    counts.take(NAMES).map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the pieces of the sentence about a symptom without an alert.
@@ -317,10 +318,13 @@ pub(super) fn shown(ladders: &[ThresholdLadder]) -> Vec<&ThresholdLadder> {
     shown
 }
 
-/// Returns the title of a ladder: `TTFT p99 for 5 min`.
-pub(super) fn ladder_title(ladder: &ThresholdLadder, words: &Phrases) -> String {
+/// Returns the title of a ladder: `TTFT p99 for 5 min`; with its pools where others have other thresholds.
+pub(super) fn ladder_title(ladder: &ThresholdLadder, backtest: &Backtest, words: &Phrases) -> String {
     let hold = duration(ladder.hold_seconds).into();
-    words.text("backtest-ladder", &[("title", ladder.title.as_str().into()), ("hold", hold)])
+    let pools = ladder.pools.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
+    let pieces = [("title", ladder.title.as_str().into()), ("hold", hold), ("pools", pools.into())];
+    let is_one_of = backtest.ladders.iter().filter(|other| other.has_signal_of(ladder)).count() > 1;
+    words.text(if is_one_of { "backtest-ladder-of" } else { "backtest-ladder" }, &pieces)
 }
 
 /// Formats a threshold: `> 2 s`.
@@ -329,8 +333,8 @@ pub(super) fn threshold(ladder: &ThresholdLadder, threshold: f64) -> String {
 }
 
 /// Appends a line for a ladder; a threshold is not split between two lines.
-fn rungs(out: &mut String, ladder: &ThresholdLadder, words: &Phrases) {
-    let mut line = format!("  {}:", ladder_title(ladder, words));
+fn rungs(out: &mut String, ladder: &ThresholdLadder, backtest: &Backtest, words: &Phrases) {
+    let mut line = format!("  {}:", ladder_title(ladder, backtest, words));
     for (i, rung) in ladder.rungs.iter().enumerate() {
         let key = if rung.shipped.is_empty() { "backtest-rung" } else { "backtest-rung-shipped" };
         let threshold = threshold(ladder, rung.threshold).into();
@@ -371,11 +375,13 @@ pub(super) fn left_out(backtest: &Backtest, words: &Phrases) -> Vec<String> {
     let left = &backtest.left_out;
     let lists = [
         ("backtest-elsewhere", &left.elsewhere),
+        ("backtest-outside", &left.outside),
         ("backtest-before", &left.before),
         ("backtest-over", &left.over_maximum),
     ];
     let named = lists.into_iter().filter(|(_, rules)| !rules.is_empty());
-    named.map(|(key, rules)| words.text(key, &[("rules", causes(rules, words).into())])).collect()
+    let say = |rules: &[RuleCount]| counted(rules.iter().map(|count| (count.rule.as_str(), count.firings)), words);
+    named.map(|(key, rules)| words.text(key, &[("rules", say(rules).into())])).collect()
 }
 
 /// Returns the load of the run.

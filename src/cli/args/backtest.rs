@@ -13,7 +13,7 @@ use crate::diagnose::Baseline;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit status: 0 it saw everything and there is nothing to change, 1 findings (a rule that is noise, a symptom without a rule), \
-or it did not see everything, 2 wrong use, 3 Prometheus could not be asked.\n\
+or it did not see everything or ended early, 2 wrong use, 3 Prometheus did not answer, from the start or midway.\n\
 Examples:\n  llm-diagnose backtest --since 30d --prometheus http://prometheus:9090 --html backtest.html\n  \
 llm-diagnose backtest --firings webhooks.jsonl --labels causes.yaml --output json\n\
 A file of --labels names a firing by its id, or by its alert and a time: `LLMHighTTFT 2026-11-20T03:05:00Z: traffic-surge`; \
@@ -74,7 +74,8 @@ pub struct BacktestArgs {
     /// The time offset of the baseline, `none` for no baseline [default: the configuration's, else 1d].
     #[arg(long, value_name = "DURATION|none", value_parser = baseline)]
     pub baseline: Option<Baseline>,
-    /// The time limit for the answers to one diagnosis [default: the configuration's, else 10s].
+    /// The time limit for the answers to one diagnosis [default: the configuration's, else 10s; longer where --concurrency is
+    /// less than the service's, twice as long with 4].
     #[arg(long, value_name = "DURATION", value_parser = window)]
     pub deadline: Option<Duration>,
     /// A directory of playbooks on top of the shipped ones.

@@ -13,13 +13,11 @@ use crate::diagnose::{Diagnosis, Request, Scope, diagnose};
 use crate::playbook::{of_expression, select};
 use crate::prom::AlertingRule;
 use crate::render::{IncidentView, incident_message};
-use crate::report::backtest::{DiagnosedFiring, Firing, FiringOutcome, covers, missing, named_cause, outcome};
+use crate::report::backtest::{DiagnosedFiring, Firing, FiringOutcome, missing, named_cause, names_pool, outcome};
 
 /// The diagnoses of a firing after its start: the service's first one, and one of those that follow each minute. The
 /// second is made where the first names no cause: rates need some minutes to show a change.
 const LOOKS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(300)];
-/// The dimensions by which an alert names a pool of a fleet.
-const POOL: [&str; 2] = ["namespace", "model"];
 
 /// Returns the playbook that a firing selects, by its rule's expression too; empty if none does.
 pub(super) fn playbook(setting: &Setting<'_>, rules: &[AlertingRule], firing: &Firing) -> String {
@@ -37,17 +35,24 @@ pub(super) fn pools_of<'a>(
     pools: &'a BTreeSet<BTreeMap<String, String>>,
 ) -> Vec<&'a BTreeMap<String, String>> {
     let scope = Scope::of_labels(&firing.labels);
-    let names_one = POOL.iter().any(|dimension| scope.dimensions.contains_key(*dimension));
-    pools.iter().filter(|pool| names_one && covers(&scope, pool)).collect()
+    pools.iter().filter(|pool| names_pool(&scope, pool)).collect()
 }
 
-/// Diagnoses a firing. Returns the diagnosis without secrets; `Err` with the reason if Prometheus did not answer.
-pub(super) async fn diagnosed(
-    setting: &Setting<'_>,
-    due: &DueFiring,
-) -> anyhow::Result<Result<DiagnosedFiring, String>> {
+/// The result of the attempt to diagnose a firing.
+pub(super) enum FiringAttempt {
+    /// The diagnosis, without secrets.
+    Diagnosed(Box<DiagnosedFiring>),
+    /// Some answers did not come in time, so that nothing can be said; with the reason.
+    Late(String),
+    /// Prometheus answered nothing, with the reason.
+    Unanswered(String),
+}
+
+/// Diagnoses a firing.
+pub(super) async fn diagnosed(setting: &Setting<'_>, due: &DueFiring) -> anyhow::Result<FiringAttempt> {
     let (firing, to) = (&due.firing, setting.range.1);
     let mut best: Option<(FiringOutcome, Diagnosis)> = None;
+    let mut missed = FiringAttempt::Unanswered("nothing was asked".to_owned());
     let mut looked_at = None;
     for look in LOOKS {
         let at = clock::after(firing.starts_at, look).min(firing.ends_at.unwrap_or(to).min(to).max(firing.starts_at));
@@ -55,15 +60,15 @@ pub(super) async fn diagnosed(
             break;
         }
         let diagnosis = diagnose(setting.library, setting.prometheus, &request(setting, due, at)).await;
-        if diagnosis.degraded {
-            // A good first look stands.
-            let why = || diagnosis.problems.first().cloned();
-            let Some((outcome, best)) = best else {
-                return Ok(Err(why().unwrap_or_else(|| "Prometheus did not answer in time".to_owned())));
-            };
-            return Ok(Ok(kept(setting, due, outcome, &best)?));
-        }
         let outcome = outcome(&diagnosis);
+        // What is confirmed stays so with more answers; "does not hold" may only mean that its answer was late.
+        if diagnosis.degraded && !matches!(outcome, FiringOutcome::Confirmed | FiringOutcome::NoCause) {
+            let why = diagnosis.problems.first().cloned();
+            let why = why.unwrap_or_else(|| "Prometheus did not answer in time".to_owned());
+            let is_answered = !diagnosis.engines.is_empty();
+            missed = if is_answered { FiringAttempt::Late(why) } else { FiringAttempt::Unanswered(why) };
+            break;
+        }
         if best.as_ref().is_none_or(|(best, _)| outcome < *best) {
             best = Some((outcome, diagnosis));
         }
@@ -72,8 +77,8 @@ pub(super) async fn diagnosed(
         }
     }
     match best {
-        Some((outcome, diagnosis)) => Ok(Ok(kept(setting, due, outcome, &diagnosis)?)),
-        None => Ok(Err("nothing was asked".to_owned())),
+        Some((outcome, diagnosis)) => Ok(FiringAttempt::Diagnosed(Box::new(kept(setting, due, outcome, &diagnosis)?))),
+        None => Ok(missed),
     }
 }
 

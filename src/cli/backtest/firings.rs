@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt};
 
+use super::Stopped;
+use super::firing::{self, FiringAttempt};
 use super::state::FinishedPart;
 use super::work::Work;
-use super::{Stopped, firing};
 use crate::clip::format_count;
 use crate::report::backtest::{DiagnosedFiring, Firing};
 
@@ -24,12 +25,12 @@ pub(super) struct DueFiring {
     pub(super) pool: String,
 }
 
-/// Diagnoses the firings that no earlier run has diagnosed. Returns a sentence about those that had no answer.
+/// Diagnoses the firings that no earlier run has diagnosed. Those without an answer are a limit of the result, and open.
 pub(super) async fn diagnose(
     work: &mut Work<'_>,
     due: Vec<DueFiring>,
     truths: &BTreeMap<String, String>,
-) -> Result<Option<String>, Stopped> {
+) -> Result<(), Stopped> {
     let setting = work.setting;
     let finished: BTreeSet<String> = work.findings.firings.iter().map(|firing| firing.id.clone()).collect();
     let total = due.len();
@@ -44,34 +45,41 @@ pub(super) async fn diagnose(
     });
     let mut diagnosing = stream::iter(diagnosing).buffer_unordered(at_once);
     let mut stopped = None;
-    let (mut unanswered, mut in_a_row) = (None, 0);
-    let mut missed = 0;
+    let mut in_a_row = 0;
+    let mut missed: Vec<String> = Vec::new();
     while let Some(next) = diagnosing.next().await {
         match next {
             // What has begun is finished.
-            Err(Stopped::Queries(most)) => stopped = Some(Stopped::Queries(most)),
-            Err(other) => return Err(other),
-            Ok(Ok(diagnosed)) => {
-                work.state.add(&FinishedPart::Firing(Box::new(diagnosed.clone()))).map_err(Stopped::Failed)?;
-                let truth = truths.get(&diagnosed.id).cloned();
-                work.findings.firings.push(DiagnosedFiring { truth, ..diagnosed });
-                in_a_row = 0;
-                work.progress.step(setting.queries());
+            Err(Stopped::Queries(most)) => {
+                stopped = Some(Stopped::Queries(most));
+                continue;
             }
-            Ok(Err(why)) => {
-                (missed, in_a_row) = (missed + 1, in_a_row + 1);
+            Err(other) => return Err(other),
+            Ok(FiringAttempt::Diagnosed(diagnosed)) => {
+                work.state.add(&FinishedPart::Firing(diagnosed.clone())).map_err(Stopped::Failed)?;
+                let truth = truths.get(&diagnosed.id).cloned();
+                work.findings.firings.push(DiagnosedFiring { truth, ..*diagnosed });
+                in_a_row = 0;
+            }
+            Ok(FiringAttempt::Late(why)) => {
+                in_a_row = 0;
+                missed.push(why);
+            }
+            Ok(FiringAttempt::Unanswered(why)) => {
+                in_a_row += 1;
                 if in_a_row >= UNANSWERED {
                     return Err(Stopped::Prometheus(why));
                 }
-                unanswered = Some(why);
-                work.progress.step(setting.queries());
+                missed.push(why);
             }
         }
+        work.progress.step(setting.queries());
     }
-    let missed = format_count(missed, "firing");
-    let hint = "the same command tries again, pass a longer --deadline if Prometheus is slow";
-    match stopped {
-        Some(stopped) => Err(stopped),
-        None => Ok(unanswered.map(|why| format!("{missed} could not be diagnosed: {why}; {hint}"))),
+    if let Some(why) = missed.last() {
+        work.state.has_open_parts = true;
+        let firings = format_count(missed.len(), "firing");
+        let hint = "the same command tries again, pass a longer --deadline if Prometheus is slow";
+        work.findings.limits.push(format!("{firings} could not be diagnosed: {why}; {hint}"));
     }
+    stopped.map_or(Ok(()), Err)
 }

@@ -1,7 +1,7 @@
 //! The identity of a run and of its parts: hashes of what results depend on.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -48,6 +48,16 @@ pub(super) fn id(labels: &BTreeMap<String, String>, start: Option<Timestamp>) ->
 /// Returns the SHA-256 of a text, in hexadecimal digits.
 pub(super) fn hash(text: &str) -> String {
     digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns true if two paths name one file, which need not exist yet.
+pub(super) fn is_same_file(a: &Path, b: &Path) -> bool {
+    let place = |path: &Path| {
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let new = || Some(std::fs::canonicalize(dir).ok()?.join(path.file_name()?));
+        std::fs::canonicalize(path).ok().or_else(new)
+    };
+    place(a).is_some_and(|a| Some(a) == place(b))
 }
 
 /// Returns the path of the state file; `None` if nothing is kept.

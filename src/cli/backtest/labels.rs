@@ -11,8 +11,9 @@ use crate::alert::Alert;
 use crate::clip::format_count;
 use crate::clock;
 use crate::config::{Config, visit_store};
+use crate::diagnose::Diagnosis;
 use crate::playbook::{Library, PlaybookKind, SourceFile, parse, suggestion};
-use crate::report::backtest::{Firing, NO_CAUSE, OTHER_CAUSE};
+use crate::report::backtest::{Firing, NO_CAUSE, OTHER_CAUSE, named_cause};
 use crate::store::{Feedback, StoreAccess};
 
 /// Maximum bytes of a file of labels.
@@ -29,6 +30,8 @@ pub(super) struct TrueCauses {
     by_id: BTreeMap<String, String>,
     by_alert: Vec<(String, Timestamp, String)>,
     by_incident: Vec<(Vec<Alert>, String)>,
+    /// Sentences about feedback that could not be used.
+    problems: Vec<String>,
 }
 
 impl TrueCauses {
@@ -69,7 +72,14 @@ impl TrueCauses {
             all.iter().map(|feedback| (feedback.incident.as_str(), feedback)).collect();
         for (id, feedback) in last {
             let incident = store.each(&[id.to_owned()]).await?.pop();
-            self.by_incident.extend(incident.map(|incident| (incident.alerts, feedback.cause.clone())));
+            let Some(incident) = incident else { continue };
+            match confirmed(library, incident.diagnosis.as_ref(), &feedback.cause) {
+                Some(cause) => self.by_incident.push((incident.alerts, cause)),
+                None => self.problems.push(format!(
+                    "the feedback on incident {id} names no cause: `{}` only says that nothing else was found",
+                    feedback.cause
+                )),
+            }
         }
         store.close().await;
         Ok(())
@@ -82,7 +92,7 @@ impl TrueCauses {
         firings: &BTreeMap<String, &Firing>,
         to: Timestamp,
     ) -> (BTreeMap<String, String>, Vec<String>) {
-        let (mut causes, mut problems, mut unused) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (mut causes, mut problems, mut unused) = (BTreeMap::new(), self.problems.clone(), Vec::new());
         for (id, cause) in &self.by_id {
             match firings.contains_key(id) {
                 true => _ = causes.insert(id.clone(), cause.clone()),
@@ -137,12 +147,29 @@ fn apart(alerts: &[Alert], firing: &Firing) -> Option<Duration> {
     alerts.iter().filter(is_sent).map(apart).min().filter(|apart| *apart <= NEAR)
 }
 
+/// Returns the cause that feedback confirms: where it is about "nothing else was found", the mechanism above it, which a
+/// backtest names too. `None` without one.
+fn confirmed(library: &Library, diagnosis: Option<&Diagnosis>, cause: &str) -> Option<String> {
+    match diagnosis.and_then(|diagnosis| Some((diagnosis, diagnosis.root()?))) {
+        Some((diagnosis, root)) if root.id == cause && root.fallback => named_cause(diagnosis)?.chain.last().cloned(),
+        _ => Some(cause.to_owned()).filter(|cause| !is_fallback(library, cause)),
+    }
+}
+
+/// Returns true for a cause that only says that nothing else was found, wherever it stands.
+fn is_fallback(library: &Library, cause: &str) -> bool {
+    let entries = library.playbooks.values().flat_map(|playbook| &playbook.causes);
+    let mut own = entries.filter(|entry| entry.target() == cause).peekable();
+    own.peek().is_some() && own.all(|entry| entry.fallback && entry.playbook.is_none())
+}
+
 /// Returns the id of a cause, of a former id too.
 fn known(library: &Library, cause: &str) -> anyhow::Result<String> {
     let id = library.aliases.id(cause.trim());
     let mechanisms = library.of_kind(PlaybookKind::Mechanism).map(|playbook| &playbook.playbook);
     let own = library.playbooks.values().flat_map(|playbook| &playbook.causes).filter_map(|cause| cause.id.as_ref());
-    let causes: BTreeSet<&str> = mechanisms.chain(own).chain(library.causes.keys()).map(String::as_str).collect();
+    let all = mechanisms.chain(own).chain(library.causes.keys()).map(String::as_str);
+    let causes: BTreeSet<&str> = all.filter(|id| !is_fallback(library, id)).collect();
     if id == NO_CAUSE || id == OTHER_CAUSE || causes.contains(id) {
         return Ok(id.to_owned());
     }
@@ -185,7 +212,7 @@ mod tests {
         assert_eq!(problems, ["1 label of the file fit no diagnosed firing: LLMHighTTFT 2026-11-22T03:05:00Z"]);
         let (known, problems) = causes.of(&[("x".to_owned(), &high), ("y".to_owned(), &second)].into(), to);
         assert!(known.is_empty() && problems[0].ends_with("name one by its id, x, y"), "{known:?} {problems:?}");
-        for symptom in ["high-ttft", "kv_cache_usage", "vllm"] {
+        for symptom in ["high-ttft", "kv_cache_usage", "vllm", "unchanged"] {
             assert!(read(&format!("abc: {symptom}\n")).is_err(), "{symptom} is no cause");
         }
         let error = format!("{:#}", read("abc: longer-promts\n").unwrap_err());

@@ -31,15 +31,12 @@ use crate::playbook::Library;
 use crate::prom::{self, Prometheus, QueryProgress, choose};
 use crate::redact::{self, Redactor};
 use crate::render::{self, Phrases};
-use crate::report::backtest::{
-    Backtest, BacktestLoad, DiagnosedFiring, LeftOutFirings, OutcomeCounts, SCHEMA, ThresholdLadder, UnalertedSymptom,
-    accuracy, add_ladders, by_pool, by_rule,
-};
+use crate::report::backtest::{BacktestLoad, concluded};
 use crate::stop_signals::StopSignals;
 use key::ResultKey;
 use labels::TrueCauses;
 use progress::BacktestProgress;
-use state::{BacktestState, FinishedPart, FinishedPool};
+use state::BacktestState;
 
 /// The unit of the range's borders, so that steps and ids are the same in each run.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -55,11 +52,11 @@ pub(super) enum Stopped {
     Queries(usize),
     /// Prometheus does not answer.
     Prometheus(String),
-    /// Anything else: a file that cannot be written.
+    /// A file or the store cannot be read or written.
     Failed(anyhow::Error),
 }
 
-/// The constants of a run.
+/// The data, the clients, the range and the limits of a run.
 pub(super) struct Setting<'a> {
     pub(super) library: &'a Library,
     pub(super) prometheus: &'a Prometheus,
@@ -84,6 +81,12 @@ impl Setting<'_> {
         if self.queries() < self.most_queries { Ok(()) } else { Err(Stopped::Queries(self.most_queries)) }
     }
 
+    /// Fails with this reason if Prometheus does not answer to the smallest query either: then it is not the query.
+    pub(super) async fn still_answers(&self, why: String) -> Result<(), Stopped> {
+        let answer = self.prometheus.ping(self.range.1, self.config.deadline).await;
+        answer.map_err(|_| Stopped::Prometheus(why))
+    }
+
     /// Returns the time limit of a query over a long range.
     pub(super) fn long_deadline(&self) -> Duration {
         self.config.deadline * PATIENCE
@@ -94,43 +97,6 @@ impl Setting<'_> {
         let redactor = self.redactor.with_same_numbers();
         redactor.learn_from(value);
         redactor.cleaned("output", value).context("cannot clean the answer of secrets")
-    }
-}
-
-/// The findings so far.
-#[derive(Debug, Default)]
-pub(super) struct BacktestFindings {
-    pub(super) firings: Vec<DiagnosedFiring>,
-    pub(super) unalerted: Vec<UnalertedSymptom>,
-    pub(super) alerted_times: usize,
-    pub(super) ladders: Vec<ThresholdLadder>,
-    pub(super) left_out: LeftOutFirings,
-    /// The limits of the findings, as sentences.
-    pub(super) limits: Vec<String>,
-    pub(super) problems: Vec<String>,
-    /// The number of firings that an earlier run diagnosed.
-    pub(super) resumed: usize,
-}
-
-impl BacktestFindings {
-    /// Returns the findings of an earlier run.
-    fn resumed(finished: &[FinishedPart]) -> Self {
-        let mut findings = Self::default();
-        for part in finished {
-            match part {
-                FinishedPart::Firing(firing) => findings.firings.push((**firing).clone()),
-                FinishedPart::Pool(pool) => findings.add_pool((**pool).clone()),
-            }
-        }
-        findings.resumed = findings.firings.len();
-        findings
-    }
-
-    fn add_pool(&mut self, pool: FinishedPool) {
-        self.unalerted.extend(pool.unalerted);
-        self.alerted_times += pool.alerted_times;
-        self.limits.extend(pool.limits);
-        add_ladders(&mut self.ladders, pool.ladders);
     }
 }
 
@@ -146,13 +112,12 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
     let state_path = key::state_path(args);
     if let Some(html) = &args.html {
         output::check(html)?;
-        if state_path.as_ref() == Some(html) {
+        if state_path.as_ref().is_some_and(|state| key::is_same_file(state, html)) {
             bail!("--state and --html name the same file, {}", html.display());
         }
     }
     config.diagnose.window = args.window.unwrap_or(config.diagnose.window);
     config.diagnose.baseline = args.baseline.unwrap_or(config.diagnose.baseline);
-    config.diagnose.deadline = args.deadline.unwrap_or(config.diagnose.deadline);
     let mut causes = TrueCauses::default();
     if let Some(path) = &args.labels {
         causes.read(&library, path)?;
@@ -160,6 +125,10 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
     // Before the runtime starts: reading standard input would block it, and its signals.
     let file = args.firings.as_deref().map(read::FiringsFile::read).transpose()?;
     let (mut selected, not_asked) = select_prometheus(args, &config);
+    // Waiting for a turn counts: where fewer queries run at once than in the service, a diagnosis takes longer.
+    let turns = selected.concurrency.div_ceil(args.concurrency as usize).max(1);
+    let usual = config.diagnose.deadline * u32::try_from(turns).unwrap_or(1);
+    config.diagnose.deadline = args.deadline.unwrap_or(usual);
     selected.concurrency = args.concurrency as usize;
     let queries = Arc::new(QueryProgress::default());
     let prometheus = Prometheus::new(&selected)?.watched(Arc::clone(&queries));
@@ -186,32 +155,40 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
         most_queries: args.max_queries as usize,
     };
     let mut progress = BacktestProgress::new(args.quiet);
-    let mut findings = BacktestFindings::resumed(&state.finished);
+    let mut findings = state.findings();
+    let resumed = findings.firings.len();
     findings.limits.extend(not_asked);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let stopped = runtime.block_on(async {
         let mut stop = StopSignals::new()?;
-        if args.feedback {
-            causes.read_feedback(&library, &config).await?;
-        }
-        let mut work = work::Work {
-            args,
-            setting: &setting,
-            causes: &causes,
-            state: &mut state,
-            progress: &mut progress,
-            findings: &mut findings,
+        let run = async {
+            if args.feedback {
+                causes.read_feedback(&library, &config).await.map_err(Stopped::Failed)?;
+            }
+            let mut work = work::Work {
+                args,
+                setting: &setting,
+                causes: &causes,
+                state: &mut state,
+                progress: &mut progress,
+                findings: &mut findings,
+                external: &selected.labels,
+            };
+            work.run(file).await
         };
         anyhow::Ok(tokio::select! {
-            ended = work.run(file) => ended.err(),
+            ended = run => ended.err(),
             () = stop.recv() => Some(Stopped::Interrupted),
         })
     })?;
     progress.end();
+    let is_empty = findings.firings.is_empty() && findings.ladders.is_empty();
+    let mut failed = None;
     let (stopped, code) = match stopped {
         None => (None, ExitCode::SUCCESS),
-        Some(Stopped::Failed(error)) => return Err(error),
-        Some(Stopped::Prometheus(why)) if findings.firings.is_empty() && findings.ladders.is_empty() => {
+        Some(Stopped::Failed(error)) if is_empty => return Err(error),
+        Some(Stopped::Failed(error)) => (Some(format!("{:#}", failed.insert(error))), ExitCode::FAILURE),
+        Some(Stopped::Prometheus(why)) if is_empty => {
             let (address, why) = (redact::address(&prometheus.url), setting.cleaned(&why)?);
             anstream::eprintln!("error: {}: {}", render::clean(&address), render::clean(&why));
             state.close();
@@ -227,9 +204,10 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
         queries: setting.queries(),
         most_queries: setting.most_queries,
         took_seconds: started.elapsed().as_secs_f64(),
-        resumed: findings.resumed,
+        resumed,
     };
-    let backtest = setting.cleaned(&concluded(findings, setting.range, stopped, load))?;
+    let step = pools::step(setting.range).as_secs();
+    let backtest = setting.cleaned(&concluded(findings, setting.range, step, stopped, load))?;
     match args.output {
         HealthOutput::Json => outln!("{}", serde_json::to_string_pretty(&backtest)?),
         HealthOutput::Text => out!("{}", render::backtest(&backtest, &words)),
@@ -239,15 +217,18 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
     }
     match &backtest.stopped {
         // A result that could not be printed can be had again.
-        None if !output::failed() => state.remove(),
+        None if !output::failed() && !state.has_open_parts => state.remove(),
         _ => state.close(),
+    }
+    if let Some(error) = failed {
+        return Err(error);
     }
     let is_good = backtest.is_complete() && !backtest.has_findings();
     Ok(if code == ExitCode::SUCCESS && !is_good { ExitCode::FAILURE } else { code })
 }
 
 /// Selects the Prometheus that is asked: the argument's, else the configured one that fits `--label`, as for an alert with
-/// these labels. Returns a sentence as well if others are not asked.
+/// these labels. Returns a sentence as well if others are not asked and `--label` did not choose.
 fn select_prometheus(args: &BacktestArgs, config: &Config) -> (prom::Config, Option<String>) {
     if args.prometheus.is_some() || config.prometheus.len() < 2 {
         return (ask::prometheus(config, args.prometheus.as_deref(), None), None);
@@ -263,46 +244,11 @@ fn select_prometheus(args: &BacktestArgs, config: &Config) -> (prom::Config, Opt
     };
     let configured: Vec<_> = config.prometheus.iter().map(|one| (one.clone(), one.labels.clone())).collect();
     let chosen = choose(&configured, &[alert]).cloned().unwrap_or_default();
+    if args.only.iter().any(|(name, value)| chosen.labels.get(name) == Some(value)) {
+        return (chosen, None);
+    }
     let others = format_count(configured.len() - 1, "more configured Prometheus");
     let why =
         format!("only Prometheus `{}` was asked: run it for {others} too, by --prometheus or --label", chosen.name);
     (chosen, Some(why))
-}
-
-/// Draws the conclusions.
-fn concluded(
-    mut findings: BacktestFindings,
-    range: (Timestamp, Timestamp),
-    stopped: Option<String>,
-    load: BacktestLoad,
-) -> Backtest {
-    findings.firings.sort_by(|a, b| (a.starts_at, &a.id).cmp(&(b.starts_at, &b.id)));
-    findings.unalerted.sort_by(|a, b| b.seconds.cmp(&a.seconds).then_with(|| a.pool.cmp(&b.pool)));
-    for ladder in findings.ladders.iter_mut().filter(|ladder| ladder.rungs.iter().all(|rung| rung.times == 0)) {
-        ladder.values.clear();
-    }
-    let firings = findings.firings;
-    let counts = OutcomeCounts::of(&firings);
-    if !firings.is_empty() && counts.judged() == 0 {
-        findings.limits.push("none of the firings could be judged".to_owned());
-    }
-    Backtest {
-        schema: SCHEMA.to_owned(),
-        from: range.0,
-        to: range.1,
-        stopped,
-        limits: findings.limits,
-        counts,
-        rules: by_rule(&firings),
-        pools: by_pool(&firings),
-        unalerted: findings.unalerted,
-        alerted_times: findings.alerted_times,
-        step_seconds: pools::step(range).as_secs(),
-        ladders: findings.ladders,
-        accuracy: accuracy(&firings),
-        left_out: findings.left_out,
-        load,
-        problems: findings.problems,
-        firings,
-    }
 }

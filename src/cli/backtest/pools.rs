@@ -1,5 +1,6 @@
 //! The history of the pools: thresholds that would have fired, and symptoms without a firing.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,8 @@ use crate::diagnose::{
 use crate::prom::Range;
 use crate::render::diagnosis_message;
 use crate::report::backtest::{
-    AbnormalTime, Firing, UnalertedEpisode, UnalertedSymptom, count_firings, merged, named_cause, shipped_thresholds,
-    unalerted,
+    AbnormalTime, Firing, SymptomTime, UnalertedEpisode, UnalertedSymptom, count_firings, merged, named_cause,
+    shipped_thresholds, unalerted, without_data,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -27,6 +28,8 @@ const STEPS: u64 = 9_000;
 const EPISODES: (usize, usize) = (3, 6);
 /// Time from the start of a symptom to its diagnosis.
 const SETTLED: Duration = Duration::from_secs(600);
+/// Days without an answer after which the further ones are not read.
+const LOST_DAYS: usize = 3;
 /// Days whose answers are in memory at the same time: one is judged while the next one is asked for.
 const DAYS: usize = 2;
 
@@ -55,22 +58,35 @@ pub(super) fn step(range: (Timestamp, Timestamp)) -> Duration {
     Duration::from_secs(60 * minutes.max(1))
 }
 
-/// Finds the pools of each day, oldest first; `done` is called after each.
-pub(super) async fn days(setting: &Setting<'_>, mut done: impl FnMut()) -> Result<Vec<Day>, Stopped> {
-    let mut days = Vec::new();
+/// Finds the pools of each day, oldest first; `done` is called after each. Returns the days with an answer, and sentences
+/// about the others; true if another try may find them.
+pub(super) async fn days(
+    setting: &Setting<'_>,
+    mut done: impl FnMut(),
+) -> Result<(Vec<Day>, Vec<String>, bool), Stopped> {
+    let (mut days, mut limits, mut is_open) = (Vec::new(), Vec::new(), false);
     let (from, mut end) = setting.range;
     while end > from {
         setting.has_queries_left()?;
         let begin = clock::before(end, DAY).max(from);
         let deadline = Instant::now() + setting.long_deadline();
         let seen = pools_of_day(setting.library, setting.prometheus, end, deadline).await;
-        let seen = seen.map_err(|error| Stopped::Prometheus(error.to_string()))?;
-        days.push(Day { range: (begin, end), seen });
+        match seen {
+            Ok(seen) => days.push(Day { range: (begin, end), seen }),
+            Err(error) => {
+                setting.still_answers(error.to_string()).await?;
+                is_open |= error.is_unavailable();
+                limits.push(format!("the pools of the day from {begin:.0} could not be found: {error}"));
+                if days.is_empty() && limits.len() >= LOST_DAYS {
+                    return Err(Stopped::Prometheus(error.to_string()));
+                }
+            }
+        }
         done();
         end = begin;
     }
     days.reverse();
-    Ok(days)
+    Ok((days, limits, is_open))
 }
 
 /// Returns all pools of these days.
@@ -99,13 +115,28 @@ pub(super) async fn judged(
     let histories = days.map(|day| day_of(setting, pool, day, &signals, step));
     let mut histories = stream::iter(histories).buffered(DAYS);
     let mut history = PoolHistory::default();
+    let mut finished = FinishedPool { id: id.to_owned(), ..FinishedPool::default() };
+    let mut lost = 0;
     while let Some(day) = histories.next().await {
-        let day = day?;
+        let (from, day) = day?;
         if day.is_lost() {
-            return Err(Stopped::Prometheus(format!("Prometheus did not answer about the history of {}", name(pool))));
+            let why = day.error.as_ref().map_or_else(|| "no answer came in time".to_owned(), ToString::to_string);
+            setting
+                .still_answers(format!("Prometheus did not answer about the history of {}: {why}", name(pool)))
+                .await?;
+            finished.limits.push(format!("{}: the day from {from:.0} was not seen: {why}", name(pool)));
+            // What was refused is refused again.
+            finished.is_open |= day.error.is_none_or(|error| error.is_unavailable());
+            lost += 1;
+            if lost == LOST_DAYS {
+                finished.limits.push(format!("{}: the days after it were not read", name(pool)));
+                break;
+            }
+            continue;
         }
         history.unanswered += day.unanswered;
         history.asked += day.asked;
+        history.steps.extend(day.steps);
         for (signal, values) in day.values {
             history.values.entry(signal).or_default().extend(values);
         }
@@ -115,31 +146,35 @@ pub(super) async fn judged(
     }
     drop(histories);
     let length = clock::between(setting.range.0, setting.range.1);
-    let mut finished = FinishedPool {
-        id: id.to_owned(),
-        ladders: count_firings(library, &shipped, &history.values, step, length),
-        ..FinishedPool::default()
-    };
+    finished.ladders = count_firings(library, &name(pool), &shipped, &history.values, step, length);
     if history.unanswered > 0 {
         let (missed, asked) = (history.unanswered, history.asked);
         let what = "some of its symptoms and thresholds were not seen";
         finished.limits.push(format!("{}: {missed} of {asked} range queries had no answer: {what}", name(pool)));
     }
+    let without = without_data(&history.steps, step);
+    if !without.is_zero() {
+        let lasted = clock::human_duration(without);
+        finished.limits.push(format!("{}: {lasted} without data, in which no symptom could be seen", name(pool)));
+    } else if lost == 0 && history.steps.iter().all(|(_, is_told)| !is_told) {
+        finished.limits.push(format!("{}: there are series of it, but no value that a symptom needs", name(pool)));
+    }
     let times = merged(&history.abnormal, &symptom_order(library), step);
     let (times, alerted) = unalerted(times, alerts, pool, setting.range.1);
     finished.alerted_times = alerted;
     symptoms(setting, pool, times, &mut finished).await?;
-    setting.cleaned(&finished).map_err(Stopped::Failed)
+    let cleaned = setting.cleaned(&finished).map_err(Stopped::Failed)?;
+    Ok(FinishedPool { is_open: finished.is_open, ..cleaned })
 }
 
-/// Reads the history of a day.
+/// Reads the history of a day; returns the day's start as well.
 async fn day_of(
     setting: &Setting<'_>,
     pool: &BTreeMap<String, String>,
     day: &Day,
     signals: &BTreeSet<&str>,
     step: Duration,
-) -> Result<PoolHistory, Stopped> {
+) -> Result<(Timestamp, PoolHistory), Stopped> {
     setting.has_queries_left()?;
     // The first step of a day follows the last one of the day before.
     let from = clock::after(clock::floor(day.range.0, step), step);
@@ -153,46 +188,56 @@ async fn day_of(
     };
     let history = pool_history(setting.library, setting.prometheus, &request).await;
     tokio::time::sleep(setting.pause).await;
-    Ok(history)
+    Ok((day.from(), history))
 }
 
-/// Diagnoses the longest times of each symptom. Times that a diagnosis does not confirm are left out; a symptom of which
-/// none is confirmed too.
+/// Abnormal times by their first symptom; each is a list of symptoms.
+type BySymptom = BTreeMap<String, Vec<Vec<SymptomTime>>>;
+
+fn line_up(times: &mut BySymptom, symptoms: &[SymptomTime]) {
+    if let Some(first) = symptoms.first() {
+        times.entry(first.playbook.clone()).or_default().push(symptoms.to_vec());
+    }
+}
+
+/// Diagnoses the longest times of each symptom. A time with several symptoms is the most important one's; where a diagnosis
+/// does not confirm that one, the next one's. Times of which none is confirmed are left out.
 async fn symptoms(
     setting: &Setting<'_>,
     pool: &BTreeMap<String, String>,
     times: Vec<AbnormalTime>,
     finished: &mut FinishedPool,
 ) -> Result<(), Stopped> {
-    let mut by_symptom: BTreeMap<String, Vec<AbnormalTime>> = BTreeMap::new();
-    for time in times {
-        let first = time.playbooks.first().cloned().unwrap_or_default();
-        by_symptom.entry(first).or_default().push(time);
-    }
-    let lasted = |time: &AbnormalTime| clock::between(time.from, time.to).as_secs();
-    for (id, times) in by_symptom {
+    let mut by_symptom = BySymptom::new();
+    times.iter().for_each(|time| line_up(&mut by_symptom, &time.symptoms));
+    // In order of importance, so that what is not confirmed goes to a symptom whose turn is still to come.
+    for id in symptom_order(setting.library) {
         let Some(playbook) = setting.library.playbooks.get(&id) else { continue };
+        let Some(mut times) = by_symptom.remove(&id) else { continue };
+        times.sort_by_key(|symptoms| Reverse(symptoms[0].length()));
         let (mut episodes, mut refuted, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
         let mut looked_at = 0;
-        for time in times.iter().take(EPISODES.1) {
+        for symptoms in times.iter().take(EPISODES.1) {
+            let time = &symptoms[0];
             setting.has_queries_left()?;
             looked_at += 1;
             match episode(setting, pool, &id, time).await.map_err(Stopped::Failed)? {
                 EpisodeVerdict::Confirmed(episode) => episodes.push(episode),
-                EpisodeVerdict::Refuted => refuted.push(lasted(time)),
-                EpisodeVerdict::Unanswered(why) => unknown.push((time.from, why)),
+                EpisodeVerdict::Refuted => {
+                    refuted.push(time.length().as_secs());
+                    line_up(&mut by_symptom, &symptoms[1..]);
+                }
+                EpisodeVerdict::Unanswered(why) => {
+                    setting.still_answers(why.clone()).await?;
+                    unknown.push((time.from, why));
+                }
             }
             tokio::time::sleep(setting.pause).await;
             if episodes.len() == EPISODES.0 {
                 break;
             }
         }
-        if let [.., (_, why)] = unknown.as_slice()
-            && unknown.len() == looked_at
-            && looked_at >= EPISODES.0
-        {
-            return Err(Stopped::Prometheus(why.clone()));
-        }
+        finished.is_open |= !unknown.is_empty();
         for (from, why) in &unknown {
             let (pool, title) = (name(pool), &playbook.title);
             finished.limits.push(format!("{pool}: `{title}` at {from:.0} could not be diagnosed: {why}"));
@@ -207,13 +252,14 @@ async fn symptoms(
         }
         let mut alerts: Vec<String> = playbook.alerts.iter().map(|alert| alert.alert.clone()).collect();
         alerts.dedup();
+        let seconds = times.iter().map(|symptoms| symptoms[0].length().as_secs()).sum::<u64>();
         finished.unalerted.push(UnalertedSymptom {
             pool: name(pool),
             playbook: id,
             title: playbook.title.clone(),
             alerts,
             times: times.len() - refuted.len(),
-            seconds: times.iter().map(lasted).sum::<u64>().saturating_sub(refuted.iter().sum()),
+            seconds: seconds.saturating_sub(refuted.iter().sum()),
             looked_at,
             episodes,
         });
@@ -233,7 +279,7 @@ async fn episode(
     setting: &Setting<'_>,
     pool: &BTreeMap<String, String>,
     playbook: &str,
-    time: &AbnormalTime,
+    time: &SymptomTime,
 ) -> anyhow::Result<EpisodeVerdict> {
     let request = Request {
         playbook: playbook.to_owned(),

@@ -12,17 +12,18 @@ use super::labels::TrueCauses;
 use super::progress::BacktestProgress;
 use super::read::{self, FiringsFile};
 use super::state::{BacktestState, FinishedPart};
-use super::{BacktestFindings, Setting, Stopped, firing, pools};
+use super::{Setting, Stopped, firing, pools};
+use crate::alert::Labels;
 use crate::cli::args::BacktestArgs;
 use crate::clip::format_count;
 use crate::clock;
 use crate::diagnose::Scope;
 use crate::playbook::AlertRule;
 use crate::prom::{AlertingRule, PromError};
-use crate::report::backtest::{Firing, chosen, covers};
+use crate::report::backtest::{BacktestFindings, Firing, chosen, covers, names_pool, rule_counts};
 
-/// Severities of alerts that somebody looks at, so that nobody needs to be told by another one.
-const URGENT: [&str; 5] = ["critical", "warning", "error", "page", "high"];
+/// Severities of alerts that nobody looks at. Teams have many words for the others.
+const QUIET: [&str; 5] = ["none", "info", "informational", "low", "debug"];
 /// Names of rules that are asked for at once: some proxies limit the length of an address.
 const RULES: usize = 50;
 
@@ -34,6 +35,8 @@ pub(super) struct Work<'a> {
     pub(super) state: &'a mut BacktestState,
     pub(super) progress: &'a mut BacktestProgress,
     pub(super) findings: &'a mut BacktestFindings,
+    /// The labels that this Prometheus adds to what it sends; `ALERTS` has none of them.
+    pub(super) external: &'a Labels,
 }
 
 /// A pool, dimension to value.
@@ -44,7 +47,7 @@ impl Work<'_> {
     pub(super) async fn run(&mut self, file: Option<FiringsFile>) -> Result<(), Stopped> {
         let has_file = file.is_some();
         let all = self.firings(file).await?;
-        let rules = self.rules(&all).await;
+        let (rules, unread) = self.rules(&all).await;
         if all.is_empty() && !has_file && rules.is_empty() {
             let why = "Prometheus has no series `ALERTS` in this range and no alerting rule: pass --firings if another program \
                        evaluates the rules";
@@ -52,30 +55,21 @@ impl Work<'_> {
         }
         let days = self.days().await?;
         let all_pools = pools::pools(&days);
-        let (ours, due) = self.due(all, &rules, &all_pools);
+        let (ours, due) = self.due(all, &rules, &all_pools, unread);
         let truths = self.truths(&due);
         for firing in &mut self.findings.firings {
             firing.truth = truths.get(&firing.id).cloned();
         }
-        let unanswered = firings::diagnose(self, due, &truths).await?;
+        firings::diagnose(self, due, &truths).await?;
         let pools = self.chosen_pools(&all_pools, &ours);
         // Alerts without the wanted labels tell of a symptom all the same.
-        let alerts: Vec<Firing> = ours
-            .into_iter()
-            .filter(|(firing, playbook)| !playbook.is_empty() || is_urgent(firing))
-            .map(|(f, _)| f)
-            .collect();
-        self.histories(&days, &pools, &alerts).await?;
-        match unanswered {
-            None => Ok(()),
-            Some(why) => Err(Stopped::Prometheus(why)),
-        }
+        self.histories(&days, &pools, &ours).await
     }
 
     /// Reads the firings, of the time before the range too if they lasted into it.
     async fn firings(&mut self, file: Option<FiringsFile>) -> Result<Vec<Firing>, Stopped> {
         let (from, to) = self.setting.range;
-        let mut firings = match file {
+        let firings = match file {
             Some(file) => {
                 let open = file.firings.iter().filter(|firing| firing.ends_at.is_none()).count();
                 if open > 0 {
@@ -83,21 +77,33 @@ impl Work<'_> {
                     let why = "each counts for four hours, Alertmanager's usual `repeat_interval`";
                     self.findings.problems.push(format!("{firings} of the file have no resolved notification: {why}"));
                 }
-                file.firings
+                let is_inside = |firing: &Firing| firing.starts_at <= to && firing.over_at(to) >= from;
+                let (inside, outside): (Vec<_>, Vec<_>) = file.firings.into_iter().partition(is_inside);
+                if inside.is_empty() {
+                    let firings = format_count(outside.len(), "firing");
+                    let why = format!("the file has {firings}, none of them in this range: pass --since and --until");
+                    self.findings.limits.push(why);
+                }
+                self.findings.left_out.outside = rule_counts(&outside);
+                inside
             }
-            None => read::from_prometheus(self.setting).await?,
+            None => {
+                let mut firings = read::from_prometheus(self.setting).await?;
+                firings.retain(|firing| firing.over_at(to) >= from);
+                firings
+            }
         };
-        firings.retain(|firing| firing.starts_at <= to && firing.over_at(to) >= from);
         Ok(firings)
     }
 
-    /// Reads the rules of these firings; without firings all rules, to know whether there are any.
-    async fn rules(&mut self, firings: &[Firing]) -> Vec<AlertingRule> {
+    /// Reads the rules of these firings; without firings all rules, to know whether there are any. Returns the error as well
+    /// if not all could be read.
+    async fn rules(&self, firings: &[Firing]) -> (Vec<AlertingRule>, Option<PromError>) {
         let setting = self.setting;
         let names: Vec<String> =
             BTreeSet::from_iter(firings.iter().map(|firing| firing.rule().to_owned())).into_iter().collect();
         let deadline = || Instant::now() + setting.config.deadline;
-        let mut all = Vec::new();
+        let (mut all, mut unread) = (Vec::new(), None);
         let mut answers = Vec::new();
         match names.as_slice() {
             [] => answers.push(setting.prometheus.alerting_rules(deadline()).await),
@@ -110,14 +116,10 @@ impl Work<'_> {
         for answer in answers {
             match answer {
                 Ok(rules) => all.extend(rules),
-                // Servers without this API, such as VictoriaMetrics, still have the shipped rules' data.
-                Err(PromError::Lacking(_)) => {}
-                Err(error) => self.findings.problems.push(format!(
-                    "the alerting rules could not be read: {error}; alerts without a playbook label or a shipped name select none"
-                )),
+                Err(error) => unread = Some(error),
             }
         }
-        all
+        (all, unread)
     }
 
     /// Finds the pools of each day.
@@ -125,9 +127,11 @@ impl Work<'_> {
         let (from, to) = self.setting.range;
         let count = clock::between(from, to).as_secs().div_ceil(86_400);
         self.progress.stage("days with pools", usize::try_from(count).unwrap_or(usize::MAX), 0);
-        let days = pools::days(self.setting, || self.progress.step(self.setting.queries())).await?;
+        let (days, lost, is_open) = pools::days(self.setting, || self.progress.step(self.setting.queries())).await?;
+        self.state.has_open_parts |= is_open;
+        self.findings.limits.extend(lost);
         let empty = days.iter().filter(|day| day.is_empty()).count();
-        if empty == days.len() {
+        if empty == days.len() && !days.is_empty() {
             self.findings.limits.push(
                 "no pool of an LLM engine has data in this range: is this the Prometheus of the fleet, and does it keep data for so long?"
                     .to_owned(),
@@ -148,28 +152,40 @@ impl Work<'_> {
         all: Vec<Firing>,
         rules: &[AlertingRule],
         all_pools: &BTreeSet<PoolLabels>,
+        unread: Option<PromError>,
     ) -> (Vec<(Firing, String)>, Vec<DueFiring>) {
         let setting = self.setting;
         let shipped: Vec<&AlertRule> =
             setting.library.playbooks.values().flat_map(|playbook| &playbook.alerts).collect();
         let mut ours: Vec<(Firing, String)> = Vec::new();
+        let mut elsewhere = Vec::new();
         for mut firing in all {
             let playbook = firing::playbook(setting, rules, &firing);
             if !playbook.is_empty() || !firing::pools_of(&firing, all_pools).is_empty() {
                 read::date_condition(&mut firing, rules, &shipped);
                 ours.push((firing, playbook));
             } else if self.is_wanted(&firing) {
-                *self.findings.left_out.elsewhere.entry(firing.rule().to_owned()).or_default() += 1;
+                elsewhere.push(firing);
             }
+        }
+        let unselected = elsewhere.len() + ours.iter().filter(|(_, playbook)| playbook.is_empty()).count();
+        if let Some(error) = unread.filter(|_| unselected > 0) {
+            let firings = format_count(unselected, "firing");
+            let what = "a rule's expression may tell what they are about; a label `playbook: <id>` does too";
+            self.findings
+                .limits
+                .push(format!("{firings} selected no playbook, and the rules are not known ({error}): {what}"));
+        }
+        if !ours.is_empty() && !ours.iter().any(|(firing, _)| self.is_wanted(firing)) {
+            self.findings.limits.push("no firing about a pool has the labels of --label".to_owned());
         }
         let wanted = ours.iter().filter(|(firing, _)| self.is_wanted(firing)).map(|(firing, _)| firing.clone());
         let (wanted, before): (Vec<Firing>, Vec<Firing>) =
             wanted.partition(|firing| firing.starts_at >= setting.range.0);
-        for firing in before {
-            *self.findings.left_out.before.entry(firing.rule().to_owned()).or_default() += 1;
-        }
-        let (chosen, over) = chosen(wanted, self.args.max_firings as usize);
-        self.findings.left_out.over_maximum = over;
+        let (chosen, over_maximum) = chosen(wanted, self.args.max_firings as usize);
+        let left_out = &mut self.findings.left_out;
+        (left_out.elsewhere, left_out.before) = (rule_counts(&elsewhere), rule_counts(&before));
+        left_out.over_maximum = over_maximum;
         let playbooks: BTreeMap<(Timestamp, &BTreeMap<String, String>), &String> =
             ours.iter().map(|(firing, playbook)| ((firing.starts_at, &firing.labels), playbook)).collect();
         let due = chosen
@@ -190,12 +206,15 @@ impl Work<'_> {
     /// Returns true if a firing has the labels of `--label`, by name, or as what they say about a pool: `model=X` is
     /// `model_name=X` too.
     fn is_wanted(&self, firing: &Firing) -> bool {
-        let scope = Scope::of_labels(&firing.labels);
+        // As Alertmanager gets them: an alert's own label counts before the one that Prometheus adds.
+        let mut labels = self.external.clone();
+        labels.extend(firing.labels.clone());
+        let scope = Scope::of_labels(&labels);
         self.args.only.iter().all(|(name, value)| {
             let asked = Scope::of_labels(&[(name.clone(), value.clone())].into());
             let is_scope = !asked.dimensions.is_empty()
                 && asked.dimensions.iter().all(|(dimension, value)| scope.dimensions.get(dimension) == Some(value));
-            is_scope || firing.labels.get(name) == Some(value)
+            is_scope || labels.get(name) == Some(value)
         })
     }
 
@@ -209,7 +228,10 @@ impl Work<'_> {
 
     /// Selects the pools whose histories are read: those with the labels of `--label`, the ones with the most firings first.
     fn chosen_pools<'a>(&mut self, all: &'a BTreeSet<PoolLabels>, ours: &[(Firing, String)]) -> Vec<&'a PoolLabels> {
-        let scope = Scope::of_labels(&self.args.only.iter().cloned().collect());
+        // What Prometheus adds, all of its pools have.
+        let only: Labels =
+            self.args.only.iter().filter(|(name, value)| self.external.get(name) != Some(value)).cloned().collect();
+        let scope = Scope::of_labels(&only);
         let wanted: Vec<Scope> = ours
             .iter()
             .filter(|(firing, _)| self.is_wanted(firing))
@@ -217,7 +239,7 @@ impl Work<'_> {
             .collect();
         let firings = |pool: &PoolLabels| wanted.iter().filter(|scope| covers(scope, pool)).count();
         // A label such as `team` says nothing about pools: then those of the wanted firings count.
-        let is_of_pools = scope.dimensions.len() == self.args.only.len();
+        let is_of_pools = scope.dimensions.len() == only.len();
         let mut pools: Vec<&PoolLabels> =
             all.iter().filter(|pool| covers(&scope, pool) && (is_of_pools || firings(pool) > 0)).collect();
         pools.sort_by_key(|pool| Reverse(firings(pool)));
@@ -236,7 +258,12 @@ impl Work<'_> {
     }
 
     /// Reads the histories of the pools that no earlier run has read.
-    async fn histories(&mut self, days: &[pools::Day], all: &[&PoolLabels], alerts: &[Firing]) -> Result<(), Stopped> {
+    async fn histories(
+        &mut self,
+        days: &[pools::Day],
+        all: &[&PoolLabels],
+        ours: &[(Firing, String)],
+    ) -> Result<(), Stopped> {
         let finished = self.state.finished.iter().filter_map(|part| match part {
             FinishedPart::Pool(pool) => Some(pool.id.clone()),
             FinishedPart::Firing(_) => None,
@@ -246,15 +273,28 @@ impl Work<'_> {
             all.iter().map(|pool| (id(pool, None), *pool)).filter(|(id, _)| !finished.contains(id)).collect();
         self.progress.stage("pools", all.len(), all.len() - open.len());
         for (id, pool) in open {
-            let judged = pools::judged(self.setting, &id, pool, days, alerts).await?;
-            self.state.add(&FinishedPart::Pool(Box::new(judged.clone()))).map_err(Stopped::Failed)?;
-            self.findings.add_pool(judged);
+            let alerts = telling(ours, pool);
+            let judged = pools::judged(self.setting, &id, pool, days, &alerts).await?;
+            if judged.is_open {
+                self.state.has_open_parts = true;
+            } else {
+                self.state.add(&FinishedPart::Pool(Box::new(judged.clone()))).map_err(Stopped::Failed)?;
+            }
+            judged.add_to(self.findings);
             self.progress.step(self.setting.queries());
         }
         Ok(())
     }
 }
 
-fn is_urgent(firing: &Firing) -> bool {
-    firing.labels.get("severity").is_some_and(|severity| URGENT.contains(&severity.to_ascii_lowercase().as_str()))
+/// Returns the firings that tell somebody of a symptom of this pool: of rules with a playbook, and of others that name the
+/// pool and that somebody looks at.
+fn telling(ours: &[(Firing, String)], pool: &PoolLabels) -> Vec<Firing> {
+    let is_quiet = |firing: &Firing| {
+        let severity = firing.labels.get("severity").map(|severity| severity.to_ascii_lowercase());
+        severity.is_some_and(|severity| QUIET.contains(&severity.as_str()))
+    };
+    let names = |firing: &Firing| names_pool(&Scope::of_labels(&firing.labels), pool);
+    let telling = ours.iter().filter(|(firing, playbook)| !playbook.is_empty() || names(firing) && !is_quiet(firing));
+    telling.map(|(firing, _)| firing.clone()).collect()
 }

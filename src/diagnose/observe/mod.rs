@@ -43,7 +43,7 @@ use knowledge::playbook::Library;
 use sources::prom::{MetricNames, PromError, Prometheus};
 
 /// The names only save work: a diagnosis waits at most for this part of its time for them.
-const NAMES_WAIT: u32 = 8;
+pub(crate) const NAMES_WAIT: u32 = 8;
 
 /// The longest range that a signal's query reads.
 const LONGEST_WINDOW: Duration = Duration::from_secs(86_400);

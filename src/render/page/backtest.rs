@@ -158,7 +158,7 @@ fn thresholds(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
         if i == 0 {
             parts.push(Block::Note(plain(steps(backtest, words))));
         }
-        let title = ladder_title(ladder, words);
+        let title = ladder_title(ladder, backtest, words);
         let row = |rung: &report::backtest::ThresholdRung| {
             vec![
                 plain(threshold(ladder, rung.threshold)),
@@ -168,7 +168,7 @@ fn thresholds(backtest: &Backtest, words: &Phrases) -> Vec<Block> {
             ]
         };
         let heads = ["backtest-threshold", "backtest-times", "backtest-lasted", "backtest-shipped"];
-        let key = format!("ladder/{}{}{}", ladder.signal, ladder.op, ladder.hold_seconds);
+        let key = format!("ladder/{}{}{}/{i}", ladder.signal, ladder.op, ladder.hold_seconds);
         let rows = ladder.rungs.iter().map(row).collect();
         let mut inside = vec![table(&key, title.clone(), &heads, rows, words)];
         if i < PICTURES && !ladder.values.is_empty() {

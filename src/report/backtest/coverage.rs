@@ -17,18 +17,38 @@ use knowledge::clock;
 const LEAST: Duration = Duration::from_secs(600);
 /// Maximum gap between two such times that are one.
 const MAX_GAP: Duration = Duration::from_secs(600);
+/// The least time without data that counts: restarts and rollouts are shorter.
+const LEAST_GAP: Duration = Duration::from_secs(1_800);
 /// Time around a firing that counts as covered: a symptom may begin before its alert, and values fall slowly.
 const AROUND: Duration = Duration::from_secs(900);
 
 /// A time at which symptoms of a pool held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AbnormalTime {
-    /// The playbooks with these symptoms, the most important one first.
-    pub playbooks: Vec<String>,
+    /// The symptoms, each with the longest time at which it held; the most important one first.
+    pub symptoms: Vec<SymptomTime>,
     /// The start.
     pub from: Timestamp,
     /// The end.
     pub to: Timestamp,
+}
+
+/// A time at which one symptom held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SymptomTime {
+    /// The playbook.
+    pub playbook: String,
+    /// The start.
+    pub from: Timestamp,
+    /// The end.
+    pub to: Timestamp,
+}
+
+impl SymptomTime {
+    /// Returns its length.
+    pub fn length(&self) -> Duration {
+        clock::between(self.from, self.to)
+    }
 }
 
 /// A symptom that held for a while without any firing of its pool.
@@ -70,33 +90,57 @@ pub struct UnalertedEpisode {
 /// Merges the moments at which symptoms held, by playbook, into times; `order` lists the playbooks by importance.
 /// Symptoms that overlap are one time.
 pub fn merged(moments: &BTreeMap<String, Vec<Timestamp>>, order: &[String], step: Duration) -> Vec<AbnormalTime> {
-    let mut all: Vec<(Timestamp, Timestamp, &str)> = Vec::new();
+    let mut all: Vec<SymptomTime> = Vec::new();
     for (playbook, moments) in moments {
         let long = held(runs(moments.iter().map(|at| at.as_millisecond()), step), LEAST);
         let at = clock::from_unix_ms;
-        all.extend(joined(long, MAX_GAP).into_iter().map(|(from, to)| (at(from), at(to), playbook.as_str())));
+        let time = |(from, to)| SymptomTime { playbook: playbook.clone(), from: at(from), to: at(to) };
+        all.extend(joined(long, MAX_GAP).into_iter().map(time));
     }
-    all.sort();
+    all.sort_by_key(|symptom| symptom.from);
     let mut times: Vec<AbnormalTime> = Vec::new();
-    for (from, to, playbook) in all {
-        match times.last_mut().filter(|time| from <= time.to) {
+    for symptom in all {
+        match times.last_mut().filter(|time| symptom.from <= time.to) {
             Some(time) => {
-                time.to = time.to.max(to);
-                if !time.playbooks.iter().any(|own| own == playbook) {
-                    time.playbooks.push(playbook.to_owned());
+                time.to = time.to.max(symptom.to);
+                match time.symptoms.iter_mut().find(|own| own.playbook == symptom.playbook) {
+                    Some(own) if own.length() >= symptom.length() => {}
+                    Some(own) => *own = symptom,
+                    None => time.symptoms.push(symptom),
                 }
             }
-            None => times.push(AbnormalTime { playbooks: vec![playbook.to_owned()], from, to }),
+            None => times.push(AbnormalTime { from: symptom.from, to: symptom.to, symptoms: vec![symptom] }),
         }
     }
-    let place = |playbook: &String| order.iter().position(|own| own == playbook).unwrap_or(order.len());
-    times.iter_mut().for_each(|time| time.playbooks.sort_by_key(place));
+    let place = |symptom: &SymptomTime| order.iter().position(|id| *id == symptom.playbook).unwrap_or(order.len());
+    times.iter_mut().for_each(|time| time.symptoms.sort_by_key(place));
     times
 }
 
-/// Returns true if an alert is about a pool: none of its labels names another one.
+/// Returns true if an alert may be about a pool: none of its labels names another one.
 pub fn covers(scope: &Scope, pool: &BTreeMap<String, String>) -> bool {
     scope.dimensions.iter().all(|(dimension, value)| pool.get(dimension).is_none_or(|own| own == value))
+}
+
+/// Returns the time without data between the first and the last judged step: gaps of half an hour and more together.
+/// `steps` are in order of time, with true for a judged one.
+pub fn without_data(steps: &[(Timestamp, bool)], step: Duration) -> Duration {
+    let judged = |(_, is_judged): &(Timestamp, bool)| *is_judged;
+    let (Some(first), Some(last)) = (steps.iter().position(judged), steps.iter().rposition(judged)) else {
+        return Duration::ZERO;
+    };
+    let missing = steps[first..=last].iter().filter(|step| !judged(step)).map(|(at, _)| at.as_millisecond());
+    let gaps = held(runs(missing, step), LEAST_GAP.saturating_sub(step));
+    gaps.into_iter().map(|(begin, end)| Duration::from_millis(end.abs_diff(begin)) + step).sum()
+}
+
+/// The dimensions by which an alert names a pool of a fleet.
+const POOL: [&str; 2] = ["namespace", "model"];
+
+/// Returns true if an alert names a pool: one of its labels is the pool's own, and none names another one.
+pub fn names_pool(scope: &Scope, pool: &BTreeMap<String, String>) -> bool {
+    let is_own = |dimension: &&str| scope.dimensions.get(*dimension).is_some_and(|v| pool.get(*dimension) == Some(v));
+    POOL.iter().any(is_own) && covers(scope, pool)
 }
 
 /// Removes the times that overlap with a firing of the pool; `to` is the end of the range. Returns the others, the
@@ -148,9 +192,14 @@ mod tests {
         ]);
         let order = ["high-ttft".to_owned(), "queue-buildup".to_owned()];
         let times = merged(&moments, &order, Duration::from_secs(300));
-        let spans: Vec<_> = times.iter().map(|t| (t.from, t.to, t.playbooks.len())).collect();
+        let spans: Vec<_> = times.iter().map(|t| (t.from, t.to, t.symptoms.len())).collect();
         assert_eq!(spans, [(minute(90), minute(130), 2), (minute(500), minute(560), 1)]);
-        assert_eq!(times[0].playbooks, order);
+        let of = |playbook: &str, from, to| SymptomTime {
+            playbook: playbook.to_owned(),
+            from: minute(from),
+            to: minute(to),
+        };
+        assert_eq!(times[0].symptoms, [of("high-ttft", 100, 130), of("queue-buildup", 90, 120)], "each its own time");
         let tens = BTreeMap::from([("high-ttft".to_owned(), (0..60).step_by(10).map(minute).collect())]);
         assert_eq!(merged(&tens, &order, Duration::from_secs(300)), [], "it did not hold at each step");
 
@@ -164,5 +213,25 @@ mod tests {
         assert_eq!(left(&[firing(&[("namespace", "llm")], 140, 150)]), [minute(500)], "it told of it a bit late");
         assert_eq!(left(&[firing(&[("namespace", "other")], 90, 600)]).len(), 2, "another pool's");
         assert_eq!(left(&[firing(&[("alertname", "A")], 505, 506)]), [minute(90)], "it may be about any pool");
+
+        let names =
+            |labels: &[(&str, &str)], pool: &Labels| names_pool(&Scope::of_labels(&firing(labels, 0, 1).labels), pool);
+        let model = Labels::from([("model".to_owned(), "m".to_owned())]);
+        assert!(names(&[("namespace", "llm")], &pool) && names(&[("namespace", "x"), ("model_name", "m")], &model));
+        assert!(!names(&[("namespace", "monitoring")], &model), "a pool without this label is not named by it");
+        assert!(
+            !names(&[("namespace", "llm"), ("model_name", "other")], &pool) && !names(&[("alertname", "A")], &pool)
+        );
+    }
+
+    #[test]
+    fn a_gap_of_hours_has_no_data_and_one_of_minutes_is_a_restart() {
+        let steps = |missing: &[std::ops::Range<i64>]| -> Vec<_> {
+            (0..600).map(|n| (minute(n), !missing.iter().any(|gap| gap.contains(&n)))).collect()
+        };
+        let minutes = |missing: &[_]| without_data(&steps(missing), Duration::from_secs(60)).as_secs() / 60;
+        assert_eq!(minutes(&[100..220, 300..330, 400..410]), 120 + 30);
+        assert_eq!(minutes(&[0..200, 500..600]), 0, "before the pool was there, and after it");
+        assert_eq!(minutes(&[0..600]), 0);
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::runs::{self, Run, SAME_FIRING, joined, millis};
+use super::summary::{RuleCount, rule_counts};
 use knowledge::alert::{Alert, AlertStatus, Labels};
 use knowledge::clock;
 
@@ -139,7 +140,7 @@ pub fn same_firings(firings: Vec<Firing>) -> Vec<Firing> {
 
 /// Chooses at most `most` firings, by start: the newest of each rule in turn, so that a noisy rule leaves room for the
 /// others. Returns the number of the others by rule as well.
-pub fn chosen(all: Vec<Firing>, most: usize) -> (Vec<Firing>, BTreeMap<String, usize>) {
+pub fn chosen(all: Vec<Firing>, most: usize) -> (Vec<Firing>, Vec<RuleCount>) {
     let mut by_rule: BTreeMap<String, Vec<Firing>> = BTreeMap::new();
     for firing in all {
         by_rule.entry(firing.rule().to_owned()).or_default().push(firing);
@@ -151,8 +152,7 @@ pub fn chosen(all: Vec<Firing>, most: usize) -> (Vec<Firing>, BTreeMap<String, u
         chosen.extend(turn.collect::<Vec<_>>());
     }
     chosen.sort_by(|a, b| (a.starts_at, &a.labels).cmp(&(b.starts_at, &b.labels)));
-    let left = by_rule.into_iter().map(|(rule, firings)| (rule, firings.len())).filter(|(_, n)| *n > 0);
-    (chosen, left.collect())
+    (chosen, rule_counts(by_rule.values().flatten()))
 }
 
 #[cfg(test)]
@@ -216,6 +216,6 @@ mod tests {
         let (few, left) = chosen(all, 4);
         let starts: Vec<_> = few.iter().map(|firing| (firing.rule(), minute(firing.starts_at))).collect();
         assert_eq!(starts, [("Rare", 5), ("Noisy", 510), ("Noisy", 540), ("Noisy", 570)]);
-        assert_eq!(left, [("Noisy".to_owned(), 17)].into());
+        assert_eq!(left, [RuleCount { rule: "Noisy".to_owned(), firings: 17 }]);
     }
 }

@@ -56,11 +56,20 @@ pub struct ThresholdLadder {
     pub op: String,
     /// The time for which a value must be beyond a threshold.
     pub hold_seconds: u64,
+    /// The pools whose values count, by name. A pool whose promise has other thresholds has a ladder of its own.
+    pub pools: Vec<String>,
     /// The thresholds, the one that fires most often first.
     pub rungs: Vec<ThresholdRung>,
-    /// The worst value of all pools over time, for a picture; empty if no threshold would have fired in any.
+    /// The worst value of these pools over time, for a picture; empty if no threshold would have fired in any.
     #[schemars(with = "Vec<(String, f64)>")]
     pub values: Vec<(Timestamp, f64)>,
+}
+
+impl ThresholdLadder {
+    /// Returns true if another ladder is of the same signal, comparison and `for`: of pools with other thresholds.
+    pub fn has_signal_of(&self, other: &Self) -> bool {
+        (&self.signal, &self.op, self.hold_seconds) == (&other.signal, &other.op, other.hold_seconds)
+    }
 }
 
 /// A threshold.
@@ -137,10 +146,11 @@ fn three_digits(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }
 
-/// Counts the firings of each threshold over the values of one pool, `step` apart, in a range of this length; signals
+/// Counts the firings of each threshold over the values of one pool with this name, `step` apart, in a range of this length; signals
 /// without values are left out.
 pub fn count_firings(
     library: &Library,
+    pool: &str,
     bases: &[ThresholdBase],
     values: &BTreeMap<String, Vec<(Timestamp, f64)>>,
     step: Duration,
@@ -169,6 +179,7 @@ pub fn count_firings(
             unit: definition.unit,
             op: symbol.to_owned(),
             hold_seconds: hold.as_secs(),
+            pools: vec![pool.to_owned()],
             rungs,
             values: worst(values, op, length),
         })
@@ -202,30 +213,23 @@ fn worsen(points: &mut BTreeMap<Timestamp, f64>, at: Timestamp, value: f64, op: 
     *point = if op.starts_with('>') { point.max(value) } else { point.min(value) };
 }
 
-/// Adds the ladders of one more pool.
+/// Adds the ladders of one more pool. Counts add up where the thresholds are the same ones.
 pub fn add_ladders(all: &mut Vec<ThresholdLadder>, more: Vec<ThresholdLadder>) {
+    let thresholds = |ladder: &ThresholdLadder| ladder.rungs.iter().map(|rung| rung.threshold).collect::<Vec<_>>();
     for ladder in more {
-        let own = all
-            .iter_mut()
-            .find(|own| (&own.signal, &own.op, own.hold_seconds) == (&ladder.signal, &ladder.op, ladder.hold_seconds));
+        let own = all.iter_mut().find(|own| own.has_signal_of(&ladder) && thresholds(own) == thresholds(&ladder));
         let Some(own) = own else {
             all.push(ladder);
             continue;
         };
-        for rung in ladder.rungs {
-            match own.rungs.iter_mut().find(|own| own.threshold == rung.threshold) {
-                Some(own) => {
-                    own.times += rung.times;
-                    own.seconds += rung.seconds;
-                }
-                // A pool with a promise of its own has other thresholds.
-                None => own.rungs.push(rung),
-            }
+        for (own, rung) in own.rungs.iter_mut().zip(ladder.rungs) {
+            own.times += rung.times;
+            own.seconds += rung.seconds;
+            own.shipped.extend(rung.shipped);
+            own.shipped.sort();
+            own.shipped.dedup();
         }
-        own.rungs.sort_by(|a, b| a.threshold.total_cmp(&b.threshold));
-        if !own.op.starts_with('>') {
-            own.rungs.reverse();
-        }
+        own.pools.extend(ladder.pools);
         let mut points: BTreeMap<Timestamp, f64> = std::mem::take(&mut own.values).into_iter().collect();
         for (at, value) in ladder.values {
             worsen(&mut points, at, value, &own.op);
@@ -279,16 +283,27 @@ mod tests {
         let library = knowledge::playbook::load(None).unwrap();
         let bases = shipped_thresholds(&library);
         assert!(bases.iter().any(|base| base.source == "alert LLMHighTTFT" && base.signal == "ttft_burn"));
-        let of = |values: &[f64]| {
+        let of = |pool: &str, bases: &[ThresholdBase], values: &[f64]| {
             let values = BTreeMap::from([("ttft_p99".to_owned(), minutes(values))]);
-            count_firings(&library, &bases, &values, STEP, STEP * 240)
+            count_firings(&library, pool, bases, &values, STEP, STEP * 240)
         };
-        let mut all = of(&[&[0.1; 20][..], &[2.5; 20]].concat());
-        add_ladders(&mut all, of(&[&[7.0; 20][..], &[0.1; 20]].concat()));
+        let mut all = of("a", &bases, &[&[0.1; 20][..], &[2.5; 20]].concat());
+        add_ladders(&mut all, of("b", &bases, &[&[7.0; 20][..], &[0.1; 20]].concat()));
         let [ladder] = all.as_slice() else { panic!("{all:?}") };
         let fired: Vec<_> = ladder.rungs.iter().map(|rung| (rung.threshold, rung.times)).collect();
         assert_eq!(fired, [(1.0, 2), (1.5, 2), (2.0, 2), (3.0, 1), (4.0, 1), (6.0, 1)]);
         assert_eq!(ladder.rungs[2].shipped, ["symptom of high-ttft", "symptom of low-prefix-cache-hit-rate"]);
         assert_eq!((ladder.values[0].1, ladder.values[39].1), (7.0, 2.5));
+        assert_eq!(ladder.pools, ["a", "b"]);
+
+        let promised = |base: &ThresholdBase| ThresholdBase { threshold: 1.2, ..base.clone() };
+        let of_ttft = bases.iter().filter(|base| base.signal == "ttft_p99");
+        let promised: Vec<ThresholdBase> = of_ttft.map(promised).collect();
+        let before = all.clone();
+        add_ladders(&mut all, of("c", &promised, &[1.3; 20]));
+        assert_eq!(all[..1], before, "other thresholds are not counted with these");
+        assert_eq!((all.len(), &all[1].pools), (2, &vec!["c".to_owned()]));
+        let shipped = all[1].rungs.iter().find(|rung| !rung.shipped.is_empty()).unwrap();
+        assert_eq!((shipped.threshold, shipped.times), (1.2, 1));
     }
 }

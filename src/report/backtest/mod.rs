@@ -1,14 +1,13 @@
 //! The backtest: past firings of alerts, each with the diagnosis of its time, and the conclusions from all of them. Pure.
 
 mod accuracy;
+mod conclusion;
 mod coverage;
 mod firing;
 mod ladder;
 mod outcome;
 mod runs;
 mod summary;
-
-use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -17,11 +16,14 @@ use serde::{Deserialize, Serialize};
 use knowledge::alert::Labels;
 
 pub use accuracy::{CauseAccuracy, NO_CAUSE, OTHER_CAUSE, accuracy};
-pub use coverage::{AbnormalTime, UnalertedEpisode, UnalertedSymptom, covers, merged, unalerted};
+pub use conclusion::{BacktestFindings, concluded};
+pub use coverage::{
+    AbnormalTime, SymptomTime, UnalertedEpisode, UnalertedSymptom, covers, merged, names_pool, unalerted, without_data,
+};
 pub use firing::{AlertSamples, Firing, chosen, same_firings};
 pub use ladder::{ThresholdBase, ThresholdLadder, ThresholdRung, add_ladders, count_firings, shipped_thresholds};
 pub use outcome::{FiringOutcome, MissingData, NamedCause, missing, named_cause, outcome};
-pub use summary::{OutcomeCounts, PoolOutcomes, RuleOutcomes, by_pool, by_rule};
+pub use summary::{CauseCount, OutcomeCounts, PoolOutcomes, RuleCount, RuleOutcomes, by_pool, by_rule, rule_counts};
 
 /// The version of the JSON output; an incompatible change gets a new name.
 pub const SCHEMA: &str = "llm-diagnose/backtest/v1";
@@ -132,12 +134,14 @@ pub struct DiagnosedFiring {
 /// Firings that were not diagnosed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOutFirings {
-    /// Firings that are about no pool, by the alert's name.
-    pub elsewhere: BTreeMap<String, usize>,
-    /// Firings that began before the range, by the alert's name.
-    pub before: BTreeMap<String, usize>,
-    /// Firings beyond the maximum, by the alert's name.
-    pub over_maximum: BTreeMap<String, usize>,
+    /// Firings that are about no pool.
+    pub elsewhere: Vec<RuleCount>,
+    /// Firings of the file that ended before the range, or began after it.
+    pub outside: Vec<RuleCount>,
+    /// Firings that began before the range and lasted into it.
+    pub before: Vec<RuleCount>,
+    /// Firings beyond the maximum.
+    pub over_maximum: Vec<RuleCount>,
 }
 
 /// The load on Prometheus.

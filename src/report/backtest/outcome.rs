@@ -11,12 +11,11 @@ const MISSING: usize = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FiringOutcome {
-    /// The alert's symptom is confirmed, and a cause is at least possible. If the alert selects no playbook, this is about
-    /// the clearest symptom of its pool.
+    /// The alert's symptom is confirmed, and a cause is at least possible.
     Confirmed,
     /// The symptom is confirmed, but no cause stands out.
     NoCause,
-    /// The alert's own symptom is not confirmed, but another one of its pool holds.
+    /// The alert's own symptom is not confirmed, or it selects no playbook; but another symptom of its pool holds.
     OtherSymptom,
     /// The alert's own symptom could be judged and does not hold, nor does another one.
     NothingAbnormal,
@@ -54,13 +53,13 @@ pub fn outcome(diagnosis: &Diagnosis) -> FiringOutcome {
     let is_confirmed = symptom.verdict == SymptomVerdict::Confirmed;
     let holds_beside = !screening.also.is_empty() || !screening.slight.is_empty();
     match own {
-        Some(SymptomVerdict::Absent | SymptomVerdict::NoData) if is_confirmed || holds_beside => {
+        // Without a playbook nothing here knows what the alert is about, so that no symptom is its own.
+        None | Some(SymptomVerdict::Absent | SymptomVerdict::NoData) if is_confirmed || holds_beside => {
             FiringOutcome::OtherSymptom
         }
         _ if is_confirmed && is_named => FiringOutcome::Confirmed,
         _ if is_confirmed => FiringOutcome::NoCause,
         _ if diagnosis.degraded => FiringOutcome::Blind,
-        None if !screening.also.is_empty() => FiringOutcome::NoCause,
         None if !screening.looked_at.is_empty() => FiringOutcome::NotJudged,
         Some(SymptomVerdict::Absent) => FiringOutcome::NothingAbnormal,
         // The alert's symptom held at first, and another playbook was entered that has gone.
@@ -166,7 +165,9 @@ mod tests {
         let no_playbook = |looked_at: &[&str]| json!({ "looked_at": looked_at, "also": [] });
         assert_eq!(of(("", "no_data"), no_playbook(&["a"]), None), FiringOutcome::NotJudged, "a full disk, say");
         assert_eq!(of(("", "no_data"), no_playbook(&[]), None), FiringOutcome::Blind);
-        assert_eq!(of(held, no_playbook(&["a"]), root), FiringOutcome::Confirmed);
+        assert_eq!(of(held, no_playbook(&["a"]), root), FiringOutcome::OtherSymptom, "a full disk during a surge");
+        let slight = json!({ "looked_at": ["a"], "also": [], "slight": ["b"] });
+        assert_eq!(of(("", "no_data"), slight, None), FiringOutcome::OtherSymptom);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DiagnosedFiring, FiringOutcome};
+use super::{DiagnosedFiring, Firing, FiringOutcome};
 
 /// The number of firings by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -69,6 +69,24 @@ impl OutcomeCounts {
     }
 }
 
+/// The number of firings of a rule. Names of rules and causes are no keys: redaction reads a key as the name of a field.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RuleCount {
+    /// The name of the alert.
+    pub rule: String,
+    /// The number of firings.
+    pub firings: usize,
+}
+
+/// The number of firings for which a cause was named.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CauseCount {
+    /// The id of the cause.
+    pub cause: String,
+    /// The number of firings.
+    pub firings: usize,
+}
+
 /// The outcomes of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RuleOutcomes {
@@ -78,13 +96,15 @@ pub struct RuleOutcomes {
     pub counts: OutcomeCounts,
     /// The number of firings that could be judged.
     pub judged: usize,
+    /// The number of firings beyond the maximum, which were not diagnosed.
+    pub not_diagnosed: usize,
     /// True if its symptom never held, and nothing at all was abnormal at three of its firings or more, at least half of them.
     pub is_noise: bool,
     /// The median of the seconds from the start of the condition to the diagnosis, of the confirmed firings; `null`
     /// without any.
     pub median_after_seconds: Option<u64>,
-    /// The causes that were named, by id, with the number of firings.
-    pub causes: BTreeMap<String, usize>,
+    /// The causes that were named, the most frequent one first.
+    pub causes: Vec<CauseCount>,
 }
 
 /// The outcomes of a pool.
@@ -94,12 +114,12 @@ pub struct PoolOutcomes {
     pub pool: String,
     /// The outcomes.
     pub counts: OutcomeCounts,
-    /// The causes that were named, by id, with the number of firings.
-    pub causes: BTreeMap<String, usize>,
+    /// The causes that were named, the most frequent one first.
+    pub causes: Vec<CauseCount>,
 }
 
-/// Counts by rule: noise first, then by the number of firings.
-pub fn by_rule(firings: &[DiagnosedFiring]) -> Vec<RuleOutcomes> {
+/// Counts by rule: noise first, then by the number of firings; `others` were not diagnosed.
+pub fn by_rule(firings: &[DiagnosedFiring], others: &[RuleCount]) -> Vec<RuleOutcomes> {
     let mut rules: Vec<RuleOutcomes> = grouped(firings, |firing| &firing.rule)
         .into_iter()
         .map(|(rule, firings)| {
@@ -111,6 +131,7 @@ pub fn by_rule(firings: &[DiagnosedFiring]) -> Vec<RuleOutcomes> {
                 rule: rule.to_owned(),
                 counts,
                 judged: counts.judged(),
+                not_diagnosed: others.iter().filter(|other| other.rule == rule).map(|other| other.firings).sum(),
                 is_noise: counts.is_noise(),
                 median_after_seconds: after.get(after.len() / 2).copied(),
                 causes: causes(&firings),
@@ -139,12 +160,25 @@ fn grouped(firings: &[DiagnosedFiring], key: fn(&DiagnosedFiring) -> &String) ->
     groups
 }
 
-fn causes(firings: &[&DiagnosedFiring]) -> BTreeMap<String, usize> {
-    let mut causes = BTreeMap::new();
-    for root in firings.iter().filter(|f| f.outcome == FiringOutcome::Confirmed).filter_map(|f| f.chain.last()) {
-        *causes.entry(root.clone()).or_default() += 1;
-    }
-    causes
+/// Counts firings by rule, the most frequent one first.
+pub fn rule_counts<'a>(firings: impl IntoIterator<Item = &'a Firing>) -> Vec<RuleCount> {
+    let counted = counted(firings.into_iter().map(Firing::rule)).into_iter();
+    counted.map(|(rule, firings)| RuleCount { rule: rule.to_owned(), firings }).collect()
+}
+
+fn causes(firings: &[&DiagnosedFiring]) -> Vec<CauseCount> {
+    let confirmed = firings.iter().filter(|firing| firing.outcome == FiringOutcome::Confirmed);
+    let counted = counted(confirmed.filter_map(|firing| firing.chain.last().map(String::as_str))).into_iter();
+    counted.map(|(cause, firings)| CauseCount { cause: cause.to_owned(), firings }).collect()
+}
+
+/// Counts equal names, the most frequent one first.
+fn counted<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    names.for_each(|name| *counts.entry(name).or_default() += 1);
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, n)| Reverse(*n));
+    counts
 }
 
 #[cfg(test)]
@@ -201,14 +235,14 @@ pub(super) mod tests {
             of("Beside", again(NothingAbnormal, 4).chain(again(OtherSymptom, 5)).collect()),
             of("Once", again(NothingAbnormal, 9).chain([Confirmed]).collect()),
         ];
-        let noisy = |firings: &[DiagnosedFiring]| by_rule(firings).iter().filter(|rule| rule.is_noise).count();
+        let noisy = |firings: &[DiagnosedFiring]| by_rule(firings, &[]).iter().filter(|rule| rule.is_noise).count();
         assert_eq!(noisy(&others.concat()), 0);
         assert_eq!(noisy(&of("Wide", again(NothingAbnormal, 5).chain([OtherSymptom]).collect())), 1);
-        let rules = by_rule(&firings);
+        let rules = by_rule(&firings, &[]);
         assert_eq!((rules[0].judged, rules[0].counts.total()), (3, 4));
         let noise: Vec<_> = rules.iter().filter(|rule| rule.is_noise).map(|rule| rule.rule.as_str()).collect();
         assert_eq!(noise, ["Noise"]);
-        assert_eq!(rules[1].causes, [("traffic-surge".to_owned(), 2)].into());
+        assert_eq!(rules[1].causes, [CauseCount { cause: "traffic-surge".to_owned(), firings: 2 }]);
         assert_eq!((rules[1].median_after_seconds, rules[0].median_after_seconds), (Some(180), None));
         let pools = by_pool(&firings);
         assert_eq!((pools.len(), pools[0].counts.total(), pools[0].counts.get(Blind)), (1, 9, 2));

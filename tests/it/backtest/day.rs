@@ -76,7 +76,7 @@ fn alerts() -> String {
     let queue = of("LLMQueueBuildup", &[("playbook", "queue-buildup")]);
     let noise = of("ChatFeelsSlow", &[("team", HOSTILE), ("playbook", "high-ttft")]);
     let gone = [("alertname", "LLMHighTTFT"), ("namespace", "gone"), ("playbook", "high-ttft")];
-    let disk = [("alertname", "NodeDiskFull"), ("instance", "10.0.0.7:9100")];
+    let disk = [("alertname", "NodeAPIToken"), ("instance", "10.0.0.7:9100")];
     let volume = [("alertname", "VolumeAlmostFull"), ("namespace", "llm"), ("severity", "warning")];
     let throttled = [("alertname", "CPUThrottlingHigh"), ("namespace", "llm"), ("severity", "info")];
     let firing = [
