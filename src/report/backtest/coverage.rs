@@ -232,6 +232,6 @@ mod tests {
         let minutes = |missing: &[_]| without_data(&steps(missing), Duration::from_secs(60)).as_secs() / 60;
         assert_eq!(minutes(&[100..220, 300..330, 400..410]), 120 + 30);
         assert_eq!(minutes(&[0..200, 500..600]), 0, "before the pool was there, and after it");
-        assert_eq!(minutes(&[0..600]), 0);
+        assert_eq!(minutes(&[0..300, 300..600]), 0);
     }
 }
