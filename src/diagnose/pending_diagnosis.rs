@@ -239,7 +239,9 @@ impl PendingDiagnosis<'_> {
         if traced {
             self.judged = judge(library, &request.playbook, &self.observed.observations);
         }
-        if !away {
+        // Of a symptom that does not hold it would only take time.
+        let holds = self.judged.as_ref().is_some_and(|judged| judged.symptom == SymptomVerdict::Confirmed);
+        if !away && holds {
             let onset = self.judged.as_ref().and_then(|judged| Some(judge::onset(&judged.evidence)?.0));
             let since = onset.into_iter().chain(request.since).min().unwrap_or(request.at - UNKNOWN_START);
             let asked = error_budget(library, prometheus, request, &self.observed.detection, since, deadline);

@@ -29,8 +29,8 @@ struct BurnAlert {
     severity: Severity,
     /// The windows in words.
     in_words: (&'static str, &'static str),
-    /// The share of the budget that the long window spends at this factor, and the time in which all would be spent.
-    spends: (&'static str, &'static str),
+    /// The time in which all of the budget would be spent at this factor.
+    spent_within: &'static str,
 }
 
 const ALERTS: [BurnAlert; 4] = [
@@ -41,7 +41,7 @@ const ALERTS: [BurnAlert; 4] = [
         factor: 14.4,
         severity: Severity::Critical,
         in_words: ("hour", "5 minutes"),
-        spends: ("2 %", "2 days"),
+        spent_within: "2 days",
     },
     BurnAlert {
         long: "6h",
@@ -50,7 +50,7 @@ const ALERTS: [BurnAlert; 4] = [
         factor: 6.0,
         severity: Severity::Critical,
         in_words: ("6 hours", "30 minutes"),
-        spends: ("5 %", "5 days"),
+        spent_within: "5 days",
     },
     BurnAlert {
         long: "1d",
@@ -59,7 +59,7 @@ const ALERTS: [BurnAlert; 4] = [
         factor: 3.0,
         severity: Severity::Warning,
         in_words: ("day", "2 hours"),
-        spends: ("10 %", "10 days"),
+        spent_within: "10 days",
     },
     BurnAlert {
         long: "3d",
@@ -68,7 +68,7 @@ const ALERTS: [BurnAlert; 4] = [
         factor: 1.0,
         severity: Severity::Warning,
         in_words: ("3 days", "6 hours"),
-        spends: ("10 %", "30 days"),
+        spent_within: "30 days",
     },
 ];
 
@@ -180,7 +180,7 @@ fn burn_rates(out: &mut String) {
 
 impl BurnAlert {
     fn write(&self, out: &mut String, library: &Library, signal: &str, options: &RuleOptions) {
-        let Self { long, short, factor, severity, in_words: (long_text, short_text), spends: (part, whole), .. } = self;
+        let Self { long, short, factor, severity, in_words: (long_text, short_text), spent_within, .. } = self;
         let Some(playbook) = library.symptom_of(signal) else { return };
         let own = matchers(&[Matcher::one(budget::SLI, budget::sli(signal))]);
         let burns = |window: &str| format!("{}{{{own}}} > {factor}", budget::burn_rate(window));
@@ -207,14 +207,13 @@ impl BurnAlert {
             out,
             10,
             "summary",
-            &format!("{whom}: the error budget of \"{{{{ $labels.slo }}}}\" burns {burn} times too fast"),
+            &format!("{whom}: the error budget of \"{{{{ $labels.slo }}}}\" burns at {burn} times the allowed pace"),
         );
         let often =
             if *factor > 1.0 { format!("more than {factor} times as often as") } else { "more often than".to_owned() };
         let description = format!(
             "Promised: {{{{ $labels.slo }}}}. In the last {long_text}, and still in the last {short_text}, requests missed that \
-             {often} it allows. This is at least {part} of the error budget of 30 days, and at this pace all of it is spent \
-             within {whole}. What it can come from and what to do: `llm-diagnose explain {}`.",
+             {often} it allows. At this pace an error budget of 30 days is spent within {spent_within}. What it can come from and what to do: `llm-diagnose explain {}`.",
             playbook.playbook
         );
         text(out, 10, "description", &description);

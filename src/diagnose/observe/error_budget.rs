@@ -16,6 +16,8 @@ use sources::prom::Prometheus;
 
 /// Maximum wait: a month of samples may be slow to read, and the message must not be delayed for it.
 const PATIENCE: Duration = Duration::from_millis(1_500);
+/// Minimum time that the recorded data cover: of less, the share of one late request says nothing.
+const LEAST_REACH: Duration = Duration::from_secs(3_600);
 /// Minimum time that is called spent: one sample's.
 const SHORTEST: Duration = budget::STEP;
 /// The time up to which samples are added up each minute; they overlap then, and the sum is exact to a minute.
@@ -79,10 +81,13 @@ fn of_numbers(promise: &Promise, numbers: [f64; 4], since: Timestamp, at: Timest
     let allowed = requests * promise.allowed();
     // The subquery's first step is up to a step after the window's start.
     let reach = (at.as_second() as f64 - first).max(0.0) + budget::STEP.as_secs_f64();
-    (allowed > 0.0).then(|| ErrorBudget {
+    // A site's own query may count what is no request.
+    let is_counted = violations >= 0.0 && of_incident >= 0.0 && violations <= requests;
+    let begin = Timestamp::from_second(first as i64).unwrap_or(since);
+    (allowed > 0.0 && is_counted && reach >= LEAST_REACH.as_secs_f64()).then(|| ErrorBudget {
         // Added up in other steps, it may exceed the whole by a sample.
         spent: of_incident.min(violations) / allowed,
-        since: since.min(at),
+        since: since.max(begin).min(at),
         left: 1.0 - violations / allowed,
         covers_seconds: (reach.min(budget::WINDOW.as_secs_f64())) as u64,
     })
@@ -106,6 +111,10 @@ mod tests {
         let spent = budget([100_000.0, 1_400.0, 900.0, 0.0]).unwrap();
         assert!((spent.left + 0.4).abs() < 1e-9 && spent.covers_seconds == 30 * 86_400, "{spent:?}");
         assert_eq!(budget([0.0, 0.0, 0.0, first]), None);
+        let now = at.as_second() as f64;
+        assert_eq!(budget([1_000.0, 500.0, 500.0, now - 600.0]), None, "ten minutes of data");
+        assert_eq!(budget([1_000.0, -500.0, 0.0, first]), None, "no count of requests");
+        assert_eq!(budget([1_000.0, 1_500.0, 0.0, first]), None);
     }
 
     #[test]

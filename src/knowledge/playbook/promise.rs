@@ -12,6 +12,8 @@ use super::{AlertRule, Evidence, Library};
 use crate::clock::duration;
 use crate::signal::Term;
 
+/// The smallest error budget that an objective may have; below it, no fleet has enough requests.
+const TIGHTEST: f64 = 1e-6;
 /// The largest error budget that an objective may have; above it, limits of shares have no room.
 const LOOSEST: f64 = 0.2;
 /// The labels that identify a pool.
@@ -172,8 +174,8 @@ impl Slo {
             }
         }
         match self.errors {
-            Some(errors) if !(errors > 0.0 && errors <= LOOSEST) => {
-                Err(format!("`errors: {errors}` is no share above 0 up to {LOOSEST}, such as 0.01"))
+            Some(errors) if !(TIGHTEST..=LOOSEST).contains(&errors) => {
+                Err(format!("`errors: {errors}` is no share from {TIGHTEST} up to {LOOSEST}, such as 0.01"))
             }
             None if timed.iter().all(|(_, within)| within.is_none()) => {
                 Err("it promises nothing: expected one of `ttft`, `inter_token`, `request`, `errors`".to_owned())
