@@ -23,10 +23,11 @@ import urllib.request
 # Older calls are refused, so that nobody can repeat one later.
 MAX_AGE_SECONDS = 300
 MAX_BODY_BYTES = 4 << 20
-# The incidents that are remembered, with the last revision and headline of each.
-MOST_INCIDENTS = 10_000
+# The incidents and calls that are remembered.
+MOST = 10_000
 MAX_TEXT_CHARS = 12_000
-seen = collections.OrderedDict()
+# By incident, the last revision and headline; and the ids of calls, which are the same when a call is repeated.
+seen, calls = collections.OrderedDict(), collections.OrderedDict()
 
 
 def key():
@@ -40,11 +41,11 @@ def key():
 def is_ours(headers, body):
     """Returns true for a call that our llm-diagnose signed within the last minutes."""
     call, at, signatures = (headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))
-    if not at.isdigit() or abs(time.time() - int(at)) > MAX_AGE_SECONDS:
+    if not (at.isascii() and at.isdigit()) or abs(time.time() - int(at)) > MAX_AGE_SECONDS:
         return False
     mac = hmac.new(key(), f"{call}.{at}.".encode() + body, hashlib.sha256).digest()
-    expected = "v1," + base64.b64encode(mac).decode()
-    return any(hmac.compare_digest(expected, signature) for signature in signatures.split())
+    expected = b"v1," + base64.b64encode(mac)
+    return any(hmac.compare_digest(expected, one.encode("utf-8", "replace")) for one in signatures.split())
 
 
 def is_news(kind, data):
@@ -55,8 +56,13 @@ def is_news(kind, data):
     return data["revision"] > revision and data["headline"] != headline
 
 
+def plain(text):
+    """Returns a text in which nothing is markup or a mention; `data.text` is CommonMark already."""
+    return "".join("@\u2060" if c == "@" else f"\\{c}" if c in "\\`*_[]<>#~|" else c for c in text)
+
+
 def post(kind, data):
-    lines = [f"#### {data['headline']}", data["text"][:MAX_TEXT_CHARS]]
+    lines = [f"#### {plain(data['headline'])}", data["text"][:MAX_TEXT_CHARS]]
     if kind == "incident.escalated":
         lines.insert(0, "**Escalated**: somebody asks for help.")
     if data["url"]:
@@ -74,13 +80,16 @@ class Bridge(http.server.BaseHTTPRequestHandler):
     timeout = 10
 
     def do_POST(self):
-        length = int(self.headers.get("Content-Length") or 0)
+        length = self.headers.get("Content-Length") or ""
+        length = int(length) if length.isascii() and length.isdigit() else 0
         if not 0 < length <= MAX_BODY_BYTES:
             return self.answer(413)
         body = self.rfile.read(length)
         if not is_ours(self.headers, body):
             return self.answer(401)
-        call = json.loads(body)
+        call, id = json.loads(body), self.headers["webhook-id"]
+        if id in calls:
+            return self.answer(204)
         kind, data = call["type"], call["data"]
         try:
             if is_news(kind, data):
@@ -91,8 +100,10 @@ class Bridge(http.server.BaseHTTPRequestHandler):
             return self.answer(503)
         last = seen.pop(data["id"], (-1, ""))
         seen[data["id"]] = max(last, (data["revision"], data["headline"]), key=lambda state: state[0])
-        while len(seen) > MOST_INCIDENTS:
-            seen.popitem(last=False)
+        calls[id] = True
+        for remembered in (seen, calls):
+            while len(remembered) > MOST:
+                remembered.popitem(last=False)
         return self.answer(204)
 
     def answer(self, status):

@@ -200,7 +200,9 @@ fn listed(title: &str, lines: &[Line], prefix: impl Fn(usize) -> String) -> Stri
     };
     for (i, line) in lines.iter().enumerate() {
         let between = if out.is_empty() { "" } else { "\n" };
-        let next = format!("{between}{}{}", prefix(i), mrkdwn(line));
+        // The first line stands alone where there is no title.
+        let text = if out.is_empty() { clip_markup(&mrkdwn(line), SECTION_CHARS - 100) } else { mrkdwn(line) };
+        let next = format!("{between}{}{text}", prefix(i));
         if utf16_units(&out) + utf16_units(&next) > SECTION_CHARS - 40 {
             out.push_str(&format!("\n… +{}", lines.len() - i));
             break;

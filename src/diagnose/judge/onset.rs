@@ -41,9 +41,9 @@ const WINDOW: Duration = Duration::from_secs(120);
 const CHAINS: usize = 2;
 /// Maximum wait for onsets: the message must not be delayed longer.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// Steps at the end that may lack data or the condition: a missed scrape does not end a period.
+/// Steps in a row that may lack data or the condition within a period, and at its end: a missed scrape does not end it.
 const MAX_MISSED_STEPS: usize = 2;
-/// Number of steps with the condition that outweigh one without it within a period.
+/// Number of steps with the condition that one step without it takes away from a period.
 const NOT_MET_COST: i32 = 2;
 
 /// Finds the onsets of the evidence of the best chains; returns true if any was found.
@@ -197,18 +197,23 @@ fn begin(held: &[(Timestamp, Outcome)]) -> Option<Timestamp> {
     if held.len() - last > 1 + MAX_MISSED_STEPS {
         return None;
     }
-    let (mut sum, mut best, mut since) = (0, 0, None);
+    let (mut sum, mut best, mut since, mut gap) = (0, 0, None, 0);
     for (i, (at, outcome)) in held[..=last].iter().enumerate().rev() {
-        sum += match outcome {
-            Outcome::Met => 1,
-            Outcome::NotMet => -NOT_MET_COST,
-            Outcome::NoData => 0,
-        };
+        match outcome {
+            Outcome::Met => (sum, gap) = (sum + 1, 0),
+            Outcome::NotMet => (sum, gap) = (sum - NOT_MET_COST, gap + 1),
+            Outcome::NoData => gap += 1,
+        }
+        if gap > MAX_MISSED_STEPS {
+            break;
+        }
         if *outcome == Outcome::Met && sum > best {
             (best, since) = (sum, Some((i, *at)));
         }
     }
-    since.filter(|(i, _)| *i > MAX_MISSED_STEPS).map(|(_, at)| at)
+    // Without a step before that lacks the condition nothing is known of its begin.
+    let began = |i: usize| i > MAX_MISSED_STEPS && held[..i].iter().any(|(_, outcome)| *outcome == Outcome::NotMet);
+    since.filter(|(i, _)| began(*i)).map(|(_, at)| at)
 }
 
 #[cfg(test)]
@@ -235,6 +240,10 @@ mod tests {
         assert_eq!(held("......######?."), Some(6), "nor is one at the end");
         assert_eq!(held("...#..#.#..#..######"), Some(14), "it wavered before");
         assert_eq!(held("......######..."), None, "it is over");
+        assert_eq!(held("....################......###"), Some(26), "a longer period before is another story too");
+        assert_eq!(held(".....##########....#"), Some(19));
+        assert_eq!(held("...##????????######"), Some(13), "nothing is known of the time between");
+        assert_eq!(held("??????######"), None, "nor of the time before");
         assert_eq!(held("############"), None, "it held all along");
         assert_eq!(held("?###########"), None, "nothing is known of before");
         assert_eq!(held("............"), None);

@@ -17,8 +17,8 @@ use store::{Incident, StoreError};
 const LINES: usize = 20;
 /// Maximum number of incidents that are read.
 const READ: u32 = 100;
-/// The user's incidents that ended so long ago are listed too.
-const ENDED: std::time::Duration = std::time::Duration::from_secs(24 * 3_600);
+/// The user's incidents that began within this time are listed after their end too.
+const BEGAN: std::time::Duration = std::time::Duration::from_secs(24 * 3_600);
 
 /// Shows the lists in the user's Home, or the reason why not. Slack asks for them whenever the user opens it.
 pub(super) async fn publish(desk: &Desk, inbound: &SlackRequest) {
@@ -46,7 +46,7 @@ fn view(parts: &[Block]) -> Value {
 async fn lists(desk: &Desk, user: &str) -> Result<Vec<Block>, StoreError> {
     let now = desk.store.now();
     let open = incidents::listed(&desk.store, Which::Open, None, READ).await?;
-    let recent = incidents::listed(&desk.store, Which::Today, Some(clock::before(now, ENDED)), READ).await?;
+    let recent = incidents::listed(&desk.store, Which::Today, Some(clock::before(now, BEGAN)), READ).await?;
     let is_own = |incident: &&Incident| incident.acknowledged.as_ref().is_some_and(|by| by.who == user);
     let ended = recent.iter().filter(|incident| !incident.open);
     let own: Vec<&Incident> = open.iter().chain(ended).filter(is_own).collect();

@@ -10,7 +10,7 @@ use super::incident_question::{IncidentQuestion, cursor_after};
 use super::{Fleet, QuestionError};
 use crate::notify::{cleaned_incident, learn, stored_view};
 use diagnose::{Diagnosis, SymptomVerdict, Verdict};
-use knowledge::alert::Alert;
+use knowledge::alert::{Alert, AlertStatus};
 use knowledge::clock;
 use knowledge::incident::Impact;
 use render::{IncidentFilter, Phrases};
@@ -20,6 +20,9 @@ use store::{Incident, IncidentQuery, Store, StoreError};
 const LOOKED_AT: usize = 400;
 /// Maximum number of incidents that are read at once.
 const BATCH: u32 = 50;
+
+/// Maximum number of alerts, the firing and critical ones first, from which the headline of a list is made.
+const HEADLINE_ALERTS: usize = 20;
 
 /// A search for incidents, newest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -200,7 +203,7 @@ impl Fleet<'_> {
         let mut summaries = Vec::with_capacity(incidents.len());
         for found in incidents {
             if let Some(incident) = store.incident(&found.id).await? {
-                summaries.push(self.summary(&incident));
+                summaries.push(self.summary(incident).await);
             }
         }
         Ok(IncidentSummaries { incidents: summaries, looked_at, next: next.as_deref().map(cursor_after) })
@@ -223,21 +226,17 @@ impl Fleet<'_> {
         Ok((IncidentSummary::of(&cleaned, headline, clock::now()), cleaned))
     }
 
-    /// Returns the summary of an incident without secrets. Only its own texts are cleaned, not all of its alerts.
-    fn summary(&self, incident: &Incident) -> IncidentSummary {
+    /// Returns the summary of an incident without secrets. Of its alerts only those that a headline reads are cleaned,
+    /// and before it is rendered: what it clips would not be recognised.
+    async fn summary(&self, mut incident: Incident) -> IncidentSummary {
         let redactor = self.redactor();
-        learn(&redactor, incident);
+        learn(&redactor, &incident);
         redactor.learn_from(&incident.diagnosis);
-        let headline = render::incident_message(&stored_view(incident), self.words).headline;
-        let summary = IncidentSummary::of(incident, headline, clock::now());
-        let clean = |text: String| redactor.text("incident", &text).into_owned();
-        IncidentSummary {
-            headline: clean(summary.headline),
-            group_key: clean(summary.group_key),
-            playbook: summary.playbook.map(clean),
-            root: summary.root.map(clean),
-            chain: summary.chain.map(|chain| chain.into_iter().map(clean).collect()),
-            ..summary
-        }
+        incident.alerts.sort_by_key(|alert| (alert.status != AlertStatus::Firing, !alert.is_critical()));
+        incident.alerts.truncate(HEADLINE_ALERTS);
+        let mut shown = cleaned_incident(&redactor, &incident).await;
+        shown.group_key = redactor.text("incident", &shown.group_key).into_owned();
+        let headline = render::incident_message(&stored_view(&shown), self.words).headline;
+        IncidentSummary::of(&shown, headline, clock::now())
     }
 }

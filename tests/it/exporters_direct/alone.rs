@@ -72,9 +72,13 @@ async fn with_watch_an_engine_is_diagnosed_again_and_again_until_ctrl_c() {
     let two = async {
         let mut answers = Vec::new();
         while answers.len() < 2 {
-            printed.push_str(&lines.next_line().await.unwrap().unwrap());
-            let read = serde_json::Deserializer::from_str(&printed).into_iter::<Value>();
-            answers = read.filter_map(Result::ok).collect();
+            let line = lines.next_line().await.unwrap().unwrap();
+            printed.push_str(&line);
+            // The end of an answer.
+            if line == "}" {
+                answers.push(serde_json::from_str::<Value>(&printed).unwrap());
+                printed.clear();
+            }
         }
         answers
     };
