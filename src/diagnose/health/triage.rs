@@ -49,8 +49,8 @@ pub async fn selected_places(
     Ok(places.into_iter().filter(|place| place.is_in(scope)).collect())
 }
 
-/// Returns the health of the pools that a scope selects, never of others. A job or a replica alone selects the pools
-/// whose series have it.
+/// Returns the health of the pools that a scope selects. A job or a replica selects the pools whose series have it; beside
+/// other labels, one that no pool has is left out, and a note says so.
 pub async fn pool_health(
     library: &Library,
     source: HealthSource<'_>,
