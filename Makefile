@@ -99,6 +99,7 @@ generate: build ## Refreshes what is generated and committed
 	$(BIN) generate runbooks --output docs/runbooks
 	$(BIN) generate commands --output docs/commands.md
 	$(BIN) generate schema --output playbooks/schema.json
+	$(BIN) generate format --output docs/playbook-format.md
 	$(BIN) generate webhook-schema --output docs/webhook.schema.json
 	$(BIN) generate report-schema --output docs/report.schema.json
 	sh tests/lab/scripts/kubernetes.sh render

@@ -43,6 +43,8 @@ mod new;
 mod night;
 mod nowhere;
 mod outages;
+mod own_docs;
+mod own_overrides;
 mod own_playbooks;
 mod owners;
 mod pagers;
