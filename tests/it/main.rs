@@ -72,6 +72,7 @@ mod supply_chain;
 mod systemd;
 mod tables;
 mod tidy;
+mod tour;
 mod transports;
 mod uninvited;
 mod upgrades;
