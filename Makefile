@@ -28,8 +28,8 @@ release: ## The program of a release, target/release/llm-diagnose; its --version
 deb: release ## Debian's package of it: target/debian/llm-diagnose_VERSION-1_ARCHITECTURE.deb
 	sh config/debian/build.sh target/release/llm-diagnose target/debian
 
-demo: packages build ## A simulated fleet breaks and is diagnosed; FAULT=traffic-surge picks another fault
-	@FAULT=$(FAULT) target/debug/demo
+demo: packages build ## A simulated fleet breaks and is diagnosed; FAULT=traffic-surge picks another fault, MODE=tour shows eight
+	@FAULT=$(FAULT) MODE=$(MODE) target/debug/demo
 
 pictures: packages build ## What README.md shows, drawn anew: the demo's Slack message and the incident's page
 	@# Slack's window is drawn with Lato.
@@ -99,6 +99,7 @@ generate: build ## Refreshes what is generated and committed
 	$(BIN) generate runbooks --output docs/runbooks
 	$(BIN) generate commands --output docs/commands.md
 	$(BIN) generate schema --output playbooks/schema.json
+	$(BIN) generate format --output docs/playbook-format.md
 	$(BIN) generate webhook-schema --output docs/webhook.schema.json
 	$(BIN) generate report-schema --output docs/report.schema.json
 	$(BIN) generate openapi --output docs/openapi.json

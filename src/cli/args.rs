@@ -288,12 +288,25 @@ pub enum GenerateCommand {
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,
     },
-    /// The JSON schema of playbooks, causes and signals, for editors.
-    Schema {
+    /// The page with every key of playbooks, causes, signals and the other data files.
+    Format {
         /// The output file; `-` is standard output.
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,
     },
+    /// The JSON schema of playbooks, causes and signals, for editors.
+    Schema {
+        /// The kind of file; all by default.
+        #[arg(long, value_name = "KIND", value_parser = data_file_kinds())]
+        of: Option<String>,
+        /// The output file; `-` is standard output.
+        #[arg(long, value_name = "FILE|-", default_value = "-")]
+        output: String,
+    },
+}
+
+fn data_file_kinds() -> clap::builder::PossibleValuesParser {
+    crate::generate::KINDS.iter().map(|kind| kind.name).into()
 }
 
 /// The format of generated rules.

@@ -1,4 +1,4 @@
-//! `generate`: rules, dashboard, runbooks and schema from the playbooks.
+//! `generate`: rules, dashboard, runbooks, schemas and the format's reference from the playbooks and their types.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -70,8 +70,9 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
             (format!("{}\n", serde_json::to_string_pretty(&report::backtest::schema())?), output)
         }
         GenerateCommand::Commands { output } => (document(), output),
-        GenerateCommand::Schema { output } => {
-            (format!("{}\n", serde_json::to_string_pretty(&generate::schema())?), output)
+        GenerateCommand::Format { output } => (generate::format_reference(), output),
+        GenerateCommand::Schema { of, output } => {
+            (format!("{}\n", serde_json::to_string_pretty(&generate::schema(of.as_deref()))?), output)
         }
     };
     match output.as_str() {

@@ -1,4 +1,4 @@
-//! `new`: writes the skeleton of a signal, a cause or a playbook.
+//! `new`: writes the skeleton of a signal, a cause, a playbook, or a change to what is shipped.
 
 use std::fs;
 use std::io::Write;
@@ -13,13 +13,15 @@ use super::backup::quoted;
 use super::{library, output};
 use crate::cli::output::outln;
 use crate::generate::skeleton::{self, NewFile, NewSignal};
+use crate::generate::skeleton_change;
 use crate::playbook::PlaybookKind;
 use crate::signal::Unit;
 
 /// The arguments of `new`.
 #[derive(Debug, Args)]
 #[command(after_help = "What is to be filled in is marked with TODO; `llm-diagnose check DIR` lists it.\n\
-Examples:\n  llm-diagnose new playbook chat-slow --into DIR\n  \
+Examples:\n  llm-diagnose new playbook chat-slow --into DIR\n  llm-diagnose new override kv-cache-full --into DIR\n  \
+llm-diagnose new phrase do-now --into DIR\n  \
 llm-diagnose new signal kv_offload_rate --engine vllm --query 'sum by ($by) (rate(vllm:kv_offload_total{$scope}[$window]))' --into DIR")]
 pub struct NewArgs {
     /// The skeleton.
@@ -49,6 +51,9 @@ enum NewCommand {
         /// The title: a few words that fit into a sentence.
         #[arg(long, value_name = "TEXT", value_parser = not_blank)]
         title: Option<String>,
+        /// Put the query in the place of the engine's own.
+        #[arg(long)]
+        replace: bool,
     },
     /// A leaf that several playbooks share.
     Cause {
@@ -62,6 +67,16 @@ enum NewCommand {
         /// `symptom` is what users feel, `mechanism` a link between symptoms and leaves.
         #[arg(long, value_name = "symptom|mechanism", value_parser = word::<PlaybookKind>, default_value = "symptom")]
         kind: PlaybookKind,
+    },
+    /// Changes to a shipped playbook or cause: conditions, steps, further causes and names of alerts.
+    Override {
+        /// The id of a playbook, of a cause, or of a leaf inside a playbook.
+        id: String,
+    },
+    /// A shipped sentence, to be said differently.
+    Phrase {
+        /// The name, as in `playbooks/phrases/en`.
+        key: String,
     },
 }
 
@@ -79,8 +94,21 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         ),
         // `explain` knows a cause by the playbooks that list it.
         NewCommand::Cause { id } => (skeleton::cause(&library, id), None),
-        NewCommand::Signal { id, engine, query, unit, title } => {
-            let new = NewSignal { id, engine, query, unit: *unit, title: title.as_deref() };
+        NewCommand::Override { id } => (
+            skeleton_change::override_of(&library, id),
+            library.playbooks.contains_key(id).then(|| format!("llm-diagnose explain {id} --playbooks {dir_argument}")),
+        ),
+        NewCommand::Phrase { key } => {
+            let path = dir.join(skeleton_change::PHRASES);
+            let own = match fs::read_to_string(&path) {
+                Ok(text) => Some(text),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+                Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+            };
+            (skeleton_change::phrase(own.as_deref(), key), None)
+        }
+        NewCommand::Signal { id, engine, query, unit, title, replace } => {
+            let new = NewSignal { id, engine, query, unit: *unit, title: title.as_deref(), replace: *replace };
             let explain = format!("llm-diagnose explain --queries {id} --playbooks {dir_argument}");
             (skeleton::signal(&library, new), Some(explain))
         }

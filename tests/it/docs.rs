@@ -21,7 +21,7 @@ const ARCHITECTURE_LINES: usize = 176;
 /// A page with two of them opens at once.
 const PICTURE_BYTES: usize = 300_000;
 /// Pages whose relative links must lead somewhere.
-const PAGES: [&str; 17] = [
+const PAGES: [&str; 22] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -32,6 +32,11 @@ const PAGES: [&str; 17] = [
     "docs/commands.md",
     "docs/guarantees.md",
     "docs/json-output.md",
+    "docs/own/README.md",
+    "docs/own/cause.md",
+    "docs/own/change.md",
+    "docs/own/signal.md",
+    "docs/playbook-format.md",
     "docs/redaction.md",
     "docs/security.md",
     "docs/slack.md",

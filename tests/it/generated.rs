@@ -89,6 +89,7 @@ fn the_committed_page_of_commands_is_what_the_definition_says() {
 #[test]
 fn the_committed_schema_is_what_the_types_say() {
     assert_fresh("playbooks/schema.json", &["generate", "schema"]);
+    assert_fresh("docs/playbook-format.md", &["generate", "format"]);
 }
 
 #[test]

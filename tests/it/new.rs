@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use llm_diagnose::check::{lint, run, verifies};
+use llm_diagnose::check::{lint, phrases, run, verifies};
+use llm_diagnose::generate::skeleton_change;
 use llm_diagnose::playbook::{Library, load};
 use tempfile::TempDir;
 
@@ -207,6 +208,41 @@ fn a_query_and_a_title_are_read_back_as_they_were_given() {
 }
 
 #[test]
+fn a_change_of_anything_shipped_has_a_skeleton_that_loads_and_passes() {
+    let library = load(None).unwrap();
+    let leaves = library.playbooks.values().flat_map(|playbook| &playbook.causes).filter_map(|entry| entry.id.as_ref());
+    let own = tempfile::tempdir().unwrap();
+    fs::create_dir(own.path().join("overrides")).unwrap();
+    let ids: Vec<_> = library.playbooks.keys().chain(library.causes.keys()).chain(leaves).collect();
+    for id in &ids {
+        let files = skeleton_change::override_of(&library, id).unwrap();
+        fs::write(own.path().join(&files[0].path), &files[0].text).unwrap();
+    }
+    let changed = loaded(own.path());
+    let found = lint(&changed);
+    assert!(found.iter().all(|problem| problem.rule == "files/todo"), "{found:?}");
+    assert!(changed.replacements.len() >= ids.len(), "{} of {}", changed.replacements.len(), ids.len());
+}
+
+#[test]
+fn a_phrase_and_another_query_are_written_with_what_is_shipped() {
+    let own = directory(&[]);
+    for key in ["do-now", "do-now-some"] {
+        let output = new(own.path(), &["phrase", key]);
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let text = fs::read_to_string(own.path().join("phrases/en/own.ftl")).unwrap();
+    assert_eq!(text, "do-now = Do now\ndo-now-some = Do now ({ $shown } of { $n })\n");
+    let output = new(own.path(), &["phrase", "do-now"]);
+    assert!(said(&output).contains("has a phrase `do-now`: change it there"), "{}", said(&output));
+    let query = ["signal", "kv_cache_usage", "--engine", "vllm", "--query", "max by ($by) (x{$scope})", "--replace"];
+    assert!(new(own.path(), &query).status.success());
+    let vllm = &loaded(own.path()).engines["vllm"];
+    assert_eq!(vllm.signals["kv_cache_usage"].query.as_deref(), Some("max by ($by) (x{$scope})"));
+    assert_eq!((problems(own.path()), phrases(Some(own.path()))), (vec![], vec![]));
+}
+
+#[test]
 fn a_skeleton_is_written_whole_or_not_at_all() {
     let own = directory(&[("chat-slow.test.yaml", "playbook: chat-slow\ncases: []\n")]);
     let output = new(own.path(), &["playbook", "chat-slow"]);
@@ -271,7 +307,7 @@ fn a_file_that_grows_stays_a_link_and_keeps_its_permissions() {
 #[test]
 fn what_cannot_be_added_is_refused_with_the_reason() {
     let own = directory(&[]);
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 13] = [
         (&["playbook", "Chat Slow"], "`Chat Slow` is no id: expected lower-case words joined by `-`"),
         (&["playbook", "../outside"], "`../outside` is no id"),
         (&["cause", "null"], "`null` is no id: YAML reads it as no value"),
@@ -283,6 +319,8 @@ fn what_cannot_be_added_is_refused_with_the_reason() {
         (&["signal", "page_faults", "--engine", "vllm", "--query", " "], "it is empty"),
         (&["signal", "page_faults", "--engine", "vlm", "--query", "x"], "did you mean `vllm`?"),
         (&["signal", "kv_cache_usage", "--engine", "vllm", "--query", "x"], "`vllm` tells `kv_cache_usage` already"),
+        (&["override", "trafic-surge"], "did you mean `traffic-surge`?"),
+        (&["phrase", "do-nwo"], "there is no phrase `do-nwo`: did you mean `do-now`?"),
     ];
     for (arguments, expected) in cases {
         let output = new(own.path(), arguments);

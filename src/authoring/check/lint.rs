@@ -29,8 +29,8 @@ pub fn lint(library: &Library) -> Vec<Problem> {
     steps::flags(library, &mut problems);
     steps::lint_no_verify(library, &mut problems);
     for playbook in library.playbooks.values() {
-        let Some(file) = library.files.get(&format!("{}.yaml", playbook.playbook)) else { continue };
-        let mut lint = Lint { library, file, problems: &mut problems };
+        let path = format!("{}.yaml", playbook.playbook);
+        let mut lint = Lint { library, path: &path, problems: &mut problems };
         lint.evidence(&playbook.playbook, &playbook.symptom);
         lint.steps(playbook.now.iter().chain(&playbook.lasting));
         playbook.causes.iter().for_each(|entry| lint.entry(entry));
@@ -58,8 +58,8 @@ pub fn lint(library: &Library) -> Vec<Problem> {
         }
     }
     for cause in library.causes.values() {
-        let Some(file) = library.files.get(&format!("causes/{}.yaml", cause.cause)) else { continue };
-        let mut lint = Lint { library, file, problems: &mut problems };
+        let path = format!("causes/{}.yaml", cause.cause);
+        let mut lint = Lint { library, path: &path, problems: &mut problems };
         lint.evidence(&cause.cause, &cause.evidence);
         lint.steps(cause.now.iter().chain(&cause.lasting));
         let used = library.playbooks.values().flat_map(|p| &p.causes).any(|e| e.target() == cause.cause);
@@ -118,7 +118,7 @@ fn health(library: &Library, problems: &mut Vec<Problem>) {
             }
         }
     }
-    let mut lint = Lint { library, file, problems };
+    let mut lint = Lint { library, path: "health.yaml", problems };
     for (signal, when) in library.health.idle.iter().flat_map(Evidence::checks) {
         lint.condition(signal, when);
         lint.of_prometheus("health", signal);
@@ -145,7 +145,8 @@ impl Lint<'_> {
 
     /// Checks that a playbook of one kind does not stand in the folder of the other.
     fn folder(&mut self, playbook: &Playbook) {
-        if let Some(other) = self.file.folder.filter(|kind| *kind != playbook.kind).map(PlaybookKind::folder) {
+        let folder = self.library.files.get(self.path).and_then(|file| file.folder);
+        if let Some(other) = folder.filter(|kind| *kind != playbook.kind).map(PlaybookKind::folder) {
             let hint = format!("move it and its test to `{}/`", playbook.kind.folder());
             self.say("playbook/folder", "kind", format!("`{other}/` is for {other}"), Some(hint));
         }

@@ -15,10 +15,13 @@ mod signals;
 mod steps;
 mod tables;
 mod tickets;
+mod unread;
 mod verdicts;
 
 pub use lint::lint;
-pub use phrases::phrases;
+pub use phrases::{phrases, replaced_phrases};
 pub use scenario::verdict_test;
 pub use steps::verifies;
+pub use unread::unread;
+pub(crate) use verdicts::TestFile;
 pub use verdicts::{CaseResult, run};

@@ -6,11 +6,24 @@ use std::path::Path;
 use fluent_bundle::FluentResource;
 use fluent_syntax::ast::{Entry, Expression, InlineExpression, Pattern, PatternElement};
 
-use knowledge::playbook::{Problem, SourceFile, phrases as shipped, suggestion};
+use knowledge::playbook::{Problem, Replacement, SourceFile, phrases as shipped, suggestion};
 use render::{ENGLISH, own_phrases};
 
 /// A phrase's name to its variables and the index of its file.
 type PhraseTable = BTreeMap<String, (BTreeSet<String>, usize)>;
+
+/// Returns the shipped phrases that those of `dir/phrases/en/` replace.
+pub fn replaced_phrases(dir: Option<&Path>) -> Vec<Replacement> {
+    let files = dir.and_then(|dir| own_phrases(dir).ok()).unwrap_or_default();
+    let english = variables_by_phrase(&shipped(), &mut Vec::new());
+    let own = variables_by_phrase(&files, &mut Vec::new());
+    let known = own.iter().filter(|(key, _)| english.contains_key(*key));
+    let of = |(key, (_, at)): (&String, &(BTreeSet<String>, usize))| {
+        let file = files.get(*at)?.path.clone();
+        Some(Replacement { file, what: format!("the phrase `{key}`") })
+    };
+    known.filter_map(of).collect()
+}
 
 /// Returns the problems of the shipped phrases and of those in `dir/phrases/en/`, in the order of the files.
 pub fn phrases(dir: Option<&Path>) -> Vec<Problem> {
@@ -71,9 +84,17 @@ fn variables_by_phrase(files: &[SourceFile], problems: &mut Vec<Problem>) -> Phr
                 self::variables(pattern, &mut variables);
             }
             let key = message.id.name;
-            if variables_by_phrase.insert(key.to_owned(), (variables, at)).is_some() {
-                let message = format!("`{key}` is said twice: the last one counts");
-                problems.push(Problem::at("phrase/twice", file, key, message, None));
+            let earlier = variables_by_phrase.insert(key.to_owned(), (variables, at));
+            if let Some(earlier) = earlier.and_then(|(_, earlier)| files.get(earlier)) {
+                let message = format!("`{key}` is said twice: {} has it too, and the last one counts", earlier.path);
+                let line = file
+                    .text
+                    .lines()
+                    .enumerate()
+                    .filter(|(_, line)| line.split('=').next().is_some_and(|k| k.trim() == key));
+                let line = line.last().map_or(1, |(at, _)| at + 1);
+                let hint = Some("remove one of them".to_owned());
+                problems.push(Problem::on_line("phrase/twice", file, line, message, hint));
             }
         }
     }

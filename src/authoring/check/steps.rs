@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdicts::{healthy, observations, read, test_files};
 use diagnose::{Observations, Outcome, SymptomVerdict, holds, invert_condition, inverted_symptom_check, judge};
-use knowledge::playbook::{Evidence, Library, NoVerify, Problem, Step, Verify};
+use knowledge::playbook::{Evidence, Library, NoVerify, Problem, SourceFile, Step, Verify};
 use knowledge::signal::VersionReq;
 
 /// HTTP methods that change something.
@@ -43,6 +43,13 @@ struct OwnedStep<'a> {
     found_by: &'a [Evidence],
 }
 
+impl OwnedStep<'_> {
+    /// Returns the file in which it stands: that of its playbook or cause, or the user's one that changes it.
+    fn written_in<'a>(&self, library: &'a Library) -> Option<&'a SourceFile> {
+        library.file_naming(&self.file, first(self.step))
+    }
+}
+
 fn steps(library: &Library) -> Vec<OwnedStep<'_>> {
     let mut out = Vec::new();
     for p in library.playbooks.values() {
@@ -72,7 +79,7 @@ fn owned_steps<'a>(
 /// Reports steps whose `no_verify` contradicts the data.
 pub(super) fn lint_no_verify(library: &Library, problems: &mut Vec<Problem>) {
     for owned in steps(library) {
-        if let (Some((message, hint)), Some(file)) = (wrong_word(library, &owned), library.files.get(&owned.file)) {
+        if let (Some((message, hint)), Some(file)) = (wrong_word(library, &owned), owned.written_in(library)) {
             problems.push(Problem::at("step/no-verify", file, first(owned.step), message, Some(hint.to_owned())));
         }
     }
@@ -146,9 +153,10 @@ fn seen_by<'a>(library: &Library, owned: &OwnedStep<'a>) -> Option<&'a str> {
 
 /// Reports flags that the stated versions do not have yet, or no longer have.
 pub(super) fn flags(library: &Library, problems: &mut Vec<Problem>) {
-    for OwnedStep { file, step, .. } in steps(library) {
+    for owned in steps(library) {
+        let step = owned.step;
         let req = step.engine.as_deref().and_then(|engine| engine.parse::<VersionReq>().ok());
-        let Some(file) = library.files.get(&file) else { continue };
+        let Some(file) = owned.written_in(library) else { continue };
         let mut say = |rule, message, hint| problems.push(Problem::at(rule, file, first(step), message, Some(hint)));
         let rows = library.tables.engine_flags.rows.iter();
         let rows = rows.filter(|row| req.as_ref().is_none_or(|req| req.engine == row.engine));
@@ -230,7 +238,7 @@ pub fn verifies(library: &Library) -> Vec<Problem> {
     let own = library.files.values().any(|file| file.own);
     let mut problems = Vec::new();
     for owned in steps(library) {
-        let Some(file) = library.files.get(&owned.file).filter(|file| file.own == own) else { continue };
+        let Some(file) = owned.written_in(library).filter(|file| file.own == own) else { continue };
         let of = |own: bool| found.get(&(owned.id.to_owned(), own)).map_or(&[][..], Vec::as_slice);
         let shipped = of(false);
         let cases = if own && !of(true).is_empty() { of(true) } else { shipped };

@@ -90,16 +90,14 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
     });
 }
 
-/// Runs the lint on a table's file; a table that is not loaded has no problems.
+/// Runs the lint on a table's file.
 fn with_file(
     library: &Library,
     heading: TableHeading<'_>,
     problems: &mut Vec<Problem>,
     run: impl FnOnce(&mut Lint<'_>),
 ) {
-    if let Some(file) = library.files.get(&format!("tables/{}.yaml", heading.name)) {
-        run(&mut Lint { library, file, problems });
-    }
+    run(&mut Lint { library, path: &format!("tables/{}.yaml", heading.name), problems });
 }
 
 impl Lint<'_> {

@@ -13,6 +13,7 @@ use knowledge::playbook::{Library, Problem, SourceFile, parse, suggestion};
 /// The contents of `<playbook>.test.yaml`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "VerdictTest")]
 pub(crate) struct TestFile {
     /// The playbook under test.
     pub playbook: String,
@@ -30,6 +31,7 @@ pub(crate) struct TestFile {
 /// A situation with its expected result.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "VerdictCase")]
 pub(crate) struct Case {
     /// The name, a sentence.
     pub name: String,
@@ -49,6 +51,7 @@ pub(crate) struct Case {
 /// A number, `no data` or `no series`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(rename = "VerdictValue")]
 pub(crate) enum Value {
     /// In the signal's unit.
     Number(f64),
@@ -70,6 +73,7 @@ pub(crate) enum NoData {
 /// The expected result; absent fields are not compared.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "VerdictExpected")]
 pub(crate) struct Expect {
     /// The symptom's verdict.
     pub symptom: SymptomVerdict,
@@ -102,6 +106,8 @@ pub struct CaseResult {
     pub playbook: String,
     /// The name of the case.
     pub name: String,
+    /// True if it is a user's own, and not shipped.
+    pub own: bool,
     /// Differences from the expected result, with their places; empty if it passed.
     pub failures: Vec<Problem>,
 }
@@ -173,6 +179,7 @@ fn run_file(library: &Library, file: &SourceFile, test: &TestFile) -> Result<Vec
             Ok(CaseResult {
                 playbook: test.playbook.clone(),
                 name: case.name.clone(),
+                own: file.own,
                 failures: compare(file, case, &judged),
             })
         })

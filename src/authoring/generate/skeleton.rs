@@ -48,6 +48,8 @@ pub struct NewSignal<'a> {
     pub unit: Option<Unit>,
     /// The title, if it is known.
     pub title: Option<&'a str>,
+    /// True if the query takes the place of the engine's.
+    pub replace: bool,
 }
 
 /// Returns a playbook and its verdict test.
@@ -167,9 +169,9 @@ pub fn signal(library: &Library, new: NewSignal<'_>) -> Result<Vec<NewFile>, Str
         files.push(with_entry(library, CATALOG, "schema: 1\nsignals:\n", id, &definition(new, engine))?);
     }
     let path = format!("signals/{}.yaml", engine.engine);
-    if engine.signals.get(id).is_some_and(|entry| entry.query.is_some()) {
+    if !new.replace && engine.signals.get(id).is_some_and(|entry| entry.query.is_some()) {
         let engine = &engine.engine;
-        return Err(format!("`{engine}` tells `{id}` already: to replace its query, write it into `{path}` yourself"));
+        return Err(format!("`{engine}` tells `{id}` already: `--replace` puts your query in its place"));
     }
     let start = format!("# Joins the shipped file of this name.\nengine: {}\nschema: 1\nsignals:\n", engine.engine);
     files.push(with_entry(library, &path, &start, id, &format!("{id}:\n  query: {}\n", value(query)))?);

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::{
     Aliases, Cause, CauseEntry, Evidence, HealthyFleet, LogFile, Playbook, PlaybookKind, PoolObjectives, QuickLook,
-    Redaction, ReportSignals, Slo, SourceFile, Step, Tables, Ticket, load::JOINED, suggestion,
+    Redaction, Replacement, ReportSignals, Slo, SourceFile, Step, Tables, Ticket, load::JOINED, suggestion,
 };
 use crate::signal::{Engine, OwnLabels, Signal};
 
@@ -38,6 +38,10 @@ pub struct Library {
     pub tables: Tables,
     /// Path to text, for errors that show the line; a playbook and its test by their names, without a folder.
     pub files: BTreeMap<String, SourceFile>,
+    /// Path of a shipped file to the paths of the user's files that change what it says.
+    pub overridden: BTreeMap<String, Vec<String>>,
+    /// The shipped things that a user's files replace or change.
+    pub replacements: Vec<Replacement>,
     /// Pools with their own objectives.
     pub promised: Vec<PoolObjectives>,
     /// The objectives, if this is the library of such pools.
@@ -89,10 +93,11 @@ impl Library {
         self.files.get(&format!("{path}{JOINED}"))
     }
 
-    /// Returns the file at `path`, or the one that joins it if that names `word`.
+    /// Returns the file at `path`, or the user's file that joins or changes it if that names `word`.
     pub fn file_naming(&self, path: &str, word: &str) -> Option<&SourceFile> {
-        let joined = self.joined(path).filter(|file| file.line_with(word).is_some());
-        joined.or_else(|| self.files.get(path))
+        let overrides = self.overridden.get(path).into_iter().flatten().filter_map(|path| self.files.get(path));
+        let mut own = self.joined(path).into_iter().chain(overrides);
+        own.find(|file| file.line_with(word).is_some()).or_else(|| self.files.get(path))
     }
 
     /// Returns all ids of the data, which are ordinary words, not names of the site.
@@ -164,6 +169,8 @@ impl Library {
             redaction: _,
             tables,
             files: _,
+            overridden: _,
+            replacements: _,
             promised: _,
             slo: _,
             metrics: _,
@@ -197,6 +204,20 @@ impl Library {
             lasting: &p.lasting,
             escalate: p.escalate.as_deref(),
         })
+    }
+
+    /// Returns a playbook, a shared cause or a leaf inside a playbook by its id, with the path of its file.
+    pub fn node_by_id<'a>(&'a self, id: &str) -> Option<(Node<'a>, String)> {
+        if let Some(node) = self.playbook_node(id) {
+            return Some((node, format!("{}.yaml", node.id)));
+        }
+        let mut entries = self.playbooks.values().flat_map(|p| p.causes.iter().map(move |entry| (p, entry)));
+        let (playbook, entry) = entries.find(|(_, entry)| entry.playbook.is_none() && entry.target() == id)?;
+        let path = match &entry.cause {
+            Some(cause) => format!("causes/{cause}.yaml"),
+            None => format!("{}.yaml", playbook.playbook),
+        };
+        Some((self.node(entry)?, path))
     }
 
     /// Returns the node of an entry under `causes:`; `None` if it refers to unknown data.

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::{
-    Aliases, Cause, HealthyFleet, Library, LogFile, Playbook, PlaybookKind, Problem, QuickLook, Redaction,
-    ReportSignals, SCHEMA, SourceFile, Table, Ticket, parse,
+    Aliases, Cause, HealthyFleet, Library, LogFile, Override, Playbook, PlaybookKind, Problem, QuickLook, Redaction,
+    RedactionRule, Replacement, ReportSignals, SCHEMA, SourceFile, Table, Ticket, overrides, parse, suggestion,
 };
 use crate::signal::{Catalog, Engine, EngineSignals};
 
@@ -29,6 +29,10 @@ pub const REDACTION: &str = "redaction.yaml";
 
 /// The files at the top that are no playbooks.
 const NON_PLAYBOOK_FILES: [&str; 4] = ["health.yaml", HEALTHY_FLEET, REDACTION, "report.yaml"];
+
+/// The folders of a directory of data that are read, beside that of the phrases.
+pub const FOLDERS: [&str; 8] =
+    ["symptoms", "mechanisms", "causes", "logs", "signals", "tables", "tickets", overrides::FOLDER];
 
 /// The suffix of the path of a user's file that joins the shipped one, in [`Library::files`].
 pub(super) const JOINED: &str = "+own";
@@ -65,7 +69,8 @@ pub fn phrases() -> Vec<SourceFile> {
 
 /// Loads the shipped data with the files of `dir` over it. A playbook replaces the shipped one with the same id,
 /// whatever its folder; another file replaces the one with the same path; all others add. The catalog, the healthy
-/// fleet, the redaction rules, and files of engines that hold nothing but signals join the shipped file instead.
+/// fleet, the redaction rules, and files of engines that hold nothing but signals join the shipped file instead; files
+/// of `overrides/` change single parts of a shipped one.
 ///
 /// # Errors
 /// Every file that cannot be read or parsed, and two files of `dir` with one name. Cross references are checked by
@@ -79,13 +84,19 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
     if let Some(dir) = dir {
         match read_dir(dir) {
             Ok(own) => {
+                let (changes, own): (Vec<_>, Vec<_>) =
+                    own.into_iter().partition(|(name, _)| name.split('/').next() == Some(overrides::FOLDER));
                 for (name, file) in own {
                     // Joined, so that a user who adds an entry needs no copy of the shipped file, which would become
                     // outdated.
-                    let joins = [CATALOG, HEALTHY_FLEET, REDACTION].contains(&name.as_str())
-                        || (library.files.contains_key(&name) && has_only_signals(&name, &file));
+                    let joins =
+                        [CATALOG, HEALTHY_FLEET, REDACTION].contains(&name.as_str()) || has_only_signals(&name, &file);
                     let name = if joins { format!("{name}{JOINED}") } else { with_current_id(&library.aliases, &name) };
                     load_file(&mut library, name, file, &mut problems);
+                }
+                // They change what the other files say.
+                for (_, file) in changes {
+                    load_override(&mut library, file, &mut problems);
                 }
             }
             Err(error) => problems.push(Problem {
@@ -107,10 +118,57 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
 /// Adds a file; it replaces the shipped one with this name.
 fn load_file(library: &mut Library, name: String, file: SourceFile, problems: &mut Vec<Problem>) {
     problems.extend(parse_file(library, &name, &file).err().map(|problem| *problem));
-    if let Some(other) = library.files.insert(name, file.clone()).filter(|other| other.own) {
-        let message = format!("{} has the same name: remove one of them", other.path);
-        problems.push(Problem::on_line("files/twice", &file, 1, message, None));
+    let replaced = library.files.insert(name.clone(), file.clone());
+    match replaced {
+        Some(other) if other.own => problems.push(same_name(&file, &other)),
+        Some(other) if other.text != file.text => {
+            let id = name.split('.').next().unwrap_or(&name);
+            let what = match name.as_str() {
+                test if test.ends_with(".test.yaml") => format!("the verdict tests of `{id}`, whole"),
+                other if other.contains('/') || NON_PLAYBOOK_FILES.contains(&other) => format!("`{other}`, whole"),
+                _ => format!("the playbook `{id}`, whole"),
+            };
+            library.replacements.push(Replacement { file: file.path, what });
+        }
+        Some(_) | None => {}
     }
+}
+
+fn same_name(file: &SourceFile, other: &SourceFile) -> Problem {
+    let message = format!("{} has the same name: remove one of them", other.path);
+    Problem::on_line("files/twice", file, 1, message, None)
+}
+
+/// Applies a file of `overrides/`.
+fn load_override(library: &mut Library, file: SourceFile, problems: &mut Vec<Problem>) {
+    let changes = parse::<Override>(&file).and_then(|changes| {
+        let name = Path::new(&file.path).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        same(&file, ("override", name), &changes.id, changes.schema).map(|()| changes)
+    });
+    match changes {
+        Ok(mut changes) => {
+            library.aliases.resolve(&mut changes.id);
+            let name = format!("{}/{}.yaml", overrides::FOLDER, changes.id);
+            match library.files.insert(name, file.clone()) {
+                Some(other) => problems.push(same_name(&file, &other)),
+                None => overrides::apply(library, &file, changes, problems),
+            }
+        }
+        Err(problem) => problems.push(*problem),
+    }
+}
+
+/// Checks the format's version, and that an id equals the name of its file.
+fn same(file: &SourceFile, (key, name): (&str, &str), id: &str, schema: u32) -> Result<(), Box<Problem>> {
+    if schema != SCHEMA {
+        let message = format!("`schema: {schema}` is not known to this version, which reads {SCHEMA}");
+        return Err(Box::new(Problem::at("yaml/schema", file, "schema", message, None)));
+    }
+    if id != name {
+        let message = format!("`{key}: {id}` must equal the file name `{name}`");
+        return Err(Box::new(Problem::at("yaml/id", file, key, message, None)));
+    }
+    Ok(())
 }
 
 /// Returns the path of a playbook or its test with the playbook's id instead of a former one.
@@ -129,7 +187,8 @@ fn has_only_signals(name: &str, file: &SourceFile) -> bool {
         detect: Option<IgnoredAny>,
     }
     let described = |Described { kind, detect }: Described| kind.is_some() || detect.is_some();
-    name.starts_with("signals/") && parse::<Described>(file).is_ok_and(|file| !described(file))
+    let is_engine = name.starts_with("signals/") && !name.ends_with(".test.yaml");
+    is_engine && parse::<Described>(file).is_ok_and(|file| !described(file))
 }
 
 fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<Problem>> {
@@ -137,28 +196,38 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
         return Ok(());
     }
     let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(JOINED).trim_end_matches(".yaml");
-    let same = |key: &str, id: &str, schema: u32| {
-        if schema != SCHEMA {
-            let message = format!("`schema: {schema}` is not known to this version, which reads {SCHEMA}");
-            return Err(Box::new(Problem::at("yaml/schema", file, "schema", message, None)));
-        }
-        if id != stem {
-            let message = format!("`{key}: {id}` must equal the file name `{stem}`");
-            return Err(Box::new(Problem::at("yaml/id", file, key, message, None)));
-        }
-        Ok(())
-    };
+    let same = |key: &str, id: &str, schema: u32| same(file, (key, stem), id, schema);
     match name.split('/').collect::<Vec<_>>().as_slice() {
         ["signals", catalog] if catalog.starts_with("catalog.yaml") => {
             let catalog: Catalog = parse(file)?;
             same("catalog", "catalog", catalog.schema)?;
-            library.signals.extend(catalog.signals);
+            for (name, signal) in catalog.signals {
+                let replaced = library.signals.insert(name.clone(), signal.clone());
+                if file.own && replaced.is_some_and(|shipped| shipped != signal) {
+                    let what = format!("the signal `{name}` of the catalog");
+                    library.replacements.push(Replacement { file: file.path.clone(), what });
+                }
+            }
         }
         ["signals", engine] if engine.ends_with(JOINED) => {
             let more: EngineSignals = parse(file)?;
             same("engine", &more.engine, more.schema)?;
-            if let Some(engine) = library.engines.get_mut(&more.engine) {
-                engine.signals.extend(more.signals);
+            let Some(engine) = library.engines.get_mut(&more.engine) else {
+                let name = &more.engine;
+                let known: Vec<&str> = library.engines.keys().map(String::as_str).collect();
+                let hint = suggestion(name, known.iter().copied()).unwrap_or_else(|| {
+                    let known = known.join(", ");
+                    format!("the engines are {known}; a file of another one has `kind`, `detect` and more")
+                });
+                let message = format!("there is no engine `{name}` to add signals to");
+                return Err(Box::new(Problem::at("signals/engine", file, name, message, Some(hint))));
+            };
+            for (name, entry) in more.signals {
+                let replaced = engine.signals.insert(name.clone(), entry.clone());
+                if replaced.is_some_and(|shipped| shipped != entry) {
+                    let what = format!("the entry of `{name}` for {}", engine.engine);
+                    library.replacements.push(Replacement { file: file.path.clone(), what });
+                }
             }
         }
         ["signals", _] => {
@@ -200,6 +269,14 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
                 let hint = "give it another name: shipped rules are made of that one, and would find less".to_owned();
                 return Err(Box::new(Problem::at("redaction/word", file, word, message, Some(hint))));
             }
+            let replaced =
+                |rule: &&RedactionRule| library.redaction.rules.iter().any(|r| r.id == rule.id && r != *rule);
+            let replaced = redaction
+                .rules
+                .iter()
+                .filter(replaced)
+                .map(|rule| Replacement { file: file.path.clone(), what: format!("the redaction rule `{}`", rule.id) });
+            library.replacements.extend(replaced);
             library.redaction.join(redaction);
         }
         ["logs", _] => {
@@ -234,7 +311,7 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
             let message = "a file in an unknown place".to_owned();
             let hint =
                 "playbooks stand in `symptoms/` and `mechanisms/`, leaves in `causes/`, engines in `signals/`, their \
-                 logs in `logs/`, known tables in `tables/`, forms in `tickets/`"
+                 logs in `logs/`, known tables in `tables/`, forms in `tickets/`, changes to shipped ones in `overrides/`"
                     .to_owned();
             return Err(Box::new(Problem::on_line("files/place", file, 1, message, Some(hint))));
         }
@@ -254,9 +331,12 @@ fn table<R: DeserializeOwned>(
 fn read_dir(dir: &Path) -> std::io::Result<Vec<(String, SourceFile)>> {
     let mut out = Vec::new();
     // Playbooks stood at the top before they had folders, and may still.
-    for prefix in ["", "symptoms/", "mechanisms/", "causes/", "logs/", "signals/", "tables/", "tickets/"] {
-        let place = dir.join(prefix);
-        if !prefix.is_empty() && !place.exists() {
+    for folder in std::iter::once("").chain(FOLDERS) {
+        let (place, prefix) = match folder {
+            "" => (dir.to_owned(), String::new()),
+            folder => (dir.join(folder), format!("{folder}/")),
+        };
+        if !folder.is_empty() && !place.exists() {
             continue;
         }
         for entry in std::fs::read_dir(&place)? {

@@ -10,6 +10,7 @@ mod healthy_fleet;
 mod library;
 mod load;
 mod logs;
+mod overrides;
 mod problem;
 mod promise;
 mod promised_library;
@@ -31,11 +32,12 @@ pub use condition::{Comparison, Condition, Op, Reference, condition_text};
 pub use health::{HealthHeading, QuickCheck, QuickLook};
 pub use healthy_fleet::HealthyFleet;
 pub use library::{Children, Library, Node, NodeKind};
-pub use load::{CATALOG, HEALTHY_FLEET, REDACTION, load, phrases, shipped};
+pub use load::{CATALOG, FOLDERS, HEALTHY_FLEET, REDACTION, load, phrases, shipped};
 pub use logs::{
     LogExample, LogFact, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, LogTells, LogValue, MemoryLine,
     match_log_line, matched as pattern_matched,
 };
+pub use overrides::{ConditionChange, Override, Replacement, StepChanges, StepReplacement, similar_ids};
 pub use problem::{Problem, SourceFile, nearest, parse, suggestion};
 pub use promise::{LatencyObjective, PoolObjectives, Promise, Slo};
 pub use redaction::{NameKind, Redaction, RedactionRule, ValueCheck};
@@ -231,7 +233,7 @@ impl CauseEntry {
 pub struct Evidence {
     /// A name from the catalog.
     pub signal: Option<String>,
-    /// The condition; see the forms in CONTRIBUTING.md.
+    /// The condition.
     pub when: Option<Condition>,
     /// Alternatives, one of which suffices.
     #[serde(default)]

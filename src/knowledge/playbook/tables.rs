@@ -42,6 +42,7 @@ pub struct TableHeading<'a> {
 /// The shape of a table's file.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "{R}Table")]
 pub struct Table<R> {
     /// Same as the file name.
     pub table: String,

@@ -12,6 +12,9 @@ pub(super) struct Incident {
     pub(super) id: String,
     /// Whether it is still going on.
     pub(super) open: bool,
+    /// Alertmanager's key of its group, which names the pool's labels.
+    #[serde(default)]
+    group_key: String,
     /// The message's first line.
     #[serde(default)]
     pub(super) headline: String,
@@ -24,6 +27,11 @@ impl Incident {
     /// The chain's ids, symptom first.
     pub(super) fn chain(&self) -> &[String] {
         self.chain.as_deref().unwrap_or_default()
+    }
+
+    /// Whether it is of the pool in this namespace.
+    pub(super) fn is_of(&self, namespace: &str) -> bool {
+        self.group_key.contains(&format!("namespace=\"{namespace}\""))
     }
 
     /// `high-ttft ← kv-cache-full ← longer-prompts`.

@@ -22,6 +22,7 @@ mod site;
 mod story;
 #[cfg(test)]
 mod tests;
+mod tour;
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -103,16 +104,34 @@ fn make(place: &Path) -> anyhow::Result<TempDir> {
 /// Builds the site, tells the story on it, and stays if that is wanted.
 async fn tell(options: &Options, directory: &Path, passed: &mut Option<bool>) -> anyhow::Result<()> {
     let narrator = Narrator::new();
-    let mut site = Site::start(options, directory, &narrator).await?;
-    let as_expected = story::tell(options, &mut site, &narrator).await?;
-    *passed = Some(as_expected);
+    let site = match options.tour {
+        Some(stops) => {
+            let (site, as_expected) = tour::tell(options, stops, directory, &narrator).await?;
+            *passed = Some(as_expected);
+            site
+        }
+        None => {
+            let mut site = Site::start(options, directory, &narrator).await?;
+            *passed = Some(story::tell(options, &mut site, &narrator).await?);
+            site
+        }
+    };
     if options.keep {
-        narrator.say("everything stays up until Ctrl-C; open the pages, or break something else:");
-        narrator.note(&format!("curl -X POST   {}/faults/slot-limit", site.fleet_url));
-        narrator.note(&format!("curl -X DELETE {}/faults", site.fleet_url));
+        narrator.say("everything stays up until Ctrl-C; open the pages");
+        if options.tour.is_none() {
+            narrator.note("or break something else:");
+            narrator.note(&format!("curl -X POST   {}/faults/slot-limit", site.fleet_url));
+            narrator.note(&format!("curl -X DELETE {}/faults", site.fleet_url));
+        }
         std::future::pending::<()>().await;
     }
     site.stop(&narrator).await;
+    narrator.say(match options.tour {
+        Some(_) => "next, your own fleet, read-only: llm-diagnose diagnose NAME --prometheus http://prometheus:9090",
+        None => {
+            "next: `make demo MODE=tour` shows eight other faults, an incident's page and a bundle in three minutes"
+        }
+    });
     Ok(())
 }
 

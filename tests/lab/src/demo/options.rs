@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail, ensure};
 
 use super::scenario::Scenario;
+use super::tour::MOST_STOPS;
 use crate::sim::Fault;
 
 /// A bad one has five peers, and some are left when most are lost.
@@ -19,6 +20,8 @@ pub struct Options {
     pub replicas: usize,
     /// Whether everything stays up after the story.
     pub keep: bool,
+    /// Stops of a tour through several faults, instead of the story of one.
+    pub tour: Option<usize>,
     /// A directory for pictures of the incident's message and page, with which the story ends; none takes none.
     pub pictures: Option<PathBuf>,
     /// The product's binary.
@@ -28,7 +31,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads arguments (without the program's name) and the variables `FAULT`, `KEEP` and `LLM_DIAGNOSE`.
+    /// Reads arguments (without the program's name) and the variables `FAULT`, `MODE`, `KEEP` and `LLM_DIAGNOSE`.
     ///
     /// # Errors
     /// With what would have been right: an unknown fault comes with the list of all.
@@ -39,11 +42,21 @@ impl Options {
         let variable = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let mut fault = variable("FAULT");
         let mut keep = variable("KEEP").is_some_and(|value| !matches!(value.trim(), "0" | "no" | "false"));
+        let mut tour = match variable("MODE").as_deref().map(str::trim) {
+            None => None,
+            Some("tour") => Some(MOST_STOPS),
+            Some(other) => bail!("MODE={other}: expected `tour`, or nothing for the story of one fault"),
+        };
         let (mut replicas, mut pictures, mut help) = (REPLICAS, None, false);
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--keep" => keep = true,
                 "--help" | "-h" => help = true,
+                "--tour" => tour = Some(tour.unwrap_or(MOST_STOPS)),
+                "--stops" => {
+                    let number = arguments.next().context("--stops needs a number")?;
+                    tour = Some(number.parse().with_context(|| format!("--stops {number}: expected a number"))?);
+                }
                 "--fault" => fault = Some(arguments.next().context("--fault needs a name")?),
                 "--pictures" => pictures = Some(arguments.next().context("--pictures needs a directory")?.into()),
                 "--replicas" => {
@@ -54,11 +67,15 @@ impl Options {
                 name => fault = Some(name.to_owned()),
             }
         }
+        ensure!(
+            tour.is_none_or(|stops| (1..=MOST_STOPS).contains(&stops)),
+            "--stops: expected 1 to {MOST_STOPS} of them"
+        );
         ensure!((4..=32).contains(&replicas), "--replicas {replicas}: expected 4 to 32");
         let fault = fault.unwrap_or_else(|| "longer-prompts".to_owned());
         let scenario = Scenario::read(fault.trim(), replicas).map_err(|error| error.context(faults()))?;
         let binary = variable("LLM_DIAGNOSE").map(PathBuf::from).map_or_else(beside, Ok)?;
-        Ok(Self { scenario, replicas, keep, pictures, binary, help })
+        Ok(Self { scenario, replicas, keep, tour, pictures, binary, help })
     }
 }
 
@@ -72,9 +89,11 @@ fn beside() -> anyhow::Result<PathBuf> {
 pub fn help() -> String {
     format!(
         "A fault from its injection to the resolved incident, on a simulated fleet with real Prometheus and Alertmanager.\n\n\
-         demo [FAULT] [--keep] [--replicas N] [--pictures DIR]\n\n\
+         demo [FAULT] [--keep] [--replicas N] [--pictures DIR]\n\
+         demo --tour [--stops N] [--keep]\n\n\
          FAULT, also as a variable: name, or name:key=value,key=value as in longer-prompts:factor=3\n\
          --keep, or KEEP=1: stay up afterwards until Ctrl-C\n\
+         --tour, or MODE=tour: eight faults, an incident's page and its bundle in about three minutes; --stops: only the first N\n\
          --pictures: post to a fake Slack too, and draw its message and page into DIR instead of a repair\n\
          LLM_DIAGNOSE: the binary, else the one beside this program\n\n{}\n\n\
          Exit status: 0 the cause was found in time and the incident resolved, 1 not, 2 wrong use, 130 interrupted.",

@@ -27,16 +27,30 @@ const FOR: &str = "10s";
 /// What is normal: the past that the fleet has is short.
 const BASELINE: &str = "30m";
 /// What the baselines look back on.
-const PAST_SECONDS: f64 = 3_600.0;
+pub(super) const PAST_SECONDS: f64 = 3_600.0;
 /// Before that the fleet served unseen, so that no replica looks freshly started.
-const UNSEEN_SECONDS: f64 = 7_200.0;
+pub(super) const UNSEEN_SECONDS: f64 = 7_200.0;
 /// Between two scrapes of the past.
-const PAST_INTERVAL_SECONDS: f64 = 15.0;
+pub(super) const PAST_INTERVAL_SECONDS: f64 = 15.0;
 /// Of a container until it is ready; real models take minutes, of which a rollout has several.
-const STARTUP_SECONDS: f64 = 2.0;
+pub(super) const STARTUP_SECONDS: f64 = 2.0;
+/// Longer than what a tour's history has of the future.
+const OUT_OF_ORDER: Duration = Duration::from_secs(3_600);
 const SEED: u64 = 1;
 const TERMINATE_WITHIN: Duration = Duration::from_secs(10);
 const LOG_TAIL_LINES: usize = 15;
+
+/// What Prometheus begins with.
+pub(super) struct Past<'a> {
+    /// The file with what it would have scraped.
+    pub(super) history: &'a Path,
+    /// What it scrapes from now on.
+    pub(super) scrapes: &'a str,
+    /// Where faults are injected.
+    pub(super) url: String,
+    /// What serves the fleet.
+    pub(super) tasks: JoinSet<()>,
+}
 
 /// The running programs, in the order in which they end when it is dropped.
 pub(super) struct Site {
@@ -70,18 +84,36 @@ impl Site {
             live::serve(fleet, listener).await.ok();
         });
 
-        let rules = generate_rules(binary, directory).await?;
         narrator
             .say(&format!("starting Prometheus with that hour and the generated rules (window {WINDOW}, for {FOR})"));
+        let past = Past { history: &history, scrapes: &scrapes, url: format!("http://{address}"), tasks };
+        let mut site = Self::around(options, directory, past, narrator.colours).await?;
+        site.tasks.spawn(narrator.relay(site.service.directory().join("stdout.log")));
+        site.introduce(narrator);
+        Ok(site)
+    }
+
+    /// Starts the programs around a fleet that is served, or whose whole story is a history.
+    pub(super) async fn around(
+        options: &Options,
+        directory: &Path,
+        past: Past<'_>,
+        colours: bool,
+    ) -> anyhow::Result<Self> {
+        let Past { history, scrapes, url: fleet_url, tasks } = past;
+        let binary = &options.binary;
+        ensure!(binary.is_file(), "there is no {}: build it with `cargo build`", binary.display());
+        let rules = generate_rules(binary, directory).await?;
         // Prometheus must know Alertmanager's address before it runs, for the service stands between the two.
         let reserved = Reservation::bind("127.0.0.1:0").context("no free port on 127.0.0.1")?;
         let alerts_to = reserved.local_addr()?.to_string();
         let prometheus =
-            Prometheus::builder().scrape_config(&scrapes).alertmanager(&alerts_to).backfill(&history).rule_file(&rules);
+            Prometheus::builder().scrape_config(scrapes).alertmanager(&alerts_to).backfill(history).rule_file(&rules);
+        // A tour's history ends in the future, and the rules record the present.
+        let prometheus = if options.tour.is_some() { prometheus.out_of_order(OUT_OF_ORDER) } else { prometheus };
         let prometheus = prometheus.start().await?;
-        std::fs::remove_file(&history).ok();
+        std::fs::remove_file(history).ok();
 
-        narrator.say("starting llm-diagnose and Alertmanager");
         let token_file = directory.join("webhook-token");
         let token = token()?;
         std::fs::write(&token_file, &token).context("cannot write the webhook's token")?;
@@ -90,8 +122,7 @@ impl Site {
             None => None,
         };
         let config = config(&token_file, &prometheus.url, &format!("http://{alerts_to}"));
-        let service = start_service(binary, config, slack.as_ref(), narrator.colours).await?;
-        tasks.spawn(narrator.relay(service.directory().join("stdout.log")));
+        let service = start_service(binary, config, slack.as_ref(), colours).await?;
         drop(reserved);
         let alertmanager = Alertmanager::builder()
             // One incident for a pool, whatever its alerts are called.
@@ -105,19 +136,14 @@ impl Site {
             .flag(&format!("--web.listen-address={alerts_to}"))
             .start()
             .await?;
-        let site = Self {
-            service,
-            alertmanager,
-            slack,
-            prometheus,
-            fleet_url: format!("http://{address}"),
-            http: stack::http()?,
-            tasks,
-        };
-        narrator.note(&format!("incidents     {}/incidents", site.service.url));
-        narrator.note(&format!("Prometheus    {}/alerts", site.prometheus.url));
-        narrator.note(&format!("Alertmanager  {}", site.alertmanager.url));
-        Ok(site)
+        Ok(Self { service, alertmanager, slack, prometheus, fleet_url, http: stack::http()?, tasks })
+    }
+
+    /// Says where everything is.
+    pub(super) fn introduce(&self, narrator: &Narrator) {
+        narrator.note(&format!("incidents     {}/incidents", self.service.url));
+        narrator.note(&format!("Prometheus    {}/alerts", self.prometheus.url));
+        narrator.note(&format!("Alertmanager  {}", self.alertmanager.url));
     }
 
     /// Starts a fault now.
@@ -187,7 +213,7 @@ async fn fleet_with_past(options: &Options, file: &Path) -> anyhow::Result<Fleet
 }
 
 #[expect(clippy::disallowed_methods, reason = "the past of a live fleet ends in the present")]
-fn seconds_now() -> anyhow::Result<f64> {
+pub(super) fn seconds_now() -> anyhow::Result<f64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64())
 }
 

@@ -38,6 +38,22 @@ fn an_argument_wins_over_the_variable_and_an_unknown_fault_gets_the_list() {
 }
 
 #[test]
+fn a_tour_is_asked_for_by_argument_or_mode_and_has_a_number_of_stops() {
+    assert_eq!(read(&[], None).unwrap().tour, None);
+    assert_eq!(read(&["--tour"], None).unwrap().tour, Some(8));
+    assert_eq!(read(&["--tour", "--stops", "2"], None).unwrap().tour, Some(2));
+    let mode = |mode: &'static str| {
+        Options::read(std::iter::empty(), move |name| match name {
+            "MODE" => Some(mode.to_owned()),
+            "LLM_DIAGNOSE" => Some("/bin/llm-diagnose".to_owned()),
+            _ => None,
+        })
+    };
+    assert_eq!((mode("tour").unwrap().tour, mode("").unwrap().tour), (Some(8), None));
+    assert!(mode("tor").is_err() && read(&["--stops", "9"], None).is_err() && read(&["--stops", "0"], None).is_err());
+}
+
+#[test]
 fn two_thirds_of_the_replicas_are_lost_unless_one_is_named() {
     assert_eq!(Scenario::read("lost-replica", 6).unwrap().faults.len(), 4);
     assert_eq!(Scenario::read("lost-replica:replica=5", 6).unwrap().faults, [Fault::LostReplica { replica: 5 }]);

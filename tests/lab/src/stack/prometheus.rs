@@ -30,6 +30,8 @@ pub struct PrometheusBuilder {
     resend_delay: Duration,
     histories: Vec<PathBuf>,
     flags: Vec<String>,
+    /// How much older than the newest sample a new one may be.
+    out_of_order: Option<Duration>,
     logs_queries: bool,
     /// Keeps the texts of `backfill_text`.
     kept: Vec<TempDir>,
@@ -55,6 +57,7 @@ impl Prometheus {
             resend_delay: Duration::from_secs(1),
             histories: Vec::new(),
             flags: Vec::new(),
+            out_of_order: None,
             logs_queries: false,
             kept: Vec::new(),
         }
@@ -222,6 +225,13 @@ impl PrometheusBuilder {
         self
     }
 
+    /// Takes samples so much older than the newest: what rules record, where an imported history ends in the future.
+    #[must_use]
+    pub fn out_of_order(mut self, window: Duration) -> Self {
+        self.out_of_order = Some(window);
+        self
+    }
+
     /// Keeps a log of all queries, for [`Prometheus::queries`].
     #[must_use]
     pub fn log_queries(mut self) -> Self {
@@ -290,6 +300,10 @@ impl PrometheusBuilder {
         let alerting = json!({ "alertmanagers": [{ "static_configs": [{ "targets": self.alertmanagers }] }] });
         let mut yaml = String::new();
         writeln!(yaml, "global: {global}\nrule_files: {}\nalerting: {alerting}", json!(rule_files))?;
+        if let Some(window) = self.out_of_order {
+            let tsdb = json!({ "tsdb": { "out_of_order_time_window": prometheus_duration(window) } });
+            writeln!(yaml, "storage: {tsdb}")?;
+        }
         match self.scrape_configs.is_empty() {
             true => writeln!(yaml, "scrape_configs: []")?,
             false => writeln!(yaml, "scrape_configs:\n{}", self.scrape_configs)?,
