@@ -9,7 +9,10 @@ use super::facts::{
     no_data, pool_name, radius,
 };
 use super::full_diagnosis::{diagnosis_notes, explain_no_root_cause, other_causes, step, unknown};
-use super::{IncidentView, PhraseArgument, Phrases, buttons, compared, latency, links_of, notes, own_alert, screened};
+use super::{
+    IncidentView, PhraseArgument, Phrases, buttons, compared, latency, links_of, notes, own_alert, promised, related,
+    screened,
+};
 use diagnose::{
     CauseFound, Diagnosis, EvidenceResult, Fix, NOTICED_LATE, Outcome, Scope, SymptomFound, SymptomVerdict,
 };
@@ -17,8 +20,7 @@ use knowledge::alert::{Alert, AlertStatus, Labels, active, common_labels};
 use knowledge::clip::clip;
 use knowledge::clock;
 use knowledge::incident::{AdmitReason, ChangeReason, Impact};
-use knowledge::playbook::Promise;
-use knowledge::signal::{Term, Unit, format_value};
+use knowledge::signal::{Unit, format_value};
 use message::{Block, Line, Message, TextSpan, Tone};
 
 /// Maximum number of fix steps shown.
@@ -165,7 +167,7 @@ pub(super) fn symptom(diagnosis: &Diagnosis, impact: &str, resolved: bool, words
             let mut lines = vec![words.line(key, &[("facts", first.into())])];
             lines.extend(met.map(|fact| Line::default().plain(fact)));
             lines.extend((!impact.is_empty()).then(|| Line::default().plain(impact)));
-            lines.extend(symptom.promise.iter().map(|promise| promised(promise, words)));
+            lines.extend(symptom.promise.iter().map(|promise| promised::promised(promise, words)));
             lines.extend(affected);
             lines
         }
@@ -182,20 +184,6 @@ pub(super) fn symptom(diagnosis: &Diagnosis, impact: &str, resolved: bool, words
 fn first_sentence(text: &str) -> String {
     let text = text.trim();
     text.split_once(". ").map_or(text.to_owned(), |(first, _)| format!("{first}."))
-}
-
-/// Renders the service level promised for the pool.
-fn promised(promise: &Promise, words: &Phrases) -> Line {
-    let key = match promise.term {
-        Term::Ttft => "promise-ttft",
-        Term::InterToken => "promise-inter-token",
-        Term::Request => "promise-request",
-        Term::Errors => "promise-errors",
-    };
-    // Not rounded: 99.95 % is not 100 %.
-    let share = format!("{} %", (promise.share * 1e6).round() / 1e4);
-    let within = promise.within_seconds.map(|seconds| format_value(seconds, Unit::Seconds)).unwrap_or_default();
-    words.line(key, &[("share", share.into()), ("within", within.into())])
 }
 
 /// Shortens the UUIDs of GPUs: beside the node's name, the first part is enough.
@@ -232,7 +220,7 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) ->
             let judged = notes::judgement(view, words);
             let lines = judged.into_iter().chain(chain(diagnosis, root, words)).collect();
             parts.push(Block::Section(words.text("why", &[]), lines));
-            details = reservations(diagnosis, root, words);
+            details = related::last_time(view, words).into_iter().chain(reservations(diagnosis, root, words)).collect();
         }
         None if diagnosis.symptom.verdict == SymptomVerdict::Confirmed => {
             parts.push(Block::Section(words.text("why", &[]), explain_no_root_cause(diagnosis, words)));
@@ -251,6 +239,10 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) ->
     if !odd.is_empty() {
         odd.truncate(FEW);
         parts.push(Block::Section(words.text("while-looking", &[]), odd));
+    }
+    let open = related::open_here(view, words);
+    if !open.is_empty() {
+        parts.push(Block::Section(words.text("open-others", &[]), open));
     }
     if !resolved {
         parts.extend(screened::other_symptoms(diagnosis, words));
@@ -430,20 +422,5 @@ pub(super) fn hit(diagnosis: &Diagnosis) -> (usize, usize) {
     match (of.affected.len(), diagnosis.replicas.affected.len()) {
         (0, n) => (n, diagnosis.replicas.total),
         (n, _) => (n, of.total),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_promise_is_shown_and_not_rounded_up() {
-        let words = Phrases::english();
-        let text = |promise: Promise| promised(&promise, &words).text();
-        let first = Promise { term: Term::Ttft, share: 0.9995, within_seconds: Some(2.0) };
-        assert_eq!(text(first), "Promised: 99.95 % of first tokens within 2 s.");
-        let errors = Promise { term: Term::Errors, share: 1.0 - 0.001, within_seconds: None };
-        assert_eq!(text(errors), "Promised: 99.9 % of requests without a server error.");
     }
 }
