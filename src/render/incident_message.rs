@@ -11,7 +11,9 @@ use super::facts::{
 };
 use super::full_diagnosis::{diagnosis_notes, explain_no_root_cause, other_causes, step, unknown};
 use super::promise::promise;
-use super::{IncidentView, PhraseArgument, Phrases, buttons, compared, latency, links_of, notes, own_alert, screened};
+use super::{
+    IncidentView, PhraseArgument, Phrases, buttons, compared, latency, links_of, notes, own_alert, related, screened,
+};
 use diagnose::{
     CauseFound, Diagnosis, EvidenceResult, Fix, NOTICED_LATE, Outcome, Scope, SymptomFound, SymptomVerdict,
 };
@@ -222,7 +224,7 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) ->
             let judged = notes::judgement(view, words);
             let lines = judged.into_iter().chain(chain(diagnosis, root, words)).collect();
             parts.push(Block::Section(words.text("why", &[]), lines));
-            details = reservations(diagnosis, root, words);
+            details = related::last_time(view, words).into_iter().chain(reservations(diagnosis, root, words)).collect();
         }
         None if diagnosis.symptom.verdict == SymptomVerdict::Confirmed => {
             parts.push(Block::Section(words.text("why", &[]), explain_no_root_cause(diagnosis, words)));
@@ -241,6 +243,10 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) ->
     if !odd.is_empty() {
         odd.truncate(FEW);
         parts.push(Block::Section(words.text("while-looking", &[]), odd));
+    }
+    let open = related::open_here(view, words);
+    if !open.is_empty() {
+        parts.push(Block::Section(words.text("open-others", &[]), open));
     }
     if !resolved {
         parts.extend(screened::other_symptoms(diagnosis, words));

@@ -30,6 +30,7 @@ mod page;
 mod phrases;
 mod promise;
 mod readme;
+mod related;
 mod report_document;
 mod screened;
 mod short;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use diagnose::Diagnosis;
 use knowledge::alert::Alert;
-use knowledge::incident::{ChangeReason, Impact, Note};
+use knowledge::incident::{ChangeReason, Impact, Note, Related};
 
 /// All data that the message of an incident shows.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -48,6 +48,8 @@ pub struct IncidentView<'a> {
     pub acknowledged: bool,
     /// User actions, oldest first.
     pub notes: &'a [Note],
+    /// The incidents that share something with it.
+    pub related: Option<&'a Related>,
     /// The impact on requests; known once the incident is resolved.
     pub impact: Option<Impact>,
     /// The chart of the deciding signals.

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use diagnose::Diagnosis;
 use knowledge::alert::Alert;
-use knowledge::incident::{Acknowledged, Impact};
+use knowledge::incident::{Acknowledged, Impact, Related};
 use sources::redact::RedactionCount;
 use sources::{endpoint, kubernetes, logs};
 
@@ -139,6 +139,9 @@ pub struct ReportIncident {
     /// The total impact, once the incident is resolved.
     #[serde(default)]
     pub impact: Option<Impact>,
+    /// The last time that the same cause hit the same pool, and other open incidents of the pool or its nodes.
+    #[serde(default)]
+    pub related: Related,
 }
 
 /// The answers to the seven questions.

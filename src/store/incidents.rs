@@ -10,12 +10,13 @@ use super::connections::StoreConnection;
 use super::deliveries::outdate;
 use super::duplicates::hasten_duplicate_checks;
 use super::events::record_event;
+use super::related::record_traits;
 use super::unreadable::Unreadable;
 use super::{Store, StoreError};
 use diagnose::Diagnosis;
 use knowledge::alert::{Alert, AlertStatus};
 use knowledge::clock::{before, from_unix_ms, unix_ms};
-use knowledge::incident::{Acknowledged, ChangeReason, Impact, Note};
+use knowledge::incident::{Acknowledged, ChangeReason, Impact, Note, Related};
 
 /// Maximum bytes of an incident's id; a ULID has 26.
 const ID_BYTES: usize = 40;
@@ -73,6 +74,8 @@ pub struct Incident {
     pub seen_before: u32,
     /// Completed actions of users, oldest first.
     pub notes: Vec<Note>,
+    /// The incidents that share something with it; not read for lists.
+    pub related: Related,
 }
 
 impl Incident {
@@ -150,6 +153,7 @@ impl Store {
         .await?;
         incident.seen_before = u32::try_from(earlier).unwrap_or(u32::MAX);
         incident.notes = self.notes(id).await?;
+        incident.related = self.related(&incident).await?;
         Ok(Some(incident))
     }
 
@@ -217,6 +221,7 @@ impl Store {
         .bind(next.map(unix_ms))
         .execute(&mut *tx)
         .await?;
+        record_traits(&mut tx, incident, diagnosis).await?;
         if says_more {
             outdate(&mut tx, &incident.id).await?;
             hasten(&mut tx, &incident.id, now).await?;
@@ -244,6 +249,7 @@ impl Store {
         let stored = sqlx::query(keep).bind(&incident.id).bind(json).bind(incident.revision).execute(&mut *tx).await?;
         let stored = stored.rows_affected() > 0;
         if stored {
+            record_traits(&mut tx, incident, Some(diagnosis)).await?;
             sqlx::query(
                 "UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND sink = 'slack' AND tries = 0
                    AND state = 'pending' AND due_ms > $2 AND due_ms < $2 + 5000",
@@ -433,6 +439,7 @@ fn read(row: &AnyRow, unreadable: &Unreadable) -> Result<Incident, StoreError> {
         critical_at: row.try_get::<Option<i64>, _>("critical_ms")?.map(from_unix_ms),
         seen_before: 0,
         notes: Vec::new(),
+        related: Related::default(),
         id,
     })
 }

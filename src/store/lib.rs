@@ -33,6 +33,7 @@ mod mentions;
 mod opening;
 mod posts;
 mod refusals;
+mod related;
 mod replaced;
 mod replicas;
 mod requests;

@@ -17,12 +17,13 @@ pub const ROWS_AT_ONCE: i64 = 2_000;
 pub const KEPT_OF_EACH: i64 = 500;
 
 /// Deletes the rows that belong to an incident. Deliveries are deleted separately, because they name the digest.
-const OWNED: [&str; 5] = [
+const OWNED: [&str; 6] = [
     "DELETE FROM alerts WHERE incident_id = $1",
     "DELETE FROM events WHERE incident_id = $1",
     "DELETE FROM posts WHERE incident_id = $1",
     "DELETE FROM feedback WHERE incident_id = $1",
     "DELETE FROM followups WHERE incident_id = $1",
+    "DELETE FROM traits WHERE incident_id = $1",
 ];
 
 /// A table with rows that accumulate while an incident flaps.

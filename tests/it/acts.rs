@@ -6,6 +6,7 @@ mod closed;
 mod ended;
 mod lost;
 mod modals;
+mod related;
 mod replicas;
 mod silences;
 

@@ -34,6 +34,7 @@ fn incident() -> ReportIncident {
         external_url: String::new(),
         acknowledged: None,
         impact: None,
+        related: Default::default(),
     }
 }
 

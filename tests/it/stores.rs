@@ -1,6 +1,7 @@
 //! Everything that the store does, on both of its databases.
 
 mod digests;
+mod related;
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use llm_diagnose_lab::stack::{Alertmanager, Prometheus};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::running::{BINARY, CHANNEL, Running};
+use crate::running::{BINARY, CHANNEL, Running, whole};
 
 /// A vLLM page as Prometheus scrapes it; only what the KV-pressure playbook turns on.
 fn page(kv: f64, waiting: u32, preemptions: f64) -> String {
@@ -54,7 +54,12 @@ async fn a_rule_fires_and_the_diagnosis_reaches_slack_and_turns_green() {
         .start()
         .await
         .unwrap();
-    let settings = format!("prometheus: [{{ url: \"{}\" }}]\ndiagnose: {{ window: 4s, refresh: 2s }}", prometheus.url);
+    // Firing again is an incident of its own, which names the one before.
+    let settings = format!(
+        "prometheus: [{{ url: \"{}\" }}]\ndiagnose: {{ window: 4s, refresh: 2s }}\n\
+         incident: {{ reopen_within: 0s }}\npublic_url: http://pages.example",
+        prometheus.url
+    );
     let running = Running::start(&settings).await;
     let alertmanager = Alertmanager::builder()
         .webhook(&format!("{}/webhook/alertmanager", running.service.url), json!({}))
@@ -74,6 +79,17 @@ async fn a_rule_fires_and_the_diagnosis_reaches_slack_and_turns_green() {
         .await;
     *now_shown.lock().unwrap() = page(0.3, 0, 0.0);
     running.wait_for(CHANNEL, |m| m.contains("RESOLVED after") && m.contains("LLMKVCachePressure")).await;
+    *now_shown.lock().unwrap() = page(0.99, 41, 0.0);
+    running.wait_for(CHANNEL, |m| m.contains("Same cause here last time") && m.contains("LLMKVCachePressure")).await;
+    let told = running.tops(CHANNEL).iter().map(whole).find(|m| m.contains("Same cause here last time")).unwrap();
+    let pages: Vec<&str> =
+        told.split("http://pages.example").skip(1).filter_map(|link| link.split('|').next()).collect();
+    let [last, ..] = pages.as_slice() else { panic!("{told}") };
+    let (status, page) = running.get(last).await;
+    assert!(
+        status == 200 && page.contains("RESOLVED after") && page.contains("KV cache is exhausted"),
+        "{last}: {page}"
+    );
     assert_eq!(running.slack.violations(), []);
     leading_on.abort();
     exporting.abort();

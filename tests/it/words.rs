@@ -1,6 +1,7 @@
 //! What is said: short enough to be read at night, inside Slack's limits, harmless whatever labels hold.
 
 mod phrases;
+mod related;
 mod thread;
 mod thresholds;
 mod transcripts;

@@ -37,6 +37,7 @@ report-from = since
 report-escalate = Escalate to: { $whom }
 report-log-first = First error in the logs:
 report-fixes = What to do
+report-related = Related incidents
 report-nothing-now = Nothing is known to help at once.
 report-more-steps = { $n ->
     [one] One more step

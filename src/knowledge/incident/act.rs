@@ -1,10 +1,11 @@
 //! Acts of users on incidents, as buttons, the audit log and metrics name them.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An act on an incident, mostly by a button; `chatops` carries it out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// An act on an incident, mostly by a button.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
     /// Acknowledge the incident.
@@ -76,11 +77,12 @@ impl Act {
 }
 
 /// A user action on an incident.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
     /// The chat id of the user; empty for an automatic action.
     pub who: String,
     /// Time of the action.
+    #[schemars(with = "String")]
     pub at: Timestamp,
     /// The action.
     pub act: Act,

@@ -3,6 +3,7 @@
 mod act;
 mod admit;
 mod change;
+mod related;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use crate::alert::AlertStatus;
 pub use act::{Act, Note};
 pub use admit::{Admission, AdmissionRules, AdmitReason, admit};
 pub use change::ChangeReason;
+pub use related::{LastTime, Neighbour, Related};
 
 /// The topic of a storm with several symptoms or pools.
 pub const VARIOUS: &str = "other";

@@ -50,11 +50,12 @@ pub struct ReportPageContext<'a> {
 /// Builds the document of a report; empty sections are left out.
 pub(super) fn document(report: &Report, around: &ReportPageContext<'_>, medium: Medium, words: &Phrases) -> Document {
     let diagnosis = report.diagnosis.as_ref();
-    let view = view(report);
+    let view = view(report, around.live);
     let sections = [
         (SectionKey::Head, "report-summary", head::summary(report, &view, around, medium, words)),
         (SectionKey::Why, "why", diagnosis.map(|d| why::why(report, d, words)).unwrap_or_default()),
         (SectionKey::Do, "report-fixes", diagnosis.map(|d| why::steps(d, words)).unwrap_or_default()),
+        (SectionKey::Related, "report-related", sections::related(&view, medium, words)),
         (SectionKey::Picture, "report-picture", sections::pictures(around, words)),
         (SectionKey::Timeline, "report-timeline", sections::timeline(report, medium, words)),
         (SectionKey::Answers, "report-answers", answers::answers(report, around, words)),
@@ -86,7 +87,7 @@ pub(super) fn document(report: &Report, around: &ReportPageContext<'_>, medium: 
 }
 
 /// Builds the view of the incident from the data of the report.
-fn view(report: &Report) -> IncidentView<'_> {
+fn view(report: &Report, live: bool) -> IncidentView<'_> {
     let base = IncidentView { alerts: &report.alerts, diagnosis: report.diagnosis.as_ref(), ..IncidentView::default() };
     let Some(incident) = &report.incident else {
         let first = report.alerts.iter().map(|alert| alert.starts_at).min();
@@ -107,6 +108,8 @@ fn view(report: &Report) -> IncidentView<'_> {
         because: incident.because.as_deref().or(incident.playbook.as_deref()),
         refired: incident.refired,
         seen_before: incident.seen_before,
+        related: Some(&incident.related),
+        page: live.then(|| format!("/incidents/{}", incident.id)),
         ..base
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     Medium, ReportPageContext, code, code_block, group, left_out, list, pairs, paragraph, plain, table, unfolded_table,
 };
-use crate::{Phrases, logs as log_lines};
+use crate::{IncidentView, Phrases, logs as log_lines, related as related_incidents};
 use diagnose::Diagnosis;
 use knowledge::alert::{Alert, AlertStatus};
 use knowledge::clip::clip;
@@ -245,6 +245,19 @@ pub(super) fn redacted(report: &Report, words: &Phrases) -> Vec<Block> {
     let row = |one: &RedactionCount| vec![code(&one.place), plain(&one.rule), plain(one.count.to_string())];
     let heads = ["report-file", "report-rule", "report-count"];
     vec![table("report-redacted", &heads, report.redacted.iter().map(row), words)]
+}
+
+/// Builds the last time that the cause hit the pool, and the other open incidents; not for other organisations.
+pub(super) fn related(view: &IncidentView<'_>, medium: Medium, words: &Phrases) -> Vec<Block> {
+    if medium == Medium::Ticket {
+        return Vec::new();
+    }
+    let open = related_incidents::open_here(view, words);
+    let mut parts = related_incidents::last_time_blocks(view, words);
+    if !open.is_empty() {
+        parts.push(Block::Section(words.text("open-others", &[]), open));
+    }
+    parts
 }
 
 /// Builds the tickets, or the links to them.

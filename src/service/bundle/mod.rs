@@ -107,6 +107,7 @@ impl Subject {
             external_url: incident.external_url.clone(),
             acknowledged: incident.acknowledged.clone(),
             impact: incident.impact,
+            related: incident.related.clone(),
         });
         ReportSubject {
             headline: &self.headline,

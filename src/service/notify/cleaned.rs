@@ -83,7 +83,7 @@ impl Notifier {
     }
 }
 
-/// Returns an incident whose alerts, notes and diagnosis have no secrets. What cannot be cleaned is left out. Other tasks
+/// Returns an incident whose alerts, notes, related incidents and diagnosis have no secrets. What cannot be cleaned is left out. Other tasks
 /// run between two alerts, of which there may be thousands. Not on a blocking thread: each thread that searches needs
 /// tens of MiB for the caches of the patterns.
 pub(crate) async fn cleaned_incident(redactor: &Redactor, incident: &Incident) -> Incident {
@@ -96,6 +96,7 @@ pub(crate) async fn cleaned_incident(redactor: &Redactor, incident: &Incident) -
     }
     Incident {
         notes: incident.notes.iter().map(note).collect(),
+        related: clean(redactor, &incident.related).unwrap_or_default(),
         alerts,
         diagnosis: incident.diagnosis.as_ref().and_then(|diagnosis| clean(redactor, diagnosis)),
         ..incident.clone()

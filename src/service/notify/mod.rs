@@ -113,6 +113,7 @@ pub fn stored_view(incident: &Incident) -> IncidentView<'_> {
         because: incident.because.as_deref(),
         refired: incident.refired,
         diagnosis: incident.diagnosis.as_ref(),
+        related: Some(&incident.related),
         ..IncidentView::default()
     }
 }

@@ -178,6 +178,7 @@ pub(super) fn subject(alerts: Vec<Alert>) -> Subject {
         critical: false,
         acknowledged: None,
         impact: None,
+        related: Default::default(),
         external_url: String::new(),
         source: String::new(),
         critical_at: None,

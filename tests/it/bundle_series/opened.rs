@@ -47,6 +47,7 @@ pub(super) fn reported(request: &Request) -> Report {
         external_url: String::new(),
         acknowledged: None,
         impact: None,
+        related: Default::default(),
     };
     let about = ReportSubject {
         headline: "First tokens are late",

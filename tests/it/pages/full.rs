@@ -7,6 +7,7 @@ use llm_diagnose::alert::Alert;
 use llm_diagnose::chart::{alt, svg};
 use llm_diagnose::diagnose::{Baseline, Diagnosis, HistoryRequest, diagnose, evidence_history};
 use llm_diagnose::facts::{Rule, Windows, collect_facts};
+use llm_diagnose::incident::{Act, LastTime, Neighbour, Note, Related};
 use llm_diagnose::kubernetes::{self, ClusterEvent, ClusterNode, Container, Ended, Object, Pod};
 use llm_diagnose::logs::{Log, LogReader, Patterns};
 use llm_diagnose::redact::RedactionCount;
@@ -83,7 +84,7 @@ impl Full {
         }];
         let about = ReportSubject {
             headline: &diagnosis_message(&diagnosis, None, &words).headline,
-            incident: Some(incident(now)),
+            incident: Some(incident(now, odd)),
             alerts: &alerts,
             diagnosis: Some(&diagnosis),
             asked: DiagnosisParameters::default(),
@@ -118,7 +119,7 @@ impl Full {
     }
 }
 
-fn incident(now: i64) -> ReportIncident {
+fn incident(now: i64, odd: &str) -> ReportIncident {
     ReportIncident {
         id: "01K9W2E4Z0000000000000TEST".to_owned(),
         group_key: "{}".to_owned(),
@@ -134,7 +135,39 @@ fn incident(now: i64) -> ReportIncident {
         external_url: "https://alertmanager.example".to_owned(),
         acknowledged: None,
         impact: None,
+        related: related(now, odd),
     }
+}
+
+/// The last time of the cause, and another incident that is open on a node.
+fn related(now: i64, odd: &str) -> Related {
+    let began = now - 9 * 86_400;
+    let note = |after: i64, act, detail: &str| Note {
+        who: "U0ANN".to_owned(),
+        at: at(began + after),
+        act,
+        detail: format!("{detail} {odd}"),
+    };
+    let notes = vec![
+        note(300, Act::Done, "Take it out of rotation"),
+        note(420, Act::Verify, "Fixed: first token p99 is 0.4 s (expected < 1 s)"),
+        note(900, Act::Right, "one replica is much worse than its peers"),
+    ];
+    let last = LastTime {
+        id: "01K9W2E4Z0000000000000LAST".to_owned(),
+        started_at: at(began),
+        resolved_at: at(began + 720),
+        notes,
+    };
+    let neighbour = Neighbour {
+        id: "01K9W2E4Z0000000000000NODE".to_owned(),
+        started_at: at(now - 600),
+        what: format!("tokens come slowly {odd}"),
+        cause: Some("GPU clocks are pulled down".to_owned()),
+        pool: [("namespace".to_owned(), "chat".to_owned())].into(),
+        node: Some(format!("gpu-node-0{odd}")),
+    };
+    Related { last: Some(last), open: vec![neighbour] }
 }
 
 fn alert(namespace: &str, odd: &str, now: i64) -> Value {

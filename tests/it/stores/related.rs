@@ -1,0 +1,159 @@
+//! Related incidents on both databases: the last time of a cause in a pool, and others that are open there.
+
+use llm_diagnose::diagnose::{Diagnosis, Verdict};
+use llm_diagnose::incident::{Act, Related};
+use llm_diagnose::store::{AuditEntry, AuditResult, Store};
+use sqlx::AssertSqlSafe;
+
+use super::{Both, admit, at};
+use crate::admission::CALM;
+use crate::harness::fixture;
+
+fn diagnosis() -> Diagnosis {
+    let mut diagnosis: Diagnosis = serde_json::from_str(&fixture("diagnoses/bad-replica.high-itl.json")).unwrap();
+    // A cause that says no more than that nothing else was found has no last time.
+    diagnosis.causes[0].fallback = false;
+    diagnosis
+}
+
+/// As [`diagnosis`], of the same nodes in another pool.
+fn of_pool(namespace: &str) -> Diagnosis {
+    let mut diagnosis = diagnosis();
+    diagnosis.scope.labels.insert("namespace".to_owned(), namespace.to_owned());
+    diagnosis
+}
+
+/// An incident that opens at that second with this diagnosis; its id.
+async fn opened(store: &Store, name: &str, diagnosis: &Diagnosis, seconds: i64) -> String {
+    let (id, _) = admit(store, name, "firing", &CALM, seconds).await;
+    diagnosed(store, &id, diagnosis, seconds + 1).await;
+    id
+}
+
+async fn diagnosed(store: &Store, id: &str, diagnosis: &Diagnosis, seconds: i64) {
+    let incident = store.incident(id).await.unwrap().unwrap();
+    store.save_diagnosis(&incident, Some(diagnosis), true, None, at(seconds)).await.unwrap();
+}
+
+async fn note(store: &Store, id: &str, act: Act, detail: &str, seconds: i64) {
+    let attempt = AuditEntry::new_attempt("U1", "C1", act.as_str(), Some(id), at(seconds));
+    store.audit(&AuditEntry { result: AuditResult::Done, detail: detail.to_owned(), ..attempt }).await.unwrap();
+}
+
+async fn related(store: &Store, id: &str) -> Related {
+    store.incident(id).await.unwrap().unwrap().related
+}
+
+async fn last(store: &Store, id: &str) -> Option<String> {
+    related(store, id).await.last.map(|last| last.id)
+}
+
+/// The other open incidents of one: the id, and the shared node.
+async fn open(store: &Store, id: &str) -> Vec<(String, Option<String>)> {
+    related(store, id).await.open.into_iter().map(|other| (other.id, other.node)).collect()
+}
+
+#[tokio::test]
+async fn the_last_time_of_a_cause_in_its_pool_is_told_with_what_was_done() {
+    let both = Both::start();
+    for (store, database) in both.stores("last").await.iter().zip(both.databases("last").await) {
+        let first = opened(store, "First", &diagnosis(), 0).await;
+        assert_eq!(related(store, &first).await, Related::default());
+        for (act, detail) in [
+            (Act::Acknowledge, ""),
+            (Act::Done, "Restart it"),
+            (Act::Verify, "Fixed: it is 2"),
+            (Act::Right, "one replica is much worse than its peers"),
+        ] {
+            note(store, &first, act, detail, 60).await;
+        }
+        // Until the first one is over, it is no last time.
+        let beside = opened(store, "Beside", &diagnosis(), 100).await;
+        admit(store, "First", "resolved", &CALM, 600).await;
+        assert_eq!(last(store, &beside).await, None, "both were open at the same time");
+
+        let (later, _) = admit(store, "Later", "firing", &CALM, 5_000).await;
+        assert_eq!(related(store, &later).await, Related::default(), "there is no diagnosis yet");
+        diagnosed(store, &later, &diagnosis(), 5_001).await;
+        let told = related(store, &later).await.last.unwrap();
+        assert_eq!((told.id.as_str(), told.resolved_at), (first.as_str(), at(600)));
+        let acts: Vec<(Act, &str)> = told.notes.iter().map(|note| (note.act, note.detail.as_str())).collect();
+        assert_eq!(
+            acts,
+            [
+                (Act::Done, "Restart it"),
+                (Act::Verify, "Fixed: it is 2"),
+                (Act::Right, "one replica is much worse than its peers"),
+            ]
+        );
+        // Another pool, another cause, one that is not likely enough, and one that only says that nothing was found.
+        let other_cause = {
+            let mut diagnosis = diagnosis();
+            diagnosis.causes[0].id = "another".to_owned();
+            diagnosis
+        };
+        let mut unlikely = diagnosis();
+        unlikely.causes[0].verdict = Verdict::Unlikely;
+        let mut fallback = diagnosis();
+        fallback.causes[0].fallback = true;
+        for other in [of_pool("other"), other_cause, unlikely, fallback] {
+            diagnosed(store, &later, &other, 5_002).await;
+            assert_eq!(last(store, &later).await, None);
+        }
+        diagnosed(store, &later, &diagnosis(), 5_003).await;
+        assert_eq!(last(store, &later).await.as_ref(), Some(&first));
+        // Two senders of alerts may have a pool of the same name.
+        let moved = format!("UPDATE incidents SET source = 'south' WHERE id = '{later}'");
+        sqlx::query(AssertSqlSafe(moved)).execute(&database).await.unwrap();
+        assert_eq!(last(store, &later).await, None);
+        assert_eq!(open(store, &later).await, []);
+    }
+}
+
+#[tokio::test]
+async fn open_incidents_of_a_pool_or_a_node_name_each_other_until_one_ends() {
+    let both = Both::start();
+    for store in both.stores("open").await {
+        let one = opened(&store, "One", &diagnosis(), 0).await;
+        assert_eq!(open(&store, &one).await, []);
+        let two = opened(&store, "Two", &diagnosis(), 10).await;
+        let elsewhere = opened(&store, "Elsewhere", &of_pool("other"), 20).await;
+        let node = || Some("gpu-node-0".to_owned());
+        assert_eq!(open(&store, &one).await, [(two.clone(), None), (elsewhere.clone(), node())]);
+        assert_eq!(open(&store, &two).await, [(one.clone(), None), (elsewhere.clone(), node())]);
+        assert_eq!(open(&store, &elsewhere).await, [(two.clone(), node()), (one.clone(), node())]);
+        let of_elsewhere = related(&store, &one).await.open.remove(1);
+        assert_eq!(of_elsewhere.pool.get("namespace").map(String::as_str), Some("other"));
+        assert_eq!(of_elsewhere.what, diagnosis().symptom.title);
+        assert_eq!(of_elsewhere.cause, Some(diagnosis().causes[0].title.clone()));
+        // A node of that name in another cluster is another node.
+        let mut far = of_pool("other");
+        far.scope.labels.insert("cluster".to_owned(), "far".to_owned());
+        let far = opened(&store, "Far", &far, 30).await;
+        assert_eq!(open(&store, &far).await, []);
+        // The end of one changes no message of another by itself.
+        let revision = store.incident(&one).await.unwrap().unwrap().revision;
+        admit(&store, "Two", "resolved", &CALM, 100).await;
+        assert_eq!(open(&store, &one).await, [(elsewhere.clone(), node())]);
+        assert_eq!(open(&store, &two).await, [], "it is over");
+        assert_eq!(store.incident(&one).await.unwrap().unwrap().revision, revision);
+        for (i, name) in ["A", "B", "C", "D"].iter().enumerate() {
+            opened(&store, name, &diagnosis(), 200 + i64::try_from(i).unwrap()).await;
+        }
+        assert_eq!(open(&store, &one).await.len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn traits_of_forgotten_incidents_are_forgotten_too() {
+    let both = Both::start();
+    for (store, database) in both.stores("traits").await.iter().zip(both.databases("traits").await) {
+        opened(store, "Old", &diagnosis(), 0).await;
+        let kept =
+            async || sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM traits").fetch_one(&database).await.unwrap();
+        assert_eq!(kept().await, 3, "pool, cause and node");
+        admit(store, "Old", "resolved", &CALM, 100).await;
+        while store.forget(at(1_000)).await.unwrap() > 0 {}
+        assert_eq!(kept().await, 0);
+    }
+}
