@@ -75,7 +75,7 @@ pub(crate) async fn serve(
     (secret, value): (&str, &str),
 ) -> Service {
     let config = format!(
-        "listen: 127.0.0.1:$PORT\nwebhook: {{ authentication: none }}\nstate_dir: $DIR/state\nprometheus: [{{ url: \"{prometheus}\" }}]\nslack: {{ api_url: \"{}\", \
+        "listen: 127.0.0.1:$PORT\nwebhook: {{ authentication: none }}\npages: {{ authentication: none }}\nstate_dir: $DIR/state\nprometheus: [{{ url: \"{prometheus}\" }}]\nslack: {{ api_url: \"{}\", \
          channel: \"{CHANNEL}\"{keys} }}\n{extra}\n",
         slack.base_url
     );

@@ -224,7 +224,7 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) ->
             let judged = notes::judgement(view, words);
             let lines = judged.into_iter().chain(chain(diagnosis, root, words)).collect();
             parts.push(Block::Section(words.text("why", &[]), lines));
-            details = related::last_time(view, words).into_iter().chain(reservations(diagnosis, root, words)).collect();
+            details = reservations(diagnosis, root, words);
         }
         None if diagnosis.symptom.verdict == SymptomVerdict::Confirmed => {
             parts.push(Block::Section(words.text("why", &[]), explain_no_root_cause(diagnosis, words)));
@@ -236,6 +236,7 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Phrases) ->
         false => parts.extend(steps(diagnosis, view, words)),
         true => parts.extend(lasting(diagnosis, words)),
     }
+    parts.extend(related::last_time(view, words).map(Block::Paragraph));
     if !details.is_empty() {
         parts.push(Block::Section(words.text("why-sure", &[]), details));
     }
