@@ -16,30 +16,29 @@ const SHORT: usize = 90;
 pub(super) fn last_time(view: &IncidentView<'_>, words: &Phrases) -> Option<Line> {
     let last = last(view)?;
     let done = notes(last, Act::Done);
-    let mut line = when(last, view, words).plain(" ");
-    line = match done.last() {
-        None => line.then(words.line("last-time-undone", &[])),
-        Some(step) => {
-            let steps: Vec<String> = done.iter().rev().map(|note| quoted(note)).collect();
-            let steps = join_limited(&steps, STEPS, ", ", words);
-            let pieces = [("steps", steps.into()), ("soon", ended_after(step, last).into())];
-            line.then(words.line("last-time-done", &pieces))
-        }
-    };
+    let mut sentences = vec![when(last, view, words)];
+    if !done.is_empty() {
+        let steps: Vec<String> = done.iter().rev().map(|note| quoted(note)).collect();
+        let steps = join_limited(&steps, STEPS, ", ", words);
+        // A step that was marked after the end has not ended it.
+        let soon = done.iter().rfind(|note| note.at <= last.resolved_at).map(|note| {
+            let soon = words.text("last-time-soon", &[("soon", ended_after(note, last).into())]);
+            format!("; {soon}")
+        });
+        let pieces = [("steps", steps.into()), ("soon", soon.unwrap_or_default().into())];
+        sentences.push(words.line("last-time-done", &pieces));
+    }
     if let Some(result) = notes(last, Act::Verify).last() {
         let result = clip(result.detail.trim(), SHORT);
-        line = line.plain(" ").then(words.line("last-time-verified", &[("result", result.into())]));
+        sentences.push(words.line("last-time-verified", &[("result", result.into())]));
     }
-    if let Some(judged) = judged(last) {
-        line = line.plain(" ").then(judgement(judged, words));
-    }
-    Some(line)
+    sentences.extend(judged(last).map(|judged| judgement(judged, SHORT, words)));
+    sentences.into_iter().reduce(|line, sentence| line.plain(" ").then(sentence))
 }
 
 /// Renders the last time for the page: the summary, then every note with its time.
 pub(super) fn last_time_blocks(view: &IncidentView<'_>, words: &Phrases) -> Vec<Block> {
     let Some(last) = last(view) else { return Vec::new() };
-    let undone = notes(last, Act::Done).is_empty().then(|| words.line("last-time-undone", &[]));
     let one = |note: &Note| {
         let text = match note.act {
             Act::Done => {
@@ -48,17 +47,15 @@ pub(super) fn last_time_blocks(view: &IncidentView<'_>, words: &Phrases) -> Vec<
                 if note.at <= last.resolved_at { step.small(soon) } else { step }
             }
             Act::Verify => words.line("last-time-verified", &[("result", note.detail.trim().into())]),
-            _ => judgement(note, words),
+            _ => judgement(note, usize::MAX, words),
         };
         Line::default().moment(note.at).plain(" · ").then(text)
     };
-    vec![
-        Block::Paragraph(
-            when(last, view, words)
-                .then(undone.map(|undone| Line::default().plain(" ").then(undone)).unwrap_or_default()),
-        ),
-        Block::Section(String::new(), last.notes.iter().map(one).collect()),
-    ]
+    let mut blocks = vec![Block::Paragraph(when(last, view, words))];
+    if !last.notes.is_empty() {
+        blocks.push(Block::Section(String::new(), last.notes.iter().map(one).collect()));
+    }
+    blocks
 }
 
 /// Names the other open incidents of the pool and of its nodes, a line for each.
@@ -68,14 +65,16 @@ pub(super) fn open_here(view: &IncidentView<'_>, words: &Phrases) -> Vec<Line> {
 }
 
 fn neighbour(other: &Neighbour, view: &IncidentView<'_>, words: &Phrases) -> Line {
+    let at = ("at", TextSpan::Time(other.started_at).into());
+    let node = other.node.as_ref().map(|node| ("node", TextSpan::Code(clip(node, SHORT)).into()));
+    let Some(what) = &other.what else {
+        let what = ("what", link(&other.id, words.text("open-elsewhere", &[]), view).into());
+        return words.line("open-on-node-elsewhere", &[what, at].into_iter().chain(node).collect::<Vec<_>>());
+    };
     let why = other.cause.as_ref().map(|cause| format!(" ← {}", clip(cause, SHORT))).unwrap_or_default();
-    let what = format!("{}{why}", clip(&other.what, SHORT));
-    let mut pieces =
-        vec![("what", link(&other.id, what, view).into()), ("at", TextSpan::Time(other.started_at).into())];
-    let Some(node) = &other.node else { return words.line("open-here", &pieces) };
-    pieces.push(("node", TextSpan::Code(clip(node, SHORT)).into()));
-    pieces.push(("pool", clip(&pool_name(&other.pool), SHORT).into()));
-    words.line("open-on-node", &pieces)
+    let what = ("what", link(&other.id, format!("{}{why}", clip(what, SHORT)), view).into());
+    let Some(node) = node else { return words.line("open-here", &[what, at]) };
+    words.line("open-on-node", &[what, at, node, ("pool", clip(&pool_name(&other.pool), SHORT).into())])
 }
 
 fn last<'a>(view: &IncidentView<'a>) -> Option<&'a LastTime> {
@@ -97,9 +96,9 @@ fn judged(last: &LastTime) -> Option<&Note> {
     last.notes.iter().rfind(|note| matches!(note.act, Act::Right | Act::Wrong))
 }
 
-fn judgement(note: &Note, words: &Phrases) -> Line {
+fn judgement(note: &Note, most: usize, words: &Phrases) -> Line {
     match note.act {
-        Act::Wrong => words.line("last-time-wrong", &[("detail", clip(note.detail.trim(), SHORT).into())]),
+        Act::Wrong => words.line("last-time-wrong", &[("detail", clip(note.detail.trim(), most).into())]),
         _ => words.line("last-time-right", &[]),
     }
 }
@@ -112,10 +111,10 @@ fn ended_after(step: &Note, last: &LastTime) -> String {
     clock::human_duration(clock::between(step.at, last.resolved_at))
 }
 
-/// Links to the page of another incident; its label alone where pages have no address.
+/// Links to the page of another incident; where pages have no address, with the id that commands take.
 fn link(id: &str, label: String, view: &IncidentView<'_>) -> TextSpan {
     match view.page.as_deref().and_then(|page| page.strip_suffix(view.id)).filter(|_| !view.id.is_empty()) {
         Some(pages) => TextSpan::Link(label, format!("{pages}{id}")),
-        None => TextSpan::Plain(label),
+        None => TextSpan::Plain(format!("{label} ({id})")),
     }
 }

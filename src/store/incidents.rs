@@ -153,7 +153,6 @@ impl Store {
         .await?;
         incident.seen_before = u32::try_from(earlier).unwrap_or(u32::MAX);
         incident.notes = self.notes(id).await?;
-        incident.related = self.related(&incident).await?;
         Ok(Some(incident))
     }
 
@@ -206,7 +205,7 @@ impl Store {
             diagnosis.map(serde_json::to_string).transpose().map_err(|e| unreadable("diagnosis", &incident.id, &e))?;
         let failed = diagnosis.is_none_or(|d| d.degraded);
         let mut tx = self.begin().await?;
-        sqlx::query(
+        let stored = sqlx::query(
             "UPDATE incidents SET diagnosis = COALESCE($2, diagnosis), revision = revision + $3,
                diagnose_tries = CASE WHEN $4 THEN diagnose_tries + 1 ELSE 0 END,
                diagnose_due_ms = CASE WHEN revision > $5 THEN $6 WHEN state = 'open' THEN $7 ELSE NULL END
@@ -221,7 +220,9 @@ impl Store {
         .bind(next.map(unix_ms))
         .execute(&mut *tx)
         .await?;
-        record_traits(&mut tx, incident, diagnosis).await?;
+        if let Some(diagnosis) = diagnosis.filter(|_| stored.rows_affected() > 0) {
+            record_traits(&mut tx, incident, diagnosis).await?;
+        }
         if says_more {
             outdate(&mut tx, &incident.id).await?;
             hasten(&mut tx, &incident.id, now).await?;
@@ -249,7 +250,7 @@ impl Store {
         let stored = sqlx::query(keep).bind(&incident.id).bind(json).bind(incident.revision).execute(&mut *tx).await?;
         let stored = stored.rows_affected() > 0;
         if stored {
-            record_traits(&mut tx, incident, Some(diagnosis)).await?;
+            record_traits(&mut tx, incident, diagnosis).await?;
             sqlx::query(
                 "UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND sink = 'slack' AND tries = 0
                    AND state = 'pending' AND due_ms > $2 AND due_ms < $2 + 5000",

@@ -66,6 +66,7 @@ async fn a_pool_is_screened_by_its_name_pod_or_job_and_never_another_in_its_plac
         json!({ "labels": { "instance": "chat-0:8000" } }),
         json!({ "target": "chat", "labels": { "namespace": "llm" } }),
         json!({ "labels": { "model_name": "chat" } }),
+        json!({ "target": "", "labels": { "model_name": "chat" } }),
     ];
     let wrong = [
         (json!({ "labels": { "pod": "nobody-0" } }), "no pool has `nobody-0`"),

@@ -37,6 +37,7 @@ async fn fill_old(database: &AnyPool, n: i64) {
         ("posts (id, incident_id, kind, body, state, due_ms)", "'p' || i, 'old' || i, 'note', '', 'done', 1"),
         ("followups (id, incident_id, kind, data, due_ms)", "'f' || i, 'old' || i, 'verify', '', 1"),
         ("feedback (incident_id, who, at_ms, is_right, named)", "'old' || i, 'u', 1, 1, 'c'"),
+        ("traits (incident_id, trait)", "'old' || i, 't'"),
         (
             "deliveries (incident_id, sink, channel, state, due_ms, digest_id)",
             "'old' || i, 'slack', '#a', 'digested', 1, 'd' || (i / 100)",
@@ -58,7 +59,7 @@ async fn old_incidents_are_deleted_in_slices_between_which_webhooks_are_stored()
         fill_old(&database, OLD).await;
         assert_eq!(store.forget(at(-500_000)).await.unwrap(), SLICE);
         let left = OLD - INCIDENTS_AT_ONCE;
-        for table in ["incidents", "alerts", "events", "posts", "followups", "feedback", "deliveries"] {
+        for table in ["incidents", "alerts", "events", "posts", "followups", "feedback", "traits", "deliveries"] {
             assert_eq!(count(&database, table).await, left, "{table}: one slice takes so many");
         }
         assert_eq!(count(&database, "incidents WHERE id = 'old49'").await, 0, "the oldest go first");

@@ -132,13 +132,12 @@ evidence-against = Against: { $facts }
 evidence-unknown = Unknown: { $titles }
 not-those = Ruled out: { $titles }
 last-time = **Same cause here last time**: { $at }, for { $duration }.
-last-time-undone = No step was marked as done then.
-last-time-done = Done then: { $steps }; resolved { $soon } after that.
+last-time-done = Done then: { $steps }{ $soon }.
 last-time-step = Step done: { $step }
 last-time-soon = resolved { $soon } later
 last-time-verified = Verified then: { $result }.
-last-time-right = People said that the cause was right.
-last-time-wrong = People said that the **cause was wrong**: { $detail }
+last-time-right = The cause was judged right.
+last-time-wrong = The cause was judged **wrong**: { $detail }
 compared-same-time = Compared with the same time { $ago } earlier.
 compared-hours-before = Compared with the hours before the incident: the pool has no data at the same time a day or a week earlier.
 compared-since-start = Compared with the minutes before the incident: the pool has no earlier data at the times that were tried.
@@ -177,6 +176,8 @@ not-looked-at = Not checked: { $causes } (Prometheus did not answer in time)
 open-others = Open at the same time
 open-here = In this pool: { $what }, alert since { $at }
 open-on-node = On the same node { $node }: { $what } in { $pool }, alert since { $at }
+open-on-node-elsewhere = On the same node { $node }: { $what }, alert since { $at }
+open-elsewhere = an incident of another pool, shown in other channels
 
 ## Alerts, and what else is known
 

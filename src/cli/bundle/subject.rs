@@ -59,7 +59,7 @@ async fn find(
         None => store.recent(1).await?,
     };
     let incident = match ids.as_slice() {
-        [id] => store.incident(id).await?,
+        [id] => store.incident_with_related(id).await?,
         [] if context.args.what.is_some() => return Ok(Err("there is no such incident".to_owned())),
         [] => None,
         ids => bail!("several incidents are called so: {}", ids.join(", ")),

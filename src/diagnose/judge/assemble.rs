@@ -21,6 +21,8 @@ use knowledge::signal::matchers;
 
 /// Nodes, GPUs and share of the traffic are given for at most this number of affected replicas, for none of more.
 const MAX_DETAILED_REPLICAS: usize = 4;
+/// Maximum number of nodes that are listed; none of more.
+const MAX_NODES: usize = 32;
 
 pub(crate) fn assemble(
     library: &Library,
@@ -191,7 +193,16 @@ fn radius<'a>(mut evidence: impl Iterator<Item = &'a [EvidenceResult]>, observat
     } else {
         Default::default()
     };
-    BlastRadius { affected, total: observations.pool.len(), places, traffic }
+    let nodes = nodes(&affected, observations);
+    BlastRadius { affected, total: observations.pool.len(), places, nodes, traffic }
+}
+
+/// Returns the nodes of replicas, of the whole pool without any; none if they are more than [`MAX_NODES`].
+fn nodes(affected: &[String], observations: &Observations) -> Vec<String> {
+    let whole_pool = affected.is_empty();
+    let of = observations.nodes.iter().filter(|(replica, _)| whole_pool || affected.contains(replica));
+    let nodes: BTreeSet<&String> = of.map(|(_, node)| node).collect();
+    if nodes.len() > MAX_NODES { Vec::new() } else { nodes.into_iter().cloned().collect() }
 }
 
 /// Returns the nodes and GPUs of replicas.

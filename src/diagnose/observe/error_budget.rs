@@ -18,6 +18,8 @@ use sources::prom::Prometheus;
 const PATIENCE: Duration = Duration::from_millis(1_500);
 /// Minimum time that the recorded data cover: of less, the share of one late request says nothing.
 const LEAST_REACH: Duration = Duration::from_secs(3_600);
+/// Share of the requests by which a count of violations may be off.
+const TOLERANCE: f64 = 0.01;
 /// Minimum time that is called spent: one sample's.
 const SHORTEST: Duration = budget::STEP;
 /// The time up to which samples are added up each minute; they overlap then, and the sum is exact to a minute.
@@ -81,8 +83,12 @@ fn of_numbers(promise: &Promise, numbers: [f64; 4], since: Timestamp, at: Timest
     let allowed = requests * promise.allowed();
     // The subquery's first step is up to a step after the window's start.
     let reach = (at.as_second() as f64 - first).max(0.0) + budget::STEP.as_secs_f64();
+    // Violations and requests are sums of different extrapolated series: where all requests fail, either may be larger.
+    let tolerance = requests * TOLERANCE + 1.0;
     // A site's own query may count what is no request.
-    let is_counted = violations >= 0.0 && of_incident >= 0.0 && violations <= requests;
+    let is_counted = violations >= -tolerance && of_incident >= -tolerance && violations <= requests + tolerance;
+    let violations = violations.clamp(0.0, requests.max(0.0));
+    let of_incident = of_incident.max(0.0);
     let begin = Timestamp::from_second(first as i64).unwrap_or(since);
     (allowed > 0.0 && is_counted && reach >= LEAST_REACH.as_secs_f64()).then(|| ErrorBudget {
         // Added up in other steps, it may exceed the whole by a sample.
@@ -115,6 +121,9 @@ mod tests {
         assert_eq!(budget([1_000.0, 500.0, 500.0, now - 600.0]), None, "ten minutes of data");
         assert_eq!(budget([1_000.0, -500.0, 0.0, first]), None, "no count of requests");
         assert_eq!(budget([1_000.0, 1_500.0, 0.0, first]), None);
+        let outage = budget([1_000.0, 1_000.000_1, 1_000.0, first]).unwrap();
+        assert_eq!((outage.spent, outage.left), (100.0, -99.0), "all requests failed");
+        assert_eq!(budget([1_000.0, -1e-9, -1e-9, first]).map(|own| (own.spent, own.left)), Some((0.0, 1.0)));
     }
 
     #[test]

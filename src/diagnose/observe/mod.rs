@@ -83,6 +83,7 @@ pub(crate) async fn observe_needs(
     observed.members = Members::of(library, &plan.queries, &answers);
     observed.observations.pool = observed.members.pool();
     observed.observations.places = observed.members.places();
+    observed.observations.nodes = observed.members.nodes().clone();
     observed.degraded |= gather(library, &observed.members, &plan.queries, &answers, &mut observed.observations);
     against::add_ratios(&with_driver, hours.as_ref(), &mut observed.observations);
     // Unanswered queries are repeated next time.

@@ -94,6 +94,9 @@ pub struct Observations {
     /// The node and the GPUs of each replica, if an orchestrator or an exporter reports them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub places: BTreeMap<String, BTreeSet<String>>,
+    /// The node of each replica, if an orchestrator reports it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub nodes: BTreeMap<String, String>,
     /// Onset of a condition on a signal, by [`Observations::held_key`]; absent if it held all along.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub held_since: BTreeMap<String, Timestamp>,

@@ -126,6 +126,10 @@ pub struct BlastRadius {
     /// The nodes and GPUs of the affected replicas, by replica; empty if they are many or unknown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub places: BTreeMap<String, Vec<String>>,
+    /// The nodes of the affected replicas, or of the whole pool if the evidence is about it; empty if they are many or
+    /// unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
     /// The share of the pool's arrivals that the affected replicas receive, 0..1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<f64>,

@@ -46,11 +46,11 @@ pub struct Neighbour {
     /// The start of its first alert.
     #[schemars(with = "String")]
     pub started_at: Timestamp,
-    /// Its symptom, else the name of its alert.
-    pub what: String,
+    /// Its symptom, else the name of its alert; `None` if it is of another pool and is not shown where this one is.
+    pub what: Option<String>,
     /// The title of its cause; `None` while that is not known.
     pub cause: Option<String>,
-    /// The labels of its pool.
+    /// The labels of its pool; empty if `what` is `None`.
     pub pool: Labels,
     /// The node that both share; `None` if it is of the same pool.
     pub node: Option<String>,

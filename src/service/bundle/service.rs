@@ -188,7 +188,7 @@ impl BundleService {
 
     async fn build_bundle(&self, id: &str, progress: &BundleProgress) -> Result<Bundle, NoBundle> {
         let _slot = self.slots.acquire().await.map_err(|_| BundleError::Stopped)?;
-        let incident = self.store.incident(id).await?.ok_or(NoBundle::Gone)?;
+        let incident = self.store.incident_with_related(id).await?.ok_or(NoBundle::Gone)?;
         let events = self.store.events(id, EVENTS).await?;
         let now = clock::now();
         let remembered = match self.registry.prometheus(&incident.alerts) {

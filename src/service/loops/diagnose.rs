@@ -130,7 +130,15 @@ async fn process(service: &Service, id: &str, tries: u32) {
         }
     };
     if let Err(error) = saved.await {
-        error!(%error, "cannot keep a diagnosis");
+        return error!(%error, "cannot keep a diagnosis");
+    }
+    // The messages of others name this incident from its first diagnosis to its end.
+    let first = replacement.as_ref().filter(|_| incident.diagnosis.is_none());
+    let ended = replacement.as_ref().or(incident.diagnosis.as_ref()).filter(|_| !incident.open);
+    if let Some(diagnosis) = first.or(ended)
+        && let Err(error) = service.store.update_neighbours(&incident, diagnosis).await
+    {
+        warn!(%error, "cannot update the messages that name this incident");
     }
 }
 

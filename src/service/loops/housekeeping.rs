@@ -36,19 +36,21 @@ const STEADY_TO_FORGET: Duration = Duration::from_secs(3_600);
 pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut unfilled = Some(String::new());
     loop {
         tokio::select! {
             _ = tick.tick() => {}
             () = stop.cancelled() => return,
         }
         tokio::select! {
-            () = once(&service) => {}
+            () = once(&service, &mut unfilled) => {}
             () = stop.cancelled() => return,
         }
     }
 }
 
-async fn once(service: &Service) {
+/// Runs one round. `unfilled` is the id before which incidents may lack traits; `None` if none do.
+async fn once(service: &Service, unfilled: &mut Option<String>) {
     let (store, config) = (&service.store, &service.config);
     let now = match store.keep_time().await {
         Ok(now) => now,
@@ -106,6 +108,20 @@ async fn once(service: &Service) {
     if is_steady {
         delete(store, Surplus::Incidents, before, until).await;
         delete(store, Surplus::Audit, before, until).await;
+    }
+    fill_traits(store, unfilled, until).await;
+}
+
+/// Records slice by slice by what the incidents of an older version are found again, until the time is used up.
+async fn fill_traits(store: &Store, unfilled: &mut Option<String>, until: Instant) {
+    while let Some(before) = unfilled
+        && Instant::now() < until
+    {
+        match store.fill_traits(before).await {
+            Ok(next) => *unfilled = next,
+            Err(error) => return warn!(%error, "cannot record what earlier incidents have in common"),
+        }
+        tokio::time::sleep(BETWEEN_SLICES).await;
     }
 }
 

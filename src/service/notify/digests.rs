@@ -132,7 +132,7 @@ impl Notifier {
         };
         // For a single incident its own message says more than a digest.
         let single = match incidents.as_slice() {
-            [incident] if content.unreadable == 0 => self.store.incident(&incident.id).await?,
+            [incident] if content.unreadable == 0 => self.store.incident_with_related(&incident.id).await?,
             _ => None,
         };
         let message = match &single {

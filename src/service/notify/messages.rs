@@ -16,7 +16,12 @@ use store::{Delivery, DuplicateCheck, Incident, Mention, MessageEffects, Postpon
 
 impl Notifier {
     pub(super) async fn deliver_message(&self, delivery: &Delivery) -> Result<(), StoreError> {
-        let Some(incident) = self.store.incident(&delivery.incident).await? else { return Ok(()) };
+        let incident = match delivery.sink {
+            // Pagers may be other organisations'.
+            Sink::Pager => self.store.incident(&delivery.incident).await?,
+            Sink::Slack | Sink::Console => self.store.incident_with_related(&delivery.incident).await?,
+        };
+        let Some(incident) = incident else { return Ok(()) };
         match (delivery.sink, &self.slack) {
             (Sink::Console, _) => {
                 let message = self.message(&incident).await;

@@ -38,7 +38,8 @@ impl Fleet<'_> {
         whole: bool,
     ) -> Result<Place, QuestionError> {
         let typed = given(target);
-        let is_blank = (target.is_some() && typed.is_none()) || labels.values().any(|value| value.trim().is_empty());
+        // Programs fill an optional target with an empty text.
+        let is_blank = labels.values().any(|value| value.trim().is_empty());
         if is_blank || (typed.is_none() && labels.is_empty() && !whole) {
             return Err(QuestionError::Wrong(HOW_TO_NAME.to_owned()));
         }
@@ -47,17 +48,19 @@ impl Fleet<'_> {
         target::known_labels(self.prometheus.iter().map(|(_, own)| own), &labels).map_err(wrong)?;
         let of_labels = Scope::of_labels(&labels);
         let candidates = self.candidates(&labels, &of_labels)?;
-        let deadline = self.diagnosing.deadline;
+        // An unresponsive Prometheus costs its deadline once.
+        let until = Instant::now() + self.diagnosing.deadline;
         let (source, mut scope) = match typed {
-            Some(typed) => self.target_place(&candidates, typed, &of_labels, at).await?,
-            None => (self.source_of(&candidates, &labels, &of_labels, at).await?, Scope::default()),
+            Some(typed) => self.target_place(&candidates, typed, &of_labels, at, until).await?,
+            None => (self.source_of(&candidates, &labels, &of_labels, at, until).await?, Scope::default()),
         };
         scope.dimensions.extend(of_labels.dimensions);
         scope.replicas.extend(of_labels.replicas);
         let (prometheus, own) = self.prometheus.get(source).ok_or_else(QuestionError::no_prometheus)?;
-        target::known_values(self.library, (prometheus, own), &labels, at, deadline).await.map_err(wrong)?;
+        let left = until.saturating_duration_since(Instant::now());
+        target::known_values(self.library, (prometheus, own), &labels, at, left).await.map_err(wrong)?;
         if typed.is_none() {
-            self.resolve((prometheus, own), &mut scope, at, whole).await?;
+            self.resolve((prometheus, own), &mut scope, at, until, whole).await?;
         }
         Ok((source, scope))
     }
@@ -90,12 +93,13 @@ impl Fleet<'_> {
         typed: &str,
         of_labels: &Scope,
         at: Timestamp,
+        until: Instant,
     ) -> Result<Place, QuestionError> {
         let wrong = |error: anyhow::Error| QuestionError::of_target(&error);
         let sources: Vec<HealthSource<'_>> =
             candidates.iter().filter_map(|i| self.prometheus.get(*i)).map(|(one, own)| (one, own)).collect();
-        let deadline = self.diagnosing.deadline;
-        let mut matches = target::find(self.library, &sources, typed, at, deadline).await.map_err(wrong)?;
+        let left = until.saturating_duration_since(Instant::now());
+        let mut matches = target::find(self.library, &sources, typed, at, left).await.map_err(wrong)?;
         matches.retain(|(source, place, _)| {
             let own = sources.get(*source).map(|(_, own)| *own);
             place.is_in(&without_own(of_labels, own))
@@ -120,6 +124,7 @@ impl Fleet<'_> {
         (prometheus, own): HealthSource<'_>,
         scope: &mut Scope,
         at: Timestamp,
+        until: Instant,
         whole: bool,
     ) -> Result<(), QuestionError> {
         let wanted = without_own(scope, Some(own));
@@ -132,7 +137,6 @@ impl Fleet<'_> {
         }
         let named: Vec<&str> = wanted.replicas.iter().chain(wanted.dimensions.values()).map(String::as_str).collect();
         let named = named.join(", ");
-        let until = Instant::now() + self.diagnosing.deadline;
         let places = selected_places(self.library, prometheus, &wanted, at, until).await;
         let places = places.map_err(|error| QuestionError::Unanswered(error.to_string()))?;
         match places.as_slice() {
@@ -158,6 +162,7 @@ impl Fleet<'_> {
         labels: &Labels,
         scope: &Scope,
         at: Timestamp,
+        until: Instant,
     ) -> Result<usize, QuestionError> {
         let first = candidates.first().copied().ok_or_else(QuestionError::no_prometheus)?;
         if labels.is_empty() || candidates.len() < 2 {
@@ -169,7 +174,6 @@ impl Fleet<'_> {
         if let Some((source, _)) = all.iter().find(|(_, (_, own))| is_own(own)) {
             return Ok(*source);
         }
-        let until = Instant::now() + self.diagnosing.deadline;
         let asked = all.iter().map(|(_, (prometheus, _))| places(self.library, prometheus, at, until));
         let (mut found, mut unanswered) = (Vec::new(), None);
         for ((source, (_, own)), pools) in all.iter().zip(join_all(asked).await) {

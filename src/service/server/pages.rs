@@ -124,7 +124,7 @@ pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String
 /// Reads an incident with its log; the error is the page with the reason.
 async fn subject(shared: &Shared, id: &str) -> Result<Subject, Box<Response>> {
     let store = &shared.service.store;
-    let read = async { Ok::<_, StoreError>((store.incident(id).await?, store.events(id, EVENTS).await?)) };
+    let read = async { Ok::<_, StoreError>((store.incident_with_related(id).await?, store.events(id, EVENTS).await?)) };
     let (incident, events) = match read.await {
         Ok((Some(incident), events)) => (incident, events),
         Ok((None, _)) => return Err(Box::new(missing(shared))),

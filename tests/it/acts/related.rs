@@ -14,7 +14,7 @@ async fn the_next_incident_of_the_cause_names_what_was_done_without_secrets() {
     bench.submit("U0ANN", "wrong", &first, &wrong).await;
     assert_eq!(bench.audit().await, ["done U0ANN done", "wrong U0ANN done"], "{:?}", bench.said());
     let shown = async |id: &str| {
-        let incident = bench.store.incident(id).await.unwrap().unwrap();
+        let incident = bench.store.incident_with_related(id).await.unwrap().unwrap();
         let body = llm_diagnose::render::slack(&bench.desk.notifier.message(&incident).await);
         serde_json::to_string(&body).unwrap()
     };
@@ -23,7 +23,7 @@ async fn the_next_incident_of_the_cause_names_what_was_done_without_secrets() {
     let second = bench.incident("LLMSlow", "firing", true).await;
     let told = shown(&second).await;
     let link = format!("<http://pages.example/incidents/{first}|");
-    for part in ["Same cause here last time", link.as_str(), "Done then: ", "cause was wrong"] {
+    for part in ["Same cause here last time", link.as_str(), "Done then: ", "judged *wrong*"] {
         assert!(told.contains(part), "{part}: {told}");
     }
     assert!(told.contains("mail ") && !told.contains("ops@corp.example"), "{told}");

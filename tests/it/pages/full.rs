@@ -162,7 +162,7 @@ fn related(now: i64, odd: &str) -> Related {
     let neighbour = Neighbour {
         id: "01K9W2E4Z0000000000000NODE".to_owned(),
         started_at: at(now - 600),
-        what: format!("tokens come slowly {odd}"),
+        what: Some(format!("tokens come slowly {odd}")),
         cause: Some("GPU clocks are pulled down".to_owned()),
         pool: [("namespace".to_owned(), "chat".to_owned())].into(),
         node: Some(format!("gpu-node-0{odd}")),

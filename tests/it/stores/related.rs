@@ -11,8 +11,8 @@ use crate::harness::fixture;
 
 fn diagnosis() -> Diagnosis {
     let mut diagnosis: Diagnosis = serde_json::from_str(&fixture("diagnoses/bad-replica.high-itl.json")).unwrap();
-    // A cause that says no more than that nothing else was found has no last time.
     diagnosis.causes[0].fallback = false;
+    diagnosis.causes[0].replicas.nodes = vec!["gpu-node-0".to_owned()];
     diagnosis
 }
 
@@ -41,7 +41,7 @@ async fn note(store: &Store, id: &str, act: Act, detail: &str, seconds: i64) {
 }
 
 async fn related(store: &Store, id: &str) -> Related {
-    store.incident(id).await.unwrap().unwrap().related
+    store.incident_with_related(id).await.unwrap().unwrap().related
 }
 
 async fn last(store: &Store, id: &str) -> Option<String> {
@@ -86,7 +86,7 @@ async fn the_last_time_of_a_cause_in_its_pool_is_told_with_what_was_done() {
                 (Act::Right, "one replica is much worse than its peers"),
             ]
         );
-        // Another pool, another cause, one that is not likely enough, and one that only says that nothing was found.
+        // Another pool, another cause, one that is not likely enough, and a mechanism without a cause.
         let other_cause = {
             let mut diagnosis = diagnosis();
             diagnosis.causes[0].id = "another".to_owned();
@@ -124,7 +124,7 @@ async fn open_incidents_of_a_pool_or_a_node_name_each_other_until_one_ends() {
         assert_eq!(open(&store, &elsewhere).await, [(two.clone(), node()), (one.clone(), node())]);
         let of_elsewhere = related(&store, &one).await.open.remove(1);
         assert_eq!(of_elsewhere.pool.get("namespace").map(String::as_str), Some("other"));
-        assert_eq!(of_elsewhere.what, diagnosis().symptom.title);
+        assert_eq!(of_elsewhere.what, Some(diagnosis().symptom.title));
         assert_eq!(of_elsewhere.cause, Some(diagnosis().causes[0].title.clone()));
         // A node of that name in another cluster is another node.
         let mut far = of_pool("other");
@@ -155,5 +155,104 @@ async fn traits_of_forgotten_incidents_are_forgotten_too() {
         admit(store, "Old", "resolved", &CALM, 100).await;
         while store.forget(at(1_000)).await.unwrap() > 0 {}
         assert_eq!(kept().await, 0);
+    }
+}
+
+#[tokio::test]
+async fn rules_that_label_a_pool_differently_speak_of_one_pool_and_of_no_other() {
+    let labelled = |labels: &[(&str, &str)]| {
+        let mut diagnosis = diagnosis();
+        diagnosis.scope.labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        diagnosis.causes[0].replicas.nodes.clear();
+        diagnosis
+    };
+    let both = Both::start();
+    for store in both.stores("labels").await {
+        let engine = labelled(&[("cluster", "eu"), ("namespace", "prod"), ("model", "llama"), ("job", "vllm")]);
+        let first = opened(&store, "First", &engine, 0).await;
+        admit(&store, "First", "resolved", &CALM, 100).await;
+        let gpu = labelled(&[("cluster", "eu"), ("namespace", "prod")]);
+        let gpu = opened(&store, "Gpu", &gpu, 1_000).await;
+        assert_eq!(last(&store, &gpu).await.as_ref(), Some(&first), "a rule of GPUs knows no model");
+        let qwen = labelled(&[("cluster", "eu"), ("namespace", "prod"), ("model", "qwen")]);
+        let other = opened(&store, "Other", &qwen, 1_010).await;
+        assert_eq!((last(&store, &other).await, open(&store, &other).await), (None, vec![(gpu.clone(), None)]));
+        let job = [("cluster", "eu"), ("namespace", "prod"), ("model", "llama"), ("job", "other")];
+        let job = opened(&store, "Job", &labelled(&job), 1_020).await;
+        assert_eq!(
+            last(&store, &job).await.as_ref(),
+            Some(&first),
+            "the namespace and the model say more than the job"
+        );
+        assert_eq!(open(&store, &job).await, [(gpu.clone(), None)]);
+        // A cluster alone is no pool.
+        let cluster = opened(&store, "Cluster", &labelled(&[("cluster", "eu")]), 1_030).await;
+        assert_eq!(related(&store, &cluster).await, Related::default());
+    }
+}
+
+#[tokio::test]
+async fn what_did_not_end_and_what_cannot_be_read_is_no_last_time_and_costs_no_message() {
+    let both = Both::start();
+    for (store, database) in both.stores("ends").await.iter().zip(both.databases("ends").await) {
+        let run = async |sql: String| {
+            sqlx::query(AssertSqlSafe(sql)).execute(&database).await.unwrap();
+        };
+        let older = opened(store, "Older", &diagnosis(), 0).await;
+        admit(store, "Older", "resolved", &CALM, 100).await;
+        let newer = opened(store, "Newer", &diagnosis(), 1_000).await;
+        admit(store, "Newer", "resolved", &CALM, 1_100).await;
+        let now = opened(store, "Now", &diagnosis(), 2_000).await;
+        assert_eq!(last(store, &now).await.as_ref(), Some(&newer));
+        for reason in ["stale", "unreadable", "told_whole"] {
+            run(format!("UPDATE incidents SET reason = '{reason}' WHERE id = '{newer}'")).await;
+            assert_eq!(last(store, &now).await.as_ref(), Some(&older), "{reason}");
+        }
+        run(format!("UPDATE incidents SET reason = 'resolved', diagnosis = 'x' WHERE id = '{newer}'")).await;
+        assert_eq!(last(store, &now).await.as_ref(), Some(&older), "its diagnosis cannot be read");
+        // As an older version leaves them.
+        run(format!("UPDATE incidents SET diagnosis = NULL WHERE id = '{newer}'")).await;
+        run(format!("DELETE FROM traits WHERE incident_id <> '{now}'")).await;
+        assert_eq!(last(store, &now).await, None);
+        let next = store.fill_traits("").await.unwrap();
+        assert_eq!(next.as_ref(), Some(&older));
+        assert_eq!(store.fill_traits(&older).await.unwrap(), None);
+        assert_eq!(last(store, &now).await, Some(older));
+        run("ALTER TABLE traits RENAME TO elsewhere".to_owned()).await;
+        assert_eq!(related(store, &now).await, Related::default());
+    }
+}
+
+#[tokio::test]
+async fn of_another_pool_on_the_node_no_more_is_told_than_its_channels_tell() {
+    let both = Both::start();
+    for (store, database) in both.stores("channels").await.iter().zip(both.databases("channels").await) {
+        let here = opened(store, "Here", &diagnosis(), 0).await;
+        let there = opened(store, "There", &of_pool("other"), 10).await;
+        let told = async || related(store, &here).await.open.remove(0);
+        assert_eq!(told().await.what, Some(diagnosis().symptom.title));
+        let moved = format!("UPDATE deliveries SET channel = 'C0OTHERTEAM' WHERE incident_id = '{there}'");
+        sqlx::query(AssertSqlSafe(moved)).execute(&database).await.unwrap();
+        let told = told().await;
+        assert_eq!((told.id, told.what, told.cause), (there, None, None));
+        assert_eq!((told.node.as_deref(), told.pool.len()), (Some("gpu-node-0"), 0));
+    }
+}
+
+#[tokio::test]
+async fn others_are_told_when_an_incident_has_its_first_diagnosis_and_when_it_ends() {
+    let both = Both::start();
+    for store in both.stores("others").await {
+        let one = opened(&store, "One", &diagnosis(), 0).await;
+        let two = opened(&store, "Two", &diagnosis(), 10).await;
+        let revision = async || store.incident(&one).await.unwrap().unwrap().revision;
+        let before = revision().await;
+        let incident = store.incident(&two).await.unwrap().unwrap();
+        store.update_neighbours(&incident, &diagnosis()).await.unwrap();
+        assert_eq!(revision().await, before + 1);
+        admit(&store, "Two", "resolved", &CALM, 100).await;
+        let ended = store.incident(&two).await.unwrap().unwrap();
+        store.update_neighbours(&ended, &diagnosis()).await.unwrap();
+        assert_eq!(revision().await, before + 2);
     }
 }
