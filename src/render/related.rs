@@ -4,7 +4,7 @@ use super::facts::{join_limited, pool_name};
 use super::{IncidentView, Phrases};
 use knowledge::clip::clip;
 use knowledge::clock;
-use knowledge::incident::{Act, LastTime, Neighbour, Note};
+use knowledge::incident::{Act, LastTime, Neighbour, Note, Shared};
 use message::{Block, Line, TextSpan};
 
 /// Maximum number of steps of the last time in the message.
@@ -18,7 +18,7 @@ pub(super) fn last_time(view: &IncidentView<'_>, words: &Phrases) -> Option<Line
     let done = notes(last, Act::Done);
     let mut sentences = vec![when(last, view, words)];
     if !done.is_empty() {
-        let steps: Vec<String> = done.iter().rev().map(|note| quoted(note)).collect();
+        let steps: Vec<String> = done.iter().skip(done.len().saturating_sub(STEPS)).map(|note| quoted(note)).collect();
         let steps = join_limited(&steps, STEPS, ", ", words);
         // A step that was marked after the end has not ended it.
         let soon = done.iter().rfind(|note| note.at <= last.resolved_at).map(|note| {
@@ -65,16 +65,26 @@ pub(super) fn open_here(view: &IncidentView<'_>, words: &Phrases) -> Vec<Line> {
 }
 
 fn neighbour(other: &Neighbour, view: &IncidentView<'_>, words: &Phrases) -> Line {
-    let at = ("at", TextSpan::Time(other.started_at).into());
-    let node = other.node.as_ref().map(|node| ("node", TextSpan::Code(clip(node, SHORT)).into()));
-    let Some(what) = &other.what else {
-        let what = ("what", link(&other.id, words.text("open-elsewhere", &[]), view).into());
-        return words.line("open-on-node-elsewhere", &[what, at].into_iter().chain(node).collect::<Vec<_>>());
-    };
     let why = other.cause.as_ref().map(|cause| format!(" ← {}", clip(cause, SHORT))).unwrap_or_default();
-    let what = ("what", link(&other.id, format!("{}{why}", clip(what, SHORT)), view).into());
-    let Some(node) = node else { return words.line("open-here", &[what, at]) };
-    words.line("open-on-node", &[what, at, node, ("pool", clip(&pool_name(&other.pool), SHORT).into())])
+    let what = match &other.what {
+        Some(what) => link(&other.id, format!("{}{why}", clip(what, SHORT)), view),
+        None => link(&other.id, words.text("open-elsewhere", &[]), view),
+    };
+    let pool = match other.pool.is_empty() {
+        true => String::new(),
+        false => words.text("open-of-pool", &[("pool", clip(&pool_name(&other.pool), SHORT).into())]),
+    };
+    let mut pieces = vec![("what", what.into()), ("at", TextSpan::Time(other.started_at).into())];
+    let key = match &other.shared {
+        Shared::Pool => return words.line("open-here", &pieces),
+        Shared::Place => "open-in-place",
+        Shared::Node(node) => {
+            pieces.push(("node", TextSpan::Code(clip(node, SHORT)).into()));
+            "open-on-node"
+        }
+    };
+    pieces.push(("pool", pool.into()));
+    words.line(key, &pieces)
 }
 
 fn last<'a>(view: &IncidentView<'a>) -> Option<&'a LastTime> {

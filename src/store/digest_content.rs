@@ -1,6 +1,6 @@
 //! The incidents of a digest, read in pages: a storm has thousands, each with a diagnosis and up to thousands of alerts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::any::AnyArguments;
 use sqlx::query::Query;
@@ -68,6 +68,28 @@ impl Store {
         }
         let unreadable = usize::try_from(all).unwrap_or_default().saturating_sub(incidents.len());
         Ok(DigestContent { incidents, unreadable, revisions })
+    }
+
+    /// Returns those of these incidents that a person has acknowledged last, in the same order.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn acknowledged_by(&self, who: &str, ids: &[String]) -> Result<Vec<String>, StoreError> {
+        let numbered: Vec<(String, i64)> = ids.iter().map(|id| (id.clone(), 0)).collect();
+        let mut own = BTreeSet::new();
+        for page in pages(&numbered) {
+            let rows = of_page(
+                "SELECT id, acknowledged_by FROM incidents WHERE id IN
+                   ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
+                page,
+            );
+            for row in rows.fetch_all(&self.read).await? {
+                if row.try_get::<Option<String>, _>("acknowledged_by")?.as_deref() == Some(who) {
+                    own.insert(row.try_get::<String, _>("id")?);
+                }
+            }
+        }
+        Ok(ids.iter().filter(|id| own.contains(*id)).cloned().collect())
     }
 
     /// Returns the alerts of a page's incidents, by incident, without those that cannot be read.

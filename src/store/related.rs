@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::Deserialize;
+use jiff::Timestamp;
 use sqlx::Row;
 use tracing::warn;
 
@@ -12,8 +12,8 @@ use super::incidents::{of_incident, select_incidents};
 use super::{Incident, Store, StoreError};
 use diagnose::{Diagnosis, SymptomVerdict, Verdict};
 use knowledge::alert::Labels;
-use knowledge::clock::{from_unix_ms, unix_ms};
-use knowledge::incident::{AdmitReason, ChangeReason, LastTime, Neighbour, Related};
+use knowledge::clock::{after, from_unix_ms, unix_ms};
+use knowledge::incident::{AdmitReason, ChangeReason, LastTime, Neighbour, Related, Shared};
 
 /// Maximum number of other open incidents that are named.
 const OPEN: usize = 3;
@@ -21,18 +21,18 @@ const OPEN: usize = 3;
 const OPEN_LOOKED_AT: i64 = 60;
 /// Number of the newest incidents with a trait among which the last time is looked for.
 const LOOKED_AT: i64 = 200;
-/// Maximum number of earlier incidents of the place that are read: another pool of the namespace may have had the cause.
-const CANDIDATES: i64 = 20;
 /// Maximum number of notes of the last time.
 const NOTES: usize = 20;
 /// Maximum number of traits of an incident.
 const TRAITS: usize = 40;
 /// Maximum bytes of a trait; PostgreSQL's index takes no more than about 2,700. A longer one is left out.
 const TRAIT_BYTES: usize = 1_000;
-/// Number of incidents whose traits are recorded in one transaction.
-const FILLED_AT_ONCE: i64 = 20;
-/// Recorded for an earlier incident without traits, so that it is not looked at again.
-const NO_TRAIT: &str = "[]";
+/// Maximum number of other incidents whose messages are updated.
+const TOLD: usize = 20;
+/// Time in which several changes of the neighbours make one edit.
+const TOGETHER: Duration = Duration::from_secs(15);
+/// Number of incidents of which the traits are looked for at once.
+const FILLED_AT_ONCE: i64 = 50;
 /// Time that the look for related incidents may take; the message does without them after it.
 const DEADLINE: Duration = Duration::from_secs(2);
 
@@ -49,19 +49,43 @@ fn place(labels: &Labels) -> Option<BTreeMap<&str, &str>> {
     Some(of("cluster").into_iter().chain([finest]).collect())
 }
 
-/// Returns true if two diagnoses may be about one pool: they agree in all labels that both have. A job says less than a
-/// namespace and a model.
-fn same_pool(one: &Labels, other: &Labels) -> bool {
-    let is_exact = |labels: &Labels| labels.contains_key("namespace") && labels.contains_key("model");
-    let needs_job = !(is_exact(one) && is_exact(other));
-    one.iter()
-        .filter(|(dimension, _)| needs_job || *dimension != "job")
-        .all(|(dimension, value)| other.get(dimension).is_none_or(|other| other == value))
+/// How two sets of pool labels of one place fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    /// They are of one pool.
+    Pool,
+    /// One of them names no model, or no job: they may be of one pool.
+    Place,
+    /// They contradict one another.
+    None,
+}
+
+/// Compares pool labels of one place. A job tells pools apart only where one of both names no model.
+fn fit(one: &Labels, other: &Labels) -> Fit {
+    let of = |dimension: &str| match (one.get(dimension), other.get(dimension)) {
+        (Some(one), Some(other)) if one != other => Fit::None,
+        (one, other) if one.is_some() != other.is_some() => Fit::Place,
+        _ => Fit::Pool,
+    };
+    match of("model") {
+        Fit::Pool if one.contains_key("model") => Fit::Pool,
+        model => model.max(of("job")),
+    }
 }
 
 /// Returns the trait of the pool's place.
 fn pool(source: &str, diagnosis: &Diagnosis) -> Option<String> {
     trait_text("pool", source, &place(&diagnosis.scope.labels)?)
+}
+
+/// Returns the trait with the pool's labels, by which the pools of one place are compared.
+fn labels(source: &str, diagnosis: &Diagnosis) -> Option<String> {
+    trait_text("labels", source, &diagnosis.scope.labels).filter(|_| place(&diagnosis.scope.labels).is_some())
+}
+
+/// Reads the labels of such a trait.
+fn read_labels(text: &str) -> Labels {
+    serde_json::from_str(text).map(|(_, _, labels): (String, String, Labels)| labels).unwrap_or_default()
 }
 
 /// Returns the trait of a cause in the pool's place.
@@ -93,7 +117,13 @@ fn nodes<'a>(source: &str, diagnosis: &'a Diagnosis) -> Vec<(&'a str, String)> {
 fn traits(source: &str, diagnosis: &Diagnosis) -> BTreeSet<String> {
     let cause = named(diagnosis).and_then(|(id, _)| cause(source, diagnosis, id));
     let nodes = nodes(source, diagnosis).into_iter().map(|(_, text)| text);
-    pool(source, diagnosis).into_iter().chain(cause).chain(nodes).take(TRAITS).collect()
+    pool(source, diagnosis)
+        .into_iter()
+        .chain(labels(source, diagnosis))
+        .chain(cause)
+        .chain(nodes)
+        .take(TRAITS)
+        .collect()
 }
 
 /// Replaces the traits of an incident by those of its newest diagnosis.
@@ -109,27 +139,11 @@ pub(super) async fn record_traits(
         return Ok(());
     }
     sqlx::query("DELETE FROM traits WHERE incident_id = $1").bind(&incident.id).execute(&mut *db).await?;
-    insert_traits(db, &incident.id, traits).await
-}
-
-async fn insert_traits(db: &mut StoreConnection, id: &str, traits: BTreeSet<String>) -> Result<(), StoreError> {
     for text in traits {
         let insert = "INSERT INTO traits (incident_id, trait) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-        sqlx::query(insert).bind(id).bind(text).execute(&mut *db).await?;
+        sqlx::query(insert).bind(&incident.id).bind(text).execute(&mut *db).await?;
     }
     Ok(())
-}
-
-/// The part of an earlier diagnosis that tells its pool.
-#[derive(Deserialize)]
-struct Earlier {
-    scope: EarlierScope,
-}
-
-#[derive(Deserialize)]
-struct EarlierScope {
-    #[serde(default)]
-    labels: Labels,
 }
 
 impl Store {
@@ -153,51 +167,89 @@ impl Store {
         Ok(Some(incident))
     }
 
-    /// Records the traits of some earlier incidents that an older version diagnosed, older than the one with the id
-    /// `before`, or the newest if it is empty. Returns the id before which to go on; `None` if there are no more.
+    /// Records the traits of earlier incidents that an older version diagnosed, of those next to the one with the id
+    /// `before`, or of the newest if it is `None`. Returns the id before which to go on; `None` if there are no more.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn fill_traits(&self, before: &str) -> Result<Option<String>, StoreError> {
+    pub async fn fill_traits(&self, before: Option<&str>) -> Result<Option<String>, StoreError> {
+        let slice = match before {
+            Some(before) => {
+                let older = "SELECT id FROM incidents WHERE id < $1 ORDER BY id DESC LIMIT $2";
+                sqlx::query_scalar::<_, String>(older).bind(before).bind(FILLED_AT_ONCE).fetch_all(&self.read).await?
+            }
+            None => {
+                let newest = "SELECT id FROM incidents ORDER BY id DESC LIMIT $1";
+                sqlx::query_scalar(newest).bind(FILLED_AT_ONCE).fetch_all(&self.read).await?
+            }
+        };
+        let (Some(newest), Some(oldest)) = (slice.first(), slice.last()) else { return Ok(None) };
         let rows = sqlx::query(select_incidents!(
-            "state = 'resolved' AND diagnosis IS NOT NULL AND ($1 = '' OR id < $1)
-               AND NOT EXISTS (SELECT 1 FROM traits WHERE incident_id = incidents.id) ORDER BY id DESC LIMIT $2"
+            "id <= $1 AND id >= $2 AND state = 'resolved' AND diagnosis IS NOT NULL
+               AND NOT EXISTS (SELECT 1 FROM traits WHERE incident_id = incidents.id)"
         ))
-        .bind(before)
-        .bind(FILLED_AT_ONCE)
+        .bind(newest)
+        .bind(oldest)
         .fetch_all(&self.read)
         .await?;
         let incidents = self.unreadable.read_all("incident", &rows, |row| self.read_incident(row));
         let mut tx = self.begin().await?;
         for incident in &incidents {
             let traits = incident.diagnosis.as_ref().map(|diagnosis| traits(&incident.source, diagnosis));
-            let none = || BTreeSet::from([NO_TRAIT.to_owned()]);
-            let traits = traits.filter(|traits| !traits.is_empty()).unwrap_or_else(none);
-            insert_traits(&mut tx, &incident.id, traits).await?;
+            for text in traits.into_iter().flatten() {
+                // Deleted or diagnosed meanwhile, it gets no more.
+                let insert = "INSERT INTO traits (incident_id, trait) SELECT $1, $2
+                              WHERE EXISTS (SELECT 1 FROM incidents WHERE id = $1 AND state = 'resolved')
+                              ON CONFLICT DO NOTHING";
+                sqlx::query(insert).bind(&incident.id).bind(text).execute(&mut *tx).await?;
+            }
         }
         tx.commit().await?;
-        Ok(rows.last().map(|row| row.try_get("id")).transpose()?)
+        Ok(Some(oldest.clone()))
     }
 
     async fn related(&self, incident: &Incident) -> Result<Related, StoreError> {
         let Some(diagnosis) = &incident.diagnosis else { return Ok(Related::default()) };
         let mut related = Related { last: self.last_time(incident, diagnosis).await?, open: Vec::new() };
         if incident.open {
-            for (id, node) in self.neighbours(incident, diagnosis).await? {
-                related.open.extend(self.neighbour(incident, &id, node).await?);
+            let mut open = self.open_in_place(incident, diagnosis).await?;
+            open.truncate(OPEN);
+            if open.len() < OPEN {
+                open.extend(self.open_on_nodes(incident, diagnosis).await?);
+            }
+            let mut known = BTreeSet::new();
+            open.retain(|(id, _)| known.insert(id.clone()));
+            for (id, shared) in open.iter().take(OPEN) {
+                related.open.extend(self.neighbour(incident, id, shared).await?);
             }
         }
         Ok(related)
     }
 
-    /// Updates the messages of other open incidents that name this one, or begin to: at its first diagnosis and at its
-    /// end.
+    /// Has the Slack messages of other open incidents updated that name this one, or begin to: at its first diagnosis
+    /// and at its end. At most [`TOLD`] of the place and of its nodes; those of digests name nobody.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn update_neighbours(&self, incident: &Incident, diagnosis: &Diagnosis) -> Result<(), StoreError> {
-        for (id, _) in self.neighbours(incident, diagnosis).await? {
-            self.touch(&id).await?;
+    pub async fn update_neighbours(
+        &self,
+        incident: &Incident,
+        diagnosis: &Diagnosis,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let mut others = self.open_in_place(incident, diagnosis).await?;
+        others.extend(self.open_on_nodes(incident, diagnosis).await?);
+        let others: BTreeSet<String> = others.into_iter().map(|(id, _)| id).take(TOLD).collect();
+        for id in others {
+            let mut tx = self.begin().await?;
+            let due = "UPDATE deliveries SET state = 'pending', due_ms = $2
+                       WHERE incident_id = $1 AND sink = 'slack' AND state = 'delivered' AND posted_ts IS NOT NULL";
+            let due = sqlx::query(due).bind(&id).bind(unix_ms(after(now, TOGETHER)));
+            if due.execute(&mut *tx).await?.rows_affected() > 0 {
+                let revise = "UPDATE incidents SET revision = revision + 1 WHERE id = $1 AND state = 'open'";
+                sqlx::query(revise).bind(&id).execute(&mut *tx).await?;
+            }
+            tx.commit().await?;
         }
         Ok(())
     }
@@ -212,34 +264,30 @@ impl Store {
         for id in [current].into_iter().chain(former) {
             let Some(text) = cause(&incident.source, diagnosis, id) else { continue };
             let rows = sqlx::query(
-                "SELECT i.id, i.started_ms, i.resolved_ms, i.diagnosis FROM
+                "SELECT i.id, i.started_ms, i.resolved_ms, l.trait FROM
                    (SELECT incident_id FROM traits WHERE trait = $1 AND incident_id <> $2
-                    ORDER BY incident_id DESC LIMIT $8) AS newest JOIN incidents i ON i.id = newest.incident_id
-                 WHERE i.state = 'resolved' AND i.resolved_ms <= $3 AND i.reason NOT IN ($4, $5, $6, $7)
-                 ORDER BY i.resolved_ms DESC LIMIT $9",
+                    ORDER BY incident_id DESC LIMIT $3) AS newest
+                   JOIN incidents i ON i.id = newest.incident_id JOIN traits l ON l.incident_id = i.id
+                 WHERE i.state = 'resolved' AND i.resolved_ms <= $4 AND i.reason NOT IN ($5, $6, $7, $8)
+                   AND l.trait LIKE '[\"labels\"%' ORDER BY i.resolved_ms DESC",
             )
             .bind(text)
             .bind(&incident.id)
+            .bind(LOOKED_AT)
             .bind(unix_ms(incident.opened_at))
             .bind(ChangeReason::Stale.as_str())
             .bind(ChangeReason::Unreadable.as_str())
             .bind(ChangeReason::ReadableAgain.as_str())
             .bind(AdmitReason::ResolvedUnseen.as_str())
-            .bind(LOOKED_AT)
-            .bind(CANDIDATES)
             .fetch_all(&self.read)
             .await?;
             let candidates = self.unreadable.read_all("incident", &rows, |row| {
-                let id: String = row.try_get("id")?;
-                let earlier: Option<Earlier> = self.unreadable.json(row, "diagnosis", &id);
                 let times = (from_unix_ms(row.try_get("started_ms")?), from_unix_ms(row.try_get("resolved_ms")?));
-                Ok((id, times, earlier))
+                Ok((row.try_get::<String, _>("id")?, times, read_labels(row.try_get("trait")?)))
             });
-            let is_here = |earlier: &Option<Earlier>| {
-                earlier.as_ref().is_some_and(|earlier| same_pool(&earlier.scope.labels, &diagnosis.scope.labels))
-            };
-            let found = candidates.into_iter().find(|(_, _, earlier)| is_here(earlier));
-            let Some((id, (started_at, resolved_at), _)) = found else { continue };
+            let here = |labels: &Labels| fit(labels, &diagnosis.scope.labels) == Fit::Pool;
+            let Some((id, times, _)) = candidates.into_iter().find(|(_, _, labels)| here(labels)) else { continue };
+            let (started_at, resolved_at) = times;
             if last.as_ref().is_none_or(|last| last.resolved_at < resolved_at) {
                 last = Some(LastTime { id, started_at, resolved_at, notes: Vec::new() });
             }
@@ -251,71 +299,69 @@ impl Store {
         Ok(last)
     }
 
-    /// Returns the other open incidents that are named, with the node that both share; those of the pool first, with
-    /// none, the newest of each first.
-    async fn neighbours<'a>(
+    /// Returns the other open incidents of the place whose labels do not contradict: those of the pool first, the newest
+    /// of each first.
+    async fn open_in_place(
         &self,
         incident: &Incident,
-        diagnosis: &'a Diagnosis,
-    ) -> Result<Vec<(String, Option<&'a str>)>, StoreError> {
-        let pool = pool(&incident.source, diagnosis);
-        let nodes: BTreeMap<String, &str> =
-            nodes(&incident.source, diagnosis).into_iter().map(|(node, text)| (text, node)).collect();
-        if pool.is_none() && nodes.is_empty() {
+        diagnosis: &Diagnosis,
+    ) -> Result<Vec<(String, Shared)>, StoreError> {
+        let Some(pool) = pool(&incident.source, diagnosis) else { return Ok(Vec::new()) };
+        // Open incidents are few, those of the place many: `CROSS JOIN` keeps SQLite to this order, and the expression
+        // from walking through all ids.
+        let rows: Vec<(String, String)> = sqlx::query_as(
+            "SELECT i.id, l.trait FROM incidents i CROSS JOIN traits p CROSS JOIN traits l
+             WHERE i.state = 'open' AND i.id <> $1 AND p.incident_id = i.id AND p.trait = $2
+               AND l.incident_id = i.id AND l.trait LIKE '[\"labels\"%'
+             ORDER BY COALESCE(i.id, '') DESC LIMIT $3",
+        )
+        .bind(&incident.id)
+        .bind(pool)
+        .bind(OPEN_LOOKED_AT)
+        .fetch_all(&self.read)
+        .await?;
+        let fits = rows.into_iter().map(|(id, text)| (fit(&read_labels(&text), &diagnosis.scope.labels), id));
+        let mut fits: Vec<(Fit, String)> = fits.filter(|(fit, _)| *fit != Fit::None).collect();
+        fits.sort_by_key(|(fit, _)| *fit);
+        let shared = |fit| if fit == Fit::Pool { Shared::Pool } else { Shared::Place };
+        Ok(fits.into_iter().map(|(fit, id)| (id, shared(fit))).collect())
+    }
+
+    /// Returns the other open incidents on the nodes, each with one node that both share, the newest first.
+    async fn open_on_nodes(
+        &self,
+        incident: &Incident,
+        diagnosis: &Diagnosis,
+    ) -> Result<Vec<(String, Shared)>, StoreError> {
+        let nodes = nodes(&incident.source, diagnosis);
+        if nodes.is_empty() {
             return Ok(Vec::new());
         }
+        let nodes: BTreeMap<String, &str> = nodes.into_iter().map(|(node, text)| (text, node)).collect();
         let rows: Vec<(String, String)> = sqlx::query_as(
-            "SELECT i.id, theirs.trait FROM traits own
-               JOIN traits theirs ON theirs.trait = own.trait AND theirs.incident_id <> own.incident_id
-               JOIN incidents i ON i.id = theirs.incident_id
-             WHERE own.incident_id = $1 AND own.trait NOT LIKE '[\"cause\"%' AND i.state = 'open'
-             ORDER BY i.id DESC, theirs.trait LIMIT $2",
+            "SELECT i.id, MIN(theirs.trait) FROM incidents i CROSS JOIN traits theirs CROSS JOIN traits own
+             WHERE i.state = 'open' AND i.id <> $1 AND theirs.incident_id = i.id AND own.incident_id = $1
+               AND own.trait = theirs.trait AND own.trait LIKE '[\"node\"%'
+             GROUP BY i.id ORDER BY COALESCE(i.id, '') DESC LIMIT $2",
         )
         .bind(&incident.id)
         .bind(OPEN_LOOKED_AT)
         .fetch_all(&self.read)
         .await?;
-        let in_place = rows.iter().filter(|(_, text)| pool.as_ref() == Some(text)).map(|(id, _)| id);
-        let on_node = rows.iter().filter_map(|(id, text)| Some((id, *nodes.get(text)?)));
-        let mut named: Vec<(String, Option<&str>)> = Vec::new();
-        for id in in_place {
-            if named.len() < OPEN && self.is_of_pool(id, &diagnosis.scope.labels).await? {
-                named.push((id.clone(), None));
-            }
-        }
-        for (id, node) in on_node {
-            if named.len() < OPEN && !named.iter().any(|(known, _)| known == id) {
-                named.push((id.clone(), Some(node)));
-            }
-        }
-        Ok(named)
+        let shared = |text: &String| nodes.get(text).map(|node| Shared::Node((*node).to_owned()));
+        Ok(rows.into_iter().filter_map(|(id, text)| Some((id, shared(&text)?))).collect())
     }
 
-    /// Returns true if the newest diagnosis of an incident may be about the pool with these labels.
-    async fn is_of_pool(&self, id: &str, labels: &Labels) -> Result<bool, StoreError> {
-        let row = sqlx::query("SELECT id, diagnosis FROM incidents WHERE id = $1").bind(id);
-        let Some(row) = row.fetch_optional(&self.read).await? else { return Ok(false) };
-        let other: Option<Earlier> = self.unreadable.json(&row, "diagnosis", id);
-        Ok(other.is_some_and(|other| same_pool(&other.scope.labels, labels)))
-    }
-
-    /// Returns what is said of another open incident; `None` if it was deleted meanwhile, or cannot be read. Of another
-    /// pool nothing but the node is said where an incident of that pool is not shown itself.
-    async fn neighbour(
-        &self,
-        incident: &Incident,
-        id: &str,
-        node: Option<&str>,
-    ) -> Result<Option<Neighbour>, StoreError> {
-        let row = sqlx::query(select_incidents!("id = $1")).bind(id).fetch_optional(&self.read).await?;
-        let rows: Vec<_> = row.into_iter().collect();
+    /// Returns what is said of another open incident; `None` if it was deleted meanwhile, or cannot be read. Of what may
+    /// be another pool no more is said than that there is an incident, where that one is not shown itself.
+    async fn neighbour(&self, incident: &Incident, id: &str, shared: &Shared) -> Result<Option<Neighbour>, StoreError> {
+        let rows = sqlx::query(select_incidents!("id = $1")).bind(id).fetch_all(&self.read).await?;
         let Some(other) = self.unreadable.read_all("incident", &rows, |row| self.read_incident(row)).pop() else {
             return Ok(None);
         };
-        let (id, started_at, node_name) = (other.id.clone(), other.started_at, node.map(str::to_owned));
-        if node.is_some() && !self.is_shown_beside(&incident.id, &id).await? {
-            let pool = Labels::new();
-            return Ok(Some(Neighbour { id, started_at, what: None, cause: None, pool, node: node_name }));
+        let (id, started_at, shared) = (other.id.clone(), other.started_at, shared.clone());
+        if shared != Shared::Pool && !self.is_shown_beside(&incident.id, &id).await? {
+            return Ok(Some(Neighbour { id, started_at, what: None, cause: None, pool: Labels::new(), shared }));
         }
         let symptom = other.diagnosis.as_ref().map(|diagnosis| &diagnosis.symptom);
         let there = symptom.filter(|symptom| symptom.verdict != SymptomVerdict::Absent && !symptom.title.is_empty());
@@ -325,7 +371,7 @@ impl Store {
         };
         let cause = other.diagnosis.as_ref().and_then(named).map(|(_, title)| title.to_owned());
         let pool = other.diagnosis.map(|diagnosis| diagnosis.scope.labels).unwrap_or_default();
-        Ok(Some(Neighbour { id, started_at, what, cause, pool, node: node_name }))
+        Ok(Some(Neighbour { id, started_at, what, cause, pool, shared }))
     }
 
     /// Returns the name of an incident's first alert.
@@ -340,9 +386,10 @@ impl Store {
     /// Returns true if the other incident has a message in every Slack channel in which the first one has one.
     async fn is_shown_beside(&self, incident: &str, other: &str) -> Result<bool, StoreError> {
         let elsewhere: i64 = sqlx::query_scalar(
-            "SELECT COUNT(*) FROM deliveries own WHERE own.incident_id = $1 AND own.sink = 'slack' AND NOT EXISTS
+            "SELECT COUNT(*) FROM deliveries own WHERE own.incident_id = $1 AND own.sink = 'slack'
+               AND own.state <> 'suppressed' AND NOT EXISTS
                (SELECT 1 FROM deliveries theirs WHERE theirs.incident_id = $2 AND theirs.sink = own.sink
-                  AND theirs.channel = own.channel)",
+                  AND theirs.channel = own.channel AND theirs.state <> 'suppressed')",
         )
         .bind(incident)
         .bind(other)

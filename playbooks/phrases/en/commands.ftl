@@ -106,7 +106,7 @@ home-open = Open ({ $n })
 home-open-none = No incident is open.
 home-taken = { $line } · { $who } is on it
 home-more = … and { $n } more: `/llm-diagnose incidents`
-home-many-more = … and more than { $n } others: `/llm-diagnose incidents`
+home-many-more = … and { $n } others or more: `/llm-diagnose incidents`
 home-at = As of { $at }; opened anew, this tab is read anew. `/llm-diagnose help` lists what else you may ask.
 incidents-open = { $n ->
     [0] No incident is open

@@ -137,7 +137,7 @@ last-time-step = Step done: { $step }
 last-time-soon = resolved { $soon } later
 last-time-verified = Verified then: { $result }.
 last-time-right = The cause was judged right.
-last-time-wrong = The cause was judged **wrong**: { $detail }
+last-time-wrong = The cause was judged **wrong**: { $detail }.
 compared-same-time = Compared with the same time { $ago } earlier.
 compared-hours-before = Compared with the hours before the incident: the pool has no data at the same time a day or a week earlier.
 compared-since-start = Compared with the minutes before the incident: the pool has no earlier data at the times that were tried.
@@ -175,9 +175,10 @@ not-looked-at = Not checked: { $causes } (Prometheus did not answer in time)
 
 open-others = Open at the same time
 open-here = In this pool: { $what }, alert since { $at }
-open-on-node = On the same node { $node }: { $what } in { $pool }, alert since { $at }
-open-on-node-elsewhere = On the same node { $node }: { $what }, alert since { $at }
-open-elsewhere = an incident of another pool, shown in other channels
+open-in-place = In the same namespace: { $what }{ $pool }, alert since { $at }
+open-on-node = On the same node { $node }: { $what }{ $pool }, alert since { $at }
+open-of-pool = { " " }in { $pool }
+open-elsewhere = another incident
 
 ## Alerts, and what else is known
 

@@ -21,8 +21,10 @@ use knowledge::signal::matchers;
 
 /// Nodes, GPUs and share of the traffic are given for at most this number of affected replicas, for none of more.
 const MAX_DETAILED_REPLICAS: usize = 4;
-/// Maximum number of nodes that are listed; none of more.
+/// Maximum number of nodes of affected replicas that are listed; none of more.
 const MAX_NODES: usize = 32;
+/// Maximum number of nodes of a whole pool that are listed; none of more, because many pools share these.
+const MAX_POOL_NODES: usize = 8;
 
 pub(crate) fn assemble(
     library: &Library,
@@ -127,6 +129,12 @@ pub(crate) fn assemble(
         took_seconds: took.as_secs_f64(),
     };
     probability::weigh(&mut diagnosis);
+    if diagnosis.symptom.verdict == SymptomVerdict::Confirmed {
+        diagnosis.replicas.nodes = nodes_of(&diagnosis.replicas, &observations.nodes);
+        if let Some(root) = diagnosis.causes.first_mut() {
+            root.replicas.nodes = nodes_of(&root.replicas, &observations.nodes);
+        }
+    }
     if diagnosis.root().is_none_or(|root| root.verdict != Verdict::Likely) {
         diagnosis.nearest = nearest(library, &request.playbook, &judged);
     }
@@ -193,16 +201,16 @@ fn radius<'a>(mut evidence: impl Iterator<Item = &'a [EvidenceResult]>, observat
     } else {
         Default::default()
     };
-    let nodes = nodes(&affected, observations);
-    BlastRadius { affected, total: observations.pool.len(), places, nodes, traffic }
+    BlastRadius { affected, total: observations.pool.len(), places, nodes: Vec::new(), traffic }
 }
 
-/// Returns the nodes of replicas, of the whole pool without any; none if they are more than [`MAX_NODES`].
-fn nodes(affected: &[String], observations: &Observations) -> Vec<String> {
-    let whole_pool = affected.is_empty();
-    let of = observations.nodes.iter().filter(|(replica, _)| whole_pool || affected.contains(replica));
-    let nodes: BTreeSet<&String> = of.map(|(_, node)| node).collect();
-    if nodes.len() > MAX_NODES { Vec::new() } else { nodes.into_iter().cloned().collect() }
+/// Returns the nodes of the affected replicas, of the whole pool if the evidence is about it; none if they are many.
+fn nodes_of(replicas: &BlastRadius, nodes: &BTreeMap<String, String>) -> Vec<String> {
+    let (of, most): (BTreeSet<&String>, usize) = match replicas.affected.is_empty() {
+        true => (nodes.values().collect(), MAX_POOL_NODES),
+        false => (replicas.affected.iter().filter_map(|replica| nodes.get(replica)).collect(), MAX_NODES),
+    };
+    if of.len() > most { Vec::new() } else { of.into_iter().cloned().collect() }
 }
 
 /// Returns the nodes and GPUs of replicas.
@@ -217,4 +225,25 @@ fn traffic(affected: &[String], observations: &Observations) -> Option<f64> {
     let all: f64 = rates.iter().map(|r| r.value.max(0.0)).sum();
     let of_affected: f64 = rates.iter().filter(|r| affected.contains(&r.name)).map(|r| r.value.max(0.0)).sum();
     (!affected.is_empty() && all > 0.0).then_some(of_affected / all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_those_of_the_affected_replicas_or_of_a_small_pool() {
+        let on = |n: usize, per_node: usize| -> BTreeMap<String, String> {
+            (0..n).map(|i| (format!("r{i}"), format!("node-{:02}", i / per_node))).collect()
+        };
+        let of = |affected: usize| BlastRadius {
+            affected: (0..affected).map(|i| format!("r{i}")).collect(),
+            ..BlastRadius::default()
+        };
+        assert_eq!(nodes_of(&of(8), &on(16, 8)), ["node-00"], "a broken node with eight replicas");
+        assert_eq!(nodes_of(&of(32), &on(40, 1)).len(), 32);
+        assert_eq!(nodes_of(&of(33), &on(40, 1)), [""; 0], "they are many");
+        assert_eq!(nodes_of(&of(0), &on(16, 2)).len(), 8, "the whole pool");
+        assert_eq!(nodes_of(&of(0), &on(18, 2)), [""; 0]);
+    }
 }

@@ -86,11 +86,11 @@ fn of_numbers(promise: &Promise, numbers: [f64; 4], since: Timestamp, at: Timest
     // Violations and requests are sums of different extrapolated series: where all requests fail, either may be larger.
     let tolerance = requests * TOLERANCE + 1.0;
     // A site's own query may count what is no request.
-    let is_counted = violations >= -tolerance && of_incident >= -tolerance && violations <= requests + tolerance;
+    let is_counted = violations >= -1.0 && of_incident >= -1.0 && violations <= requests + tolerance;
     let violations = violations.clamp(0.0, requests.max(0.0));
     let of_incident = of_incident.max(0.0);
     let begin = Timestamp::from_second(first as i64).unwrap_or(since);
-    (allowed > 0.0 && is_counted && reach >= LEAST_REACH.as_secs_f64()).then(|| ErrorBudget {
+    (allowed > 0.0 && requests >= 1.0 && is_counted && reach >= LEAST_REACH.as_secs_f64()).then(|| ErrorBudget {
         // Added up in other steps, it may exceed the whole by a sample.
         spent: of_incident.min(violations) / allowed,
         since: since.max(begin).min(at),

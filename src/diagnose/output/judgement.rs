@@ -127,7 +127,7 @@ pub struct BlastRadius {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub places: BTreeMap<String, Vec<String>>,
     /// The nodes of the affected replicas, or of the whole pool if the evidence is about it; empty if they are many or
-    /// unknown.
+    /// unknown, without a confirmed symptom, and for other causes than the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
     /// The share of the pool's arrivals that the affected replicas receive, 0..1.

@@ -16,7 +16,7 @@ use crate::alert::AlertStatus;
 pub use act::{Act, Note};
 pub use admit::{Admission, AdmissionRules, AdmitReason, admit};
 pub use change::ChangeReason;
-pub use related::{LastTime, Neighbour, Related};
+pub use related::{LastTime, Neighbour, Related, Shared};
 
 /// The topic of a storm with several symptoms or pools.
 pub const VARIOUS: &str = "other";

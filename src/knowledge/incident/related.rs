@@ -46,12 +46,24 @@ pub struct Neighbour {
     /// The start of its first alert.
     #[schemars(with = "String")]
     pub started_at: Timestamp,
-    /// Its symptom, else the name of its alert; `None` if it is of another pool and is not shown where this one is.
+    /// Its symptom, else the name of its alert; `None` if it may be of another pool and is not shown where this one is.
     pub what: Option<String>,
     /// The title of its cause; `None` while that is not known.
     pub cause: Option<String>,
     /// The labels of its pool; empty if `what` is `None`.
     pub pool: Labels,
-    /// The node that both share; `None` if it is of the same pool.
-    pub node: Option<String>,
+    /// What both have in common.
+    pub shared: Shared,
+}
+
+/// What two open incidents have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Shared {
+    /// The pool.
+    Pool,
+    /// The namespace, or the model or job where there is none; the labels of one of both name no pool.
+    Place,
+    /// This node.
+    Node(String),
 }

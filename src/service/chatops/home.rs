@@ -1,6 +1,7 @@
 //! The app's Home: the open incidents, and the user's own.
 
-use std::mem;
+use std::collections::BTreeSet;
+use std::{mem, slice};
 
 use serde_json::{Value, json};
 use tracing::{error, warn};
@@ -10,16 +11,15 @@ use super::attempt::refused;
 use super::authority::Power;
 use super::incidents;
 use knowledge::clock;
-use knowledge::incident::IncidentState;
 use message::{Block, Line, TextSpan};
 use slack::SlackRequest;
-use store::{Incident, IncidentQuery, StoreError};
+use store::StoreError;
 
 /// Maximum number of lines of a list.
-const LINES: usize = 20;
+const LINES: usize = 15;
 /// Maximum number of lines of a section; a line with a link to its page has about 300 characters.
 const LINES_AT_ONCE: usize = 7;
-/// Maximum number of incidents that are read.
+/// Maximum number of incidents of a list that are counted.
 const READ: u32 = 100;
 /// The user's incidents that began within this time are listed after their end too.
 const BEGAN: std::time::Duration = std::time::Duration::from_secs(24 * 3_600);
@@ -49,23 +49,26 @@ fn view(parts: &[Block]) -> Value {
 
 async fn lists(desk: &Desk, user: &str) -> Result<Vec<Block>, StoreError> {
     let now = desk.store.now();
-    let open = desk.store.listed(&IncidentQuery::of_state(IncidentState::Open), READ).await?;
+    let open = desk.store.incidents(true, None, READ).await?;
     let since = Some(clock::before(now, BEGAN));
-    let ended = IncidentQuery { since, ..IncidentQuery::of_state(IncidentState::Resolved) };
-    let ended = desk.store.listed(&ended, READ).await?;
-    let is_own = |incident: &&Incident| incident.acknowledged.as_ref().is_some_and(|by| by.who == user);
-    let own: Vec<&Incident> = open.iter().chain(&ended).filter(is_own).collect();
-    let mut parts = list(desk, "home-own", "home-own-none", &own).await;
-    parts.extend(list(desk, "home-open", "home-open-none", &open.iter().collect::<Vec<_>>()).await);
+    let recent = desk.store.incidents(false, since, READ).await?;
+    let both: BTreeSet<&String> = open.iter().chain(&recent).collect();
+    // Ids begin with their time: the newest first.
+    let both: Vec<String> = both.into_iter().rev().cloned().collect();
+    let own = desk.store.acknowledged_by(user, &both).await?;
+    let mut parts = list(desk, "home-own", "home-own-none", &own).await?;
+    parts.extend(list(desk, "home-open", "home-open-none", &open).await?);
     parts.push(Block::Note(desk.words.line("home-at", &[("at", TextSpan::Time(now).into())])));
     Ok(parts)
 }
 
 /// Builds a list under a title with the number of its incidents, in sections.
-async fn list(desk: &Desk, title: &str, none: &str, incidents: &[&Incident]) -> Vec<Block> {
+async fn list(desk: &Desk, title: &str, none: &str, ids: &[String]) -> Result<Vec<Block>, StoreError> {
     let mut lines: Vec<Line> = Vec::new();
-    for incident in incidents.iter().take(LINES) {
-        let line = incidents::line(desk, incident).await;
+    for id in ids.iter().take(LINES) {
+        // One after the other: an incident may have thousands of alerts.
+        let Some(incident) = desk.store.each(slice::from_ref(id)).await?.pop() else { continue };
+        let line = incidents::line(desk, &incident).await;
         lines.push(match incident.acknowledged.as_ref().filter(|_| incident.open) {
             Some(by) => {
                 let who = Line(vec![TextSpan::User(by.who.clone())]);
@@ -74,19 +77,19 @@ async fn list(desk: &Desk, title: &str, none: &str, incidents: &[&Incident]) -> 
             None => line,
         });
     }
-    if incidents.is_empty() {
+    if ids.is_empty() {
         lines.push(desk.words.line(none, &[]));
     }
     // More are not read, so they are not counted either.
-    let all_read = incidents.len() < READ as usize;
-    let n = if all_read { incidents.len().to_string() } else { format!("{READ}+") };
+    let all_read = ids.len() < READ as usize;
+    let n = if all_read { ids.len().to_string() } else { format!("{READ}+") };
     let mut title = desk.words.text(title, &[("n", n.into())]);
     // Slack cuts a section of more than 3,000 characters.
     let sections = lines.chunks(LINES_AT_ONCE).map(|lines| Block::Section(mem::take(&mut title), lines.to_vec()));
     let mut blocks: Vec<Block> = sections.collect();
-    if incidents.len() > LINES {
+    if ids.len() > LINES {
         let key = if all_read { "home-more" } else { "home-many-more" };
-        blocks.push(Block::Paragraph(desk.words.line(key, &[("n", (incidents.len() - LINES).into())])));
+        blocks.push(Block::Paragraph(desk.words.line(key, &[("n", (ids.len() - LINES).into())])));
     }
-    blocks
+    Ok(blocks)
 }

@@ -19,6 +19,8 @@ use store::{Due, Incident, StoreError};
 use telemetry::DiagnosisLabels;
 use telemetry::supervise::guard;
 
+/// Time that updating the messages of other incidents may take.
+const NEIGHBOURS_WITHIN: Duration = Duration::from_secs(2);
 /// Diagnoses within one step of this length are evaluated at the same time.
 pub const SHARED_STEP: Duration = Duration::from_secs(5);
 /// The first pause before a degraded diagnosis is repeated; doubles up to [`LONGEST_RETRY`].
@@ -135,10 +137,15 @@ async fn process(service: &Service, id: &str, tries: u32) {
     // The messages of others name this incident from its first diagnosis to its end.
     let first = replacement.as_ref().filter(|_| incident.diagnosis.is_none());
     let ended = replacement.as_ref().or(incident.diagnosis.as_ref()).filter(|_| !incident.open);
-    if let Some(diagnosis) = first.or(ended)
-        && let Err(error) = service.store.update_neighbours(&incident, diagnosis).await
-    {
-        warn!(%error, "cannot update the messages that name this incident");
+    if let Some(diagnosis) = first.or(ended) {
+        // Its own message first.
+        service.deliveries.notify_one();
+        let update = service.store.update_neighbours(&incident, diagnosis, now);
+        match tokio::time::timeout(NEIGHBOURS_WITHIN, update).await {
+            Ok(Ok(())) => service.deliveries.notify_one(),
+            Ok(Err(error)) => warn!(%error, "cannot update the messages that name this incident"),
+            Err(_) => warn!("updating the messages that name this incident took too long"),
+        }
     }
 }
 

@@ -36,7 +36,7 @@ const STEADY_TO_FORGET: Duration = Duration::from_secs(3_600);
 pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut unfilled = Some(String::new());
+    let mut unfilled = Some(None);
     loop {
         tokio::select! {
             _ = tick.tick() => {}
@@ -49,8 +49,8 @@ pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) {
     }
 }
 
-/// Runs one round. `unfilled` is the id before which incidents may lack traits; `None` if none do.
-async fn once(service: &Service, unfilled: &mut Option<String>) {
+/// Runs one round.
+async fn once(service: &Service, unfilled: &mut Unfilled) {
     let (store, config) = (&service.store, &service.config);
     let now = match store.keep_time().await {
         Ok(now) => now,
@@ -112,14 +112,20 @@ async fn once(service: &Service, unfilled: &mut Option<String>) {
     fill_traits(store, unfilled, until).await;
 }
 
-/// Records slice by slice by what the incidents of an older version are found again, until the time is used up.
-async fn fill_traits(store: &Store, unfilled: &mut Option<String>, until: Instant) {
+/// The id before which incidents may lack traits, at first none; `None` once all were looked at.
+type Unfilled = Option<Option<String>>;
+
+/// Records the traits of incidents that an older version diagnosed, slice by slice until the time is used up.
+async fn fill_traits(store: &Store, unfilled: &mut Unfilled, until: Instant) {
     while let Some(before) = unfilled
         && Instant::now() < until
     {
-        match store.fill_traits(before).await {
-            Ok(next) => *unfilled = next,
-            Err(error) => return warn!(%error, "cannot record what earlier incidents have in common"),
+        match store.fill_traits(before.as_deref()).await {
+            Ok(next) => *unfilled = next.map(Some),
+            Err(error) => {
+                warn!(%error, "cannot record what earlier incidents have in common: the next start tries again");
+                *unfilled = None;
+            }
         }
         tokio::time::sleep(BETWEEN_SLICES).await;
     }

@@ -49,10 +49,14 @@ impl Fleet<'_> {
         let of_labels = Scope::of_labels(&labels);
         let candidates = self.candidates(&labels, &of_labels)?;
         // An unresponsive Prometheus costs its deadline once.
-        let until = Instant::now() + self.diagnosing.deadline;
+        let deadline = self.diagnosing.deadline;
+        let until = Instant::now() + deadline;
+        // While one of several does not answer, there is time to ask the one that has the pool.
         let (source, mut scope) = match typed {
-            Some(typed) => self.target_place(&candidates, typed, &of_labels, at, until).await?,
-            None => (self.source_of(&candidates, &labels, &of_labels, at, until).await?, Scope::default()),
+            Some(typed) => self.target_place(&candidates, typed, &of_labels, at, until - deadline / 2).await?,
+            None => {
+                (self.source_of(&candidates, &labels, &of_labels, at, until - deadline / 2).await?, Scope::default())
+            }
         };
         scope.dimensions.extend(of_labels.dimensions);
         scope.replicas.extend(of_labels.replicas);

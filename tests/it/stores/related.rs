@@ -1,9 +1,9 @@
 //! Related incidents on both databases: the last time of a cause in a pool, and others that are open there.
 
 use llm_diagnose::diagnose::{Diagnosis, Verdict};
-use llm_diagnose::incident::{Act, Related};
+use llm_diagnose::incident::{Act, Related, Shared};
 use llm_diagnose::store::{AuditEntry, AuditResult, Store};
-use sqlx::AssertSqlSafe;
+use sqlx::{AnyPool, AssertSqlSafe};
 
 use super::{Both, admit, at};
 use crate::admission::CALM;
@@ -48,9 +48,13 @@ async fn last(store: &Store, id: &str) -> Option<String> {
     related(store, id).await.last.map(|last| last.id)
 }
 
-/// The other open incidents of one: the id, and the shared node.
-async fn open(store: &Store, id: &str) -> Vec<(String, Option<String>)> {
-    related(store, id).await.open.into_iter().map(|other| (other.id, other.node)).collect()
+/// The other open incidents of one: the id, and what is shared.
+async fn open(store: &Store, id: &str) -> Vec<(String, Shared)> {
+    related(store, id).await.open.into_iter().map(|other| (other.id, other.shared)).collect()
+}
+
+async fn run(database: &AnyPool, sql: String) {
+    sqlx::query(AssertSqlSafe(sql)).execute(database).await.unwrap();
 }
 
 #[tokio::test]
@@ -59,13 +63,13 @@ async fn the_last_time_of_a_cause_in_its_pool_is_told_with_what_was_done() {
     for (store, database) in both.stores("last").await.iter().zip(both.databases("last").await) {
         let first = opened(store, "First", &diagnosis(), 0).await;
         assert_eq!(related(store, &first).await, Related::default());
-        for (act, detail) in [
-            (Act::Acknowledge, ""),
-            (Act::Done, "Restart it"),
-            (Act::Verify, "Fixed: it is 2"),
-            (Act::Right, "one replica is much worse than its peers"),
+        for (seconds, act, detail) in [
+            (60, Act::Acknowledge, ""),
+            (61, Act::Done, "Restart it"),
+            (62, Act::Verify, "Fixed: it is 2"),
+            (63, Act::Right, "one replica is much worse than its peers"),
         ] {
-            note(store, &first, act, detail, 60).await;
+            note(store, &first, act, detail, seconds).await;
         }
         // Until the first one is over, it is no last time.
         let beside = opened(store, "Beside", &diagnosis(), 100).await;
@@ -118,9 +122,9 @@ async fn open_incidents_of_a_pool_or_a_node_name_each_other_until_one_ends() {
         assert_eq!(open(&store, &one).await, []);
         let two = opened(&store, "Two", &diagnosis(), 10).await;
         let elsewhere = opened(&store, "Elsewhere", &of_pool("other"), 20).await;
-        let node = || Some("gpu-node-0".to_owned());
-        assert_eq!(open(&store, &one).await, [(two.clone(), None), (elsewhere.clone(), node())]);
-        assert_eq!(open(&store, &two).await, [(one.clone(), None), (elsewhere.clone(), node())]);
+        let node = || Shared::Node("gpu-node-0".to_owned());
+        assert_eq!(open(&store, &one).await, [(two.clone(), Shared::Pool), (elsewhere.clone(), node())]);
+        assert_eq!(open(&store, &two).await, [(one.clone(), Shared::Pool), (elsewhere.clone(), node())]);
         assert_eq!(open(&store, &elsewhere).await, [(two.clone(), node()), (one.clone(), node())]);
         let of_elsewhere = related(&store, &one).await.open.remove(1);
         assert_eq!(of_elsewhere.pool.get("namespace").map(String::as_str), Some("other"));
@@ -131,7 +135,7 @@ async fn open_incidents_of_a_pool_or_a_node_name_each_other_until_one_ends() {
         far.scope.labels.insert("cluster".to_owned(), "far".to_owned());
         let far = opened(&store, "Far", &far, 30).await;
         assert_eq!(open(&store, &far).await, []);
-        // The end of one changes no message of another by itself.
+        // Admission alone changes no message of another.
         let revision = store.incident(&one).await.unwrap().unwrap().revision;
         admit(&store, "Two", "resolved", &CALM, 100).await;
         assert_eq!(open(&store, &one).await, [(elsewhere.clone(), node())]);
@@ -151,7 +155,7 @@ async fn traits_of_forgotten_incidents_are_forgotten_too() {
         opened(store, "Old", &diagnosis(), 0).await;
         let kept =
             async || sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM traits").fetch_one(&database).await.unwrap();
-        assert_eq!(kept().await, 3, "pool, cause and node");
+        assert_eq!(kept().await, 4, "pool, labels, cause and node");
         admit(store, "Old", "resolved", &CALM, 100).await;
         while store.forget(at(1_000)).await.unwrap() > 0 {}
         assert_eq!(kept().await, 0);
@@ -173,10 +177,13 @@ async fn rules_that_label_a_pool_differently_speak_of_one_pool_and_of_no_other()
         admit(&store, "First", "resolved", &CALM, 100).await;
         let gpu = labelled(&[("cluster", "eu"), ("namespace", "prod")]);
         let gpu = opened(&store, "Gpu", &gpu, 1_000).await;
-        assert_eq!(last(&store, &gpu).await.as_ref(), Some(&first), "a rule of GPUs knows no model");
+        assert_eq!(last(&store, &gpu).await, None, "a rule of GPUs knows no model: it may be another pool's");
         let qwen = labelled(&[("cluster", "eu"), ("namespace", "prod"), ("model", "qwen")]);
         let other = opened(&store, "Other", &qwen, 1_010).await;
-        assert_eq!((last(&store, &other).await, open(&store, &other).await), (None, vec![(gpu.clone(), None)]));
+        assert_eq!(
+            (last(&store, &other).await, open(&store, &other).await),
+            (None, vec![(gpu.clone(), Shared::Place)])
+        );
         let job = [("cluster", "eu"), ("namespace", "prod"), ("model", "llama"), ("job", "other")];
         let job = opened(&store, "Job", &labelled(&job), 1_020).await;
         assert_eq!(
@@ -184,7 +191,7 @@ async fn rules_that_label_a_pool_differently_speak_of_one_pool_and_of_no_other()
             Some(&first),
             "the namespace and the model say more than the job"
         );
-        assert_eq!(open(&store, &job).await, [(gpu.clone(), None)]);
+        assert_eq!(open(&store, &job).await, [(gpu.clone(), Shared::Place)], "another model is another pool");
         // A cluster alone is no pool.
         let cluster = opened(&store, "Cluster", &labelled(&[("cluster", "eu")]), 1_030).await;
         assert_eq!(related(&store, &cluster).await, Related::default());
@@ -195,9 +202,6 @@ async fn rules_that_label_a_pool_differently_speak_of_one_pool_and_of_no_other()
 async fn what_did_not_end_and_what_cannot_be_read_is_no_last_time_and_costs_no_message() {
     let both = Both::start();
     for (store, database) in both.stores("ends").await.iter().zip(both.databases("ends").await) {
-        let run = async |sql: String| {
-            sqlx::query(AssertSqlSafe(sql)).execute(&database).await.unwrap();
-        };
         let older = opened(store, "Older", &diagnosis(), 0).await;
         admit(store, "Older", "resolved", &CALM, 100).await;
         let newer = opened(store, "Newer", &diagnosis(), 1_000).await;
@@ -205,20 +209,17 @@ async fn what_did_not_end_and_what_cannot_be_read_is_no_last_time_and_costs_no_m
         let now = opened(store, "Now", &diagnosis(), 2_000).await;
         assert_eq!(last(store, &now).await.as_ref(), Some(&newer));
         for reason in ["stale", "unreadable", "told_whole"] {
-            run(format!("UPDATE incidents SET reason = '{reason}' WHERE id = '{newer}'")).await;
+            run(&database, format!("UPDATE incidents SET reason = '{reason}' WHERE id = '{newer}'")).await;
             assert_eq!(last(store, &now).await.as_ref(), Some(&older), "{reason}");
         }
-        run(format!("UPDATE incidents SET reason = 'resolved', diagnosis = 'x' WHERE id = '{newer}'")).await;
-        assert_eq!(last(store, &now).await.as_ref(), Some(&older), "its diagnosis cannot be read");
         // As an older version leaves them.
-        run(format!("UPDATE incidents SET diagnosis = NULL WHERE id = '{newer}'")).await;
-        run(format!("DELETE FROM traits WHERE incident_id <> '{now}'")).await;
+        run(&database, format!("UPDATE incidents SET diagnosis = NULL WHERE id = '{newer}'")).await;
+        run(&database, format!("DELETE FROM traits WHERE incident_id <> '{now}'")).await;
         assert_eq!(last(store, &now).await, None);
-        let next = store.fill_traits("").await.unwrap();
-        assert_eq!(next.as_ref(), Some(&older));
-        assert_eq!(store.fill_traits(&older).await.unwrap(), None);
+        assert_eq!(store.fill_traits(None).await.unwrap().as_ref(), Some(&older));
+        assert_eq!(store.fill_traits(Some(&older)).await.unwrap(), None);
         assert_eq!(last(store, &now).await, Some(older));
-        run("ALTER TABLE traits RENAME TO elsewhere".to_owned()).await;
+        run(&database, "ALTER TABLE traits RENAME TO elsewhere".to_owned()).await;
         assert_eq!(related(store, &now).await, Related::default());
     }
 }
@@ -231,28 +232,66 @@ async fn of_another_pool_on_the_node_no_more_is_told_than_its_channels_tell() {
         let there = opened(store, "There", &of_pool("other"), 10).await;
         let told = async || related(store, &here).await.open.remove(0);
         assert_eq!(told().await.what, Some(diagnosis().symptom.title));
-        let moved = format!("UPDATE deliveries SET channel = 'C0OTHERTEAM' WHERE incident_id = '{there}'");
-        sqlx::query(AssertSqlSafe(moved)).execute(&database).await.unwrap();
+        run(&database, format!("UPDATE deliveries SET channel = 'C0OTHERTEAM' WHERE incident_id = '{there}'")).await;
         let told = told().await;
         assert_eq!((told.id, told.what, told.cause), (there, None, None));
-        assert_eq!((told.node.as_deref(), told.pool.len()), (Some("gpu-node-0"), 0));
+        assert_eq!((told.shared, told.pool.len()), (Shared::Node("gpu-node-0".to_owned()), 0));
     }
 }
 
 #[tokio::test]
-async fn others_are_told_when_an_incident_has_its_first_diagnosis_and_when_it_ends() {
+async fn all_that_name_an_incident_are_updated_in_slack_and_nowhere_else() {
     let both = Both::start();
-    for store in both.stores("others").await {
-        let one = opened(&store, "One", &diagnosis(), 0).await;
-        let two = opened(&store, "Two", &diagnosis(), 10).await;
-        let revision = async || store.incident(&one).await.unwrap().unwrap().revision;
-        let before = revision().await;
-        let incident = store.incident(&two).await.unwrap().unwrap();
-        store.update_neighbours(&incident, &diagnosis()).await.unwrap();
-        assert_eq!(revision().await, before + 1);
-        admit(&store, "Two", "resolved", &CALM, 100).await;
-        let ended = store.incident(&two).await.unwrap().unwrap();
-        store.update_neighbours(&ended, &diagnosis()).await.unwrap();
-        assert_eq!(revision().await, before + 2);
+    for (store, database) in both.stores("others").await.iter().zip(both.databases("others").await) {
+        let mut ids = Vec::new();
+        for (i, name) in ["One", "Two", "Three", "Four", "Five", "Six"].iter().enumerate() {
+            ids.push(opened(store, name, &diagnosis(), i64::try_from(i).unwrap()).await);
+        }
+        let revisions = async || {
+            let mut all = Vec::new();
+            for id in &ids {
+                all.push(store.incident(id).await.unwrap().unwrap().revision);
+            }
+            all
+        };
+        let due = async |sink: &str| {
+            let pending = format!("SELECT COUNT(*) FROM deliveries WHERE state = 'pending' AND sink = '{sink}'");
+            sqlx::query_scalar::<_, i64>(AssertSqlSafe(pending)).fetch_one(&database).await.unwrap()
+        };
+        run(&database, "UPDATE deliveries SET state = 'delivered', posted_ts = '1.1'".to_owned()).await;
+        let of_pager = "INSERT INTO deliveries (incident_id, sink, channel, posted_ts, state, due_ms)
+                        SELECT id, 'pager', 'hook', '1.2', 'delivered', 0 FROM incidents";
+        run(&database, of_pager.to_owned()).await;
+        let before = revisions().await;
+        let newest = store.incident(&ids[5]).await.unwrap().unwrap();
+        store.update_neighbours(&newest, &diagnosis(), at(100)).await.unwrap();
+        let after: Vec<i64> = before.iter().enumerate().map(|(i, n)| n + i64::from(i < 5)).collect();
+        assert_eq!(revisions().await, after, "also the oldest, which named it");
+        assert_eq!((due("slack").await, due("pager").await), (5, 0));
+        // A message that waits already is not revised again, nor one that stands in a digest.
+        store.update_neighbours(&newest, &diagnosis(), at(101)).await.unwrap();
+        run(&database, "UPDATE deliveries SET state = 'digested' WHERE sink = 'slack'".to_owned()).await;
+        store.update_neighbours(&newest, &diagnosis(), at(102)).await.unwrap();
+        assert_eq!(revisions().await, after);
+    }
+}
+
+#[tokio::test]
+async fn the_pool_comes_before_any_number_of_nodes() {
+    let on_nodes = |mut diagnosis: Diagnosis| {
+        diagnosis.causes[0].replicas.nodes = (0..32).map(|i| format!("node-{i}")).collect();
+        diagnosis
+    };
+    let both = Both::start();
+    for store in both.stores("crowd").await {
+        let own = opened(&store, "Own", &on_nodes(diagnosis()), 0).await;
+        let beside = opened(&store, "Beside", &on_nodes(diagnosis()), 1).await;
+        let mut others = Vec::new();
+        for (i, name) in ["A", "B", "C"].iter().enumerate() {
+            others.push(opened(&store, name, &on_nodes(of_pool(name)), 10 + i64::try_from(i).unwrap()).await);
+        }
+        let named = open(&store, &own).await;
+        let ids: Vec<&String> = named.iter().map(|(id, _)| id).collect();
+        assert_eq!(ids, [&beside, &others[2], &others[1]]);
     }
 }

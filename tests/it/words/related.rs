@@ -1,7 +1,7 @@
 //! Related incidents as people read them: the last time of a cause, and others that are open.
 
 use jiff::SignedDuration;
-use llm_diagnose::incident::{Act, LastTime, Neighbour, Note, Related};
+use llm_diagnose::incident::{Act, LastTime, Neighbour, Note, Related, Shared};
 use llm_diagnose::render::{IncidentView, Phrases, incident_message};
 
 use super::{DIAGNOSES, blocks, diagnosis, late, read, view};
@@ -22,7 +22,7 @@ fn the_last_time_and_what_else_is_open_stand_below_the_steps_with_links() {
         what: Some("first tokens come late".into()),
         cause: node.map(|_| "GPU clocks are pulled down".to_owned()),
         pool: [("namespace".to_owned(), pool.to_owned())].into(),
-        node: node.map(str::to_owned),
+        shared: node.map_or(Shared::Pool, |node| Shared::Node(node.to_owned())),
     };
     let last = LastTime {
         id: "01JCLAST".into(),
@@ -48,7 +48,7 @@ fn the_last_time_and_what_else_is_open_stand_below_the_steps_with_links() {
     let sure = lines.iter().position(|line| *line == "How sure this is").unwrap();
     let last = lines.iter().position(|line| line.starts_with("Same cause here last time")).unwrap();
     assert!(step < 10 && step < last && last < sure, "{text}");
-    insta::assert_snapshot!(lines[last], @r#"Same cause here last time: 2023-11-11 22:01 UTC, for 25 min. Done then: "Take it out of rotation", "Scale out if replicas can start within minutes"; resolved 13 min later. Verified then: Fixed: inter-token latency p99 is 31 ms (expected < 50 ms). The cause was judged right."#);
+    insta::assert_snapshot!(lines[last], @r#"Same cause here last time: 2023-11-11 22:01 UTC, for 25 min. Done then: "Scale out if replicas can start within minutes", "Take it out of rotation"; resolved 13 min later. Verified then: Fixed: inter-token latency p99 is 31 ms (expected < 50 ms). The cause was judged right."#);
     let open = lines.iter().position(|line| *line == "Open at the same time").unwrap();
     insta::assert_snapshot!(lines[open + 1..open + 3].join("\n"), @r"
     In this pool: first tokens come late, alert since 21:41 UTC
@@ -57,11 +57,23 @@ fn the_last_time_and_what_else_is_open_stand_below_the_steps_with_links() {
     for id in ["01JCLAST", "01JCPOOL", "01JCNODE"] {
         assert!(body.contains(&format!("<https://triage.example/incidents/{id}|")), "{id}: {body}");
     }
+    // What may be another team's is not told, but it is found; without pages, by its id.
+    related.open = vec![Neighbour { what: None, cause: None, pool: Default::default(), ..related.open[1].clone() }];
+    related.open.push(Neighbour { shared: Shared::Place, ..related.open[0].clone() });
+    let (text, body) = show(&related);
+    let open = text.lines().skip_while(|line| *line != "Open at the same time").skip(1).take(2);
+    insta::assert_snapshot!(open.collect::<Vec<_>>().join("\n"), @r"
+    On the same node gpu-node-0: another incident, alert since 21:41 UTC
+    In the same namespace: another incident, alert since 21:41 UTC
+    ");
+    assert!(body.contains("<https://triage.example/incidents/01JCNODE|another incident>"), "{body}");
+    let bare = IncidentView { related: Some(&related), page: None, ..view(&alerts, Some(&diagnosis)) };
+    assert!(read(&incident_message(&bare, &Phrases::english())).contains("another incident (01JCNODE)"));
     // What came of it may be that it was another cause, or that nobody wrote down anything.
     let last = related.last.as_mut().unwrap();
     last.notes = vec![note(30, Act::Wrong, "the router overloads some replicas")];
     let (text, _) = show(&related);
-    insta::assert_snapshot!(text.lines().find(|line| line.contains("last time")).unwrap(), @"Same cause here last time: 2023-11-11 22:01 UTC, for 25 min. The cause was judged wrong: the router overloads some replicas");
+    insta::assert_snapshot!(text.lines().find(|line| line.contains("last time")).unwrap(), @"Same cause here last time: 2023-11-11 22:01 UTC, for 25 min. The cause was judged wrong: the router overloads some replicas.");
     // Once it is over, what else is open is nothing that its message must tell.
     let ended =
         IncidentView { related: Some(&related), resolved_at: Some(diagnosis.at), ..view(&alerts, Some(&diagnosis)) };
@@ -80,7 +92,7 @@ fn what_labels_and_people_wrote_elsewhere_breaks_no_message() {
         what: Some(odd.clone()),
         cause: Some(odd.clone()),
         pool: [("namespace".to_owned(), odd.clone())].into(),
-        node: Some(odd.clone()),
+        shared: Shared::Node(odd.clone()),
     };
     let last = LastTime {
         id: "01JCLAST".into(),
