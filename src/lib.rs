@@ -18,7 +18,7 @@ pub use render::{self, chart};
 pub use report::{self, facts};
 pub use service::{
     Service, bundle, chatops, config, doctor, loops, mcp, notify, questions, readiness, reload, selftest, server,
-    stop_signals, watchdog,
+    stop_signals, watchdog, weekly,
 };
 pub use sources::{alertmanager, endpoint, exporter, kubernetes, logs, loki, prom, redact};
 pub use telemetry::{self, supervise};

@@ -17,6 +17,7 @@ use super::open::OpenArgs;
 use super::past::IncidentsArgs;
 use super::selftest::SelftestArgs;
 use super::silence::SilenceArgs;
+use super::weekly::WeeklyArgs;
 use crate::chatops::command::about;
 
 /// Diagnoses alerts of LLM serving fleets: alert in, cause chain with evidence and fix steps out.
@@ -77,6 +78,8 @@ pub enum Command {
     /// List incidents.
     #[command(about = about("incidents"))]
     Incidents(IncidentsArgs),
+    /// Print the weekly summary of a channel: what happened, how fast, which causes return, what is still blind.
+    Weekly(WeeklyArgs),
     /// Pack everything about an incident or a pool into one file.
     #[command(about = about("bundle"))]
     Bundle(BundleCommand),

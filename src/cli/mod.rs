@@ -28,6 +28,7 @@ mod selftest;
 mod serve;
 mod silence;
 mod store;
+mod weekly;
 
 use std::process::ExitCode;
 
@@ -106,6 +107,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Mcp(args) => mcp::run(&args),
         Command::Capacity(args) => capacity::run(&args),
         Command::Incidents(args) => past::incidents(&args),
+        Command::Weekly(args) => weekly::run(&args),
         Command::Bundle(args) => match &args.open {
             Some(BundleOpen::Open(open)) => open::run(open),
             None => bundle::run(&args.make),

@@ -37,6 +37,7 @@ mod short;
 mod text;
 mod thread;
 mod view;
+mod weekly;
 
 pub use backtest::backtest;
 pub use blocks::{MENU, slack, slack_blocks, slack_line, slack_with_blocks, with_mentions};
@@ -66,6 +67,7 @@ pub use text::clean;
 pub use text::{Commands, terminal, terminal_with};
 pub use thread::{ThreadState, changes};
 pub use view::{IncidentView, Picture};
+pub use weekly::weekly_message;
 
 /// Returns true if a character only moves the cursor, breaks the line, or changes the text direction.
 pub fn is_unseen(c: char) -> bool {

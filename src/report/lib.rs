@@ -1,7 +1,7 @@
 //! The report of an incident or of a pool: everything that a person who was not involved has to know, as one value.
 //!
 //! `summary.json` of a bundle is this value; the page, `report.md` and the tickets are rendered from it. Pure, except
-//! [`facts`], which queries Prometheus. [`backtest`] is the report about many past alerts.
+//! [`facts`], which queries Prometheus. [`backtest`] is the report about many past alerts, [`weekly`] that about a week.
 
 mod answers;
 pub mod backtest;
@@ -9,6 +9,7 @@ mod build_report;
 pub mod facts;
 mod redaction;
 mod timeline;
+pub mod weekly;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;

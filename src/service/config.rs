@@ -310,6 +310,10 @@ impl Config {
         if !(alertmanager::SHORTEST..=alertmanager::LONGEST).contains(&self.slack.silence_max) {
             bail!("`slack.silence_max` is 1m to 30d: longer silences belong into Alertmanager's configuration");
         }
+        if let Some(weekly) = &self.slack.weekly {
+            let channels: Vec<&str> = self.slack.channels().collect();
+            weekly.validate(channels.iter().copied()).map_err(anyhow::Error::msg)?;
+        }
         if self.slack.commands_per_minute.contains(&0) {
             bail!("`slack.commands_per_minute` are at least 1");
         }

@@ -17,5 +17,6 @@ pub mod server;
 mod service;
 pub mod stop_signals;
 pub mod watchdog;
+pub mod weekly;
 
 pub use service::Service;

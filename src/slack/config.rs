@@ -1,12 +1,13 @@
 //! Configuration: the access to Slack, and the channels of alerts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::weekly::WeeklyConfig;
 use knowledge::alert::{Alert, Labels};
 use knowledge::clock::duration;
 
@@ -43,6 +44,8 @@ pub struct Config {
     pub queue: u32,
     /// The thresholds above which incidents are collected in a digest.
     pub storm: StormConfig,
+    /// A summary of the week in each channel; not posted if not set.
+    pub weekly: Option<WeeklyConfig>,
     /// The users who may do more than look.
     pub act: Powers,
     /// The target of "Escalate": a user group's or user's id, or the name of one of `pagers`.
@@ -115,6 +118,7 @@ impl Default for Config {
             updates_per_minute: 45,
             queue: 200,
             storm: StormConfig::default(),
+            weekly: None,
             act: Powers::default(),
             escalate: None,
             silence_max: Duration::from_secs(24 * 3_600),
@@ -147,6 +151,13 @@ impl Config {
     pub fn channels(&self) -> impl Iterator<Item = &str> {
         let routes = self.routes.iter().map(|route| route.channel.as_str());
         routes.chain([self.channel.as_str()]).filter(|channel| !channel.is_empty())
+    }
+
+    /// Returns the channels that get a weekly summary, by name.
+    pub fn weekly_channels(&self) -> BTreeSet<&str> {
+        let Some(weekly) = &self.weekly else { return BTreeSet::new() };
+        let wanted = |channel: &&str| weekly.channels.is_empty() || weekly.channels.iter().any(|name| name == channel);
+        self.channels().filter(wanted).collect()
     }
 
     /// Returns the channels of these alerts without duplicates, those of critical ones first.

@@ -13,6 +13,7 @@ pub mod scopes;
 mod signature;
 pub mod socket;
 mod views;
+mod weekly;
 mod workspace;
 
 use std::time::Duration;
@@ -31,6 +32,7 @@ pub use payload::Payload;
 pub use signature::{SignatureError, Signing};
 pub use socket::{SocketState, SocketStatus};
 use sources::redact::unreachable_reason;
+pub use weekly::{Weekday, WeeklyConfig, WeeklyMoments};
 pub use workspace::{ChannelInfo, TokenInfo};
 
 /// The timeout of a call.

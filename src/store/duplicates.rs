@@ -14,7 +14,7 @@ const BY_ITSELF_MS: i64 = 600_000;
 /// A duplicate check: a place where a message may exist twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DuplicateCheck {
-    /// The id of the incident, digest or post that the message belongs to.
+    /// The id of the incident, digest, weekly summary or post that the message belongs to.
     pub subject: String,
     /// The channel as configured, or its id.
     pub channel: String,
@@ -91,7 +91,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the valid messages of an incident, a digest or a post.
+    /// Returns the valid messages of an incident, a digest, a weekly summary or a post.
     ///
     /// # Errors
     /// See [`Self::schedule_duplicate_check`].
@@ -99,6 +99,7 @@ impl Store {
         let rows = sqlx::query(
             "SELECT posted_ts FROM deliveries WHERE incident_id = $1 AND sink = 'slack' AND posted_ts IS NOT NULL
              UNION ALL SELECT posted_ts FROM digests WHERE id = $1 AND posted_ts IS NOT NULL
+             UNION ALL SELECT posted_ts FROM weeklies WHERE id = $1 AND posted_ts IS NOT NULL
              UNION ALL SELECT posted_ts FROM posts WHERE id = $1 AND state = 'done'",
         )
         .bind(subject)

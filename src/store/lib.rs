@@ -46,6 +46,8 @@ mod unreadable;
 mod values;
 mod visit;
 mod watchdogs;
+mod week;
+mod weekly;
 mod work_queue;
 
 use std::path::{Path, PathBuf};
@@ -90,6 +92,7 @@ use transaction::Tx;
 use unreadable::Unreadable;
 pub use visit::StoreAccess;
 pub use watchdogs::{OpenIncident, Watchdog};
+pub use weekly::{WEEKLY_WITHIN_MS, Weekly, WeeklyEnd};
 pub use work_queue::{DeliveryPriority, PendingItem, PendingWork};
 
 /// The reason why an operation of the store failed.

@@ -26,7 +26,7 @@ macro_rules! database_now {
 pub(super) use database_now;
 
 /// Makes work of dead replicas due: first diagnoses, and messages. A message that pauses after an error has no owner.
-const RELEASES: [&str; 6] = [
+const RELEASES: [&str; 7] = [
     "UPDATE incidents SET diagnose_due_ms = $1, owner = NULL
      WHERE diagnose_due_ms > $1 AND diagnosis IS NULL AND owner NOT IN (SELECT id FROM replicas)",
     "UPDATE deliveries SET due_ms = $1, owner = NULL
@@ -34,6 +34,8 @@ const RELEASES: [&str; 6] = [
     "UPDATE posts SET due_ms = $1, owner = NULL
      WHERE state = 'pending' AND due_ms > $1 AND owner NOT IN (SELECT id FROM replicas)",
     "UPDATE digests SET due_ms = $1, owner = NULL
+     WHERE state = 'pending' AND due_ms > $1 AND owner NOT IN (SELECT id FROM replicas)",
+    "UPDATE weeklies SET due_ms = $1, owner = NULL
      WHERE state = 'pending' AND due_ms > $1 AND owner NOT IN (SELECT id FROM replicas)",
     "UPDATE followups SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND owner NOT IN (SELECT id FROM replicas)",
     "UPDATE looks SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND owner NOT IN (SELECT id FROM replicas)",
@@ -91,6 +93,7 @@ impl Store {
             "UPDATE deliveries SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND (tries = 0 OR owner IS NOT NULL)",
             "UPDATE posts SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND (tries = 0 OR owner IS NOT NULL)",
             "UPDATE digests SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND (tries = 0 OR owner IS NOT NULL)",
+            "UPDATE weeklies SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND (tries = 0 OR owner IS NOT NULL)",
             // In these tables only taken rows have an owner; the others are not due yet.
             "UPDATE followups SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND owner IS NOT NULL",
             "UPDATE looks SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND owner IS NOT NULL",

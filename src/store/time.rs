@@ -54,7 +54,7 @@ pub(super) async fn of_database(db: impl Executor<'_, Database = Any>) -> Result
 pub struct LongestWaits {
     /// A diagnosis.
     pub diagnosis: Duration,
-    /// A message, a digest, a post.
+    /// A message, a digest, a post, a weekly summary.
     pub delivery: Duration,
     /// A follow-up.
     pub followup: Duration,
@@ -63,17 +63,18 @@ pub struct LongestWaits {
 }
 
 /// Moves the due times of all waiting work by `$1` milliseconds.
-const WAITING: [&str; 6] = [
+const WAITING: [&str; 7] = [
     "UPDATE incidents SET diagnose_due_ms = diagnose_due_ms + $1 WHERE diagnose_due_ms IS NOT NULL",
     "UPDATE deliveries SET due_ms = due_ms + $1 WHERE state = 'pending'",
     "UPDATE posts SET due_ms = due_ms + $1 WHERE state = 'pending'",
     "UPDATE digests SET due_ms = due_ms + $1 WHERE state = 'pending'",
+    "UPDATE weeklies SET due_ms = due_ms + $1 WHERE state = 'pending'",
     "UPDATE followups SET due_ms = due_ms + $1",
     "UPDATE looks SET due_ms = due_ms + $1",
 ];
 
 /// Moves timestamps later than `$2`, written by a clock that was ahead.
-const AHEAD: [&str; 9] = [
+const AHEAD: [&str; 10] = [
     "UPDATE incidents SET opened_ms = opened_ms + $1 WHERE opened_ms > $2",
     "UPDATE incidents SET notified_ms = notified_ms + $1 WHERE state = 'open' AND notified_ms > $2",
     "UPDATE incidents SET resolved_ms = resolved_ms + $1 WHERE state = 'resolved' AND resolved_ms > $2",
@@ -82,6 +83,7 @@ const AHEAD: [&str; 9] = [
     "UPDATE deliveries SET began_ms = began_ms + $1 WHERE began_ms > $2",
     "UPDATE digests SET began_ms = began_ms + $1 WHERE began_ms > $2",
     "UPDATE posts SET began_ms = began_ms + $1 WHERE began_ms > $2",
+    "UPDATE weeklies SET began_ms = began_ms + $1 WHERE began_ms > $2",
     "UPDATE looks SET since_ms = since_ms + $1 WHERE since_ms > $2",
 ];
 
@@ -180,12 +182,13 @@ impl Store {
     /// When the store fails.
     pub async fn reschedule_far_future(&self, longest: &LongestWaits, now: Timestamp) -> Result<u64, StoreError> {
         let LongestWaits { diagnosis, delivery, followup, duplicate_check } = *longest;
-        let limits = [diagnosis, delivery, delivery, delivery, followup, duplicate_check];
+        let limits = [diagnosis, delivery, delivery, delivery, delivery, followup, duplicate_check];
         let late = [
             "UPDATE incidents SET diagnose_due_ms = $1 WHERE diagnose_due_ms > $2",
             "UPDATE deliveries SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2",
             "UPDATE posts SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2",
             "UPDATE digests SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2",
+            "UPDATE weeklies SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2",
             "UPDATE followups SET due_ms = $1 WHERE due_ms > $2",
             "UPDATE looks SET due_ms = $1 WHERE due_ms > $2",
         ];

@@ -169,6 +169,9 @@ impl Store {
             "digests" => sqlx::query("UPDATE digests SET state = 'unreadable', note = $1 WHERE id = $2")
                 .bind(why.to_string())
                 .bind(of("id")),
+            "weeklies" => sqlx::query("UPDATE weeklies SET state = 'unreadable', note = $1 WHERE id = $2")
+                .bind(why.to_string())
+                .bind(of("id")),
             // Without this row only a duplicate check is missing.
             "looks" => sqlx::query("DELETE FROM looks WHERE subject = $1 AND channel = $2")
                 .bind(of("subject"))
@@ -188,6 +191,7 @@ pub(super) async fn try_again(db: &mut StoreConnection, now_ms: i64) -> Result<(
         "UPDATE deliveries SET state = 'pending', due_ms = $1 WHERE state = 'unreadable'",
         "UPDATE posts SET state = 'pending', due_ms = $1 WHERE state = 'unreadable'",
         "UPDATE digests SET state = 'pending', due_ms = $1 WHERE state = 'unreadable'",
+        "UPDATE weeklies SET state = 'pending', due_ms = $1 WHERE state = 'unreadable'",
     ] {
         sqlx::query(sql).bind(now_ms).execute(&mut *db).await?;
     }

@@ -11,6 +11,7 @@ use super::digests::{Digest, digest};
 use super::duplicates::{DuplicateCheck, duplicate_check};
 use super::mentions::CalledPeople;
 use super::posts::{Post, PostKind, post};
+use super::weekly::{Weekly, weekly};
 use super::{Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 
@@ -31,6 +32,8 @@ pub enum DeliveryPriority {
     Digest,
     /// A duplicate check.
     DuplicateCheck,
+    /// A weekly summary.
+    Weekly,
 }
 
 /// A piece of work for a sink.
@@ -44,15 +47,17 @@ pub enum PendingWork {
     Post(Post),
     /// A duplicate check.
     DuplicateCheck(DuplicateCheck),
+    /// A weekly summary.
+    Weekly(Weekly),
 }
 
 impl PendingWork {
-    /// Returns the incident concerned; `None` for a digest and a duplicate check.
+    /// Returns the incident concerned; `None` for a digest, a duplicate check and a weekly summary.
     pub fn incident(&self) -> Option<&str> {
         match self {
             Self::Message(delivery) => Some(&delivery.incident),
             Self::Post(post) => Some(&post.incident),
-            Self::Digest(_) | Self::DuplicateCheck(_) => None,
+            Self::Digest(_) | Self::DuplicateCheck(_) | Self::Weekly(_) => None,
         }
     }
 
@@ -61,7 +66,7 @@ impl PendingWork {
         let posted = match self {
             Self::Message(delivery) => delivery.posted.as_ref(),
             Self::Digest(digest) => digest.posted.as_ref(),
-            Self::Post(_) | Self::DuplicateCheck(_) => None,
+            Self::Post(_) | Self::DuplicateCheck(_) | Self::Weekly(_) => None,
         };
         posted.map(|(_, ts)| ts.as_str())
     }
@@ -90,6 +95,7 @@ impl Store {
             ("digests", DIGESTS, of_digest),
             ("posts", POSTS, of_post),
             ("looks", DUPLICATE_CHECKS, of_duplicate_check),
+            ("weeklies", WEEKLIES, of_weekly),
         ] {
             let rows = sqlx::query(sql).bind(unix_ms(now)).bind(i64::from(most)).fetch_all(&self.read).await?;
             for row in &rows {
@@ -158,6 +164,15 @@ impl Store {
             .bind(&check.subject)
             .bind(&check.channel)
             .bind(&*self.me),
+            PendingWork::Weekly(weekly) => sqlx::query(
+                "UPDATE weeklies SET due_ms = $1 + $2, owner = $4, began_ms = COALESCE(began_ms, $1)
+                 WHERE state = 'pending' AND due_ms <= $1 AND id = $3 AND COALESCE(began_ms, 0) = $5",
+            )
+            .bind(unix_ms(now))
+            .bind(lease_ms)
+            .bind(&weekly.id)
+            .bind(&*self.me)
+            .bind(weekly.began.map_or(0, unix_ms)),
         };
         match query.execute(&self.write).await.map_err(StoreError::from) {
             Ok(done) => Ok(done.rows_affected() > 0),
@@ -182,13 +197,14 @@ impl Store {
                        WHERE d.state = 'pending' AND d.due_ms > $1 AND d.revision < i.revision) AS message,
                     (SELECT MIN(due_ms) FROM digests WHERE state = 'pending' AND due_ms > $1) AS digest,
                     (SELECT MIN(due_ms) FROM posts WHERE state = 'pending' AND due_ms > $1) AS post,
-                    (SELECT MIN(due_ms) FROM looks WHERE due_ms > $1) AS look",
+                    (SELECT MIN(due_ms) FROM looks WHERE due_ms > $1) AS look,
+                    (SELECT MIN(due_ms) FROM weeklies WHERE state = 'pending' AND due_ms > $1) AS weekly",
         )
         .bind(unix_ms(now))
         .fetch_one(&self.read)
         .await?;
         let mut deliveries: Vec<i64> = Vec::new();
-        for name in ["message", "digest", "post", "look"] {
+        for name in ["message", "digest", "post", "look", "weekly"] {
             deliveries.extend(row.try_get::<Option<i64>, _>(name)?);
         }
         Ok((row.try_get("diagnosis")?, deliveries.into_iter().min()))
@@ -274,6 +290,10 @@ const POSTS: &str = "
 const DUPLICATE_CHECKS: &str = "
     SELECT subject, channel, thread_ts, since_ms, due_ms, looks FROM looks WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2";
 
+const WEEKLIES: &str = "
+    SELECT id, channel, since_ms, until_ms, tries, due_ms, began_ms FROM weeklies
+    WHERE state = 'pending' AND due_ms <= $1 ORDER BY due_ms LIMIT $2";
+
 fn message(row: &AnyRow) -> Result<PendingItem, StoreError> {
     let tries: i64 = row.try_get("tries")?;
     let to: Option<String> = row.try_get("posted_to")?;
@@ -320,6 +340,11 @@ fn of_duplicate_check(row: &AnyRow) -> Result<PendingItem, StoreError> {
         work: PendingWork::DuplicateCheck(duplicate_check(row)?),
         due_ms: row.try_get("due_ms")?,
     })
+}
+
+fn of_weekly(row: &AnyRow) -> Result<PendingItem, StoreError> {
+    let work = PendingWork::Weekly(weekly(row)?);
+    Ok(PendingItem { turn: DeliveryPriority::Weekly, work, due_ms: row.try_get("due_ms")? })
 }
 
 fn of_post(row: &AnyRow) -> Result<PendingItem, StoreError> {

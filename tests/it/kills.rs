@@ -32,7 +32,7 @@ const LIMITS: [Limits; 2] = [Limits::of(1_000, [240, 60, 180, 600]), Limits::of(
 /// The groups that stay open.
 const OPEN: usize = 10;
 
-/// Every failpoint but the last.
+/// Every failpoint but the last, and but that of the weekly summary (`tests/it/weekly.rs`).
 const STAGES: [&str; 19] = [
     "webhook read",
     "admission before commit",

@@ -84,5 +84,6 @@ mod upgrades;
 mod visits;
 mod watchdog;
 mod webhook;
+mod weekly;
 mod whole_way;
 mod words;

@@ -2,6 +2,7 @@
 
 mod digests;
 mod related;
+mod weekly;
 
 use std::time::Duration;
 
@@ -98,6 +99,7 @@ pub(crate) async fn take(store: &Store, seconds: i64) -> (Vec<Delivery>, Vec<Dig
             PendingWork::Digest(digest) => digests.push(digest),
             PendingWork::Post(post) => posts.push(post),
             PendingWork::DuplicateCheck(check) => panic!("nothing was lost: {check:?}"),
+            PendingWork::Weekly(weekly) => panic!("no week has ended: {weekly:?}"),
         }
     }
     (messages, digests, posts)

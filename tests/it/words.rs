@@ -5,6 +5,7 @@ mod related;
 mod thread;
 mod thresholds;
 mod transcripts;
+mod weekly;
 
 use jiff::Timestamp;
 use llm_diagnose::alert::{Alert, Labels};

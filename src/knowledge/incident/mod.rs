@@ -4,6 +4,7 @@ mod act;
 mod admit;
 mod change;
 mod related;
+mod week;
 
 use std::collections::BTreeMap;
 
@@ -17,9 +18,18 @@ pub use act::{Act, Note};
 pub use admit::{Admission, AdmissionRules, AdmitReason, admit};
 pub use change::ChangeReason;
 pub use related::{LastTime, Neighbour, Related, Shared};
+pub use week::{CauseHistory, PoolCause, WEEK, Week, WeekIncident};
 
 /// The topic of a storm with several symptoms or pools.
 pub const VARIOUS: &str = "other";
+
+/// Number of characters of a short id, the shortest part of an id that selects an incident.
+pub const SHORT_ID: usize = 4;
+
+/// Returns the end of an id; its beginning encodes the time, which neighbouring ids share.
+pub fn short_id(id: &str) -> &str {
+    id.get(id.len().saturating_sub(SHORT_ID)..).unwrap_or(id)
+}
 
 /// The state of an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,9 +6,8 @@ use tracing::error;
 
 use super::Desk;
 use super::attempt::{Attempt, begin_act, reply_incident_ended, reply_with_error};
-use super::incidents::short;
 use super::replies::{message, post_at_request, send_ephemeral_line, send_ephemeral_phrase};
-use knowledge::incident::Act;
+use knowledge::incident::{Act, short_id};
 use message::{Block, Line, SlackMessage, TextSpan, Tone};
 use slack::{SlackRequest, is_person};
 use store::{AuditEntry, AuditResult, EscalationCall, Incident};
@@ -111,7 +110,7 @@ async fn call_message(desk: &Desk, inbound: &SlackRequest, incident: &Incident, 
     if let Some(hint) = incident.diagnosis.as_ref().and_then(|d| d.root()).and_then(|root| root.escalate.clone()) {
         parts.push(Block::Paragraph(words.line("escalate-who", &[("who", Line::of(&hint).into())])));
     }
-    let command = Line::default().code(format!("/llm-diagnose bundle {}", short(&incident.id)));
+    let command = Line::default().code(format!("/llm-diagnose bundle {}", short_id(&incident.id)));
     parts.push(Block::Note(words.line("escalate-bundle", &[("command", command.into())])));
     message(Tone::Critical, &call, parts)
 }

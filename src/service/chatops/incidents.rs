@@ -4,18 +4,12 @@ use super::Desk;
 use super::command::{OfIncident, Which};
 use super::reply::Reply;
 use super::wording::{command_button, sentence, with};
+use knowledge::incident::{SHORT_ID, short_id};
 use message::{Block, Line, Message, TextSpan, Tone};
 use store::{Incident, Store, StoreError};
 
 /// The number of recent incidents that can be selected by a part of their id.
 const KNOWN: u32 = 2_000;
-/// The shortest part of an id that selects an incident, in characters.
-const SHORTEST: usize = 4;
-
-/// Returns the end of an id; its beginning encodes the time, which neighbouring ids share.
-pub(crate) fn short(id: &str) -> &str {
-    id.get(id.len().saturating_sub(SHORTEST)..).unwrap_or(id)
-}
 
 /// Finds the selected incident: by id, by the thread, else the newest open one, else the newest.
 pub(super) async fn find(desk: &Desk, reply: &Reply<'_>, of: &OfIncident) -> Result<Incident, Message> {
@@ -67,7 +61,7 @@ async fn newest(store: &Store) -> Result<Option<String>, StoreError> {
 /// Returns the recent ids that equal, begin or end with `named`.
 pub async fn named_id(store: &Store, named: &str) -> Result<Vec<String>, StoreError> {
     let named = named.trim_start_matches('#').to_uppercase();
-    if named.len() < SHORTEST || !named.chars().all(|c| c.is_ascii_alphanumeric()) {
+    if named.len() < SHORT_ID || !named.chars().all(|c| c.is_ascii_alphanumeric()) {
         return Ok(Vec::new());
     }
     let mut ids = store.recent(KNOWN).await?;
@@ -96,5 +90,5 @@ pub(super) async fn line(desk: &Desk, incident: &Incident) -> Line {
         None => Line::default().plain(headline),
     };
     let since = desk.words.line("incident-since", &[("at", TextSpan::Time(incident.started_at).into())]);
-    headline.plain(" · ").then(since).plain(" · ").code(short(&incident.id))
+    headline.plain(" · ").then(since).plain(" · ").code(short_id(&incident.id))
 }

@@ -12,7 +12,7 @@ use crate::notify::todo;
 use crate::readiness::Level;
 use knowledge::clock;
 use slack::scopes::{OPTIONAL, scopes};
-use slack::{self, Slack, SlackError, TokenInfo, socket};
+use slack::{self, Slack, SlackError, TokenInfo, WeeklyMoments, socket};
 use store::Refusal;
 
 /// Maximum clock skew; signatures are valid for 5 minutes, so a larger skew will soon refuse Slack's requests.
@@ -58,6 +58,7 @@ pub(super) async fn check(findings: &mut Findings, config: &Config, refusals: &[
     time(findings, introduction.clock, clock::now());
     channels(findings, &slack, settings, refusals).await;
     people(findings, &slack, config).await;
+    weekly(findings, settings);
     way_in(findings, &slack, settings).await;
 }
 
@@ -129,6 +130,19 @@ async fn channels(findings: &mut Findings, slack: &Slack, settings: &slack::Conf
             }
             Err(error) => findings.say(&name, Level::Warn, error.to_string(), &unseen(&error)),
         }
+    }
+}
+
+/// Tells when the next weekly summaries are due.
+fn weekly(findings: &mut Findings, settings: &slack::Config) {
+    let Some(moments) = settings.weekly.as_ref().map(|weekly| weekly.moments(clock::now())) else { return };
+    match moments {
+        Ok(WeeklyMoments { next, .. }) => {
+            let channels: Vec<&str> = settings.weekly_channels().into_iter().collect();
+            let next = next.strftime("%Y-%m-%d %H:%M UTC");
+            findings.ok("slack weekly", format!("the next summary is due at {next} in {}", channels.join(", ")));
+        }
+        Err(error) => findings.say("slack weekly", Level::Fail, error, "correct `slack.weekly`"),
     }
 }
 

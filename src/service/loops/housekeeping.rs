@@ -15,7 +15,7 @@ use crate::chatops::LONGEST_FOLLOWUP;
 use crate::config::Config;
 use crate::notify::{LAST_SEARCH_DELAY, LONGEST_REFUSED};
 use crate::service::Service;
-use crate::watchdog;
+use crate::{watchdog, weekly};
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
 use store::{LongestWaits, REQUEST_RETENTION, Store, StoreError};
@@ -32,7 +32,8 @@ const ORPHANED: Duration = Duration::from_secs(3 * 3_600);
 const STEADY_TO_FORGET: Duration = Duration::from_secs(3_600);
 
 /// Runs a round every [`TICK`] until stopped: updates the store's clock, the heartbeat and the gauges, reschedules work
-/// that a clock step moved, closes stale incidents, looks for silent Alertmanagers, and deletes old data.
+/// that a clock step moved, closes stale incidents, looks for silent Alertmanagers and for weeks that have
+/// ended, and deletes old data.
 pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -98,6 +99,7 @@ async fn once(service: &Service, unfilled: &mut Unfilled) {
         Err(error) => warn!(%error, "cannot look for escalations that have ended"),
     }
     watchdog::check(service, now).await;
+    weekly::check(service, now).await;
     let until = Instant::now() + SLICES_WITHIN;
     let before = clock::before(now, config.incident.keep);
     delete(store, Surplus::Flapping, before, until).await;
@@ -108,6 +110,7 @@ async fn once(service: &Service, unfilled: &mut Unfilled) {
     if is_steady {
         delete(store, Surplus::Incidents, before, until).await;
         delete(store, Surplus::Audit, before, until).await;
+        delete(store, Surplus::Weeklies, before, until).await;
     }
     fill_traits(store, unfilled, until).await;
 }
@@ -168,6 +171,7 @@ enum Surplus {
     Requests,
     Incidents,
     Audit,
+    Weeklies,
 }
 
 impl Surplus {
@@ -177,6 +181,7 @@ impl Surplus {
             Self::Requests => "old ids of requests",
             Self::Incidents => "old incidents",
             Self::Audit => "old lines of the audit log",
+            Self::Weeklies => "old weekly summaries",
         }
     }
 
@@ -186,6 +191,7 @@ impl Surplus {
             Self::Requests => store.forget_requests(before).await,
             Self::Incidents => store.forget(before).await,
             Self::Audit => store.forget_audit(before).await,
+            Self::Weeklies => store.forget_weeklies(before).await,
         }
     }
 }

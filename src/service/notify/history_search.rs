@@ -160,6 +160,7 @@ impl Notifier {
         let effects = MessageEffects { mention, thread_state: message.mark.told.clone(), ..MessageEffects::default() };
         Ok(self.store.found_message(&check.subject, &check.channel, &posted, &effects, now).await?
             || self.store.found_digest(&check.subject, &posted, effects.mention.as_ref(), now).await?
+            || self.store.weekly_posted(&check.subject, &check.channel, &posted, now).await?
             || self.store.found_post(&check.subject, &message.ts, effects.thread_state.as_deref()).await?)
     }
 

@@ -14,6 +14,7 @@ mod posts;
 mod queue;
 mod rates;
 mod refused_channels;
+mod weekly;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -188,6 +189,7 @@ impl Notifier {
             PendingWork::Message(delivery) => (delivery.sink.as_str(), self.deliver_message(delivery).await),
             PendingWork::Digest(digest) => ("digest", self.deliver_digest(digest).await),
             PendingWork::Post(post) => ("thread", self.deliver_post(post).await),
+            PendingWork::Weekly(weekly) => ("weekly", self.deliver_weekly(weekly).await),
             PendingWork::DuplicateCheck(check) => ("look", self.remove_duplicates(check).await),
         };
         let Err(error) = done else { return };

@@ -58,10 +58,15 @@ pub(super) fn lane(waiting: &PendingItem) -> Option<Lane> {
         (PendingWork::Message(delivery), _) if delivery.sink != Sink::Slack => None,
         // It enters its lane before its own API call.
         (PendingWork::DuplicateCheck(_), _) => None,
+        (PendingWork::Weekly(weekly), _) => post(&weekly.channel),
         (_, DeliveryPriority::Favoured) => Some(Lane::Favoured),
-        (_, DeliveryPriority::Update | DeliveryPriority::Digest | DeliveryPriority::DuplicateCheck) => {
-            Some(Lane::Ordinary)
-        }
+        (
+            _,
+            DeliveryPriority::Update
+            | DeliveryPriority::Digest
+            | DeliveryPriority::DuplicateCheck
+            | DeliveryPriority::Weekly,
+        ) => Some(Lane::Ordinary),
         (
             PendingWork::Message(delivery),
             DeliveryPriority::NewCritical | DeliveryPriority::New | DeliveryPriority::Thread,

@@ -8,12 +8,11 @@ use tracing::warn;
 use crate::bundle::{Bundle, NoBundle};
 use crate::chatops::Desk;
 use crate::chatops::attempt::{self, Attempt};
-use crate::chatops::incidents::short;
 use crate::chatops::reply::Reply;
 use crate::chatops::wording::sentence;
 use crate::notify::ANSWER_WITHIN;
 use knowledge::clock;
-use knowledge::incident::Act;
+use knowledge::incident::{Act, short_id};
 use knowledge::signal::{Unit, format_value};
 use message::{Line, Message, Tone};
 use render::{self, BundleLocation};
@@ -76,7 +75,7 @@ pub(super) async fn bundle(
             let line = match &*error {
                 NoBundle::Busy => words.line("bundle-busy", &[]),
                 other => {
-                    let id = Line::default().code(short(&incident.id));
+                    let id = Line::default().code(short_id(&incident.id));
                     let why = Line::of(&other.to_string());
                     words.line("bundle-none", &[("id", id.into()), ("why", why.into())])
                 }
@@ -94,7 +93,7 @@ async fn hand_over(
     bundle: &Bundle,
     thread: Option<Destination<'_>>,
 ) -> Message {
-    let (words, id) = (&desk.words, short(&incident.id));
+    let (words, id) = (&desk.words, short_id(&incident.id));
     let message = |place, reason| render::bundle_message(&bundle.report, bundle.bytes, id, place, reason, words);
     let limit = desk.bundles.config.upload_bytes;
     let reason = if bundle.bytes > limit {

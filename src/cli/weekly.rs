@@ -1,0 +1,76 @@
+//! `weekly`: prints the summary of a channel's week, as the service posts it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::Args;
+
+use super::args::{HealthOutput, StateArgs};
+use super::store::{block_on, open};
+use super::{cleaned, library};
+use crate::cli::output::outln;
+use crate::clock::{self, TimeArgument};
+use crate::render::{self, Phrases};
+use crate::store::Weekly;
+use crate::weekly::{summary, week_before};
+
+/// The arguments of `weekly`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status: 0 done, 2 wrong use.\n\
+Example:\n  llm-diagnose weekly --config /etc/llm-diagnose/llm-diagnose.yaml --channel '#llm-alerts'")]
+pub struct WeeklyArgs {
+    /// The channel, as the configuration has it [default: `slack.channel`].
+    #[arg(long, value_name = "CHANNEL")]
+    pub channel: Option<String>,
+    /// The end of the week: RFC 3339, or a time of day in UTC [default: now].
+    #[arg(long, value_name = "TIME", value_parser = TimeArgument::parse)]
+    pub until: Option<TimeArgument>,
+    /// The store.
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// A directory of playbooks on top of the shipped ones.
+    #[arg(long, value_name = "DIR")]
+    pub playbooks: Option<PathBuf>,
+    /// The output format.
+    #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
+    pub output: HealthOutput,
+}
+
+pub(super) fn run(args: &WeeklyArgs) -> anyhow::Result<ExitCode> {
+    let config = args.state.config()?;
+    let Some(channel) = args.channel.as_ref().or(Some(&config.slack.channel)).filter(|name| !name.is_empty()) else {
+        bail!("no channel: name one with --channel, as `slack.channel` or `slack.routes` have it");
+    };
+    let playbooks = args.playbooks.as_ref().or(config.playbooks.dir.as_ref());
+    let library = match library(playbooks.map(PathBuf::as_path)) {
+        Ok(library) => library,
+        Err(code) => return Ok(code),
+    };
+    let now = clock::now();
+    let until = args.until.map_or(now, |until| until.resolve(now));
+    let weekly = Weekly::new(channel, week_before(until), until);
+    let summary = block_on(async {
+        let store = open(&args.state).await?.with_aliases(library.aliases.clone());
+        let summary = summary(&store, &library, &weekly).await?;
+        store.close().await;
+        Ok(summary)
+    })?;
+    let known = config.slack.channels().any(|known| known == channel);
+    if summary.incidents == 0 && !known && args.state.config.is_some() {
+        anstream::eprintln!(
+            "the configuration sends no incident to {channel}: channels are compared as they are written"
+        );
+    }
+    let summary = cleaned(&library, &summary)?;
+    match args.output {
+        HealthOutput::Json => outln!("{}", serde_json::to_string_pretty(&summary)?),
+        HealthOutput::Text => {
+            let url = config.public_url.trim_end_matches('/');
+            let pages = (!url.is_empty()).then(|| format!("{url}/incidents"));
+            let words = Phrases::load(config.playbooks.dir.as_deref())?;
+            outln!("{}", render::terminal(&render::weekly_message(&summary, pages.as_deref(), &words)));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,188 @@
+//! Weekly summaries: which are due, which are posted. One row for each channel and week, whichever replica writes it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use sqlx::Row;
+use sqlx::any::AnyRow;
+
+use super::refusals::accepts;
+use super::{PostponeReason, Store, StoreError};
+use knowledge::clock::{from_unix_ms, unix_ms};
+
+/// The time after the end of a week in which its summary may be posted, in milliseconds.
+pub const WEEKLY_WITHIN_MS: i64 = 86_400_000;
+
+/// A weekly summary to post.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Weekly {
+    /// The id: made of channel and end.
+    pub id: String,
+    /// The channel as configured.
+    pub channel: String,
+    /// The start of its week.
+    pub since: Timestamp,
+    /// The end of its week.
+    pub until: Timestamp,
+    /// Number of consecutive failures so far.
+    pub tries: u32,
+    /// The start of an earlier post without a known result: the message may exist in Slack already.
+    pub began: Option<Timestamp>,
+}
+
+impl Weekly {
+    /// Creates the summary of a channel's week.
+    pub fn new(channel: &str, since: Timestamp, until: Timestamp) -> Self {
+        let id = format!("week {channel} {}", unix_ms(until));
+        Self { id, channel: channel.to_owned(), since, until, tries: 0, began: None }
+    }
+
+    /// Returns true if its time has passed.
+    pub fn is_late(&self, now: Timestamp) -> bool {
+        unix_ms(now) - unix_ms(self.until) > WEEKLY_WITHIN_MS
+    }
+}
+
+/// A weekly summary that will not be posted, or is not needed any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WeeklyEnd {
+    /// It was not meant to be posted.
+    Skipped,
+    /// It could not be posted.
+    Failed,
+}
+
+impl WeeklyEnd {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Skipped => "skipped",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl Store {
+    /// Returns the end of the newest known week of each channel.
+    ///
+    /// # Errors
+    /// When the store fails; also in the methods below.
+    pub async fn newest_weeklies(&self) -> Result<BTreeMap<String, Timestamp>, StoreError> {
+        let newest = "SELECT channel, MAX(until_ms) AS until_ms FROM weeklies GROUP BY channel";
+        let rows = sqlx::query(newest).fetch_all(&self.read).await?;
+        let newest = self.unreadable.read_all("weekly summary", &rows, |row| {
+            Ok((row.try_get::<String, _>("channel")?, from_unix_ms(row.try_get("until_ms")?)))
+        });
+        Ok(newest.into_iter().collect())
+    }
+
+    /// Writes a summary whose week has ended: as due, or as skipped if it is too late for it or if the channel has no
+    /// earlier one, so that a first start does not post about a time before it. Nothing is written if a week of the
+    /// channel ended less than a day before, or later: the clock, its time zone or the configuration has changed. Returns
+    /// true if it is due.
+    ///
+    /// # Errors
+    /// See [`Self::newest_weeklies`].
+    pub async fn schedule_weekly(&self, weekly: &Weekly, now: Timestamp) -> Result<bool, StoreError> {
+        let written = sqlx::query(
+            "INSERT INTO weeklies (id, channel, since_ms, until_ms, state, due_ms)
+             SELECT $1, $2, CAST($3 AS BIGINT), CAST($4 AS BIGINT),
+               CASE WHEN $6 = 1 OR NOT EXISTS (SELECT 1 FROM weeklies WHERE channel = $2) THEN 'skipped' ELSE 'pending' END,
+               CAST($5 AS BIGINT)
+             WHERE NOT EXISTS (SELECT 1 FROM weeklies WHERE channel = $2 AND until_ms > $4 - $7)
+             ON CONFLICT (id) DO NOTHING RETURNING state",
+        )
+        .bind(&weekly.id)
+        .bind(&weekly.channel)
+        .bind(unix_ms(weekly.since))
+        .bind(unix_ms(weekly.until))
+        .bind(unix_ms(now))
+        .bind(i64::from(weekly.is_late(now)))
+        .bind(WEEKLY_WITHIN_MS)
+        .fetch_optional(&self.write)
+        .await?;
+        Ok(written.map(|row| row.try_get::<String, _>("state")).transpose()?.is_some_and(|state| state == "pending"))
+    }
+
+    /// Records a posted summary. Returns false if another message of it is recorded already.
+    ///
+    /// # Errors
+    /// See [`Self::newest_weeklies`].
+    pub async fn weekly_posted(
+        &self,
+        id: &str,
+        channel: &str,
+        posted: &(String, String),
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let recorded = sqlx::query(
+            "UPDATE weeklies SET state = 'done', posted_to = $2, posted_ts = $3, note = NULL, owner = NULL, began_ms = NULL
+             WHERE id = $1 AND posted_ts IS NULL",
+        );
+        let recorded = recorded.bind(id).bind(&posted.0).bind(&posted.1).execute(&mut *tx).await?.rows_affected() > 0;
+        if recorded {
+            accepts(&mut tx, channel, unix_ms(now)).await?;
+        }
+        tx.commit().await?;
+        Ok(recorded)
+    }
+
+    /// Postpones a summary until `due`.
+    ///
+    /// # Errors
+    /// See [`Self::newest_weeklies`].
+    pub async fn weekly_postponed(
+        &self,
+        weekly: &Weekly,
+        due: Timestamp,
+        reason: PostponeReason,
+        note: &str,
+    ) -> Result<(), StoreError> {
+        sqlx::query(
+            "UPDATE weeklies SET due_ms = $2, tries = tries + $4, note = $3, owner = NULL,
+               began_ms = CASE WHEN $5 = 1 THEN began_ms ELSE NULL END
+             WHERE id = $1",
+        )
+        .bind(&weekly.id)
+        .bind(unix_ms(due))
+        .bind(note)
+        .bind(i64::from(reason != PostponeReason::Waits))
+        .bind(reason.keeps(weekly.began))
+        .execute(&self.write)
+        .await?;
+        Ok(())
+    }
+
+    /// Ends a summary that is not posted, with the reason.
+    ///
+    /// # Errors
+    /// See [`Self::newest_weeklies`].
+    pub async fn weekly_ended(&self, weekly: &Weekly, end: WeeklyEnd, note: &str) -> Result<(), StoreError> {
+        let update = "UPDATE weeklies SET state = $2, note = $3, owner = NULL, began_ms = NULL WHERE id = $1";
+        sqlx::query(update).bind(&weekly.id).bind(end.as_str()).bind(note).execute(&self.write).await?;
+        Ok(())
+    }
+
+    /// Deletes summaries of weeks that ended before `before`, but the newest of each channel: without it the next one
+    /// would count as the first. Returns their number.
+    ///
+    /// # Errors
+    /// See [`Self::newest_weeklies`].
+    pub async fn forget_weeklies(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let old = "DELETE FROM weeklies WHERE until_ms < $1 AND EXISTS
+                     (SELECT 1 FROM weeklies later WHERE later.channel = weeklies.channel AND later.until_ms > weeklies.until_ms)";
+        Ok(sqlx::query(old).bind(unix_ms(before)).execute(&self.write).await?.rows_affected())
+    }
+}
+
+pub(super) fn weekly(row: &AnyRow) -> Result<Weekly, StoreError> {
+    let tries: i64 = row.try_get("tries")?;
+    Ok(Weekly {
+        id: row.try_get("id")?,
+        channel: row.try_get("channel")?,
+        since: from_unix_ms(row.try_get("since_ms")?),
+        until: from_unix_ms(row.try_get("until_ms")?),
+        tries: u32::try_from(tries).unwrap_or(u32::MAX),
+        began: row.try_get::<Option<i64>, _>("began_ms")?.map(from_unix_ms),
+    })
+}
