@@ -1,32 +1,43 @@
 //! `check` and `test`.
 
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use super::args::DataArgs;
-use super::library;
-use crate::check;
+use super::{printed, whole_library};
+use crate::check::{self, CaseResult};
 use crate::cli::output::outln;
 use crate::clip::format_count;
-use crate::playbook::Replacement;
+use crate::generate::{self, RuleOptions};
+use crate::playbook::{Library, Replacement, load};
+
+/// The rate window of the rules that are compared; any would do.
+const WINDOW: Duration = Duration::from_secs(300);
 
 /// Runs the lints; fails if there are findings.
 pub(super) fn check(args: DataArgs) -> anyhow::Result<ExitCode> {
-    let library = match library(args.dir.as_deref()) {
+    let dir = args.dir.as_deref();
+    let library = match load(dir) {
         Ok(library) => library,
-        Err(code) => return Ok(code),
+        Err(problems) => return Ok(printed(&problems, ExitCode::FAILURE)),
     };
-    let mut problems = check::lint(&library);
-    problems.extend(check::phrases(args.dir.as_deref()));
-    problems.extend(args.dir.as_deref().map(check::unread).unwrap_or_default());
+    let problems = check::all(&library, dir);
     for problem in &problems {
         outln!("{problem}\n");
     }
     let mut replacements = library.replacements.clone();
-    replacements.extend(check::replaced_phrases(args.dir.as_deref()));
+    replacements.extend(check::replaced_phrases(dir));
     if !replacements.is_empty() {
         outln!("your files change what is shipped:");
         replacements.iter().for_each(|Replacement { file, what }| outln!("  {file}: {what}"));
         outln!("");
+    }
+    if let Some(dir) = dir.filter(|_| changes_rules(&library)) {
+        let dir = dir.display();
+        outln!(
+            "the alert rules differ from the shipped ones: load those of `llm-diagnose generate rules --playbooks {dir}` into Prometheus\n"
+        );
     }
     outln!(
         "{} playbooks, {} causes, {} signals, {} engines: {}",
@@ -39,9 +50,16 @@ pub(super) fn check(args: DataArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!problems.is_empty())))
 }
 
+/// Returns true if Prometheus needs other rules than the shipped ones.
+fn changes_rules(library: &Library) -> bool {
+    let options = RuleOptions { window: WINDOW, hold: None, runbook_base: String::new() };
+    let rules = |library: &Library| generate::rules(library, &options).ok();
+    load(None).is_ok_and(|shipped| rules(&shipped) != rules(library))
+}
+
 /// Runs the verdict tests; fails if one of the user's fails, or without own files any, or there is none.
 pub(super) fn test(args: DataArgs) -> anyhow::Result<ExitCode> {
-    let library = match library(args.dir.as_deref()) {
+    let library = match whole_library(args.dir.as_deref()) {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
@@ -54,17 +72,23 @@ pub(super) fn test(args: DataArgs) -> anyhow::Result<ExitCode> {
     };
     let unable = check::verifies(&library);
     unable.iter().for_each(|problem| outln!("{problem}\n"));
-    // A shipped case is about the shipped data: a user's files may mean to change what comes of it.
+    // A shipped case is about the shipped data: a user's files may mean to change what comes of it. But a playbook that a
+    // user's file replaces is the user's, whoever wrote the case.
     let has_own = library.files.values().any(|file| file.own);
-    let (counted, others): (Vec<_>, Vec<_>) = results.iter().partition(|result| result.own || !has_own);
+    let is_own = |result: &&CaseResult| {
+        let playbook = library.files.get(&format!("{}.yaml", result.playbook));
+        result.own || playbook.is_some_and(|file| file.own)
+    };
+    let (counted, others): (Vec<_>, Vec<_>) = results.iter().partition(|result| is_own(result) || !has_own);
     let failed = counted.iter().filter(|result| !result.failures.is_empty()).count();
     for failure in counted.iter().flat_map(|result| &result.failures) {
         outln!("{failure}\n");
     }
     let changed: Vec<_> = others.iter().filter(|result| !result.failures.is_empty()).collect();
     if !changed.is_empty() {
+        let come = if changed.len() == 1 { "comes" } else { "come" };
         outln!(
-            "with your files, {} come out differently; see that you mean it:",
+            "with your files, {} {come} out differently; see that you mean it:",
             format_count(changed.len(), "shipped case")
         );
         for failure in changed.iter().flat_map(|result| &result.failures) {
@@ -73,8 +97,16 @@ pub(super) fn test(args: DataArgs) -> anyhow::Result<ExitCode> {
         outln!("");
     }
     outln!("{} passed, {failed} failed", results.len() - failed - changed.len());
+    if let Some(dir) = args.dir.as_deref().filter(|_| has_own && counted.is_empty()) {
+        outln!("none of them is yours: write cases into {}", ours(dir));
+    }
     if !unable.is_empty() {
         outln!("{} that cannot tell whether it worked", format_count(unable.len(), "step"));
     }
     Ok(ExitCode::from(u8::from(failed > 0 || results.is_empty() || !unable.is_empty())))
+}
+
+/// Returns a place for a user's own verdict tests.
+fn ours(dir: &Path) -> String {
+    dir.join("symptoms/ours-<playbook>.test.yaml").display().to_string()
 }

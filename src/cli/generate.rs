@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::CommandFactory;
 
 use super::args::{GenerateArgs, GenerateCommand, RuleKind};
-use super::{Cli, library, output};
+use super::{Cli, output, whole_library};
 use crate::chatops::command::document;
 use crate::cli::output::out;
 use crate::config::Config;
@@ -37,7 +37,7 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
             (format!("{}\n", serde_json::to_string_pretty(&dashboard)?), output)
         }
         GenerateCommand::Runbooks { playbooks, output } => {
-            let library = match library(playbooks.as_deref()) {
+            let library = match whole_library(playbooks.as_deref()) {
                 Ok(library) => library,
                 Err(code) => return Ok(code),
             };
@@ -85,7 +85,7 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
 /// Loads the playbooks with what a configuration says about them; else the exit status of playbooks that are wrong.
 fn configured(playbooks: Option<&Path>, config: Option<&Path>) -> anyhow::Result<Result<Library, ExitCode>> {
     let config = config.map(Config::load).transpose()?.unwrap_or_default();
-    Ok(match library(playbooks.or(config.playbooks.dir.as_deref())) {
+    Ok(match whole_library(playbooks.or(config.playbooks.dir.as_deref())) {
         Ok(mut library) => {
             config.extend_library(&mut library)?;
             Ok(library)

@@ -30,6 +30,7 @@ mod silence;
 mod store;
 mod weekly;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -41,7 +42,7 @@ pub use command::Cli;
 use command::{BundleOpen, Command};
 
 use crate::clip::{format_count, format_error};
-use crate::playbook::Library;
+use crate::playbook::{Library, Problem, load as loaded};
 use crate::redact::Redactor;
 use crate::report::redaction;
 
@@ -123,13 +124,31 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Loads the library, or prints its problems.
-fn library(dir: Option<&std::path::Path>) -> Result<crate::playbook::Library, ExitCode> {
-    crate::playbook::load(dir).map_err(|problems| {
-        for problem in &problems {
-            anstream::eprintln!("{problem}\n");
-        }
-        anstream::eprintln!("{} in the playbooks", format_count(problems.len(), "problem"));
-        ExitCode::from(USAGE)
-    })
+/// Loads the library, or prints its problems; tells in a line what of the user's changes is left out.
+fn library(dir: Option<&Path>) -> Result<Library, ExitCode> {
+    let library = loaded(dir).map_err(|problems| printed(&problems, ExitCode::from(USAGE)))?;
+    if let (Some(first), Some(dir)) = (library.left_out.first(), dir) {
+        let (count, dir) = (format_count(library.left_out.len(), "change"), dir.display());
+        let (file, line, message) = (&first.file, first.line, &first.message);
+        anstream::eprintln!(
+            "warning: {count} to the shipped data left out, first {file}:{line}: {message}; run `llm-diagnose check {dir}`\n"
+        );
+    }
+    Ok(library)
+}
+
+/// As [`library`], for what must not be made of half of the user's changes.
+fn whole_library(dir: Option<&Path>) -> Result<Library, ExitCode> {
+    let library = loaded(dir).map_err(|problems| printed(&problems, ExitCode::FAILURE))?;
+    // A step that is to be filled in is no change yet.
+    let unfit: Vec<Problem> = library.left_out.iter().filter(|p| p.rule != "files/todo").cloned().collect();
+    if unfit.is_empty() { Ok(library) } else { Err(printed(&unfit, ExitCode::FAILURE)) }
+}
+
+fn printed(problems: &[Problem], code: ExitCode) -> ExitCode {
+    for problem in problems {
+        anstream::eprintln!("{problem}\n");
+    }
+    anstream::eprintln!("{} in the playbooks", format_count(problems.len(), "problem"));
+    code
 }

@@ -10,11 +10,12 @@ use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 
 use super::backup::quoted;
-use super::{library, output};
+use super::{output, whole_library};
 use crate::cli::output::outln;
 use crate::generate::skeleton::{self, NewFile, NewSignal};
 use crate::generate::skeleton_change;
 use crate::playbook::PlaybookKind;
+use crate::render::own_phrases;
 use crate::signal::Unit;
 
 /// The arguments of `new`.
@@ -51,7 +52,7 @@ enum NewCommand {
         /// The title: a few words that fit into a sentence.
         #[arg(long, value_name = "TEXT", value_parser = not_blank)]
         title: Option<String>,
-        /// Put the query in the place of the engine's own.
+        /// Put the query in the place of the engine's own; what is read directly from the engine stays.
         #[arg(long)]
         replace: bool,
     },
@@ -82,7 +83,7 @@ enum NewCommand {
 
 pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
     let dir = args.into.as_path();
-    let library = match library(dir.exists().then_some(dir)) {
+    let library = match whole_library(dir.exists().then_some(dir)) {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
@@ -96,16 +97,11 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         NewCommand::Cause { id } => (skeleton::cause(&library, id), None),
         NewCommand::Override { id } => (
             skeleton_change::override_of(&library, id),
-            library.playbooks.contains_key(id).then(|| format!("llm-diagnose explain {id} --playbooks {dir_argument}")),
+            library.playbook(id).map(|p| format!("llm-diagnose explain {} --playbooks {dir_argument}", p.playbook)),
         ),
         NewCommand::Phrase { key } => {
-            let path = dir.join(skeleton_change::PHRASES);
-            let own = match fs::read_to_string(&path) {
-                Ok(text) => Some(text),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-                Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
-            };
-            (skeleton_change::phrase(own.as_deref(), key), None)
+            let own = own_phrases(dir)?;
+            (skeleton_change::phrase(&own, dir, key), None)
         }
         NewCommand::Signal { id, engine, query, unit, title, replace } => {
             let new = NewSignal { id, engine, query, unit: *unit, title: title.as_deref(), replace: *replace };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::args::ServeArgs;
-use super::library;
+use super::{USAGE, printed};
 use crate::clip::format_count;
 use crate::config::{Config, LogFormat, state_directory};
 use crate::playbook::{self, Library, Problem};
@@ -16,9 +16,9 @@ use crate::{prom, telemetry};
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let config = configuration(&args)?;
     telemetry::start_logging(config.log == LogFormat::Json);
-    let library = match library(config.playbooks.dir.as_deref()) {
+    let library = match playbook::load(config.playbooks.dir.as_deref()) {
         Ok(library) => library,
-        Err(code) => return Ok(code),
+        Err(problems) => return Ok(printed(&problems, ExitCode::from(USAGE))),
     };
     let first = settings(&args, config, library)?;
     let load = move || {

@@ -9,7 +9,7 @@ use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentResource};
 use unic_langid::LanguageIdentifier;
 
-use knowledge::playbook::{SourceFile, phrases};
+use knowledge::playbook::{SourceFile, is_unfinished, phrases};
 use message::{Line, TextSpan};
 
 /// The only language; the directory name of its phrases.
@@ -67,7 +67,9 @@ impl From<TextSpan> for PhraseArgument {
 
 /// The phrases.
 pub struct Phrases {
-    bundle: FluentBundle<FluentResource>,
+    shipped: FluentBundle<FluentResource>,
+    /// The shipped ones with a user's over them; `None` without any.
+    own: Option<FluentBundle<FluentResource>>,
 }
 
 impl std::fmt::Debug for Phrases {
@@ -77,21 +79,15 @@ impl std::fmt::Debug for Phrases {
 }
 
 impl Phrases {
-    /// Loads the built-in phrases, overridden by those of `dir/phrases/en/*.ftl`.
+    /// Loads the built-in phrases, overridden by those of `dir/phrases/en/*.ftl`. A user's phrase that is
+    /// none, or asks for what nobody gives, is left out; `authoring::check` names it.
     ///
     /// # Errors
     /// If a file cannot be read; the error names the file and the reason.
     pub fn load(dir: Option<&Path>) -> anyhow::Result<Self> {
-        let mut bundle = FluentBundle::new_concurrent(vec![ENGLISH.parse::<LanguageIdentifier>()?]);
-        // Isolation marks around arguments would show in terminals; all text has one direction anyway.
-        bundle.set_use_isolating(false);
         let own = dir.map(own_phrases).transpose()?.unwrap_or_default();
-        for file in phrases().into_iter().chain(own) {
-            let resource = FluentResource::try_new(file.text)
-                .map_err(|(_, errors)| anyhow::anyhow!("{}: {}", file.path, first(&errors)))?;
-            bundle.add_resource_overriding(resource);
-        }
-        Ok(Self { bundle })
+        let with_own = if own.is_empty() { None } else { Some(bundle(own)?) };
+        Ok(Self { shipped: bundle(Vec::new())?, own: with_own })
     }
 
     /// Loads only the built-in phrases.
@@ -109,14 +105,15 @@ impl Phrases {
                 PhraseArgument::Text(_) | PhraseArgument::Line(_) => args.set(*name, format!("{OPEN}{i}{CLOSE}")),
             }
         }
-        let Some(pattern) = self.bundle.get_message(key).and_then(|message| message.value()) else {
+        // A user's sentence that asks for what is not given (any more), or is still to be written, gives way.
+        let own = self.own.as_ref().and_then(|own| formatted(own, key, &args));
+        let own = own.filter(|(text, error)| error.is_none() && !is_unfinished(text));
+        let Some((text, error)) = own.or_else(|| formatted(&self.shipped, key, &args)) else {
             tracing::error!(key, "there is no such phrase");
             return Line::default().plain(key);
         };
-        let mut errors = Vec::new();
-        let text = self.bundle.format_pattern(pattern, Some(&args), &mut errors);
-        if let Some(error) = errors.first() {
-            tracing::error!(key, %error, "a phrase lacks something");
+        if let Some(error) = error {
+            tracing::error!(key, error, "a phrase lacks something");
         }
         parse_markup(&text, pieces)
     }
@@ -125,6 +122,35 @@ impl Phrases {
     pub fn text(&self, key: &str, pieces: &[(&str, PhraseArgument)]) -> String {
         self.line(key, pieces).text()
     }
+}
+
+/// Reads the shipped phrases, with a user's over them.
+fn bundle(own: Vec<SourceFile>) -> anyhow::Result<FluentBundle<FluentResource>> {
+    let mut bundle = FluentBundle::new_concurrent(vec![ENGLISH.parse::<LanguageIdentifier>()?]);
+    // Isolation marks around arguments would show in terminals; all text has one direction anyway.
+    bundle.set_use_isolating(false);
+    for file in phrases() {
+        let resource = FluentResource::try_new(file.text)
+            .map_err(|(_, errors)| anyhow::anyhow!("{}: {}", file.path, first(&errors)))?;
+        bundle.add_resource_overriding(resource);
+    }
+    for file in own {
+        let (Ok(resource) | Err((resource, _))) = FluentResource::try_new(file.text);
+        bundle.add_resource_overriding(resource);
+    }
+    Ok(bundle)
+}
+
+/// Returns a sentence with what is put in, and its first error; `None` if there is no such phrase.
+fn formatted(
+    bundle: &FluentBundle<FluentResource>,
+    key: &str,
+    args: &FluentArgs<'_>,
+) -> Option<(String, Option<String>)> {
+    let pattern = bundle.get_message(key)?.value()?;
+    let mut errors = Vec::new();
+    let text = bundle.format_pattern(pattern, Some(args), &mut errors).into_owned();
+    Some((text, errors.first().map(ToString::to_string)))
 }
 
 /// Returns a user's own phrases, from `dir/phrases/en/`.

@@ -35,6 +35,9 @@ const STOP_WITHIN: Duration = Duration::from_secs(8);
 /// Part of the shutdown deadline that open HTTP requests may use.
 const REQUESTS_WITHIN: Duration = Duration::from_secs(4);
 
+/// Problems of the playbooks that are logged at a start; `check` prints all.
+const LOGGED_PROBLEMS: usize = 20;
+
 /// Runs the service on `listener` until `stop`; then finishes the work in progress, or leaves it in the store for the
 /// next start. Completes `ready` when webhooks are answered. The store continues `clock`; returns it for the next start.
 ///
@@ -54,9 +57,11 @@ pub(crate) async fn run(
     store.release(store.now()).await?;
     let address = listener.local_addr().context("cannot tell the own address")?;
     warn_of_choices(&prepared, address);
+    tell_unused(&prepared, &reloads, &metrics);
     let Prepared {
         config,
         library,
+        unused: _,
         prometheus,
         reader,
         slack,
@@ -228,6 +233,18 @@ fn warn_of_choices(prepared: &Prepared, address: SocketAddr) {
     if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
         warn!("download links open at the replica that signed them alone: give all of them one `bundle.link_key_file`");
     }
+}
+
+/// Logs what of the user's playbooks is not used, and tells `/readyz` and the metrics.
+fn tell_unused(prepared: &Prepared, reloads: &Reloads, metrics: &Metrics) {
+    let Prepared { unused, redactor, .. } = prepared;
+    for problem in unused.iter().take(LOGGED_PROBLEMS) {
+        let problem = format!("{}:{}: {}", problem.file, problem.line, problem.message);
+        let problem = redactor.text("playbooks", &problem).into_owned();
+        error!(problem, "a part of the playbooks' directory is not used");
+    }
+    metrics.playbook_problems.set(i64::try_from(unused.len()).unwrap_or(i64::MAX));
+    reloads.set_unused(unused, prepared.config.playbooks.dir.as_deref());
 }
 
 /// Starts the configured Slack transport: the HTTP endpoints for Slack's requests, or the Socket Mode connections.

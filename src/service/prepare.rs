@@ -12,7 +12,7 @@ use crate::config::{Config, SlackInlet, bot_token, inlet, secret};
 use crate::notify::PagerClient;
 use crate::server::{Access, Credentials};
 use diagnose::LogSources;
-use knowledge::playbook::Library;
+use knowledge::playbook::{Library, Problem};
 use render::Phrases;
 use slack::Slack;
 use sources::exporter::ExporterReader;
@@ -25,6 +25,8 @@ use telemetry::Metrics;
 pub(crate) struct Prepared {
     pub(crate) config: Config,
     pub(crate) library: Arc<Library>,
+    /// The problems by which a part of the user's directory of playbooks is not used.
+    pub(crate) unused: Vec<Problem>,
     pub(crate) prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
     pub(crate) reader: ExporterReader,
     pub(crate) slack: Option<Slack>,
@@ -76,6 +78,7 @@ impl Prepared {
         let access = Access::new(&config.pages, &credentials, address, &config.public_url)?;
         let redactor =
             Redactor::new(&report::redaction(&library), false).context("cannot read the rules of redaction")?;
+        let unused = unused(&config, &library).await?;
         let words = Phrases::load(config.playbooks.dir.as_deref()).context("cannot read the phrases")?;
         let pager = |pager| PagerClient::new(pager, secret(&pager.key_file)?);
         let pagers = config.pagers.iter().map(pager).collect::<anyhow::Result<_>>()?;
@@ -93,6 +96,7 @@ impl Prepared {
         Ok(Self {
             config,
             library,
+            unused,
             prometheus,
             reader,
             slack,
@@ -108,6 +112,14 @@ impl Prepared {
             database,
         })
     }
+}
+
+/// Checks the user's directory of playbooks, on a thread that may block.
+async fn unused(config: &Config, library: &Arc<Library>) -> anyhow::Result<Vec<Problem>> {
+    let Some(dir) = config.playbooks.dir.clone() else { return Ok(Vec::new()) };
+    let library = Arc::clone(library);
+    let check = tokio::task::spawn_blocking(move || authoring::check::unused(&library, &dir));
+    check.await.context("the check of the playbooks panicked")
 }
 
 /// Creates the signer of download links with this key.

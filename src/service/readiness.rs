@@ -32,7 +32,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(60);
 /// The result of one health check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ServiceCheck {
-    /// The name of the check: `store`, `store rows`, `configuration`, `prometheus/<name>`, `slack`, `slack channel <name>`, `slack
+    /// The name of the check: `store`, `store rows`, `configuration`, `playbooks`, `prometheus/<name>`, `slack`, `slack channel <name>`, `slack
     /// socket`, `kubernetes`, `alertmanager/<source>`; for liveness `store`, `loop/<name>`.
     pub name: String,
     /// True if the check passes.
@@ -198,7 +198,8 @@ pub async fn checks(
     };
     let ((store, silent), prometheus, slack, channels, cluster) =
         futures::future::join5(join(store, silent), prometheus, slack, channels, cluster(logs)).await;
-    let first = std::iter::once(store).chain(rows).chain(reload(reloads)).chain(prometheus).chain(slack);
+    let first = std::iter::once(store).chain(rows).chain(reload(reloads)).chain(playbooks(reloads));
+    let first = first.chain(prometheus).chain(slack);
     first.chain(channels).chain(socket.map(connected)).chain(cluster).chain(silent).collect()
 }
 
@@ -218,6 +219,12 @@ fn rows(store: &Store) -> Option<ServiceCheck> {
 fn reload(reloads: &Reloads) -> Option<ServiceCheck> {
     let detail = reloads.failure()?;
     Some(ServiceCheck { name: "configuration".to_owned(), ok: false, required: false, detail: Some(detail) })
+}
+
+/// Reports what of the user's playbooks is not used; `None` if all is.
+fn playbooks(reloads: &Reloads) -> Option<ServiceCheck> {
+    let detail = reloads.unused()?;
+    Some(ServiceCheck { name: "playbooks".to_owned(), ok: false, required: false, detail: Some(detail) })
 }
 
 /// Checks the configured channels, and other channels with waiting messages: a channel fails if Slack refused its last

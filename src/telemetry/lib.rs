@@ -129,6 +129,8 @@ pub struct Metrics {
     pub connections: Gauge<i64, AtomicI64>,
     /// Exporters discovered in Prometheus' target list.
     pub exporters: Gauge<i64, AtomicI64>,
+    /// Problems by which something in the user's directory of playbooks is not used.
+    pub playbook_problems: Gauge<i64, AtomicI64>,
     reload_successful: Gauge,
     reload_success_seconds: Gauge,
 }
@@ -169,6 +171,7 @@ impl Default for Metrics {
             state_disk_size: Gauge::default(),
             connections: Gauge::default(),
             exporters: Gauge::default(),
+            playbook_problems: Gauge::default(),
             reload_successful: Gauge::default(),
             reload_success_seconds: Gauge::default(),
         };
@@ -244,6 +247,11 @@ impl Metrics {
             "config_last_reload_success_timestamp_seconds",
             "When the configuration in force was taken over",
             self.reload_success_seconds.clone(),
+        );
+        r.register(
+            "playbook_problems",
+            "Problems by which something in the directory of playbooks is not used",
+            self.playbook_problems.clone(),
         );
         r.register("exporters_learnt", "Exporters learnt from Prometheus' targets", self.exporters.clone());
         self

@@ -50,6 +50,7 @@ mod outages;
 mod own_docs;
 mod own_overrides;
 mod own_playbooks;
+mod own_stale;
 mod owners;
 mod pagers;
 mod pages;

@@ -220,8 +220,22 @@ fn a_change_of_anything_shipped_has_a_skeleton_that_loads_and_passes() {
     }
     let changed = loaded(own.path());
     let found = lint(&changed);
-    assert!(found.iter().all(|problem| problem.rule == "files/todo"), "{found:?}");
-    assert!(changed.replacements.len() >= ids.len(), "{} of {}", changed.replacements.len(), ids.len());
+    assert!(found.iter().all(|problem| problem.rule == "files/todo") && found.len() == ids.len(), "{found:?}");
+    // It changes nothing until somebody edits it.
+    assert_eq!((changed.replacements.len(), changed.left_out.len()), (0, 0));
+    assert_eq!((&changed.playbooks, &changed.causes), (&library.playbooks, &library.causes));
+    assert_eq!(verifies(&changed), []);
+
+    // Each line is one that could stand there.
+    for id in &ids {
+        let path = own.path().join(format!("overrides/{id}.yaml"));
+        let text = fs::read_to_string(&path).unwrap();
+        let lines = text.lines().skip(2).map(|line| line.strip_prefix("# ").unwrap_or(line));
+        fs::write(&path, lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    }
+    let changed = loaded(own.path());
+    assert_eq!(changed.left_out, []);
+    assert!(changed.replacements.len() > 3 * ids.len(), "{} of {}", changed.replacements.len(), ids.len());
 }
 
 #[test]
@@ -239,7 +253,30 @@ fn a_phrase_and_another_query_are_written_with_what_is_shipped() {
     assert!(new(own.path(), &query).status.success());
     let vllm = &loaded(own.path()).engines["vllm"];
     assert_eq!(vllm.signals["kv_cache_usage"].query.as_deref(), Some("max by ($by) (x{$scope})"));
+    let shipped = &load(None).unwrap().engines["vllm"];
+    assert!(shipped.signals["kv_cache_usage"].direct.is_some());
+    assert_eq!(vllm.signals["kv_cache_usage"].direct, shipped.signals["kv_cache_usage"].direct);
     assert_eq!((problems(own.path()), phrases(Some(own.path()))), (vec![], vec![]));
+}
+
+#[test]
+fn a_phrase_is_not_written_where_another_file_of_the_user_has_it() {
+    let own = directory(&[]);
+    fs::create_dir_all(own.path().join("phrases/en")).unwrap();
+    fs::write(own.path().join("phrases/en/ours.ftl"), "do-now = First\n").unwrap();
+    let output = new(own.path(), &["phrase", "do-now"]);
+    assert!(said(&output).contains("ours.ftl has a phrase `do-now`: change it there"), "{}", said(&output));
+    fs::write(own.path().join("phrases/en/own.ftl"), "").unwrap();
+    assert!(new(own.path(), &["phrase", "why"]).status.success());
+}
+
+#[test]
+fn an_entry_of_ones_own_says_what_it_loses_of_the_shipped_one() {
+    let entry =
+        "engine: vllm\nschema: 1\nsignals:\n  kv_cache_usage: { query: \"max by ($by) (x{$scope})\", since: ours }\n";
+    let own = directory(&[("signals/vllm.yaml", entry)]);
+    let replacements = loaded(own.path()).replacements;
+    assert_eq!(replacements[0].what, "the entry of `kv_cache_usage` for vllm, without its `direct`");
 }
 
 #[test]

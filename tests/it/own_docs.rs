@@ -4,52 +4,51 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use llm_diagnose::check::{lint, phrases, run, verifies};
+use llm_diagnose::check::{all, run, verifies};
 use llm_diagnose::generate::{KINDS, schema};
 use llm_diagnose::playbook::load;
-use tempfile::TempDir;
 
 use crate::running::BINARY;
-
-/// The fenced blocks of a page in one of these languages.
-fn blocks<'a>(page: &'a str, languages: &[&str]) -> Vec<&'a str> {
-    let of = |block: &'a str| block.split_once('\n').filter(|(language, _)| languages.contains(language));
-    page.split("```").skip(1).step_by(2).filter_map(of).map(|(_, text)| text).collect()
-}
 
 fn page(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/own").join(name)).unwrap()
 }
 
-/// A directory with the files of some pages; each says its path in its first line.
-fn directory(pages: &[&str]) -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    for page in pages.iter().map(|name| self::page(name)) {
-        for block in blocks(&page, &["yaml", "ftl"]) {
-            let path = block.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap();
-            let path = directory.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, block).unwrap();
-        }
-    }
-    directory
+/// The fenced blocks of a page, each with its language.
+fn blocks(page: &str) -> impl Iterator<Item = (&str, &str)> {
+    page.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'))
+}
+
+/// Writes the file of a block, which says its path in its first line.
+fn write(block: &str, directory: &Path) {
+    let path = block.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap();
+    let path = directory.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, block).unwrap();
+}
+
+fn write_all(name: &str, directory: &Path) {
+    let page = page(name);
+    blocks(&page)
+        .filter(|(language, _)| ["yaml", "ftl"].contains(language))
+        .for_each(|(_, text)| write(text, directory));
 }
 
 /// Runs a line of a page and returns what it prints, with DIR for the directory.
-fn printed(line: &str, directory: &Path) -> String {
+fn printed(line: &str, directory: &Path) -> (bool, String) {
     let dir = directory.display().to_string();
     let mut words = line.split_whitespace();
     assert_eq!(words.next(), Some("llm-diagnose"), "{line}");
     let arguments = words.map(|word| if word == "DIR" { dir.clone() } else { word.to_owned() });
     let output = Command::new(BINARY).args(arguments).output().unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    said.replace(&dir, "DIR")
+    (output.status.success(), said.replace(&dir, "DIR"))
 }
 
-/// Compares what a page shows with what is printed; a line with nothing but `…` stands for any lines.
+/// Compares what a page shows with what is printed; `…` stands for anything.
 fn assert_shown(command: &str, shown: &str, printed: &str) {
     let mut rest = printed;
-    for part in shown.split("…\n").map(str::trim_end).filter(|part| !part.trim().is_empty()) {
+    for part in shown.split('…').map(str::trim).filter(|part| !part.is_empty()) {
         let at = rest.find(part).unwrap_or_else(|| panic!("{command} does not print:\n{part}\nbut:\n{printed}"));
         rest = &rest[at + part.len()..];
     }
@@ -57,20 +56,37 @@ fn assert_shown(command: &str, shown: &str, printed: &str) {
     assert!(cut || rest.trim().is_empty(), "{command} prints more than the page shows:\n{rest}");
 }
 
-fn assert_page_works(name: &str, others: &[&str]) {
-    let pages: Vec<&str> = others.iter().copied().chain([name]).collect();
-    let own = directory(&pages);
-    let library = load(Some(own.path())).unwrap_or_else(|problems| panic!("{problems:?}"));
-    assert_eq!((lint(&library), phrases(Some(own.path())), verifies(&library)), (vec![], vec![], vec![]), "{name}");
+fn assert_well(directory: &Path) {
+    let library = load(Some(directory)).unwrap_or_else(|problems| panic!("{problems:?}"));
+    assert_eq!((all(&library, Some(directory)), verifies(&library)), (vec![], vec![]));
     let cases = run(&library).unwrap();
     let failed: Vec<_> = cases.iter().filter(|case| case.own).flat_map(|case| &case.failures).collect();
     assert!(failed.is_empty(), "{failed:?}");
+}
+
+/// Follows a page from its top: files are written, commands are run.
+fn assert_page_works(name: &str, others: &[&str]) {
+    let own = tempfile::tempdir().unwrap();
+    others.iter().for_each(|other| write_all(other, own.path()));
     let mut commands = 0;
-    for block in blocks(&page(name), &["console"]) {
-        for part in block.split("$ ").skip(1) {
-            let (command, shown) = part.split_once('\n').unwrap();
-            assert_shown(command, shown, &printed(command, own.path()));
-            commands += 1;
+    let page = page(name);
+    for (language, block) in blocks(&page) {
+        match language {
+            "yaml" | "ftl" => write(block, own.path()),
+            "console" => {
+                for part in block.split("$ ").skip(1) {
+                    let (command, shown) = part.split_once('\n').unwrap();
+                    let shows_problem = shown.contains("(override/");
+                    if !shows_problem {
+                        assert_well(own.path());
+                    }
+                    let (succeeds, said) = printed(command, own.path());
+                    assert_shown(command, shown, &said);
+                    assert_eq!(succeeds, !shows_problem, "{command}: {said}");
+                    commands += 1;
+                }
+            }
+            _ => panic!("{name} has a block that is not tested:\n{block}"),
         }
     }
     assert!(commands >= 2, "{name} shows {commands} commands");
@@ -89,6 +105,15 @@ fn the_example_of_a_cause_and_a_playbook_works_as_it_stands_in_the_docs() {
 #[test]
 fn the_example_of_a_change_works_as_it_stands_in_the_docs() {
     assert_page_works("change.md", &[]);
+}
+
+#[test]
+fn the_examples_work_in_one_directory() {
+    let own = tempfile::tempdir().unwrap();
+    ["signal.md", "cause.md", "change.md"].iter().for_each(|name| write_all(name, own.path()));
+    // The mistake that the last page shows.
+    fs::remove_file(own.path().join("overrides/slot-limit.yaml")).unwrap();
+    assert_well(own.path());
 }
 
 #[test]

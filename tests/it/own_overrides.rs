@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use llm_diagnose::check::lint;
+use llm_diagnose::check::{lint, verifies};
+use llm_diagnose::generate::skeleton_change;
 use llm_diagnose::playbook::{Library, load};
 
 use crate::own_playbooks::{directory, with};
@@ -14,15 +15,21 @@ fn loaded(files: &[(&str, &str)]) -> Library {
     with(files).unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 
-/// The only problem of a directory: its line and message, and its hint.
-fn refused(files: &[(&str, &str)]) -> (usize, String, String) {
-    let problems = with(files).unwrap_err();
+/// The only change of a directory that is left out: its line and message, and its hint.
+fn left_out(files: &[(&str, &str)]) -> (usize, String, String) {
+    let problems = loaded(files).left_out;
     assert_eq!(problems.len(), 1, "{problems:?}");
     (problems[0].line, problems[0].message.clone(), problems[0].hint.clone().unwrap_or_default())
 }
 
 fn of_surge(changes: &str) -> (usize, String, String) {
-    refused(&[("overrides/traffic-surge.yaml", &format!("{ID}{changes}"))])
+    left_out(&[("overrides/traffic-surge.yaml", &format!("{ID}{changes}"))])
+}
+
+/// The lints of changes to `traffic-surge`: rule, line and message.
+fn lints_of_surge(changes: &str) -> Vec<(&'static str, usize, String)> {
+    let library = loaded(&[("overrides/traffic-surge.yaml", &format!("{ID}{changes}"))]);
+    lint(&library).into_iter().map(|problem| (problem.rule, problem.line, problem.message)).collect()
 }
 
 #[test]
@@ -68,6 +75,76 @@ fn a_condition_changes_in_the_evidence_and_in_the_alert_rules_alike() {
 }
 
 #[test]
+fn after_a_change_no_value_is_a_symptom_and_shows_that_the_step_worked() {
+    for (when, inverse) in [("> 0.8", "< 0.8"), ("> 0.95", "< 0.95"), (">= 0.7", "< 0.7")] {
+        let text = format!(
+            "override: kv-cache-pressure\nschema: 1\nconditions:\n  - {{ signal: kv_cache_peak, was: \"> 0.85\", when: \"{when}\" }}\n"
+        );
+        let library = loaded(&[("overrides/kv-cache-pressure.yaml", &text)]);
+        let verify = library.playbooks["kv-cache-pressure"].now[0].verify.as_ref().unwrap();
+        assert_eq!((verify.signal.as_str(), verify.when.to_string().as_str()), ("kv_cache_peak", inverse));
+        assert_eq!(lint(&library), []);
+        let said = &library.replacements[1].what;
+        assert!(said.starts_with("`kv-cache-pressure`, now: the step “Scale out before the cache"), "{said}");
+        assert!(said.ends_with(&format!("has worked at `kv_cache_peak {inverse}`")), "{said}");
+    }
+}
+
+#[test]
+fn a_check_with_a_margin_that_the_change_uses_up_is_told() {
+    let text = "override: longer-prompts\nschema: 1\nconditions:\n  - { signal: prompt_tokens_mean, was: \"> 1.3x baseline\", when: \"> 1.1x baseline\" }\n";
+    let library = loaded(&[("overrides/longer-prompts.yaml", text)]);
+    let verify = library.causes["longer-prompts"].now[0].verify.as_ref().unwrap();
+    assert_eq!(verify.when.to_string(), "< 1.2x baseline");
+    let found = lint(&library);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().all(|problem| (problem.rule, problem.line) == ("override/verify", 4)), "{found:?}");
+    assert_eq!(lint(&loaded(&[("overrides/longer-prompts.yaml", &text.replace("1.1x", "1.25x"))])), []);
+}
+
+#[test]
+fn what_a_new_version_ships_too_is_no_problem_for_the_service() {
+    let conditions = "conditions:\n  - { signal: request_rate, was: \"> 1.4x baseline\", when: \"> 1.5x baseline\" }\n";
+    let said = "the condition on `request_rate` is `> 1.5x baseline` already".to_owned();
+    assert_eq!(lints_of_surge(conditions), [("override/idle", 4, said)]);
+    assert_eq!(lints_of_surge(""), [("override/idle", 2, "it changes nothing of `traffic-surge`".to_owned())]);
+    let playbook = |changes: &str| {
+        let text = format!("override: high-ttft\nschema: 1\n{changes}");
+        let library = loaded(&[("overrides/high-ttft.yaml", &text)]);
+        assert_eq!((library.left_out.len(), library.replacements.len()), (0, 0));
+        lint(&library).into_iter().map(|problem| problem.message).collect::<Vec<_>>()
+    };
+    assert_eq!(playbook("causes: [{ cause: lost-replica }]\n"), ["`high-ttft` has the cause `lost-replica` already"]);
+    // By its former id.
+    assert_eq!(
+        playbook("causes: [{ playbook: kv-cache-exhaustion }]\n"),
+        ["`high-ttft` has the cause `kv-cache-full` already"]
+    );
+}
+
+#[test]
+fn what_fits_is_applied_although_something_else_in_the_file_does_not() {
+    let changes = "escalate: us\nnow:\n  remove:\n    - words of no step\n    - POST /key/update\n";
+    let library = loaded(&[("overrides/traffic-surge.yaml", &format!("{ID}{changes}"))]);
+    let shipped = load(None).unwrap();
+    let (cause, before) = (&library.causes["traffic-surge"], &shipped.causes["traffic-surge"]);
+    assert_eq!((cause.escalate.as_deref(), cause.now.len()), (Some("us"), before.now.len() - 1));
+    assert_eq!((library.left_out.len(), library.left_out[0].line), (1, 6));
+    for broken in ["override: [", "override: traffic-surge\nschema: 2\n"] {
+        let library = loaded(&[("overrides/traffic-surge.yaml", broken)]);
+        assert_eq!((library.left_out.len(), &library.causes), (1, &shipped.causes), "{broken}");
+    }
+}
+
+#[test]
+fn a_step_that_is_still_to_be_filled_in_is_not_shown() {
+    let step = "now:\n  first:\n    - { do: TODO what to do, no_verify: looks, source: \"https://example.org\" }\n";
+    let library = loaded(&[("overrides/traffic-surge.yaml", &format!("{ID}{step}"))]);
+    assert_eq!(library.causes, load(None).unwrap().causes);
+    assert_eq!(lints_of_surge(step), [("files/todo", 5, "still to be filled in".to_owned())]);
+}
+
+#[test]
 fn a_leaf_inside_a_playbook_and_a_former_id_are_names_too() {
     let shipped = load(None).unwrap();
     let leaves = shipped.playbooks.values().flat_map(|playbook| &playbook.causes);
@@ -80,8 +157,9 @@ fn a_leaf_inside_a_playbook_and_a_former_id_are_names_too() {
         assert_eq!(node.now[0].action, "x", "{id}");
     }
     let text = format!("override: {leaf}\nschema: 1\nescalate: us\n");
-    let (line, message, _) = refused(&[(&format!("overrides/{leaf}.yaml"), &text)]);
+    let (line, message, hint) = left_out(&[(&format!("overrides/{leaf}.yaml"), &text)]);
     assert_eq!((line, message), (3, format!("`{leaf}` has no `escalate`")));
+    assert!(hint.starts_with("a leaf escalates with its playbook: `overrides/"), "{hint}");
 }
 
 #[test]
@@ -91,9 +169,11 @@ fn a_shipped_playbook_gets_a_cause_and_an_alert_more() {
     let playbook = &library.playbooks["high-ttft"];
     assert_eq!(playbook.causes.last().unwrap().target(), "traffic-surge");
     assert_eq!(playbook.matches.last().unwrap(), "OurPromise*");
-    let again = text.replace("cause: traffic-surge", "cause: lost-replica");
-    let (line, message, _) = refused(&[("overrides/high-ttft.yaml", &again)]);
-    assert_eq!((line, message.as_str()), (4, "`high-ttft` has the cause `lost-replica` already"));
+    let leaf = "override: high-ttft\nschema: 1\ncauses: [{ id: a-leaf, title: ours, evidence: [{ signal: ttft_p99, when: \"> 9\", required: true }] }]\n";
+    let change = "override: a-leaf\nschema: 1\nnow: { first: [] , last: [{ do: x, no_verify: looks }] }\n";
+    let (_, message, hint) = left_out(&[("overrides/high-ttft.yaml", leaf), ("overrides/a-leaf.yaml", change)]);
+    assert_eq!(message, "`a-leaf` is added in a file of your own");
+    assert!(hint.contains("overrides/high-ttft.yaml"), "{hint}");
 }
 
 #[test]
@@ -113,45 +193,43 @@ fn what_does_not_fit_is_told_with_its_line_and_what_would() {
 
     let (line, message, hint) = of_surge("now:\n  remove:\n    - rpm_limits\n");
     assert_eq!((line, message.as_str()), (5, "no step of `traffic-surge` under `now` has these words"));
-    assert!(hint.starts_with("its steps are “Find who sends it."), "{hint}");
+    assert!(hint.starts_with("its steps are\n         “Find who sends it."), "{hint}");
     let (_, message, hint) = of_surge("now:\n  remove: [Shed load instead]\n");
     assert_eq!(message, "2 steps of `traffic-surge` under `now` have these words");
-    assert!(hint.starts_with("give more of the words of one: “Shed load"), "{hint}");
+    assert!(hint.starts_with("give more of the words of one:\n         “Shed load"), "{hint}");
     let (_, _, hint) = of_surge("now:\n  remove: [Autoscale on waiting]\n");
     assert_eq!(hint, "one under `lasting` has them: write it there");
     let (_, message, _) = of_surge("now:\n  remove: [rpm_limit, tpm_limit]\n");
     assert!(message.ends_with("is changed twice"), "{message}");
-    let (_, message, _) = of_surge("");
-    assert_eq!(message, "it changes nothing of `traffic-surge`");
 }
 
 #[test]
-fn an_unknown_id_and_two_files_that_say_what_one_is_are_refused() {
+fn an_unknown_id_and_two_files_that_say_what_one_is_are_left_out() {
     let text = "override: trafic-surge\nschema: 1\nescalate: us\n";
-    let (line, message, hint) = refused(&[("overrides/trafic-surge.yaml", text)]);
+    let (line, message, hint) = left_out(&[("overrides/trafic-surge.yaml", text)]);
     assert_eq!((line, message.as_str()), (1, "there is no playbook or cause `trafic-surge`"));
     assert_eq!(hint, "did you mean `traffic-surge`?");
-    let (_, message, _) = refused(&[("overrides/surge.yaml", "override: traffic-surge\nschema: 1\nescalate: us\n")]);
+    let (_, message, _) = left_out(&[("overrides/surge.yaml", "override: traffic-surge\nschema: 1\nescalate: us\n")]);
     assert_eq!(message, "`override: traffic-surge` must equal the file name `surge`");
 
     let cause = std::fs::read_to_string("playbooks/causes/traffic-surge.yaml").unwrap();
     let change = format!("{ID}escalate: us\n");
     let (_, message, hint) =
-        refused(&[("causes/traffic-surge.yaml", &cause), ("overrides/traffic-surge.yaml", &change)]);
+        left_out(&[("causes/traffic-surge.yaml", &cause), ("overrides/traffic-surge.yaml", &change)]);
     assert_eq!(message, "`traffic-surge` stands in a file of your own");
     assert!(hint.starts_with("make the change in ") && hint.contains("causes/traffic-surge.yaml"), "{hint}");
 
     let named = |id: &str| format!("override: {id}\nschema: 1\nescalate: us\n");
     let two = [("overrides/kv-cache-full.yaml", named("kv-cache-full"))];
     let old = ("overrides/kv-cache-exhaustion.yaml", named("kv-cache-exhaustion"));
-    let (_, message, _) = refused(&[(two[0].0, &two[0].1), (old.0, &old.1)]);
-    assert!(message.ends_with("has the same name: remove one of them"), "{message}");
+    let (_, message, _) = left_out(&[(two[0].0, &two[0].1), (old.0, &old.1)]);
+    assert!(message.ends_with("overrides/kv-cache-exhaustion.yaml changes `kv-cache-full` too"), "{message}");
 }
 
 #[test]
-fn signals_for_an_engine_that_is_not_there_are_refused() {
+fn signals_for_an_engine_that_is_not_there_are_left_out() {
     let text = "engine: vlm\nschema: 1\nsignals:\n  kv_cache_usage: { query: up }\n";
-    let (line, message, hint) = refused(&[("signals/vlm.yaml", text)]);
+    let (line, message, hint) = left_out(&[("signals/vlm.yaml", text)]);
     assert_eq!((line, message.as_str()), (1, "there is no engine `vlm` to add signals to"));
     assert_eq!(hint, "did you mean `vllm`?");
 }
@@ -164,6 +242,28 @@ fn a_mistake_in_an_own_step_is_shown_in_the_own_file() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].file.ends_with("overrides/traffic-surge.yaml") && found[0].line == 5, "{found:?}");
     assert_eq!(found[0].hint.as_deref(), Some("did you mean `vllm`?"));
+}
+
+#[test]
+fn a_misleading_check_of_an_own_step_is_found_however_the_step_is_written() {
+    for action in ["\"Say \\\"no\\\" to it\"", "'Don''t scale by hand'", ">\n        Do\n        this\n     "] {
+        let verify = "verify: { signal: request_rate, when: \"> 0\" }\n      source: https://example.org\n";
+        let text = format!("{ID}now:\n  first:\n    - do: {action}\n      {verify}");
+        let library = loaded(&[("overrides/traffic-surge.yaml", &text)]);
+        let found = verifies(&library);
+        assert_eq!(found.len(), 1, "{text}: {found:?}");
+        assert!(found[0].file.ends_with("overrides/traffic-surge.yaml") && found[0].line == 5, "{found:?}");
+        assert!(found[0].message.contains("holds although `traffic-surge` is found"), "{found:?}");
+    }
+}
+
+#[test]
+fn shipped_steps_that_a_skeleton_lists_are_not_tried_on_a_users_cases() {
+    let skeleton = skeleton_change::override_of(&load(None).unwrap(), "traffic-surge").unwrap().remove(0);
+    // A rate that is normal here, and above what the shipped steps call relieved.
+    let case = "playbook: high-ttft\nhealthy: [pool]\nbaseline: { request_rate: 5 }\ncases:\n  - { name: ours, now: { ttft_p99: 9, request_rate: 9, waiting_per_replica: 9 }, past: { request_rate: 1 }, expect: { symptom: confirmed } }\n";
+    let library = loaded(&[(&skeleton.path, &skeleton.text), ("ours.test.yaml", case)]);
+    assert_eq!(verifies(&library), []);
 }
 
 #[test]
@@ -193,6 +293,25 @@ fn a_shipped_case_that_comes_out_differently_is_told_and_an_own_one_fails() {
 }
 
 #[test]
+fn a_shipped_case_of_a_playbook_that_is_replaced_whole_fails() {
+    let copy = std::fs::read_to_string("playbooks/symptoms/high-ttft.yaml").unwrap();
+    let own = directory(&[("symptoms/high-ttft.yaml", &copy.replace("when: \"> 2\"", "when: \"> 50\""))]);
+    let output = Command::new(BINARY).arg("test").arg(own.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("symptom is Absent, expected Confirmed"), "{said}");
+}
+
+#[test]
+fn a_directory_without_cases_is_told_that_nothing_of_it_was_tested() {
+    let own = directory(&[("overrides/traffic-surge.yaml", &format!("{ID}escalate: us\n"))]);
+    let output = Command::new(BINARY).arg("test").arg(own.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains(" 0 failed\nnone of them is yours: write cases into "), "{said}");
+}
+
+#[test]
 fn check_names_what_differs_and_what_is_not_read() {
     let own = directory(&[
         ("overrides/traffic-surge.yaml", &format!("{ID}escalate: us\n")),
@@ -204,6 +323,13 @@ fn check_names_what_differs_and_what_is_not_read() {
         ("phrases/en/b.ftl", "do-now = Now\n"),
         ("override/x.yaml", "x\n"),
         ("causes/x.yml", "x\n"),
+        ("causes/storage/x.yaml", "x\n"),
+        ("overrides/team-a/x.yaml", "x\n"),
+        ("phrase/en/own.ftl", "x\n"),
+        ("phrases/de/own.ftl", "x\n"),
+        ("phrases/en/own.ftl.yaml", "x\n"),
+        ("X.YAML", "x\n"),
+        ("own.ftl", "x\n"),
         (".git/x.yml", "x\n"),
         ("notes/readme.md", "x\n"),
     ]);
@@ -212,8 +338,15 @@ fn check_names_what_differs_and_what_is_not_read() {
     let heads: Vec<_> = said.lines().filter(|line| line.trim_start().starts_with("own/")).collect();
     let expected = [
         "own/phrases/en/b.ftl:1: `do-now` is said twice: own/phrases/en/a.ftl has it too, and the last one counts (phrase/twice)",
-        "own/causes/x.yml:1: it is not read (files/unread)",
-        "own/override:1: the folder `override` is not read (files/unread)",
+        "own/X.YAML:1: the file is not read (files/unread)",
+        "own/causes/storage/x.yaml:1: the file is not read (files/unread)",
+        "own/causes/x.yml:1: the file is not read (files/unread)",
+        "own/override/x.yaml:1: the file is not read (files/unread)",
+        "own/overrides/team-a/x.yaml:1: the file is not read (files/unread)",
+        "own/own.ftl:1: the file is not read (files/unread)",
+        "own/phrase/en/own.ftl:1: the file is not read (files/unread)",
+        "own/phrases/de/own.ftl:1: the file is not read (files/unread)",
+        "own/phrases/en/own.ftl.yaml:1: the file is not read (files/unread)",
         "  own/signals/vllm.yaml: the entry of `kv_cache_usage` for vllm",
         "  own/overrides/traffic-surge.yaml: `traffic-surge` is escalated to: us",
         "  own/phrases/en/b.ftl: the phrase `do-now`",

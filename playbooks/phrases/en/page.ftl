@@ -44,6 +44,7 @@ page-mechanism = mechanism
 page-impact = Impact
 page-met-of = Marked with what the diagnosis of { $incident } found at
 page-tree = What may explain it
+page-changed-by = Changed by { $file }.
 page-tree-lead = It is there when these checks hold. Below stand the causes, most frequent first.
 page-no-causes = Nothing below it: it is a cause itself.
 page-fallback = only when nothing else is possible

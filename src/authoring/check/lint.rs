@@ -6,17 +6,16 @@ use super::file_lint::Lint;
 use super::{endpoints, facts, logs, redaction, signals, steps, tables, tickets};
 use knowledge::playbook::{
     CauseEntry, Condition, Evidence, HEALTHY_FLEET, Library, Playbook, PlaybookKind, Problem, QuickCheck, REST,
-    Reference, Step, Verify, suggestion,
+    Reference, SourceFile, Step, Verify, is_unfinished, suggestion,
 };
 use knowledge::signal::{Unit, VersionReq};
 
-/// The word that marks a value or a comment as unfinished.
-const TODO: &str = "TODO";
-
-/// Returns all problems, in the order of the files.
+/// Returns all problems of the data, in the order of the files.
 pub fn lint(library: &Library) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    unfinished(library, &mut problems);
+    // What is to be filled in is listed line by line.
+    let found = library.left_out.iter().filter(|problem| problem.rule != "files/todo").chain(&library.remarks);
+    let mut problems: Vec<Problem> = found.cloned().collect();
+    library.files.values().for_each(|file| unfinished(file, &mut problems));
     signals::signals(library, &mut problems);
     endpoints::endpoints(library, &mut problems);
     health(library, &mut problems);
@@ -72,13 +71,10 @@ pub fn lint(library: &Library) -> Vec<Problem> {
     problems
 }
 
-/// Reports every line that is still marked with [`TODO`].
-fn unfinished(library: &Library, problems: &mut Vec<Problem>) {
-    let marked = |line: &str| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == TODO);
-    for file in library.files.values() {
-        for (at, _) in file.text.lines().enumerate().filter(|(_, line)| marked(line)) {
-            problems.push(Problem::on_line("files/todo", file, at + 1, "still to be filled in".into(), None));
-        }
+/// Reports every line of a file that is still to be filled in.
+pub(super) fn unfinished(file: &SourceFile, problems: &mut Vec<Problem>) {
+    for (at, _) in file.text.lines().enumerate().filter(|(_, line)| is_unfinished(line)) {
+        problems.push(Problem::on_line("files/todo", file, at + 1, "still to be filled in".into(), None));
     }
 }
 
@@ -282,13 +278,17 @@ impl Lint<'_> {
 
     fn steps<'a>(&mut self, steps: impl Iterator<Item = &'a Step>) {
         for step in steps {
-            let first = steps::first(step);
+            let place = steps::place(self.library, self.path, step);
+            let mut say = |message: String, hint: Option<String>| {
+                let at = |(file, line)| Problem::on_line("step/engine", file, line, message, hint);
+                self.problems.extend(place.map(at));
+            };
             let req = step.engine.as_deref().map(str::parse::<VersionReq>);
             match &req {
-                Some(Err(error)) => self.say("step/engine", first, error.clone(), Some("write `vllm >= 0.8`".into())),
+                Some(Err(error)) => say(error.clone(), Some("write `vllm >= 0.8`".into())),
                 Some(Ok(req)) if !self.library.engines.contains_key(&req.engine) => {
                     let hint = suggestion(&req.engine, self.library.engines.keys().map(String::as_str));
-                    self.say("step/engine", first, format!("unknown engine `{}`", req.engine), hint);
+                    say(format!("unknown engine `{}`", req.engine), hint);
                 }
                 _ => {}
             }

@@ -16,6 +16,7 @@ mod steps;
 mod tables;
 mod tickets;
 mod unread;
+mod used;
 mod verdicts;
 
 pub use lint::lint;
@@ -23,5 +24,6 @@ pub use phrases::{phrases, replaced_phrases};
 pub use scenario::verdict_test;
 pub use steps::verifies;
 pub use unread::unread;
+pub use used::{all, unused};
 pub(crate) use verdicts::TestFile;
 pub use verdicts::{CaseResult, run};

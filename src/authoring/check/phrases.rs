@@ -6,8 +6,9 @@ use std::path::Path;
 use fluent_bundle::FluentResource;
 use fluent_syntax::ast::{Entry, Expression, InlineExpression, Pattern, PatternElement};
 
+use super::lint::unfinished;
 use knowledge::playbook::{Problem, Replacement, SourceFile, phrases as shipped, suggestion};
-use render::{ENGLISH, own_phrases};
+use render::own_phrases;
 
 /// A phrase's name to its variables and the index of its file.
 type PhraseTable = BTreeMap<String, (BTreeSet<String>, usize)>;
@@ -34,28 +35,12 @@ pub fn phrases(dir: Option<&Path>) -> Vec<Problem> {
         Ok(files) => {
             let own = variables_by_phrase(&files, &mut problems);
             compare(&english, &own, &files, &mut problems);
+            files.iter().for_each(|file| unfinished(file, &mut problems));
         }
         Err(error) => problems.push(about("phrase/read", dir, format!("{error:#}"))),
     }
-    problems.extend(unread(dir));
     problems.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     problems
-}
-
-/// Returns problems for directories of phrases that are never read.
-fn unread(dir: &Path) -> Vec<Problem> {
-    let inside = std::fs::read_dir(dir.join("phrases")).into_iter().flatten().flatten();
-    let mut names: Vec<String> = inside.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
-        .iter()
-        .filter(|name| *name != ENGLISH)
-        .map(|name| {
-            let message =
-                format!("`phrases/{name}` is not read: messages are in English only, see `phrases/{ENGLISH}`");
-            about("phrase/unread", &dir.join("phrases"), message)
-        })
-        .collect()
 }
 
 /// Builds a problem that belongs to no single file.

@@ -44,9 +44,27 @@ struct OwnedStep<'a> {
 }
 
 impl OwnedStep<'_> {
-    /// Returns the file in which it stands: that of its playbook or cause, or the user's one that changes it.
-    fn written_in<'a>(&self, library: &'a Library) -> Option<&'a SourceFile> {
-        library.file_naming(&self.file, first(self.step))
+    /// Returns a problem at its line in the file in which it stands: that of its playbook or cause, or the user's one
+    /// that changes it.
+    fn problem(&self, library: &Library, rule: &'static str, message: String, hint: Option<String>) -> Option<Problem> {
+        let (file, line) = place(library, &self.file, self.step)?;
+        Some(Problem::on_line(rule, file, line, message, hint))
+    }
+
+    /// Returns true if its `verify` is to be tried with a user's files: the step is a user's, or the check is on a signal
+    /// whose condition an override changes. A shipped threshold that a user did not change says nothing about this fleet.
+    fn is_of_user(&self, library: &Library) -> bool {
+        let changed = |check: &Verify| library.moved.contains(&(self.id.to_owned(), check.signal.clone()));
+        let own_file = place(library, &self.file, self.step).is_some_and(|(file, _)| file.own);
+        own_file || self.step.verify.iter().flat_map(Verify::checks).any(changed)
+    }
+}
+
+/// Returns the file and the line of a step of the file at `path`.
+pub(super) fn place<'a>(library: &'a Library, path: &str, step: &Step) -> Option<(&'a SourceFile, usize)> {
+    match &step.origin {
+        Some(origin) => Some((library.files.get(&origin.file)?, origin.line)),
+        None => library.files.get(path).map(|file| (file, file.line_of(first(step)))),
     }
 }
 
@@ -79,8 +97,8 @@ fn owned_steps<'a>(
 /// Reports steps whose `no_verify` contradicts the data.
 pub(super) fn lint_no_verify(library: &Library, problems: &mut Vec<Problem>) {
     for owned in steps(library) {
-        if let (Some((message, hint)), Some(file)) = (wrong_word(library, &owned), owned.written_in(library)) {
-            problems.push(Problem::at("step/no-verify", file, first(owned.step), message, Some(hint.to_owned())));
+        if let Some((message, hint)) = wrong_word(library, &owned) {
+            problems.extend(owned.problem(library, "step/no-verify", message, Some(hint.to_owned())));
         }
     }
 }
@@ -156,8 +174,7 @@ pub(super) fn flags(library: &Library, problems: &mut Vec<Problem>) {
     for owned in steps(library) {
         let step = owned.step;
         let req = step.engine.as_deref().and_then(|engine| engine.parse::<VersionReq>().ok());
-        let Some(file) = owned.written_in(library) else { continue };
-        let mut say = |rule, message, hint| problems.push(Problem::at(rule, file, first(step), message, Some(hint)));
+        let mut say = |rule, message, hint| problems.extend(owned.problem(library, rule, message, Some(hint)));
         let rows = library.tables.engine_flags.rows.iter();
         let rows = rows.filter(|row| req.as_ref().is_none_or(|req| req.engine == row.engine));
         for row in rows.filter(|row| names(&step.action, &row.flag)) {
@@ -184,7 +201,7 @@ fn names(text: &str, flag: &str) -> bool {
 }
 
 /// Returns the first words of a step, by which its line is found.
-pub(super) fn first(step: &Step) -> &str {
+fn first(step: &Step) -> &str {
     let line = step.action.lines().next().unwrap_or_default();
     match line.char_indices().nth(40) {
         Some((end, _)) => line[..end].rsplit_once(' ').map_or(line, |(words, _)| words),
@@ -212,8 +229,8 @@ struct Fleet {
 
 /// Returns the steps whose `verify` misleads: it holds although the fault is there, or fails on a healthy fleet.
 ///
-/// A user's cases test only the user's steps: a value that is normal on the user's fleet may miss a shipped threshold.
-/// Shipped cases test the shipped steps, unless a user's file replaces them, and the steps of a user's nodes that no
+/// A user's cases test only the user's steps, and checks on a signal whose condition the user changes: a value that is
+/// normal on the user's fleet may miss a shipped threshold. Shipped cases test the shipped steps, unless a user's file replaces them, and the steps of a user's nodes that no
 /// case of the user finds. A check of a user's step also counts as useful if a shipped case needs it.
 pub fn verifies(library: &Library) -> Vec<Problem> {
     let mut fleets = Vec::new();
@@ -238,12 +255,14 @@ pub fn verifies(library: &Library) -> Vec<Problem> {
     let own = library.files.values().any(|file| file.own);
     let mut problems = Vec::new();
     for owned in steps(library) {
-        let Some(file) = owned.written_in(library).filter(|file| file.own == own) else { continue };
+        if own && !owned.is_of_user(library) {
+            continue;
+        }
         let of = |own: bool| found.get(&(owned.id.to_owned(), own)).map_or(&[][..], Vec::as_slice);
         let shipped = of(false);
         let cases = if own && !of(true).is_empty() { of(true) } else { shipped };
         if let Some(message) = cannot_tell(library, &owned, cases, shipped, &fleets) {
-            problems.push(Problem::at("test/verify", file, first(owned.step), message, None));
+            problems.extend(owned.problem(library, "test/verify", message, None));
         }
     }
     problems

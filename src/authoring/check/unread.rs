@@ -1,52 +1,67 @@
-//! Files and folders of a user's directory that look like data, and are not read.
+//! Files of a user's directory that look like data, and are not read.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use knowledge::playbook::{FOLDERS, Problem, SourceFile, suggestion};
+use knowledge::playbook::{FOLDERS, Library, Problem, SourceFile, suggestion};
+use render::{ENGLISH, own_phrases};
 
-/// The folder of the phrases, which have lints of their own.
+/// The folder of the phrases.
 const PHRASES: &str = "phrases";
+/// Depth to which folders are looked into: files that are read have at most two folders above them.
+const DEPTH: usize = 4;
 
 /// Returns a problem for each of them.
-pub fn unread(dir: &Path) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let mut say = |path: &Path, what: &str, hint: String| {
-        let file = SourceFile::new(path.display().to_string(), String::new());
-        problems.push(Problem::on_line("files/unread", &file, 1, format!("{what} is not read"), Some(hint)));
-    };
-    let is_data = |path: &PathBuf| {
-        let is_file = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
-        is_file || (path.is_dir() && FOLDERS.contains(&name(path).as_str()))
-    };
-    let known = entries(dir).into_iter().filter(|path| FOLDERS.contains(&name(path).as_str()));
-    for path in std::iter::once(dir.to_owned()).chain(known).flat_map(|folder| entries(&folder)) {
-        if path.is_file() && path.extension().is_some_and(|end| end == "yml") {
-            say(&path, "it", "let its name end in `.yaml`".to_owned());
-        }
-    }
-    for path in entries(dir).into_iter().filter(|path| path.is_dir()) {
-        let (name, inside) = (name(&path), entries(&path));
-        if name == PHRASES || FOLDERS.contains(&name.as_str()) || !inside.iter().any(is_data) {
-            continue;
-        }
-        let hint = match suggestion(&name, FOLDERS.into_iter().chain([PHRASES])) {
-            Some(hint) => hint,
-            None if inside.iter().any(|path| path.is_dir()) => "is it the directory that you mean?".to_owned(),
-            None => format!("the folders are {} and {PHRASES}", FOLDERS.join(", ")),
-        };
-        say(&path, &format!("the folder `{name}`"), hint);
-    }
-    problems
+pub fn unread(library: &Library, dir: &Path) -> Vec<Problem> {
+    let phrases = own_phrases(dir).unwrap_or_default();
+    let files = library.files.values().filter(|file| file.own).chain(&phrases);
+    let read: BTreeSet<PathBuf> = files.map(|file| PathBuf::from(&file.path)).collect();
+    let mut found = Vec::new();
+    list(dir, DEPTH, &mut found);
+    let unread = found.into_iter().filter(|path| !read.contains(path));
+    unread
+        .map(|path| {
+            let file = SourceFile::new(path.display().to_string(), String::new());
+            let hint = hint(path.strip_prefix(dir).unwrap_or(&path));
+            Problem::on_line("files/unread", &file, 1, "the file is not read".to_owned(), Some(hint))
+        })
+        .collect()
 }
 
-fn name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+/// Returns where a file with this path below the directory should stand.
+fn hint(path: &Path) -> String {
+    let folders: Vec<String> =
+        path.parent().into_iter().flatten().map(|name| name.to_string_lossy().into_owned()).collect();
+    let is_phrases = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("ftl"));
+    let expected = if is_phrases { "ftl" } else { "yaml" };
+    let of_phrases = format!("phrases are read from `{PHRASES}/{ENGLISH}/*.ftl`: messages are in English");
+    match folders.first().map(String::as_str) {
+        Some(PHRASES) => of_phrases,
+        _ if is_phrases => of_phrases,
+        Some(folder) if !FOLDERS.contains(&folder) => suggestion(folder, FOLDERS.into_iter().chain([PHRASES]))
+            .unwrap_or_else(|| {
+                format!("the folders are {} and {PHRASES}; is this the directory that you mean?", FOLDERS.join(", "))
+            }),
+        Some(folder) if folders.len() > 1 => format!("move it to `{folder}/`: folders in it are not read"),
+        _ => format!("let its name end in `.{expected}`"),
+    }
 }
 
-/// Returns what a folder holds, by name; names with a leading dot are other programs'.
-fn entries(folder: &Path) -> Vec<PathBuf> {
+/// Adds the files that look like data; names with a leading dot are other programs'.
+fn list(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     let inside = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut paths: Vec<PathBuf> = inside.filter(|path| !name(path).starts_with('.')).collect();
+    let hidden = |path: &PathBuf| path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+    let mut paths: Vec<PathBuf> = inside.filter(|path| !hidden(path)).collect();
     paths.sort();
-    paths
+    let is_data = |path: &Path| {
+        let end = path.extension().map(|end| end.to_string_lossy().to_lowercase());
+        end.is_some_and(|end| ["yaml", "yml", "ftl"].contains(&end.as_str()))
+    };
+    for path in paths {
+        if path.is_dir() && depth > 0 {
+            list(&path, depth - 1, found);
+        } else if is_data(&path) && path.is_file() {
+            found.push(path);
+        }
+    }
 }

@@ -95,6 +95,9 @@ fn tree<'a>(out: &mut String, library: &'a Library, node: Node<'a>, depth: usize
     let bold = anstyle::Style::new().bold();
     let arrow = if depth == 0 { "" } else { "← " };
     out.push_str(&format!("{indent}{arrow}{bold}{}{bold:#} [{}]\n", node.title, node.id));
+    if let Some(file) = library.changed_by(node.id) {
+        out.push_str(&format!("{indent}    changed by {}\n", file.path));
+    }
     for evidence in node.evidence {
         out.push_str(&format!("{indent}    {}\n", check(library, evidence)));
     }

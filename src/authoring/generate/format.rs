@@ -13,9 +13,7 @@ pub fn format_reference() -> String {
     let mut out = include_str!("format_intro.md").to_owned();
     let names: Vec<&str> = refs.iter().filter_map(|schema| referred(schema.as_value())).collect();
     for (kind, name) in kinds.iter().zip(&names) {
-        let place = kind.place.replace(", ", "`, `").replace(" with ", "` with ").replace(" beside ", "` beside ");
-        let place = if place.contains("` ") { format!("`{place}") } else { format!("`{place}`") };
-        out.push_str(&format!("| {place} | [{}]({}) | {} |\n", kind.title, anchor(name), kind.over));
+        out.push_str(&format!("| {} | [{}]({}) | {} |\n", kind.place, kind.title, anchor(name), kind.over));
     }
     out.push('\n');
     out.push_str(include_str!("format_conditions.md"));

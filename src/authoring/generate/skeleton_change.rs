@@ -1,64 +1,86 @@
 //! Skeletons of changes to what is shipped: an override of a playbook or cause, and a phrase.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use super::skeleton::NewFile;
-use knowledge::playbook::{Evidence, Library, Node, Step, nearest, phrases, similar_ids, suggestion};
+use super::yaml::quoted;
+use knowledge::playbook::{Evidence, Library, SourceFile, Step, nearest, phrases, suggestion};
 
 /// The path of the user's phrases, below the directory.
 pub const PHRASES: &str = "phrases/en/own.ftl";
 
-/// Returns an override, which lists in comments what can be changed.
+/// Returns an override in which everything that can be changed stands in comments, so that it changes nothing yet.
 ///
 /// # Errors
 /// If there is no such playbook or cause, or it is the user's own.
 pub fn override_of(library: &Library, id: &str) -> Result<Vec<NewFile>, String> {
-    let Some((node, path)) = library.node_by_id(id) else {
-        return Err(format!("there is no playbook or cause `{id}`: {}", similar_ids(library, id)));
+    let Some((node, path)) = library.node_by_id(library.aliases.id(id)) else {
+        return Err(format!("there is no playbook or cause `{id}`: {}", library.similar_ids(id)));
     };
     if let Some(own) = library.files.get(&path).filter(|file| file.own) {
         return Err(format!("`{id}` stands in a file of your own: change it in {}", own.path));
     }
     let id = node.id;
     let mut text = format!(
-        "# Changes to the shipped `{id}`, {}. Keep what you need; the keys: docs/playbook-format.md.\noverride: {id}\nschema: 1\n",
+        "# TODO Change the shipped `{id}` ({}): take the `# ` away where you do, change the values, and remove this line.\n\
+         # All keys: `llm-diagnose generate format`.\noverride: {id}\nschema: 1\n",
         node.title
     );
-    let checks: Vec<_> = node.evidence.iter().flat_map(Evidence::checks).collect();
-    if let Some((signal, when)) = checks.first() {
-        text.push_str("# Its conditions:\n");
-        let mut lines: Vec<String> = checks.iter().map(|(signal, when)| format!("#   {signal} {when}\n")).collect();
-        lines.sort();
-        lines.dedup();
+    let rules = library.playbooks.get(id).into_iter().flat_map(|playbook| &playbook.alerts);
+    let checks = node.evidence.iter().chain(rules.flat_map(|rule| &rule.when)).flat_map(Evidence::checks);
+    let lines: BTreeSet<String> = checks
+        .map(|(signal, when)| {
+            let when = when.to_string();
+            format!("#   - {{ signal: {signal}, was: {}, when: {} }}\n", quoted(&when), quoted(&when))
+        })
+        .collect();
+    if !lines.is_empty() {
+        text.push_str("# conditions:\n");
         text.extend(lines);
-        text.push_str(&format!(
-            "conditions:\n  - {{ signal: {signal}, was: \"{when}\", when: \"{when}\" }} # TODO `when:` for your fleet\n"
-        ));
     }
-    text.push_str(&steps(node));
+    text.push_str(&steps("now", node.now));
+    text.push_str(&steps("lasting", node.lasting));
+    if library.playbooks.contains_key(id) {
+        text.push_str("# causes:\n#   - { cause: id-of-a-cause }\n# matches: [NameOfAnAlert]\n");
+    }
+    if library.playbooks.contains_key(id) || library.causes.contains_key(id) {
+        text.push_str("# escalate: The team, with what it needs to know\n");
+    }
     Ok(vec![NewFile { path: format!("overrides/{id}.yaml"), text, grown: false }])
 }
 
-fn steps(node: Node<'_>) -> String {
-    let list = |steps: &[Step]| -> String {
-        let line = |step: &Step| format!("  #   {}\n", step.action.split_whitespace().collect::<Vec<_>>().join(" "));
-        steps.iter().map(line).collect()
-    };
-    let shipped = match node.now {
-        [] => String::new(),
-        steps => format!(
-            "  # The shipped steps; `replace:` and `remove:` name one by words of it:\n{}  # replace: [{{ step: …, with: {{ do: …, no_verify: looks }} }}]\n  # remove: […]\n",
-            list(steps)
-        ),
-    };
-    format!(
-        "now:\n  first: # or `last:`\n    - do: TODO what to do at once, with its exact command in back-ticks\n      no_verify: looks # TODO or `verify:`, the condition that shows that it worked\n      source: https://TODO\n{shipped}"
-    )
+/// Returns what can be changed of a list of steps, with its shipped ones.
+fn steps(key: &str, steps: &[Step]) -> String {
+    let plain = |step: &Step| quoted(&step.action.split_whitespace().collect::<Vec<_>>().join(" "));
+    let mut text = format!(
+        "# {key}:\n\
+         #   first: # or `last:`\n\
+         #     - do: What to do, with its exact command in back-ticks\n\
+         #       no_verify: looks # or `verify: {{ signal: …, when: … }}`, the condition that shows that it worked\n\
+         #       source: https://example.org/runbook\n"
+    );
+    if !steps.is_empty() {
+        text.push_str(
+            "#   # The shipped steps, each by words of it. `replace:` takes the same, with another step:\n\
+             #   #   - { step: words of it, with: { do: …, no_verify: looks, source: … } }\n\
+             #   remove:\n",
+        );
+        // Steps of one text, for several engines, are one here.
+        let mut lines: Vec<String> = steps.iter().map(|step| format!("#     - {}\n", plain(step))).collect();
+        let mut seen = BTreeSet::new();
+        lines.retain(|line| seen.insert(line.clone()));
+        text.extend(lines);
+    }
+    text
 }
 
-/// Returns the user's phrases with the shipped text of one more, to be changed.
+/// Returns the user's phrases in [`PHRASES`] with the shipped text of one more, to be changed; `own` are all files of
+/// phrases that the user has, with `dir` before their paths.
 ///
 /// # Errors
-/// If there is no such phrase, or the user's file has it.
-pub fn phrase(own: Option<&str>, key: &str) -> Result<Vec<NewFile>, String> {
+/// If there is no such phrase, or a user's file has it.
+pub fn phrase(own: &[SourceFile], dir: &Path, key: &str) -> Result<Vec<NewFile>, String> {
     let shipped = phrases();
     let Some(text) = shipped.iter().find_map(|file| entry(&file.text, key)) else {
         let keys = shipped.iter().flat_map(|file| file.text.lines().filter_map(|line| Some(line.split_once(" =")?.0)));
@@ -67,12 +89,15 @@ pub fn phrase(own: Option<&str>, key: &str) -> Result<Vec<NewFile>, String> {
         let hint = suggestion(key, keys).unwrap_or_else(|| format!("the most similar ones are `{near}`"));
         return Err(format!("there is no phrase `{key}`: {hint}"));
     };
-    let own = own.unwrap_or_default();
-    if entry(own, key).is_some() {
-        return Err(format!("`{PHRASES}` has a phrase `{key}`: change it there"));
+    if let Some(file) = own.iter().find(|file| entry(&file.text, key).is_some()) {
+        return Err(format!("{} has a phrase `{key}`: change it there", file.path));
     }
-    let end = if own.is_empty() || own.ends_with('\n') { "" } else { "\n" };
-    Ok(vec![NewFile { path: PHRASES.to_owned(), text: format!("{own}{end}{text}"), grown: !own.is_empty() }])
+    let path = dir.join(PHRASES);
+    let own = own.iter().find(|file| Path::new(&file.path) == path);
+    let before = own.map_or("", |file| file.text.as_str());
+    let end = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
+    let text = format!("{before}{end}{text}");
+    Ok(vec![NewFile { path: PHRASES.to_owned(), text, grown: own.is_some() }])
 }
 
 /// Returns the lines of a phrase: that of its key, and the indented ones below it.

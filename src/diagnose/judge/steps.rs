@@ -153,6 +153,7 @@ pub(crate) mod tests {
             verify,
             no_verify: None,
             source: None,
+            origin: None,
         };
         let verify_shown = |waiting: Option<f64>, step: &Step| {
             let observed = |value| Observation { value, answered: true, ..Observation::default() };

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use super::{
-    Aliases, Cause, CauseEntry, Evidence, HealthyFleet, LogFile, Playbook, PlaybookKind, PoolObjectives, QuickLook,
-    Redaction, Replacement, ReportSignals, Slo, SourceFile, Step, Tables, Ticket, load::JOINED, suggestion,
+    Aliases, Cause, CauseEntry, Evidence, HealthyFleet, LogFile, Playbook, PlaybookKind, PoolObjectives, Problem,
+    QuickLook, Redaction, Replacement, ReportSignals, Slo, SourceFile, Step, Tables, Ticket, load::JOINED, nearest,
+    suggestion,
 };
 use crate::signal::{Engine, OwnLabels, Signal};
 
@@ -42,6 +43,12 @@ pub struct Library {
     pub overridden: BTreeMap<String, Vec<String>>,
     /// The shipped things that a user's files replace or change.
     pub replacements: Vec<Replacement>,
+    /// The parts of a user's files that do not fit the shipped data, and are left out.
+    pub left_out: Vec<Problem>,
+    /// The lints about a user's changes that were made, or that make no difference.
+    pub remarks: Vec<Problem>,
+    /// The id of a playbook or cause with each signal whose condition an override changes.
+    pub moved: BTreeSet<(String, String)>,
     /// Pools with their own objectives.
     pub promised: Vec<PoolObjectives>,
     /// The objectives, if this is the library of such pools.
@@ -112,6 +119,24 @@ impl Library {
             .chain(leaves)
     }
 
+    /// Returns the user's file that changes a playbook, cause or leaf with this id.
+    pub fn changed_by(&self, id: &str) -> Option<&SourceFile> {
+        let name = format!("overrides/{id}.yaml");
+        self.overridden.values().flatten().find(|path| **path == name).and_then(|path| self.files.get(path))
+    }
+
+    /// Returns the id of a playbook, a cause or a leaf that is meant by an unknown one, or the most similar ones.
+    pub fn similar_ids(&self, id: &str) -> String {
+        let leaves =
+            self.playbooks.values().flat_map(|playbook| &playbook.causes).filter_map(|entry| entry.id.as_ref());
+        let ids: BTreeSet<&str> =
+            self.playbooks.keys().chain(self.causes.keys()).chain(leaves).map(String::as_str).collect();
+        suggestion(id, ids.iter().copied()).unwrap_or_else(|| {
+            let near: Vec<String> = nearest(id, ids).into_iter().take(5).map(|id| format!("`{id}`")).collect();
+            format!("the most similar ones are {}; `llm-diagnose playbooks` lists the playbooks", near.join(", "))
+        })
+    }
+
     /// Inserts a site's own labels before those of the engines' files.
     ///
     /// # Errors
@@ -171,6 +196,9 @@ impl Library {
             files: _,
             overridden: _,
             replacements: _,
+            left_out: _,
+            remarks: _,
+            moved: _,
             promised: _,
             slo: _,
             metrics: _,

@@ -34,6 +34,9 @@ const NON_PLAYBOOK_FILES: [&str; 4] = ["health.yaml", HEALTHY_FLEET, REDACTION, 
 pub const FOLDERS: [&str; 8] =
     ["symptoms", "mechanisms", "causes", "logs", "signals", "tables", "tickets", overrides::FOLDER];
 
+/// The problems of a user's file that leave out what it says; all others refuse the data.
+const LEFT_OUT: [&str; 2] = ["signals/engine", "healthy-fleet/taken"];
+
 /// The suffix of the path of a user's file that joins the shipped one, in [`Library::files`].
 pub(super) const JOINED: &str = "+own";
 
@@ -72,8 +75,11 @@ pub fn phrases() -> Vec<SourceFile> {
 /// fleet, the redaction rules, and files of engines that hold nothing but signals join the shipped file instead; files
 /// of `overrides/` change single parts of a shipped one.
 ///
+/// What of `overrides/` does not fit is left out, and stands in [`Library::left_out`]: a new version must not keep a
+/// service from its start.
+///
 /// # Errors
-/// Every file that cannot be read or parsed, and two files of `dir` with one name. Cross references are checked by
+/// Every other file that cannot be read or parsed, and two of them with one name. Cross references are checked by
 /// `authoring::check`.
 pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
     let mut library = Library::default();
@@ -95,9 +101,9 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
                     load_file(&mut library, name, file, &mut problems);
                 }
                 // They change what the other files say.
-                for (_, file) in changes {
-                    load_override(&mut library, file, &mut problems);
-                }
+                let changes = changes.into_iter().filter_map(|(_, file)| read_override(&mut library, file));
+                let changes = changes.collect();
+                overrides::apply(&mut library, changes);
             }
             Err(error) => problems.push(Problem {
                 rule: "files/unreadable",
@@ -117,14 +123,21 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
 
 /// Adds a file; it replaces the shipped one with this name.
 fn load_file(library: &mut Library, name: String, file: SourceFile, problems: &mut Vec<Problem>) {
-    problems.extend(parse_file(library, &name, &file).err().map(|problem| *problem));
+    if let Err(problem) = parse_file(library, &name, &file) {
+        if LEFT_OUT.contains(&problem.rule) { library.left_out.push(*problem) } else { problems.push(*problem) }
+    }
     let replaced = library.files.insert(name.clone(), file.clone());
     match replaced {
-        Some(other) if other.own => problems.push(same_name(&file, &other)),
+        Some(other) if other.own => {
+            let message = format!("{} has the same name: remove one of them", other.path);
+            problems.push(Problem::on_line("files/twice", &file, 1, message, None));
+        }
         Some(other) if other.text != file.text => {
             let id = name.split('.').next().unwrap_or(&name);
             let what = match name.as_str() {
-                test if test.ends_with(".test.yaml") => format!("the verdict tests of `{id}`, whole"),
+                test if test.ends_with(".test.yaml") => {
+                    format!("the verdict tests of `{id}`, whole; a file of another name would add to them")
+                }
                 other if other.contains('/') || NON_PLAYBOOK_FILES.contains(&other) => format!("`{other}`, whole"),
                 _ => format!("the playbook `{id}`, whole"),
             };
@@ -134,28 +147,29 @@ fn load_file(library: &mut Library, name: String, file: SourceFile, problems: &m
     }
 }
 
-fn same_name(file: &SourceFile, other: &SourceFile) -> Problem {
-    let message = format!("{} has the same name: remove one of them", other.path);
-    Problem::on_line("files/twice", file, 1, message, None)
-}
-
-/// Applies a file of `overrides/`.
-fn load_override(library: &mut Library, file: SourceFile, problems: &mut Vec<Problem>) {
-    let changes = parse::<Override>(&file).and_then(|changes| {
-        let name = Path::new(&file.path).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        same(&file, ("override", name), &changes.id, changes.schema).map(|()| changes)
-    });
-    match changes {
-        Ok(mut changes) => {
-            library.aliases.resolve(&mut changes.id);
-            let name = format!("{}/{}.yaml", overrides::FOLDER, changes.id);
-            match library.files.insert(name, file.clone()) {
-                Some(other) => problems.push(same_name(&file, &other)),
-                None => overrides::apply(library, &file, changes, problems),
-            }
+/// Reads a file of `overrides/`; one that cannot be read is left out.
+fn read_override(library: &mut Library, file: SourceFile) -> Option<(SourceFile, Override)> {
+    let name = Path::new(&file.path).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let changes = parse::<Override>(&file)
+        .and_then(|changes| same(&file, ("override", name), &changes.id, changes.schema).map(|()| changes));
+    let mut changes = match changes {
+        Ok(changes) => changes,
+        Err(problem) => {
+            library.files.insert(format!("{}/{name}.yaml", overrides::FOLDER), file);
+            library.left_out.push(*problem);
+            return None;
         }
-        Err(problem) => problems.push(*problem),
+    };
+    library.aliases.resolve(&mut changes.id);
+    let path = format!("{}/{}.yaml", overrides::FOLDER, changes.id);
+    if let Some(other) = library.files.get(&path) {
+        let message = format!("{} changes `{}` too", other.path, changes.id);
+        let hint = Some("write the changes of both into one of them".to_owned());
+        library.left_out.push(Problem::at("files/twice", &file, &changes.id, message, hint));
+        return None;
     }
+    library.files.insert(path, file.clone());
+    Some((file, changes))
 }
 
 /// Checks the format's version, and that an id equals the name of its file.
@@ -222,12 +236,16 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
                 let message = format!("there is no engine `{name}` to add signals to");
                 return Err(Box::new(Problem::at("signals/engine", file, name, message, Some(hint))));
             };
-            for (name, entry) in more.signals {
-                let replaced = engine.signals.insert(name.clone(), entry.clone());
-                if replaced.is_some_and(|shipped| shipped != entry) {
-                    let what = format!("the entry of `{name}` for {}", engine.engine);
+            for (name, own) in more.signals {
+                let shipped = engine.signals.get(&name).filter(|shipped| **shipped != own).cloned();
+                let entry = shipped.as_ref().map_or(own.clone(), |shipped| own.instead_of(shipped));
+                if let Some(shipped) = shipped {
+                    let gone: Vec<String> = entry.lacking(&shipped).map(|key| format!("`{key}`")).collect();
+                    let without = if gone.is_empty() { "" } else { ", without its " };
+                    let what = format!("the entry of `{name}` for {}{without}{}", engine.engine, gone.join(", "));
                     library.replacements.push(Replacement { file: file.path.clone(), what });
                 }
+                engine.signals.insert(name, entry);
             }
         }
         ["signals", _] => {

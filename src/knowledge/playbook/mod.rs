@@ -37,8 +37,8 @@ pub use logs::{
     LogExample, LogFact, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, LogTells, LogValue, MemoryLine,
     match_log_line, matched as pattern_matched,
 };
-pub use overrides::{ConditionChange, Override, Replacement, StepChanges, StepReplacement, similar_ids};
-pub use problem::{Problem, SourceFile, nearest, parse, suggestion};
+pub use overrides::{ConditionChange, Override, Replacement, StepChanges, StepReplacement};
+pub use problem::{Problem, SourceFile, is_unfinished, nearest, parse, suggestion};
 pub use promise::{LatencyObjective, PoolObjectives, Promise, Slo};
 pub use redaction::{NameKind, Redaction, RedactionRule, ValueCheck};
 pub use report::ReportSignals;
@@ -72,7 +72,7 @@ impl PlaybookKind {
     }
 }
 
-/// One symptom or mechanism: `playbooks/symptoms/<id>.yaml` or `playbooks/mechanisms/<id>.yaml`.
+/// One symptom or mechanism: `symptoms/<id>.yaml` or `mechanisms/<id>.yaml`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Playbook {
@@ -159,7 +159,7 @@ pub struct LatencyPartSpec {
 /// The value in `explains:` for the part of a latency that no signal measures.
 pub const REST: &str = "rest";
 
-/// A leaf cause that several playbooks share: `playbooks/causes/<id>.yaml`.
+/// A leaf cause that several playbooks share: `causes/<id>.yaml`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cause {
@@ -290,6 +290,18 @@ pub struct Step {
     pub no_verify: Option<NoVerify>,
     /// The source of the instruction.
     pub source: Option<String>,
+    /// The place in an override that puts it into a shipped playbook or cause; `None` for a step of the playbook's own file.
+    #[serde(skip)]
+    pub origin: Option<StepOrigin>,
+}
+
+/// The place of a step in a file of `overrides/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepOrigin {
+    /// The path, as in [`Library::files`].
+    pub file: String,
+    /// 1-based line.
+    pub line: usize,
 }
 
 impl Step {

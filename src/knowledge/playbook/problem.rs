@@ -10,6 +10,8 @@ use super::PlaybookKind;
 
 /// Maximum characters of a line in an excerpt.
 const EXCERPT_CHARS: usize = 120;
+/// The word that marks a value or a comment as unfinished.
+const TODO: &str = "TODO";
 /// Maximum characters of a message: parsers repeat values of any length.
 const MESSAGE_CHARS: usize = 400;
 
@@ -108,20 +110,28 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}:{}: {} ({})", self.file, self.line, self.message, self.rule)?;
+        // Values of a file stand in messages too.
+        let printable = |text: &str| text.replace(|c: char| c.is_control() && c != '\n', " ");
+        let message = printable(&self.message).replace('\n', " ");
+        writeln!(f, "{}:{}: {message} ({})", self.file, self.line, self.rule)?;
         let (excerpt, before) = self.excerpt();
         write!(f, "  {:>4} | {excerpt}", self.line)?;
         if self.column > 0 {
             write!(f, "\n       | {}^", " ".repeat(before))?;
         }
         if let Some(hint) = &self.hint {
-            write!(f, "\n       = hint: {hint}")?;
+            write!(f, "\n       = hint: {}", printable(hint))?;
         }
         Ok(())
     }
 }
 
 impl std::error::Error for Problem {}
+
+/// Returns true if a text has the word `TODO`, which skeletons write where something is to be filled in.
+pub fn is_unfinished(text: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric()).any(|word| word == TODO)
+}
 
 /// Returns ``did you mean `x`?`` if one of `known` is similar to `word`.
 pub fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {

@@ -188,7 +188,7 @@ impl Direction {
 }
 
 /// The flag that sets the share of GPU memory that an engine takes; the lines of its log about memory contain the
-/// direction of the change ([`super::LogFile::memory`]).
+/// direction of the change (`memory` of the log's file).
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlagRow {

@@ -47,7 +47,7 @@ pub enum Term {
     Errors,
 }
 
-/// A signal that is derived from another one: see the module.
+/// A signal that is derived from another one: how fast an error budget burns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Burn {

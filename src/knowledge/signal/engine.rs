@@ -48,7 +48,7 @@ pub enum GpuVendor {
 }
 
 /// The definition of a signal for one engine.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignalQuery {
     /// PromQL with `$scope`, `$workload`, `$window` and `$by`.
@@ -68,6 +68,32 @@ pub struct SignalQuery {
     pub window: Option<String>,
     /// The way to read it from the exporter's own page if Prometheus has no data.
     pub direct: Option<Direct>,
+}
+
+impl SignalQuery {
+    /// Returns the entry that a user puts in the place of a shipped one. One that has a query alone keeps what does not
+    /// depend on the query.
+    #[must_use]
+    pub fn instead_of(self, shipped: &Self) -> Self {
+        let is_query = self == Self { query: self.query.clone(), ..Self::default() };
+        if !is_query || self.query.is_none() {
+            return self;
+        }
+        let (direct, enable, feature) = (shipped.direct.clone(), shipped.enable.clone(), shipped.feature.clone());
+        Self { direct, enable, feature, ..self }
+    }
+
+    /// Returns the keys of a shipped entry that this one lacks and that change what is read.
+    pub fn lacking(&self, shipped: &Self) -> impl Iterator<Item = &'static str> {
+        let keys = [
+            ("direct", self.direct.is_none() && shipped.direct.is_some()),
+            ("window", self.window.is_none() && shipped.window.is_some()),
+            ("from_labels", self.from_labels.is_empty() && !shipped.from_labels.is_empty()),
+            ("enable", self.enable.is_none() && shipped.enable.is_some()),
+            ("feature", self.feature.is_none() && shipped.feature.is_some()),
+        ];
+        keys.into_iter().filter(|(_, gone)| *gone).map(|(key, _)| key)
+    }
 }
 
 /// A metric whose presence shows the lowest running version.

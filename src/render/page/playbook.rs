@@ -9,7 +9,7 @@ use super::{Page, UpdateMode};
 use crate::{Phrases, facts, full_diagnosis};
 use diagnose::{Diagnosis, EvidenceResult, Outcome, Verdict};
 use knowledge::playbook::{Evidence, Library, Node, NodeKind, Playbook, PlaybookKind, Step};
-use message::{Line, StateStyle};
+use message::{Line, StateStyle, TextSpan};
 
 /// Maximum depth of the drawn tree.
 const DEPTH: usize = 6;
@@ -103,6 +103,7 @@ pub fn playbook_page(
             h2 #tree { (say("page-tree")) }
             @if let Some(root) = root {
                 p.dim { (say("page-tree-lead")) }
+                (drawing.changed(root.id))
                 (drawing.conditions(root.evidence))
                 @if root.causes.is_empty() { p { (say("page-no-causes")) } }
                 ul.tree { (drawing.children(root, &mut vec![root.id])) }
@@ -150,8 +151,9 @@ impl<'a> Drawing<'a> {
     }
 
     fn node(&mut self, node: Node<'a>, fallback: bool, path: &mut Vec<&'a str>) -> Markup {
-        // A cause that several others share is drawn only at its first occurrence; a cycle ends there too.
-        let again = !self.drawn.insert(node.id) || path.contains(&node.id) || path.len() >= DEPTH;
+        // A cause that several others share is drawn only at its first occurrence; a cycle ends there too. One that is too
+        // deep to be drawn is not drawn yet.
+        let again = path.contains(&node.id) || path.len() >= DEPTH || !self.drawn.insert(node.id);
         let verdict = self.known.and_then(|known| known.verdicts.get(node.id));
         let on_chain = self.known.is_some_and(|known| known.chain.iter().any(|id| id == node.id));
         let may_be = self.known.is_none() || matches!(verdict, Some(Verdict::Possible | Verdict::Likely));
@@ -169,6 +171,7 @@ impl<'a> Drawing<'a> {
         let key = format!("{}/{}", path.join("/"), node.id);
         let inside = html! {
             @if !node.meaning.trim().is_empty() { p { (line(&Line::of(node.meaning.trim()))) } }
+            (self.changed(node.id))
             (self.conditions(node.evidence))
             // For an incident, steps against unlikely causes are hidden, and prevention is shown only for the chain.
             @if on_chain || may_be { (steps(node.now, "do-now", self.words)) }
@@ -182,6 +185,12 @@ impl<'a> Drawing<'a> {
             }
         };
         html! { div id=(node.id) { (fold(&key, &title, on_chain, &inside)) } }
+    }
+
+    /// Names the user's file that changes a node: what is shown is not what is shipped.
+    fn changed(&self, id: &str) -> Markup {
+        let file = self.library.changed_by(id).map(|_| TextSpan::Code(format!("overrides/{id}.yaml")));
+        html! { @if let Some(file) = file { p.dim { (line(&self.words.line("page-changed-by", &[("file", file.into())]))) } } }
     }
 
     /// Renders the conditions of a node, with their outcomes if known.

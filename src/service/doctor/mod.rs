@@ -163,12 +163,16 @@ fn playbooks(findings: &mut Findings, dir: Option<&Path>) -> Option<Library> {
             return None;
         }
     };
-    match check::lint(&library) {
-        problems if problems.is_empty() => {
-            let (playbooks, signals) = (library.playbooks.len(), library.signals.len());
-            findings.ok("playbooks", format!("{playbooks} playbooks and {signals} signals, no problems"));
-        }
-        problems => findings.say("playbooks", Level::Warn, first(&problems), &todo),
+    let unused = dir.map(|dir| check::unused(&library, dir)).unwrap_or_default();
+    let problems = check::all(&library, dir);
+    if !unused.is_empty() {
+        let found = format!("{}; what they are about is not used", first(&unused));
+        findings.say("playbooks", Level::Fail, found, &todo);
+    } else if !problems.is_empty() {
+        findings.say("playbooks", Level::Warn, first(&problems), &todo);
+    } else {
+        let (playbooks, signals) = (library.playbooks.len(), library.signals.len());
+        findings.ok("playbooks", format!("{playbooks} playbooks and {signals} signals, no problems"));
     }
     Some(library)
 }

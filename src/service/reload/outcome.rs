@@ -1,10 +1,12 @@
-//! The outcome of the last reload, for `/readyz`, `doctor` and the metrics.
+//! The outcome of the last reload, for `/readyz`, `doctor` and the metrics: refused, or taken over in part.
+
+use std::path::Path;
 
 use std::sync::{Mutex, PoisonError};
 
-use knowledge::clip::format_error;
+use knowledge::clip::{format_count, format_error};
 use knowledge::clock;
-use knowledge::playbook::Library;
+use knowledge::playbook::{Library, Problem};
 use sources::redact::Redactor;
 use telemetry::Metrics;
 
@@ -12,6 +14,7 @@ use telemetry::Metrics;
 #[derive(Debug, Default)]
 pub struct Reloads {
     failure: Mutex<Option<String>>,
+    unused: Mutex<Option<String>>,
 }
 
 impl Reloads {
@@ -19,6 +22,23 @@ impl Reloads {
     /// that stands in the wrong place, so the reason is only in the log.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns what of the playbooks in force is not used, in words; the reasons are only in the log, as above.
+    pub fn unused(&self) -> Option<String> {
+        self.unused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Records what of the user's directory is not used in the configuration in force.
+    pub(crate) fn set_unused(&self, unused: &[Problem], dir: Option<&Path>) {
+        let told = unused.first().zip(dir).map(|(first, dir)| {
+            let (count, place) = (format_count(unused.len(), "problem"), dir.display());
+            let (file, line, rule) = (&first.file, first.line, first.rule);
+            format!(
+                "{count}, first {file}:{line} ({rule}): what they are about is not used, all else is; run `llm-diagnose check {place}`"
+            )
+        });
+        *self.unused.lock().unwrap_or_else(PoisonError::into_inner) = told;
     }
 
     /// Records that a configuration is in force.

@@ -117,6 +117,9 @@ async fn tell(options: &Options, directory: &Path, passed: &mut Option<bool>) ->
         }
     };
     if options.keep {
+        if let (Some(_), Some(true)) = (options.tour, *passed) {
+            narrator.say(&next(options));
+        }
         narrator.say("everything stays up until Ctrl-C; open the pages");
         if options.tour.is_none() {
             narrator.note("or break something else:");
@@ -126,13 +129,22 @@ async fn tell(options: &Options, directory: &Path, passed: &mut Option<bool>) ->
         std::future::pending::<()>().await;
     }
     site.stop(&narrator).await;
-    narrator.say(match options.tour {
-        Some(_) => "next, your own fleet, read-only: llm-diagnose diagnose NAME --prometheus http://prometheus:9090",
-        None => {
-            "next: `make demo MODE=tour` shows eight other faults, an incident's page and a bundle in three minutes"
-        }
-    });
+    if *passed == Some(true) {
+        narrator.say(&next(options));
+    }
     Ok(())
+}
+
+/// What to look at after a demo that went well.
+fn next(options: &Options) -> String {
+    match options.tour {
+        Some(_) => {
+            let program = options.binary.display();
+            format!("next, your own fleet, read-only: {program} diagnose NAME --prometheus http://prometheus:9090")
+        }
+        None => "next: `make demo MODE=tour` shows eight faults, an incident's page and a bundle in three minutes"
+            .to_owned(),
+    }
 }
 
 /// Deletes a directory into which a program that was just killed may still be writing its last.

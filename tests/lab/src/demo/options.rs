@@ -47,7 +47,7 @@ impl Options {
             Some("tour") => Some(MOST_STOPS),
             Some(other) => bail!("MODE={other}: expected `tour`, or nothing for the story of one fault"),
         };
-        let (mut replicas, mut pictures, mut help) = (REPLICAS, None, false);
+        let (mut replicas, mut pictures, mut help) = (None, None, false);
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--keep" => keep = true,
@@ -61,7 +61,8 @@ impl Options {
                 "--pictures" => pictures = Some(arguments.next().context("--pictures needs a directory")?.into()),
                 "--replicas" => {
                     let number = arguments.next().context("--replicas needs a number")?;
-                    replicas = number.parse().with_context(|| format!("--replicas {number}: expected a number"))?;
+                    let number = number.parse().with_context(|| format!("--replicas {number}: expected a number"))?;
+                    replicas = Some(number);
                 }
                 other if other.starts_with('-') => bail!("unknown argument `{other}`\n\n{}", self::help()),
                 name => fault = Some(name.to_owned()),
@@ -71,6 +72,11 @@ impl Options {
             tour.is_none_or(|stops| (1..=MOST_STOPS).contains(&stops)),
             "--stops: expected 1 to {MOST_STOPS} of them"
         );
+        ensure!(
+            tour.is_none() || (fault.is_none() && replicas.is_none() && pictures.is_none()),
+            "a tour has faults and fleets of its own: leave out FAULT, --replicas and --pictures, or the tour"
+        );
+        let replicas = replicas.unwrap_or(REPLICAS);
         ensure!((4..=32).contains(&replicas), "--replicas {replicas}: expected 4 to 32");
         let fault = fault.unwrap_or_else(|| "longer-prompts".to_owned());
         let scenario = Scenario::read(fault.trim(), replicas).map_err(|error| error.context(faults()))?;

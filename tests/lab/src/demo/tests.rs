@@ -50,6 +50,10 @@ fn a_tour_is_asked_for_by_argument_or_mode_and_has_a_number_of_stops() {
         })
     };
     assert_eq!((mode("tour").unwrap().tour, mode("").unwrap().tour), (Some(8), None));
+    for other in [&["--tour", "slot-limit"][..], &["--tour", "--replicas", "8"], &["--tour", "--pictures", "x"]] {
+        assert!(read(other, None).is_err(), "{other:?}");
+    }
+    assert!(read(&["--tour"], Some("slot-limit")).is_err());
     assert!(mode("tor").is_err() && read(&["--stops", "9"], None).is_err() && read(&["--stops", "0"], None).is_err());
 }
 

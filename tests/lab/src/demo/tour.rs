@@ -5,12 +5,13 @@
 
 use std::fs::File;
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use tokio::process::Command;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::incidents::{Incident, Incidents};
@@ -45,8 +46,10 @@ const FOUND_WITHIN_SECONDS: f64 = 100.0;
 /// Between two samples while something is broken.
 const INTERVAL_SECONDS: f64 = 3.0;
 const TICK: Duration = Duration::from_millis(500);
-/// How long the last page may be read.
-const READ_FOR: Duration = Duration::from_secs(15);
+/// How long the pages may be read in a terminal, and with `--keep`: so long Prometheus has data, in seconds.
+const READ_SECONDS: [f64; 2] = [600.0, 1800.0];
+/// Between two samples in that time.
+const READ_INTERVAL_SECONDS: f64 = 15.0;
 
 /// One pool on the way.
 struct Stop {
@@ -77,7 +80,15 @@ pub(super) async fn tell(
     // The simulation ends with a file; then the clock that everything waits for is set.
     let history = directory.join("history.txt");
     let began = seconds_now()?;
-    let first = began + START_SECONDS + 2.5 * stops as f64;
+    let is_terminal = std::io::stdout().is_terminal();
+    let stays = match (options.keep, is_terminal) {
+        (true, _) => READ_SECONDS[1],
+        (false, true) => READ_SECONDS[0],
+        // Nobody opens a page from a pipe.
+        (false, false) => 0.0,
+    };
+    let simulating = if stays > 0.0 { 3.5 } else { 2.5 };
+    let first = began + START_SECONDS + simulating * stops as f64;
     let mut tour: Vec<Stop> = scenarios
         .into_iter()
         .enumerate()
@@ -90,7 +101,7 @@ pub(super) async fn tell(
         })
         .collect();
     let end = tour.last().map_or(first, |stop| stop.at) + FOUND_WITHIN_SECONDS + 60.0;
-    record(&tour, began, end, &history).await?;
+    record(&tour, began, end, stays, &history).await?;
     narrator.say("starting Prometheus, Alertmanager and llm-diagnose");
     let past = Past { history: &history, scrapes: "", url: String::new(), tasks: JoinSet::new() };
     let mut site = Site::around(options, directory, past, narrator.colours).await?;
@@ -132,10 +143,35 @@ pub(super) async fn tell(
         narrator.bad(&format!("{}: {expected} was not found; seen: {}", stop.pool, seen.join("; ")));
     }
     if let Some(incident) = tour.iter().find_map(|stop| stop.found.as_ref()) {
-        show(options, &site, incident, directory, narrator).await?;
+        let bundle = if is_terminal { beside()? } else { directory.join("bundle.zip") };
+        show(options, &site, incident, &bundle, narrator).await?;
+        let minutes = (end + stays - seconds_now()?) / 60.0;
+        if options.keep {
+            narrator.note(&format!("the fleets have data for {minutes:.0} minutes more; then their pools go blind"));
+        } else if is_terminal {
+            narrator.note("the pages stay until you press Enter, for ten minutes at most");
+            enter(Duration::from_secs_f64(READ_SECONDS[0])).await;
+        }
     }
     let all = tour.iter().all(|stop| stop.found.is_some());
     Ok((site, all))
+}
+
+/// Returns the place of a bundle that outlives the tour: beside this program.
+fn beside() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot tell where this program is")?;
+    Ok(own.with_file_name("llm-diagnose-tour-bundle.zip"))
+}
+
+/// Waits for Enter, or the end of the input, and no longer than this.
+async fn enter(most: Duration) {
+    let (pressed, is_pressed) = oneshot::channel();
+    // A thread that nobody waits for: the end of the program must not wait for a key.
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read_line(&mut String::new());
+        let _ = pressed.send(());
+    });
+    let _ = tokio::time::timeout(most, is_pressed).await;
 }
 
 /// The incident's page, and its bundle.
@@ -143,19 +179,18 @@ async fn show(
     options: &Options,
     site: &Site,
     incident: &Incident,
-    directory: &Path,
+    bundle: &Path,
     narrator: &Narrator,
 ) -> anyhow::Result<()> {
     narrator.say("each incident has a page: the chain with its evidence, what was ruled out, steps, charts; live until the alert ends");
     narrator.note(&format!("{}/incidents/{}", site.service.url, incident.id));
     narrator.note(&format!("{}/health      every pool at a glance", site.service.url));
     narrator.say("and a bundle, one file to hand on: the report, every source's answers, the series");
-    let bundle = directory.join("bundle.zip");
     let output = Command::new(&options.binary)
-        .args(["bundle", &incident.id, "--config"])
+        .args(["bundle", &incident.id, "--force", "--config"])
         .arg(site.service.directory().join("config.yaml"))
         .arg("--output")
-        .arg(&bundle)
+        .arg(bundle)
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output()
@@ -164,16 +199,16 @@ async fn show(
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), "`llm-diagnose bundle` failed ({}): {said}", output.status);
     said.lines().filter(|line| !line.trim().is_empty()).for_each(|line| narrator.note(line));
-    // Nobody opens a page from a pipe.
-    if !options.keep && std::io::stdout().is_terminal() {
-        narrator.note(&format!("the pages stay for {} s more", READ_FOR.as_secs()));
-        tokio::time::sleep(READ_FOR).await;
-    }
+    narrator.note(&format!(
+        "read it again, on any machine: {} bundle open {}",
+        options.binary.display(),
+        bundle.display()
+    ));
     Ok(())
 }
 
-/// Writes what Prometheus would have scraped of all pools until `end`.
-async fn record(tour: &[Stop], began: f64, end: f64, file: &Path) -> anyhow::Result<()> {
+/// Writes what Prometheus would have scraped of all pools until `end`, and more seldom for `stays` seconds after it.
+async fn record(tour: &[Stop], began: f64, end: f64, stays: f64, file: &Path) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     for (number, stop) in tour.iter().enumerate() {
         let (pool, faults, at) = (stop.pool, stop.scenario.faults.clone(), stop.at);
@@ -195,8 +230,13 @@ async fn record(tour: &[Stop], began: f64, end: f64, file: &Path) -> anyhow::Res
             let mut broken = History::new(INTERVAL_SECONDS);
             fleet.advance_to(at + 1.0);
             broken.record(&mut fleet, end);
+            let mut after = History::new(READ_INTERVAL_SECONDS);
+            if stays > 0.0 {
+                fleet.advance_to(end + 1.0);
+                after.record(&mut fleet, end + stays);
+            }
             let mut text = String::new();
-            for history in [&normal, &close, &broken] {
+            for history in [&normal, &close, &broken, &after] {
                 let mut part = Vec::new();
                 history.write(&mut part)?;
                 // One file has one end, and no family stands in it twice.

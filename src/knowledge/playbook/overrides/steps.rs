@@ -1,0 +1,130 @@
+//! Steps that are added, replaced or not shown.
+
+use serde_saphyr::Spanned;
+
+use super::{Change, StepChanges, StepReplacement, line};
+use crate::playbook::{Step, is_unfinished};
+
+/// Characters of a step's beginning in a hint.
+const BEGINNING_CHARS: usize = 70;
+
+impl Change<'_> {
+    pub(super) fn steps(&mut self, key: &str, steps: &mut Vec<Step>, changes: StepChanges, elsewhere: (&str, &[Step])) {
+        let StepChanges { first, last, replace, remove } = changes;
+        // By index of the shipped step: what becomes of it.
+        let mut changed: Vec<(usize, Option<Step>)> = Vec::new();
+        let replaced = replace.into_iter().map(|StepReplacement { step, with }| (step, Some(with)));
+        for (words, with) in replaced.chain(remove.into_iter().map(|words| (words, None))) {
+            let with = match with.map(|with| self.own_step(key, with)) {
+                Some(None) => continue,
+                with => with.flatten(),
+            };
+            if let Some(with) = &with
+                && steps.iter().any(|step| plain(&step.action) == plain(&with.action))
+            {
+                self.idle(Some(line(&words)), format!("`{}` has the step “{}” already", self.id, beginning(with)));
+                continue;
+            }
+            let Some(found) = self.find(key, steps, &words, elsewhere) else { continue };
+            let at = found[0];
+            if changed.iter().any(|(other, _)| *other == at) {
+                let message = format!("the step “{}” is changed twice", beginning(&steps[at]));
+                self.leave(Some(line(&words)), message, "keep one of both".to_owned());
+                continue;
+            }
+            let what = format!("`{}`, {key}: the step “{}” is", self.id, beginning(&steps[at]));
+            self.said.push(match &with {
+                Some(with) => format!("{what} “{}”", beginning(with)),
+                None => format!("{what} not shown"),
+            });
+            // The same text for another engine says the same.
+            changed.extend(found.into_iter().skip(1).map(|at| (at, None)));
+            changed.push((at, with));
+        }
+        let own = |this: &mut Self, steps: Vec<Spanned<Step>>, place: &str| -> Vec<Step> {
+            let steps: Vec<Step> = steps.into_iter().filter_map(|step| this.own_step(key, step)).collect();
+            let id = this.id;
+            let said = |step| format!("`{id}`, {key}: “{}” stands {place} the shipped steps", beginning(step));
+            this.said.extend(steps.iter().map(said));
+            steps
+        };
+        let (first, last) = (own(self, first, "before"), own(self, last, "after"));
+        let kept = std::mem::take(steps).into_iter().enumerate().filter_map(|(at, step)| {
+            match changed.iter().find(|(index, _)| *index == at) {
+                Some((_, with)) => with.clone(),
+                None => Some(step),
+            }
+        });
+        *steps = first.into_iter().chain(kept).chain(last).collect();
+    }
+
+    /// Returns a user's step with its place; `None` for one that nobody has filled in.
+    fn own_step(&mut self, key: &str, step: Spanned<Step>) -> Option<Step> {
+        let at = line(&step);
+        let step = Step { origin: Some(self.origin(at)), ..step.value };
+        if is_unfinished(&step.action) || step.source.as_deref().is_some_and(is_unfinished) {
+            let message = format!("a step under `{key}` is still to be filled in, and is not shown");
+            let problem = self.problem("files/todo", Some(at), message, "write what is to be done".to_owned());
+            self.left_out.push(problem);
+            return None;
+        }
+        Some(step)
+    }
+
+    /// Returns the index of the only step with some words, or of several with one text; the whole text counts before a
+    /// part of it.
+    fn find(
+        &mut self,
+        key: &str,
+        steps: &[Step],
+        words: &Spanned<String>,
+        elsewhere: (&str, &[Step]),
+    ) -> Option<Vec<usize>> {
+        let sought = plain(&words.value);
+        let having = |steps: &[Step]| -> Vec<usize> {
+            let texts: Vec<String> = steps.iter().map(|step| plain(&step.action)).collect();
+            let by = |fits: &dyn Fn(&String) -> bool| -> Vec<usize> {
+                texts.iter().enumerate().filter(|(_, text)| fits(text)).map(|(at, _)| at).collect()
+            };
+            let exact = by(&|text| *text == sought);
+            if exact.is_empty() && !sought.is_empty() { by(&|text| text.contains(&sought)) } else { exact }
+        };
+        let list = |steps: Vec<&Step>| {
+            let line = |step| format!("\n         “{}”", beginning(step));
+            steps.into_iter().map(line).collect::<String>()
+        };
+        let (other, other_steps) = elsewhere;
+        let none = format!("no step of `{}` under `{key}` has these words", self.id);
+        let (message, hint) = match having(steps).as_slice() {
+            [first, more @ ..]
+                if more.iter().all(|other| plain(&steps[*other].action) == plain(&steps[*first].action)) =>
+            {
+                return Some([*first].into_iter().chain(more.iter().copied()).collect());
+            }
+            [] if !having(other_steps).is_empty() => (none, format!("one under `{other}` has them: write it there")),
+            [] if steps.is_empty() => (none, format!("it has no step under `{key}`: add one under `last`")),
+            [] => (none, format!("its steps are{}", list(steps.iter().collect()))),
+            several => (
+                format!("{} steps of `{}` under `{key}` have these words", several.len(), self.id),
+                format!("give more of the words of one:{}", list(several.iter().map(|at| &steps[*at]).collect())),
+            ),
+        };
+        self.leave(Some(line(words)), message, hint);
+        None
+    }
+}
+
+/// Returns a text with one space between its words, and without control characters.
+pub(super) fn plain(text: &str) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the first words of a step.
+pub(super) fn beginning(step: &Step) -> String {
+    let text = plain(&step.action);
+    match text.char_indices().nth(BEGINNING_CHARS) {
+        Some((end, _)) => format!("{}…", text[..end].rsplit_once(' ').map_or(&text[..end], |(words, _)| words)),
+        None => text,
+    }
+}
