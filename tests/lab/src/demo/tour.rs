@@ -199,11 +199,14 @@ async fn show(
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), "`llm-diagnose bundle` failed ({}): {said}", output.status);
     said.lines().filter(|line| !line.trim().is_empty()).for_each(|line| narrator.note(line));
-    narrator.note(&format!(
-        "read it again, on any machine: {} bundle open {}",
-        options.binary.display(),
-        bundle.display()
-    ));
+    // In a pipe the file goes with the demo.
+    if options.keep || std::io::stdout().is_terminal() {
+        narrator.note(&format!(
+            "read it again, on any machine: {} bundle open {}",
+            options.binary.display(),
+            bundle.display()
+        ));
+    }
     Ok(())
 }
 
