@@ -10,14 +10,20 @@ use crate::chart::{Band, Chart, ChartMark, ChartSeries, ChartThreshold, Panel, R
 use diagnose::{
     DecidingCheck, Diagnosis, EvidenceHistory, EvidenceResult, Moments, OUTLIERS, Observation, Observations,
 };
+use knowledge::clip::clip;
 use knowledge::clock;
 use knowledge::playbook::{Condition, Library, Op, Reference};
 use knowledge::signal::{PoolAggregation, format_threshold, format_value};
+use report::{HappenedKind, TimelineEvent};
 use sources::prom::Range;
 
 /// Half width of the window that gives the past's range at a point: in a shorter one a single scrape would count as
 /// normal.
 const AROUND: Duration = Duration::from_secs(600);
+/// Maximum number of marks.
+const MARKS: usize = 6;
+/// Maximum characters of an event's label.
+const MARK_CHARS: usize = 90;
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Draws the history of the checks that decided a diagnosis; `None` if it has no data (any more). `since` is the
@@ -40,7 +46,7 @@ pub fn diagnosis_chart(
         panels,
         from: history.range.from,
         to: history.range.to,
-        marks: marks(diagnosis, since, words),
+        marks: marks(diagnosis, since, words).into_iter().filter(|mark| mark.at >= history.range.from).collect(),
     })
 }
 
@@ -190,6 +196,22 @@ fn subtitle(diagnosis: &Diagnosis, range: &Range) -> String {
         ["model", "namespace", "cluster"].into_iter().filter_map(|name| diagnosis.scope.labels.get(name)).cloned();
     let time = format!("{}–{} UTC", range.from.strftime("%Y-%m-%d %H:%M"), range.to.strftime("%H:%M"));
     pool.chain([time]).collect::<Vec<_>>().join(" · ")
+}
+
+/// Adds the rollouts, the starts of alerts and their ends to the marks of a chart, as many as stay readable: changes
+/// first, because they may be the cause.
+pub fn mark_events(chart: &mut Chart, events: &[TimelineEvent]) {
+    let kinds = [HappenedKind::Rollout, HappenedKind::Alert];
+    for kind in kinds {
+        for event in events.iter().filter(|event| event.kind == kind) {
+            let is_shown = (chart.from..=chart.to).contains(&event.at);
+            let near = chart.marks.iter().any(|mark| mark.label == event.what);
+            if is_shown && !near && chart.marks.len() < MARKS {
+                chart.marks.push(ChartMark { at: event.at, label: clip(&event.what, MARK_CHARS) });
+            }
+        }
+    }
+    chart.marks.sort_by_key(|mark| mark.at);
 }
 
 /// Returns the onsets of the cause and the symptom; the start of the alert if the symptom's onset is unknown.

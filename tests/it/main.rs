@@ -51,6 +51,7 @@ mod own_docs;
 mod own_overrides;
 mod own_playbooks;
 mod owners;
+mod page_acts;
 mod pagers;
 mod pages;
 mod pasts;

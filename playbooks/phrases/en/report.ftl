@@ -60,6 +60,7 @@ report-more-rows = { $n ->
 ## What happened
 
 report-picture = Deciding signals over time
+report-zoom = Zoom in: { $links }
 report-no-picture = No picture: Prometheus did not answer in time, or no longer has these series.
 report-timeline = What happened (UTC)
 report-kind-alert = alert

@@ -1,6 +1,6 @@
 //! The questions of serving engineers, each with its answer; the open ones with a way to find it.
 
-use super::{ReportPageContext, code, code_block, evidence, group, list, pairs, paragraph, plain, table};
+use super::{Medium, ReportPageContext, code, code_block, evidence, group, list, pairs, paragraph, plain, table};
 use crate::document::SectionKey;
 use crate::{Phrases, facts};
 use knowledge::signal::{Unit, format_value};
@@ -15,7 +15,7 @@ const PODS: usize = 4;
 const NODES: usize = 100;
 
 /// Builds all answers, and the list of what is not known.
-pub(super) fn answers(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Vec<Block> {
+pub(super) fn answers(report: &Report, around: &ReportPageContext<'_>, medium: Medium, words: &Phrases) -> Vec<Block> {
     let a = &report.answers;
     let open = vec![
         list(a.open.iter().map(|(_, how)| Line::of(how))),
@@ -24,7 +24,7 @@ pub(super) fn answers(report: &Report, around: &ReportPageContext<'_>, words: &P
     let no_numbers = around.no_numbers.map(|why| words.line(why, &[]));
     let mut metrics = vec![Block::Gap(no_numbers.unwrap_or_default())];
     metrics.extend(measured("report-metrics", &a.metrics, words));
-    let all = [
+    let mut all = [
         (SectionKey::Goal, "report-goal", goal(&a.goal, words)),
         (SectionKey::Metrics, "report-metrics", metrics),
         (SectionKey::Model, "report-model", model(&a.model, words)),
@@ -34,8 +34,14 @@ pub(super) fn answers(report: &Report, around: &ReportPageContext<'_>, words: &P
         (SectionKey::Versions, "report-versions", versions(&a.versions, words)),
         (SectionKey::Open, "report-open", open),
     ];
+    // On a page the numbers and the versions stand first and open; the others fold.
+    let is_open = |key: SectionKey| matches!(key, SectionKey::Metrics | SectionKey::Versions);
+    if medium == Medium::Page {
+        all.sort_by_key(|(key, ..)| !is_open(*key));
+    }
+    let folding = |key| if medium == Medium::Page && !is_open(key) { Folding::Closed } else { Folding::Never };
     all.into_iter()
-        .map(|(key, title, parts)| group(key.as_str(), words.line(title, &[]), Folding::Never, parts))
+        .map(|(key, title, parts)| group(key.as_str(), words.line(title, &[]), folding(key), parts))
         .collect()
 }
 

@@ -37,7 +37,12 @@ pub(super) fn pictures(around: &ReportPageContext<'_>, words: &Phrases) -> Vec<B
     let drawn = around.pictures.iter();
     let drawn = drawn.map(|(alt, svg)| Block::Document(DocumentBlock::Chart { alt: alt.clone(), svg: svg.clone() }));
     let missing = around.no_picture.filter(|_| around.pictures.is_empty());
-    drawn.chain(missing.map(|why| Block::Gap(words.line(why, &[])))).collect()
+    let zooms = ["link-dashboard", "link-prometheus"].map(|key| words.text(key, &[]));
+    let zoom = around.actions.iter().filter(|(label, _)| zooms.contains(label));
+    let zoom = zoom.map(|(label, url)| Line::default().link(label, url)).reduce(|all, one| all.plain(" · ").then(one));
+    let zoom = zoom.filter(|_| !around.pictures.is_empty());
+    let zoom = zoom.map(|links| Block::Note(words.line("report-zoom", &[("links", links.into())])));
+    drawn.chain(missing.map(|why| Block::Gap(words.line(why, &[])))).chain(zoom).collect()
 }
 
 /// Builds the timeline, oldest first.

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use moka::future::Cache;
 
 use super::auth::Access;
 use diagnose::health::Health;
+use render::chart::Chart;
 use report::facts;
+use sources::alertmanager::Alertmanager;
 
-/// The time to live of a chart; its key includes the incident's revision.
-const PICTURE_KEPT: Duration = Duration::from_secs(20);
+/// The time to live of a chart; its key includes the incident's revision and the end of the chart.
+const PICTURE_KEPT: Duration = Duration::from_secs(60);
 /// Maximum number of charts in the cache: some ten kilobytes each.
 const PICTURES: u64 = 64;
 /// The time to live of the numbers, and of their absence.
@@ -23,23 +26,26 @@ const HEALTH_KEPT: Duration = Duration::from_secs(5);
 /// Maximum number of health results in the cache.
 const HEALTHS: u64 = 16;
 
-/// The alternative text of a chart and its `<svg>`.
-pub(super) type Drawn = Option<Arc<(String, String)>>;
+/// A chart, without the marks that the timeline adds.
+pub(super) type Drawn = Option<Arc<Chart>>;
 
 /// The access to the pages and the API, and their caches.
 #[derive(Debug)]
 pub struct Pages {
     pub(super) access: Access,
+    /// The Alertmanagers in which visitors create silences.
+    pub(super) alertmanagers: Vec<Alertmanager>,
     pub(super) numbers: Cache<(String, bool), Option<Arc<facts::PrometheusFacts>>>,
-    pub(super) pictures: Cache<(String, i64), Drawn>,
+    pub(super) pictures: Cache<(String, i64, Timestamp), Drawn>,
     pub(super) healths: Cache<BTreeMap<String, String>, Arc<Health>>,
 }
 
 impl Pages {
     /// Creates empty caches.
-    pub fn new(access: Access) -> Self {
+    pub fn new(access: Access, alertmanagers: Vec<Alertmanager>) -> Self {
         Self {
             access,
+            alertmanagers,
             numbers: Cache::builder().max_capacity(NUMBERS).time_to_live(NUMBERS_KEPT).build(),
             pictures: Cache::builder().max_capacity(PICTURES).time_to_live(PICTURE_KEPT).build(),
             healths: Cache::builder().max_capacity(HEALTHS).time_to_live(HEALTH_KEPT).build(),
