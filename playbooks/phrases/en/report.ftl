@@ -103,6 +103,10 @@ report-limit = Threshold
 report-actual = Actual
 report-not-met-since = Not met since { $at }.
 report-changed = What changed before, or differs from normal
+report-steady = { $n ->
+    [one] One more changed little
+   *[other] { $n } more changed little
+ }
 report-metrics = Numbers before, during and after
 report-load = Load before, during and after
 report-before = Before

@@ -201,10 +201,18 @@ fn section(id: &str, title: &str, rows: &[IncidentRow], words: &Phrases) -> Mark
     }
 }
 
-/// Renders the open incidents, those of one pool together; the pool with the newest one stands first.
+/// Renders the open incidents, those of one pool together; the worst stand first, then the newest.
 fn by_pool(id: &str, title: &str, rows: &[IncidentRow], words: &Phrases) -> Markup {
+    let rank = |row: &&IncidentRow| match row.tone {
+        Tone::Critical => 0,
+        Tone::Warning => 1,
+        Tone::Firing | Tone::Unknown => 2,
+        Tone::Good => 3,
+    };
+    let mut sorted: Vec<&IncidentRow> = rows.iter().collect();
+    sorted.sort_by_key(rank);
     let mut pools: Vec<(&str, Vec<&IncidentRow>)> = Vec::new();
-    for row in rows {
+    for row in sorted {
         match pools.iter_mut().find(|(whom, _)| *whom == row.whom) {
             Some((_, of)) => of.push(row),
             None => pools.push((&row.whom, vec![row])),

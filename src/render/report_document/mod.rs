@@ -56,6 +56,7 @@ pub(super) fn document(report: &Report, around: &ReportPageContext<'_>, medium: 
     let view = view(report, around.live);
     // What decides at three in the morning stands open, in the order in which it is asked; on a page the rest folds.
     use Folding::{Closed, Never};
+    let replicas = if sections::affects_some(report) { Never } else { Closed };
     let sections = [
         (SectionKey::Head, "report-summary", Never, head::summary(report, &view, around, medium, words)),
         (SectionKey::Why, "why", Never, diagnosis.map(|d| why::why(report, d, words)).unwrap_or_default()),
@@ -65,7 +66,7 @@ pub(super) fn document(report: &Report, around: &ReportPageContext<'_>, medium: 
         (SectionKey::Timeline, "report-timeline", Never, sections::timeline(report, medium, words)),
         (SectionKey::Answers, "report-answers", Never, answers::answers(report, around, medium, words)),
         (SectionKey::Logs, "report-logs", Closed, sections::logs(report, medium, words)),
-        (SectionKey::Topology, "page-replicas", Closed, sections::topology(report, words)),
+        (SectionKey::Topology, "page-replicas", replicas, sections::topology(report, words)),
         (SectionKey::Alerts, "alerts", Closed, sections::alerts(report, words)),
         (SectionKey::Rules, "report-rules", Closed, sections::rules(report, words)),
         (

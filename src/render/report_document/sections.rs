@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
+
 use super::{
     Medium, ReportPageContext, code, code_block, group, left_out, list, pairs, paragraph, plain, table, unfolded_table,
 };
@@ -47,6 +49,14 @@ pub(super) fn pictures(around: &ReportPageContext<'_>, words: &Phrases) -> Vec<B
 
 /// Builds the timeline, oldest first.
 pub(super) fn timeline(report: &Report, medium: Medium, words: &Phrases) -> Vec<Block> {
+    // On a page the day stands at the start of the incident, so times here are short, if all are of one day.
+    let day = |one: &TimelineEvent| one.at.strftime("%Y-%m-%d").to_string();
+    let one_day = report.timeline.iter().all(|one| report.timeline.first().map(day) == Some(day(one)));
+    let time = |at: Timestamp| match (medium, one_day) {
+        (Medium::Page, true) => plain(at.strftime("%H:%M:%S").to_string()),
+        (Medium::Page, false) => plain(at.strftime("%b %-d %H:%M:%S").to_string()),
+        (Medium::Text | Medium::Ticket, _) => Line::default().moment(at),
+    };
     let row = |one: &TimelineEvent| {
         let key = match one.kind {
             HappenedKind::Alert => "report-kind-alert",
@@ -63,7 +73,7 @@ pub(super) fn timeline(report: &Report, medium: Medium, words: &Phrases) -> Vec<
         // A chat's id of a person does not leave the organisation.
         let is_of_people = matches!(one.kind, HappenedKind::Act | HappenedKind::Silence);
         let source = if is_of_people && medium == Medium::Ticket { "–" } else { one.source.as_str() };
-        vec![Line::default().moment(one.at), words.line(key, &[]), Line::of(&one.what), plain(source)]
+        vec![time(one.at), words.line(key, &[]), Line::of(&one.what), plain(source)]
     };
     let heads = ["report-when", "report-kind", "report-what", "report-source"];
     vec![table("report-timeline", &heads, report.timeline.iter().map(row), words)]
@@ -139,11 +149,23 @@ fn findings<'a>(
     parts
 }
 
-/// Builds the replicas, the affected ones first, of which none is folded away.
-pub(super) fn topology(report: &Report, words: &Phrases) -> Vec<Block> {
+/// Returns the names of the affected replicas.
+fn affected_names(report: &Report) -> BTreeSet<&str> {
     let root = report.diagnosis.as_ref().and_then(Diagnosis::root).map(|root| &root.replicas);
     let radius = root.filter(|radius| !radius.affected.is_empty()).or(report.diagnosis.as_ref().map(|d| &d.replicas));
-    let affected = |replica: &ReplicaInfo| radius.is_some_and(|radius| radius.affected.contains(&replica.name));
+    radius.into_iter().flat_map(|radius| &radius.affected).map(String::as_str).collect()
+}
+
+/// Returns true if some replicas are affected and others are not: then a page shows at once which.
+pub(super) fn affects_some(report: &Report) -> bool {
+    let names = affected_names(report);
+    !names.is_empty() && report.topology.iter().any(|replica| !names.contains(replica.name.as_str()))
+}
+
+/// Builds the replicas, the affected ones first, of which none is folded away.
+pub(super) fn topology(report: &Report, words: &Phrases) -> Vec<Block> {
+    let names = affected_names(report);
+    let affected = |replica: &ReplicaInfo| names.contains(replica.name.as_str());
     let known = located_by_diagnosis(report.diagnosis.as_ref());
     let mut replicas: Vec<&ReplicaInfo> =
         if report.topology.is_empty() { known.iter().collect() } else { report.topology.iter().collect() };

@@ -158,7 +158,7 @@ pub(super) async fn incident(
         pictures: &pictures,
         no_picture: (pictures.is_empty() && expected).then_some("report-no-picture"),
         no_numbers: away.then_some("report-no-numbers"),
-        actions: &actions(&shared, incident, &redactor),
+        actions: &actions(&shared, incident, offered.contains(&Act::Silence), &redactor),
         bundles: &bundles(&shared, &id),
         ticket_pages: &tickets(&shared, &report),
         tickets: &[],
@@ -235,10 +235,13 @@ pub(super) fn uncleaned(error: &dyn std::fmt::Display) -> Response {
     (StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
 }
 
-/// Returns the label and address of each link to further data.
-fn actions(shared: &Shared, incident: &Incident, redactor: &Redactor) -> Vec<(String, String)> {
+/// Returns the label and address of each link to further data; without Alertmanager's own form where ours is offered.
+fn actions(shared: &Shared, incident: &Incident, silences: bool, redactor: &Redactor) -> Vec<(String, String)> {
     let mut view = shared.service.notifier.view(incident);
     view.page = None;
+    if silences {
+        (view.interactive, view.can_silence) = (true, true);
+    }
     let mut all = render::links_of(&view, words(shared));
     // A link of an alert may contain label values of its rule.
     all.iter_mut().for_each(|(_, address)| *address = redactor.text("page", address).into_owned());

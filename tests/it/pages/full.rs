@@ -106,8 +106,11 @@ impl Full {
         let name = |i: usize| format!("llama-70b-chat-7d9f8b6c5d-{i:05}");
         self.report.topology = (0..n).map(|i| ReplicaInfo { name: name(i), ..first.clone() }).collect();
         if let Some(diagnosis) = &mut self.report.diagnosis {
-            diagnosis.replicas.affected = (0..n).map(name).collect();
-            diagnosis.replicas.total = n;
+            let root = diagnosis.causes.first_mut().map(|root| &mut root.replicas);
+            for radius in root.into_iter().chain([&mut diagnosis.replicas]) {
+                radius.affected = (0..n).map(name).collect();
+                radius.total = n;
+            }
         }
         self
     }
