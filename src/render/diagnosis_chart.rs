@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Phrases;
-use crate::chart::{Band, Chart, ChartMark, ChartSeries, ChartThreshold, Panel, Role, ThresholdSide};
+use crate::chart::{Band, Chart, ChartMark, ChartSeries, ChartThreshold, MOST_MARKS, Panel, Role, ThresholdSide};
 use diagnose::{
     DecidingCheck, Diagnosis, EvidenceHistory, EvidenceResult, Moments, OUTLIERS, Observation, Observations,
 };
@@ -20,8 +20,8 @@ use sources::prom::Range;
 /// Half width of the window that gives the past's range at a point: in a shorter one a single scrape would count as
 /// normal.
 const AROUND: Duration = Duration::from_secs(600);
-/// Maximum number of marks.
-const MARKS: usize = 6;
+/// Marks with the same label within this time are one.
+const SAME_MARK: Duration = Duration::from_secs(60);
 /// Maximum characters of an event's label.
 const MARK_CHARS: usize = 90;
 const DAY: Duration = Duration::from_secs(86_400);
@@ -198,16 +198,20 @@ fn subtitle(diagnosis: &Diagnosis, range: &Range) -> String {
     pool.chain([time]).collect::<Vec<_>>().join(" · ")
 }
 
-/// Adds the rollouts, the starts of alerts and their ends to the marks of a chart, as many as stay readable: changes
-/// first, because they may be the cause.
+/// Adds the rollouts, the starts of alerts and their ends to the onsets that a chart marks, as many as are drawn besides
+/// these: changes first, because they may be the cause.
 pub fn mark_events(chart: &mut Chart, events: &[TimelineEvent]) {
     let kinds = [HappenedKind::Rollout, HappenedKind::Alert];
     for kind in kinds {
         for event in events.iter().filter(|event| event.kind == kind) {
-            let is_shown = (chart.from..=chart.to).contains(&event.at);
-            let near = chart.marks.iter().any(|mark| mark.label == event.what);
-            if is_shown && !near && chart.marks.len() < MARKS {
-                chart.marks.push(ChartMark { at: event.at, label: clip(&event.what, MARK_CHARS) });
+            // That Alertmanager reported an alert says the same as the alert itself, some seconds later.
+            let is_new = kind != HappenedKind::Alert || event.what.starts_with("the alert ");
+            let is_shown = is_new && (chart.from..=chart.to).contains(&event.at);
+            let label = clip(&event.what, MARK_CHARS);
+            let is_same =
+                |mark: &ChartMark| mark.label == label && mark.at.duration_since(event.at).unsigned_abs() <= SAME_MARK;
+            if is_shown && chart.marks.len() < MOST_MARKS && !chart.marks.iter().any(is_same) {
+                chart.marks.push(ChartMark { at: event.at, label });
             }
         }
     }

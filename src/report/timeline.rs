@@ -128,7 +128,7 @@ fn of_note(note: &Note) -> Option<TimelineEvent> {
     let (kind, did) = match note.act {
         Act::Acknowledge => (HappenedKind::Act, "somebody took it on"),
         Act::Again => (HappenedKind::Act, "somebody had it diagnosed again"),
-        Act::Note => (HappenedKind::Act, "somebody noted"),
+        Act::Note => (HappenedKind::Note, "somebody noted"),
         Act::Right => (HappenedKind::Act, "somebody found the cause right"),
         Act::Wrong => (HappenedKind::Act, "somebody found the cause wrong"),
         Act::Silence => (HappenedKind::Silence, "somebody silenced it"),

@@ -120,6 +120,7 @@ pub(crate) async fn run(
 
     let metrics = Arc::clone(&service.metrics);
     let limits = service.config.http;
+    let per_minute = service.config.slack.commands_per_minute;
     let app = router(Shared {
         service,
         inbox,
@@ -130,7 +131,7 @@ pub(crate) async fn run(
         slack_state,
         socket,
         bundles,
-        pages: Arc::new(Pages::new(access, alertmanagers)),
+        pages: Arc::new(Pages::new(access, alertmanagers, per_minute)),
         turns: Turns::default(),
     });
     let mut serving = tokio::spawn(listen(listener, app, limits, metrics, closing.clone()));

@@ -1,8 +1,17 @@
 //! Acts on an incident's page: the real service over HTTP, with the authority and the audit of chat.
 
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use llm_diagnose_lab::slack::Options;
 use llm_diagnose_lab::stack::Alertmanager;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 use crate::pages::Browser;
 use crate::running::{CHANNEL, NOWHERE, Running, command, group, whole};
@@ -52,6 +61,11 @@ impl<'a> Visitor<'a> {
     }
 }
 
+/// Where an answer leads, without the proof of who did it.
+fn led(to: &str) -> String {
+    to.split('.').next().unwrap().to_owned()
+}
+
 fn hidden(page: &str, name: &str) -> String {
     let start = format!("name=\"{name}\" value=\"");
     let (_, rest) = page.split_once(&start).unwrap_or_else(|| panic!("no {name}: {page}"));
@@ -91,19 +105,24 @@ async fn people_take_over_and_note_on_the_page_and_slack_sees_who() {
 
     let seal = anna.sealed(&page).await;
     let (status, to, _) = anna.send(&format!("{acts}/acknowledge"), &seal, &[]).await;
-    assert_eq!((status, to.as_str()), (303, format!("{page}?did=acknowledge#head").as_str()));
-    let (_, after) = anna.page(&format!("{page}?did=acknowledge")).await;
+    assert_eq!((status, led(&to)), (303, format!("{page}?did=acknowledge")));
+    let (_, forged) = anna.page(&format!("{page}?did=acknowledge")).await;
+    assert!(!forged.contains("You are on it now"), "a link is no proof: {forged}");
+    let (_, after) = anna.page(to.trim_end_matches("#head")).await;
     assert!(after.contains("You are on it now") && after.contains("anna (page)"), "{after}");
     assert!(!after.contains(&format!("action=\"{acts}/acknowledge\"")), "{after}");
     run.wait_for(CHANNEL, |m| m.contains("Acknowledged by anna (page)")).await;
     let (status, to, _) = anna.send(&format!("{acts}/acknowledge"), &seal, &[]).await;
-    assert_eq!((status, to.as_str()), (303, format!("{page}?did=repeated#head").as_str()), "sent twice, counted once");
+    assert_eq!((status, led(&to)), (303, format!("{page}?did=acknowledge")), "it is still true");
 
     let seal = anna.sealed(&format!("{page}/note")).await;
-    let text = "the router was *restarted* <!channel> hf_aB3dE5gH7jK9aB3dE5gH7jK9aB3dE5gH7jK9";
+    // The token stands across the longest length of a note: it is cleaned before it is cut.
+    let text =
+        format!("the router was *restarted* <!channel> {} hf_aB3dE5gH7jK9aB3dE5gH7jK9aB3dE5gH7jK9", "x".repeat(440));
+    let text = text.as_str();
     for expected in ["note", "repeated"] {
         let (status, to, _) = anna.send(&format!("{acts}/note"), &with(&seal, &[("text", text)]), &[]).await;
-        assert_eq!((status, to.as_str()), (303, format!("{page}?did={expected}#head").as_str()));
+        assert_eq!((status, led(&to)), (303, format!("{page}?did={expected}")));
     }
     run.wait_for(CHANNEL, |m| m.contains("Note of anna (page)") && m.contains("router was")).await;
     let thread = run
@@ -125,8 +144,9 @@ async fn people_take_over_and_note_on_the_page_and_slack_sees_who() {
 
     let (status, ..) = anna.send(&format!("{acts}/again"), &anna.sealed(&page).await, &[]).await;
     assert_eq!(status, 303);
-    let expected = ["acknowledge page:anna http done", "note page:anna http done", "again page:anna http done"];
-    assert_eq!(audit(&run).await, expected);
+    let acknowledged = ["acknowledge page:anna http done", "acknowledge page:anna http failed"];
+    let expected = acknowledged.into_iter().chain(["note page:anna http done", "again page:anna http done"]);
+    assert_eq!(audit(&run).await, expected.collect::<Vec<_>>());
     assert_eq!(run.slack.violations(), []);
 }
 
@@ -147,10 +167,14 @@ async fn who_may_not_act_on_the_page_is_refused_with_the_reason_and_written_down
     let seal = anna.sealed(&page).await;
     let foreign = anna.sealed(&format!("/incidents/{other}")).await;
     let own = format!("{acts}/acknowledge");
-    for (visitor, fields) in [(&ben, &seal), (&anna, &foreign), (&anna, &Vec::new())] {
-        let (status, _, said) = visitor.send(&own, fields, &[]).await;
+    for fields in [&foreign, &Vec::new()] {
+        let (status, _, said) = anna.send(&own, fields, &[]).await;
         assert!(status == 403 && said.contains("was not made for you"), "{said}");
     }
+    let (status, _, said) = ben.send(&own, &seal, &[]).await;
+    assert!(status == 403 && said.contains("Only those whom"), "{said}");
+    let (status, _, said) = ben.send(&own, &seal, &[("Origin", "https://evil.example")]).await;
+    assert!(status == 403 && said.contains("was not made for you"), "another site writes no line: {said}");
     let host = run.service.url.trim_start_matches("http://");
     let here = format!("http://{host}");
     for header in [("Origin", "https://evil.example"), ("Origin", "null"), ("Sec-Fetch-Site", "cross-site")] {
@@ -167,8 +191,105 @@ async fn who_may_not_act_on_the_page_is_refused_with_the_reason_and_written_down
     assert_eq!(anna.send(&format!("{acts}/note"), &long, &[]).await.0, 413);
     let (status, ..) = Visitor::new(&run, "").send(&own, &seal, &[]).await;
     assert_eq!(status, 403, "whom the proxy does not name");
-    let expected = ["note page:ben http refused", "silence page:ben http refused", "acknowledge page:anna http done"];
-    assert_eq!(audit(&run).await, expected);
+    assert_eq!(audit(&run).await, ["acknowledge page:ben http refused", "acknowledge page:anna http done"]);
+}
+
+#[tokio::test]
+async fn while_slack_names_who_acts_nobody_acts_on_the_page_until_it_names_them_too() {
+    let keys = ", act: { users: [U0ANNA] }";
+    let run = Running::start_slack(Options::unlimited(), keys, &behind_proxy("")).await;
+    let id = incident(&run).await;
+    let page = format!("/incidents/{id}");
+    for name in ["anna", "U0ANNA"] {
+        let visitor = Visitor::new(&run, name);
+        let (_, shown) = visitor.page(&page).await;
+        assert!(!shown.contains("<form") && shown.contains("Only those whom <code>pages.act</code>"), "{shown}");
+        for act in ["acknowledge", "again", "note", "silence", "bundle"] {
+            let (status, _, said) = visitor.send(&format!("{page}/acts/{act}"), &[], &[]).await;
+            assert!(status == 403 && said.contains("Only those whom"), "{name} {act}: {said}");
+        }
+    }
+    assert!(audit(&run).await.iter().all(|line| line.ends_with(" refused")));
+    let run = Running::start_slack(Options::unlimited(), keys, &behind_proxy("act: [anna]")).await;
+    let id = incident(&run).await;
+    let (anna, page) = (Visitor::new(&run, "anna"), format!("/incidents/{id}"));
+    let (status, ..) = anna.send(&format!("{page}/acts/acknowledge"), &anna.sealed(&page).await, &[]).await;
+    assert_eq!(status, 303);
+}
+
+#[tokio::test]
+async fn who_sends_too_many_forms_is_asked_to_wait_and_others_are_not() {
+    let keys = ", commands_per_minute: [2, 60, 240]";
+    let run = Running::start_slack(Options::unlimited(), keys, &behind_proxy("")).await;
+    let id = incident(&run).await;
+    let (note, act) = (format!("/incidents/{id}/note"), format!("/incidents/{id}/acts/note"));
+    let (anna, ben) = (Visitor::new(&run, "anna"), Visitor::new(&run, "ben"));
+    for expected in [303, 303, 429] {
+        let fields = with(&anna.sealed(&note).await, &[("text", "again and again")]);
+        let (status, _, said) = anna.send(&act, &fields, &[]).await;
+        assert_eq!(status, expected, "{said}");
+        assert!(status == 303 || said.contains("Try again in a minute") && said.contains("Back to the incident"));
+    }
+    let (status, ..) = ben.send(&act, &with(&ben.sealed(&note).await, &[("text", "once")]), &[]).await;
+    assert_eq!(status, 303);
+    let notes = ["note page:anna http done", "note page:anna http done", "note page:ben http done"];
+    assert_eq!(audit(&run).await, notes);
+}
+
+#[tokio::test]
+async fn a_silence_that_failed_may_be_sent_again_and_is_made_also_when_the_browser_goes_away() {
+    // It refuses the first silence with a text that has a secret, and answers the second when it is let.
+    let (asked, answers) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let (told, gate) = (asked.clone(), answers.clone());
+    let create = move || {
+        let (told, gate) = (told.clone(), gate.clone());
+        async move {
+            told.add_permits(1);
+            match gate.acquire().await {
+                Ok(permit) => {
+                    permit.forget();
+                    (StatusCode::BAD_REQUEST, "bad matcher api_key=\"tulip-ocean-42\"".to_owned())
+                }
+                Err(_) => (StatusCode::OK, json!({ "silenceID": "5e5f9d42-1cf3-4a35-b5cd-0a3c2d3bb8a7" }).to_string()),
+            }
+        }
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let fake = Router::new().route("/api/v2/alerts", get(|| async { "[]" })).route("/api/v2/silences", post(create));
+    let fake = tokio::spawn(async move { axum::serve(listener, fake).await });
+
+    let run = Running::start(&format!("{}\nalertmanagers: [{{ url: \"{url}\" }}]", behind_proxy("act: [anna]"))).await;
+    let mut group = group("LLMHighTTFT", "firing", "critical", &["a"]);
+    group["alerts"][0]["labels"]["api_key"] = json!("tulip-ocean-42");
+    let id = run.send(&group).await["incident"].as_str().unwrap().to_owned();
+    let anna = Visitor::new(&run, "anna");
+    let (form, act) = (format!("/incidents/{id}/silence"), format!("/incidents/{id}/acts/silence"));
+    let (_, shown) = anna.page(&form).await;
+    let mut values = shown.split("value=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+    let label = values.find(|value| value.starts_with("alertname ")).unwrap();
+    let fields = with(&anna.sealed(&form).await, &[("label", label), ("duration", "1h")]);
+
+    answers.add_permits(1);
+    let (status, _, said) = anna.send(&act, &fields, &[]).await;
+    assert!(status == 502 && said.contains("Nothing was silenced") && !said.contains("tulip-ocean"), "{status} {said}");
+    asked.acquire().await.unwrap().forget();
+
+    let host = run.service.url.trim_start_matches("http://");
+    let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&fields).finish();
+    let head =
+        format!("POST {act} HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-User: anna\r\nContent-Length: {}", body.len());
+    let mut browser = TcpStream::connect(host).await.unwrap();
+    browser.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).await.unwrap();
+    asked.acquire().await.unwrap().forget();
+    drop(browser);
+    assert_eq!(run.get("/healthz").await.0, 200);
+    answers.close();
+    run.wait_for(CHANNEL, |m| m.contains("Silenced") && m.contains("anna (page)")).await;
+    let in_thread = |m: &llm_diagnose_lab::slack::Message| m.thread_ts.is_some() && whole(m).contains("anna (page)");
+    run.slack.wait_for(|s| s.messages(CHANNEL).any(in_thread), crate::running::SOON).await.unwrap();
+    assert_eq!(audit(&run).await, ["silence page:anna http failed", "silence page:anna http done"]);
+    fake.abort();
 }
 
 #[tokio::test]
@@ -185,7 +306,7 @@ async fn pages_without_credentials_act_for_nobody_until_the_configuration_says_s
     let anybody = Visitor::new(&run, "");
     let page = format!("/incidents/{id}");
     let (status, to, _) = anybody.send(&format!("{page}/acts/bundle"), &anybody.sealed(&page).await, &[]).await;
-    assert_eq!((status, to.as_str()), (303, format!("{page}?did=bundle#head").as_str()));
+    assert_eq!((status, led(&to)), (303, format!("{page}?did=bundle")));
     run.wait_for_metric("llm_diagnose_acts_total{kind=\"bundle\",result=\"done\"}", 1.0).await;
     assert_eq!(audit(&run).await, ["bundle page:anybody http done"]);
     let (_, shown) = anybody.page(&page).await;
@@ -228,7 +349,7 @@ async fn a_silence_from_the_page_shows_its_labels_first_and_asks_again_if_it_tak
     let own = with(&seal, &[("label", &name), ("duration", "1h"), ("custom", "90m"), ("comment", "known")]);
     for expected in ["silence", "repeated"] {
         let (status, to, said) = anna.send(&act, &own, &[]).await;
-        assert_eq!((status, to), (303, format!("/incidents/{id}?did={expected}#head")), "{said}");
+        assert_eq!((status, led(&to)), (303, format!("/incidents/{id}?did={expected}")), "{said}");
     }
     let silences = alertmanager.silences().await.unwrap();
     assert_eq!(silences.as_array().unwrap().len(), 1, "{silences}");

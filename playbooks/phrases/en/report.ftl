@@ -71,6 +71,7 @@ report-kind-rollout = rollout
 report-kind-silence = silence
 report-kind-message = message
 report-kind-act = action
+report-kind-note = note
 report-kind-log = log
 report-kind-event = event
 report-logs = What the logs say

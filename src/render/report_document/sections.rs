@@ -67,16 +67,19 @@ pub(super) fn timeline(report: &Report, medium: Medium, words: &Phrases) -> Vec<
             HappenedKind::Silence => "report-kind-silence",
             HappenedKind::Message => "report-kind-message",
             HappenedKind::Act => "report-kind-act",
+            HappenedKind::Note => "report-kind-note",
             HappenedKind::Log => "report-kind-log",
             HappenedKind::Event => "report-kind-event",
         };
         // A chat's id of a person does not leave the organisation.
-        let is_of_people = matches!(one.kind, HappenedKind::Act | HappenedKind::Silence);
+        let is_of_people = matches!(one.kind, HappenedKind::Act | HappenedKind::Note | HappenedKind::Silence);
         let source = if is_of_people && medium == Medium::Ticket { "–" } else { one.source.as_str() };
         vec![time(one.at), words.line(key, &[]), Line::of(&one.what), plain(source)]
     };
     let heads = ["report-when", "report-kind", "report-what", "report-source"];
-    vec![table("report-timeline", &heads, report.timeline.iter().map(row), words)]
+    // Nor does what colleagues write for each other.
+    let leaves = |one: &&TimelineEvent| medium != Medium::Ticket || one.kind != HappenedKind::Note;
+    vec![table("report-timeline", &heads, report.timeline.iter().filter(leaves).map(row), words)]
 }
 
 /// Builds the findings of logs, those with a root error first; logs without findings are named at the end.

@@ -90,14 +90,14 @@ async fn on_open(
 
 /// Adds a text to the incident: in its message, its thread and its timeline.
 pub(crate) async fn note(service: &Service, actor: Actor<'_>, incident: &Incident, text: &str) -> ActEnd {
-    let text = cut(text.trim(), NOTE_CHARS);
+    // Cleaned before it is cut: half a secret has no pattern.
+    let text = cut(&service.notifier.redactor_of([incident]).text("message", text.trim()), NOTE_CHARS);
     let Ok(attempt) = Attempt::begin(service, actor, Act::Note.as_str(), Some(&incident.id)).await else {
         return ActEnd::NoStore;
     };
     attempt.end(service, AuditResult::Done, "", &text).await;
-    let shown = service.notifier.redactor_of([incident]).text("message", &text).into_owned();
     let headline = service.words.line("noted", &[("who", TextSpan::User(actor.who.to_owned()).into())]);
-    let comment = Block::Paragraph(service.words.line("said-comment", &[("comment", shown.into())]));
+    let comment = Block::Paragraph(service.words.line("said-comment", &[("comment", text.into())]));
     let body = render::slack_with_blocks(&headline, Tone::Unknown, &[comment]);
     tell_thread(service, incident, &body).await;
     ActEnd::Done

@@ -8,7 +8,7 @@ use super::{Actor, Attempt};
 use crate::Service;
 use knowledge::clock::{self, human_duration};
 use knowledge::incident::Act;
-use message::{Block, Line, SlackMessage, TextSpan, Tone};
+use message::{Block, Button, ButtonStyle, Line, SlackMessage, TextSpan, Tone};
 use render::{PhraseArgument, cut};
 use sources::alertmanager::{
     self, Alertmanager, AlertmanagerError, CreatedSilence, SHORTEST, SilenceError, SilenceMatcher, SilenceParameters,
@@ -212,6 +212,17 @@ pub(crate) fn announcement(
     parts.push(Block::Note(words.line("silence-deaf", &[])));
     parts.push(end);
     render::slack_with_blocks(&line, Tone::Unknown, &parts)
+}
+
+/// Builds the button that ends a silence.
+pub(crate) fn expire_button(service: &Service, id: &str, action: &str) -> Button {
+    Button {
+        action: action.to_owned(),
+        label: service.words.text("silence-expire", &[]),
+        value: id.to_owned(),
+        style: ButtonStyle::Plain,
+        confirm: Some(service.words.text("silence-expire-sure", &[])),
+    }
 }
 
 /// Says why there is no silence.

@@ -112,16 +112,20 @@ pub fn authorise(
     if user.is_restricted || user.is_ultra_restricted {
         return Err(Denial::Guest);
     }
-    let nobody_named = groups.is_empty() && users.is_empty() && channels.is_empty();
     match power {
         Power::Read => Ok(()),
         _ if channels.contains(&place.channel) => Ok(()),
-        Power::Note if nobody_named => Ok(()),
-        Power::Act if nobody_named => Err(Denial::Nobody),
+        Power::Note if names_nobody(powers) => Ok(()),
+        Power::Act if names_nobody(powers) => Err(Denial::Nobody),
         // Slack did not return the members of a group that may contain the user.
         Power::Note | Power::Act if facts.groups_unknown => Err(Denial::Unknown),
         Power::Note | Power::Act => Err(Denial::NotNamed),
     }
+}
+
+/// Returns true while `slack.act` names neither users nor groups nor channels.
+fn names_nobody(powers: &Powers) -> bool {
+    powers.groups.is_empty() && powers.users.is_empty() && powers.channels.is_empty()
 }
 
 /// The way in which the pages know a visitor.
@@ -140,16 +144,23 @@ pub(crate) const ANYBODY: &str = "anybody";
 
 /// Checks that a visitor of the pages has a power: the same ladder as in Slack, see [`authorise`]. `named` is
 /// `pages.act`; whom it names may do everything. Everybody else reads; people whose name is known may also note while
-/// nobody is named.
-pub(crate) fn authorise_visitor(name: &str, known: KnownBy, power: Power, named: &[String]) -> Result<(), Denial> {
+/// nobody is named, there or in `slack.act`: a page gives nobody what chat does not.
+pub(crate) fn authorise_visitor(
+    name: &str,
+    known: KnownBy,
+    power: Power,
+    named: &[String],
+    powers: &Powers,
+) -> Result<(), Denial> {
+    let nobody_named = named.is_empty() && names_nobody(powers);
     let is_named = named.iter().any(|one| one == ANYBODY || (one == name && known != KnownBy::Nothing));
     match (power, known) {
         (Power::Read, _) => Ok(()),
         _ if is_named => Ok(()),
         (_, KnownBy::Nothing) => Err(Denial::Unknown),
         (_, KnownBy::Program) => Err(Denial::Bot),
-        (Power::Note, KnownBy::Name) if named.is_empty() => Ok(()),
-        (Power::Act, KnownBy::Name) if named.is_empty() => Err(Denial::Nobody),
+        (Power::Note, KnownBy::Name) if nobody_named => Ok(()),
+        (Power::Act, KnownBy::Name) if nobody_named => Err(Denial::Nobody),
         (_, KnownBy::Name) => Err(Denial::NotNamed),
     }
 }
@@ -163,17 +174,32 @@ mod tests {
     fn a_visitor_of_the_pages_has_the_powers_that_the_same_person_has_in_slack() {
         let decide = |name: &str, known, named: &[&str]| {
             let named: Vec<String> = named.iter().map(ToString::to_string).collect();
-            ALL.map(|power| authorise_visitor(name, known, power, &named).err())
+            ALL.map(|power| authorise_visitor(name, known, power, &named, &Powers::default()).err())
         };
         let no = Some;
         assert_eq!(decide("anna", KnownBy::Name, &[]), [None, None, no(Denial::Nobody)]);
         assert_eq!(decide("anna", KnownBy::Name, &["anna"]), [None; 3]);
         assert_eq!(decide("ben", KnownBy::Name, &["anna"]), [None, no(Denial::NotNamed), no(Denial::NotNamed)]);
-        assert_eq!(decide("bearer", KnownBy::Program, &[]), [None, no(Denial::Bot), no(Denial::Bot)]);
-        assert_eq!(decide("bearer", KnownBy::Program, &["bearer"]), [None; 3]);
+        let token = "program:token";
+        assert_eq!(decide(token, KnownBy::Program, &[]), [None, no(Denial::Bot), no(Denial::Bot)]);
+        assert_eq!(decide(token, KnownBy::Program, &[token]), [None; 3]);
         assert_eq!(decide("anybody", KnownBy::Nothing, &["anna"]), [None, no(Denial::Unknown), no(Denial::Unknown)]);
         for known in [KnownBy::Name, KnownBy::Program, KnownBy::Nothing] {
             assert_eq!(decide("x", known, &["anybody"]), [None; 3]);
+        }
+    }
+
+    #[test]
+    fn whom_slack_names_is_not_named_on_the_pages_and_others_may_note_on_neither() {
+        for powers in [powers(&[], &["U1"], &[]), powers(&["S1"], &[], &[]), powers(&[], &[], &["C1"])] {
+            let decide = |name: &str, known, named: &[String]| {
+                ALL.map(|power| authorise_visitor(name, known, power, named, &powers).err())
+            };
+            let refused = [None, Some(Denial::NotNamed), Some(Denial::NotNamed)];
+            assert_eq!(decide("anna", KnownBy::Name, &[]), refused, "{powers:?}");
+            assert_eq!(decide("U1", KnownBy::Name, &[]), refused, "a proxy's user may call themselves anything");
+            assert_eq!(decide("anna", KnownBy::Name, &["anna".to_owned()]), [None; 3]);
+            assert_eq!(decide("ben", KnownBy::Name, &["anna".to_owned()]), refused);
         }
     }
 

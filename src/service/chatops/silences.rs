@@ -8,7 +8,7 @@ use super::authority::Power;
 use super::replies::{into_thread, send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
 use crate::acts::silence::{self, ABOUT, NoSilence};
 use knowledge::incident::Act;
-use message::{Block, Button, ButtonStyle, Line, TextSpan, Tone};
+use message::{Block, Line, TextSpan, Tone};
 use render::{self, cut};
 use slack::SlackRequest;
 use sources::alertmanager::{self, Silence, SilenceMatcher};
@@ -37,21 +37,11 @@ pub(super) async fn create(
             return send_ephemeral_line(desk, inbound, silence::problem(desk, &error)).await;
         }
     };
-    let button = Block::Buttons(vec![expire_button(desk, &created.id, EXPIRE)]);
+    let button = Block::Buttons(vec![silence::expire_button(desk, &created.id, EXPIRE)]);
     let body = silence::announcement(desk, actor(inbound), incident, &created, comment, button);
     if let Err(error) = into_thread(desk, &incident.id, inbound, &body).await {
         tracing::warn!(%error, incident.id = incident.id, "cannot tell the thread of a silence");
         send_ephemeral_phrase(desk, inbound, "silence-made-unposted").await;
-    }
-}
-
-fn expire_button(desk: &Desk, id: &str, action: &str) -> Button {
-    Button {
-        action: action.to_owned(),
-        label: desk.words.text("silence-expire", &[]),
-        value: id.to_owned(),
-        style: ButtonStyle::Plain,
-        confirm: Some(desk.words.text("silence-expire-sure", &[])),
     }
 }
 
@@ -112,7 +102,7 @@ pub(super) async fn list(desk: &Desk, inbound: &SlackRequest) {
     for (i, silence) in silences.iter().take(LISTED).enumerate() {
         parts.push(Block::Paragraph(described(desk, silence)));
         // Action ids must be unique within a message.
-        parts.push(Block::Buttons(vec![expire_button(desk, &silence.id, &format!("{EXPIRE}:{i}"))]));
+        parts.push(Block::Buttons(vec![silence::expire_button(desk, &silence.id, &format!("{EXPIRE}:{i}"))]));
     }
     if silences.len() > LISTED {
         parts.push(Block::Note(desk.words.line("silence-more", &[("n", (silences.len() - LISTED).into())])));

@@ -88,9 +88,10 @@ pub struct PagesConfig {
     pub proxy_header: Option<String>,
     /// The addresses of that proxy; the header is ignored from any other address.
     pub proxy_from: Vec<Allowed>,
-    /// The visitors who may silence and collect bundles on an incident's page, by the name that the pages know; others
-    /// only read. `anybody` means everybody who may open the pages. While it is empty, people with a name may acknowledge,
-    /// note and run again.
+    /// The visitors who may do everything on an incident's page, silence and collect bundles too, by the name that the
+    /// pages know; others only read. `anybody` means everybody who may open the pages, `program:token` whoever has the
+    /// pages' token, `program:webhook` the webhook's credentials. While it and `slack.act` are empty, people with a name
+    /// may acknowledge, note and run again.
     pub act: Vec<String>,
 }
 

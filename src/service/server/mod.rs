@@ -11,6 +11,7 @@ mod guard;
 mod listen;
 mod mcp;
 mod page_acts;
+mod page_forms;
 mod page_queries;
 mod pages;
 mod pages_state;
@@ -50,7 +51,7 @@ pub fn router(shared: Shared) -> Router {
         .route("/incidents/{id}/tickets/{ticket}", get(pages::ticket))
         .route("/incidents/{id}/note", get(pages::note_form))
         .route("/incidents/{id}/silence", get(pages::silence_form))
-        .route("/incidents/{id}/acts/{act}", post(page_acts::act).layer(DefaultBodyLimit::max(page_acts::FORM_BYTES)))
+        .route("/incidents/{id}/acts/{act}", post(page_acts::act).layer(DefaultBodyLimit::max(page_forms::FORM_BYTES)))
         .route("/playbooks", get(pages::playbooks))
         .route("/playbooks/{id}", get(pages::playbook))
         .route("/health", get(pages::health))

@@ -7,16 +7,15 @@ use axum::body::Bytes;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
-use jiff::Timestamp;
-use ring::digest::{SHA256, digest};
 use ulid::Ulid;
 
 use super::auth::Visitor;
+use super::page_forms::{self, Sent};
 use super::pages::{back_to, problem_line};
 use super::state::Shared;
 use crate::acts::silence::{self, Excess, NoSilence};
 use crate::acts::{self, ActEnd, Actor, Attempt, find_incident};
-use crate::bundle::{Links, NoBundle};
+use crate::bundle::NoBundle;
 use crate::chatops::{Denial, Power, authorise_visitor};
 use knowledge::clock;
 use knowledge::incident::Act;
@@ -25,14 +24,8 @@ use render::{FormSeal, SilenceFields};
 use sources::alertmanager::{self, SilenceMatcher};
 use store::{AuditResult, Incident};
 
-/// Maximum bytes of a form: a comment of 1,000 characters, each escaped as 12, fits.
-pub(super) const FORM_BYTES: usize = 32 << 10;
 /// The place of the acts in the audit log.
 const PLACE: &str = "http";
-/// A token is good from the hour of its page on for this time.
-const TOKEN_GOOD_FOR: Duration = Duration::from_secs(13 * 3_600);
-/// Tokens of one hour are the same, so that the page has the same ETag.
-const TOKEN_STEP: Duration = Duration::from_secs(3_600);
 /// The acts of the page, in the order of its buttons.
 const ACTS: [Act; 5] = [Act::Acknowledge, Act::Again, Act::Note, Act::Silence, Act::Bundle];
 
@@ -43,68 +36,25 @@ pub(super) fn offered(shared: &Shared, visitor: &Visitor, incident: &Incident) -
     let fits = |act: &Act| match act {
         Act::Acknowledge => incident.open && !is_mine,
         Act::Again => incident.open && incident.entered().is_some(),
-        Act::Silence => can_silence(shared, incident),
+        Act::Silence => no_silence(shared, incident).is_none(),
         _ => true,
     };
     (ACTS.into_iter().filter(fits).filter(|act| may(shared, visitor, *act).is_ok()).collect(), refused)
 }
 
 fn may(shared: &Shared, visitor: &Visitor, act: Act) -> Result<(), Denial> {
-    authorise_visitor(visitor.name(), visitor.known, Power::of(act), &shared.service.config.pages.act)
+    let config = &shared.service.config;
+    authorise_visitor(visitor.name(), visitor.known, Power::of(act), &config.pages.act, &config.slack.act)
 }
 
-fn can_silence(shared: &Shared, incident: &Incident) -> bool {
+/// Returns the key of the phrase that says why this incident cannot be silenced; `None` if it can.
+fn no_silence(shared: &Shared, incident: &Incident) -> Option<&'static str> {
     let common = alertmanager::common(&incident.alerts);
-    incident.open
-        && !silence::selectable(incident).is_empty()
-        && !alertmanager::chosen(&shared.pages.alertmanagers, &common).is_empty()
-}
-
-/// Returns the proof that a form of this incident is from a page that we made for this visitor.
-pub(super) fn token(links: &Links, visitor: &Visitor, incident: &str, now: Timestamp) -> String {
-    let expires = clock::after(clock::floor(now, TOKEN_STEP), TOKEN_GOOD_FOR).as_second();
-    format!("{expires}.{}", links.sign(&sealed(visitor, incident, expires)))
-}
-
-fn is_valid(links: &Links, visitor: &Visitor, incident: &str, token: &str, now: Timestamp) -> bool {
-    let Some((expires, signature)) = token.split_once('.') else { return false };
-    let Ok(expires) = expires.parse::<i64>() else { return false };
-    expires > now.as_second() && links.has_signed(&sealed(visitor, incident, expires), signature)
-}
-
-fn sealed(visitor: &Visitor, incident: &str, expires: i64) -> String {
-    // The visitor's name is last, because it may hold anything.
-    format!("llm-diagnose page form v1\n{incident}\n{expires}\n{}", visitor.who)
-}
-
-/// Returns true if a browser says that another site's page sent the form. Programs say nothing; they need the token.
-fn is_foreign(headers: &HeaderMap, public_url: &str) -> bool {
-    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    if let Some(site) = text("sec-fetch-site") {
-        return site != "same-origin";
+    if !incident.open || alertmanager::shared(&incident.alerts).is_empty() {
+        return Some("act-over");
     }
-    let Some(origin) = text("origin") else { return false };
-    let from = origin.split_once("://").map(|(_, authority)| authority);
-    let public = url::Url::parse(public_url).ok().map(|url| url.origin().ascii_serialization());
-    let is_here = from.is_some() && from == text(header::HOST.as_str());
-    !is_here && public.as_deref() != Some(origin)
-}
-
-/// The fields of a form that was sent.
-struct Sent(Vec<(String, String)>);
-
-impl Sent {
-    fn read(body: &[u8]) -> Self {
-        Self(url::form_urlencoded::parse(body).into_owned().collect())
-    }
-
-    fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.0.iter().filter(move |(is, _)| is == name).map(|(_, value)| value.trim())
-    }
-
-    fn get(&self, name: &str) -> &str {
-        self.0.iter().find(|(is, _)| is == name).map(|(_, value)| value.trim()).unwrap_or_default()
-    }
+    let chosen = alertmanager::chosen(&shared.pages.alertmanagers, &common);
+    (silence::selectable(incident).is_empty() || chosen.is_empty()).then_some("silence-no-alertmanager")
 }
 
 /// One request of a visitor about an incident.
@@ -124,34 +74,73 @@ pub(super) async fn act(
     body: Bytes,
 ) -> Response {
     let Some(act) = Act::of(&act).filter(|act| ACTS.contains(act)) else { return super::pages::lost(&shared) };
-    let sent = Sent::read(&body);
-    if is_foreign(&headers, &shared.service.config.public_url)
-        || !is_valid(&shared.bundles.links, &visitor, &id, sent.get("token"), clock::now())
-    {
-        tracing::warn!(user = visitor.who, what = act.as_str(), "refused a form that our own page did not make");
-        shared.service.metrics.act(act.as_str(), AuditResult::Refused.as_str());
-        return said(&shared, StatusCode::FORBIDDEN, &id, "page-form-strange");
+    // Not in the audit log: another site's page could write there in the visitor's name, and without end.
+    if page_forms::is_foreign(&headers, &shared.service.config.public_url) {
+        return turned_away(&shared, &visitor, act, &id, (StatusCode::FORBIDDEN, "page-form-strange"));
     }
-    let incident = match admitted(&shared, &visitor, act, &id).await {
+    if !shared.pages.admits_form(&visitor.who) {
+        return turned_away(&shared, &visitor, act, &id, (StatusCode::TOO_MANY_REQUESTS, "page-too-often"));
+    }
+    // In a task, so that an act is not dropped half-way if the browser goes away.
+    let (own, about) = (shared.clone(), id.clone());
+    let tasks = shared.bundles.tasks.clone();
+    let work = tasks.spawn(async move { carry_out(&own, &visitor, act, &about, &Sent::read(&body)).await });
+    work.await.unwrap_or_else(|error| {
+        tracing::error!(%error, what = act.as_str(), "an act on a page ended half-way");
+        let why = shared.service.words.line("page-unsure-why", &[]);
+        problem_line(&shared, StatusCode::INTERNAL_SERVER_ERROR, "page-unsure", &why, &back_to(&shared, &id))
+    })
+}
+
+/// Refuses a form before anything of it is looked at: in the log and the metrics alone.
+fn turned_away(
+    shared: &Shared,
+    visitor: &Visitor,
+    act: Act,
+    id: &str,
+    (status, why): (StatusCode, &'static str),
+) -> Response {
+    tracing::warn!(user = visitor.who, what = act.as_str(), why, "refused a form");
+    shared.service.metrics.act(act.as_str(), AuditResult::Refused.as_str());
+    said(shared, status, id, why)
+}
+
+/// Carries out what a form of this visitor asks for. Somebody without the power is refused first and written down, since
+/// no page makes a form for them.
+async fn carry_out(shared: &Shared, visitor: &Visitor, act: Act, id: &str, sent: &Sent) -> Response {
+    if let Err(denial) = may(shared, visitor, act) {
+        let actor = Actor { who: &visitor.who, place: PLACE };
+        acts::write_refusal(&shared.service, actor, act.as_str(), Some(id), denial.as_str()).await;
+        return said(shared, StatusCode::FORBIDDEN, id, denial.page_key());
+    }
+    if !page_forms::is_valid(&shared.bundles.links, visitor, id, sent.get("token"), clock::now()) {
+        return turned_away(shared, visitor, act, id, (StatusCode::FORBIDDEN, "page-form-strange"));
+    }
+    let incident = match found(shared, id).await {
         Ok(incident) => incident,
         Err(answer) => return *answer,
     };
-    let visit = Visit { shared: &shared, visitor: &visitor, incident: &incident, act };
+    let visit = Visit { shared, visitor, incident: &incident, act };
     match act {
-        Act::Silence => visit.silence(&sent).await,
-        _ => visit.simple(&sent).await,
+        Act::Acknowledge | Act::Again => visit.simple().await,
+        Act::Note => visit.note(sent).await,
+        Act::Silence => visit.silence(sent).await,
+        _ => visit.bundle().await,
     }
 }
 
-/// Shows the form of a note or a silence.
+/// Shows the form of a note or a silence. Refusals are not audited: any link leads here.
 pub(super) async fn form(shared: Shared, id: String, visitor: Visitor, act: Act) -> Response {
-    let incident = match admitted(&shared, &visitor, act, &id).await {
+    if let Err(denial) = may(&shared, &visitor, act) {
+        return said(&shared, StatusCode::FORBIDDEN, &id, denial.page_key());
+    }
+    let incident = match found(&shared, &id).await {
         Ok(incident) => incident,
         Err(answer) => return *answer,
     };
     let visit = Visit { shared: &shared, visitor: &visitor, incident: &incident, act };
-    match act {
-        Act::Silence if can_silence(&shared, &incident) => {
+    match (act, no_silence(&shared, &incident)) {
+        (Act::Silence, None) => {
             let named = alertmanager::preselected(&incident.alerts).is_ok();
             let offered = silence::selectable(&incident);
             let chosen = if named { offered.clone() } else { Vec::new() };
@@ -160,18 +149,13 @@ pub(super) async fn form(shared: Shared, id: String, visitor: Visitor, act: Act)
             let fields = visit.fields(&chosen, (first, "", ""), None);
             visit.silence_page(StatusCode::OK, problem.as_ref(), &fields).await
         }
-        Act::Silence => said(&shared, StatusCode::CONFLICT, &id, "act-over"),
+        (Act::Silence, Some(why)) => said(&shared, StatusCode::CONFLICT, &id, why),
         _ => visit.note_page(StatusCode::OK, None, "").await,
     }
 }
 
-/// Returns the incident if the visitor may do this to it; else the page that says why not. Refusals are audited.
-async fn admitted(shared: &Shared, visitor: &Visitor, act: Act, id: &str) -> Result<Incident, Box<Response>> {
-    let actor = Actor { who: &visitor.who, place: PLACE };
-    if let Err(denial) = may(shared, visitor, act) {
-        acts::write_refusal(&shared.service, actor, act.as_str(), Some(id), denial.as_str()).await;
-        return Err(Box::new(said(shared, StatusCode::FORBIDDEN, id, denial.page_key())));
-    }
+/// Returns the incident, or the page that says why there is none.
+async fn found(shared: &Shared, id: &str) -> Result<Incident, Box<Response>> {
     find_incident(&shared.service, id).await.map_err(|key| {
         let gone = key == "act-gone";
         let status = if gone { StatusCode::NOT_FOUND } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -190,23 +174,33 @@ impl Visit<'_> {
         Actor { who: &self.visitor.who, place: PLACE }
     }
 
-    /// Claims a form: one that was sent twice counts once.
-    async fn claim(&self, sent: &Sent) -> Result<bool, ActEnd> {
-        let mut whole = format!("{}\n{}\n{}", self.visitor.who, self.incident.id, self.act.as_str());
-        sent.0.iter().filter(|(name, _)| name != "token").for_each(|(name, value)| {
-            whole.push_str(&format!("\n{}:{name}={value}", name.len()));
-        });
-        let hash: String =
-            digest(&SHA256, whole.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    /// Carries out an act whose form counts once; an act that failed may be sent again, with the same form too.
+    async fn once(&self, sent: &Sent, work: impl Future<Output = Result<Response, Box<Response>>>) -> Response {
         let store = &self.shared.service.store;
-        store.claim_request(&format!("page:{hash}"), store.now()).await.map_err(|error| {
-            tracing::error!(%error, "cannot record a form: it is refused");
-            ActEnd::NoStore
-        })
+        let claim = sent.claim(&self.visitor.who, &self.incident.id, self.act);
+        match store.claim_request(&claim, store.now()).await {
+            Ok(true) => {}
+            Ok(false) => return self.back("repeated"),
+            Err(error) => {
+                tracing::error!(%error, "cannot record a form: it is refused");
+                return self.not_done("act-store");
+            }
+        }
+        match work.await {
+            Ok(done) => done,
+            Err(not_done) => {
+                if let Err(error) = store.forget_request(&claim).await {
+                    tracing::error!(%error, "cannot give a form back whose act failed: it counts as sent");
+                }
+                *not_done
+            }
+        }
     }
 
     /// Returns to the page of the incident, which says what was done.
     fn back(&self, did: &str) -> Response {
+        let links = &self.shared.bundles.links;
+        let did = page_forms::did(links, self.visitor, &self.incident.id, did, clock::now());
         let to = format!("/incidents/{}?did={did}#head", self.incident.id);
         (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
     }
@@ -216,29 +210,33 @@ impl Visit<'_> {
         said(self.shared, status, &self.incident.id, key)
     }
 
-    /// Carries out an act without further questions.
-    async fn simple(&self, sent: &Sent) -> Response {
-        let text = sent.get("text");
-        if self.act == Act::Note && text.is_empty() {
-            let problem = self.shared.service.words.line("page-note-empty", &[]);
-            return self.note_page(StatusCode::UNPROCESSABLE_ENTITY, Some(&problem), "").await;
-        }
-        match self.claim(sent).await {
-            Ok(true) => {}
-            Ok(false) => return self.back("repeated"),
-            Err(_) => return self.not_done("act-store"),
-        }
+    /// Acknowledges or runs again; a second time changes nothing, so it counts as done.
+    async fn simple(&self) -> Response {
         let service = &self.shared.service;
         let (end, nothing) = match self.act {
             Act::Acknowledge => (acts::acknowledge(service, self.actor(), self.incident).await, "acknowledged-already"),
-            Act::Again => (acts::again(service, self.actor(), self.incident).await, "again-no-playbook"),
-            Act::Note => (acts::note(service, self.actor(), self.incident, text).await, ""),
-            _ => return self.bundle().await,
+            _ => (acts::again(service, self.actor(), self.incident).await, "again-no-playbook"),
         };
-        match end.problem(nothing) {
-            None => self.back(self.act.as_str()),
-            Some(key) => self.not_done(key),
+        match (end, end.problem(nothing)) {
+            (ActEnd::Nothing, _) if self.act == Act::Acknowledge => self.back(self.act.as_str()),
+            (_, None) => self.back(self.act.as_str()),
+            (_, Some(key)) => self.not_done(key),
         }
+    }
+
+    async fn note(&self, sent: &Sent) -> Response {
+        let text = sent.get("text");
+        if text.is_empty() {
+            let problem = self.shared.service.words.line("page-note-empty", &[]);
+            return self.note_page(StatusCode::UNPROCESSABLE_ENTITY, Some(&problem), "").await;
+        }
+        let work = async {
+            match acts::note(&self.shared.service, self.actor(), self.incident, text).await.problem("") {
+                None => Ok(self.back(Act::Note.as_str())),
+                Some(key) => Err(Box::new(self.not_done(key))),
+            }
+        };
+        self.once(sent, work).await
     }
 
     /// Starts a bundle, or joins one that is being made; the audit log has its end.
@@ -262,7 +260,9 @@ impl Visit<'_> {
                 attempt.end(&shared.service, AuditResult::Failed, "", &error.to_string()).await;
                 let line = match error {
                     NoBundle::Busy => shared.service.words.line("bundle-busy", &[]),
-                    other => Line::of(&other.to_string()),
+                    other => {
+                        Line::of(&shared.service.notifier.redactor_of([self.incident]).text("page", &other.to_string()))
+                    }
                 };
                 problem_line(shared, StatusCode::SERVICE_UNAVAILABLE, "page-not-done", &line, &back_to(shared, id))
             }
@@ -272,8 +272,8 @@ impl Visit<'_> {
     /// Creates a silence; asks again if it would silence more than the incident, or if a field is wrong.
     async fn silence(&self, sent: &Sent) -> Response {
         let (shared, service) = (self.shared, &self.shared.service);
-        if !can_silence(shared, self.incident) {
-            return self.not_done("act-over");
+        if let Some(why) = no_silence(shared, self.incident) {
+            return self.not_done(why);
         }
         let offered = silence::selectable(self.incident);
         let (chosen, own) = (sent.get("duration"), sent.get("custom"));
@@ -295,25 +295,34 @@ impl Visit<'_> {
             let fields = self.fields(&excess.matchers, typed, Some((text, excess.confirmation())));
             return self.silence_page(StatusCode::OK, Some(&warning), &fields).await;
         }
-        match self.claim(sent).await {
-            Ok(true) => {}
-            Ok(false) => return self.back("repeated"),
-            Err(_) => return self.not_done("act-store"),
-        }
+        self.once(sent, self.create(&excess.matchers, duration, typed)).await
+    }
+
+    /// Creates a silence and tells the thread; the error is the page that says why there is none.
+    async fn create(
+        &self,
+        matchers: &[SilenceMatcher],
+        duration: Duration,
+        typed: (&str, &str, &str),
+    ) -> Result<Response, Box<Response>> {
+        let (shared, service, comment) = (self.shared, &self.shared.service, typed.2);
         let author = (self.actor(), format!("{} on the page of llm-diagnose", self.visitor.name()));
-        let wanted = (excess.matchers.as_slice(), duration, comment.as_str());
+        let wanted = (matchers, duration, comment);
         match silence::create(service, &shared.pages.alertmanagers, author, self.incident, wanted).await {
             Ok(created) => {
-                let no_button = Block::Buttons(Vec::new());
-                let body = silence::announcement(service, self.actor(), self.incident, &created, &comment, no_button);
+                // The button works only where Slack reaches us.
+                let is_heard = shared.slack_state.is_some() || shared.socket.is_some();
+                let button = is_heard.then(|| silence::expire_button(service, &created.id, Act::Expire.as_str()));
+                let end = Block::Buttons(button.into_iter().collect());
+                let body = silence::announcement(service, self.actor(), self.incident, &created, comment, end);
                 acts::tell_thread(service, self.incident, &body).await;
-                self.back(Act::Silence.as_str())
+                Ok(self.back(Act::Silence.as_str()))
             }
-            Err(NoSilence::NoStore) => self.not_done("act-store"),
+            Err(NoSilence::NoStore) => Err(Box::new(self.not_done("act-store"))),
             Err(NoSilence::Refused(error)) => {
-                let fields = self.fields(&excess.matchers, typed, None);
+                let fields = self.fields(matchers, typed, None);
                 let problem = silence::problem(service, &error);
-                self.silence_page(StatusCode::BAD_GATEWAY, Some(&problem), &fields).await
+                Err(Box::new(self.silence_page(StatusCode::BAD_GATEWAY, Some(&problem), &fields).await))
             }
         }
     }
@@ -345,7 +354,12 @@ impl Visit<'_> {
     async fn silence_page(&self, status: StatusCode, problem: Option<&Line>, fields: &SilenceFields) -> Response {
         let (token, once) = self.seal();
         let seal = FormSeal { incident: &self.incident.id, token: &token, once: &once };
-        let page = render::silence_page(seal, &self.headline().await, problem, fields, &self.shared.service.words);
+        // An error of Alertmanager quotes matchers with their values.
+        let service = &self.shared.service;
+        let redactor = silence::redactor(service, Some(self.incident), &silence::selectable(self.incident));
+        let clean = |text: String| redactor.text("page", &text).into_owned();
+        let problem = problem.map(|line| line.clone().map_text(&clean));
+        let page = render::silence_page(seal, &self.headline().await, problem.as_ref(), fields, &service.words);
         (status, Html(page)).into_response()
     }
 
@@ -358,7 +372,7 @@ impl Visit<'_> {
     }
 
     fn seal(&self) -> (String, String) {
-        let token = token(&self.shared.bundles.links, self.visitor, &self.incident.id, clock::now());
+        let token = page_forms::token(&self.shared.bundles.links, self.visitor, &self.incident.id, clock::now());
         (token, Ulid::generate().to_string())
     }
 
@@ -367,59 +381,5 @@ impl Visit<'_> {
         let notifier = &self.shared.service.notifier;
         let headline = notifier.message(self.incident).await.headline;
         notifier.redactor_of([self.incident]).text("page", &headline).into_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::chatops::KnownBy;
-
-    fn visitor(who: &str) -> Visitor {
-        Visitor { who: who.to_owned(), known: KnownBy::Name }
-    }
-
-    #[test]
-    fn a_form_is_good_for_its_visitor_and_its_incident_until_it_expires() {
-        let links = Links::new(&[7; 32], "", Duration::ZERO).unwrap();
-        let now: Timestamp = "2026-11-20T03:59:00Z".parse().unwrap();
-        let token = token(&links, &visitor("page:anna"), "01ABC", now);
-        let holds = |who: &str, incident: &str, token: &str, hours: u64| {
-            let at = clock::after(now, Duration::from_secs(hours * 3_600));
-            is_valid(&links, &visitor(who), incident, token, at)
-        };
-        assert!(holds("page:anna", "01ABC", &token, 0) && holds("page:anna", "01ABC", &token, 12));
-        assert!(!holds("page:anna", "01ABC", &token, 13), "it has expired");
-        assert!(!holds("page:eve", "01ABC", &token, 0) && !holds("page:anna", "01ABD", &token, 0));
-        let (expires, signature) = token.split_once('.').unwrap();
-        let later = format!("{}.{signature}", expires.parse::<i64>().unwrap() + 3_600);
-        for forged in ["", ".", "x", expires, &later, &format!("{expires}.AAAA")] {
-            assert!(!holds("page:anna", "01ABC", forged, 0), "{forged}");
-        }
-    }
-
-    #[test]
-    fn a_form_from_another_site_is_refused_by_what_the_browser_says_of_it() {
-        let foreign = |headers: &[(&'static str, &str)]| {
-            let pairs = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
-            is_foreign(&HeaderMap::from_iter(pairs), "https://triage.example.org/")
-        };
-        let host = ("host", "127.0.0.1:9098");
-        for own in [
-            &[host][..],
-            &[host, ("origin", "http://127.0.0.1:9098")],
-            &[host, ("origin", "https://triage.example.org"), ("sec-fetch-site", "same-origin")],
-        ] {
-            assert!(!foreign(own), "{own:?}");
-        }
-        for other in [
-            [host, ("origin", "null")],
-            [host, ("origin", "http://127.0.0.1:9099")],
-            [host, ("origin", "https://triage.example.org.evil.net")],
-            [host, ("sec-fetch-site", "same-site")],
-            [host, ("sec-fetch-site", "cross-site")],
-        ] {
-            assert!(foreign(&other), "{other:?}");
-        }
     }
 }

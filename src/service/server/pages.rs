@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::auth::Visitor;
 use super::etag::unless_current;
 use super::state::Shared;
-use super::{page_acts, page_queries};
+use super::{page_acts, page_forms, page_queries};
 use crate::bundle::{BundleError, StoredBundle, Subject, clean};
 use crate::questions::{IncidentPage, IncidentSearch, search};
 use knowledge::clock;
@@ -98,8 +98,9 @@ pub(super) struct Did {
 }
 
 impl Did {
-    fn line(&self, words: &Phrases) -> Option<message::Line> {
-        let key = match self.did.as_str() {
+    fn line(&self, shared: &Shared, visitor: &Visitor, incident: &str) -> Option<message::Line> {
+        let links = &shared.bundles.links;
+        let key = match page_forms::has_done(links, visitor, incident, &self.did, clock::now())? {
             "acknowledge" => "page-did-acknowledge",
             "again" => "again-begun",
             "note" => "page-did-note",
@@ -108,7 +109,7 @@ impl Did {
             "repeated" => "page-did-repeated",
             _ => return None,
         };
-        Some(words.line(key, &[]))
+        Some(words(shared).line(key, &[]))
     }
 }
 
@@ -146,12 +147,12 @@ pub(super) async fn incident(
     // A diagnosis with a cause has data for a chart.
     let expected = incident.diagnosis.as_ref().is_some_and(|d| d.root().is_some());
     let (offered, refused) = page_acts::offered(&shared, &visitor, incident);
-    let token = page_acts::token(&shared.bundles.links, &visitor, &incident.id, clock::now());
+    let token = page_forms::token(&shared.bundles.links, &visitor, &incident.id, clock::now());
     let acts = PageActs {
         seal: FormSeal { incident: &incident.id, token: &token, once: &incident.revision.to_string() },
         offered: &offered,
         refused: refused.map(|denial| words(&shared).line(denial.page_key(), &[])),
-        done: did.line(words(&shared)),
+        done: did.line(&shared, &visitor, &incident.id),
     };
     let around = ReportPageContext {
         acts: Some(&acts),

@@ -53,7 +53,7 @@ async fn axe_finds_nothing_on_any_page() {
         "/incidents".to_owned(),
         "/incidents?q=nothing".to_owned(),
         format!("/incidents/{id}"),
-        format!("/incidents/{id}?did=note"),
+        format!("/incidents/{id}/silence"),
         format!("/incidents/{id}/note"),
         "/playbooks".to_owned(),
         "/playbooks/high-ttft".to_owned(),
