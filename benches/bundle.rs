@@ -117,6 +117,7 @@ fn subject(diagnosis: Option<Diagnosis>) -> Subject {
     let mut alerts = AlertGroup::from_webhook(&serde_json::to_vec(&group(1)).unwrap()).unwrap().alerts;
     alerts.iter_mut().for_each(|alert| alert.starts_at = since);
     let incident = Incident {
+        related: Default::default(),
         id: "01k00000000000000000000000".into(),
         group_key: "{}:{alertname=\"LLMHighTTFT1\"}".into(),
         open: true,

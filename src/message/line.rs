@@ -46,7 +46,12 @@ impl TextSpan {
             Self::Plain(text) | Self::Bold(text) | Self::Code(text) => text.clone(),
             Self::Link(text, _) | Self::State(_, text) => text.clone(),
             Self::Time(at) => time_of_day(*at),
-            Self::User(id) | Self::Group(id) => format!("@{id}"),
+            Self::User(id) => match id.strip_prefix("page:") {
+                // A visitor of the pages, whom no chat knows.
+                Some(name) => format!("{name} (page)"),
+                None => format!("@{id}"),
+            },
+            Self::Group(id) => format!("@{id}"),
             Self::Moment(at) => at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
             Self::Small(line) => format!(" ({})", line.text()),
         }

@@ -226,6 +226,7 @@ fn mrkdwn(line: &Line) -> String {
             TextSpan::Time(at) => format!("<!date^{}^{{time}}|{}>", at.as_second(), time_of_day(*at)),
             TextSpan::User(id) if is_id(id) => format!("<@{id}>"),
             TextSpan::Group(id) if is_id(id) => format!("<!subteam^{id}>"),
+            TextSpan::User(id) if id.starts_with("page:") => escape_markup(&span.text()),
             TextSpan::User(id) | TextSpan::Group(id) => escape_markup(id),
             TextSpan::Moment(_) | TextSpan::State(..) | TextSpan::Small(_) => escape_markup(&span.text()),
         })

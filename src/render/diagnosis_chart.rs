@@ -6,18 +6,24 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Phrases;
-use crate::chart::{Band, Chart, ChartMark, ChartSeries, ChartThreshold, Panel, Role, ThresholdSide};
+use crate::chart::{Band, Chart, ChartMark, ChartSeries, ChartThreshold, MOST_MARKS, Panel, Role, ThresholdSide};
 use diagnose::{
     DecidingCheck, Diagnosis, EvidenceHistory, EvidenceResult, Moments, OUTLIERS, Observation, Observations,
 };
+use knowledge::clip::clip;
 use knowledge::clock;
 use knowledge::playbook::{Condition, Library, Op, Reference};
 use knowledge::signal::{PoolAggregation, format_threshold, format_value};
+use report::{HappenedKind, TimelineEvent};
 use sources::prom::Range;
 
 /// Half width of the window that gives the past's range at a point: in a shorter one a single scrape would count as
 /// normal.
 const AROUND: Duration = Duration::from_secs(600);
+/// Marks with the same label within this time are one.
+const SAME_MARK: Duration = Duration::from_secs(60);
+/// Maximum characters of an event's label.
+const MARK_CHARS: usize = 90;
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Draws the history of the checks that decided a diagnosis; `None` if it has no data (any more). `since` is the
@@ -40,7 +46,7 @@ pub fn diagnosis_chart(
         panels,
         from: history.range.from,
         to: history.range.to,
-        marks: marks(diagnosis, since, words),
+        marks: marks(diagnosis, since, words).into_iter().filter(|mark| mark.at >= history.range.from).collect(),
     })
 }
 
@@ -190,6 +196,26 @@ fn subtitle(diagnosis: &Diagnosis, range: &Range) -> String {
         ["model", "namespace", "cluster"].into_iter().filter_map(|name| diagnosis.scope.labels.get(name)).cloned();
     let time = format!("{}–{} UTC", range.from.strftime("%Y-%m-%d %H:%M"), range.to.strftime("%H:%M"));
     pool.chain([time]).collect::<Vec<_>>().join(" · ")
+}
+
+/// Adds the rollouts, the starts of alerts and their ends to the onsets that a chart marks, as many as are drawn besides
+/// these: changes first, because they may be the cause.
+pub fn mark_events(chart: &mut Chart, events: &[TimelineEvent]) {
+    let kinds = [HappenedKind::Rollout, HappenedKind::Alert];
+    for kind in kinds {
+        for event in events.iter().filter(|event| event.kind == kind) {
+            // That Alertmanager reported an alert says the same as the alert itself, some seconds later.
+            let is_new = kind != HappenedKind::Alert || event.what.starts_with("the alert ");
+            let is_shown = is_new && (chart.from..=chart.to).contains(&event.at);
+            let label = clip(&event.what, MARK_CHARS);
+            let is_same =
+                |mark: &ChartMark| mark.label == label && mark.at.duration_since(event.at).unsigned_abs() <= SAME_MARK;
+            if is_shown && chart.marks.len() < MOST_MARKS && !chart.marks.iter().any(is_same) {
+                chart.marks.push(ChartMark { at: event.at, label });
+            }
+        }
+    }
+    chart.marks.sort_by_key(|mark| mark.at);
 }
 
 /// Returns the onsets of the cause and the symptom; the start of the alert if the symptom's onset is unknown.

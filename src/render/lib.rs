@@ -44,7 +44,7 @@ pub use blocks::{MENU, slack, slack_blocks, slack_line, slack_with_blocks, with_
 pub use bundle::{BundleLocation, bundle_message, bundle_progress};
 pub use capacity::capacity;
 pub use coverage::coverage;
-pub use diagnosis_chart::diagnosis_chart;
+pub use diagnosis_chart::{diagnosis_chart, mark_events};
 pub use digest::{DigestEntry, DigestView, digest_message};
 pub use evidence::evidence_parts;
 pub use full_diagnosis::diagnosis_message;
@@ -55,8 +55,8 @@ pub use logs::logs;
 pub use markdown::{message_markdown, report_markdown, ticket, tickets_for};
 pub use notes::{is_done, note, step_id, step_text};
 pub use page::{
-    IncidentFilter, IncidentList, IncidentRow, backtest_page, health_page, incidents_page, playbook_page,
-    playbooks_page, policy, problem_page, report_page, tagged,
+    FormSeal, IncidentFilter, IncidentList, IncidentRow, PageActs, SilenceFields, backtest_page, health_page,
+    incidents_page, note_page, playbook_page, playbooks_page, policy, problem_page, report_page, silence_page, tagged,
 };
 pub use phrases::{ENGLISH, own_phrases};
 pub use phrases::{PhraseArgument, Phrases};
@@ -68,6 +68,14 @@ pub use text::{Commands, terminal, terminal_with};
 pub use thread::{ThreadState, changes};
 pub use view::{IncidentView, Picture};
 pub use weekly::weekly_message;
+
+use knowledge::clip::clip_utf16;
+
+/// Truncates text to `most` UTF-16 units; control and direction characters become spaces.
+pub fn cut(text: &str, most: usize) -> String {
+    let clean = |c: char| if is_unseen(c) { ' ' } else { c };
+    clip_utf16(&text.chars().map(clean).collect::<String>(), most)
+}
 
 /// Returns true if a character only moves the cursor, breaks the line, or changes the text direction.
 pub fn is_unseen(c: char) -> bool {

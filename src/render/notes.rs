@@ -55,6 +55,7 @@ pub fn note(note: &Note, words: &Phrases) -> Option<Line> {
     let key = match note.act {
         Act::Acknowledge => "note-acknowledge",
         Act::Again => "note-again",
+        Act::Note => "note-note",
         Act::Right => "note-right",
         Act::Wrong => "note-wrong",
         Act::Silence => "note-silence",

@@ -128,6 +128,7 @@ fn of_note(note: &Note) -> Option<TimelineEvent> {
     let (kind, did) = match note.act {
         Act::Acknowledge => (HappenedKind::Act, "somebody took it on"),
         Act::Again => (HappenedKind::Act, "somebody had it diagnosed again"),
+        Act::Note => (HappenedKind::Note, "somebody noted"),
         Act::Right => (HappenedKind::Act, "somebody found the cause right"),
         Act::Wrong => (HappenedKind::Act, "somebody found the cause wrong"),
         Act::Silence => (HappenedKind::Silence, "somebody silenced it"),
@@ -141,7 +142,11 @@ fn of_note(note: &Note) -> Option<TimelineEvent> {
         "" => did.to_owned(),
         detail => format!("{did} ({detail})"),
     };
-    let who = if note.who.is_empty() { "llm-diagnose".to_owned() } else { format!("@{}", note.who) };
+    let who = match (note.who.as_str(), note.who.strip_prefix("page:")) {
+        ("", _) => "llm-diagnose".to_owned(),
+        (_, Some(name)) => format!("{name} (page)"),
+        (id, None) => format!("@{id}"),
+    };
     Some(happened(note.at, kind, what, &who))
 }
 

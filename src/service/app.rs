@@ -26,6 +26,7 @@ use crate::server::{Budget, Pages, Shared, SlackState, listen, router};
 use crate::service::Service;
 use slack::socket::{self, Socket, SocketTiming};
 use slack::{Signing, SocketState};
+use sources::alertmanager::Alertmanager;
 use store::{STORE_FILE, Store, StoreClock};
 use telemetry::Metrics;
 use telemetry::supervise::{self, Supervisor, Systemd};
@@ -119,10 +120,12 @@ pub(crate) async fn run(
     };
     let work = LoopParts { service: &service, bundles: &bundles, desk: desk.as_ref(), inbox: groups };
     let admitting = loops::start(&supervisor, &tasks, &halt, work);
+    let alertmanagers = service.config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<_, _>>()?;
     let (slack_state, socket) = inward(inlet, desk, &service, &closing, &tasks, &supervisor);
 
     let metrics = Arc::clone(&service.metrics);
     let limits = service.config.http;
+    let per_minute = service.config.slack.commands_per_minute;
     let app = router(Shared {
         service,
         inbox,
@@ -133,7 +136,7 @@ pub(crate) async fn run(
         slack_state,
         socket,
         bundles,
-        pages: Arc::new(Pages::new(access)),
+        pages: Arc::new(Pages::new(access, alertmanagers, per_minute)),
         turns: Turns::default(),
     });
     let mut serving = tokio::spawn(listen(listener, app, limits, metrics, closing.clone()));
@@ -231,7 +234,9 @@ fn warn_of_choices(prepared: &Prepared, address: SocketAddr) {
         warn!("the key `language` has no effect any more, messages are in English: remove it");
     }
     if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
-        warn!("download links open at the replica that signed them alone: give all of them one `bundle.link_key_file`");
+        warn!(
+            "download links and forms of the pages are good at the replica that signed them alone: give all of them one `bundle.link_key_file`"
+        );
     }
 }
 

@@ -1,5 +1,6 @@
 //! The service: loops over the store, messages, chat, bundles, the HTTP server, and their wiring.
 
+mod acts;
 mod app;
 pub mod bundle;
 pub mod chatops;

@@ -292,20 +292,20 @@ impl Store {
         Ok(self.unreadable.read_all("line of the audit log", &rows, read))
     }
 
-    /// Returns the completed actions on an incident as notes for its message, oldest first.
+    /// Returns the newest 200 completed actions on an incident as notes for its message, oldest first.
     ///
     /// # Errors
     /// See [`Self::audit`].
     pub async fn notes(&self, incident: &str) -> Result<Vec<Note>, StoreError> {
         let rows = sqlx::query(
             "SELECT id, at_ms, who, place, what, incident_id, target, result, detail FROM audit
-             WHERE incident_id = $1 AND result = 'done' ORDER BY at_ms, id LIMIT 200",
+             WHERE incident_id = $1 AND result = 'done' ORDER BY at_ms DESC, id DESC LIMIT 200",
         )
         .bind(incident)
         .fetch_all(&self.read)
         .await?;
         let entries = self.unreadable.read_all("line of the audit log", &rows, read);
-        Ok(entries.into_iter().filter_map(AuditEntry::note).collect())
+        Ok(entries.into_iter().rev().filter_map(AuditEntry::note).collect())
     }
 }
 

@@ -24,6 +24,15 @@ impl Store {
         Ok(insert.bind(id).bind(unix_ms(now)).execute(&self.write).await?.rows_affected() > 0)
     }
 
+    /// Gives a request back whose work failed, so that the same one may be tried again.
+    ///
+    /// # Errors
+    /// See [`Self::claim_request`].
+    pub async fn forget_request(&self, id: &str) -> Result<(), StoreError> {
+        sqlx::query("DELETE FROM requests WHERE id = $1").bind(id).execute(&self.write).await?;
+        Ok(())
+    }
+
     /// Deletes ids that are older than `before` or too many: the oldest [`ROWS_AT_ONCE`]. Returns their number; 0 if
     /// none is left.
     ///

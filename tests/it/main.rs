@@ -52,6 +52,7 @@ mod own_overrides;
 mod own_playbooks;
 mod own_stale;
 mod owners;
+mod page_acts;
 mod pagers;
 mod pages;
 mod pasts;

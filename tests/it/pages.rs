@@ -1,5 +1,6 @@
 //! The pages as people open them: what they say, whom they let in, and how they behave in a real browser.
 
+mod accessible;
 mod browser;
 mod full;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{fixture, run};
 use crate::running::{CHANNEL, Running, group};
-use browser::Browser;
+pub(crate) use browser::Browser;
 use full::Full;
 
 const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
@@ -46,7 +47,7 @@ async fn every_page_says_what_browsers_may_do_with_it_and_is_small() {
         assert!(policy.contains("form-action 'self'") && policy.contains("frame-ancestors 'none'"), "{policy}");
         assert_eq!(headers["cache-control"], "no-store", "{path}");
         assert_eq!(headers["x-content-type-options"], "nosniff", "{path}");
-        assert_eq!(headers["referrer-policy"], "no-referrer", "{path}");
+        assert_eq!(headers["referrer-policy"], "same-origin", "{path}");
         assert!(text.len() < 150_000, "{path} has {} bytes", text.len());
         assert_eq!(text.matches("<h1").count(), 1, "{path}");
         assert!(!text.contains(" style=") && !text.contains(" onclick="), "{path}");
@@ -149,6 +150,8 @@ fn contradictory_access_is_refused_with_what_to_set() {
         ("{ proxy_header: X-User }", "without `pages.proxy_from`"),
         ("{ authentication: none, bearer_token_file: /x }", "`pages.authentication: none` beside credentials"),
         ("{ proxy_from: [10.0.0.7] }", "without `pages.proxy_header`"),
+        ("{ act: [\" \"] }", "`pages.act` has"),
+        ("{ authentication: none, act: [anna] }", "`pages.act` names people"),
         ("{ proxy_header: X-User, proxy_from: [\"0.0.0.0/0\"] }", "let everybody say who they are"),
         ("{ proxy_header: X-User, proxy_from: [proxy.example.org] }", "is a host's name"),
         ("{ proxy_header: \"X User\", proxy_from: [10.0.0.7] }", "is no name of a header"),
@@ -172,7 +175,8 @@ async fn a_browser_sees_the_incident_end_and_keeps_what_its_reader_opened() {
     let phone = json!({ "width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": true });
     browser.call("Emulation.setDeviceMetricsOverride", phone).await;
     assert_eq!(browser.value(wide).await, json!(true), "a phone does not scroll sideways");
-    let open = "(() => { const one = document.querySelector('#alerts details[data-key=\"alert/1\"]'); one.open = true; \
+    let open = "(() => { document.querySelector('#alerts>details').open = true; \
+                const one = document.querySelector('#alerts details[data-key=\"alert/1\"]'); one.open = true; \
                 one.querySelector('summary').focus(); return one.open; })()";
     assert_eq!(browser.value(open).await, json!(true));
     run.send(&group("Strange", "resolved", "critical", &[HOSTILE, "b"])).await;

@@ -12,7 +12,8 @@ use crate::chains::{FAULT_SECONDS, asked, moment};
 use crate::harness::{at, client, library, run, shared};
 
 async fn chart(prometheus: &Prometheus, diagnosis: &Diagnosis, name: &str, baseline: Baseline) -> Option<Chart> {
-    let wanted = HistoryRequest { since: at(moment(name) - 30), baseline, deadline: Duration::from_secs(30) };
+    let wanted =
+        HistoryRequest { since: at(moment(name) - 30), until: None, baseline, deadline: Duration::from_secs(30) };
     let history = evidence_history(library(), prometheus, diagnosis, &wanted).await?;
     diagnosis_chart(library(), diagnosis, &history, wanted.since, &Phrases::english())
 }

@@ -22,6 +22,7 @@ form-close = Close
 form-send = Send
 form-comment = Comment
 form-notice = Nothing was done
+noted = **Note** of { $who }
 said-comment = “{ $comment }”
 
 acknowledged-already = You are on it already.

@@ -231,6 +231,7 @@ no-incidents = No incidents yet.
 
 note-acknowledge = Acknowledged by { $who } at { $at }
 note-again = Run again by { $who } at { $at }
+note-note = Note of { $who } at { $at }
 note-right = Right cause, says { $who } at { $at }
 note-wrong = **Wrong cause**, says { $who } at { $at }; it was
 note-silence = Silenced by { $who } at { $at }

@@ -2,6 +2,7 @@
 
 ## The frame
 
+page-swipe = { $n } columns: swipe the table sideways to see all.
 page-skip = Skip to the content
 page-places = Pages
 page-live = Live
@@ -80,7 +81,31 @@ page-unseen = { $n ->
     [one] One check has no data
    *[other] { $n } checks have no data
  }
+page-pools = { $n } pools, the worst first
 page-no-pool = No serving engine was found in Prometheus. `llm-diagnose doctor` shows what is missing.
+
+## Acts on an incident's page
+
+page-acts = What you can do
+page-note = Note
+page-note-what = What others should know. It stands in the incident's message, in its thread, in its timeline and in bundles, not in tickets.
+page-note-empty = The note is empty: nothing was written.
+page-did-acknowledge = You are on it now.
+page-did-note = Your note is in the message and in the timeline below.
+page-did-silence = It is silenced. The silence stands in the timeline, with its end.
+page-did-bundle = The bundle is being made. It stands under Bundles below when it is there, mostly within a minute.
+page-did-repeated = This form was sent before. See below what was done.
+page-not-done = Nothing was done
+page-unsure = It is not known what was done
+page-unsure-why = An error stopped it half-way; the log of llm-diagnose has it. Look at the incident before you try again.
+page-too-often = You have sent too many forms, or all people together have. Try again in a minute.
+page-back-incident = Back to the incident
+page-back-list = List of incidents
+page-form-strange = This form was not made for you on this page, or it is too old. Open the incident again and press there. With several replicas behind one address, all need the same `bundle.link_key_file`.
+page-may-nobody = You may acknowledge, note and run again here. Silences and bundles are for those whom `pages.act` of the configuration names: nobody yet.
+page-may-not-named = You can read. Only those whom `pages.act` of the configuration names act here; `slack.act` is for Slack alone.
+page-may-program = You can read. Credentials of programs do not tell who acts: `pages.act` of the configuration must name `program:token` or `program:webhook`.
+page-may-unknown = You can read. Nobody is asked who they are here, so the page acts for nobody; `pages.act: [anybody]` in the configuration allows it to everybody who reaches this page, each program on this machine too.
 
 ## Why there is no page
 

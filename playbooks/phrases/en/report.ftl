@@ -60,6 +60,7 @@ report-more-rows = { $n ->
 ## What happened
 
 report-picture = Deciding signals over time
+report-zoom = Zoom in: { $links }
 report-no-picture = No picture: Prometheus did not answer in time, or no longer has these series.
 report-timeline = What happened (UTC)
 report-kind-alert = alert
@@ -70,6 +71,7 @@ report-kind-rollout = rollout
 report-kind-silence = silence
 report-kind-message = message
 report-kind-act = action
+report-kind-note = note
 report-kind-log = log
 report-kind-event = event
 report-logs = What the logs say
@@ -102,6 +104,10 @@ report-limit = Threshold
 report-actual = Actual
 report-not-met-since = Not met since { $at }.
 report-changed = What changed before, or differs from normal
+report-steady = { $n ->
+    [one] One more changed little
+   *[other] { $n } more changed little
+ }
 report-metrics = Numbers before, during and after
 report-load = Load before, during and after
 report-before = Before

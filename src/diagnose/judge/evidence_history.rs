@@ -33,6 +33,8 @@ const LEAD: [Duration; 2] = [Duration::from_secs(20 * 60), Duration::from_secs(4
 const LEAD_SHARE: u32 = 4;
 /// Maximum length of the picture.
 const MAX_LENGTH: Duration = Duration::from_secs(6 * 3_600);
+/// Maximum length of a picture that goes on after the diagnosis.
+const MAX_LENGTH_TO_NOW: Duration = Duration::from_secs(24 * 3_600);
 /// Maximum number of points in a line.
 const POINTS: u64 = 180;
 /// Steps between points, seconds; scrapes are rarely closer than the first.
@@ -43,6 +45,8 @@ const STEPS: [u64; 5] = [15, 30, 60, 120, 300];
 pub struct HistoryRequest {
     /// The start of the incident.
     pub since: Timestamp,
+    /// The end of the picture, if it goes on after the diagnosis.
+    pub until: Option<Timestamp>,
     /// The past to compare with, as in the diagnosis.
     pub baseline: Baseline,
     /// The time limit for Prometheus' answers.
@@ -59,7 +63,7 @@ pub struct EvidenceHistory<'a> {
     pub checks: Vec<DecidingCheck<'a>>,
     /// The time range of [`Self::now`].
     pub range: Range,
-    /// The observations up to the diagnosis.
+    /// The observations up to the end of the picture.
     pub now: Moments,
     /// The observations of the past: how much earlier, and at the earlier times.
     pub past: Option<(Duration, Moments)>,
@@ -253,18 +257,23 @@ pub(crate) fn observations_at(
     observations
 }
 
-/// Returns the time range: from well before the first onset to the time of the evaluation.
+/// Returns the time range: from well before the first onset to the time of the evaluation, or to the end that is asked
+/// for.
 fn range(diagnosis: &Diagnosis, history: &HistoryRequest) -> Range {
     let onsets = diagnosis.timeline.iter().map(|onset| onset.at);
     let started = onsets.chain([history.since]).min().unwrap_or(history.since).min(diagnosis.at);
-    let lasts = clock::between(started, diagnosis.at).min(MAX_LENGTH);
-    let length = (lasts + (lasts * LEAD_SHARE).clamp(LEAD[0], LEAD[1])).min(MAX_LENGTH);
+    let (to, most) = match history.until.filter(|until| *until > diagnosis.at) {
+        Some(until) => (until, MAX_LENGTH_TO_NOW),
+        None => (diagnosis.at, MAX_LENGTH),
+    };
+    let lasts = clock::between(started, to).min(most);
+    let length = (lasts + (lasts * LEAD_SHARE).clamp(LEAD[0], LEAD[1])).min(most);
     let finest = length.as_secs().div_ceil(POINTS);
     let step = STEPS.into_iter().find(|step| *step >= finest).unwrap_or(finest);
     let steps = length.as_secs() / step;
     Range {
-        from: clock::before(diagnosis.at, Duration::from_secs(step * steps)),
-        to: diagnosis.at,
+        from: clock::before(to, Duration::from_secs(step * steps)),
+        to,
         step_seconds: i64::try_from(step).unwrap_or(i64::MAX),
     }
 }

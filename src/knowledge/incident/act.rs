@@ -12,6 +12,8 @@ pub enum Act {
     Acknowledge,
     /// Run the diagnosis again now.
     Again,
+    /// Add a text to the incident.
+    Note,
     /// Show all checks to the user who clicked.
     Evidence,
     /// Confirm that the named cause was right.
@@ -36,9 +38,10 @@ pub enum Act {
 
 impl Act {
     /// All acts.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Acknowledge,
         Self::Again,
+        Self::Note,
         Self::Evidence,
         Self::Right,
         Self::Wrong,
@@ -56,6 +59,7 @@ impl Act {
         match self {
             Self::Acknowledge => "acknowledge",
             Self::Again => "again",
+            Self::Note => "note",
             Self::Evidence => "evidence",
             Self::Right => "right",
             Self::Wrong => "wrong",
@@ -79,7 +83,7 @@ impl Act {
 /// A user action on an incident.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
-    /// The chat id of the user; empty for an automatic action.
+    /// The chat id of the user, or `page:` and a name; empty for an automatic action.
     pub who: String,
     /// Time of the action.
     #[schemars(with = "String")]

@@ -16,7 +16,7 @@ const LINE: f32 = 15.0;
 /// Maximum number of panels: more would be too small to read on a phone.
 const MOST_PANELS: usize = 6;
 /// Maximum number of marks.
-const MOST_MARKS: usize = 4;
+pub(crate) const MOST_MARKS: usize = 4;
 
 /// Lays out a chart.
 pub(super) fn scene(chart: &Chart) -> Scene {

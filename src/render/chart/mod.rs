@@ -20,6 +20,7 @@ use jiff::Timestamp;
 use knowledge::clip::clip;
 use knowledge::signal::Unit;
 
+pub(crate) use layout::MOST_MARKS;
 pub use png::png;
 pub use svg::svg;
 

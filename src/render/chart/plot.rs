@@ -27,6 +27,11 @@ const NAME_SHARE: f32 = 0.62;
 /// A distance of more than this many usual steps between two samples is a gap.
 const GAP: f64 = 2.6;
 
+/// The largest share of a plot that is shaded as beyond a threshold.
+const MOST_SHADED: f32 = 0.75;
+/// The height of the strip that is shaded instead.
+const SHADED_STRIP: f32 = 10.0;
+
 /// The heading of a panel: the lines of the title and the latest value.
 #[derive(Debug)]
 pub(super) struct PlotHeading {
@@ -269,13 +274,19 @@ fn axes(frame: &Frame<'_>, area: Area, shapes: &mut Vec<DrawnShape>) {
     }
 }
 
-/// Shades the bad side of the threshold.
+/// Shades the bad side of the threshold; where that is nearly the whole plot, as above a limit near 0, only a strip beside
+/// the line: a plot that is shaded everywhere says nothing.
 fn beyond(panel: &Panel, frame: &Frame<'_>, shapes: &mut Vec<DrawnShape>) {
     let Some(threshold) = panel.threshold.as_ref().filter(|t| t.value.is_finite()) else { return };
     let (plot, y) = (frame.plot, frame.y(threshold.value));
     let (top, bottom) = match threshold.bad {
         ThresholdSide::Above => (plot.y, y),
         ThresholdSide::Below => (y, plot.bottom()),
+    };
+    let strip = |h: f32| if h > plot.h * MOST_SHADED { SHADED_STRIP } else { h };
+    let (top, bottom) = match threshold.bad {
+        ThresholdSide::Above => (bottom - strip(bottom - top), bottom),
+        ThresholdSide::Below => (top, top + strip(bottom - top)),
     };
     if bottom > top {
         shapes.push(DrawnShape::Fill { area: Area { y: top, h: bottom - top, ..plot }, ink: Ink::Beyond });

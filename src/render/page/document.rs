@@ -9,13 +9,15 @@ use message::{Block, BlockGroup, ChainLink, DocumentBlock, Folding, Line, TextSp
 /// Maximum number of steps shown open.
 const STEPS: usize = 3;
 /// Maximum number of rows shown open; of more, the middle is folded.
-const ROWS: usize = 40;
+const ROWS: usize = 20;
 /// Maximum number of rows in that fold.
 const FOLDED: usize = 400;
 /// Maximum number of values in a box of the chain.
 const NUMBERS: usize = 2;
 /// Maximum characters of a cell that stays on one line.
 const SHORT: usize = 16;
+/// Maximum number of columns that a phone shows beside each other.
+const COLUMNS: usize = 3;
 /// The size of a histogram.
 const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 84.0;
@@ -53,7 +55,7 @@ fn document_block(block: &DocumentBlock, words: &Phrases) -> Markup {
             DocumentBlock::Pairs(pairs) => dl.kv {
                 @for (name, value) in pairs { div { dt { (line(name)) } dd { (line(value)) } } }
             },
-            DocumentBlock::Table { name, heads, rows, folds: false, .. } => (table(Some(name.as_str()), heads, rows)),
+            DocumentBlock::Table { name, heads, rows, folds: false, .. } => (table(Some(name.as_str()), heads, rows, words)),
             DocumentBlock::Table { key, name, heads, rows, folds: true } => {
                 (long_table(key, name, heads, rows, words))
             },
@@ -99,26 +101,27 @@ fn long_table(key: &str, name: &str, heads: &[String], rows: &[Vec<Line>], words
     let (first, rest) = rows.split_at(open);
     let (middle, last) = rest.split_at(rest.len().saturating_sub(open));
     html! {
-        (table(Some(name), heads, first))
+        (table(Some(name), heads, first, words))
         @if !middle.is_empty() {
             @let title = words.line("report-between", &[("n", middle.len().into())]);
             @let shown = middle.get(..middle.len().min(FOLDED)).unwrap_or_default();
             @let left_out = middle.len() - shown.len();
             (fold(&format!("{key}/middle"), &line(&title), false, &html! {
-                (table(None, heads, shown))
+                (table(None, heads, shown, words))
                 @if left_out > 0 { p.dim { (line(&words.line("and-others", &[("n", left_out.into())]))) } }
             }))
         }
-        @if !last.is_empty() { (table(None, heads, last)) }
+        @if !last.is_empty() { (table(None, heads, last, words)) }
     }
 }
 
 /// Renders a table that scrolls by itself if it is too wide. A short cell, such as a number with its unit, is never
 /// broken.
-fn table(name: Option<&str>, heads: &[String], rows: &[Vec<Line>]) -> Markup {
+fn table(name: Option<&str>, heads: &[String], rows: &[Vec<Line>], words: &Phrases) -> Markup {
     let is_short = |text: &Line| text.text().chars().count() <= SHORT;
     html! {
-        div.scroll role=[name.map(|_| "region")] tabindex="0" aria-label=[name] {
+        @if heads.len() > COLUMNS { p.swipe { (words.text("page-swipe", &[("n", heads.len().into())])) } }
+        div.scroll role=[name.map(|_| "group")] tabindex="0" aria-label=[name] {
             table {
                 thead { tr { @for head in heads { th scope="col" { (head) } } } }
                 tbody { @for row in rows { tr { @for cell in row { td.num[is_short(cell)] { (line(cell)) } } } } }

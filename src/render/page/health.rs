@@ -16,6 +16,11 @@ use message::{Block, BlockGroup, DocumentBlock, Folding, Line, StateStyle};
 /// Seconds between two polls of the page.
 const EVERY: u32 = 15;
 
+/// Maximum number of pools in the summary: a screen.
+const BRIEF: usize = 18;
+/// Maximum number of checks that the summary names for a pool.
+const WRONG: usize = 2;
+
 /// Renders the fleet health page.
 pub fn health_page(health: &Health, words: &Phrases) -> String {
     let say = |key: &str| words.text(key, &[]);
@@ -32,7 +37,8 @@ pub fn health_page(health: &Health, words: &Phrases) -> String {
             @if pools.is_empty() {
                 div.card { h2 { (say("health-no-pool")) } p { (line(&words.line("page-no-pool", &[]))) } }
             }
-            @for pool in &pools { (pool_card(pool, words)) }
+            @if pools.len() > 1 { (summary(&pools, words)) }
+            @for (i, pool) in pools.iter().enumerate() { (pool_card(i, pool, words)) }
             @if health.left_out > 0 { p.dim { (words.text("health-left-out", &[("n", health.left_out.into())])) } }
             @if !pools.is_empty() { p.foot { (say("health-foot")) } }
         }
@@ -44,9 +50,34 @@ fn state(state: HealthState, words: &Phrases) -> Markup {
     pill(StateStyle::of(tone(state)), &word(state, words))
 }
 
-fn pool_card(pool: &PoolHealth, words: &Phrases) -> Markup {
+fn name_of(pool: &PoolHealth, words: &Phrases) -> String {
     let whom = facts::pool_name(&pool.labels);
-    let name = if whom.is_empty() { words.text("health-no-name", &[]) } else { whom.clone() };
+    if whom.is_empty() { words.text("health-no-name", &[]) } else { whom }
+}
+
+/// Renders one line for each pool, the worst first, as much as a screen shows; each leads to the pool's card.
+fn summary(pools: &[&PoolHealth], words: &Phrases) -> Markup {
+    let wrong = |pool: &PoolHealth| {
+        let is_wrong = |c: &&HealthCheck| matches!(c.state, Some(HealthState::Warning | HealthState::Critical));
+        let titles: Vec<&str> = pool.checks.iter().filter(is_wrong).map(|check| check.title.as_str()).collect();
+        facts::join_limited(&titles, WRONG, ", ", words)
+    };
+    html! {
+        section.card aria-labelledby="summary" {
+            h2 #summary { (words.text("page-pools", &[("n", pools.len().into())])) }
+            ul.brief {
+                @for (i, pool) in pools.iter().take(BRIEF).enumerate() {
+                    li { (state(pool.state, words)) a href={ "#pool-" (i) } { (name_of(pool, words)) } span.dim { (wrong(pool)) } }
+                }
+            }
+            @if pools.len() > BRIEF { p.dim { (line(&words.line("and-others", &[("n", (pools.len() - BRIEF).into())]))) } }
+        }
+    }
+}
+
+fn pool_card(i: usize, pool: &PoolHealth, words: &Phrases) -> Markup {
+    let whom = facts::pool_name(&pool.labels);
+    let name = name_of(pool, words);
     let wrong = |check: &&HealthCheck| matches!(check.state, Some(HealthState::Warning | HealthState::Critical));
     let (bad, rest): (Vec<&HealthCheck>, Vec<&HealthCheck>) = pool.checks.iter().partition(wrong);
     let (seen, unseen): (Vec<&HealthCheck>, Vec<&HealthCheck>) =
@@ -73,7 +104,7 @@ fn pool_card(pool: &PoolHealth, words: &Phrases) -> Markup {
     ];
     drop_empty(&mut parts);
     html! {
-        section.card {
+        section.card id={ "pool-" (i) } {
             p.above { (state(pool.state, words)) span { (words.text("health-replicas", &[("n", pool.replicas.into())])) } span { (engines.join(", ")) } }
             h2 { (name) }
             (blocks(&parts, words))

@@ -61,8 +61,9 @@ pub(super) fn pill(style: StateStyle, word: &str) -> Markup {
         StateStyle::Warn => ("pill", "warn", "▲"),
         StateStyle::Good => ("pill", "good", "✓"),
         StateStyle::Mute => ("pill", "mute", "○"),
-        StateStyle::Met => ("mark", "bad", "✓"),
-        StateStyle::NotMet => ("mark", "good", "✗"),
+        // A check that holds may speak of trouble or of its absence: the word tells, no colour does.
+        StateStyle::Met => ("mark", "met", "●"),
+        StateStyle::NotMet => ("mark", "mute", "○"),
         StateStyle::NoData => ("mark", "mute", "?"),
         StateStyle::NotLookedAt => ("mark", "mute", "–"),
     };

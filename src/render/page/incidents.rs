@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::html::{moment, pill};
+use super::html::pill;
 use super::{Page, UpdateMode};
 use crate::{IncidentView, Phrases, facts, incident_message};
 use diagnose::Diagnosis;
@@ -109,6 +109,8 @@ pub struct IncidentRow {
     whom: String,
     why: String,
     started_at: Timestamp,
+    /// The start as short as it is clear: the time of day, with the date if it was not today.
+    when: String,
     lasted: String,
 }
 
@@ -125,6 +127,7 @@ impl IncidentRow {
             whom: incident_message::affected_pool(view),
             why: view.diagnosis.map(|diagnosis| facts::chain_summary(diagnosis, words)).unwrap_or_default(),
             started_at: view.started_at,
+            when: short_time(view.started_at, now),
             lasted: clock::human_duration(clock::between(view.started_at, ended)),
         }
     }
@@ -135,6 +138,11 @@ impl IncidentRow {
         let clean = |text: String| redactor.text("page", &text).into_owned();
         Self { what: clean(self.what), whom: clean(self.whom), why: clean(self.why), ..self }
     }
+}
+
+fn short_time(at: Timestamp, now: Timestamp) -> String {
+    let day = |at: Timestamp| at.strftime("%Y-%m-%d").to_string();
+    at.strftime(if day(at) == day(now) { "%H:%M" } else { "%b %-d %H:%M" }).to_string()
 }
 
 /// The content of the list.
@@ -159,7 +167,7 @@ pub fn incidents_page(list: &IncidentList, find: &IncidentFilter, words: &Phrase
     let older = list.older.as_ref().map(|id| IncidentFilter { before: id.clone(), ..find.clone() }.address());
     let (open, all) = list.counts;
     let body = html! {
-        p.above { (words.text("page-counts", &[("open", open.into()), ("all", all.into())])) }
+        p.above #counts data-part { (words.text("page-counts", &[("open", open.into()), ("all", all.into())])) }
         h1 { (title) }
         @if all > 0 || find.is_set() { div.card { (form(find, words)) } }
         div #list data-part {
@@ -172,7 +180,7 @@ pub fn incidents_page(list: &IncidentList, find: &IncidentFilter, words: &Phrase
                 @if find.before.is_empty() {
                     @if list.open.is_empty() {
                         div.card { h2 { (say("page-open")) } p { (pill(StateStyle::Good, &say("page-none-open"))) } }
-                    } @else { (section("open", &say("page-open"), &list.open, words)) }
+                    } @else { (by_pool("open", &say("page-open"), &list.open, words)) }
                 }
                 @if !list.recent.is_empty() { (section("recent", &say("page-recent"), &list.recent, words)) }
             }
@@ -188,21 +196,55 @@ fn section(id: &str, title: &str, rows: &[IncidentRow], words: &Phrases) -> Mark
         section.card aria-labelledby=(id) {
             h2 #(id) { (title) }
             @if rows.is_empty() { p { (words.text("page-none-found", &[])) } }
-            ul.rows { @for row in rows { li { (incident_row(row)) } } }
+            ul.rows { @for row in rows { li { (incident_row(row, true)) } } }
         }
     }
 }
 
-fn incident_row(row: &IncidentRow) -> Markup {
+/// Renders the open incidents, those of one pool together; the worst stand first, then the newest.
+fn by_pool(id: &str, title: &str, rows: &[IncidentRow], words: &Phrases) -> Markup {
+    let rank = |row: &&IncidentRow| match row.tone {
+        Tone::Critical => 0,
+        Tone::Warning => 1,
+        Tone::Firing | Tone::Unknown => 2,
+        Tone::Good => 3,
+    };
+    let mut sorted: Vec<&IncidentRow> = rows.iter().collect();
+    sorted.sort_by_key(rank);
+    let mut pools: Vec<(&str, Vec<&IncidentRow>)> = Vec::new();
+    for row in sorted {
+        match pools.iter_mut().find(|(whom, _)| *whom == row.whom) {
+            Some((_, of)) => of.push(row),
+            None => pools.push((&row.whom, vec![row])),
+        }
+    }
+    html! {
+        section.card aria-labelledby=(id) {
+            h2 #(id) { (title) }
+            @for (whom, rows) in &pools {
+                @let name = if whom.is_empty() { words.text("health-no-name", &[]) } else { (*whom).to_owned() };
+                h3.pool { (name) @if rows.len() > 1 { " " span.dim { "(" (rows.len()) ")" } } }
+                ul.rows { @for row in rows { li { (incident_row(row, false)) } } }
+            }
+        }
+    }
+}
+
+/// Renders an incident; its heading is one level deeper below a pool's name.
+fn incident_row(row: &IncidentRow, names_pool: bool) -> Markup {
+    let link = html! { a href={ "/incidents/" (row.id) } { (row.what) } };
     html! {
         div.row {
             div { (pill(StateStyle::of(row.tone), &row.state)) }
             div {
-                h3 { a href={ "/incidents/" (row.id) } { (row.what) } }
-                @if !row.whom.is_empty() { p.dim { (row.whom) } }
+                @if names_pool { h3 { (link) } } @else { h4 { (link) } }
+                @if names_pool && !row.whom.is_empty() { p.dim { (row.whom) } }
                 @if !row.why.is_empty() { p { (row.why) } }
             }
-            div.when { (moment(row.started_at)) br; (row.lasted) }
+            div.when {
+                time datetime=(row.started_at) title=(row.started_at.strftime("%Y-%m-%d %H:%M:%S UTC")) { (row.when) " UTC" }
+                br; (row.lasted)
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Markup is escaped where it is written; [`Page::html`] replaces invisible characters and those that change the text
 //! direction by spaces.
 
+mod acts;
 mod backtest;
 mod document;
 mod health;
@@ -20,6 +21,7 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{Phrases, is_unseen};
+pub use acts::{FormSeal, PageActs, SilenceFields, note_page, silence_page};
 pub use backtest::backtest_page;
 pub use health::health_page;
 pub use incidents::{IncidentFilter, IncidentList, IncidentRow, incidents_page};
@@ -99,7 +101,8 @@ impl Page<'_> {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width,initial-scale=1";
-                    meta name="referrer" content="no-referrer";
+                    // Our own forms need the header Origin, which no-referrer takes away.
+                    meta name="referrer" content=(if file { "no-referrer" } else { "same-origin" });
                     meta name="color-scheme" content="light dark";
                     // A file has no server that could send the header.
                     @if file { meta http-equiv="Content-Security-Policy" content=(policy_of_file()); }

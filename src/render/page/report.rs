@@ -3,12 +3,12 @@
 use maud::{Markup, html};
 
 use super::document::blocks;
-use super::html::line;
+use super::html::{fold, line};
 use super::{Page, UpdateMode};
 use crate::Phrases;
 use crate::document::SectionKey;
 use crate::report_document::{Medium, ReportPageContext, document};
-use message::BlockGroup;
+use message::{BlockGroup, Folding};
 use report::Report;
 
 /// Seconds between two polls while the incident is open.
@@ -31,6 +31,7 @@ pub fn report_page(report: &Report, around: &ReportPageContext<'_>, words: &Phra
                 p.above { @for one in &document.above { (line(one)) " " } }
                 h1 { (document.title) }
                 @for section in head { (blocks(&section.parts, words)) }
+                @if let Some(acts) = around.acts { (acts.bar(words)) }
             }
             @for part in first { (section(part, words)) }
             nav.toc #toc data-part aria-label=(say("report-contents")) {
@@ -52,8 +53,11 @@ pub fn report_page(report: &Report, around: &ReportPageContext<'_>, words: &Phra
 pub(super) fn section(part: &BlockGroup, words: &Phrases) -> Markup {
     html! {
         section.card id=(part.key) data-part aria-labelledby={ "h-" (part.key) } {
-            h2 id={ "h-" (part.key) } { (line(&part.title)) }
-            (blocks(&part.parts, words))
+            @let heading = html! { h2 id={ "h-" (part.key) } { (line(&part.title)) } };
+            @let inside = blocks(&part.parts, words);
+            @if part.folding == Folding::Closed {
+                (fold(&format!("section/{}", part.key), &heading, false, &inside))
+            } @else { (heading) (inside) }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The questions of serving engineers, each with its answer; the open ones with a way to find it.
 
-use super::{ReportPageContext, code, code_block, evidence, group, list, pairs, paragraph, plain, table};
+use super::{Medium, ReportPageContext, code, code_block, evidence, group, list, pairs, paragraph, plain, table};
 use crate::document::SectionKey;
 use crate::{Phrases, facts};
 use knowledge::signal::{Unit, format_value};
@@ -15,7 +15,7 @@ const PODS: usize = 4;
 const NODES: usize = 100;
 
 /// Builds all answers, and the list of what is not known.
-pub(super) fn answers(report: &Report, around: &ReportPageContext<'_>, words: &Phrases) -> Vec<Block> {
+pub(super) fn answers(report: &Report, around: &ReportPageContext<'_>, medium: Medium, words: &Phrases) -> Vec<Block> {
     let a = &report.answers;
     let open = vec![
         list(a.open.iter().map(|(_, how)| Line::of(how))),
@@ -23,19 +23,25 @@ pub(super) fn answers(report: &Report, around: &ReportPageContext<'_>, words: &P
     ];
     let no_numbers = around.no_numbers.map(|why| words.line(why, &[]));
     let mut metrics = vec![Block::Gap(no_numbers.unwrap_or_default())];
-    metrics.extend(measured("report-metrics", &a.metrics, words));
-    let all = [
+    metrics.extend(measured("report-metrics", &a.metrics, medium, words));
+    let mut all = [
         (SectionKey::Goal, "report-goal", goal(&a.goal, words)),
         (SectionKey::Metrics, "report-metrics", metrics),
         (SectionKey::Model, "report-model", model(&a.model, words)),
         (SectionKey::Hardware, "report-hardware", hardware(&a.hardware, words)),
-        (SectionKey::Workload, "report-workload", workload(&a.workload, words)),
+        (SectionKey::Workload, "report-workload", workload(&a.workload, medium, words)),
         (SectionKey::Deployment, "report-deployment", deployment(&a.deployment, words)),
         (SectionKey::Versions, "report-versions", versions(&a.versions, words)),
         (SectionKey::Open, "report-open", open),
     ];
+    // On a page the numbers and the versions stand first and open; the others fold.
+    let is_open = |key: SectionKey| matches!(key, SectionKey::Metrics | SectionKey::Versions);
+    if medium == Medium::Page {
+        all.sort_by_key(|(key, ..)| !is_open(*key));
+    }
+    let folding = |key| if medium == Medium::Page && !is_open(key) { Folding::Closed } else { Folding::Never };
     all.into_iter()
-        .map(|(key, title, parts)| group(key.as_str(), words.line(title, &[]), Folding::Never, parts))
+        .map(|(key, title, parts)| group(key.as_str(), words.line(title, &[]), folding(key), parts))
         .collect()
 }
 
@@ -56,7 +62,7 @@ fn goal(goal: &Goal, words: &Phrases) -> Vec<Block> {
 
 /// Builds values before, during and after, with their change: changed ones stand out, those without data are aside.
 /// The name of the table is a phrase.
-fn measured(name: &str, all: &[Measured], words: &Phrases) -> Vec<Block> {
+fn measured(name: &str, all: &[Measured], medium: Medium, words: &Phrases) -> Vec<Block> {
     let (with_data, without_data): (Vec<&Measured>, Vec<&Measured>) =
         all.iter().partition(|m| [m.before, m.during, m.after].iter().any(Option::is_some));
     let over = with_data.iter().any(|m| m.after.is_some());
@@ -74,8 +80,15 @@ fn measured(name: &str, all: &[Measured], words: &Phrases) -> Vec<Block> {
     let title = words.line("report-without-data", &[("n", without_data.len().into())]);
     let asked = |m: &Measured| Some(plain(format!("{}: ", m.title)).code(m.query.as_deref()?));
     let queries = all.iter().filter_map(asked).collect();
+    // On a page the values that changed stand open, the steady ones fold, unless nothing has changed.
+    let folds = medium == Medium::Page && with_data.iter().any(|m| moved(m).is_some());
+    let (shown, steady): (Vec<&Measured>, Vec<&Measured>) =
+        with_data.into_iter().partition(|m| !folds || moved(m).is_some());
+    let others = words.line("report-steady", &[("n", steady.len().into())]);
+    let inside = vec![table(name, &heads, steady.iter().map(row), words)];
     vec![
-        table(name, &heads, with_data.iter().map(row), words),
+        table(name, &heads, shown.iter().map(row), words),
+        group(format!("{name}/steady"), others, Folding::Closed, if steady.is_empty() { Vec::new() } else { inside }),
         group(format!("{name}/untold"), title, Folding::Aside, vec![pairs(without_data.iter().map(why))]),
         evidence::queries(&format!("{name}/queries"), queries, Folding::Aside, words),
     ]
@@ -95,7 +108,20 @@ fn model(model: &ModelInfo, words: &Phrases) -> Vec<Block> {
     // Settings that are not set are left out.
     let is_set = |values: &[String]| values.iter().any(|value| value != "None" && !value.is_empty());
     let settings = model.settings.iter().filter(|(_, values)| is_set(values));
-    let settings = vec![pairs(settings.map(|(name, values)| (code(name), listed(values))))];
+    // The metric that tells them is named once, above what it tells.
+    let mut by_metric: Vec<(&str, Vec<(Line, Line)>)> = Vec::new();
+    for (name, values) in settings {
+        let (metric, setting) = name.rsplit_once('.').unwrap_or(("", name));
+        let pair = (code(setting), listed(values));
+        match by_metric.last_mut().filter(|(last, _)| *last == metric) {
+            Some((_, all)) => all.push(pair),
+            None => by_metric.push((metric, vec![pair])),
+        }
+    }
+    let settings = by_metric.into_iter().flat_map(|(metric, all)| {
+        [Block::Note(if metric.is_empty() { Line::default() } else { code(metric) }), pairs(all)]
+    });
+    let settings = settings.collect();
     [pairs(names.map(|(key, values)| (words.line(key, &[]), listed(values))))]
         .into_iter()
         .chain(arguments)
@@ -139,10 +165,10 @@ fn named<const N: usize>(all: [(&str, String); N], words: &Phrases) -> Block {
     pairs(all.map(|(key, value)| (words.line(key, &[]), plain(value))))
 }
 
-fn workload(workload: &Workload, words: &Phrases) -> Vec<Block> {
+fn workload(workload: &Workload, medium: Medium, words: &Phrases) -> Vec<Block> {
     let lengths = [("report-input", &workload.input), ("report-output", &workload.output)];
     let lengths = lengths.into_iter().filter_map(|(key, of)| Some(distribution(key, of.as_ref()?, words)));
-    lengths.flatten().chain(measured("report-load", &workload.load, words)).collect()
+    lengths.flatten().chain(measured("report-load", &workload.load, medium, words)).collect()
 }
 
 /// Builds a distribution: in a sentence, as bars, and bucket by bucket.

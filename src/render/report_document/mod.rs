@@ -10,6 +10,7 @@ mod sections;
 mod why;
 
 use super::document::{Document, SectionKey, drop_empty};
+use super::page::PageActs;
 use super::{IncidentView, Phrases, incident_message};
 use knowledge::alert::AlertStatus;
 use message::{Block, BlockGroup, DocumentBlock, Folding, Line};
@@ -43,6 +44,8 @@ pub struct ReportPageContext<'a> {
     pub tickets: &'a [(String, String)],
     /// Pages with tickets: receiver and URL.
     pub ticket_pages: &'a [(String, String)],
+    /// The acts of the visitor.
+    pub acts: Option<&'a PageActs<'a>>,
     /// True for a page of the service; false for a file.
     pub live: bool,
 }
@@ -51,30 +54,44 @@ pub struct ReportPageContext<'a> {
 pub(super) fn document(report: &Report, around: &ReportPageContext<'_>, medium: Medium, words: &Phrases) -> Document {
     let diagnosis = report.diagnosis.as_ref();
     let view = view(report, around.live);
+    // What decides at three in the morning stands open, in the order in which it is asked; on a page the rest folds.
+    use Folding::{Closed, Never};
+    let replicas = if sections::affects_some(report) { Never } else { Closed };
     let sections = [
-        (SectionKey::Head, "report-summary", head::summary(report, &view, around, medium, words)),
-        (SectionKey::Why, "why", diagnosis.map(|d| why::why(report, d, words)).unwrap_or_default()),
-        (SectionKey::Do, "report-fixes", diagnosis.map(|d| why::steps(d, words)).unwrap_or_default()),
-        (SectionKey::Related, "report-related", sections::related(&view, medium, words)),
-        (SectionKey::Picture, "report-picture", sections::pictures(around, words)),
-        (SectionKey::Timeline, "report-timeline", sections::timeline(report, medium, words)),
-        (SectionKey::Answers, "report-answers", answers::answers(report, around, words)),
-        (SectionKey::Logs, "report-logs", sections::logs(report, medium, words)),
-        (SectionKey::Topology, "page-replicas", sections::topology(report, words)),
-        (SectionKey::Alerts, "alerts", sections::alerts(report, words)),
-        (SectionKey::Rules, "report-rules", sections::rules(report, words)),
-        (SectionKey::Evidence, "report-evidence", diagnosis.map(|d| evidence::checked(d, words)).unwrap_or_default()),
-        (SectionKey::Not, "ruled-out", diagnosis.map(|d| evidence::ruled_out(d, words)).unwrap_or_default()),
-        (SectionKey::Unchecked, "unchecked", diagnosis.map(|d| evidence::unchecked(d, words)).unwrap_or_default()),
-        (SectionKey::Parts, "report-parts", sections::parts(report, words)),
-        (SectionKey::Redacted, "report-redacted", sections::redacted(report, words)),
-        (SectionKey::Tickets, "report-tickets", sections::tickets(around, words)),
-        (SectionKey::Bundles, "report-bundles", sections::bundles(report, around, words)),
+        (SectionKey::Head, "report-summary", Never, head::summary(report, &view, around, medium, words)),
+        (SectionKey::Why, "why", Never, diagnosis.map(|d| why::why(report, d, words)).unwrap_or_default()),
+        (SectionKey::Do, "report-fixes", Never, diagnosis.map(|d| why::steps(d, words)).unwrap_or_default()),
+        (SectionKey::Related, "report-related", Never, sections::related(&view, medium, words)),
+        (SectionKey::Picture, "report-picture", Never, sections::pictures(around, words)),
+        (SectionKey::Timeline, "report-timeline", Never, sections::timeline(report, medium, words)),
+        (SectionKey::Answers, "report-answers", Never, answers::answers(report, around, medium, words)),
+        (SectionKey::Logs, "report-logs", Closed, sections::logs(report, medium, words)),
+        (SectionKey::Topology, "page-replicas", replicas, sections::topology(report, words)),
+        (SectionKey::Alerts, "alerts", Closed, sections::alerts(report, words)),
+        (SectionKey::Rules, "report-rules", Closed, sections::rules(report, words)),
+        (
+            SectionKey::Evidence,
+            "report-evidence",
+            Closed,
+            diagnosis.map(|d| evidence::checked(d, words)).unwrap_or_default(),
+        ),
+        (SectionKey::Not, "ruled-out", Closed, diagnosis.map(|d| evidence::ruled_out(d, words)).unwrap_or_default()),
+        (
+            SectionKey::Unchecked,
+            "unchecked",
+            Closed,
+            diagnosis.map(|d| evidence::unchecked(d, words)).unwrap_or_default(),
+        ),
+        (SectionKey::Parts, "report-parts", Closed, sections::parts(report, words)),
+        (SectionKey::Redacted, "report-redacted", Closed, sections::redacted(report, words)),
+        (SectionKey::Tickets, "report-tickets", Closed, sections::tickets(around, words)),
+        (SectionKey::Bundles, "report-bundles", Never, sections::bundles(report, around, words)),
     ];
-    let section = |(key, title, mut parts): (SectionKey, &str, Vec<Block>)| {
+    let section = |(key, title, folding, mut parts): (SectionKey, &str, Folding, Vec<Block>)| {
         drop_empty(&mut parts);
         let title = words.line(title, &[]);
-        (!parts.is_empty()).then(|| BlockGroup { key: key.as_str().to_owned(), title, folding: Folding::Never, parts })
+        let folding = if medium == Medium::Page { folding } else { Never };
+        (!parts.is_empty()).then(|| BlockGroup { key: key.as_str().to_owned(), title, folding, parts })
     };
     let title = incident_message::symptom_or_alert_name(&view);
     Document {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
+
 use super::{
     Medium, ReportPageContext, code, code_block, group, left_out, list, pairs, paragraph, plain, table, unfolded_table,
 };
@@ -37,11 +39,24 @@ pub(super) fn pictures(around: &ReportPageContext<'_>, words: &Phrases) -> Vec<B
     let drawn = around.pictures.iter();
     let drawn = drawn.map(|(alt, svg)| Block::Document(DocumentBlock::Chart { alt: alt.clone(), svg: svg.clone() }));
     let missing = around.no_picture.filter(|_| around.pictures.is_empty());
-    drawn.chain(missing.map(|why| Block::Gap(words.line(why, &[])))).collect()
+    let zooms = ["link-dashboard", "link-prometheus"].map(|key| words.text(key, &[]));
+    let zoom = around.actions.iter().filter(|(label, _)| zooms.contains(label));
+    let zoom = zoom.map(|(label, url)| Line::default().link(label, url)).reduce(|all, one| all.plain(" · ").then(one));
+    let zoom = zoom.filter(|_| !around.pictures.is_empty());
+    let zoom = zoom.map(|links| Block::Note(words.line("report-zoom", &[("links", links.into())])));
+    drawn.chain(missing.map(|why| Block::Gap(words.line(why, &[])))).chain(zoom).collect()
 }
 
 /// Builds the timeline, oldest first.
 pub(super) fn timeline(report: &Report, medium: Medium, words: &Phrases) -> Vec<Block> {
+    // On a page the day stands at the start of the incident, so times here are short, if all are of one day.
+    let day = |one: &TimelineEvent| one.at.strftime("%Y-%m-%d").to_string();
+    let one_day = report.timeline.iter().all(|one| report.timeline.first().map(day) == Some(day(one)));
+    let time = |at: Timestamp| match (medium, one_day) {
+        (Medium::Page, true) => plain(at.strftime("%H:%M:%S").to_string()),
+        (Medium::Page, false) => plain(at.strftime("%b %-d %H:%M:%S").to_string()),
+        (Medium::Text | Medium::Ticket, _) => Line::default().moment(at),
+    };
     let row = |one: &TimelineEvent| {
         let key = match one.kind {
             HappenedKind::Alert => "report-kind-alert",
@@ -52,16 +67,19 @@ pub(super) fn timeline(report: &Report, medium: Medium, words: &Phrases) -> Vec<
             HappenedKind::Silence => "report-kind-silence",
             HappenedKind::Message => "report-kind-message",
             HappenedKind::Act => "report-kind-act",
+            HappenedKind::Note => "report-kind-note",
             HappenedKind::Log => "report-kind-log",
             HappenedKind::Event => "report-kind-event",
         };
         // A chat's id of a person does not leave the organisation.
-        let is_of_people = matches!(one.kind, HappenedKind::Act | HappenedKind::Silence);
+        let is_of_people = matches!(one.kind, HappenedKind::Act | HappenedKind::Note | HappenedKind::Silence);
         let source = if is_of_people && medium == Medium::Ticket { "–" } else { one.source.as_str() };
-        vec![Line::default().moment(one.at), words.line(key, &[]), Line::of(&one.what), plain(source)]
+        vec![time(one.at), words.line(key, &[]), Line::of(&one.what), plain(source)]
     };
     let heads = ["report-when", "report-kind", "report-what", "report-source"];
-    vec![table("report-timeline", &heads, report.timeline.iter().map(row), words)]
+    // Nor does what colleagues write for each other.
+    let leaves = |one: &&TimelineEvent| medium != Medium::Ticket || one.kind != HappenedKind::Note;
+    vec![table("report-timeline", &heads, report.timeline.iter().filter(leaves).map(row), words)]
 }
 
 /// Builds the findings of logs, those with a root error first; logs without findings are named at the end.
@@ -134,11 +152,23 @@ fn findings<'a>(
     parts
 }
 
-/// Builds the replicas, the affected ones first, of which none is folded away.
-pub(super) fn topology(report: &Report, words: &Phrases) -> Vec<Block> {
+/// Returns the names of the affected replicas.
+fn affected_names(report: &Report) -> BTreeSet<&str> {
     let root = report.diagnosis.as_ref().and_then(Diagnosis::root).map(|root| &root.replicas);
     let radius = root.filter(|radius| !radius.affected.is_empty()).or(report.diagnosis.as_ref().map(|d| &d.replicas));
-    let affected = |replica: &ReplicaInfo| radius.is_some_and(|radius| radius.affected.contains(&replica.name));
+    radius.into_iter().flat_map(|radius| &radius.affected).map(String::as_str).collect()
+}
+
+/// Returns true if some replicas are affected and others are not: then a page shows at once which.
+pub(super) fn affects_some(report: &Report) -> bool {
+    let names = affected_names(report);
+    !names.is_empty() && report.topology.iter().any(|replica| !names.contains(replica.name.as_str()))
+}
+
+/// Builds the replicas, the affected ones first, of which none is folded away.
+pub(super) fn topology(report: &Report, words: &Phrases) -> Vec<Block> {
+    let names = affected_names(report);
+    let affected = |replica: &ReplicaInfo| names.contains(replica.name.as_str());
     let known = located_by_diagnosis(report.diagnosis.as_ref());
     let mut replicas: Vec<&ReplicaInfo> =
         if report.topology.is_empty() { known.iter().collect() } else { report.topology.iter().collect() };

@@ -53,6 +53,8 @@ pub enum HappenedKind {
     Message,
     /// A user did something.
     Act,
+    /// A user wrote a note.
+    Note,
     /// A log's root error was written.
     Log,
     /// Kubernetes recorded a warning event.

@@ -229,6 +229,7 @@ pub(super) async fn drawn(sources: &Sources, subject: &Subject, until: Instant) 
     let (prometheus, diagnosis) = (sources.prometheus.as_ref()?, subject.diagnosis.as_ref()?);
     let request = HistoryRequest {
         since: subject.request.since.unwrap_or(subject.request.at),
+        until: Some(subject.window.to),
         baseline: subject.request.baseline,
         deadline: until.saturating_duration_since(Instant::now()).min(sources.diagnosing.deadline),
     };

@@ -1,32 +1,30 @@
-//! Acts: authorised, written to the audit log, then carried out; with the replies when that fails.
+//! Acts from Slack: authorised, audited, carried out by [`crate::acts`]; with the replies when that fails.
 
 use std::time::Duration;
 
-use tracing::{error, info, warn};
+use tracing::warn;
 
 use super::Desk;
 use super::authority::{Denial, Power, authorise};
 use super::forms::{self, ModalMetadata};
 use super::intent::IncidentForm;
 use super::replies::{send_ephemeral_line, send_ephemeral_phrase};
+use crate::acts::{Actor, Attempt, find_incident, write_refusal};
 use knowledge::clock;
 use knowledge::incident::Act;
 use message::Line;
 use slack::{Ack, SlackRequest};
-use store::{AuditEntry, AuditResult, Escalated, EscalationCall, Incident, StoreError};
+use store::{AuditEntry, AuditResult, Escalated, EscalationCall, Incident};
 
-/// The longest accepted incident id; a ULID has 26 characters.
-const ID_CHARS: usize = 40;
+/// Returns who acts, and in which channel.
+pub(super) fn actor(inbound: &SlackRequest) -> Actor<'_> {
+    Actor { who: &inbound.who.user, place: &inbound.place.channel }
+}
 
 /// Checks that the user has this power.
 pub(super) async fn decide(desk: &Desk, inbound: &SlackRequest, power: Power) -> Result<(), Denial> {
     let facts = desk.people.facts(&desk.slack, inbound, &desk.config.slack).await;
     authorise(&inbound.who, &facts, &inbound.place, power, &desk.config.slack.act)
-}
-
-/// Returns a well-formed incident id; other text is neither looked up nor written to the audit log.
-fn well_formed_id(id: &str) -> Option<&str> {
-    Some(id).filter(|id| !id.is_empty() && id.len() <= ID_CHARS && id.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
 /// Returns true if the user has this power; otherwise replies with the refusal, audits and counts it.
@@ -53,7 +51,7 @@ pub(super) async fn refused(
     power: Power,
 ) -> Option<Denial> {
     let refusal = decide(desk, inbound, power).await.err()?;
-    write_refusal(desk, inbound, action, incident, refusal).await;
+    write_refusal(desk, actor(inbound), action, incident, refusal.as_str()).await;
     Some(refusal)
 }
 
@@ -67,18 +65,6 @@ pub(super) async fn permit_form(
 ) -> Result<(), Ack> {
     let Some(refusal) = refused(desk, inbound, action, incident, power).await else { return Ok(()) };
     Err(Ack::View(forms::notice(&desk.words, desk.words.line(refusal.key(), &[]))))
-}
-
-async fn write_refusal(desk: &Desk, inbound: &SlackRequest, action: &str, incident: Option<&str>, refusal: Denial) {
-    info!(user = inbound.who.user, what = action, why = refusal.as_str(), "refused somebody");
-    desk.metrics.act(action, AuditResult::Refused.as_str());
-    let incident = incident.and_then(well_formed_id);
-    let attempt =
-        AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, action, incident, desk.store.now());
-    let entry = AuditEntry { result: AuditResult::Refused, detail: refusal.as_str().to_owned(), ..attempt };
-    if let Err(error) = desk.store.audit(&entry).await {
-        error!(%error, "cannot write a refusal into the audit log");
-    }
 }
 
 /// Finds the incident of a button; tells the user when it no longer exists.
@@ -105,128 +91,43 @@ pub(super) async fn begin_act(desk: &Desk, inbound: &SlackRequest, act: Act, id:
     }
 }
 
-/// Finds the incident with this id; the error is the key of the phrase with the reason.
-pub(super) async fn find_incident(desk: &Desk, id: &str) -> Result<Incident, &'static str> {
-    let Some(id) = well_formed_id(id) else { return Err("act-gone") };
-    match desk.store.incident(id).await {
-        Ok(incident) => incident.ok_or("act-gone"),
-        Err(error) => {
-            error!(%error, "cannot read an incident");
-            Err("act-store")
-        }
-    }
+/// Writes the audit entry of an act. `None` if that fails: the act is not carried out, and the user is told.
+pub(super) async fn begin(
+    desk: &Desk,
+    inbound: &SlackRequest,
+    action: &str,
+    incident: Option<&str>,
+) -> Option<Attempt> {
+    begun(desk, inbound, Attempt::begin(desk, actor(inbound), action, incident).await).await
 }
 
-/// An act, from its first entry in the audit log to its end.
-pub(super) struct Attempt {
-    entry: AuditEntry,
-}
-
-impl Attempt {
-    /// Writes the audit entry. `None` if that fails: the act is not carried out, and the user is told.
-    pub(super) async fn begin(
-        desk: &Desk,
-        inbound: &SlackRequest,
-        action: &str,
-        incident: Option<&str>,
-    ) -> Option<Self> {
-        let entry =
-            AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, action, incident, desk.store.now());
-        let written = desk.store.audit(&entry).await;
-        Self::begin_after_audit(desk, inbound, entry, written).await
-    }
-
-    /// Begins an escalation with its call, at most once within a time per incident: later and concurrent callers are
-    /// told. Returns true with the attempt if the call is queued.
-    pub(super) async fn escalate(
-        desk: &Desk,
-        inbound: &SlackRequest,
-        incident: &str,
-        call: EscalationCall<'_>,
-        within: Duration,
-    ) -> Option<(Self, bool)> {
-        let (now, action) = (desk.store.now(), Act::Escalate.as_str());
-        let entry = AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, action, Some(incident), now);
-        let escalated = desk.store.escalate(&entry, clock::before(now, within), call, now).await;
-        let queued = matches!(escalated, Ok(Escalated::Queued));
-        if let Ok(Escalated::Already) = escalated {
-            desk.metrics.act(action, AuditResult::Failed.as_str());
-            send_ephemeral_phrase(desk, inbound, "escalate-already").await;
-            return None;
-        }
-        let attempt = Self::begin_after_audit(desk, inbound, entry, escalated.map(drop)).await?;
-        Some((attempt, queued))
-    }
-
-    /// Begins the act if its audit entry was written; else replies why not.
-    async fn begin_after_audit(
-        desk: &Desk,
-        inbound: &SlackRequest,
-        entry: AuditEntry,
-        written: Result<(), StoreError>,
-    ) -> Option<Self> {
-        let Err(error) = written else { return Some(Self { entry }) };
-        error!(%error, what = entry.what, "cannot write into the audit log: nothing is done");
-        desk.metrics.act(&entry.what, AuditResult::Failed.as_str());
+async fn begun<E>(desk: &Desk, inbound: &SlackRequest, attempt: Result<Attempt, E>) -> Option<Attempt> {
+    if attempt.is_err() {
         send_ephemeral_phrase(desk, inbound, "act-store").await;
-        None
     }
+    attempt.ok()
+}
 
-    /// Returns the id of the entry in the audit log.
-    pub(super) fn id(&self) -> &str {
-        &self.entry.id
+/// Begins an escalation with its call, at most once within a time per incident: later and concurrent callers are
+/// told. Returns true with the attempt if the call is queued.
+pub(super) async fn begin_escalation(
+    desk: &Desk,
+    inbound: &SlackRequest,
+    incident: &str,
+    call: EscalationCall<'_>,
+    within: Duration,
+) -> Option<(Attempt, bool)> {
+    let (now, action) = (desk.store.now(), Act::Escalate.as_str());
+    let entry = AuditEntry::new_attempt(&inbound.who.user, &inbound.place.channel, action, Some(incident), now);
+    let escalated = desk.store.escalate(&entry, clock::before(now, within), call, now).await;
+    let queued = matches!(escalated, Ok(Escalated::Queued));
+    if let Ok(Escalated::Already) = escalated {
+        desk.metrics.act(action, AuditResult::Failed.as_str());
+        send_ephemeral_phrase(desk, inbound, "escalate-already").await;
+        return None;
     }
-
-    /// Sets the incident, where it becomes known only during the act.
-    pub(super) fn about(&mut self, incident: &str) {
-        self.entry.incident = Some(incident.to_owned());
-    }
-
-    /// Writes the result to the audit log; a completed act also updates the incident's message.
-    pub(super) async fn end(mut self, desk: &Desk, result: AuditResult, target: &str, detail: &str) {
-        self.entry.result = result;
-        self.entry.target = forms::cut(target, 200);
-        self.entry.detail = forms::cut(detail, 500);
-        let AuditEntry { what: action, who, incident, .. } = &self.entry;
-        desk.metrics.act(action, result.as_str());
-        info!(user = who, what = action, incident.id = incident, result = result.as_str(), "somebody acted");
-        if let Err(error) = desk.store.audit(&self.entry).await {
-            error!(%error, "cannot write into the audit log how an act ended");
-        }
-        if let (Some(incident), AuditResult::Done) = (incident, result) {
-            if let Err(error) = desk.store.touch(incident).await {
-                error!(%error, "cannot mark an incident's message as changed");
-            }
-            desk.deliveries.notify_one();
-        }
-    }
-
-    /// Ends the act by the result of a store update; replies with the phrase `not` if nothing was changed.
-    pub(super) async fn end_with(
-        self,
-        desk: &Desk,
-        inbound: &SlackRequest,
-        changed: Result<bool, StoreError>,
-        nothing_changed: &str,
-    ) -> bool {
-        match changed {
-            Ok(true) => {
-                self.end(desk, AuditResult::Done, "", "").await;
-                true
-            }
-            Ok(false) => {
-                self.end(desk, AuditResult::Failed, "", "nothing to do").await;
-                send_ephemeral_phrase(desk, inbound, nothing_changed).await;
-                false
-            }
-            Err(error) => {
-                error!(%error, "cannot write what somebody did");
-                self.end(desk, AuditResult::Failed, "", "the store failed").await;
-                send_ephemeral_phrase(desk, inbound, "act-store").await;
-                false
-            }
-        }
-    }
+    let attempt = Attempt::begin_after_audit(desk, entry, escalated.map(drop));
+    Some((begun(desk, inbound, attempt).await?, queued))
 }
 
 /// Replies that the incident has already ended.

@@ -1,4 +1,4 @@
-//! Authorisation: decides who may do what. Pure; [`super::people`] collects the facts.
+//! Authorisation: decides who may do what, in Slack and on the pages. Pure; [`super::people`] collects the facts of Slack.
 
 use super::people::UserFacts;
 use knowledge::incident::Act;
@@ -9,7 +9,7 @@ use slack::{Powers, RequestPlace, SlackActor};
 pub enum Power {
     /// Read: evidence, diagnoses, lists.
     Read,
-    /// Change our own state: acknowledge, diagnose again, rate a cause as right or wrong, verify.
+    /// Change our own state: acknowledge, diagnose again, write a note, rate a cause as right or wrong, verify.
     Note,
     /// Change or hand out something outside: create silences, call people, collect bundles.
     Act,
@@ -17,10 +17,10 @@ pub enum Power {
 
 impl Power {
     /// Returns the power that an act needs.
-    pub(super) fn of(act: Act) -> Self {
+    pub(crate) fn of(act: Act) -> Self {
         match act {
             Act::Evidence | Act::Digest => Self::Read,
-            Act::Acknowledge | Act::Again | Act::Right | Act::Wrong | Act::Done | Act::Verify => Self::Note,
+            Act::Acknowledge | Act::Again | Act::Note | Act::Right | Act::Wrong | Act::Done | Act::Verify => Self::Note,
             // A bundle hands out logs and objects of the cluster.
             Act::Silence | Act::Expire | Act::Escalate | Act::Bundle => Self::Act,
         }
@@ -60,8 +60,18 @@ impl Denial {
         }
     }
 
+    /// Returns the key of the refusal's phrase on a page.
+    pub(crate) fn page_key(self) -> &'static str {
+        match self {
+            Self::Bot => "page-may-program",
+            Self::Nobody => "page-may-nobody",
+            Self::NotNamed | Self::Stranger | Self::Guest | Self::Gone => "page-may-not-named",
+            Self::Unknown => "page-may-unknown",
+        }
+    }
+
     /// Returns the name in the audit log.
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         self.key().trim_start_matches("refused-")
     }
 }
@@ -102,15 +112,56 @@ pub fn authorise(
     if user.is_restricted || user.is_ultra_restricted {
         return Err(Denial::Guest);
     }
-    let nobody_named = groups.is_empty() && users.is_empty() && channels.is_empty();
     match power {
         Power::Read => Ok(()),
         _ if channels.contains(&place.channel) => Ok(()),
-        Power::Note if nobody_named => Ok(()),
-        Power::Act if nobody_named => Err(Denial::Nobody),
+        Power::Note if names_nobody(powers) => Ok(()),
+        Power::Act if names_nobody(powers) => Err(Denial::Nobody),
         // Slack did not return the members of a group that may contain the user.
         Power::Note | Power::Act if facts.groups_unknown => Err(Denial::Unknown),
         Power::Note | Power::Act => Err(Denial::NotNamed),
+    }
+}
+
+/// Returns true while `slack.act` names neither users nor groups nor channels.
+fn names_nobody(powers: &Powers) -> bool {
+    powers.groups.is_empty() && powers.users.is_empty() && powers.channels.is_empty()
+}
+
+/// The way in which the pages know a visitor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KnownBy {
+    /// A person: by a user name of `pages:`, or by the authenticating proxy.
+    Name,
+    /// By credentials that programs have: a bearer token, or those of the webhook.
+    Program,
+    /// Not at all: the pages ask for no credentials, or a signed link was opened.
+    Nothing,
+}
+
+/// The entry of `pages.act` that lets everybody act who may open the pages.
+pub(crate) const ANYBODY: &str = "anybody";
+
+/// Checks that a visitor of the pages has a power: the same ladder as in Slack, see [`authorise`]. `named` is
+/// `pages.act`; whom it names may do everything. Everybody else reads; people whose name is known may also note while
+/// nobody is named, there or in `slack.act`: a page gives nobody what chat does not.
+pub(crate) fn authorise_visitor(
+    name: &str,
+    known: KnownBy,
+    power: Power,
+    named: &[String],
+    powers: &Powers,
+) -> Result<(), Denial> {
+    let nobody_named = named.is_empty() && names_nobody(powers);
+    let is_named = named.iter().any(|one| one == ANYBODY || (one == name && known != KnownBy::Nothing));
+    match (power, known) {
+        (Power::Read, _) => Ok(()),
+        _ if is_named => Ok(()),
+        (_, KnownBy::Nothing) => Err(Denial::Unknown),
+        (_, KnownBy::Program) => Err(Denial::Bot),
+        (Power::Note, KnownBy::Name) if nobody_named => Ok(()),
+        (Power::Act, KnownBy::Name) if nobody_named => Err(Denial::Nobody),
+        (_, KnownBy::Name) => Err(Denial::NotNamed),
     }
 }
 
@@ -118,6 +169,39 @@ pub fn authorise(
 mod tests {
     use super::*;
     use slack::User;
+
+    #[test]
+    fn a_visitor_of_the_pages_has_the_powers_that_the_same_person_has_in_slack() {
+        let decide = |name: &str, known, named: &[&str]| {
+            let named: Vec<String> = named.iter().map(ToString::to_string).collect();
+            ALL.map(|power| authorise_visitor(name, known, power, &named, &Powers::default()).err())
+        };
+        let no = Some;
+        assert_eq!(decide("anna", KnownBy::Name, &[]), [None, None, no(Denial::Nobody)]);
+        assert_eq!(decide("anna", KnownBy::Name, &["anna"]), [None; 3]);
+        assert_eq!(decide("ben", KnownBy::Name, &["anna"]), [None, no(Denial::NotNamed), no(Denial::NotNamed)]);
+        let token = "program:token";
+        assert_eq!(decide(token, KnownBy::Program, &[]), [None, no(Denial::Bot), no(Denial::Bot)]);
+        assert_eq!(decide(token, KnownBy::Program, &[token]), [None; 3]);
+        assert_eq!(decide("anybody", KnownBy::Nothing, &["anna"]), [None, no(Denial::Unknown), no(Denial::Unknown)]);
+        for known in [KnownBy::Name, KnownBy::Program, KnownBy::Nothing] {
+            assert_eq!(decide("x", known, &["anybody"]), [None; 3]);
+        }
+    }
+
+    #[test]
+    fn whom_slack_names_is_not_named_on_the_pages_and_others_may_note_on_neither() {
+        for powers in [powers(&[], &["U1"], &[]), powers(&["S1"], &[], &[]), powers(&[], &[], &["C1"])] {
+            let decide = |name: &str, known, named: &[String]| {
+                ALL.map(|power| authorise_visitor(name, known, power, named, &powers).err())
+            };
+            let refused = [None, Some(Denial::NotNamed), Some(Denial::NotNamed)];
+            assert_eq!(decide("anna", KnownBy::Name, &[]), refused, "{powers:?}");
+            assert_eq!(decide("U1", KnownBy::Name, &[]), refused, "a proxy's user may call themselves anything");
+            assert_eq!(decide("anna", KnownBy::Name, &["anna".to_owned()]), [None; 3]);
+            assert_eq!(decide("ben", KnownBy::Name, &["anna".to_owned()]), refused);
+        }
+    }
 
     fn facts(change: impl FnOnce(&mut UserFacts, &mut User)) -> UserFacts {
         let mut user = User { team_id: Some("T1".into()), ..User::default() };

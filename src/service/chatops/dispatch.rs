@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{Instrument, error, info_span, warn};
 
-use super::attempt::{decide, find_incident, permit, permit_form};
+use super::attempt::{decide, permit, permit_form};
 use super::authority::Power;
 use super::forms::{self, ModalMetadata};
 use super::intent::{IncidentForm, Intent, TARGET_FORM};
@@ -15,6 +15,7 @@ use super::people::RateDecision;
 use super::replies::{send_ephemeral_line, send_ephemeral_phrase};
 use super::reply::Reply;
 use super::{Desk, acts, commands, digest, escalate, feedback, home, silence_form, silences, target_form, verify};
+use crate::acts::find_incident;
 use knowledge::incident::Act;
 use slack::{Ack, SlackAction, SlackRequest};
 
@@ -174,6 +175,8 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, intent: Intent<'_>) {
             Act::Verify => verify::press(desk, inbound, id, part).await,
             Act::Bundle => commands::bundle::press(desk, inbound, id).await,
             Act::Digest => digest::list(desk, inbound, id, part).await,
+            // In chat the thread holds what people write, so there is no button for it.
+            Act::Note => reply_unknown(desk, inbound, act.as_str()).await,
         },
         Intent::Command(line) => {
             if permit_read(desk, inbound).await {
@@ -186,12 +189,14 @@ async fn carry_out(desk: &Desk, inbound: &SlackRequest, intent: Intent<'_>) {
             }
         }
         Intent::Home => home::publish(desk, inbound).await,
-        Intent::Unknown(action) => {
-            warn!(action, "a press was refused: not our button, or a value that none of ours has");
-            desk.metrics.act("unknown", "refused");
-            send_ephemeral_phrase(desk, inbound, "act-unknown").await;
-        }
+        Intent::Unknown(action) => reply_unknown(desk, inbound, action).await,
     }
+}
+
+async fn reply_unknown(desk: &Desk, inbound: &SlackRequest, action: &str) {
+    warn!(action, "a press was refused: not our button, or a value that none of ours has");
+    desk.metrics.act("unknown", "refused");
+    send_ephemeral_phrase(desk, inbound, "act-unknown").await;
 }
 
 /// Returns true if the user may read; otherwise replies with the refusal.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tracing::error;
 
 use super::Desk;
-use super::attempt::{Attempt, begin_act, reply_incident_ended, reply_with_error};
+use super::attempt::{self, begin_act, reply_incident_ended, reply_with_error};
 use super::replies::{message, post_at_request, send_ephemeral_line, send_ephemeral_phrase};
 use knowledge::incident::{Act, short_id};
 use message::{Block, Line, SlackMessage, TextSpan, Tone};
@@ -35,7 +35,8 @@ pub(super) async fn escalate(desk: &Desk, inbound: &SlackRequest, id: &str) {
         None => None,
     };
     let call = body.as_ref().map_or(EscalationCall::Pager(callee), EscalationCall::Post);
-    let Some((attempt, queued)) = Attempt::escalate(desk, inbound, &incident.id, call, ONCE_WITHIN).await else {
+    let Some((attempt, queued)) = attempt::begin_escalation(desk, inbound, &incident.id, call, ONCE_WITHIN).await
+    else {
         return;
     };
     if queued {

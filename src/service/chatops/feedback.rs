@@ -8,7 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::error;
 
 use super::Desk;
-use super::attempt::{Attempt, begin_act, open_incident_form};
+use super::attempt::{self, begin_act, open_incident_form};
 use super::forms::{self, OPTIONS, input, option, text_box};
 use super::intent::IncidentForm;
 use super::replies::send_ephemeral_phrase;
@@ -87,7 +87,7 @@ pub(super) fn wrong(
         is_right: false,
         named: named(&incident).unwrap_or_default(),
         cause: cause.to_owned(),
-        comment: forms::cut(values.get("comment").map(String::as_str).unwrap_or_default(), COMMENT_CHARS),
+        comment: render::cut(values.get("comment").map(String::as_str).unwrap_or_default(), COMMENT_CHARS),
     };
     let shared = Arc::clone(desk);
     desk.tasks.spawn(async move {
@@ -99,7 +99,7 @@ pub(super) fn wrong(
 
 async fn save_feedback(desk: &Desk, inbound: &SlackRequest, feedback: &Feedback, title: &str) {
     let act = if feedback.is_right { Act::Right } else { Act::Wrong };
-    let Some(attempt) = Attempt::begin(desk, inbound, act.as_str(), Some(&feedback.incident)).await else { return };
+    let Some(attempt) = attempt::begin(desk, inbound, act.as_str(), Some(&feedback.incident)).await else { return };
     if let Err(error) = desk.store.give_feedback(feedback).await {
         error!(%error, "cannot keep feedback");
         attempt.end(desk, AuditResult::Failed, &feedback.cause, "the store failed").await;

@@ -5,9 +5,8 @@ use serde_json::{Value, json};
 
 use super::intent::IncidentForm;
 use diagnose::Diagnosis;
-use knowledge::clip::clip_utf16;
 use message::{Block, Line};
-use render::{self, Phrases};
+use render::{self, Phrases, cut};
 use slack::SlackRequest;
 
 /// The longest title or button label of a modal, in characters.
@@ -93,12 +92,6 @@ pub(super) fn text_box(id: &str, lines: bool, most: usize, hint: &str) -> Value 
 
 pub(super) fn option(label: &str, value: &str) -> Value {
     json!({ "text": plain(label, OPTION_CHARS), "value": value })
-}
-
-/// Truncates text to `most` UTF-16 units; control and direction characters become spaces.
-pub(super) fn cut(text: &str, most: usize) -> String {
-    let clean = |c: char| if render::is_unseen(c) { ' ' } else { c };
-    clip_utf16(&text.chars().map(clean).collect::<String>(), most)
 }
 
 /// Builds one page of all evidence; the submit button opens the next page.

@@ -27,6 +27,7 @@ mod target_form;
 mod verify;
 mod wording;
 
+pub(crate) use authority::{ANYBODY, KnownBy, authorise_visitor};
 pub use authority::{Denial, Power, authorise};
 pub use desk::Desk;
 pub use people::{People, RateDecision, UserFacts};

@@ -9,29 +9,18 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::attempt::{begin_act, open_incident_form, reply_incident_ended};
-use super::forms::{self, ModalMetadata, OPTION_CHARS, OPTIONS, input, option, text_box};
+use super::forms::{self, ModalMetadata, input, option, text_box};
 use super::intent::IncidentForm;
 use super::{Desk, silences};
-use knowledge::clock::human_duration;
+use crate::acts::silence::{self, COMMENT_CHARS, CUSTOM, Excess};
 use knowledge::incident::Act;
 use message::{Block, Line};
-use render;
+use render::{self, cut};
 use slack::{Ack, SlackRequest};
-use sources::alertmanager::{self, SHORTEST, SilenceMatcher};
+use sources::alertmanager::{self, SilenceMatcher};
 use sources::redact::Redactor;
 use store::{AuditResult, Incident};
 
-/// The fixed durations, each with the key of its phrase.
-const DURATIONS: [(&str, Duration, &str); 2] =
-    [("1h", Duration::from_secs(3_600), "silence-1h"), ("4h", Duration::from_secs(4 * 3_600), "silence-4h")];
-/// The option for a duration that the user types.
-const CUSTOM: &str = "custom";
-/// A number of other alerts that Alertmanager does not tell, in a confirmation.
-const UNKNOWN: &str = "?";
-/// The longest comment, in characters.
-const COMMENT_CHARS: usize = 1_000;
-/// The timeout of the count of other alerts: Slack closes a form whose answer takes 3 seconds.
-const COUNT_WITHIN: Duration = Duration::from_millis(1_000);
 /// The title and the button of the form, as keys of phrases.
 const TITLES: [&str; 2] = ["silence-title", "silence-send"];
 
@@ -43,17 +32,10 @@ struct Fields {
     comment: String,
 }
 
-/// A silence that matches more than the incident's own alerts, or perhaps does.
-struct Excess {
-    /// The number of other alerts; the error if Alertmanager cannot be asked.
-    others: Result<usize, String>,
-    matchers: Vec<SilenceMatcher>,
-}
-
 /// Opens the form: shows the matchers, asks for a duration, filled with `wanted`, and a comment.
 pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str, wanted: Option<Duration>) {
     let Some(incident) = &begin_act(desk, inbound, Act::Silence, id).await else { return };
-    let offered = selectable(incident);
+    let offered = silence::selectable(incident);
     if !incident.open || alertmanager::shared(&incident.alerts).is_empty() {
         return reply_incident_ended(desk, inbound, Act::Silence).await;
     }
@@ -64,7 +46,7 @@ pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str, wan
     }
     // Without the alert names the other labels would silence the whole pool, so the user must choose the labels.
     let named = alertmanager::preselected(&incident.alerts).is_ok();
-    let fixed = durations(desk).find(|(_, duration, _)| wanted.is_none_or(|wanted| wanted == *duration));
+    let fixed = silence::durations(desk).find(|(_, duration, _)| wanted.is_none_or(|wanted| wanted == *duration));
     let custom = wanted.filter(|_| fixed.is_none()).map(|wanted| humantime::format_duration(wanted).to_string());
     let fields = Fields {
         matchers: if named { offered.clone() } else { Vec::new() },
@@ -72,7 +54,7 @@ pub(super) async fn open_form(desk: &Desk, inbound: &SlackRequest, id: &str, wan
         custom: custom.unwrap_or_default(),
         comment: String::new(),
     };
-    let redactor = silences::silence_redactor(desk, Some(incident), &offered);
+    let redactor = silence::redactor(desk, Some(incident), &offered);
     let mut parts = explanation(desk, &redactor, &offered);
     if !named {
         parts.push(Block::Paragraph(desk.words.line("silence-whole-pool", &[])));
@@ -92,36 +74,19 @@ pub(super) async fn submit(
 ) -> Ack {
     let value = |name: &str| values.get(name).map(|value| value.trim()).unwrap_or_default();
     let wrong = |field: &str, text: String| Ack::Errors([(field.to_owned(), text)].into());
-    let words = &desk.words;
-    let offered = selectable(&incident);
-    let mut matchers = Vec::new();
-    let mut unknown = Vec::new();
-    // A key holds the value too: alerts fired or resolved while the form was open, so a name may have another value.
-    for key in value("labels").split(',').filter(|key| !key.is_empty()) {
-        match offered.iter().find(|matcher| matcher.key() == key) {
-            Some(matcher) => matchers.push(matcher.clone()),
-            None => unknown.push(key.rsplit_once(' ').map_or(key, |(name, _)| name)),
-        }
-    }
-    if !unknown.is_empty() {
-        let labels = forms::cut(&unknown.join(", "), OPTION_CHARS);
-        return wrong("labels", words.text("silence-not-offered", &[("labels", labels.into())]));
-    }
-    if matchers.is_empty() {
-        return wrong("labels", words.text("silence-no-label", &[]));
-    }
+    let offered = silence::selectable(&incident);
+    let matchers = match silence::matchers_of(desk, &offered, value("labels").split(',')) {
+        Ok(matchers) => matchers,
+        Err(text) => return wrong("labels", text),
+    };
     let chosen = value("duration");
     let (field, text) = if chosen == CUSTOM { ("custom", value("custom")) } else { ("duration", chosen) };
-    let longest = desk.config.slack.silence_max;
-    let duration = match humantime::parse_duration(text) {
-        Ok(duration) if (SHORTEST..=longest).contains(&duration) => duration,
-        _ => {
-            let longest = [("longest", human_duration(longest).into())];
-            return wrong(field, words.text("silence-wrong-duration", &longest));
-        }
+    let duration = match silence::duration_of(desk, text) {
+        Ok(duration) => duration,
+        Err(text) => return wrong(field, text),
     };
-    let comment = forms::cut(value("comment"), COMMENT_CHARS);
-    let excess = Excess { others: others(desk, &incident, &matchers).await, matchers };
+    let comment = cut(value("comment"), COMMENT_CHARS);
+    let excess = Excess::of(&desk.alertmanagers, &incident, matchers).await;
     if !excess.is_confirmed_by(value("confirm")) {
         let fields = Fields {
             matchers: excess.matchers.clone(),
@@ -139,35 +104,6 @@ pub(super) async fn submit(
     Ack::Received
 }
 
-/// Counts the alerts that these matchers meet besides the incident's own; the error says why Alertmanager does not tell.
-async fn others(desk: &Desk, incident: &Incident, matchers: &[SilenceMatcher]) -> Result<usize, String> {
-    let count = alertmanager::others(&desk.alertmanagers, &incident.alerts, matchers);
-    match tokio::time::timeout(COUNT_WITHIN, count).await {
-        Ok(count) => count.map_err(|error| error.to_string()),
-        Err(_) => Err(alertmanager::AlertmanagerError::Late.to_string()),
-    }
-}
-
-impl Excess {
-    /// Returns the value of the box that confirms it: the digest of the matchers, and the number of other alerts or [`UNKNOWN`].
-    fn confirmation(&self) -> String {
-        let others = self.others.as_ref().map_or(UNKNOWN.to_owned(), ToString::to_string);
-        format!("{} {others}", alertmanager::digest(&self.matchers))
-    }
-
-    /// Returns true if nothing has to be confirmed, or the user confirmed these matchers with at least this number of
-    /// other alerts, an unknown one only as unknown.
-    fn is_confirmed_by(&self, confirmed: &str) -> bool {
-        let (digest, others) = confirmed.split_once(' ').unwrap_or_default();
-        let is_same = digest == alertmanager::digest(&self.matchers);
-        match self.others {
-            Ok(0) => true,
-            Ok(n) => is_same && others.parse::<usize>().is_ok_and(|confirmed| n <= confirmed),
-            Err(_) => is_same && others == UNKNOWN,
-        }
-    }
-}
-
 /// Builds the form once more, with what was chosen, what it silences too, and a box that confirms that.
 fn confirmation(
     desk: &Desk,
@@ -178,17 +114,8 @@ fn confirmation(
     excess: &Excess,
 ) -> Value {
     let words = &desk.words;
-    let (warning, known) = match &excess.others {
-        Ok(n) => {
-            let n = [("n", (*n).into())];
-            (words.line("silence-others", &n), words.text("silence-confirm-others", &n))
-        }
-        Err(error) => {
-            let error = [("error", Line::of(error).into())];
-            (words.line("silence-others-unknown", &error), words.text("silence-confirm-unknown", &[]))
-        }
-    };
-    let redactor = silences::silence_redactor(desk, Some(incident), offered);
+    let (warning, known) = excess.warning(desk);
+    let redactor = silence::redactor(desk, Some(incident), offered);
     let mut parts = explanation(desk, &redactor, offered);
     parts.push(Block::Paragraph(warning));
     let mut blocks = render::slack_blocks(&parts);
@@ -203,7 +130,7 @@ fn confirmation(
 }
 
 fn explanation(desk: &Desk, redactor: &Redactor, offered: &[SilenceMatcher]) -> Vec<Block> {
-    let line = |matcher| Line::default().code(silences::shown_matcher(redactor, matcher).to_string());
+    let line = |matcher| Line::default().code(silence::shown_matcher(redactor, matcher).to_string());
     let lines = offered.iter().map(line).collect();
     vec![
         Block::Paragraph(desk.words.line("silence-what", &[])),
@@ -215,7 +142,7 @@ fn explanation(desk: &Desk, redactor: &Redactor, offered: &[SilenceMatcher]) -> 
 fn inputs(desk: &Desk, redactor: &Redactor, offered: &[SilenceMatcher], fields: &Fields) -> [Value; 4] {
     let words = &desk.words;
     let label =
-        |matcher: &SilenceMatcher| option(&matcher_text(&silences::shown_matcher(redactor, matcher)), &matcher.key());
+        |matcher: &SilenceMatcher| option(&matcher_text(&silence::shown_matcher(redactor, matcher)), &matcher.key());
     let mut menu = json!({
         "type": "multi_static_select", "action_id": "labels",
         "options": offered.iter().map(label).collect::<Vec<_>>(),
@@ -224,7 +151,8 @@ fn inputs(desk: &Desk, redactor: &Redactor, offered: &[SilenceMatcher], fields: 
     if !fields.matchers.is_empty() {
         menu["initial_options"] = fields.matchers.iter().map(label).collect();
     }
-    let mut options: Vec<Value> = durations(desk).map(|(value, _, key)| option(&words.text(key, &[]), value)).collect();
+    let mut options: Vec<Value> =
+        silence::durations(desk).map(|(value, _, key)| option(&words.text(key, &[]), value)).collect();
     options.push(option(&words.text("silence-custom", &[]), CUSTOM));
     let mut duration = json!({ "type": "static_select", "action_id": "duration", "options": options });
     if let Some(initial) = options.iter().find(|option| option["value"] == fields.duration.as_str()) {
@@ -244,22 +172,6 @@ fn inputs(desk: &Desk, redactor: &Redactor, offered: &[SilenceMatcher], fields: 
         input("custom", &words.text("silence-custom-duration", &[]), true, custom),
         input("comment", &words.text("form-comment", &[]), true, comment),
     ]
-}
-
-/// Returns the fixed durations that are allowed.
-fn durations(desk: &Desk) -> impl Iterator<Item = (&'static str, Duration, &'static str)> {
-    let longest = desk.config.slack.silence_max;
-    DURATIONS.into_iter().filter(move |(_, duration, _)| *duration <= longest)
-}
-
-/// Returns the matchers that the firing alerts share, as far as they fit into a menu.
-fn selectable(incident: &Incident) -> Vec<SilenceMatcher> {
-    let fits_option = |name: &str| !name.contains(',') && name.encode_utf16().count() <= OPTION_CHARS;
-    alertmanager::shared(&incident.alerts)
-        .into_iter()
-        .filter(|matcher| fits_option(&matcher.name))
-        .take(OPTIONS)
-        .collect()
 }
 
 /// Formats a matcher for the menu: `namespace = llm`, `alertname = HighTTFT | HighITL`.

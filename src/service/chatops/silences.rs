@@ -3,29 +3,23 @@
 use std::time::Duration;
 
 use super::Desk;
-use super::attempt::{Attempt, permit, reply_with_error};
+use super::attempt::{self, actor, permit};
 use super::authority::Power;
-use super::forms::cut;
-use super::replies::{into_thread, message, send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
-use knowledge::clock;
+use super::replies::{into_thread, send_ephemeral_line, send_ephemeral_message, send_ephemeral_phrase};
+use crate::acts::silence::{self, ABOUT, NoSilence};
 use knowledge::incident::Act;
-use message::{Block, Button, ButtonStyle, Line, TextSpan, Tone};
-use render::{self, PhraseArgument};
+use message::{Block, Line, TextSpan, Tone};
+use render::{self, cut};
 use slack::SlackRequest;
-use sources::alertmanager::{self, CreatedSilence, Silence, SilenceError, SilenceMatcher, SilenceParameters};
-use sources::redact::Redactor;
+use sources::alertmanager::{self, Silence, SilenceMatcher};
 use store::{AuditResult, Incident};
 
 /// The action of the button that expires a silence; its value is the silence's id.
 const EXPIRE: &str = Act::Expire.as_str();
-/// The prefix of the incident's id in a silence's comment.
-const ABOUT: &str = "llm-diagnose incident ";
 /// Silences in a list.
 const LISTED: usize = 20;
-/// The longest text of matchers, in characters.
-const MATCHERS_CHARS: usize = 300;
 
-/// Creates a silence for an authorised user and posts it in the incident's thread.
+/// Creates a silence for an authorised user and announces it in the incident's thread, with a button that expires it.
 pub(super) async fn create(
     desk: &Desk,
     inbound: &SlackRequest,
@@ -34,88 +28,20 @@ pub(super) async fn create(
     duration: Duration,
     comment: &str,
 ) {
-    let Some(attempt) = Attempt::begin(desk, inbound, Act::Silence.as_str(), Some(&incident.id)).await else { return };
-    let reference = format!("{ABOUT}{}", incident.id);
-    let parameters = SilenceParameters {
-        who: format!("{} in Slack", inbound.who.user),
-        comment: if comment.trim().is_empty() { reference } else { format!("{} ({reference})", comment.trim()) },
-        duration,
-        longest: desk.config.slack.silence_max,
+    let author = (actor(inbound), format!("{} in Slack", inbound.who.user));
+    let created = silence::create(desk, &desk.alertmanagers, author, incident, (matchers, duration, comment)).await;
+    let created = match created {
+        Ok(created) => created,
+        Err(NoSilence::NoStore) => return send_ephemeral_phrase(desk, inbound, "act-store").await,
+        Err(NoSilence::Refused(error)) => {
+            return send_ephemeral_line(desk, inbound, silence::problem(desk, &error)).await;
+        }
     };
-    match alertmanager::create(&desk.alertmanagers, &incident.alerts, matchers, &parameters, clock::now()).await {
-        Err(error) => {
-            attempt.end(desk, AuditResult::Failed, "", &error.to_string()).await;
-            reply_with_silence_error(desk, inbound, &error).await;
-        }
-        Ok(created) => {
-            let until = [("day", day(created.until).into()), ("until", TextSpan::Time(created.until).into())];
-            let detail = desk.words.text("silence-note", &until);
-            let matchers: Vec<String> = created.matchers.iter().map(ToString::to_string).collect();
-            let target = format!("{} {}", created.id, matchers.join(" "));
-            attempt.end(desk, AuditResult::Done, &target, &detail).await;
-            announce(desk, inbound, incident, &created, comment).await;
-        }
-    }
-}
-
-/// Announces a silence in the incident's thread, with a button that expires it.
-async fn announce(desk: &Desk, inbound: &SlackRequest, incident: &Incident, created: &CreatedSilence, comment: &str) {
-    let redactor = silence_redactor(desk, Some(incident), &created.matchers);
-    let mut arguments = silence_arguments(&redactor, &created.matchers, created.until);
-    arguments.push(("who", TextSpan::User(inbound.who.user.clone()).into()));
-    let line = desk.words.line("silence-made", &arguments);
-    let mut parts = Vec::new();
-    if !comment.trim().is_empty() {
-        let comment = cut(&redactor.text("message", comment), 1_000);
-        parts.push(Block::Paragraph(desk.words.line("said-comment", &[("comment", comment.into())])));
-    }
-    if let Some(n) = created.alerts {
-        parts.push(Block::Note(desk.words.line("silence-takes", &[("n", n.into())])));
-    }
-    parts.push(Block::Note(desk.words.line("silence-deaf", &[])));
-    parts.push(Block::Buttons(vec![expire_button(desk, &created.id, EXPIRE)]));
-    let body = message(Tone::Unknown, &line, parts);
+    let button = Block::Buttons(vec![silence::expire_button(desk, &created.id, EXPIRE)]);
+    let body = silence::announcement(desk, actor(inbound), incident, &created, comment, button);
     if let Err(error) = into_thread(desk, &incident.id, inbound, &body).await {
         tracing::warn!(%error, incident.id = incident.id, "cannot tell the thread of a silence");
         send_ephemeral_phrase(desk, inbound, "silence-made-unposted").await;
-    }
-}
-
-/// Creates a redactor for texts about a silence; it learns the values of matchers and labels that are named as secrets.
-pub(super) fn silence_redactor(desk: &Desk, incident: Option<&Incident>, matchers: &[SilenceMatcher]) -> Redactor {
-    let redactor = desk.notifier.redactor_of(incident);
-    matchers.iter().for_each(|matcher| redactor.learn_label(&matcher.name, &matcher.value));
-    redactor
-}
-
-/// Returns a matcher as people see it: without a secret in its value.
-pub(super) fn shown_matcher(redactor: &Redactor, matcher: &SilenceMatcher) -> SilenceMatcher {
-    let value = redactor.label("message", &matcher.name, &matcher.value).into_owned();
-    SilenceMatcher { value, ..matcher.clone() }
-}
-
-fn silence_arguments(
-    redactor: &Redactor,
-    matchers: &[SilenceMatcher],
-    until: jiff::Timestamp,
-) -> Vec<(&'static str, PhraseArgument)> {
-    let matchers: Vec<String> = matchers.iter().map(|one| shown_matcher(redactor, one).to_string()).collect();
-    let matchers = Line::default().code(cut(&matchers.join(" "), MATCHERS_CHARS));
-    vec![("matchers", matchers.into()), ("until", TextSpan::Time(until).into()), ("day", day(until).into())]
-}
-
-/// Formats the date: a silence may last for days, so the time of day is not enough.
-fn day(at: jiff::Timestamp) -> String {
-    at.strftime("%Y-%m-%d").to_string()
-}
-
-fn expire_button(desk: &Desk, id: &str, action: &str) -> Button {
-    Button {
-        action: action.to_owned(),
-        label: desk.words.text("silence-expire", &[]),
-        value: id.to_owned(),
-        style: ButtonStyle::Plain,
-        confirm: Some(desk.words.text("silence-expire-sure", &[])),
     }
 }
 
@@ -124,16 +50,16 @@ pub(super) async fn expire(desk: &Desk, inbound: &SlackRequest, id: &str) {
     if !permit(desk, inbound, EXPIRE, None, Power::of(Act::Expire)).await {
         return;
     }
-    let Some(mut attempt) = Attempt::begin(desk, inbound, EXPIRE, None).await else { return };
+    let Some(mut attempt) = attempt::begin(desk, inbound, EXPIRE, None).await else { return };
     match alertmanager::expire(&desk.alertmanagers, id).await {
-        Ok(silence) => {
-            let incident = incident_of(desk, &silence).await;
+        Ok(ended) => {
+            let incident = incident_of(desk, &ended).await;
             if let Some(incident) = &incident {
                 attempt.about(&incident.id);
             }
             attempt.end(desk, AuditResult::Done, id, "").await;
-            let redactor = silence_redactor(desk, incident.as_ref(), &silence.matchers);
-            let mut arguments = silence_arguments(&redactor, &silence.matchers, silence.ends_at);
+            let redactor = silence::redactor(desk, incident.as_ref(), &ended.matchers);
+            let mut arguments = silence::arguments(&redactor, &ended.matchers, ended.ends_at);
             arguments.push(("who", TextSpan::User(inbound.who.user.clone()).into()));
             let line = desk.words.line("silence-expired", &arguments);
             // The thread announced the silence, so it also announces its end.
@@ -148,7 +74,7 @@ pub(super) async fn expire(desk: &Desk, inbound: &SlackRequest, id: &str) {
         }
         Err(error) => {
             attempt.end(desk, AuditResult::Failed, id, &error.to_string()).await;
-            reply_with_silence_error(desk, inbound, &error).await;
+            send_ephemeral_line(desk, inbound, silence::problem(desk, &error)).await;
         }
     }
 }
@@ -176,7 +102,7 @@ pub(super) async fn list(desk: &Desk, inbound: &SlackRequest) {
     for (i, silence) in silences.iter().take(LISTED).enumerate() {
         parts.push(Block::Paragraph(described(desk, silence)));
         // Action ids must be unique within a message.
-        parts.push(Block::Buttons(vec![expire_button(desk, &silence.id, &format!("{EXPIRE}:{i}"))]));
+        parts.push(Block::Buttons(vec![silence::expire_button(desk, &silence.id, &format!("{EXPIRE}:{i}"))]));
     }
     if silences.len() > LISTED {
         parts.push(Block::Note(desk.words.line("silence-more", &[("n", (silences.len() - LISTED).into())])));
@@ -194,24 +120,10 @@ pub(super) async fn list(desk: &Desk, inbound: &SlackRequest) {
     send_ephemeral_message(desk, inbound, Tone::Unknown, headline, parts).await;
 }
 
-fn described(desk: &Desk, silence: &Silence) -> Line {
-    let redactor = silence_redactor(desk, None, &silence.matchers);
-    let mut arguments = silence_arguments(&redactor, &silence.matchers, silence.ends_at);
-    arguments.push(("by", cut(&silence.created_by, 80).into()));
-    arguments.push(("comment", cut(&redactor.text("message", &silence.comment), 200).into()));
+fn described(desk: &Desk, one: &Silence) -> Line {
+    let redactor = silence::redactor(desk, None, &one.matchers);
+    let mut arguments = silence::arguments(&redactor, &one.matchers, one.ends_at);
+    arguments.push(("by", cut(&one.created_by, 80).into()));
+    arguments.push(("comment", cut(&redactor.text("message", &one.comment), 200).into()));
     desk.words.line("silence-one", &arguments)
-}
-
-async fn reply_with_silence_error(desk: &Desk, inbound: &SlackRequest, error: &SilenceError) {
-    let key = match error {
-        SilenceError::NoAlertmanager => "silence-no-alertmanager",
-        SilenceError::NothingFires => "act-over",
-        SilenceError::NoMatcher => "silence-changed",
-        SilenceError::Unknown(_) => "silence-unknown",
-        SilenceError::Over(_) => "silence-over",
-        SilenceError::WholePool(_) | SilenceError::Duration(_) | SilenceError::Alertmanager(_) => {
-            return reply_with_error(desk, inbound, "silence-failed", &error.to_string()).await;
-        }
-    };
-    send_ephemeral_phrase(desk, inbound, key).await;
 }

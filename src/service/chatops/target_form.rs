@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::Desk;
 use super::command::{CommandError, parse};
-use super::forms::cut;
 use super::intent::{PICK_TARGET, TARGET_FORM};
 use super::pools::{PoolList, list_pools};
 use super::reply::Reply;
@@ -17,6 +16,7 @@ use diagnose::{FleetPool, PoolMatch, find_pools};
 use knowledge::clock;
 use knowledge::playbook::{Library, Playbook};
 use message::{Block, Button, ButtonStyle, Message, Tone};
+use render::cut;
 use slack::{Choice, RequestPlace};
 use sources::prom::Prometheus;
 

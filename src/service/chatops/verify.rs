@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::Desk;
-use super::attempt::{Attempt, begin_act, reply_incident_ended, reply_with_error};
+use super::attempt::{self, begin_act, reply_incident_ended, reply_with_error};
 use super::replies::{into_thread, message, send_ephemeral_phrase};
 use diagnose::{self, EvidenceResult, Fix, Outcome};
 use knowledge::clock;
@@ -75,7 +75,7 @@ pub(super) async fn done(desk: &Desk, inbound: &SlackRequest, id: &str, step: &s
         desk.metrics.act(Act::Done.as_str(), AuditResult::Failed.as_str());
         return send_ephemeral_phrase(desk, inbound, "done-already").await;
     }
-    let Some(attempt) = Attempt::begin(desk, inbound, Act::Done.as_str(), Some(&incident.id)).await else { return };
+    let Some(attempt) = attempt::begin(desk, inbound, Act::Done.as_str(), Some(&incident.id)).await else { return };
     attempt.end(desk, AuditResult::Done, &fix.cause, &render::step_text(&fix)).await;
 }
 
@@ -87,7 +87,7 @@ pub(super) async fn press(desk: &Desk, inbound: &SlackRequest, id: &str, step: &
         desk.metrics.act(Act::Verify.as_str(), AuditResult::Failed.as_str());
         return send_ephemeral_phrase(desk, inbound, "verify-no-check").await;
     };
-    let Some(attempt) = Attempt::begin(desk, inbound, Act::Verify.as_str(), Some(&incident.id)).await else {
+    let Some(attempt) = attempt::begin(desk, inbound, Act::Verify.as_str(), Some(&incident.id)).await else {
         return;
     };
     let place = &inbound.place;

@@ -121,7 +121,7 @@ impl Notifier {
         let diagnosis = incident.diagnosis.as_ref()?;
         let prometheus = choose(&self.prometheus, &incident.alerts)?;
         let (baseline, deadline) = (self.diagnosing.baseline, self.diagnosing.deadline);
-        let request = HistoryRequest { since: incident.started_at, baseline, deadline };
+        let request = HistoryRequest { since: incident.started_at, until: None, baseline, deadline };
         let history = evidence_history(&self.library, prometheus, diagnosis, &request).await?;
         let mut chart = render::diagnosis_chart(&self.library, diagnosis, &history, request.since, &self.words)?;
         self.clean_chart(incident, &mut chart);

@@ -10,6 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use subtle::{Choice, ConstantTimeEq};
 
 use super::config::{Authentication, PagesConfig};
+use crate::chatops::KnownBy;
 use crate::config::{SourceConfig, Webhook, secret};
 use sources::exporter::Allowed;
 
@@ -109,25 +110,46 @@ fn authorization(headers: &HeaderMap) -> (&[u8], &[u8]) {
     (scheme, credentials.trim_ascii_start())
 }
 
-/// The visitor of a page or bundle, as the audit log names them: `page:anna`, `link`.
+/// The visitor of a page or bundle.
 #[derive(Debug, Clone)]
-pub(super) struct Visitor(pub(super) String);
+pub(super) struct Visitor {
+    /// The name in the audit log: `page:anna`, `link`.
+    pub(super) who: String,
+    /// The way in which the name is known.
+    pub(super) known: KnownBy,
+}
 
-/// The longest user name from a proxy, in characters.
+impl Visitor {
+    /// Returns a visitor whom nothing identifies.
+    pub(super) fn unknown(who: &str) -> Self {
+        Self { who: who.to_owned(), known: KnownBy::Nothing }
+    }
+
+    /// Returns the name as `pages.act` has it.
+    pub(super) fn name(&self) -> &str {
+        self.who.strip_prefix("page:").unwrap_or(&self.who)
+    }
+}
+
+/// The longest user name from a proxy, in characters; a cut name could be that of somebody else.
 const WHO_CHARS: usize = 100;
+/// The start of the names of programs, which no person has: `program:token`, `program:webhook`.
+const PROGRAM: &str = "program:";
 
-/// Returns the visitor's name for accepted credentials: the user of basic authentication, else `bearer`.
-fn named(headers: &HeaderMap) -> String {
-    let (scheme, credentials) = authorization(headers);
-    let pair = scheme.eq_ignore_ascii_case(b"basic").then(|| STANDARD.decode(credentials).ok()).flatten();
-    let user = pair.and_then(|pair| Some(String::from_utf8(pair).ok()?.split_once(':')?.0.to_owned()));
-    format!("page:{}", user.as_deref().unwrap_or("bearer"))
+/// Returns the visitor whose credentials these are.
+fn program(name: &str) -> Visitor {
+    Visitor { who: format!("page:{PROGRAM}{name}"), known: KnownBy::Program }
+}
+
+fn person(name: &str) -> Visitor {
+    Visitor { who: format!("page:{name}"), known: KnownBy::Name }
 }
 
 /// The access rules of the pages.
 #[derive(Debug)]
 pub struct Access {
-    accepted: Vec<SecretString>,
+    /// The values of `Authorization`, each with its visitor.
+    accepted: Vec<(SecretString, Visitor)>,
     proxy: Option<(HeaderName, Vec<Allowed>)>,
     /// Set if no credentials are required, because the configuration says so and the server listens on loopback only;
     /// it lists the accepted host names. The check prevents DNS rebinding by other web pages.
@@ -150,10 +172,10 @@ impl Access {
     ) -> anyhow::Result<Self> {
         let mut accepted = Vec::new();
         if let Some(path) = &config.bearer_token_file {
-            accepted.push(bearer(&secret(path)?));
+            accepted.push((bearer(&secret(path)?), program("token")));
         }
         if let (Some(user), Some(path)) = (&config.username, &config.password_file) {
-            accepted.push(basic(user, &secret(path)?));
+            accepted.push((basic(user, &secret(path)?), person(user)));
         }
         let proxy = match &config.proxy_header {
             Some(name) => Some((HeaderName::try_from(name.as_str())?, config.proxy_from.clone())),
@@ -169,7 +191,7 @@ impl Access {
             );
         }
         let open = is_open.then(hosts);
-        accepted.extend(webhook.any.clone());
+        accepted.extend(webhook.any.clone().map(|value| (value, program("webhook"))));
         Ok(Self { accepted, proxy, open })
     }
 
@@ -186,23 +208,24 @@ impl Access {
     /// Returns the visitor; `None` if access is denied.
     pub(super) fn allow(&self, headers: &HeaderMap, from: SocketAddr) -> Option<Visitor> {
         // All values are compared, so that the time does not reveal which one was almost right.
-        let is_accepted =
-            self.accepted.iter().fold(Choice::from(0), |is_accepted, expected| is_accepted | same(headers, expected));
-        if let Some(user) = self.proxy_user(headers, from) {
-            return Some(Visitor(format!("page:{user}")));
+        let mut accepted = None;
+        for (expected, visitor) in &self.accepted {
+            if bool::from(same(headers, expected)) {
+                accepted = accepted.or(Some(visitor));
+            }
         }
-        bool::from(is_accepted).then(|| Visitor(named(headers)))
+        self.proxy_user(headers, from).map(person).or_else(|| accepted.cloned())
     }
 
     /// Returns the user that the proxy names.
-    fn proxy_user(&self, headers: &HeaderMap, from: SocketAddr) -> Option<String> {
+    fn proxy_user<'a>(&self, headers: &'a HeaderMap, from: SocketAddr) -> Option<&'a str> {
         let (name, proxies) = self.proxy.as_ref()?;
         let mut values = headers.get_all(name).iter();
         // A proxy that appends instead of replacing would forward a header forged by the visitor.
         let (Some(user), None) = (values.next(), values.next()) else { return None };
-        let user = String::from_utf8_lossy(user.as_bytes().trim_ascii()).into_owned();
-        (!user.is_empty() && proxies.iter().any(|proxy| proxy.holds(from.ip())))
-            .then(|| user.chars().take(WHO_CHARS).collect())
+        let user = std::str::from_utf8(user.as_bytes()).ok()?.trim();
+        let is_name = !user.is_empty() && user.chars().count() <= WHO_CHARS && !user.starts_with(PROGRAM);
+        (is_name && proxies.iter().any(|proxy| proxy.holds(from.ip()))).then_some(user)
     }
 
     /// Returns true if requests for this host need no credentials.
@@ -216,7 +239,7 @@ impl Access {
 
     /// Returns the authentication challenge for browsers; `None` if they have no way to answer one.
     pub(super) fn challenge(&self) -> Option<&'static str> {
-        let asks = |scheme: &str| self.accepted.iter().any(|secret| secret.expose_secret().starts_with(scheme));
+        let asks = |scheme: &str| self.accepted.iter().any(|(secret, _)| secret.expose_secret().starts_with(scheme));
         match () {
             () if asks("Basic ") => Some("Basic realm=\"llm-diagnose\", charset=\"UTF-8\""),
             () if asks("Bearer ") => Some("Bearer realm=\"llm-diagnose\""),
@@ -258,15 +281,20 @@ mod tests {
             ..PagesConfig::default()
         };
         let mut access = Access::new(&config, &Credentials::default(), HERE.parse().unwrap(), "").unwrap();
-        access.accepted = vec![basic("ops", &"secret".into()), bearer(&"token".into())];
+        access.accepted =
+            vec![(basic("ops", &"secret".into()), person("ops")), (bearer(&"token".into()), program("token"))];
         let who = |from: &str, name: &'static str, value: String| {
             let headers = HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().unwrap())]);
-            access.allow(&headers, from.parse().unwrap()).map(|visitor| visitor.0)
+            access.allow(&headers, from.parse().unwrap()).map(|visitor| visitor.who)
         };
         let sent = |secret: &SecretString| secret.expose_secret().to_owned();
-        let visitor = who("10.0.0.7:1", "x-forwarded-user", "a".repeat(300)).unwrap();
-        assert_eq!(visitor, format!("page:{}", "a".repeat(WHO_CHARS)));
-        for (accepted, expected) in access.accepted.iter().zip(["page:ops", "page:bearer"]) {
+        let proxied = |name: &str| who("10.0.0.7:1", "x-forwarded-user", name.to_owned());
+        let longest = "a".repeat(WHO_CHARS);
+        assert_eq!(proxied(&longest), Some(format!("page:{longest}")));
+        for refused in ["program:token", &format!("{longest}a")] {
+            assert_eq!(proxied(refused), None, "{refused}: could be somebody else's name");
+        }
+        for ((accepted, _), expected) in access.accepted.iter().zip(["page:ops", "page:program:token"]) {
             assert_eq!(who("10.0.0.9:1", "authorization", sent(accepted)).as_deref(), Some(expected));
         }
         assert_eq!(who("10.0.0.9:1", "authorization", "Basic b3BzOndyb25n".to_owned()), None);

@@ -46,7 +46,7 @@ pub(super) async fn gate(
     };
     match checked {
         Ok(()) => {
-            request.extensions_mut().insert(Visitor("link".to_owned()));
+            request.extensions_mut().insert(Visitor::unknown("link"));
             next.run(request).await
         }
         Err(Refused::Forged) => {
@@ -73,7 +73,7 @@ pub(super) async fn download(
     State(shared): State<Shared>,
     Path(name): Path<String>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
-    Extension(Visitor(who)): Extension<Visitor>,
+    Extension(Visitor { who, .. }): Extension<Visitor>,
     method: Method,
 ) -> Response {
     let metrics = &shared.service.metrics;

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::chatops::ANYBODY;
 use knowledge::clock::duration;
 use sources::exporter::Allowed;
 
@@ -87,6 +88,11 @@ pub struct PagesConfig {
     pub proxy_header: Option<String>,
     /// The addresses of that proxy; the header is ignored from any other address.
     pub proxy_from: Vec<Allowed>,
+    /// The visitors who may do everything on an incident's page, silence and collect bundles too, by the name that the
+    /// pages know; others only read. `anybody` means everybody who may open the pages, `program:token` whoever has the
+    /// pages' token, `program:webhook` the webhook's credentials. While it and `slack.act` are empty, people with a name
+    /// may acknowledge, note and run again.
+    pub act: Vec<String>,
 }
 
 impl PagesConfig {
@@ -117,6 +123,14 @@ impl PagesConfig {
                 bail!("`pages.proxy_header: {header}` is no name of a header: write it like X-Forwarded-User")
             }
             _ => {}
+        }
+        if let Some(name) = self.act.iter().find(|name| name.trim() != *name || name.is_empty()) {
+            bail!("`pages.act` has {name:?}: write each name as the pages know it, or `anybody`");
+        }
+        if self.authentication == Authentication::None && self.act.iter().any(|name| name != ANYBODY) {
+            bail!(
+                "`pages.act` names people, whom `pages.authentication: none` does not know: write [anybody], or ask for credentials"
+            );
         }
         for from in &self.proxy_from {
             match from {

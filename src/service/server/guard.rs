@@ -68,7 +68,7 @@ struct RefusedVisit {
 /// Decides about a request: the visitor, or the refusal.
 fn visitor(shared: &Shared, from: SocketAddr, request: &Request) -> Result<Visitor, RefusedVisit> {
     let access = &shared.pages.access;
-    let anybody = || access.is_open_for(host(request).as_deref()).then(|| Visitor("page:anybody".to_owned()));
+    let anybody = || access.is_open_for(host(request).as_deref()).then(|| Visitor::unknown("page:anybody"));
     if let Some(visitor) = access.allow(request.headers(), from).or_else(anybody) {
         return Ok(visitor);
     }

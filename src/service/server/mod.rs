@@ -10,6 +10,8 @@ mod etag;
 mod guard;
 mod listen;
 mod mcp;
+mod page_acts;
+mod page_forms;
 mod page_queries;
 mod pages;
 mod pages_state;
@@ -18,7 +20,7 @@ mod slack_state;
 mod state;
 mod webhook;
 
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
@@ -47,6 +49,9 @@ pub fn router(shared: Shared) -> Router {
         .route("/incidents", get(pages::incidents))
         .route("/incidents/{id}", get(pages::incident))
         .route("/incidents/{id}/tickets/{ticket}", get(pages::ticket))
+        .route("/incidents/{id}/note", get(pages::note_form))
+        .route("/incidents/{id}/silence", get(pages::silence_form))
+        .route("/incidents/{id}/acts/{act}", post(page_acts::act).layer(DefaultBodyLimit::max(page_forms::FORM_BYTES)))
         .route("/playbooks", get(pages::playbooks))
         .route("/playbooks/{id}", get(pages::playbook))
         .route("/health", get(pages::health))

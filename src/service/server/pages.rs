@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Extension, Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
 
+use super::auth::Visitor;
 use super::etag::unless_current;
-use super::page_queries;
 use super::state::Shared;
+use super::{page_acts, page_forms, page_queries};
 use crate::bundle::{BundleError, StoredBundle, Subject, clean};
 use crate::questions::{IncidentPage, IncidentSearch, search};
 use knowledge::clock;
-use knowledge::incident::IncidentState;
+use knowledge::incident::{Act, IncidentState};
 use knowledge::signal::{Unit, format_value};
-use render::{self, IncidentFilter, IncidentList, IncidentRow, Phrases, ReportPageContext};
+use render::chart;
+use render::{self, FormSeal, IncidentFilter, IncidentList, IncidentRow, PageActs, Phrases, ReportPageContext};
 use report::{self, Report, SourceFindings};
 use sources::redact::Redactor;
 use store::{Incident, IncidentQuery, StoreError};
@@ -88,7 +90,36 @@ pub(super) fn redactor_of<'a>(shared: &Shared, incidents: impl IntoIterator<Item
     shared.service.notifier.redactor_of(incidents)
 }
 
-pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+/// The parameter that says which act the visitor did just now.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Did {
+    did: String,
+}
+
+impl Did {
+    fn line(&self, shared: &Shared, visitor: &Visitor, incident: &str) -> Option<message::Line> {
+        let links = &shared.bundles.links;
+        let key = match page_forms::has_done(links, visitor, incident, &self.did, clock::now())? {
+            "acknowledge" => "page-did-acknowledge",
+            "again" => "again-begun",
+            "note" => "page-did-note",
+            "silence" => "page-did-silence",
+            "bundle" => "page-did-bundle",
+            "repeated" => "page-did-repeated",
+            _ => return None,
+        };
+        Some(words(shared).line(key, &[]))
+    }
+}
+
+pub(super) async fn incident(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+    Query(did): Query<Did>,
+    Extension(visitor): Extension<Visitor>,
+    headers: HeaderMap,
+) -> Response {
     let subject = match subject(&shared, &id).await {
         Ok(subject) => subject,
         Err(answer) => return *answer,
@@ -105,14 +136,30 @@ pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String
         Err(error) => return uncleaned(&error),
     };
     let clean = |text: &String| redactor.text("page", text).into_owned();
-    let pictures: Vec<(String, String)> = drawn.iter().map(|drawn| (clean(&drawn.0), clean(&drawn.1))).collect();
+    let pictures: Vec<(String, String)> = drawn
+        .iter()
+        .map(|drawn| {
+            let mut chart = (**drawn).clone();
+            render::mark_events(&mut chart, &report.timeline);
+            (clean(&chart::alt(&chart)), clean(&chart::svg(&chart)))
+        })
+        .collect();
     // A diagnosis with a cause has data for a chart.
     let expected = incident.diagnosis.as_ref().is_some_and(|d| d.root().is_some());
+    let (offered, refused) = page_acts::offered(&shared, &visitor, incident);
+    let token = page_forms::token(&shared.bundles.links, &visitor, &incident.id, clock::now());
+    let acts = PageActs {
+        seal: FormSeal { incident: &incident.id, token: &token, once: &incident.revision.to_string() },
+        offered: &offered,
+        refused: refused.map(|denial| words(&shared).line(denial.page_key(), &[])),
+        done: did.line(&shared, &visitor, &incident.id),
+    };
     let around = ReportPageContext {
+        acts: Some(&acts),
         pictures: &pictures,
         no_picture: (pictures.is_empty() && expected).then_some("report-no-picture"),
         no_numbers: away.then_some("report-no-numbers"),
-        actions: &actions(&shared, incident, &redactor),
+        actions: &actions(&shared, incident, offered.contains(&Act::Silence), &redactor),
         bundles: &bundles(&shared, &id),
         ticket_pages: &tickets(&shared, &report),
         tickets: &[],
@@ -136,7 +183,7 @@ async fn subject(shared: &Shared, id: &str) -> Result<Subject, Box<Response>> {
 }
 
 fn missing(shared: &Shared) -> Response {
-    problem(shared, StatusCode::NOT_FOUND, "page-no-incident", "page-no-incident-why")
+    not_there(shared, "page-no-incident", "page-no-incident-why")
 }
 
 /// Returns the bundles on this replica, newest first: name with size, and address.
@@ -159,7 +206,7 @@ fn tickets(shared: &Shared, report: &Report) -> Vec<(String, String)> {
 /// Returns a ticket's text for pasting; redacted, because it goes to other parties.
 pub(super) async fn ticket(State(shared): State<Shared>, Path((id, ticket)): Path<(String, String)>) -> Response {
     let Some(form) = shared.service.library.tickets.get(&ticket) else {
-        return problem(&shared, StatusCode::NOT_FOUND, "page-nowhere", "page-nowhere-why");
+        return lost(&shared);
     };
     let subject = match subject(&shared, &id).await {
         Ok(subject) => subject,
@@ -189,10 +236,13 @@ pub(super) fn uncleaned(error: &dyn std::fmt::Display) -> Response {
     (StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
 }
 
-/// Returns the label and address of each link to further data.
-fn actions(shared: &Shared, incident: &Incident, redactor: &Redactor) -> Vec<(String, String)> {
+/// Returns the label and address of each link to further data; without Alertmanager's own form where ours is offered.
+fn actions(shared: &Shared, incident: &Incident, silences: bool, redactor: &Redactor) -> Vec<(String, String)> {
     let mut view = shared.service.notifier.view(incident);
     view.page = None;
+    if silences {
+        (view.interactive, view.can_silence) = (true, true);
+    }
     let mut all = render::links_of(&view, words(shared));
     // A link of an alert may contain label values of its rule.
     all.iter_mut().for_each(|(_, address)| *address = redactor.text("page", address).into_owned());
@@ -216,7 +266,7 @@ pub(super) async fn playbooks(State(shared): State<Shared>) -> Response {
 
 pub(super) async fn playbook(State(shared): State<Shared>, Path(id): Path<String>, Query(met): Query<Met>) -> Response {
     let Some(playbook) = shared.service.library.playbook(&id) else {
-        return problem(&shared, StatusCode::NOT_FOUND, "page-no-playbook", "page-no-playbook-why");
+        return not_there(&shared, "page-no-playbook", "page-no-playbook-why");
     };
     let incident = match met.incident.as_str() {
         "" => None,
@@ -247,7 +297,7 @@ pub(super) async fn health(State(shared): State<Shared>, headers: HeaderMap) -> 
 }
 
 pub(super) async fn nowhere(State(shared): State<Shared>) -> Response {
-    problem(&shared, StatusCode::NOT_FOUND, "page-nowhere", "page-nowhere-why")
+    lost(&shared)
 }
 
 /// Answers with a page that polls for updates: 304 if the client has the current version.
@@ -256,16 +306,68 @@ fn live(headers: &HeaderMap, page: String) -> Response {
     unless_current(headers, tag, || Html(page))
 }
 
-/// Builds the page that states a problem.
+/// Builds the page that states a problem, for whoever may read no page.
 pub(super) fn problem(shared: &Shared, status: StatusCode, title: &str, why: &str) -> Response {
+    problem_line(shared, status, title, &words(shared).line(why, &[]), &[])
+}
+
+/// Builds the page that states a problem and leads on.
+pub(super) fn problem_line(
+    shared: &Shared,
+    status: StatusCode,
+    title: &str,
+    why: &message::Line,
+    back: &[(String, String)],
+) -> Response {
     let words = words(shared);
-    let page = render::problem_page(&words.text(title, &[]), &words.line(why, &[]), words);
+    let page = render::problem_page(&words.text(title, &[]), why, back, words);
     with_security_headers((status, Html(page)).into_response())
+}
+
+/// Returns the links that lead on from a problem: to the incident, if there is one, and to the list.
+pub(super) fn back_to(shared: &Shared, incident: &str) -> Vec<(String, String)> {
+    let words = words(shared);
+    let list = (words.text("page-back-list", &[]), "/incidents".to_owned());
+    let one = (!incident.is_empty())
+        .then(|| (words.text("page-back-incident", &[]), format!("/incidents/{}", urlencoded(incident))));
+    one.into_iter().chain([list]).collect()
+}
+
+fn urlencoded(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+/// Builds the page for something that is not there.
+fn not_there(shared: &Shared, title: &str, why: &str) -> Response {
+    problem_line(shared, StatusCode::NOT_FOUND, title, &words(shared).line(why, &[]), &back_to(shared, ""))
+}
+
+/// Builds the page for an address that leads nowhere.
+pub(super) fn lost(shared: &Shared) -> Response {
+    not_there(shared, "page-nowhere", "page-nowhere-why")
+}
+
+pub(super) async fn note_form(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+    Extension(visitor): Extension<Visitor>,
+) -> Response {
+    page_acts::form(shared, id, visitor, Act::Note).await
+}
+
+pub(super) async fn silence_form(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+    Extension(visitor): Extension<Visitor>,
+) -> Response {
+    page_acts::form(shared, id, visitor, Act::Silence).await
 }
 
 fn unavailable(shared: &Shared, error: &StoreError) -> Response {
     tracing::error!(%error, "cannot read incidents");
-    let mut page = problem(shared, StatusCode::SERVICE_UNAVAILABLE, "page-no-store", "page-no-store-why");
+    let why = words(shared).line("page-no-store-why", &[]);
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    let mut page = problem_line(shared, status, "page-no-store", &why, &back_to(shared, ""));
     page.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
     page
 }
@@ -279,7 +381,8 @@ fn with_security_headers(mut answer: Response) -> Response {
     let rules = [
         (header::CONTENT_SECURITY_POLICY, render::policy()),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
+        // Our own forms need the header Origin, which no-referrer takes away.
+        (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
     ];
     for (name, value) in rules {

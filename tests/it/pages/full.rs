@@ -15,8 +15,8 @@ use llm_diagnose::render::{
     Phrases, ReportPageContext, diagnosis_chart, diagnosis_message, report_page, ticket, tickets_for,
 };
 use llm_diagnose::report::{
-    DiagnosisParameters, HappenedKind, Report, ReportIncident, ReportPart, ReportSubject, SourceFindings, Stage,
-    TimelineEvent, Window, build,
+    DiagnosisParameters, HappenedKind, ReplicaInfo, Report, ReportIncident, ReportPart, ReportSubject, SourceFindings,
+    Stage, TimelineEvent, Window, build,
 };
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ impl Full {
             error: Some(odd.to_owned()),
         }];
         let past = Baseline::Earlier(Duration::from_secs(86_400));
-        let wanted = HistoryRequest { since: at(now - 30), baseline: past, deadline: DEADLINE };
+        let wanted = HistoryRequest { since: at(now - 30), until: None, baseline: past, deadline: DEADLINE };
         let history = evidence_history(library, shared(), &diagnosis, &wanted).await;
         let chart = history.and_then(|seen| diagnosis_chart(library, &diagnosis, &seen, wanted.since, &words));
         let pods: Vec<String> = facts.replicas.iter().map(|replica| replica.name.clone()).collect();
@@ -98,6 +98,27 @@ impl Full {
         report.redacted =
             vec![RedactionCount { place: format!("raw/{odd}.json"), rule: "hf-token".to_owned(), count: 3 }];
         Self { report, pictures: chart.iter().map(|chart| (alt(chart), svg(chart))).collect() }
+    }
+
+    /// The same of a pool of so many replicas, all of them affected.
+    pub(crate) fn of_replicas(mut self, n: usize) -> Self {
+        let first = self.report.topology[0].clone();
+        let name = |i: usize| format!("llama-70b-chat-7d9f8b6c5d-{i:05}");
+        self.report.topology = (0..n).map(|i| ReplicaInfo { name: name(i), ..first.clone() }).collect();
+        if let Some(diagnosis) = &mut self.report.diagnosis {
+            let root = diagnosis.causes.first_mut().map(|root| &mut root.replicas);
+            for radius in root.into_iter().chain([&mut diagnosis.replicas]) {
+                radius.affected = (0..n).map(name).collect();
+                radius.total = n;
+            }
+        }
+        self
+    }
+
+    /// As the service shows it.
+    pub(crate) fn served(&self, words: &Phrases) -> String {
+        let around = ReportPageContext { pictures: &self.pictures, live: true, ..ReportPageContext::default() };
+        report_page(&self.report, &around, words)
     }
 
     /// The diagnosis.

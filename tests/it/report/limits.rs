@@ -83,7 +83,7 @@ fn a_page_shows_affected_replicas_unfolded_and_counts_those_that_it_leaves_out()
     let topology = topology(60, 1_000);
     let open = topology.split("<details").next().unwrap();
     assert!((0..60).all(|i| open.contains(&format!("llama-{i:04}"))), "{open}");
-    assert!(topology.contains("900 in between") && topology.contains("and 500 more"), "{topology}");
+    assert!(topology.contains("920 in between") && topology.contains("and 520 more"), "{topology}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use tracing::warn;
 
 use crate::bundle::{Bundle, NoBundle};
 use crate::chatops::Desk;
-use crate::chatops::attempt::{self, Attempt};
+use crate::chatops::attempt;
 use crate::chatops::reply::Reply;
 use crate::chatops::wording::sentence;
 use crate::notify::ANSWER_WITHIN;
@@ -54,7 +54,7 @@ pub(super) async fn bundle(
     thread: Option<Destination<'_>>,
 ) {
     let action = Act::Bundle.as_str();
-    let Some(attempt) = Attempt::begin(desk, inbound, action, Some(&incident.id)).await else { return };
+    let Some(attempt) = attempt::begin(desk, inbound, action, Some(&incident.id)).await else { return };
     let words = &desk.words;
     let result = match desk.bundles.get_or_start(&incident.id) {
         Ok(job) => {
