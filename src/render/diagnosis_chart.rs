@@ -203,7 +203,9 @@ fn subtitle(diagnosis: &Diagnosis, range: &Range) -> String {
 pub fn mark_events(chart: &mut Chart, events: &[TimelineEvent]) {
     let kinds = [HappenedKind::Rollout, HappenedKind::Alert];
     for kind in kinds {
-        for event in events.iter().filter(|event| event.kind == kind) {
+        // That Alertmanager reported an alert again marks nothing of the fleet.
+        let marks = |event: &&TimelineEvent| kind != HappenedKind::Alert || event.what.starts_with("the alert ");
+        for event in events.iter().filter(|event| event.kind == kind).filter(marks) {
             let is_shown = (chart.from..=chart.to).contains(&event.at);
             let near = chart.marks.iter().any(|mark| mark.label == event.what);
             if is_shown && !near && chart.marks.len() < MARKS {
