@@ -244,7 +244,7 @@ fn config(token: &Path, prometheus: &str, alertmanager: &str) -> Value {
         "state_dir": "$DIR",
         "public_url": "http://127.0.0.1:$PORT",
         "webhook": { "bearer_token_file": token },
-        "pages": { "authentication": "none" },
+        "pages": { "authentication": "none", "act": ["anybody"] },
         "prometheus": [{ "url": prometheus, "concurrency": 8 }],
         "alertmanagers": [{ "url": alertmanager }],
         "console": true,
