@@ -140,7 +140,6 @@ fn subject(diagnosis: Option<Diagnosis>) -> Subject {
         critical_at: None,
         seen_before: 0,
         notes: Vec::new(),
-        related: Default::default(),
     };
     let margin = Duration::from_secs_f64(HOUR - FAULT);
     Subject::of_incident(incident, "First tokens are late".into(), &[], &diagnose::Config::default(), margin, at)

@@ -4,7 +4,7 @@ use super::facts::{join_limited, pool_name};
 use super::{IncidentView, Phrases};
 use knowledge::clip::clip;
 use knowledge::clock;
-use knowledge::incident::{Act, LastTime, Neighbour, Note, Shared};
+use knowledge::incident::{Act, LastTime, Neighbour, Note, SharedTrait};
 use message::{Block, Line, TextSpan};
 
 /// Maximum number of steps of the last time in the message.
@@ -76,9 +76,9 @@ fn neighbour(other: &Neighbour, view: &IncidentView<'_>, words: &Phrases) -> Lin
     };
     let mut pieces = vec![("what", what.into()), ("at", TextSpan::Time(other.started_at).into())];
     let key = match &other.shared {
-        Shared::Pool => return words.line("open-here", &pieces),
-        Shared::Place => "open-in-place",
-        Shared::Node(node) => {
+        SharedTrait::Pool => return words.line("open-here", &pieces),
+        SharedTrait::Place => "open-in-place",
+        SharedTrait::Node(node) => {
             pieces.push(("node", TextSpan::Code(clip(node, SHORT)).into()));
             "open-on-node"
         }

@@ -13,7 +13,7 @@ use super::{Incident, Store, StoreError};
 use diagnose::{Diagnosis, SymptomVerdict, Verdict};
 use knowledge::alert::Labels;
 use knowledge::clock::{after, from_unix_ms, unix_ms};
-use knowledge::incident::{AdmitReason, ChangeReason, LastTime, Neighbour, Related, Shared};
+use knowledge::incident::{AdmitReason, ChangeReason, LastTime, Neighbour, Related, SharedTrait};
 
 /// Maximum number of other open incidents that are named.
 const OPEN: usize = 3;
@@ -49,7 +49,7 @@ fn place(labels: &Labels) -> Option<BTreeMap<&str, &str>> {
     Some(of("cluster").into_iter().chain([finest]).collect())
 }
 
-/// How two sets of pool labels of one place fit.
+/// The fit of two sets of pool labels of one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     /// They are of one pool.
@@ -305,7 +305,7 @@ impl Store {
         &self,
         incident: &Incident,
         diagnosis: &Diagnosis,
-    ) -> Result<Vec<(String, Shared)>, StoreError> {
+    ) -> Result<Vec<(String, SharedTrait)>, StoreError> {
         let Some(pool) = pool(&incident.source, diagnosis) else { return Ok(Vec::new()) };
         // Open incidents are few, those of the place many: `CROSS JOIN` keeps SQLite to this order, and the expression
         // from walking through all ids.
@@ -323,7 +323,7 @@ impl Store {
         let fits = rows.into_iter().map(|(id, text)| (fit(&read_labels(&text), &diagnosis.scope.labels), id));
         let mut fits: Vec<(Fit, String)> = fits.filter(|(fit, _)| *fit != Fit::None).collect();
         fits.sort_by_key(|(fit, _)| *fit);
-        let shared = |fit| if fit == Fit::Pool { Shared::Pool } else { Shared::Place };
+        let shared = |fit| if fit == Fit::Pool { SharedTrait::Pool } else { SharedTrait::Place };
         Ok(fits.into_iter().map(|(fit, id)| (id, shared(fit))).collect())
     }
 
@@ -332,7 +332,7 @@ impl Store {
         &self,
         incident: &Incident,
         diagnosis: &Diagnosis,
-    ) -> Result<Vec<(String, Shared)>, StoreError> {
+    ) -> Result<Vec<(String, SharedTrait)>, StoreError> {
         let nodes = nodes(&incident.source, diagnosis);
         if nodes.is_empty() {
             return Ok(Vec::new());
@@ -348,19 +348,24 @@ impl Store {
         .bind(OPEN_LOOKED_AT)
         .fetch_all(&self.read)
         .await?;
-        let shared = |text: &String| nodes.get(text).map(|node| Shared::Node((*node).to_owned()));
+        let shared = |text: &String| nodes.get(text).map(|node| SharedTrait::Node((*node).to_owned()));
         Ok(rows.into_iter().filter_map(|(id, text)| Some((id, shared(&text)?))).collect())
     }
 
     /// Returns what is said of another open incident; `None` if it was deleted meanwhile, or cannot be read. Of what may
     /// be another pool no more is said than that there is an incident, where that one is not shown itself.
-    async fn neighbour(&self, incident: &Incident, id: &str, shared: &Shared) -> Result<Option<Neighbour>, StoreError> {
+    async fn neighbour(
+        &self,
+        incident: &Incident,
+        id: &str,
+        shared: &SharedTrait,
+    ) -> Result<Option<Neighbour>, StoreError> {
         let rows = sqlx::query(select_incidents!("id = $1")).bind(id).fetch_all(&self.read).await?;
         let Some(other) = self.unreadable.read_all("incident", &rows, |row| self.read_incident(row)).pop() else {
             return Ok(None);
         };
         let (id, started_at, shared) = (other.id.clone(), other.started_at, shared.clone());
-        if shared != Shared::Pool && !self.is_shown_beside(&incident.id, &id).await? {
+        if shared != SharedTrait::Pool && !self.is_shown_beside(&incident.id, &id).await? {
             return Ok(Some(Neighbour { id, started_at, what: None, cause: None, pool: Labels::new(), shared }));
         }
         let symptom = other.diagnosis.as_ref().map(|diagnosis| &diagnosis.symptom);

@@ -36,7 +36,7 @@ async fn playbooks(run: &Running) -> (String, Option<String>) {
 async fn has_problems(run: &Running, count: usize) {
     let line = format!("llm_diagnose_playbook_problems {count}");
     let until = Instant::now() + 3 * SOON;
-    while !run.get("/metrics").await.1.lines().any(|shown| shown == line) {
+    while !run.metrics().await.lines().any(|shown| shown == line) {
         assert!(Instant::now() < until, "{}", run.service.stderr());
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }

@@ -83,16 +83,20 @@ impl Running {
         (response.status().as_u16(), response.text().await.unwrap())
     }
 
+    /// The metrics; empty if the service is so busy that it does not answer, or reloads.
+    pub(crate) async fn metrics(&self) -> String {
+        // Kept connections are cut then.
+        match self.http.get(format!("{}/metrics", self.service.url)).header("connection", "close").send().await {
+            Ok(answer) => answer.text().await.unwrap_or_default(),
+            Err(_) => String::new(),
+        }
+    }
+
     /// Waits until the metrics whose lines start with `name` add up to at least `least`.
     pub(crate) async fn wait_for_metric(&self, name: &str, least: f64) {
         let until = Instant::now() + 3 * SOON;
         loop {
-            // Kept connections are cut when the service is busy, and it may be so busy that it answers none.
-            let asked = self.http.get(format!("{}/metrics", self.service.url)).header("connection", "close").send();
-            let page = match asked.await {
-                Ok(answer) => answer.text().await.unwrap_or_default(),
-                Err(_) => String::new(),
-            };
+            let page = self.metrics().await;
             let lines = page.lines().filter(|line| line.starts_with(name));
             let sum: f64 = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum();
             if sum >= least {

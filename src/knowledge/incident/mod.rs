@@ -17,7 +17,7 @@ use crate::alert::AlertStatus;
 pub use act::{Act, Note};
 pub use admit::{Admission, AdmissionRules, AdmitReason, admit};
 pub use change::ChangeReason;
-pub use related::{LastTime, Neighbour, Related, Shared};
+pub use related::{LastTime, Neighbour, Related, SharedTrait};
 pub use week::{CauseHistory, PoolCause, WEEK, Week, WeekIncident};
 
 /// The topic of a storm with several symptoms or pools.

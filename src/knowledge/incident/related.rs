@@ -52,14 +52,14 @@ pub struct Neighbour {
     pub cause: Option<String>,
     /// The labels of its pool; empty if `what` is `None`.
     pub pool: Labels,
-    /// What both have in common.
-    pub shared: Shared,
+    /// The trait that both share.
+    pub shared: SharedTrait,
 }
 
-/// What two open incidents have in common.
+/// A trait that two open incidents share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Shared {
+pub enum SharedTrait {
     /// The pool.
     Pool,
     /// The namespace, or the model or job where there is none; the labels of one of both name no pool.

@@ -7,7 +7,7 @@ use llm_diagnose::alert::Alert;
 use llm_diagnose::chart::{alt, svg};
 use llm_diagnose::diagnose::{Baseline, Diagnosis, HistoryRequest, diagnose, evidence_history};
 use llm_diagnose::facts::{Rule, Windows, collect_facts};
-use llm_diagnose::incident::{Act, LastTime, Neighbour, Note, Related, Shared};
+use llm_diagnose::incident::{Act, LastTime, Neighbour, Note, Related, SharedTrait};
 use llm_diagnose::kubernetes::{self, ClusterEvent, ClusterNode, Container, Ended, Object, Pod};
 use llm_diagnose::logs::{Log, LogReader, Patterns};
 use llm_diagnose::redact::RedactionCount;
@@ -186,7 +186,7 @@ fn related(now: i64, odd: &str) -> Related {
         what: Some(format!("tokens come slowly {odd}")),
         cause: Some("GPU clocks are pulled down".to_owned()),
         pool: [("namespace".to_owned(), "chat".to_owned())].into(),
-        shared: Shared::Node(format!("gpu-node-0{odd}")),
+        shared: SharedTrait::Node(format!("gpu-node-0{odd}")),
     };
     Related { last: Some(last), open: vec![neighbour] }
 }

@@ -1,7 +1,7 @@
 //! Related incidents on both databases: the last time of a cause in a pool, and others that are open there.
 
 use llm_diagnose::diagnose::{Diagnosis, Verdict};
-use llm_diagnose::incident::{Act, Related, Shared};
+use llm_diagnose::incident::{Act, Related, SharedTrait};
 use llm_diagnose::store::{AuditEntry, AuditResult, Store};
 use sqlx::{AnyPool, AssertSqlSafe};
 
@@ -49,7 +49,7 @@ async fn last(store: &Store, id: &str) -> Option<String> {
 }
 
 /// The other open incidents of one: the id, and what is shared.
-async fn open(store: &Store, id: &str) -> Vec<(String, Shared)> {
+async fn open(store: &Store, id: &str) -> Vec<(String, SharedTrait)> {
     related(store, id).await.open.into_iter().map(|other| (other.id, other.shared)).collect()
 }
 
@@ -122,9 +122,9 @@ async fn open_incidents_of_a_pool_or_a_node_name_each_other_until_one_ends() {
         assert_eq!(open(&store, &one).await, []);
         let two = opened(&store, "Two", &diagnosis(), 10).await;
         let elsewhere = opened(&store, "Elsewhere", &of_pool("other"), 20).await;
-        let node = || Shared::Node("gpu-node-0".to_owned());
-        assert_eq!(open(&store, &one).await, [(two.clone(), Shared::Pool), (elsewhere.clone(), node())]);
-        assert_eq!(open(&store, &two).await, [(one.clone(), Shared::Pool), (elsewhere.clone(), node())]);
+        let node = || SharedTrait::Node("gpu-node-0".to_owned());
+        assert_eq!(open(&store, &one).await, [(two.clone(), SharedTrait::Pool), (elsewhere.clone(), node())]);
+        assert_eq!(open(&store, &two).await, [(one.clone(), SharedTrait::Pool), (elsewhere.clone(), node())]);
         assert_eq!(open(&store, &elsewhere).await, [(two.clone(), node()), (one.clone(), node())]);
         let of_elsewhere = related(&store, &one).await.open.remove(1);
         assert_eq!(of_elsewhere.pool.get("namespace").map(String::as_str), Some("other"));
@@ -182,7 +182,7 @@ async fn rules_that_label_a_pool_differently_speak_of_one_pool_and_of_no_other()
         let other = opened(&store, "Other", &qwen, 1_010).await;
         assert_eq!(
             (last(&store, &other).await, open(&store, &other).await),
-            (None, vec![(gpu.clone(), Shared::Place)])
+            (None, vec![(gpu.clone(), SharedTrait::Place)])
         );
         let job = [("cluster", "eu"), ("namespace", "prod"), ("model", "llama"), ("job", "other")];
         let job = opened(&store, "Job", &labelled(&job), 1_020).await;
@@ -191,7 +191,7 @@ async fn rules_that_label_a_pool_differently_speak_of_one_pool_and_of_no_other()
             Some(&first),
             "the namespace and the model say more than the job"
         );
-        assert_eq!(open(&store, &job).await, [(gpu.clone(), Shared::Place)], "another model is another pool");
+        assert_eq!(open(&store, &job).await, [(gpu.clone(), SharedTrait::Place)], "another model is another pool");
         // A cluster alone is no pool.
         let cluster = opened(&store, "Cluster", &labelled(&[("cluster", "eu")]), 1_030).await;
         assert_eq!(related(&store, &cluster).await, Related::default());
@@ -235,7 +235,7 @@ async fn of_another_pool_on_the_node_no_more_is_told_than_its_channels_tell() {
         run(&database, format!("UPDATE deliveries SET channel = 'C0OTHERTEAM' WHERE incident_id = '{there}'")).await;
         let told = told().await;
         assert_eq!((told.id, told.what, told.cause), (there, None, None));
-        assert_eq!((told.shared, told.pool.len()), (Shared::Node("gpu-node-0".to_owned()), 0));
+        assert_eq!((told.shared, told.pool.len()), (SharedTrait::Node("gpu-node-0".to_owned()), 0));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Related incidents as people read them: the last time of a cause, and others that are open.
 
 use jiff::SignedDuration;
-use llm_diagnose::incident::{Act, LastTime, Neighbour, Note, Related, Shared};
+use llm_diagnose::incident::{Act, LastTime, Neighbour, Note, Related, SharedTrait};
 use llm_diagnose::render::{IncidentView, Phrases, incident_message};
 
 use super::{DIAGNOSES, blocks, diagnosis, late, read, view};
@@ -22,7 +22,7 @@ fn the_last_time_and_what_else_is_open_stand_below_the_steps_with_links() {
         what: Some("first tokens come late".into()),
         cause: node.map(|_| "GPU clocks are pulled down".to_owned()),
         pool: [("namespace".to_owned(), pool.to_owned())].into(),
-        shared: node.map_or(Shared::Pool, |node| Shared::Node(node.to_owned())),
+        shared: node.map_or(SharedTrait::Pool, |node| SharedTrait::Node(node.to_owned())),
     };
     let last = LastTime {
         id: "01JCLAST".into(),
@@ -59,7 +59,7 @@ fn the_last_time_and_what_else_is_open_stand_below_the_steps_with_links() {
     }
     // What may be another team's is not told, but it is found; without pages, by its id.
     related.open = vec![Neighbour { what: None, cause: None, pool: Default::default(), ..related.open[1].clone() }];
-    related.open.push(Neighbour { shared: Shared::Place, ..related.open[0].clone() });
+    related.open.push(Neighbour { shared: SharedTrait::Place, ..related.open[0].clone() });
     let (text, body) = show(&related);
     let open = text.lines().skip_while(|line| *line != "Open at the same time").skip(1).take(2);
     insta::assert_snapshot!(open.collect::<Vec<_>>().join("\n"), @r"
@@ -92,7 +92,7 @@ fn what_labels_and_people_wrote_elsewhere_breaks_no_message() {
         what: Some(odd.clone()),
         cause: Some(odd.clone()),
         pool: [("namespace".to_owned(), odd.clone())].into(),
-        shared: Shared::Node(odd.clone()),
+        shared: SharedTrait::Node(odd.clone()),
     };
     let last = LastTime {
         id: "01JCLAST".into(),
