@@ -12,7 +12,7 @@ use super::incidents::{of_incident, select_incidents};
 use super::{Incident, Store, StoreError};
 use diagnose::{Diagnosis, SymptomVerdict, Verdict};
 use knowledge::alert::Labels;
-use knowledge::clock::{after, from_unix_ms, unix_ms};
+use knowledge::clock::{from_unix_ms, unix_ms};
 use knowledge::incident::{AdmitReason, ChangeReason, LastTime, Neighbour, Related, SharedTrait};
 
 /// Maximum number of other open incidents that are named.
@@ -29,8 +29,6 @@ const TRAITS: usize = 40;
 const TRAIT_BYTES: usize = 1_000;
 /// Maximum number of other incidents whose messages are updated.
 const TOLD: usize = 20;
-/// Time in which several changes of the neighbours make one edit.
-const TOGETHER: Duration = Duration::from_secs(15);
 /// Number of incidents of which the traits are looked for at once.
 const FILLED_AT_ONCE: i64 = 50;
 /// Time that the look for related incidents may take; the message does without them after it.
@@ -242,9 +240,10 @@ impl Store {
         let others: BTreeSet<String> = others.into_iter().map(|(id, _)| id).take(TOLD).collect();
         for id in others {
             let mut tx = self.begin().await?;
+            // Due at once: a later due time would delay what else is to be said of the incident.
             let due = "UPDATE deliveries SET state = 'pending', due_ms = $2
                        WHERE incident_id = $1 AND sink = 'slack' AND state = 'delivered' AND posted_ts IS NOT NULL";
-            let due = sqlx::query(due).bind(&id).bind(unix_ms(after(now, TOGETHER)));
+            let due = sqlx::query(due).bind(&id).bind(unix_ms(now));
             if due.execute(&mut *tx).await?.rows_affected() > 0 {
                 let revise = "UPDATE incidents SET revision = revision + 1 WHERE id = $1 AND state = 'open'";
                 sqlx::query(revise).bind(&id).execute(&mut *tx).await?;

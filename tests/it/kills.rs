@@ -56,6 +56,8 @@ const STAGES: [&str; 19] = [
 ];
 /// It comes 20 seconds after a lost answer, so only `make kill` waits for it.
 const LATE_STAGE: &str = "duplicates searched";
+/// Killed at by `tests/it/weekly.rs`.
+const WEEKLY_STAGE: &str = "weekly posted";
 
 /// What Slack does in turn: every method fails after its effect.
 const FAILURES: [Option<(&str, Failure)>; 8] = [
@@ -210,6 +212,6 @@ fn failpoints(directory: &Path, found: &mut BTreeSet<String>) {
 fn every_failpoint_is_a_stage_of_the_test() {
     let mut found = BTreeSet::new();
     failpoints(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
-    let stages: BTreeSet<String> = STAGES.into_iter().chain([LATE_STAGE]).map(str::to_owned).collect();
+    let stages: BTreeSet<String> = STAGES.into_iter().chain([LATE_STAGE, WEEKLY_STAGE]).map(str::to_owned).collect();
     assert_eq!(found, stages);
 }
