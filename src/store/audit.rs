@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use sqlx::any::AnyRow;
-use ulid::Ulid;
 
 use super::deliveries::queue_page;
+use super::ids::new_id;
 use super::incidents::bump;
 use super::posts::{queue_call, queue_message};
 use super::{PostKind, Store, StoreError};
@@ -76,7 +76,7 @@ impl AuditEntry {
     /// Creates the line of an attempt that begins now.
     pub fn new_attempt(who: &str, place: &str, what: &str, incident: Option<&str>, at: Timestamp) -> Self {
         Self {
-            id: Ulid::generate().to_string(),
+            id: new_id(),
             at,
             who: who.to_owned(),
             place: place.to_owned(),

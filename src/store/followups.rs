@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use sqlx::Row;
-use ulid::Ulid;
 
+use super::ids::new_id;
 use super::{Store, StoreError};
 use knowledge::clock::unix_ms;
 
@@ -35,7 +35,7 @@ impl Store {
             .await?;
         for at in due {
             sqlx::query("INSERT INTO followups (id, incident_id, kind, data, due_ms) VALUES ($1, $2, $3, $4, $5)")
-                .bind(Ulid::generate().to_string())
+                .bind(new_id())
                 .bind(incident)
                 .bind(kind)
                 .bind(data)

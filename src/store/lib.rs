@@ -25,6 +25,7 @@ mod exporters;
 mod failures;
 mod feedback;
 mod followups;
+mod ids;
 mod incidents;
 mod listing;
 mod lock;
@@ -57,7 +58,6 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use sqlx::Connection as _;
-use ulid::Ulid;
 
 use knowledge::clock;
 use knowledge::playbook::Aliases;
@@ -249,7 +249,7 @@ impl Store {
         let (full, restart_helps) = (WhenFull::default(), RestartHelps::default());
         let (unreadable, time) = (Unreadable::default(), Arc::new(Time::new(now)));
         // A new id for each start.
-        let me = Ulid::generate().to_string().into();
+        let me = ids::new_id().into();
         let (named, aliases) = (named.into(), Arc::default());
         Self { durable, write, read, engine, full, restart_helps, unreadable, me, time, named, aliases }
     }

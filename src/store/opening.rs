@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::AssertSqlSafe;
-use ulid::Ulid;
 
 use super::StoreError;
 use super::admission::Admitted;
@@ -13,6 +12,7 @@ use super::connections::StoreConnection;
 use super::deliveries::Sink;
 use super::destinations::{AdmissionPlan, NewDelivery, insert_deliveries, is_critical};
 use super::events::{Event, record_events};
+use super::ids::new_id;
 use super::storms::Storms;
 use super::values::{packs, placeholders};
 use knowledge::alert::AlertGroup;
@@ -61,7 +61,7 @@ impl<'a> NewIncident<'a> {
     /// Prepares the incident of a group that has no known one.
     pub(super) fn new(group: &'a AlertGroup, plan: &'a AdmissionPlan, admission: Admission) -> Self {
         let is_critical = is_critical(group).unwrap_or(false);
-        Self { id: Ulid::generate().to_string(), group, plan, admission, is_critical, digest: None }
+        Self { id: new_id(), group, plan, admission, is_critical, digest: None }
     }
 
     /// Returns the id that it gets.

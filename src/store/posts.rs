@@ -1,21 +1,16 @@
 //! Posts: messages that are sent once, in the thread of an incident's message.
 
-use std::sync::{LazyLock, Mutex, PoisonError};
-
 use jiff::Timestamp;
 use serde::Serialize;
 use sqlx::Row;
 use sqlx::any::AnyRow;
-use ulid::Generator;
 
 use super::connections::StoreConnection;
 use super::events::record_event;
+use super::ids::new_id;
 use super::{PostponeReason, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 use message::{Message, SlackMessage};
-
-/// Generates increasing ids also within one millisecond, so that a thread keeps its order.
-static IDS: LazyLock<Mutex<Generator>> = LazyLock::new(|| Mutex::new(Generator::new()));
 
 /// The kind of a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -327,7 +322,7 @@ pub(super) async fn queue(
              (SELECT 1 FROM posts WHERE incident_id = $2 AND kind = $4 AND state = 'pending'
                 AND (channel IS NULL OR channel = $3) AND (kind <> 'mention' OR body = $5)))",
     )
-    .bind(next_id())
+    .bind(new_id())
     .bind(incident)
     .bind(channel)
     .bind(kind.as_str())
@@ -344,15 +339,6 @@ async fn fail(db: &mut StoreConnection, id: &str, note: &str) -> Result<(), Stor
     let failed = sqlx::query("UPDATE posts SET state = 'failed', note = $2 WHERE id = $1").bind(id).bind(note);
     failed.execute(db).await?;
     Ok(())
-}
-
-fn next_id() -> String {
-    let mut ids = IDS.lock().unwrap_or_else(PoisonError::into_inner);
-    match ids.generate() {
-        Ok(id) => id,
-        Err(overflow) => overflow.commit_overflow_increment(),
-    }
-    .to_string()
 }
 
 pub(super) fn post(row: &AnyRow) -> Result<Post, StoreError> {

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ulid::Ulid;
-
 use super::StoreError;
 use super::connections::StoreConnection;
 use super::digests::CRITICAL_WITHIN_MS;
+use super::ids::new_id;
 use knowledge::incident::VARIOUS;
 
 /// Maximum number of digests of a storm, without the one for all other topics.
@@ -94,7 +93,7 @@ impl Storms {
         let (id, new) = match digests.get(topic) {
             Some(id) => (id.clone(), None),
             None => {
-                let id = Ulid::generate().to_string();
+                let id = new_id();
                 digests.insert(topic.to_owned(), id.clone());
                 (id, Some((channel.to_owned(), topic.to_owned())))
             }
