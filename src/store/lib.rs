@@ -83,6 +83,7 @@ pub use lookups::{IncidentEvent, MessageState};
 pub use mentions::{CalledPeople, DigestedDelivery, Mention};
 pub use posts::{Post, PostKind};
 pub use refusals::Refusal;
+pub use replicas::Heartbeat;
 pub use requests::REQUEST_RETENTION;
 pub use retention::{INCIDENTS_AT_ONCE, KEPT_OF_EACH, ROWS_AT_ONCE};
 pub use storms::Storm;

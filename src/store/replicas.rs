@@ -14,8 +14,8 @@ use super::database::DatabaseEngine;
 use super::{Store, StoreError, unreadable};
 use knowledge::clock::unix_ms;
 
-/// The longest time between two heartbeats: three rounds of housekeeping, which come every five seconds.
-const GONE_AFTER: Duration = Duration::from_secs(16);
+/// The time without a heartbeat after which a replica counts as dead: heartbeats come every two seconds.
+const GONE_AFTER: Duration = Duration::from_secs(9);
 
 /// SQL for the database's own time in milliseconds.
 macro_rules! database_now {
@@ -25,52 +25,79 @@ macro_rules! database_now {
 }
 pub(super) use database_now;
 
-/// Makes work of dead replicas due: first diagnoses, and messages. A message that pauses after an error has no owner.
+/// SQL that makes the work of dead replicas in a table due at `$1`. Rows that another transaction holds are left to the
+/// next heartbeat, so that none waits for them.
+macro_rules! release {
+    ($table:literal, $due:literal, $condition:literal) => {
+        concat!(
+            "UPDATE ",
+            $table,
+            " SET ",
+            $due,
+            " = $1, owner = NULL WHERE ctid = ANY(ARRAY(SELECT ctid FROM ",
+            $table,
+            " WHERE ",
+            $due,
+            " > $1 AND ",
+            $condition,
+            " AND owner NOT IN (SELECT id FROM replicas) FOR UPDATE SKIP LOCKED))"
+        )
+    };
+}
+
+/// First diagnoses, and messages. A message that pauses after an error has no owner.
 const RELEASES: [&str; 7] = [
-    "UPDATE incidents SET diagnose_due_ms = $1, owner = NULL
-     WHERE diagnose_due_ms > $1 AND diagnosis IS NULL AND owner NOT IN (SELECT id FROM replicas)",
-    "UPDATE deliveries SET due_ms = $1, owner = NULL
-     WHERE state = 'pending' AND due_ms > $1 AND owner NOT IN (SELECT id FROM replicas)",
-    "UPDATE posts SET due_ms = $1, owner = NULL
-     WHERE state = 'pending' AND due_ms > $1 AND owner NOT IN (SELECT id FROM replicas)",
-    "UPDATE digests SET due_ms = $1, owner = NULL
-     WHERE state = 'pending' AND due_ms > $1 AND owner NOT IN (SELECT id FROM replicas)",
-    "UPDATE weeklies SET due_ms = $1, owner = NULL
-     WHERE state = 'pending' AND due_ms > $1 AND owner NOT IN (SELECT id FROM replicas)",
-    "UPDATE followups SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND owner NOT IN (SELECT id FROM replicas)",
-    "UPDATE looks SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND owner NOT IN (SELECT id FROM replicas)",
+    release!("incidents", "diagnose_due_ms", "diagnosis IS NULL"),
+    release!("deliveries", "due_ms", "state = 'pending'"),
+    release!("posts", "due_ms", "state = 'pending'"),
+    release!("digests", "due_ms", "state = 'pending'"),
+    release!("weeklies", "due_ms", "state = 'pending'"),
+    release!("followups", "due_ms", "TRUE"),
+    release!("looks", "due_ms", "TRUE"),
 ];
 
+/// The result of a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// The number of live replicas, this one included.
+    pub alive: i64,
+    /// The number of pieces of work of dead replicas that are due again.
+    pub released: u64,
+}
+
 impl Store {
-    /// Writes this replica's heartbeat and releases the leases of dead replicas. Returns the number of live replicas.
+    /// Writes this replica's heartbeat, then releases the leases of dead replicas. Each statement is committed by itself:
+    /// the heartbeat waits for nothing, and what a failure leaves is released by the next one.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn heartbeat(&self, now: Timestamp) -> Result<i64, StoreError> {
+    pub async fn heartbeat(&self, now: Timestamp) -> Result<Heartbeat, StoreError> {
         if self.engine == DatabaseEngine::Sqlite {
-            return Ok(1);
+            return Ok(Heartbeat { alive: 1, released: 0 });
         }
-        let mut tx = self.begin().await?;
-        self.engine.hold(&mut tx, &["replicas"]).await?;
         sqlx::query(concat!(
             "INSERT INTO replicas (id, seen_ms) VALUES ($1, ",
             database_now!(),
             ") ON CONFLICT (id) DO UPDATE SET seen_ms = excluded.seen_ms"
         ))
         .bind(&*self.me)
-        .execute(&mut *tx)
+        .execute(&self.write)
         .await?;
         let silent = i64::try_from(GONE_AFTER.as_millis()).unwrap_or(i64::MAX);
-        sqlx::query(concat!("DELETE FROM replicas WHERE seen_ms < ", database_now!(), " - $1"))
-            .bind(silent)
-            .execute(&mut *tx)
-            .await?;
+        sqlx::query(concat!(
+            "DELETE FROM replicas WHERE id IN (SELECT id FROM replicas WHERE seen_ms < ",
+            database_now!(),
+            " - $1 FOR UPDATE SKIP LOCKED)"
+        ))
+        .bind(silent)
+        .execute(&self.write)
+        .await?;
+        let mut released = 0;
         for release in RELEASES {
-            sqlx::query(release).bind(unix_ms(now)).execute(&mut *tx).await?;
+            released += sqlx::query(release).bind(unix_ms(now)).execute(&self.write).await?.rows_affected();
         }
-        let alive = sqlx::query("SELECT COUNT(*) AS alive FROM replicas").fetch_one(&mut *tx).await?;
-        tx.commit().await?;
-        Ok(alive.try_get("alive")?)
+        let alive = sqlx::query("SELECT COUNT(*) AS alive FROM replicas").fetch_one(&self.write).await?;
+        Ok(Heartbeat { alive: alive.try_get("alive")?, released })
     }
 
     /// Makes the interrupted work of ended processes due, and unreadable rows pending again; called at a start.

@@ -232,7 +232,7 @@ async fn a_message_lives_the_same_life_on_both() {
         assert_eq!(store.recent(9).await.unwrap(), Vec::<String>::new());
         store.ping().await.unwrap();
         store.release(at(500)).await.unwrap();
-        assert_eq!(store.heartbeat(at(500)).await.unwrap(), 1);
+        assert_eq!(store.heartbeat(at(500)).await.unwrap().alive, 1);
         store.close().await;
     }
 }

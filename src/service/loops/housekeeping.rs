@@ -24,14 +24,14 @@ use store::{LongestWaits, REQUEST_RETENTION, Store, StoreError};
 const TICK: Duration = Duration::from_secs(5);
 /// The pause between two slices; SQLite's longest pause before a waiting writer tries again is 100 ms.
 const BETWEEN_SLICES: Duration = Duration::from_millis(150);
-/// Time of one round that slices may use: the other replicas need this replica's heartbeat.
+/// Time of one round that slices may use.
 const SLICES_WITHIN: Duration = Duration::from_secs(4);
 /// Time that a post waits for the incident message whose thread it belongs to.
 const ORPHANED: Duration = Duration::from_secs(3 * 3_600);
 /// Time since the last clock step that is required before anything is deleted because of its age.
 const STEADY_TO_FORGET: Duration = Duration::from_secs(3_600);
 
-/// Runs a round every [`TICK`] until stopped: updates the store's clock, the heartbeat and the gauges, reschedules work
+/// Runs a round every [`TICK`] until stopped: updates the store's clock and the gauges, reschedules work
 /// that a clock step moved, closes stale incidents, looks for silent Alertmanagers and for weeks that have
 /// ended, and deletes old data.
 pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) {
@@ -57,10 +57,6 @@ async fn once(service: &Service, unfilled: &mut Unfilled) {
         Ok(now) => now,
         Err(error) => return warn!(%error, "cannot read the store's clock: housekeeping waits for the next round"),
     };
-    match store.heartbeat(now).await {
-        Ok(replicas) => service.notifier.share(replicas),
-        Err(error) => warn!(%error, "cannot tell the other replicas that this one lives"),
-    }
     measure_disk(service);
     match store.depths(now).await {
         Ok((open, diagnoses, deliveries)) => {

@@ -8,6 +8,7 @@ mod admit;
 mod deliver;
 mod diagnose;
 mod exporters;
+mod heartbeat;
 mod housekeeping;
 
 use std::future::Future;
@@ -72,6 +73,7 @@ pub fn start(
     };
     tasks.spawn(supervisor.keep("diagnose", OFTEN, with(|s, halt, tasks| Box::pin(diagnose::run(s, halt, tasks)))));
     tasks.spawn(supervisor.keep("deliver", OFTEN, with(|s, halt, tasks| Box::pin(deliver::run(s, halt, tasks)))));
+    tasks.spawn(supervisor.keep("heartbeat", OFTEN, with(|s, halt, _| Box::pin(heartbeat::run(s, halt)))));
     tasks.spawn(supervisor.keep("housekeeping", SOMETIMES, with(|s, halt, _| Box::pin(housekeeping::run(s, halt)))));
     if service.config.exporters.learn {
         tasks.spawn(supervisor.keep("learn", SOMETIMES, with(|s, halt, _| Box::pin(exporters::run(s, halt)))));
