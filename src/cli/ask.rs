@@ -103,16 +103,26 @@ pub(super) fn is_now(request: &Request) -> bool {
     clock::between(request.at, clock::now()) < JUST
 }
 
-/// Returns the Prometheus of these alerts: the one of the argument, else the configured one whose labels match.
-pub(super) fn prometheus(config: &Config, url: Option<&str>, group: Option<&AlertGroup>) -> prom::Config {
-    match url {
-        Some(url) => prom::Config { url: url.to_owned(), ..prom::Config::default() },
-        None => {
-            let alerts = group.map(|g| g.alerts.as_slice()).unwrap_or_default();
-            let configured: Vec<_> = config.prometheus.iter().map(|p| (p.clone(), p.labels.clone())).collect();
-            prom::choose(&configured, alerts).cloned().unwrap_or_default()
-        }
-    }
+/// Returns the Prometheus of these alerts: the one of the argument, else the configured one whose labels match; without
+/// alerts the first.
+///
+/// # Errors
+/// If no configured one is for these alerts.
+pub(super) fn prometheus(
+    config: &Config,
+    url: Option<&str>,
+    group: Option<&AlertGroup>,
+) -> anyhow::Result<prom::Config> {
+    let Some(group) = group.filter(|_| url.is_none()) else {
+        let named = url.map(|url| prom::Config { url: url.to_owned(), ..prom::Config::default() });
+        return Ok(named.or_else(|| config.prometheus.first().cloned()).unwrap_or_default());
+    };
+    let configured: Vec<_> = config.prometheus.iter().map(|p| (p.clone(), p.labels.clone())).collect();
+    let Some(chosen) = prom::choose(&configured, &group.alerts) else {
+        let entries: Vec<_> = configured.iter().map(|(one, labels)| (one.name.as_str(), labels)).collect();
+        bail!("{}; or pass --prometheus", prom::unassigned(&entries, &group.alerts));
+    };
+    Ok(chosen.clone())
 }
 
 /// Finds the named pool, and its symptom.

@@ -41,7 +41,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
         deadline: args.deadline,
     };
     let mut request = ask::request(&library, &config, &arguments, group.as_ref())?;
-    let selected = ask::prometheus(&config, args.prometheus.as_deref(), group.as_ref());
+    let selected = ask::prometheus(&config, args.prometheus.as_deref(), group.as_ref())?;
     let prometheus = Prometheus::new(&selected)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let reader =

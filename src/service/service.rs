@@ -10,10 +10,11 @@ use crate::config::Config;
 use crate::notify::Notifier;
 use crate::reload::Reloads;
 use diagnose::LogSources;
+use knowledge::alert::Alert;
 use knowledge::playbook::Library;
 use render::Phrases;
 use sources::exporter::ExporterReader;
-use sources::prom::Prometheus;
+use sources::prom::{Prometheus, choose, unassigned};
 use store::Store;
 use telemetry::Metrics;
 
@@ -90,6 +91,16 @@ impl Service {
             diagnoses: Arc::new(Notify::new()),
             deliveries: Arc::new(Notify::new()),
         }
+    }
+
+    /// Returns the Prometheus for these alerts; if there is none, a client whose errors say so. `None` without any
+    /// Prometheus.
+    pub fn prometheus_of(&self, alerts: &[Alert]) -> Option<Prometheus> {
+        if let Some(chosen) = choose(&self.prometheus, alerts) {
+            return Some(chosen.clone());
+        }
+        let entries: Vec<_> = self.prometheus.iter().map(|(one, labels)| (one.name.as_str(), labels)).collect();
+        Some(self.prometheus.first()?.0.unassigned(unassigned(&entries, alerts)))
     }
 
     /// Adds logs as evidence.

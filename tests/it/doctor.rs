@@ -77,6 +77,24 @@ fn what_is_fit_is_ok_and_the_status_is_0() {
 }
 
 #[test]
+fn entries_that_leave_alerts_without_a_prometheus_are_a_finding() {
+    let url = with_clock(0.0);
+    let entries = |labels: [&str; 2]| {
+        let entry = |name: &str, labels: &str| format!("{{ name: {name}, url: \"{url}\", labels: {{ {labels} }} }}");
+        examined(&format!("prometheus: [{}, {}]", entry("eu", labels[0]), entry("us", labels[1])), None).0
+    };
+    for (labels, level, said) in [
+        (["tenant: a", "tenant: b"], "warn", "alerts that fit none get no diagnosis"),
+        (["", "tenant: b"], "warn", "`eu` takes every alert"),
+        (["tenant: a", ""], "ok", "alerts that fit no labels go to `us`"),
+    ] {
+        let findings = entries(labels);
+        let (found, text, _) = line(&findings, "prometheus entries");
+        assert!(found == level && text.contains(said), "{labels:?}: {found} {text}");
+    }
+}
+
+#[test]
 fn a_shared_store_is_named_without_its_password_and_says_what_it_lacks() {
     let prometheus = with_clock(0.0);
     let postgres = Postgres::start().unwrap();

@@ -78,6 +78,7 @@ mod supervised;
 mod supply_chain;
 mod systemd;
 mod tables;
+mod tenants;
 mod tidy;
 mod tour;
 mod transports;

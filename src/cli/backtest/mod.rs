@@ -124,7 +124,7 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
     }
     // Before the runtime starts: reading standard input would block it, and its signals.
     let file = args.firings.as_deref().map(read::FiringsFile::read).transpose()?;
-    let (mut selected, not_asked) = select_prometheus(args, &config);
+    let (mut selected, not_asked) = select_prometheus(args, &config)?;
     // Waiting for a turn counts: where fewer queries run at once than in the service, a diagnosis takes longer.
     let turns = selected.concurrency.div_ceil(args.concurrency as usize).max(1);
     let usual = config.diagnose.deadline * u32::try_from(turns).unwrap_or(1);
@@ -229,9 +229,13 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
 
 /// Selects the Prometheus that is asked: the argument's, else the configured one that fits `--label`, as for an alert with
 /// these labels. Returns a sentence as well if others are not asked and `--label` did not choose.
-fn select_prometheus(args: &BacktestArgs, config: &Config) -> (prom::Config, Option<String>) {
+///
+/// # Errors
+/// If `--label` has labels of the configured ones, and none fits.
+fn select_prometheus(args: &BacktestArgs, config: &Config) -> anyhow::Result<(prom::Config, Option<String>)> {
     if args.prometheus.is_some() || config.prometheus.len() < 2 {
-        return (ask::prometheus(config, args.prometheus.as_deref(), None), None);
+        let url = args.prometheus.as_deref();
+        return Ok((ask::prometheus(config, url, None)?, None));
     }
     let alert = Alert {
         status: AlertStatus::Firing,
@@ -243,12 +247,23 @@ fn select_prometheus(args: &BacktestArgs, config: &Config) -> (prom::Config, Opt
         fingerprint: String::new(),
     };
     let configured: Vec<_> = config.prometheus.iter().map(|one| (one.clone(), one.labels.clone())).collect();
-    let chosen = choose(&configured, &[alert]).cloned().unwrap_or_default();
+    let selects = |(name, _): &(String, String)| configured.iter().any(|(_, labels)| labels.contains_key(name));
+    let chosen = match choose(&configured, &[alert]) {
+        Some(chosen) => chosen,
+        None if args.only.iter().any(selects) => {
+            let names: Vec<&str> = configured.iter().map(|(one, _)| one.name.as_str()).collect();
+            bail!(
+                "no entry of `prometheus:` fits --label; there is {}: correct it, or pass --prometheus",
+                names.join(", ")
+            );
+        }
+        None => &configured[0].0,
+    };
     if args.only.iter().any(|(name, value)| chosen.labels.get(name) == Some(value)) {
-        return (chosen, None);
+        return Ok((chosen.clone(), None));
     }
     let others = format_count(configured.len() - 1, "more configured Prometheus");
     let why =
         format!("only Prometheus `{}` was asked: run it for {others} too, by --prometheus or --label", chosen.name);
-    (chosen, Some(why))
+    Ok((chosen.clone(), Some(why)))
 }

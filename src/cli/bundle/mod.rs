@@ -137,7 +137,7 @@ impl BundleContext<'_> {
     async fn registry(&self) -> anyhow::Result<SourceRegistry> {
         let Config { exporters, diagnose: diagnosing, .. } = &self.config;
         let configured = match &self.args.prometheus {
-            Some(_) => vec![ask::prometheus(&self.config, self.args.prometheus.as_deref(), None)],
+            Some(_) => vec![ask::prometheus(&self.config, self.args.prometheus.as_deref(), None)?],
             None => self.config.prometheus.clone(),
         };
         let prometheus = configured.iter().map(|config| Ok((Prometheus::new(config)?, config.labels.clone())));

@@ -100,7 +100,7 @@ pub(super) async fn of_pool(
         deadline: None,
     };
     let mut request = ask::request(&context.library, config, &arguments, group)?;
-    let selected: prom::Config = ask::prometheus(config, args.prometheus.as_deref(), group);
+    let selected: prom::Config = ask::prometheus(config, args.prometheus.as_deref(), group)?;
     let prometheus = Prometheus::new(&selected)?;
     let exporters = context.exporters();
     // Exporters' pages show only the current state.

@@ -19,7 +19,6 @@ use knowledge::signal::format_value;
 use message::{Block, Line, TextSpan, Tone};
 use render;
 use slack::{RequestPlace, SlackActor, SlackError, SlackRequest};
-use sources::prom::choose;
 use store::{AuditEntry, AuditResult, Followup, Incident, StoreError};
 
 /// Delays of the automatic follow-ups after the button press.
@@ -137,9 +136,9 @@ async fn query_condition(
     check: &Check,
 ) -> Result<(EvidenceResult, Vec<String>), String> {
     let when: Condition = check.when.parse()?;
-    let prometheus = choose(&desk.prometheus, &incident.alerts).ok_or("no Prometheus is configured")?;
+    let prometheus = desk.service.prometheus_of(&incident.alerts).ok_or("no Prometheus is configured")?;
     let request = desk.config.diagnose.request("", &incident.alerts, incident.started_at, clock::now());
-    let (mut result, problems) = diagnose::verify(&desk.library, prometheus, &request, &check.signal, &when).await;
+    let (mut result, problems) = diagnose::verify(&desk.library, &prometheus, &request, &check.signal, &when).await;
     let redactor = desk.notifier.redactor_of([incident]);
     let clean = |text: String| redactor.text("message", &text).into_owned();
     result.why = result.why.map(clean);

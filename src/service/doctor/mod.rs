@@ -1,5 +1,6 @@
 //! The checks of everything that the service needs, each with its remedy.
 
+mod entries;
 mod slack;
 mod slo;
 mod sources;
@@ -97,6 +98,7 @@ pub async fn run_checks(
         }
         webhook(findings, config);
     }
+    entries::check(findings, prometheuses);
     for entry in prometheuses {
         prometheus(findings, entry, library.as_ref(), config, signals).await;
     }

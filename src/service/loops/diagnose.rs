@@ -166,14 +166,14 @@ async fn diagnose(service: &Service, incident: &Incident, playbook: &str) -> (Di
     let at = ended.map_or(now, |ended| moment(incident.started_at, Some(ended), now));
     let at = clock::floor(at, SHARED_STEP);
     let request = service.config.diagnose.request(playbook, &incident.alerts, incident.started_at, at);
-    let Some(prometheus) = choose(&service.prometheus, &incident.alerts) else {
+    let Some(prometheus) = service.prometheus_of(&incident.alerts) else {
         unreachable!("the configuration names at least one Prometheus")
     };
-    let exporters = exporters(service, prometheus).await;
+    let exporters = exporters(service, &prometheus).await;
     let logs = service.logs.of(&incident.alerts);
     // Exporters' pages have only current values.
     let beside = ExtraSources { exporters: Some(&exporters).filter(|_| ended.is_none()), logs: Some(&logs) };
-    let pending = begin(&service.library, prometheus, &request, beside).await;
+    let pending = begin(&service.library, &prometheus, &request, beside).await;
     let first = if incident.open && incident.diagnosis.is_none() { pending.so_far() } else { None };
     let (shown_early, diagnosis) = tokio::join!(show(service, incident, first), pending.finish());
     let cause = diagnosis.root().map_or("none", |cause| cause.id.as_str());

@@ -41,8 +41,8 @@ impl Prometheus {
         what: &'static str,
         deadline: Instant,
     ) -> Result<(T, bool), PromError> {
-        if self.is_absent() {
-            return Err(PromError::NotAsked);
+        if let Some(error) = &self.unasked {
+            return Err(error.clone());
         }
         let time_left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let ask = async {

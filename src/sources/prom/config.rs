@@ -19,7 +19,8 @@ pub struct Config {
     pub name: String,
     /// The address, with any path prefix.
     pub url: String,
-    /// Labels that an alert must carry for this Prometheus to be queried; empty takes every alert.
+    /// Labels that the alerts must carry for this Prometheus to be queried; empty takes every alert. Of several entries
+    /// the first that fits is queried; an only one is queried for every alert.
     pub labels: BTreeMap<String, String>,
     /// Additional headers, such as `X-Scope-OrgID`.
     pub headers: BTreeMap<String, String>,

@@ -11,6 +11,9 @@ pub enum PromError {
     /// There is no Prometheus, by choice.
     #[error("Prometheus was not asked: engines are read without it")]
     NotAsked,
+    /// No configured Prometheus is for these alerts.
+    #[error("{0}")]
+    Unassigned(String),
     /// No connection: refused, no such host, TLS.
     #[error("Prometheus cannot be reached: {0}")]
     Unreachable(String),
@@ -61,6 +64,7 @@ impl PromError {
     pub fn is_unavailable(&self) -> bool {
         match self {
             Self::NotAsked
+            | Self::Unassigned(_)
             | Self::Unreachable(_)
             | Self::NotPrometheus(_)
             | Self::Late

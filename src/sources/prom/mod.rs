@@ -5,6 +5,7 @@
 
 mod answer;
 mod api;
+mod choose;
 mod chunks;
 mod config;
 mod error;
@@ -19,7 +20,6 @@ mod status;
 mod stream;
 mod targets;
 
-use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,12 +30,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use knowledge::alert::{Alert, active, common_labels};
-
 use chunks::Limits;
 use memory::AnswerMemory;
 
 pub use answer::{Row, Series};
+pub use choose::{choose, unassigned};
 pub use config::Config;
 pub use config::headers;
 pub use error::PromError;
@@ -60,16 +59,6 @@ const LARGE_KIB: u32 = 1 << 10;
 const JSON_BYTES: usize = 4;
 /// The memory of the answer to a check, in bytes: a check does not fail because diagnoses use the memory of all answers.
 const CHECK_BYTES: usize = 1 << 20;
-
-/// Returns the first entry whose labels all firing alerts carry, else the first entry.
-pub fn choose<'a, T>(several: &'a [(T, BTreeMap<String, String>)], alerts: &[Alert]) -> Option<&'a T> {
-    let common = common_labels(&active(alerts));
-    several
-        .iter()
-        .find(|(_, labels)| labels.iter().all(|(name, value)| common.get(name) == Some(value)))
-        .or_else(|| several.first())
-        .map(|(one, _)| one)
-}
 
 /// The cache key of an instant query: PromQL and evaluation time in unix milliseconds.
 type Key = (String, i64);
@@ -103,8 +92,8 @@ pub struct Prometheus {
     seconds: Option<Histogram>,
     progress: Option<Arc<QueryProgress>>,
     memory: AnswerMemory,
-    /// True if there is none: every query fails at once with [`PromError::NotAsked`].
-    is_absent: bool,
+    /// The error of every query, if there is no Prometheus to ask.
+    unasked: Option<PromError>,
 }
 
 fn cache<K: Hash + Eq + Send + Sync + 'static, T: Send + Sync + 'static>() -> Cache<K, Arc<Answer<T>>> {
@@ -150,7 +139,7 @@ impl Prometheus {
             seconds: None,
             progress: None,
             memory: config.answer_bytes.map_or_else(AnswerMemory::of_process, AnswerMemory::with),
-            is_absent: false,
+            unasked: None,
         })
     }
 
@@ -159,12 +148,20 @@ impl Prometheus {
     /// # Errors
     /// If the HTTP client cannot be created.
     pub fn absent() -> Result<Self, PromError> {
-        Ok(Self { is_absent: true, ..Self::new(&Config::default())? })
+        Ok(Self { unasked: Some(PromError::NotAsked), ..Self::new(&Config::default())? })
+    }
+
+    /// Returns a client for alerts that no entry of the configuration is for: every query fails at once with
+    /// [`PromError::Unassigned`] and this reason.
+    #[must_use]
+    pub fn unassigned(&self, reason: String) -> Self {
+        let unasked = Some(PromError::Unassigned(reason));
+        Self { name: String::new(), url: String::new(), unasked, ..self.with_own_slots() }
     }
 
     /// Returns true for [`Prometheus::absent`].
     pub fn is_absent(&self) -> bool {
-        self.is_absent
+        matches!(self.unasked, Some(PromError::NotAsked))
     }
 
     /// Returns the same client with its own slots and cache, so that neither waits for the other's queries.
@@ -275,8 +272,8 @@ impl Prometheus {
 
     /// Waits for a free slot and returns it with the time that is left until the deadline.
     async fn acquire_slot(&self, deadline: Instant) -> Result<QuerySlot<'_>, PromError> {
-        if self.is_absent {
-            return Err(PromError::NotAsked);
+        if let Some(error) = &self.unasked {
+            return Err(error.clone());
         }
         let slot = self.running.acquire().await.map_err(|_| PromError::Late)?;
         let time_left = deadline.saturating_duration_since(Instant::now());
@@ -297,8 +294,8 @@ impl Prometheus {
     /// # Errors
     /// As [`Prometheus::query`].
     pub async fn clock(&self, timeout: Duration) -> Result<f64, PromError> {
-        if self.is_absent {
-            return Err(PromError::NotAsked);
+        if let Some(error) = &self.unasked {
+            return Err(error.clone());
         }
         let millis = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX).max(1);
         let ask = async {

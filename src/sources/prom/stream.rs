@@ -52,6 +52,9 @@ impl Prometheus {
         length: Duration,
         deadline: Instant,
     ) -> Result<Stream, PromError> {
+        if let Some(error) = &self.unasked {
+            return Err(error.clone());
+        }
         let slot = self.running.clone().acquire_owned().await.map_err(|_| PromError::Late)?;
         let millis_left = deadline.saturating_duration_since(Instant::now()).as_millis().max(1);
         let started = Instant::now();

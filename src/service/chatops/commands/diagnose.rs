@@ -104,7 +104,7 @@ async fn run_diagnosis(
 
 /// Diagnoses an incident again: now while it is open, else at the moment of its last diagnosis.
 pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
-    let prometheus = desk.prometheus_of(incident).filter(|_| incident.because.is_some());
+    let prometheus = desk.service.prometheus_of(&incident.alerts).filter(|_| incident.because.is_some());
     let Some(prometheus) = prometheus else {
         return reply.send_message(&sentence(Tone::Unknown, desk.words.line("incident-undiagnosed", &[]))).await;
     };
@@ -116,12 +116,12 @@ pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     });
     let at = over.unwrap_or(now);
     let request = desk.config.diagnose.request(playbook, &incident.alerts, incident.started_at, at);
-    let client = reply.watch(prometheus);
+    let client = reply.watch(&prometheus);
     // Exporter pages hold current values only.
-    let exporters = if incident.open { exporters(desk, prometheus).await } else { None };
+    let exporters = if incident.open { exporters(desk, &prometheus).await } else { None };
     let extra = ExtraSources { exporters: exporters.as_ref(), logs: Some(&desk.logs) };
     let diagnosis = diagnose_with(&desk.library, &client, &request, extra).await;
-    reply.send_message(&dated(desk, diagnosis_message(desk, &diagnosis, Some(prometheus)), over)).await;
+    reply.send_message(&dated(desk, diagnosis_message(desk, &diagnosis, desk.prometheus_of(incident)), over)).await;
 }
 
 /// Returns the configured exporters and those last discovered through this Prometheus.

@@ -1,0 +1,57 @@
+//! Several Prometheus servers, one for each tenant: which one an alert group is diagnosed by.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::Uri;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use crate::running::{CHANNEL, Running, group};
+
+/// A Prometheus without data, which reports each request.
+async fn empty_prometheus() -> (String, mpsc::UnboundedReceiver<String>) {
+    let (tell, asked) = mpsc::unbounded_channel();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answer = async |State(tell): State<mpsc::UnboundedSender<String>>, uri: Uri| {
+        let _ = tell.send(uri.path().to_owned());
+        r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#
+    };
+    let router = Router::new().fallback(answer).with_state(tell);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (url, asked)
+}
+
+fn of(tenants: &[&str], number: u32) -> Value {
+    let mut group = group(&format!("LLMHighTTFT{number}"), "firing", "warning", &["a", "b"][..tenants.len()]);
+    for (alert, tenant) in group["alerts"].as_array_mut().unwrap().iter_mut().zip(tenants) {
+        alert["labels"]["tenant"] = (*tenant).into();
+    }
+    group
+}
+
+#[tokio::test]
+async fn an_alert_of_a_tenant_without_an_entry_asks_nobody_and_says_so() {
+    let ((a, mut asked_a), (b, mut asked_b)) = (empty_prometheus().await, empty_prometheus().await);
+    let running = Running::start(&format!(
+        "prometheus: [{{ name: eu, url: \"{a}\", labels: {{ tenant: a }} }}, {{ name: us, url: \"{b}\", labels: {{ tenant: b }} }}]\n\
+         exporters: {{ learn: false }}"
+    ))
+    .await;
+    let drain = |asked: &mut mpsc::UnboundedReceiver<String>| std::iter::from_fn(|| asked.try_recv().ok()).count();
+    drain(&mut asked_a);
+    drain(&mut asked_b);
+    running.send(&of(&["c"], 1)).await;
+    let reason =
+        |text: &str| text.contains("LLMHighTTFT1") && text.contains("no entry of `prometheus:` is for these alerts");
+    running.wait_for(CHANNEL, reason).await;
+    running.send(&of(&["a", "b"], 2)).await;
+    let reason = |text: &str| text.contains("LLMHighTTFT2") && text.contains("add `tenant` to `group_by`");
+    running.wait_for(CHANNEL, reason).await;
+    assert_eq!((drain(&mut asked_a), drain(&mut asked_b)), (0, 0), "another tenant's data explains nothing");
+    running.send(&of(&["b"], 3)).await;
+    running.wait_for(CHANNEL, |text| text.contains("LLMHighTTFT3") && !text.contains("no entry of")).await;
+    assert!(asked_b.recv().await.is_some());
+    assert_eq!(drain(&mut asked_a), 0);
+}
