@@ -89,8 +89,8 @@ base-images: ## The base images of config/Dockerfile with their digests of today
 	@sed -n 's/^FROM \([^ @]*\).*/\1/p' config/Dockerfile | while read -r image; do \
 		digest=$$(skopeo inspect --format '{{.Digest}}' "docker://$$image") || exit 1; echo "$$image@$$digest"; done
 
-bench: packages ## Latency against its floor, memory, start-up, binary size; webhooks, answers to Slack, messages, pictures, bundles; large pools; backtests
-	$(CARGO) bench --locked --bench latency --bench intake --bench chat --bench bundle --bench scale --bench backtest
+bench: packages ## Latency against its floor, memory, start-up, binary size; webhooks, answers to Slack, messages, pictures, bundles; large pools, replicas; backtests
+	$(CARGO) bench --locked --bench latency --bench intake --bench chat --bench bundle --bench scale --bench replicas --bench backtest
 
 generate: build ## Refreshes what is generated and committed
 	$(BIN) generate rules --output config/prometheus/llm-diagnose.rules.yaml

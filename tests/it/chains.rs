@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::harness::{DEADLINE, at, client, library, request, run, shared};
-pub(crate) use fleets::{FAULT_SECONDS, histories, moment};
+pub(crate) use fleets::{FAULT_SECONDS, histories, history_of, moment};
 
 /// From the alert to the diagnosis: Alertmanager's group wait.
 const ALERTED_SECONDS: i64 = 30;

@@ -70,6 +70,7 @@ mod running;
 mod screening;
 mod self_rules;
 mod selftest;
+mod servers;
 mod signals;
 mod sources;
 mod stores;

@@ -8,7 +8,7 @@ use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::incident::AdmissionRules;
 use llm_diagnose::store::{AdmissionPlan, PendingWork, Sink, Store};
 use llm_diagnose_lab::slack::{Failure, FakeSlack, Message, Options, State};
-use llm_diagnose_lab::stack::{Postgres, Service};
+use llm_diagnose_lab::stack::{Nginx, Postgres, Service};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
@@ -110,6 +110,40 @@ async fn what_a_killed_replica_was_posting_is_posted_by_the_other() {
         shared.send(&other, &group(&format!("LLMHighTTFT{i}"), "resolved", "warning", &["a"])).await;
     }
     shared.all(3, SOON, |text| text.contains("RESOLVED")).await;
+}
+
+/// What is shipped for nginx, before these replicas.
+async fn nginx(replicas: &[&Service]) -> Nginx {
+    let shipped = include_str!("../../config/nginx/llm-diagnose.conf");
+    let listen = shipped.replace("listen 9095;", "listen 127.0.0.1:$PORT;");
+    let directives = replicas.iter().enumerate().fold(listen, |text, (i, replica)| {
+        text.replace(&format!("10.0.0.1{}:9095", i + 1), &format!("127.0.0.1:{}", replica.port()))
+    });
+    assert!(!directives.contains("10.0.0.1"), "{directives}");
+    Nginx::start(&directives, "/healthz", &[]).await.unwrap()
+}
+
+#[tokio::test]
+async fn behind_nginx_a_killed_replica_costs_no_webhook_and_no_second_message() {
+    let shared = Shared::start().await;
+    let (mut one, two, three) = tokio::join!(shared.replica(), shared.replica(), shared.replica());
+    let nginx = nginx(&[&one, &two, &three]).await;
+    let groups: Vec<Value> = (0..60).map(|i| group(&format!("LLMHighTTFT{i}"), "firing", "warning", &["a"])).collect();
+    let send = async |group: &Value| {
+        let sent = shared.http.post(format!("{}/webhook/alertmanager", nginx.url)).json(group).send();
+        let response = sent.await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    for group in &groups[..20] {
+        assert_eq!(send(group).await.0, 200);
+    }
+    let (rest, killed) = tokio::join!(futures::future::join_all(groups[20..].iter().map(&send)), one.kill9());
+    killed.unwrap();
+    for (status, answer) in rest {
+        assert_eq!(status, 200, "{answer} {}", nginx.log());
+    }
+    shared.all(groups.len(), TAKEN_OVER, |text| text.contains("Cannot tell")).await;
+    assert_eq!(shared.slack.violations(), vec![]);
 }
 
 #[tokio::test]

@@ -93,6 +93,11 @@ pub(crate) fn histories() -> Vec<String> {
     })
 }
 
+/// The history of a case, as OpenMetrics lines.
+pub(crate) fn history_of(name: &str) -> String {
+    history(CASES.iter().position(|case| case.name == name).unwrap())
+}
+
 fn history(number: usize) -> String {
     let case = &CASES[number];
     let mut spec = FleetSpec { namespace: case.name.to_owned(), ..FleetSpec::sized(case.replicas) };

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prometheus, Alertmanager, PostgreSQL, Chromium, Debian's tools for packages and Python's venv for the demo and the tests:
+# Prometheus, VictoriaMetrics, Alertmanager, PostgreSQL, nginx, Chromium, Debian's tools for packages and Python's venv for the demo and the tests:
 # installs Debian's packages where they are missing, and those that its arguments name.
 # Silent when all is there.
 set -eu
@@ -23,6 +23,8 @@ if ! have prometheus-alertmanager && ! have alertmanager; then
     packages="$packages prometheus-alertmanager"
 fi
 have_postgres || packages="$packages postgresql"
+have victoria-metrics || packages="$packages victoria-metrics"
+have nginx || [ -x /usr/sbin/nginx ] || packages="$packages nginx-light"
 have chromium || packages="$packages chromium"
 have dpkg-shlibdeps || packages="$packages dpkg-dev"
 # Debian's Python comes without what makes virtual environments.
@@ -37,7 +39,7 @@ packages=${packages# }
 
 fail() {
     echo "ensure-packages: $packages missing from PATH, and $1." >&2
-    echo "Install Prometheus (with promtool), Alertmanager, PostgreSQL, Chromium and Python's venv, and run this again:" >&2
+    echo "Install Prometheus (with promtool), VictoriaMetrics, Alertmanager, PostgreSQL, nginx, Chromium and Python's venv, and run this again:" >&2
     echo "  https://prometheus.io/download/ https://www.postgresql.org/download/" >&2
     exit 1
 }

@@ -1,4 +1,4 @@
-//! Real programs on loopback: Prometheus, Alertmanager, PostgreSQL, and the product itself.
+//! Real programs on loopback: Prometheus, VictoriaMetrics, Alertmanager, PostgreSQL, nginx, and the product itself.
 //!
 //! Each runs in a directory of its own with its output in files, is ready when its start returns, and is killed when
 //! dropped. Nothing here is a mock; [`backfill`] writes the history that Prometheus answers from.
@@ -16,12 +16,14 @@
 mod alertmanager;
 pub mod backfill;
 mod exposition;
+mod nginx;
 mod postgres;
 mod process;
 mod prometheus;
 mod service;
 #[cfg(test)]
 mod tests;
+mod victoria_metrics;
 mod wire;
 
 use std::path::PathBuf;
@@ -32,9 +34,11 @@ use anyhow::Context;
 
 pub use alertmanager::{Alertmanager, AlertmanagerBuilder};
 pub use exposition::stamp_exposition;
+pub use nginx::Nginx;
 pub use postgres::Postgres;
 pub use prometheus::{Prometheus, PrometheusBuilder};
 pub use service::{Service, ServiceBuilder};
+pub use victoria_metrics::VictoriaMetrics;
 pub use wire::Wire;
 
 /// How long a program may take to become ready, or to answer a helper's call.
@@ -47,10 +51,12 @@ pub fn find_binary(names: &[&str]) -> anyhow::Result<PathBuf> {
     names
         .iter()
         .flat_map(|name| directories.iter().map(move |directory| directory.join(name)))
+        // Debian keeps servers out of the PATH of users.
+        .chain(names.iter().map(|name| PathBuf::from("/usr/sbin").join(name)))
         .find(|candidate| candidate.is_file())
         .with_context(|| {
             let names = names.join(" or ");
-            format!("{names} is not in PATH: apt-get install prometheus prometheus-alertmanager")
+            format!("{names} is not in PATH: sh tests/lab/scripts/ensure-packages.sh installs it")
         })
 }
 
