@@ -1,4 +1,5 @@
-//! `make bench`: diagnoses of pools of 8, 100 and 1,000 replicas on a real Prometheus, against their floor, in one run.
+//! `make bench`: diagnoses of pools of 8, 100 and 1,000 replicas, and of one pool among 1,000, on a real Prometheus, against
+//! their floor, in one run.
 //!
 //! Each replica has 62 series, two histograms among them, over an hour and a half. A few replicas are simulated, and their
 //! pages are written as many pods'. The floor is what nobody can beat: the slowest single query of the plan. The largest pool
@@ -12,10 +13,12 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use llm_diagnose::alert::Labels;
 use llm_diagnose::clock;
 use llm_diagnose::diagnose::{
     Baseline, Diagnosis, ExtraSources, Request, Scope, begin, detection, plan, queries, read_detection,
 };
+use llm_diagnose::health::{HealthQuery, evaluate_fleet};
 use llm_diagnose::playbook::{self, Library};
 use llm_diagnose::prom;
 use llm_diagnose_lab::sim::history::History;
@@ -28,6 +31,12 @@ use harness::{FAULT, bar, ms, share, told};
 const SIZES: [(usize, f64); 3] = [(8, 0.3), (100, 0.6), (1_000, 2.0)];
 /// The most seconds for the largest of them, on recorded series.
 const RECORDED: f64 = 0.5;
+/// Pools of one replica each, and the most seconds that the diagnosis of one of them may take.
+const POOLS: (usize, f64) = (1_000, 1.0);
+/// The pool among them that is diagnosed.
+const POOL: &str = "llm-500";
+/// The namespace of every other measurement.
+const NAMESPACE: &str = "llm";
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/prometheus/llm-diagnose.rules.yaml");
 const GROUP: &str = "llm-diagnose.record.vllm";
 /// Replicas that are simulated; the others are copies.
@@ -72,16 +81,48 @@ async fn main() {
     let mut asked = Vec::new();
     for (replicas, most) in SIZES {
         let file = tempfile::NamedTempFile::new().unwrap();
-        copied(&text, replicas, BufWriter::new(file.as_file()));
+        let copy = |line: &str, copy: usize| Some(renamed(line, copy));
+        copied(&text, replicas / SIMULATED, copy, BufWriter::new(file.as_file()));
         let mut prometheus = Prometheus::builder().backfill(file.path()).log_queries().start().await.unwrap();
-        asked.push(measured(&library, &prometheus, replicas, now, most).await);
+        asked.push(measured(&library, &prometheus, (NAMESPACE, replicas), now, most).await);
         if replicas == SIZES[SIZES.len() - 1].0 {
             prometheus.record(Path::new(RULES), GROUP, (now - HISTORY) as i64, now as i64).await.unwrap();
             println!("\nThe same with recorded series:");
-            measured(&library, &prometheus, replicas, now, RECORDED).await;
+            measured(&library, &prometheus, (NAMESPACE, replicas), now, RECORDED).await;
         }
     }
+    asked.push(many_pools(&library, &text, now).await);
     assert!(asked.iter().all(|n| *n == asked[0]), "the number of queries depends on the fleet: {asked:?}");
+}
+
+/// One pool among many, and the health of them all; returns the number of queries of a diagnosis.
+async fn many_pools(library: &Library, text: &str, now: f64) -> usize {
+    let (pools, most) = POOLS;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let first = text.split_once("pod=\"").and_then(|(_, rest)| rest.split_once('"')).unwrap().0.to_owned();
+    let copy = |line: &str, copy: usize| {
+        let own = line.contains(&format!("pod=\"{first}\""));
+        own.then(|| renamed(line, copy).replace("namespace=\"llm\"", &format!("namespace=\"llm-{copy}\"")))
+    };
+    copied(text, pools, copy, BufWriter::new(file.as_file()));
+    let prometheus = Prometheus::builder().backfill(file.path()).log_queries().start().await.unwrap();
+    println!("\nOne of {pools} pools:");
+    let queries = measured(library, &prometheus, (POOL, 1), now, most).await;
+    let client =
+        prom::Prometheus::new(&prom::Config { url: prometheus.url.clone(), ..prom::Config::default() }).unwrap();
+    let query = HealthQuery {
+        scope: Labels::new(),
+        at: jiff::Timestamp::from_second(now as i64).unwrap(),
+        window: Duration::from_secs(300),
+        deadline: Duration::from_secs(30),
+    };
+    let started = Instant::now();
+    let health = evaluate_fleet(library, &[(&client, &Labels::new())], &query).await;
+    println!("\nThe health of {pools} pools, of which {} are evaluated:", health.pools.len());
+    assert_eq!((health.pools.len() + health.left_out, health.problems), (pools, Vec::new()));
+    told("health", started.elapsed().as_secs_f64(), "s");
+    told("its queries", health.queries as f64, "");
+    queries
 }
 
 /// The wanted series of a few replicas whose prompts became longer.
@@ -103,13 +144,13 @@ fn wanted(name: &str) -> bool {
         || MEANS.iter().any(|base| of(&base, &["_sum", "_count"]))
 }
 
-/// The same text for so many replicas, family by family.
-fn copied(text: &str, replicas: usize, mut out: impl Write) {
+/// The same text for so many copies, family by family; `copy` makes a line of a copy of one of its lines, if it has it.
+fn copied(text: &str, copies: usize, copy: impl Fn(&str, usize) -> Option<String>, mut out: impl Write) {
     let mut family: Vec<&str> = Vec::new();
     let flush = |family: &mut Vec<&str>, out: &mut dyn Write| {
-        for copy in 0..replicas / SIMULATED {
-            for line in family.iter() {
-                out.write_all(renamed(line, copy).as_bytes()).unwrap();
+        for number in 0..copies {
+            for line in family.iter().filter_map(|line| copy(line, number)) {
+                out.write_all(line.as_bytes()).unwrap();
             }
         }
         family.clear();
@@ -138,7 +179,13 @@ fn renamed(line: &str, copy: usize) -> String {
 }
 
 /// Prints how long diagnoses take; returns the number of queries.
-async fn measured(library: &Library, prometheus: &Prometheus, replicas: usize, now: f64, most: f64) -> usize {
+async fn measured(
+    library: &Library,
+    prometheus: &Prometheus,
+    (namespace, replicas): (&str, usize),
+    now: f64,
+    most: f64,
+) -> usize {
     let at = jiff::Timestamp::from_second(now as i64).unwrap();
     let client =
         || prom::Prometheus::new(&prom::Config { url: prometheus.url.clone(), ..prom::Config::default() }).unwrap();
@@ -146,7 +193,7 @@ async fn measured(library: &Library, prometheus: &Prometheus, replicas: usize, n
         screen: false,
         rules: Vec::new(),
         playbook: "high-ttft".into(),
-        scope: Scope::of_labels(&[("namespace".to_owned(), "llm".to_owned())].into()),
+        scope: Scope::of_labels(&[("namespace".to_owned(), namespace.to_owned())].into()),
         at,
         since: Some(clock::before(at, Duration::from_secs(300))),
         window: Duration::from_secs(300),
