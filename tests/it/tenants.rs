@@ -43,15 +43,17 @@ async fn an_alert_of_a_tenant_without_an_entry_asks_nobody_and_says_so() {
     drain(&mut asked_a);
     drain(&mut asked_b);
     running.send(&of(&["c"], 1)).await;
-    let reason =
-        |text: &str| text.contains("LLMHighTTFT1") && text.contains("no entry of `prometheus:` is for these alerts");
+    let reason = |text: &str| {
+        text.contains("LLMHighTTFT1")
+            && text.contains("none of the 2 entries of `prometheus:` has the labels of these alerts")
+    };
     running.wait_for(CHANNEL, reason).await;
     running.send(&of(&["a", "b"], 2)).await;
     let reason = |text: &str| text.contains("LLMHighTTFT2") && text.contains("add `tenant` to `group_by`");
     running.wait_for(CHANNEL, reason).await;
     assert_eq!((drain(&mut asked_a), drain(&mut asked_b)), (0, 0), "another tenant's data explains nothing");
     running.send(&of(&["b"], 3)).await;
-    running.wait_for(CHANNEL, |text| text.contains("LLMHighTTFT3") && !text.contains("no entry of")).await;
+    running.wait_for(CHANNEL, |text| text.contains("LLMHighTTFT3") && !text.contains("none of the 2 entries")).await;
     assert!(asked_b.recv().await.is_some());
     assert_eq!(drain(&mut asked_a), 0);
 }
