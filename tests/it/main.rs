@@ -24,6 +24,7 @@ mod debian;
 mod delivery;
 mod docs;
 mod doctor;
+mod documented;
 mod duplicates;
 mod endpoints;
 mod escalations;
