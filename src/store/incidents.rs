@@ -9,8 +9,6 @@ use sqlx::any::AnyRow;
 use super::connections::StoreConnection;
 use super::deliveries::outdate;
 use super::duplicates::hasten_duplicate_checks;
-use super::events::record_event;
-use super::related::record_traits;
 use super::unreadable::Unreadable;
 use super::{Store, StoreError};
 use diagnose::Diagnosis;
@@ -91,15 +89,6 @@ impl Incident {
     }
 }
 
-/// An incident whose diagnosis is due.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Due {
-    /// The incident.
-    pub id: String,
-    /// Number of consecutive failures so far.
-    pub tries: u32,
-}
-
 /// A query for incidents without their alerts, in the columns that [`read`] expects.
 macro_rules! select_incidents {
     ($which:literal) => {
@@ -165,127 +154,6 @@ impl Store {
         Ok(ids.bind(i64::from(most)).fetch_all(&self.read).await?)
     }
 
-    /// Takes incidents whose diagnosis is due by a lease of `lease_ms`, so that only one replica takes each.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn take_diagnoses(&self, now: Timestamp, lease_ms: i64, most: u32) -> Result<Vec<Due>, StoreError> {
-        let rows = sqlx::query(self.engine.sql(
-            "WITH due AS (SELECT id FROM incidents WHERE diagnose_due_ms <= $1 ORDER BY diagnose_due_ms LIMIT $3
-                          /*postgres FOR UPDATE SKIP LOCKED*/)
-             UPDATE incidents SET diagnose_due_ms = $1 + $2, owner = $4 WHERE id IN (SELECT id FROM due)
-             RETURNING id, diagnose_tries",
-        ))
-        .bind(unix_ms(now))
-        .bind(lease_ms)
-        .bind(i64::from(most))
-        .bind(&*self.me)
-        .fetch_all(&self.write)
-        .await?;
-        Ok(self.unreadable.read_all("incident", &rows, |row| {
-            let tries: i64 = row.try_get("diagnose_tries")?;
-            Ok(Due { id: row.try_get("id")?, tries: u32::try_from(tries).unwrap_or(u32::MAX) })
-        }))
-    }
-
-    /// Stores a diagnosis and the due time of the next one. `incident.revision` is the diagnosed revision: if the group
-    /// changed meanwhile, another diagnosis is due at once. `says_more` is true if the message changes.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn save_diagnosis(
-        &self,
-        incident: &Incident,
-        diagnosis: Option<&Diagnosis>,
-        says_more: bool,
-        next: Option<Timestamp>,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let json =
-            diagnosis.map(serde_json::to_string).transpose().map_err(|e| unreadable("diagnosis", &incident.id, &e))?;
-        let failed = diagnosis.is_none_or(|d| d.degraded);
-        let mut tx = self.begin().await?;
-        let stored = sqlx::query(
-            "UPDATE incidents SET diagnosis = COALESCE($2, diagnosis), revision = revision + $3,
-               diagnose_tries = CASE WHEN $4 THEN diagnose_tries + 1 ELSE 0 END,
-               diagnose_due_ms = CASE WHEN revision > $5 THEN $6 WHEN state = 'open' THEN $7 ELSE NULL END
-             WHERE id = $1",
-        )
-        .bind(&incident.id)
-        .bind(json)
-        .bind(i64::from(says_more))
-        .bind(failed)
-        .bind(incident.revision)
-        .bind(unix_ms(now))
-        .bind(next.map(unix_ms))
-        .execute(&mut *tx)
-        .await?;
-        if let Some(diagnosis) = diagnosis.filter(|_| stored.rows_affected() > 0) {
-            record_traits(&mut tx, incident, diagnosis).await?;
-        }
-        if says_more {
-            outdate(&mut tx, &incident.id).await?;
-            hasten(&mut tx, &incident.id, now).await?;
-        }
-        let root = diagnosis.and_then(Diagnosis::root).map_or("none", |cause| cause.id.as_str());
-        record_event(&mut tx, &incident.id, unix_ms(now), "diagnosed", root).await?;
-        tx.commit().await?;
-        Ok(())
-    }
-
-    /// Stores a diagnosis without onsets, so that Slack shows it at once; sinks without edits wait for
-    /// [`Self::save_diagnosis`]. Returns false without changes if the group changed meanwhile.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn show_diagnosis(
-        &self,
-        incident: &Incident,
-        diagnosis: &Diagnosis,
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        let json = serde_json::to_string(diagnosis).map_err(|e| unreadable("diagnosis", &incident.id, &e))?;
-        let mut tx = self.begin().await?;
-        let keep = "UPDATE incidents SET diagnosis = $2, revision = revision + 1 WHERE id = $1 AND revision = $3";
-        let stored = sqlx::query(keep).bind(&incident.id).bind(json).bind(incident.revision).execute(&mut *tx).await?;
-        let stored = stored.rows_affected() > 0;
-        if stored {
-            record_traits(&mut tx, incident, diagnosis).await?;
-            sqlx::query(
-                "UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND sink = 'slack' AND tries = 0
-                   AND state = 'pending' AND due_ms > $2 AND due_ms < $2 + 5000",
-            )
-            .bind(&incident.id)
-            .bind(unix_ms(now))
-            .execute(&mut *tx)
-            .await?;
-        }
-        tx.commit().await?;
-        Ok(stored)
-    }
-
-    /// Stores the impact of an incident, unless it fires again. With `None` the last message is sent without it.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn save_impact(&self, id: &str, impact: Option<&Impact>, now: Timestamp) -> Result<(), StoreError> {
-        let json = impact.map(serde_json::to_string).transpose().map_err(|e| unreadable("impact", id, &e))?;
-        let mut tx = self.begin().await?;
-        if let Some(json) = json {
-            sqlx::query(
-                "UPDATE incidents SET impact = $2, revision = revision + 1 WHERE id = $1 AND state = 'resolved'",
-            )
-            .bind(id)
-            .bind(json)
-            .execute(&mut *tx)
-            .await?;
-            outdate(&mut tx, id).await?;
-        }
-        hasten(&mut tx, id, now).await?;
-        tx.commit().await?;
-        Ok(())
-    }
-
     /// Records an acknowledgement. Returns false if the incident is over, or this person has acknowledged already.
     ///
     /// # Errors
@@ -297,23 +165,6 @@ impl Store {
         )
         .bind(incident)
         .bind(who)
-        .bind(unix_ms(now))
-        .execute(&self.write)
-        .await?;
-        Ok(update.rows_affected() > 0)
-    }
-
-    /// Makes a new diagnosis of an open incident due. Returns false if it is over, or its alerts select no playbook and
-    /// name no pool.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn diagnose_now(&self, incident: &str, now: Timestamp) -> Result<bool, StoreError> {
-        let update = sqlx::query(
-            "UPDATE incidents SET diagnose_due_ms = $2, diagnose_tries = 0
-             WHERE id = $1 AND state = 'open' AND playbook IS NOT NULL",
-        )
-        .bind(incident)
         .bind(unix_ms(now))
         .execute(&self.write)
         .await?;
@@ -366,19 +217,6 @@ pub(super) async fn bump(db: &mut StoreConnection, incident: &str) -> Result<(),
     outdate(db, incident).await
 }
 
-/// Makes a message due that waited for the data just stored; a message in backoff after an error keeps waiting.
-async fn hasten(db: &mut StoreConnection, id: &str, now: Timestamp) -> Result<(), StoreError> {
-    sqlx::query(
-        "UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND tries = 0 AND state = 'pending'
-           AND due_ms > $2 AND due_ms < $2 + 5000",
-    )
-    .bind(id)
-    .bind(unix_ms(now))
-    .execute(db)
-    .await?;
-    Ok(())
-}
-
 fn alert(row: &AnyRow, incident: &str) -> Result<Alert, StoreError> {
     let json: &str = row.try_get("alert")?;
     let mut alert: Alert = serde_json::from_str(json).map_err(|e| unreadable("alert", incident, &e))?;
@@ -396,7 +234,7 @@ pub(super) fn of_incident(row: &AnyRow) -> Result<(String, Alert), StoreError> {
     Ok((id, alert))
 }
 
-fn unreadable(what: &'static str, id: &str, error: &serde_json::Error) -> StoreError {
+pub(super) fn unreadable(what: &'static str, id: &str, error: &serde_json::Error) -> StoreError {
     StoreError::Unreadable { what, id: id.to_owned(), error: error.to_string() }
 }
 

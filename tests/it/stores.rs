@@ -1,5 +1,6 @@
 //! Everything that the store does, on both of its databases.
 
+mod diagnoses;
 mod digests;
 mod related;
 mod weekly;
