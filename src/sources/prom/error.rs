@@ -19,8 +19,9 @@ pub enum PromError {
     /// No connection: refused, no such host, TLS.
     #[error("Prometheus cannot be reached: {0}")]
     Unreachable(String),
-    /// The server has not answered several times in a row, and is not asked for a while.
-    #[error("{why}, {times} times in a row: it is not asked for a while")]
+    /// The server has not answered several times in a row, and is not asked for a while. The text is that of its last
+    /// error: a message says the same whether a query was sent in vain or not at all.
+    #[error("{why}")]
     Shut {
         /// The error of the last query that was sent.
         why: String,
@@ -112,7 +113,7 @@ impl PromError {
 
     /// Returns true if the server as such does not work. Any answer of Prometheus is none, and neither is a refusal of a
     /// proxy (3xx, 4xx), which is about one path or one tenant.
-    pub(super) fn is_silence(&self) -> bool {
+    pub fn is_silence(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::Late | Self::Cut(_) => true,
             Self::NotPrometheus { silent, .. } => *silent,

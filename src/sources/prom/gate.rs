@@ -26,6 +26,10 @@ pub(super) struct Gate {
     pub(super) server: String,
     /// The slots of the queries that run at the same time.
     pub(super) slots: Arc<Semaphore>,
+    /// As many slots of those who must not keep the others waiting.
+    pub(super) second_slots: Arc<Semaphore>,
+    /// True if its entries differ in their path: what is behind one of them may fail alone.
+    has_paths: bool,
     circuit: Mutex<Circuit>,
     /// Marked when a query that waits for a probe should ask the circuit again.
     changed: watch::Sender<()>,
@@ -35,11 +39,13 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Creates the gate of a server with so many slots.
-    pub(super) fn new(server: String, slots: usize, settings: CircuitSettings) -> Self {
+    /// Creates the gate of a server with so many slots; `has_paths` if its entries differ in their path.
+    pub(super) fn new(server: String, slots: usize, has_paths: bool, settings: CircuitSettings) -> Self {
         Self {
             server,
             slots: Arc::new(Semaphore::new(slots)),
+            second_slots: Arc::new(Semaphore::new(slots)),
+            has_paths,
             circuit: Mutex::new(Circuit::new(settings)),
             changed: watch::Sender::new(()),
             probes: Mutex::default(),
@@ -65,6 +71,17 @@ impl Gate {
     fn circuit(&self) -> MutexGuard<'_, Circuit> {
         // A circuit is whole after each of its methods.
         self.circuit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what a result tells about the server. If it has several paths, an error page is an answer of the proxy that
+    /// leads to them.
+    fn sign<T>(&self, result: &Result<T, PromError>) -> Sign {
+        match result {
+            Err(PromError::NotPrometheus { .. } | PromError::Cut(_)) if self.has_paths => Sign::Answer,
+            Err(PromError::Late) => Sign::Silence { why: "Prometheus does not answer in time".to_owned(), late: true },
+            Err(error) if error.is_silence() => Sign::Silence { why: error.to_string(), late: false },
+            Ok(_) | Err(_) => Sign::Answer,
+        }
     }
 
     fn tell_change(&self, change: &CircuitChange) {
@@ -147,8 +164,8 @@ impl Door {
         probes.spawn_on(run_probe(gate, http, base, within), &runtime);
     }
 
-    fn tell(&self, sign: Sign) {
-        let change = self.gate.circuit().tell(Instant::now(), sign);
+    fn tell<T>(&self, result: &Result<T, PromError>) {
+        let change = self.gate.circuit().tell(Instant::now(), self.gate.sign(result));
         self.gate.tell_change(&change);
         if change == CircuitChange::Suspected {
             self.probe();
@@ -167,17 +184,8 @@ async fn run_probe(gate: Weak<Gate>, http: reqwest::Client, base: String, within
     };
     let result = tokio::time::timeout_at(deadline.into(), ask).await.unwrap_or(Err(PromError::Late));
     if let Some(gate) = gate.upgrade() {
-        let change = gate.circuit().probed(Instant::now(), sign_of(&result));
+        let change = gate.circuit().probed(Instant::now(), gate.sign(&result));
         gate.tell_change(&change);
-    }
-}
-
-fn sign_of<T>(result: &Result<T, PromError>) -> Sign {
-    match result {
-        Err(error) if error.is_silence() => {
-            Sign::Silence { why: error.to_string(), late: matches!(error, PromError::Late) }
-        }
-        Ok(_) | Err(_) => Sign::Answer,
     }
 }
 
@@ -197,7 +205,7 @@ impl SentQuery {
         // Its time ran out: that is told when it is dropped.
         if !matches!(result, Err(PromError::Late)) {
             self.has_ended = true;
-            self.door.tell(sign_of(result));
+            self.door.tell(result);
         }
     }
 
@@ -209,10 +217,12 @@ impl SentQuery {
 
 impl Drop for SentQuery {
     fn drop(&mut self) {
-        let fair = self.door.gate.circuit().settings().fair;
+        if self.has_ended || self.door.gate.has_paths || Instant::now() < self.deadline {
+            return;
+        }
         let had = self.deadline.saturating_duration_since(self.sent_at);
-        if !self.has_ended && had >= fair && Instant::now() >= self.deadline {
-            self.door.tell(sign_of(&Err::<(), _>(PromError::Late)));
+        if had >= self.door.gate.circuit().settings().fair {
+            self.door.tell(&Err::<(), _>(PromError::Late));
         }
     }
 }

@@ -104,9 +104,8 @@ pub struct Prometheus {
     client: prometheus_http_query::Client,
     /// The way to the server, which clients of one address share.
     door: Door,
-    /// The slots of this client: the server's, or its own.
+    /// The slots of this client, which are its server's.
     slots: Arc<Semaphore>,
-    concurrency: usize,
     shared: Cache<Key, Arc<Answer<Row>>>,
     ranges: Cache<(String, Range), Arc<Answer<Series>>>,
     seconds: Option<Histogram>,
@@ -133,7 +132,7 @@ impl Prometheus {
     /// # Errors
     /// If the address or a header is malformed, or a token file cannot be read.
     pub fn new(config: &Config) -> Result<Self, PromError> {
-        let gate = Gate::new(server_of(&config.url).1, config.concurrency, CircuitSettings::default());
+        let gate = Gate::new(server_of(&config.url).1, config.concurrency, false, CircuitSettings::default());
         Self::behind(Arc::new(gate), config)
     }
 
@@ -157,7 +156,6 @@ impl Prometheus {
             client,
             slots: Arc::clone(&gate.slots),
             door: Door { gate, http, base: url },
-            concurrency: config.concurrency,
             shared: cache(),
             ranges: cache(),
             seconds: None,
@@ -180,11 +178,11 @@ impl Prometheus {
         self.is_absent
     }
 
-    /// Returns the same client with its own slots and cache, so that neither waits for the other's queries. What one
-    /// learns of the server's silence holds for both.
+    /// Returns the same client with its own cache and the second slots of its server, so that neither waits for the
+    /// other's queries. What one learns of the server's silence holds for both.
     #[must_use]
     pub fn with_own_slots(&self) -> Self {
-        let slots = Arc::new(Semaphore::new(self.concurrency));
+        let slots = Arc::clone(&self.door.gate.second_slots);
         Self { slots, shared: cache(), ranges: cache(), ..self.clone() }
     }
 

@@ -1,6 +1,6 @@
 //! Clients that share a server: one gate for all entries of the configuration with its address.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,26 +20,28 @@ pub(super) fn server_of(url: &str) -> (String, String) {
 }
 
 impl Prometheus {
-    /// Creates a client for each entry, in order. Entries with one server (scheme, host and port) share its slots, as many
-    /// as the largest `concurrency` among them, and whether it works.
+    /// Creates a client for each entry, in order and with its labels. Entries with one server (scheme, host and port) share
+    /// its slots, as many as the largest `concurrency` among them, and whether it works.
     ///
     /// # Errors
     /// As [`Prometheus::new`].
-    pub fn sharing(configs: &[Config]) -> Result<Vec<Self>, PromError> {
-        Self::sharing_within(configs, CircuitSettings::default())
+    pub fn sharing(configs: &[Config]) -> Result<Vec<(Self, BTreeMap<String, String>)>, PromError> {
+        let clients = Self::sharing_within(configs, CircuitSettings::default())?;
+        Ok(clients.into_iter().zip(configs.iter().map(|config| config.labels.clone())).collect())
     }
 
     pub(super) fn sharing_within(configs: &[Config], settings: CircuitSettings) -> Result<Vec<Self>, PromError> {
-        let mut slots: BTreeMap<(String, String), usize> = BTreeMap::new();
+        let mut servers: BTreeMap<(String, String), (usize, BTreeSet<String>)> = BTreeMap::new();
         for config in configs {
-            let most = slots.entry(server_of(&config.url)).or_default();
-            *most = config.concurrency.max(*most);
+            let (slots, addresses) = servers.entry(server_of(&config.url)).or_default();
+            *slots = config.concurrency.max(*slots);
+            addresses.insert(config.shown_url());
         }
-        let gate = |(server, slots): ((String, String), usize)| {
-            let gate = Gate::new(server.1.clone(), slots, settings);
+        let gate = |(server, (slots, addresses)): ((String, String), (usize, BTreeSet<String>))| {
+            let gate = Gate::new(server.1.clone(), slots, addresses.len() > 1, settings);
             (server, Arc::new(gate))
         };
-        let gates: BTreeMap<_, _> = slots.into_iter().map(gate).collect();
+        let gates: BTreeMap<_, _> = servers.into_iter().map(gate).collect();
         configs.iter().map(|config| Self::behind(Arc::clone(&gates[&server_of(&config.url)]), config)).collect()
     }
 
@@ -63,11 +65,12 @@ impl Prometheus {
         self.door.gate.unsent()
     }
 
-    /// Groups clients by the server that they share, in the order of the first of each.
-    pub fn by_server<'a>(clients: impl IntoIterator<Item = &'a Self>) -> Vec<Vec<&'a Self>> {
+    /// Groups clients by address, in the order of the first of each: they differ in headers alone.
+    pub fn by_address<'a>(clients: impl IntoIterator<Item = &'a Self>) -> Vec<Vec<&'a Self>> {
         let mut groups: Vec<Vec<&Self>> = Vec::new();
         for client in clients {
-            match groups.iter_mut().find(|group| Arc::ptr_eq(&group[0].door.gate, &client.door.gate)) {
+            let is_same = |first: &Self| Arc::ptr_eq(&first.door.gate, &client.door.gate) && first.url == client.url;
+            match groups.iter_mut().find(|group| is_same(group[0])) {
                 Some(group) => group.push(client),
                 None => groups.push(vec![client]),
             }
