@@ -34,7 +34,7 @@ impl Default for CircuitSettings {
     }
 }
 
-/// What the end of a query or a probe tells about its server.
+/// The sign that the end of a query or a probe gives of its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Sign {
     /// It answers; an error is an answer too.

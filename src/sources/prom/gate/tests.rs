@@ -20,13 +20,13 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::prom::{Config, Prometheus};
 
-/// How long a test waits for an event that must come.
+/// The time that a test waits for an event that must come.
 const SOON: Duration = Duration::from_secs(10);
 const OK: &str = r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#;
 const SAMPLES: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#;
 const HTML: &str = "<html>";
 
-/// What the server does with a request.
+/// The answer of the server to each request.
 #[derive(Clone, Copy)]
 enum Mode {
     Says(u16, &'static str),
