@@ -150,7 +150,7 @@ impl Door {
 
     /// Notes that a query is sent now.
     pub(super) fn sent(&self, deadline: Instant) -> SentQuery {
-        SentQuery { door: self.clone(), sent_at: Instant::now(), deadline, has_ended: false }
+        SentQuery { door: self.clone(), sent_at: Instant::now(), deadline, lateness_counts: true }
     }
 
     /// Starts a probe as a task of its own, so that a caller that goes away does not end it.
@@ -196,7 +196,7 @@ pub(super) struct SentQuery {
     door: Door,
     sent_at: Instant,
     deadline: Instant,
-    has_ended: bool,
+    lateness_counts: bool,
 }
 
 impl SentQuery {
@@ -204,20 +204,21 @@ impl SentQuery {
     pub(super) fn ended<T>(mut self, result: &Result<T, PromError>) {
         // Its time ran out: that is told when it is dropped.
         if !matches!(result, Err(PromError::Late)) {
-            self.has_ended = true;
+            self.lateness_counts = false;
             self.door.tell(result);
         }
     }
 
-    /// Forgets the query: its end tells nothing about the server.
-    pub(super) fn forget(mut self) {
-        self.has_ended = true;
+    /// Notes that the answer has begun, which may be longer than the time for it.
+    pub(super) fn has_begun(mut self) -> Self {
+        self.lateness_counts = false;
+        self
     }
 }
 
 impl Drop for SentQuery {
     fn drop(&mut self) {
-        if self.has_ended || self.door.gate.has_paths || Instant::now() < self.deadline {
+        if !self.lateness_counts || self.door.gate.has_paths || Instant::now() < self.deadline {
             return;
         }
         let had = self.deadline.saturating_duration_since(self.sent_at);

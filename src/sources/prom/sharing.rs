@@ -9,6 +9,7 @@ use url::Url;
 use super::circuit::CircuitSettings;
 use super::gate::Gate;
 use super::{Config, PromError, Prometheus};
+use knowledge::alert::Labels;
 
 /// Returns the server of an address as scheme and `host:port`: in small letters, with the port that the scheme implies,
 /// without user, password and path. An address that cannot be read has no server.
@@ -25,7 +26,7 @@ impl Prometheus {
     ///
     /// # Errors
     /// As [`Prometheus::new`].
-    pub fn sharing(configs: &[Config]) -> Result<Vec<(Self, BTreeMap<String, String>)>, PromError> {
+    pub fn sharing(configs: &[Config]) -> Result<Vec<(Self, Labels)>, PromError> {
         let clients = Self::sharing_within(configs, CircuitSettings::default())?;
         Ok(clients.into_iter().zip(configs.iter().map(|config| config.labels.clone())).collect())
     }

@@ -68,7 +68,7 @@ impl Prometheus {
         let sent = self.door.sent(deadline);
         let error = match request.form(&form).send().await {
             Ok(response) if response.status().is_success() => {
-                return Ok(Stream { response, deadline, _slot: slot, sent, started, seconds });
+                return Ok(Stream { response, deadline, _slot: slot, sent: sent.has_begun(), started, seconds });
             }
             Ok(refusal) => answer::refusal(refusal, Limits { deadline, bytes: REFUSAL_BYTES }).await,
             Err(error) => PromError::from_http(error),
@@ -93,11 +93,7 @@ impl Stream {
         let limits = Limits { deadline: self.deadline, bytes: usize::MAX };
         let read = read(self.response, limits, take).await;
         observe(self.seconds.as_ref(), self.started);
-        match read {
-            // It was answering, only there was too much.
-            Err(PromError::Late) => self.sent.forget(),
-            _ => self.sent.ended(&read),
-        }
+        self.sent.ended(&read);
         read
     }
 }
