@@ -45,10 +45,7 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
         Some(url) => vec![prom::Config { url, ..prom::Config::default() }],
         None => config.prometheus,
     };
-    let clients = configured
-        .into_iter()
-        .map(|config| Ok((Prometheus::new(&config)?, config.labels)))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let clients = Prometheus::sharing(&configured)?;
     let sources: Vec<HealthSource<'_>> = clients.iter().map(|(prometheus, labels)| (prometheus, labels)).collect();
     let words = Phrases::load(config.playbooks.dir.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;

@@ -35,11 +35,7 @@ pub(super) fn run(args: &McpArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn sources(args: &McpArgs, config: Config, library: crate::playbook::Library) -> anyhow::Result<McpSources> {
-    let prometheus = config
-        .prometheus
-        .iter()
-        .map(|config| Ok((Prometheus::new(config)?, config.labels.clone())))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let prometheus = Prometheus::sharing(&config.prometheus)?;
     let has_store = args.state.config.is_some() || args.state.state_dir.is_some();
     let store = match has_store {
         true => visit_store(&config, StoreAccess::ReadOnly).await.map(Some),

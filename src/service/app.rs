@@ -59,6 +59,7 @@ pub(crate) async fn run(
     let address = listener.local_addr().context("cannot tell the own address")?;
     warn_of_choices(&prepared, address);
     tell_unused(&prepared, &reloads, &metrics);
+    metrics.forget_circuits();
     let Prepared {
         config,
         library,

@@ -57,11 +57,8 @@ impl Prepared {
         address: SocketAddr,
         metrics: &Metrics,
     ) -> anyhow::Result<Self> {
-        let prometheus = config
-            .prometheus
-            .iter()
-            .map(|p| Ok((Prometheus::new(p)?.timed(metrics.query_seconds.clone()), p.labels.clone())))
-            .collect::<anyhow::Result<Vec<_>>>()?;
+        let prometheus = Prometheus::sharing(&config.prometheus)?.into_iter();
+        let prometheus = prometheus.map(|(p, labels)| (p.timed(metrics.query_seconds.clone()), labels)).collect();
         if let Some(target) =
             config.exporters.targets.iter().find(|target| !library.engines.contains_key(&target.engine))
         {

@@ -15,7 +15,7 @@ use crate::watchdog::{self, WatchdogConfig};
 use diagnose::{LogSources, NoCluster};
 use knowledge::clock;
 use slack::{self, Slack, SocketState};
-use sources::prom::Prometheus;
+use sources::prom::{PromError, Prometheus};
 use store::Store;
 use telemetry::supervise::Supervisor;
 
@@ -186,10 +186,8 @@ pub async fn checks(
         // A store that is busy with webhooks may answer after the timeout and still be healthy.
         check("store".into(), true, if result.is_err() && store.worked(BUSY) { Ok(Ok(())) } else { result })
     };
-    let prometheus = futures::future::join_all(prometheus.iter().map(|p| async {
-        let result = p.ping(clock::now(), CHECK).await.map_err(|e| format!("{e}; diagnoses wait for it"));
-        check(format!("prometheus/{}", p.name), false, Ok(result))
-    }));
+    let addresses = Prometheus::by_address(prometheus.iter().copied());
+    let prometheus = futures::future::join_all(addresses.iter().map(|sharing| address(sharing)));
     let slack = async {
         match slack {
             Some(slack) => Some(slack.check().await),
@@ -201,6 +199,26 @@ pub async fn checks(
     let first = std::iter::once(store).chain(rows).chain(reload(reloads)).chain(playbooks(reloads));
     let first = first.chain(prometheus).chain(slack);
     first.chain(channels).chain(socket.map(connected)).chain(cluster).chain(silent).collect()
+}
+
+/// Checks an address by the first of the entries that share it.
+async fn address(sharing: &[&Prometheus]) -> ServiceCheck {
+    let first = sharing[0];
+    let others = match sharing.len() - 1 {
+        0 => String::new(),
+        1 => ", and those of another entry with this address".to_owned(),
+        n => format!(", and those of {n} other entries with this address"),
+    };
+    let result = first.ping(clock::now(), CHECK).await.map_err(|error| {
+        let why = match &error {
+            PromError::Shut { why, times, again_in } => {
+                format!("{why}, {times} times in a row: it is asked again in {} s", again_in.as_secs() + 1)
+            }
+            _ => error.to_string(),
+        };
+        format!("{why}; diagnoses wait for it{others}")
+    });
+    check(format!("prometheus/{}", first.name), false, Ok(result))
 }
 
 /// Reports rows of the store that cannot be read; `None` if all can be read.

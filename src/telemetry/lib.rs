@@ -3,7 +3,7 @@
 pub mod supervise;
 
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -72,6 +72,11 @@ struct BySource {
     source: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByServer {
+    server: String,
+}
+
 #[derive(Debug, Clone)]
 struct Buckets;
 
@@ -92,6 +97,8 @@ pub struct Metrics {
     queries: Family<OutcomeLabels, Counter>,
     /// Duration of one Prometheus query, in seconds.
     pub query_seconds: Histogram,
+    circuits_open: Family<ByServer, Gauge>,
+    queries_unsent: Family<ByServer, Counter>,
     deliveries: Family<DeliveryLabels, Counter>,
     delivery_seconds: Family<DeliveryLabels, Histogram, Buckets>,
     rate_limit_waits: Family<OutcomeLabels, Counter>,
@@ -145,6 +152,8 @@ impl Default for Metrics {
             diagnosis_seconds: Histogram::new(BUCKETS),
             queries: Family::default(),
             query_seconds: Histogram::new(BUCKETS),
+            circuits_open: Family::default(),
+            queries_unsent: Family::default(),
             deliveries: Family::default(),
             delivery_seconds: Family::new_with_constructor(Buckets),
             rate_limit_waits: Family::default(),
@@ -192,6 +201,16 @@ impl Metrics {
             self.queries.clone(),
         );
         r.register("prometheus_query_duration_seconds", "One query at Prometheus", self.query_seconds.clone());
+        r.register(
+            "prometheus_circuit_open",
+            "1 for a Prometheus server that is not asked for a while, because it did not answer",
+            self.circuits_open.clone(),
+        );
+        r.register(
+            "prometheus_queries_unsent",
+            "Queries that were not sent, because the server did not answer those before",
+            self.queries_unsent.clone(),
+        );
         r.register("deliveries", "Messages by sink and result", self.deliveries.clone());
         r.register("delivery_duration_seconds", "One call of a sink", self.delivery_seconds.clone());
         r.register(
@@ -348,6 +367,22 @@ impl Metrics {
         for (source, age) in ages {
             self.watchdog_ages.get_or_create(&BySource { source: source.to_owned() }).set(age.as_secs_f64());
         }
+    }
+
+    /// Sets for each Prometheus server whether it is not asked, and how many queries were not sent.
+    pub fn circuits<'a>(&self, servers: impl Iterator<Item = (&'a str, bool, u64)>) {
+        for (server, is_open, unsent) in servers {
+            let labels = ByServer { server: server.to_owned() };
+            self.circuits_open.get_or_create(&labels).set(i64::from(is_open));
+            // Set, not added: several may ask for the page at the same time.
+            self.queries_unsent.get_or_create(&labels).inner().store(unsent, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets the Prometheus servers of an earlier configuration.
+    pub fn forget_circuits(&self) {
+        self.circuits_open.clear();
+        self.queries_unsent.clear();
     }
 
     /// Sets that the last configuration read has been in force since `at`; `None` if it cannot be used.

@@ -142,6 +142,19 @@ fn a_prometheus_that_cannot_be_asked_is_status_3_and_the_rest_is_examined_all_th
 }
 
 #[test]
+fn a_server_that_is_down_is_told_once_for_all_entries_with_its_address() {
+    let entry =
+        |name: &str, url: &str| format!("{{ name: {name}, url: \"{url}\", headers: {{ X-Scope-OrgID: {name} }} }}");
+    let entries = ["a", "b", "c"].map(|name| entry(name, NOWHERE)).join(", ");
+    let (findings, _) = examined(&format!("prometheus: [{entries}, {}]\n", entry("d", &with_clock(0.0))), None);
+    let (level, found, _) = line(&findings, "prometheus/a");
+    assert!(level == "fail" && found.ends_with("; 2 more entries with this address not asked"), "{found}");
+    assert_eq!(line(&findings, "prometheus/d").0, "ok");
+    let names = findings["checks"].as_array().unwrap().iter().filter_map(|check| check["name"].as_str());
+    assert_eq!(names.filter(|name| ["prometheus/b", "prometheus/c"].contains(name)).count(), 0, "{findings:#}");
+}
+
+#[test]
 fn what_is_wrong_in_the_configuration_is_named_with_its_line() {
     let (findings, status) = examined("prometeus: []\n", None);
     let (level, found, _) = line(&findings, "configuration");

@@ -140,8 +140,7 @@ impl BundleContext<'_> {
             Some(_) => vec![ask::prometheus(&self.config, self.args.prometheus.as_deref(), None)?],
             None => self.config.prometheus.clone(),
         };
-        let prometheus = configured.iter().map(|config| Ok((Prometheus::new(config)?, config.labels.clone())));
-        let prometheus = prometheus.collect::<anyhow::Result<Vec<_>>>()?;
+        let prometheus = Prometheus::sharing(&configured)?;
         let redactor = &crate::cli::redactor(&self.library)?;
         let settings = SourceSettings { exporters, diagnosing, redactor };
         let logs = ask::logs(&self.config, &[]).await?;

@@ -99,8 +99,9 @@ pub async fn run_checks(
         webhook(findings, config);
     }
     entries::check(findings, prometheuses);
-    for entry in prometheuses {
-        prometheus(findings, entry, library.as_ref(), config, signals).await;
+    let clients = clients(findings, prometheuses);
+    for sharing in Prometheus::by_address(&clients) {
+        address(findings, &sharing, library.as_ref(), config, signals).await;
     }
     if let Some(config) = config {
         sources::check(findings, config, &state_directory(config)).await;
@@ -264,21 +265,49 @@ fn webhook(findings: &mut Findings, config: &Config) {
     }
 }
 
-async fn prometheus(
+/// Creates the clients of all entries that are correct; says what is wrong with the others.
+fn clients(findings: &mut Findings, entries: &[prom::Config]) -> Vec<Prometheus> {
+    let is_correct = |entry: &&prom::Config| match Prometheus::new(entry) {
+        Ok(_) => true,
+        Err(error) => {
+            findings.prometheus_unavailable = true;
+            let name = format!("prometheus/{}", entry.name);
+            findings.say(&name, Level::Fail, error.to_string(), "correct its entry under `prometheus:`");
+            false
+        }
+    };
+    let correct: Vec<prom::Config> = entries.iter().filter(is_correct).cloned().collect();
+    Prometheus::sharing(&correct).unwrap_or_default().into_iter().map(|(client, _)| client).collect()
+}
+
+/// Checks the entries that share an address. If it does not work, that is said once.
+async fn address(
     findings: &mut Findings,
-    config: &prom::Config,
+    sharing: &[&Prometheus],
     library: Option<&Library>,
     settings: Option<&Config>,
     signals: bool,
 ) {
-    let name = format!("prometheus/{}", config.name);
-    let client = match Prometheus::new(config) {
-        Ok(client) => client,
-        Err(error) => {
-            findings.prometheus_unavailable = true;
-            return findings.say(&name, Level::Fail, error.to_string(), "correct its entry under `prometheus:`");
+    for (i, client) in sharing.iter().enumerate() {
+        let silence = prometheus(findings, client, library, settings, signals).await;
+        let (others, last) = (sharing.len() - i - 1, findings.checks.last_mut());
+        if let (true, 1.., Some(said)) = (silence, others, last) {
+            let entries = if others == 1 { "entry" } else { "entries" };
+            said.found += &format!("; {others} more {entries} with this address not asked");
+            return;
         }
-    };
+    }
+}
+
+/// Checks one entry; returns true if its server does not work.
+async fn prometheus(
+    findings: &mut Findings,
+    client: &Prometheus,
+    library: Option<&Library>,
+    settings: Option<&Config>,
+    signals: bool,
+) -> bool {
+    let name = format!("prometheus/{}", client.name);
     let (sent_time, sent_at) = (clock::now(), Instant::now());
     let server_seconds = match client.clock(CALL).await {
         Ok(seconds) => seconds,
@@ -290,7 +319,8 @@ async fn prometheus(
                 PromError::Unreachable(_) => error.to_string(),
                 _ => format!("{}: {error}", client.url),
             };
-            return findings.say(&name, Level::Fail, found, todo);
+            findings.say(&name, Level::Fail, found, todo);
+            return error.is_silence();
         }
     };
     findings.ok(&name, format!("{} answers in {} ms", client.url, sent_at.elapsed().as_millis()));
@@ -305,16 +335,17 @@ async fn prometheus(
         1 => findings.say(&format!("{name} clock"), Level::Warn, clocks, todo),
         _ => findings.say(&format!("{name} clock"), Level::Fail, clocks, todo),
     }
-    let Some(library) = library else { return };
+    let Some(library) = library else { return false };
     let at = Timestamp::from_millisecond((server_seconds * 1e3) as i64).unwrap_or(sent_time);
-    age(findings, &name, &client, library, at).await;
+    age(findings, &name, client, library, at).await;
     let settings = settings.cloned().unwrap_or_default().diagnose;
-    slo::check(findings, &name, &client, library, at, settings.window).await;
+    slo::check(findings, &name, client, library, at, settings.window).await;
     if signals {
-        let coverage_report = coverage(library, &client, at, settings.window, settings.deadline).await;
+        let coverage_report = coverage(library, client, at, settings.window, settings.deadline).await;
         findings.prometheus_unavailable |= coverage_report.degraded;
         findings.coverage.push(coverage_report);
     }
+    false
 }
 
 /// Checks the age of the engines' newest sample.

@@ -25,6 +25,8 @@ const NEIGHBOURS_WITHIN: Duration = Duration::from_secs(2);
 pub const SHARED_STEP: Duration = Duration::from_secs(5);
 /// The first pause before a degraded diagnosis is repeated; doubles up to [`LONGEST_RETRY`].
 const RETRY: Duration = Duration::from_secs(5);
+/// The shortest pause, before one whose Prometheus is about to be asked again.
+const SOONEST_RETRY: Duration = Duration::from_secs(1);
 /// The longest pause before a degraded diagnosis is repeated.
 pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(120);
 
@@ -111,7 +113,7 @@ async fn process(service: &Service, id: &str, tries: u32) {
     let now = service.store.now();
     let next = match &diagnosis {
         None => None,
-        Some(d) if d.degraded => Some(clock::after(now, RETRY.saturating_mul(1 << tries.min(5)).min(LONGEST_RETRY))),
+        Some(d) if d.degraded => Some(clock::after(now, retry_in(service, &incident, tries))),
         Some(_) => Some(clock::after(now, service.config.diagnose.refresh)),
     };
     let recovering = incident.reason == ChangeReason::Notification(AdmitReason::FewerAlerts);
@@ -147,6 +149,14 @@ async fn process(service: &Service, id: &str, tries: u32) {
             Err(_) => warn!("updating the messages that name this incident took too long"),
         }
     }
+}
+
+/// Returns the time until a degraded diagnosis is repeated: its own pause, or what is left of that of its Prometheus.
+fn retry_in(service: &Service, incident: &Incident, tries: u32) -> Duration {
+    let pause = RETRY.saturating_mul(1 << tries.min(5)).min(LONGEST_RETRY);
+    let prometheus = choose(&service.prometheus, &incident.alerts);
+    let asked_again = prometheus.and_then(Prometheus::pause_left);
+    asked_again.map_or(pause, |left| pause.min(left.max(SOONEST_RETRY)))
 }
 
 /// Queries the impact of an incident that is over.

@@ -71,12 +71,12 @@ pub(super) async fn read<T: Item>(
     let (status, memory) = (response.status(), memory.clone());
     let ReceivedBody { parsed, transfer } = receive(response, limits, move |body| parse(status, body, memory)).await;
     transfer?;
-    parsed.unwrap_or_else(|error| Err(PromError::NotPrometheus(format!("it could not be read: {error}"))))
+    parsed.unwrap_or_else(|error| Err(PromError::unexpected(format!("it could not be read: {error}"))))
 }
 
 /// Builds the error that a response without success stands for.
 pub(super) async fn refusal(response: Response, limits: Limits) -> PromError {
-    let problem = PromError::NotPrometheus(format!("HTTP {} with a body that is no API answer", response.status()));
+    let problem = no_answer(response.status(), false);
     read::<Row>(response, limits, &AnswerMemory::with(limits.bytes)).await.err().unwrap_or(problem)
 }
 
@@ -94,14 +94,22 @@ fn parse<T: Item>(status: StatusCode, body: &mut dyn Read, memory: AnswerMemory)
         (Some(error), _) => Err(error),
         (None, Ok(envelope)) => accept::<T>(status, envelope).map(|()| items.finish()),
         (None, Err(error)) if error.is_data() => {
-            Err(PromError::NotPrometheus(format!("an answer of an unknown shape: {error}")))
+            Err(PromError::foreign(status, true, format!("an answer of an unknown shape: {error}")))
         }
-        (None, Err(_)) => Err(PromError::NotPrometheus(format!("HTTP {status} with a body that is no API answer"))),
+        (None, Err(_)) => Err(no_answer(status, false)),
     }
+}
+
+fn no_answer(status: StatusCode, is_json: bool) -> PromError {
+    PromError::foreign(status, is_json, format!("HTTP {status} with a body that is no API answer"))
 }
 
 /// Checks that an answer has the expected result.
 fn accept<T: Item>(status: StatusCode, envelope: MatrixEnvelope) -> Result<(), PromError> {
+    // A proxy that has no server behind it may say so in JSON of its own.
+    if !["success", "error"].contains(&envelope.status.as_str()) && status.is_server_error() {
+        return Err(no_answer(status, true));
+    }
     if envelope.status != "success" {
         return Err(PromError::Refused {
             kind: envelope.error_type.unwrap_or_else(|| status.to_string()),
@@ -110,8 +118,8 @@ fn accept<T: Item>(status: StatusCode, envelope: MatrixEnvelope) -> Result<(), P
     }
     match envelope.result_type {
         Some(kind) if T::TYPES.contains(&kind.as_str()) => Ok(()),
-        Some(kind) => Err(PromError::NotPrometheus(format!("expected a {}, found a {kind}", T::TYPES[0]))),
-        None => Err(PromError::NotPrometheus("an answer without `resultType`".to_owned())),
+        Some(kind) => Err(PromError::unexpected(format!("expected a {}, found a {kind}", T::TYPES[0]))),
+        None => Err(PromError::unexpected("an answer without `resultType`")),
     }
 }
 
@@ -175,7 +183,7 @@ mod tests {
             r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#,
         ];
         for page in ["<html>login</html>", "", "[]"].into_iter().chain(others) {
-            assert!(matches!(error(page), PromError::NotPrometheus(_)), "{page}");
+            assert!(matches!(error(page), PromError::NotPrometheus { silent: false, .. }), "{page}");
         }
     }
 

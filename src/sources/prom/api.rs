@@ -1,7 +1,7 @@
 //! Requests to the HTTP API beside queries, whose answers are plain JSON: rules, targets, build information.
 
 use std::io::{BufReader, Read};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use reqwest::StatusCode;
 use serde::Deserialize;
@@ -15,6 +15,9 @@ const LIST_BYTES: usize = 32 << 20;
 
 #[derive(Deserialize)]
 struct Envelope<T> {
+    /// `success`, `error`.
+    #[serde(default)]
+    status: String,
     data: Option<T>,
     /// Parts that Prometheus or Thanos could not read.
     warnings: Option<Vec<String>>,
@@ -44,26 +47,38 @@ impl Prometheus {
         if let Some(error) = &self.unasked {
             return Err(error.clone());
         }
-        let time_left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let ask = async {
-            let url = format!("{}/api/v1/{path}", self.base);
-            let response = self.http.get(url).send().await.map_err(PromError::from_http)?;
+            let url = format!("{}/api/v1/{path}", self.door.base);
+            let response = self.door.http.get(url).send().await.map_err(PromError::from_http)?;
             let status = response.status();
             let parse = |body: &mut dyn Read| serde_json::from_reader::<_, Envelope<T>>(BufReader::new(body));
             // It is parsed as a whole, and takes some of its size in memory.
             let limits = Limits { deadline, bytes: self.memory.most_of_one().min(LIST_BYTES) };
             let ReceivedBody { parsed, transfer } = receive(response, limits, parse).await;
             transfer?;
-            match parsed.map_err(|error| PromError::NotPrometheus(format!("{what} could not be read: {error}")))? {
-                Ok(Envelope { data: Some(data), warnings, is_partial }) if status.is_success() => {
+            match parsed.map_err(|error| PromError::unexpected(format!("{what} could not be read: {error}")))? {
+                Ok(Envelope { data: Some(data), warnings, is_partial, .. }) if status.is_success() => {
                     Ok((data, warnings.is_none_or(|warnings| warnings.is_empty()) && !is_partial))
                 }
                 _ if is_lacking(status) => Err(PromError::Lacking(what)),
-                _ => Err(PromError::NotPrometheus(format!("HTTP {status} instead of {what}"))),
+                Ok(Envelope { status: said, .. }) if ["success", "error"].contains(&said.as_str()) => {
+                    Err(PromError::unexpected(format!("HTTP {status} instead of {what}")))
+                }
+                other => {
+                    let is_json = other.map_or_else(|error| error.is_data(), |_| true);
+                    Err(PromError::foreign(status, is_json, format!("HTTP {status} instead of {what}")))
+                }
             }
         };
+        let passed = async {
+            self.door.pass().await?;
+            let sent = self.door.sent(deadline);
+            let answer = ask.await;
+            sent.ended(&answer);
+            answer
+        };
         self.progress.iter().for_each(|progress| progress.ask());
-        let answer = tokio::time::timeout(time_left, ask).await;
+        let answer = tokio::time::timeout_at(deadline.into(), passed).await;
         self.progress.iter().for_each(|progress| progress.answer());
         answer.unwrap_or(Err(PromError::Late))
     }

@@ -1,5 +1,10 @@
 //! Errors of a query, distinguished as callers need it.
 
+use std::time::Duration;
+
+use reqwest::StatusCode;
+
+use super::CONNECT;
 use crate::redact::unreachable_reason;
 
 /// The reason why a query has no answer.
@@ -17,6 +22,17 @@ pub enum PromError {
     /// No connection: refused, no such host, TLS.
     #[error("Prometheus cannot be reached: {0}")]
     Unreachable(String),
+    /// The server has not answered several times in a row, and is not asked for a while. The text is that of its last
+    /// error: a message says the same whether a query was sent in vain or not at all.
+    #[error("{why}")]
+    Shut {
+        /// The error of the last query that was sent.
+        why: String,
+        /// The number of queries in a row that failed.
+        times: u32,
+        /// The time until it is asked again.
+        again_in: Duration,
+    },
     /// The deadline passed before the answer.
     #[error("timed out")]
     Late,
@@ -32,8 +48,13 @@ pub enum PromError {
     #[error("this server does not tell {0}")]
     Lacking(&'static str),
     /// Something else answered: a proxy, a login page, another program.
-    #[error("the answer is not Prometheus': {0}")]
-    NotPrometheus(String),
+    #[error("the answer is not Prometheus': {why}")]
+    NotPrometheus {
+        /// A description of the answer.
+        why: String,
+        /// True if the server as such does not work; false if it is about one query, path or tenant.
+        silent: bool,
+    },
     /// One answer has too many series for the memory that it may take.
     #[error("the answer has more than {series} series, or too many samples, for {} MiB: raise `prometheus.answer_bytes` or the memory limit of this process, or narrow the pool", bytes >> 20)]
     TooLarge {
@@ -66,7 +87,8 @@ impl PromError {
             Self::NotAsked
             | Self::Unassigned(_)
             | Self::Unreachable(_)
-            | Self::NotPrometheus(_)
+            | Self::Shut { .. }
+            | Self::NotPrometheus { .. }
             | Self::Late
             | Self::Cut(_)
             | Self::NoMemory { .. } => true,
@@ -93,21 +115,55 @@ impl PromError {
         matches!(self, Self::Refused { kind, .. } if kind == "execution" || kind.starts_with("422") || kind.starts_with("413"))
     }
 
+    /// Returns true if the server as such does not work. Any answer of Prometheus is none, and neither is a refusal of a
+    /// proxy (3xx, 4xx), which is about one path or one tenant.
+    pub fn is_silence(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::Late | Self::Cut(_) => true,
+            Self::NotPrometheus { silent, .. } => *silent,
+            Self::Configuration(_)
+            | Self::Unassigned(_)
+            | Self::NotAsked
+            | Self::Shut { .. }
+            | Self::Refused { .. }
+            | Self::Lacking(_)
+            | Self::TooLarge { .. }
+            | Self::TooLong { .. }
+            | Self::NoMemory { .. } => false,
+        }
+    }
+
+    /// Builds the error of an answer with this status that is not Prometheus'; JSON of another shape may be the dialect of
+    /// a server that works.
+    pub(super) fn foreign(status: StatusCode, is_json: bool, why: String) -> Self {
+        Self::NotPrometheus { why, silent: status.is_server_error() || status.is_success() && !is_json }
+    }
+
+    /// Builds the error of an answer that is Prometheus' and lacks what was asked for, or that was not read because of us.
+    pub(super) fn unexpected(why: impl Into<String>) -> Self {
+        Self::NotPrometheus { why: why.into(), silent: false }
+    }
+
     pub(super) fn from_http(error: impl std::borrow::Borrow<reqwest::Error>) -> Self {
         let error = error.borrow();
-        if error.is_timeout() {
-            return Self::Late;
+        match (error.is_timeout(), error.is_connect()) {
+            (true, true) => {
+                let place = error.url().map(|url| format!(" ({})", url.origin().ascii_serialization()));
+                let seconds = CONNECT.as_secs();
+                Self::Unreachable(format!("no connection within {seconds} s{}", place.unwrap_or_default()))
+            }
+            (true, false) => Self::Late,
+            (false, _) => Self::Unreachable(unreachable_reason(error)),
         }
-        Self::Unreachable(unreachable_reason(error))
     }
 
     pub(super) fn from_client(error: prometheus_http_query::Error) -> Self {
         match error {
             prometheus_http_query::Error::Client(client) => match client.inner() {
                 Some(inner) => Self::from_http(inner),
-                None => Self::NotPrometheus("no Prometheus API answer".to_owned()),
+                None => Self::unexpected("no Prometheus API answer"),
             },
-            other => Self::NotPrometheus(other.to_string()),
+            other => Self::unexpected(other.to_string()),
         }
     }
 }

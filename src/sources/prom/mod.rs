@@ -1,21 +1,24 @@
 //! A client of Prometheus, or of any server with its HTTP API: Thanos, Mimir, VictoriaMetrics.
 //!
-//! It is read-only; every query has a deadline and needs a slot of a semaphore. Identical concurrent queries are sent
-//! once, so that a storm of alerts does not become a storm of queries.
+//! It is read-only; every query has a deadline and needs a slot of its server, and is not sent while the server does not
+//! work. Identical concurrent queries are sent once, so that a storm of alerts does not become a storm of queries.
 
 mod answer;
 mod api;
 mod choose;
 mod chunks;
+mod circuit;
 mod config;
 mod error;
 mod formula;
+mod gate;
 mod matrix;
 mod memory;
 mod metric_names;
 mod progress;
 mod quantile;
 mod rules;
+mod sharing;
 mod status;
 mod stream;
 mod targets;
@@ -27,11 +30,15 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use moka::future::Cache;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_http_query::InstantQueryBuilder;
 use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use chunks::Limits;
+use circuit::CircuitSettings;
+use gate::{Door, Gate};
 use memory::AnswerMemory;
+use sharing::server_of;
 
 pub use answer::{Row, Series};
 pub use choose::{choose, unassigned};
@@ -59,6 +66,8 @@ const LARGE_KIB: u32 = 1 << 10;
 const JSON_BYTES: usize = 4;
 /// The memory of the answer to a check, in bytes: a check does not fail because diagnoses use the memory of all answers.
 const CHECK_BYTES: usize = 1 << 20;
+/// Timeout of a connection.
+const CONNECT: Duration = Duration::from_secs(3);
 
 /// The cache key of an instant query: PromQL and evaluation time in unix milliseconds.
 type Key = (String, i64);
@@ -81,12 +90,11 @@ pub struct Prometheus {
     pub name: String,
     /// The configured address, for links.
     pub url: String,
-    /// The address that requests are sent to, including a password.
-    base: String,
-    http: reqwest::Client,
     client: prometheus_http_query::Client,
-    running: Arc<Semaphore>,
-    concurrency: usize,
+    /// The way to the server, which clients of one address share.
+    door: Door,
+    /// The slots of this client, which are its server's.
+    slots: Arc<Semaphore>,
     shared: Cache<Key, Arc<Answer<Row>>>,
     ranges: Cache<(String, Range), Arc<Answer<Series>>>,
     seconds: Option<Histogram>,
@@ -108,18 +116,23 @@ impl std::fmt::Debug for Prometheus {
 }
 
 impl Prometheus {
-    /// Creates a client; nothing is sent.
+    /// Creates a client that shares its server with no other; nothing is sent.
     ///
     /// # Errors
     /// If the address or a header is malformed, or a token file cannot be read.
     pub fn new(config: &Config) -> Result<Self, PromError> {
+        let gate = Gate::new(server_of(&config.url).1, config.concurrency, false, CircuitSettings::default());
+        Self::behind(Arc::new(gate), config)
+    }
+
+    fn behind(gate: Arc<Gate>, config: &Config) -> Result<Self, PromError> {
         let url = config.url.trim_end_matches('/').to_owned();
         let mut headers = config.headers()?;
         // Compression costs Prometheus more time than it saves on the network.
         headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
         let http = reqwest::Client::builder()
             .default_headers(headers)
-            .connect_timeout(Duration::from_secs(3))
+            .connect_timeout(CONNECT)
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
             .build()
@@ -129,11 +142,9 @@ impl Prometheus {
         Ok(Self {
             name: config.name.clone(),
             url: config.shown_url(),
-            base: url,
-            http,
             client,
-            running: Arc::new(Semaphore::new(config.concurrency)),
-            concurrency: config.concurrency,
+            slots: Arc::clone(&gate.slots),
+            door: Door { gate, http, base: url },
             shared: cache(),
             ranges: cache(),
             seconds: None,
@@ -164,11 +175,12 @@ impl Prometheus {
         matches!(self.unasked, Some(PromError::NotAsked))
     }
 
-    /// Returns the same client with its own slots and cache, so that neither waits for the other's queries.
+    /// Returns the same client with its own cache and the second slots of its server, so that neither waits for the
+    /// other's queries. What one learns of the server's silence holds for both.
     #[must_use]
     pub fn with_own_slots(&self) -> Self {
-        let running = Arc::new(Semaphore::new(self.concurrency));
-        Self { running, shared: cache(), ranges: cache(), ..self.clone() }
+        let slots = Arc::clone(&self.door.gate.second_slots);
+        Self { slots, shared: cache(), ranges: cache(), ..self.clone() }
     }
 
     /// Observes the duration of each query in seconds, whether it succeeds or fails.
@@ -219,12 +231,12 @@ impl Prometheus {
         self.drop_expired().await;
         let key = (query.to_owned(), range);
         let ask = Box::pin(self.ranges.try_get_with(key.clone(), async {
-            let time_left = self.acquire_slot(deadline).await?;
+            let (_slot, time_left) = self.turn(deadline).await?;
             let seconds = |at: Timestamp| at.as_millisecond().div_euclid(1_000);
             let request =
                 self.client.query_range(query, seconds(range.from), seconds(range.to), range.step_seconds as f64);
-            self.measured(async {
-                let response = request.timeout(time_left.millis()).post_raw().await.map_err(PromError::from_client)?;
+            self.measured(deadline, async {
+                let response = request.timeout(millis(time_left)).post_raw().await.map_err(PromError::from_client)?;
                 answer::read(response, limits(deadline, &self.memory), &self.memory).await.map(Arc::new)
             })
             .await
@@ -249,10 +261,10 @@ impl Prometheus {
         deadline: Instant,
         memory: &AnswerMemory,
     ) -> Result<Arc<Answer<Row>>, PromError> {
-        let time_left = self.acquire_slot(deadline).await?;
-        let request = self.client.query(query).query("time", format!("{:.3}", at.as_millisecond() as f64 / 1e3));
-        self.measured(async {
-            let response = request.timeout(time_left.millis()).post_raw().await.map_err(PromError::from_client)?;
+        let (_slot, time_left) = self.turn(deadline).await?;
+        let request = at_time(self.client.query(query), at);
+        self.measured(deadline, async {
+            let response = request.timeout(millis(time_left)).post_raw().await.map_err(PromError::from_client)?;
             answer::read(response, limits(deadline, memory), memory).await.map(Arc::new)
         })
         .await
@@ -271,18 +283,35 @@ impl Prometheus {
     }
 
     /// Waits for a free slot and returns it with the time that is left until the deadline.
-    async fn acquire_slot(&self, deadline: Instant) -> Result<QuerySlot<'_>, PromError> {
+    async fn turn(&self, deadline: Instant) -> Result<(OwnedSemaphorePermit, Duration), PromError> {
+        let slot = self.acquire_slot().await?;
+        let time_left = deadline.saturating_duration_since(Instant::now());
+        if time_left.is_zero() { Err(PromError::Late) } else { Ok((slot, time_left)) }
+    }
+
+    /// Waits until the server is asked and a slot is free; callers drop it at their deadline.
+    async fn acquire_slot(&self) -> Result<OwnedSemaphorePermit, PromError> {
         if let Some(error) = &self.unasked {
             return Err(error.clone());
         }
-        let slot = self.running.acquire().await.map_err(|_| PromError::Late)?;
-        let time_left = deadline.saturating_duration_since(Instant::now());
-        if time_left.is_zero() { Err(PromError::Late) } else { Ok(QuerySlot { _slot: slot, time_left }) }
+        // Who is not let through needs no slot.
+        self.door.pass().await?;
+        let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(|_| PromError::Late)?;
+        // The server may have fallen silent meanwhile.
+        self.door.pass().await?;
+        Ok(slot)
     }
 
-    async fn measured<T>(&self, asking: impl Future<Output = T>) -> T {
+    /// Awaits the answer to a query that is sent now; observes its duration, and what it tells about the server.
+    async fn measured<T>(
+        &self,
+        deadline: Instant,
+        asking: impl Future<Output = Result<T, PromError>>,
+    ) -> Result<T, PromError> {
         let started = Instant::now();
+        let sent = self.door.sent(deadline);
         let answer = asking.await;
+        sent.ended(&answer);
         if let Some(seconds) = &self.seconds {
             seconds.observe(started.elapsed().as_secs_f64());
         }
@@ -297,47 +326,47 @@ impl Prometheus {
         if let Some(error) = &self.unasked {
             return Err(error.clone());
         }
-        let millis = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX).max(1);
-        let ask = async {
-            // Without a `time` parameter Prometheus takes its own clock.
-            let sent = self.client.query("time()").timeout(millis).post_raw().await;
-            let sent = sent.map_err(PromError::from_client)?;
-            let memory = AnswerMemory::with(CHECK_BYTES);
-            let rows: Answer<Row> = answer::read(sent, limits(Instant::now() + timeout, &memory), &memory).await?;
-            let none = || PromError::NotPrometheus("`time()` has no value".to_owned());
-            rows.first().map(|row| row.value).ok_or_else(none)
-        };
-        tokio::time::timeout(timeout, ask).await.unwrap_or(Err(PromError::Late))
+        // Without a `time` parameter Prometheus takes its own clock.
+        let rows = self.check(self.client.query("time()"), Instant::now() + timeout).await?;
+        rows.first().map(|row| row.value).ok_or_else(|| PromError::unexpected("`time()` has no value"))
     }
 
     /// Sends a trivial query to check that Prometheus answers.
     ///
     /// # Errors
     /// As [`Prometheus::query`].
-    pub async fn ping(&self, at: Timestamp, timeout: Duration) -> Result<(), Arc<PromError>> {
-        let memory = AnswerMemory::with(CHECK_BYTES);
-        let ask = self.ask("vector(1)", at, Instant::now() + timeout, &memory);
-        match tokio::time::timeout(timeout, ask).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(Arc::new(error)),
-            Err(_) => Err(Arc::new(PromError::Late)),
+    pub async fn ping(&self, at: Timestamp, timeout: Duration) -> Result<(), PromError> {
+        if let Some(error) = &self.unasked {
+            return Err(error.clone());
         }
+        self.check(at_time(self.client.query("vector(1)"), at), Instant::now() + timeout).await.map(drop)
     }
+
+    /// Sends a trivial query, which waits neither for the slots nor for the memory of others.
+    async fn check(&self, request: InstantQueryBuilder, deadline: Instant) -> Result<Answer<Row>, PromError> {
+        let memory = AnswerMemory::with(CHECK_BYTES);
+        let ask = async {
+            self.door.pass().await?;
+            let time_left = deadline.saturating_duration_since(Instant::now());
+            self.measured(deadline, async {
+                let response = request.timeout(millis(time_left)).post_raw().await.map_err(PromError::from_client)?;
+                answer::read(response, limits(deadline, &memory), &memory).await
+            })
+            .await
+        };
+        tokio::time::timeout_at(deadline.into(), ask).await.unwrap_or(Err(PromError::Late))
+    }
+}
+
+fn at_time(request: InstantQueryBuilder, at: Timestamp) -> InstantQueryBuilder {
+    request.query("time", format!("{:.3}", at.as_millisecond() as f64 / 1e3))
+}
+
+/// Returns Prometheus' `timeout` parameter.
+fn millis(time_left: Duration) -> i64 {
+    i64::try_from(time_left.as_millis()).unwrap_or(i64::MAX).max(1)
 }
 
 fn limits(deadline: Instant, memory: &AnswerMemory) -> Limits {
     Limits { deadline, bytes: memory.most_of_one().saturating_mul(JSON_BYTES) }
-}
-
-/// A slot for one of the concurrent queries.
-struct QuerySlot<'a> {
-    _slot: SemaphorePermit<'a>,
-    time_left: Duration,
-}
-
-impl QuerySlot<'_> {
-    /// Returns the remaining milliseconds for Prometheus' `timeout` parameter.
-    fn millis(&self) -> i64 {
-        i64::try_from(self.time_left.as_millis()).unwrap_or(i64::MAX).max(1)
-    }
 }

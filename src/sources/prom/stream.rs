@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use prometheus_client::metrics::histogram::Histogram;
+use reqwest::Response;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::chunks::{Limits, ReceivedBody, receive_long};
+use super::gate::SentQuery;
 use super::{PromError, Prometheus, Raw, answer, matrix};
 
 /// The largest error message that is read, in bytes.
@@ -20,9 +22,10 @@ const REFUSAL_BYTES: usize = 1 << 20;
 /// The response to a stream query whose body is still arriving; it holds one of the client's slots.
 #[derive(Debug)]
 pub struct Stream {
-    response: reqwest::Response,
+    response: Response,
     deadline: Instant,
     _slot: OwnedSemaphorePermit,
+    sent: SentQuery,
     started: Instant,
     seconds: Option<Histogram>,
 }
@@ -52,10 +55,7 @@ impl Prometheus {
         length: Duration,
         deadline: Instant,
     ) -> Result<Stream, PromError> {
-        if let Some(error) = &self.unasked {
-            return Err(error.clone());
-        }
-        let slot = self.running.clone().acquire_owned().await.map_err(|_| PromError::Late)?;
+        let slot = self.acquire_slot().await?;
         let millis_left = deadline.saturating_duration_since(Instant::now()).as_millis().max(1);
         let started = Instant::now();
         let form = [
@@ -63,19 +63,20 @@ impl Prometheus {
             ("time", format!("{:.3}", to.as_millisecond() as f64 / 1e3)),
             ("timeout", format!("{millis_left}ms")),
         ];
-        let request = self.http.post(format!("{}/api/v1/query", self.base));
+        let request = self.door.http.post(format!("{}/api/v1/query", self.door.base));
         let seconds = self.seconds.clone();
-        let response = match request.form(&form).send().await {
-            Ok(response) if response.status().is_success() => response,
-            bad => {
-                observe(seconds.as_ref(), started);
-                return Err(match bad {
-                    Ok(refusal) => answer::refusal(refusal, Limits { deadline, bytes: REFUSAL_BYTES }).await,
-                    Err(error) => PromError::from_http(error),
-                });
+        let sent = self.door.sent(deadline);
+        let error = match request.form(&form).send().await {
+            Ok(response) if response.status().is_success() => {
+                return Ok(Stream { response, deadline, _slot: slot, sent: sent.has_begun(), started, seconds });
             }
+            Ok(refusal) => answer::refusal(refusal, Limits { deadline, bytes: REFUSAL_BYTES }).await,
+            Err(error) => PromError::from_http(error),
         };
-        Ok(Stream { response, deadline, _slot: slot, started, seconds })
+        observe(seconds.as_ref(), started);
+        let refused = Err(error);
+        sent.ended(&refused);
+        refused
     }
 }
 
@@ -87,33 +88,47 @@ impl Stream {
     /// If the answer is cut off, misses the deadline, or is not a matrix; the series before it were passed to `take`.
     pub async fn each(
         self,
-        mut take: impl FnMut(&Raw) -> ControlFlow<()> + Send + 'static,
+        take: impl FnMut(&Raw) -> ControlFlow<()> + Send + 'static,
     ) -> Result<Vec<String>, PromError> {
         let limits = Limits { deadline: self.deadline, bytes: usize::MAX };
-        let parse = move |body: &mut dyn Read| matrix::read_matrix(body, |raw| take(raw));
-        let ReceivedBody { parsed, transfer } = receive_long(Vec::new(), self.response, limits, parse).await;
+        let read = read(self.response, limits, take).await;
         observe(self.seconds.as_ref(), self.started);
-        let envelope = match parsed {
-            Ok(Ok(envelope)) => envelope,
-            // The reason for the interruption is reported rather than the incomplete JSON that follows from it.
-            Ok(Err(error)) if matrix::is_cut(&error) => {
-                return Err(match transfer {
-                    Err(PromError::Late) => PromError::Late,
-                    Err(PromError::Unreachable(why)) => PromError::Cut(why),
-                    Ok(()) | Err(_) => PromError::Cut("its JSON is not complete".to_owned()),
-                });
-            }
-            Ok(Err(error)) => return Err(PromError::NotPrometheus(format!("no matrix of samples: {error}"))),
-            Err(error) => return Err(PromError::NotPrometheus(format!("it could not be read: {error}"))),
-        };
-        if envelope.stopped || envelope.status == "success" {
-            return Ok(envelope.warnings);
-        }
-        Err(PromError::Refused {
-            kind: envelope.error_type.unwrap_or_else(|| "unknown".to_owned()),
-            message: envelope.error.unwrap_or_default(),
-        })
+        self.sent.ended(&read);
+        read
     }
+}
+
+/// Passes every series to `take`, and returns the warnings; see [`Stream::each`].
+async fn read(
+    response: Response,
+    limits: Limits,
+    mut take: impl FnMut(&Raw) -> ControlFlow<()> + Send + 'static,
+) -> Result<Vec<String>, PromError> {
+    let status = response.status();
+    let parse = move |body: &mut dyn Read| matrix::read_matrix(body, |raw| take(raw));
+    let ReceivedBody { parsed, transfer } = receive_long(Vec::new(), response, limits, parse).await;
+    let envelope = match parsed {
+        Ok(Ok(envelope)) => envelope,
+        // The reason for the interruption is reported rather than the incomplete JSON that follows from it.
+        Ok(Err(error)) if matrix::is_cut(&error) => {
+            return Err(match transfer {
+                Err(PromError::Late) => PromError::Late,
+                Err(PromError::Unreachable(why)) => PromError::Cut(why),
+                Ok(()) | Err(_) => PromError::Cut("its JSON is not complete".to_owned()),
+            });
+        }
+        Ok(Err(error)) => {
+            return Err(PromError::foreign(status, error.is_data(), format!("no matrix of samples: {error}")));
+        }
+        Err(error) => return Err(PromError::unexpected(format!("it could not be read: {error}"))),
+    };
+    if envelope.stopped || envelope.status == "success" {
+        return Ok(envelope.warnings);
+    }
+    Err(PromError::Refused {
+        kind: envelope.error_type.unwrap_or_else(|| "unknown".to_owned()),
+        message: envelope.error.unwrap_or_default(),
+    })
 }
 
 fn observe(seconds: Option<&Histogram>, started: Instant) {

@@ -1,0 +1,58 @@
+//! A Prometheus that many tenants share, and that goes away and comes back.
+
+use llm_diagnose_lab::stack::Prometheus;
+use serde_json::Value;
+
+use super::{check, until};
+use crate::running::{CHANNEL, Running, SOON, group};
+
+/// The value of a metric.
+fn value(page: &str, name: &str) -> Option<f64> {
+    page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+async fn readiness(run: &Running) -> Value {
+    let (status, ready) = run.get("/readyz").await;
+    assert_eq!(status, 200, "{ready}");
+    serde_json::from_str(&ready).unwrap()
+}
+
+#[tokio::test]
+async fn a_prometheus_that_many_share_is_told_once_and_diagnoses_go_on_when_it_is_back() {
+    let mut prometheus = Prometheus::builder().start().await.unwrap();
+    let server = prometheus.url.trim_start_matches("http://").to_owned();
+    let entry = |n: usize| {
+        let (labels, headers) = (format!("{{ tenant: t{n} }}"), format!("{{ X-Scope-OrgID: t{n} }}"));
+        format!("{{ name: t{n}, url: \"http://user:hidden@{server}\", labels: {labels}, headers: {headers} }}")
+    };
+    let entries: Vec<String> = (0..20).map(entry).collect();
+    let run = Running::start(&format!("prometheus: [{}]\nexporters: {{ learn: false }}", entries.join(", "))).await;
+    let open = format!("llm_diagnose_prometheus_circuit_open{{server=\"{server}\"}}");
+    assert_eq!(value(&run.metrics().await, &open), Some(0.0));
+    let ready = readiness(&run).await;
+    assert_eq!(check(&ready, "prometheus/t0")["ok"], true, "{ready}");
+
+    prometheus.kill().await.unwrap();
+    run.send(&group("LLMHighTTFT", "firing", "critical", &["a"])).await;
+    run.wait_for(CHANNEL, |text| text.contains("Prometheus cannot be reached")).await;
+    // Each look asks it, until it is not asked any more.
+    let told = |ready: &Value| check(ready, "prometheus/t0")["detail"].as_str().unwrap_or_default().to_owned();
+    let ready = until(SOON, async || readiness(&run).await, |ready| told(ready).contains("times in a row")).await;
+    let why = format!("Prometheus cannot be reached: Connection refused (http://{server}), ");
+    let others = "; diagnoses wait for it, and those of 19 other entries with this address";
+    assert!(told(&ready).starts_with(&why) && told(&ready).ends_with(others), "{ready}");
+    let of_prometheus = |check: &&Value| check["name"].as_str().is_some_and(|name| name.starts_with("prometheus/"));
+    assert_eq!(ready["checks"].as_array().unwrap().iter().filter(of_prometheus).count(), 1, "{ready}");
+    let page = run.metrics().await;
+    assert_eq!(value(&page, &open), Some(1.0));
+    let unsent = format!("llm_diagnose_prometheus_queries_unsent_total{{server=\"{server}\"}}");
+    assert!(value(&page, &unsent) >= Some(1.0), "{page}");
+    assert!(!page.contains("hidden") && !ready.to_string().contains("hidden"), "{page}");
+
+    prometheus.restart().await.unwrap();
+    run.wait_for(CHANNEL, |text| !text.contains("cannot be reached") && text.contains("no serving engine was found"))
+        .await;
+    assert_eq!(value(&run.metrics().await, &open), Some(0.0));
+    let ready = readiness(&run).await;
+    assert_eq!(check(&ready, "prometheus/t0")["ok"], true, "{ready}");
+}
