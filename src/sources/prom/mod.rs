@@ -12,6 +12,7 @@ mod formula;
 mod matrix;
 mod memory;
 mod metric_names;
+mod partial;
 mod progress;
 mod quantile;
 mod rules;
@@ -43,6 +44,7 @@ pub use formula::{Formula, PartAnswer, QueryPart};
 pub use matrix::{MatrixEnvelope, Raw, read_matrix};
 pub use memory::Answer;
 pub use metric_names::MetricNames;
+pub use partial::{MissingPart, PartialAnswers, missing_part, store_named};
 pub use progress::QueryProgress;
 pub use rules::{AlertingRule, FiringAlert};
 pub use status::BuildInfo;
@@ -103,6 +105,7 @@ pub struct Prometheus {
     seconds: Option<Histogram>,
     progress: Option<Arc<QueryProgress>>,
     memory: AnswerMemory,
+    partial: PartialAnswers,
     /// True if there is none: every query fails at once with [`PromError::NotAsked`].
     is_absent: bool,
 }
@@ -150,6 +153,7 @@ impl Prometheus {
             seconds: None,
             progress: None,
             memory: config.answer_bytes.map_or_else(AnswerMemory::of_process, AnswerMemory::with),
+            partial: config.partial,
             is_absent: false,
         })
     }
@@ -228,7 +232,9 @@ impl Prometheus {
                 self.client.query_range(query, seconds(range.from), seconds(range.to), range.step_seconds as f64);
             self.measured(async {
                 let response = request.timeout(time_left.millis()).post_raw().await.map_err(PromError::from_client)?;
-                answer::read(response, limits(deadline, &self.memory), &self.memory).await.map(Arc::new)
+                let answer: Answer<Series> =
+                    answer::read(response, limits(deadline, &self.memory), &self.memory).await?;
+                Ok(Arc::new(answer.under(self.partial)))
             })
             .await
         }));
@@ -256,7 +262,8 @@ impl Prometheus {
         let request = self.client.query(query).query("time", format!("{:.3}", at.as_millisecond() as f64 / 1e3));
         self.measured(async {
             let response = request.timeout(time_left.millis()).post_raw().await.map_err(PromError::from_client)?;
-            answer::read(response, limits(deadline, memory), memory).await.map(Arc::new)
+            let answer: Answer<Row> = answer::read(response, limits(deadline, memory), memory).await?;
+            Ok(Arc::new(answer.under(self.partial)))
         })
         .await
     }
