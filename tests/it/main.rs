@@ -55,6 +55,7 @@ mod owners;
 mod page_acts;
 mod pagers;
 mod pages;
+mod partial;
 mod pasts;
 mod picture;
 mod playbooks;

@@ -34,6 +34,7 @@ pub(crate) fn assemble(
     screening: Option<Screening>,
     took: Duration,
 ) -> Diagnosis {
+    let incomplete = observed.incomplete().map(str::to_owned);
     let ObserveResult {
         detection,
         members,
@@ -52,7 +53,9 @@ pub(crate) fn assemble(
             problems.push(format!("there is no playbook `{}`", request.playbook));
         }
         let symptom = match &screening {
-            Some(screening) if !screening.looked_at.is_empty() && !degraded => SymptomVerdict::Absent,
+            Some(screening) if !screening.looked_at.is_empty() && !degraded && incomplete.is_none() => {
+                SymptomVerdict::Absent
+            }
             _ => SymptomVerdict::NoData,
         };
         Judged { symptom, evidence: Vec::new(), causes: BTreeMap::new(), chains: Vec::new() }
@@ -84,8 +87,8 @@ pub(crate) fn assemble(
             matchers: serving.map(|engine_seen| matchers(&engine_seen.matchers)).unwrap_or_default(),
             named: request.scope.replicas.iter().cloned().collect(),
             notes: detection.notes.clone(),
-            // A value with data at another time is not unknown.
-            unknown: detection.unknown.clone().filter(|_| elsewhere.is_none()),
+            // A value with data at another time is not unknown, nor is one that the missing part may have.
+            unknown: detection.unknown.clone().filter(|_| elsewhere.is_none() && incomplete.is_none()),
             data: elsewhere,
         },
         engines: detection
@@ -123,6 +126,7 @@ pub(crate) fn assemble(
         fix,
         problems,
         degraded,
+        incomplete,
         direct,
         logs,
         queries,

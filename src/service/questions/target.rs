@@ -116,6 +116,10 @@ pub async fn known_values(
     let (hour, day) = (detection(library), last_day(library));
     let (hour, day) = join(prometheus.query(&hour, at, until), prometheus.query(&day, at, until)).await;
     let (Ok(hour), Ok(day)) = (hour, day) else { return Ok(()) };
+    if hour.incomplete().or(day.incomplete()).is_some() {
+        // The value may be in the part of the data that is missing; the diagnosis reports that.
+        return Ok(());
+    }
     let rows: Vec<Labels> = hour.iter().chain(day.iter()).map(|row| row.labels.clone()).collect();
     diagnose::known_values(library, &dimensions, &rows).map_err(anyhow::Error::msg)
 }

@@ -176,7 +176,8 @@ mod tests {
         let store = r#""receive series from Addr: 10.0.0.7:10901 LabelSets: {a=\"b\"}: rpc error: code = Unavailable""#;
         let both = missing(&format!(r#""warnings":[{annotation},{store}],"#));
         assert_eq!(both.as_deref(), Some("receive series from Addr: 10.0.0.7:10901 …: rpc error: code = Unavailable"));
-        for complete in ["", r#""isPartial":false,"#, r#""warnings":null,"#, &format!(r#""warnings":[{annotation}],"#)] {
+        for complete in ["", r#""isPartial":false,"#, r#""warnings":null,"#, &format!(r#""warnings":[{annotation}],"#)]
+        {
             assert_eq!(missing(complete), None, "{complete}");
         }
     }

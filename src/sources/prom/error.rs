@@ -127,7 +127,8 @@ mod tests {
     #[test]
     fn a_refusal_of_the_server_is_not_about_the_query() {
         let refused = |kind: &str| PromError::Refused { kind: kind.to_owned(), message: String::new() };
-        for kind in ["internal", "unavailable", "too_many_requests", "timeout", "500 Internal Server Error", "502 Bad Gateway"]
+        for kind in
+            ["internal", "unavailable", "too_many_requests", "timeout", "500 Internal Server Error", "502 Bad Gateway"]
         {
             assert!(!refused(kind).is_about_query() && refused(kind).is_unavailable(), "{kind}");
         }

@@ -93,7 +93,9 @@ mod tests {
     #[test]
     fn a_warning_names_its_store_and_its_error_on_one_short_line() {
         let part = MissingPart::new(THANOS);
-        assert!(part.said.starts_with("receive series from Addr: 10.96.192.138:10901 …: rpc error: code = Unavailable"));
+        assert!(
+            part.said.starts_with("receive series from Addr: 10.96.192.138:10901 …: rpc error: code = Unavailable")
+        );
         assert!(part.said.chars().count() <= SAID_CHARS && part.counts, "{part:?}");
         assert_eq!(store_named(&part.said), Some("10.96.192.138:10901"));
         assert_eq!([store_named(UNNAMED), store_named("Addr: "), store_named("Addr: , x")], [None; 3]);
