@@ -58,6 +58,7 @@ pub async fn evaluate_fleet(library: &Library, sources: &[HealthSource<'_>], que
         scope: query.scope.clone(),
         state: HealthState::Unknown,
         pools: Vec::new(),
+        incomplete: None,
         left_out: 0,
         notes: Vec::new(),
         problems: Vec::new(),
@@ -73,6 +74,7 @@ pub async fn evaluate_fleet(library: &Library, sources: &[HealthSource<'_>], que
         if part.away || part.incomplete.is_some() {
             states.push(HealthState::Unknown);
         }
+        health.incomplete = health.incomplete.or(part.incomplete);
         health.pools.extend(part.pools);
         health.left_out += part.left_out;
         health.notes.extend(part.notes);

@@ -176,6 +176,9 @@ pub struct Health {
     pub state: HealthState,
     /// The pools, by name.
     pub pools: Vec<PoolHealth>,
+    /// The server's words about a part of the data in which more pools may be; absent if all answers are complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
     /// Number of pools beyond the limit.
     pub left_out: usize,
     /// Reasons for missing data, and unusable parts of the filter, as sentences.
