@@ -252,6 +252,7 @@ impl PendingDiagnosis<'_> {
         }
         if let Some((screened, observed)) = glanced {
             self.observed.queries += observed.cache.queries.saturating_sub(self.observed.cache.queries);
+            self.observed.cache.missing = self.observed.cache.missing.take().or(observed.cache.missing);
             self.screened = Some(screened);
         }
         if is_blind(self.own, self.screened.as_ref(), &self.observed) {

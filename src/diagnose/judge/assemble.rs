@@ -18,6 +18,7 @@ use crate::{
 };
 use knowledge::playbook::{Library, Node};
 use knowledge::signal::matchers;
+use sources::prom::missing_part;
 
 /// Nodes, GPUs and share of the traffic are given for at most this number of affected replicas, for none of more.
 const MAX_DETAILED_REPLICAS: usize = 4;
@@ -48,6 +49,9 @@ pub(crate) fn assemble(
         error_budget,
         ..
     } = observed;
+    // Later queries may lack a part although the first ones did not.
+    let missing = incomplete.as_deref().map(missing_part).filter(|missing| !problems.contains(missing));
+    missing.into_iter().for_each(|missing| problems.insert(0, missing));
     let judged = judged.unwrap_or_else(|| {
         if screening.is_none() && !request.playbook.is_empty() {
             problems.push(format!("there is no playbook `{}`", request.playbook));

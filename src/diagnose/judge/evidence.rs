@@ -15,7 +15,11 @@ pub fn evaluate(library: &Library, evidence: &Evidence, observations: &Observati
         _ => {
             let mut used: Vec<(&Evidence, EvidenceResult)> =
                 evidence.any.iter().map(|e| (e, evaluate(library, e, observations))).collect();
-            let no_past = used.iter().any(|(_, r)| r.why.as_deref() == Some(NO_PAST));
+            let lacks_past = |o: &Observation| o.past_incomplete.is_some() && o.incomplete.is_none();
+            let no_past = used.iter().any(|(_, r)| {
+                let is_unread = || r.incomplete && observations.signals.get(&r.signal).is_some_and(lacks_past);
+                r.why.as_deref() == Some(NO_PAST) || is_unread()
+            });
             used.retain(|(e, _)| no_past || !e.without_past);
             let any_has_data = used.iter().any(|(_, r)| r.outcome != Outcome::NoData);
             used.retain(|(e, r)| !(any_has_data && e.optional && r.outcome == Outcome::NoData));

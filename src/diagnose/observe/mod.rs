@@ -28,6 +28,7 @@ use jiff::Timestamp;
 
 use crate::Request;
 use crate::detect::detection::{detection, presence, was_present};
+use crate::detect::detection_result::DetectionResult;
 use crate::detect::read_detection::read_detection;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::baseline_windows::{Past, ladder};
@@ -104,12 +105,14 @@ pub(crate) async fn observe_needs(
     observed
 }
 
-/// Marks all present values if the engines or the replicas are known in part only: more of them may belong to each.
+/// Marks all values if the engines or the replicas are known in part only, for more of them may belong to each; and if a
+/// past may be in the part that is missing.
 fn mark_what_is_seen_in_part(observed: &mut ObserveResult) {
-    let said = observed.detection.incomplete.as_deref().or(observed.members.incomplete());
-    let Some(said) = said.map(str::to_owned) else { return };
+    let DetectionResult { incomplete, past_incomplete, .. } = &observed.detection;
+    let present = incomplete.as_deref().or(observed.members.incomplete());
     for o in observed.observations.signals.values_mut() {
-        o.incomplete.get_or_insert_with(|| said.clone());
+        o.incomplete = o.incomplete.take().or(present.map(str::to_owned));
+        o.past_incomplete = o.past_incomplete.take().or(past_incomplete.clone());
     }
 }
 
@@ -166,7 +169,10 @@ async fn detect(
             detection.names = names;
             // A past that no store reaches back to is none.
             let is_away = |rows: &&Arc<Answer<Row>>| rows.missing().is_some_and(|part| !part.is_beyond_all_stores());
-            present.iter().flatten().filter(is_away).for_each(|rows| cache.note_missing(rows));
+            let away: Vec<_> = present.iter().flatten().filter(is_away).collect();
+            away.iter().for_each(|rows| cache.note_missing(rows));
+            let said = away.iter().find_map(|rows| rows.incomplete()).filter(|_| past.is_none());
+            detection.past_incomplete = said.map(str::to_owned);
             if let Some(error) = present.iter().find_map(|rows| rows.as_ref().err()) {
                 observed.degraded |= error.is_unavailable();
                 observed.problems.push(format!("whether there is a past could not be asked: {error}"));

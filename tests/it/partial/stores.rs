@@ -55,7 +55,7 @@ impl Stores {
     }
 
     /// Answers say so as a cluster of VictoriaMetrics does.
-    pub(super) fn is_partial(self) -> Self {
+    pub(super) fn flagged(self) -> Self {
         Self { says: Some(json!({ "isPartial": true })), ..self }
     }
 
