@@ -154,7 +154,8 @@ pub(super) fn check(library: &Library, row: &CheckRow<'_>, observations: &Observ
         playbook: row.playbook.map(|playbook| playbook.playbook.clone()),
         replicas,
         why: without(|o| o.why.clone()).or(open.map(missing_part)),
-        enable: without(|o| o.enable.clone()),
+        // Where a store is away, no setting helps.
+        enable: without(|o| o.enable.clone().filter(|_| o.incomplete.is_none())),
         query: observation.and_then(|o| o.query.clone()),
     }
 }

@@ -16,7 +16,7 @@ use knowledge::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histogr
 /// The time within which a replica that is gone belongs to the pool of a diagnosis.
 const HOUR: &str = "1h";
 
-/// What is looked at if the server could not read all of the data.
+/// The place that was searched, if the server could not read all of the data.
 const ANSWERED: &str = "the part of the data that answered";
 
 /// The signal for each replica's share of the traffic.

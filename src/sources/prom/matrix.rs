@@ -53,7 +53,7 @@ pub struct MatrixEnvelope {
     pub(super) status: String,
     pub(super) error_type: Option<String>,
     pub(super) error: Option<String>,
-    /// What is missing in the data, without PromQL's annotations.
+    /// Warnings about missing data, without PromQL's annotations.
     pub(super) warnings: Vec<String>,
     /// `matrix`, `vector`, `scalar`, `string`.
     pub(super) result_type: Option<String>,

@@ -11,16 +11,16 @@ use knowledge::clip::clip;
 
 /// Maximum characters of a warning that are kept.
 const SAID_CHARS: usize = 200;
-/// What stands for the words of a server that only sets a flag.
+/// The words for a server that only sets a flag.
 pub(super) const UNNAMED: &str = "not every store answered";
 /// Thanos' warning where no store covers the time that was asked for: nothing is known to be away.
 const NO_STORE: &str = "No StoreAPIs matched";
 
-/// What an answer about a part of the data means.
+/// The meaning of an answer about a part of the data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PartialAnswers {
-    /// What is seen is judged, what is not seen is not ruled out.
+    /// It rules nothing out by what it lacks.
     #[default]
     Note,
     /// A warning about stores is only shown as a note; verdicts are as if the data were complete. For pairs of stores of
