@@ -162,7 +162,8 @@ impl PendingDiagnosis<'_> {
         let cache = self.observed.cache.clone();
         let (screened, observed) = Box::pin(screen::screen(library, prometheus, &request, exporters, cache)).await;
         let mut cache = observed.cache.clone();
-        if !observed.degraded && observed.detection.is_of_another_job(library, &self.requested.scope) {
+        let is_complete = !observed.degraded && observed.incomplete().is_none();
+        if is_complete && observed.detection.is_of_another_job(library, &self.requested.scope) {
             // The alert is about another program: other symptoms here are not related to it.
             self.requested.screen = false;
             self.observed.detection.unknown = observed.detection.unknown;
@@ -251,6 +252,7 @@ impl PendingDiagnosis<'_> {
         }
         if let Some((screened, observed)) = glanced {
             self.observed.queries += observed.cache.queries.saturating_sub(self.observed.cache.queries);
+            self.observed.cache.missing = self.observed.cache.missing.take().or(observed.cache.missing);
             self.screened = Some(screened);
         }
         if is_blind(self.own, self.screened.as_ref(), &self.observed) {
@@ -269,5 +271,6 @@ fn is_blind(own: Option<SymptomVerdict>, screened: Option<&Screened>, observed: 
         Some(own) => own == SymptomVerdict::NoData,
         None => screened.is_some_and(|screened| screened.looked_at.is_empty()),
     };
-    blind && !observed.degraded
+    // A pool in the missing part has not gone.
+    blind && !observed.degraded && observed.incomplete().is_none()
 }

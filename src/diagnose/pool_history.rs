@@ -19,6 +19,7 @@ use crate::judge::onset::moments;
 use crate::judge::screen::{self, Screened};
 use crate::observe::NAMES_WAIT;
 use crate::observe::batch;
+use crate::observe::batch::QueryAnswer;
 use crate::observe::gather::Members;
 use crate::observe::plan::{Needs, member_queries, plan_for, pool_first, pruned};
 use crate::observe::planned_query::PlannedQuery;
@@ -42,6 +43,8 @@ pub struct PoolsOfDay {
     pub pools: BTreeSet<BTreeMap<String, String>>,
     /// The labels of the detected series.
     pub rows: Vec<Labels>,
+    /// The server's words about a part of the data in which more pools may be.
+    pub incomplete: Option<String>,
 }
 
 /// Returns the pools that had data in the day before `at`, with one query.
@@ -54,9 +57,9 @@ pub async fn pools_of_day(
     at: Timestamp,
     deadline: Instant,
 ) -> Result<PoolsOfDay, Arc<PromError>> {
-    let rows = prometheus.query(&detection_within(library, DAY), at, deadline).await?;
-    let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
-    Ok(PoolsOfDay { pools: pools(library, &rows), rows })
+    let answer = prometheus.query(&detection_within(library, DAY), at, deadline).await?;
+    let rows: Vec<Labels> = answer.iter().map(|row| row.labels.clone()).collect();
+    Ok(PoolsOfDay { pools: pools(library, &rows), rows, incomplete: answer.incomplete().map(str::to_owned) })
 }
 
 /// Returns the ids of the playbooks that alerts enter, the most important one first.
@@ -136,8 +139,10 @@ pub async fn pool_history(library: &Library, prometheus: &Prometheus, of: &PoolH
     let list: Vec<PlannedQuery> = plan.queries.into_iter().filter(|ask| !ask.signal.is_empty()).collect();
     let list = pruned(&detection, list);
     let asked = list.len();
-    if let Some(error) = members.iter().find_map(|answer| answer.as_ref().err()) {
-        let error = Some(Arc::clone(error));
+    let in_part =
+        |answer: &QueryAnswer| Some(Arc::new(PromError::Partial(answer.as_ref().ok()?.incomplete()?.to_owned())));
+    let error = members.iter().find_map(|answer| answer.as_ref().err().cloned().or_else(|| in_part(answer)));
+    if error.is_some() {
         return PoolHistory { asked, unanswered: asked, error, ..PoolHistory::default() };
     }
     let members = Members::of(library, &own, &members);

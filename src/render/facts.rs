@@ -14,6 +14,7 @@ use knowledge::clock;
 use knowledge::signal::{Unit, format_value};
 use message::{Line, StateStyle, TextSpan};
 use report::{Distribution, Measured, QuantileBucket, bucket, changed, moved};
+use sources::prom::missing_part;
 
 /// Maximum number of items in a list before "and N more".
 pub(super) const FEW: usize = 3;
@@ -254,6 +255,7 @@ pub(super) fn chain_summary(diagnosis: &Diagnosis, words: &Phrases) -> String {
                 false => words.text("why-absent", &[("facts", seen.into())]),
             }
         }
+        (None, SymptomVerdict::NoData) if diagnosis.incomplete.is_some() => words.text("why-in-part", &[]),
         (None, SymptomVerdict::NoData) if diagnosis.scope.data.is_some() => words.text("why-no-data-then", &[]),
         (None, SymptomVerdict::NoData) if diagnosis.scope.unknown.is_some() => words.text("why-nowhere", &[]),
         (None, SymptomVerdict::NoData) => {
@@ -273,6 +275,14 @@ pub(super) fn symptom_no_data_reason(diagnosis: &Diagnosis) -> Option<&str> {
 
 /// Says that the symptom could not be checked, and why. The reason must not be repeated among the other problems.
 pub(super) fn no_data(diagnosis: &Diagnosis, words: &Phrases) -> Line {
+    if diagnosis.incomplete.is_some() {
+        let seen = diagnosis.symptom.evidence.iter().filter(|e| e.incomplete && e.value.is_some());
+        let seen = join_limited(&facts(seen, Outcome::NoData, words), FEW, ", ", words);
+        return match seen.is_empty() {
+            true => words.line("symptom-in-part", &[]),
+            false => words.line("symptom-in-part-seen", &[("facts", seen.into())]),
+        };
+    }
     let facts = join_limited(&facts(&diagnosis.symptom.evidence, Outcome::NoData, words), FEW, ", ", words).into();
     match symptom_no_data_reason(diagnosis) {
         Some(why) => words.line("symptom-no-data-why", &[("facts", facts), ("why", Line::of(why).into())]),
@@ -280,8 +290,11 @@ pub(super) fn no_data(diagnosis: &Diagnosis, words: &Phrases) -> Line {
     }
 }
 
-/// Returns true if a problem is the reason that [`no_data`] shows.
+/// Returns true if a problem is the reason that [`no_data`] shows, or the note on a missing part of the data.
 pub(super) fn is_said(diagnosis: &Diagnosis, problem: &str) -> bool {
+    if diagnosis.incomplete.as_deref().is_some_and(|said| problem == missing_part(said)) {
+        return true;
+    }
     diagnosis.symptom.verdict == SymptomVerdict::NoData
         && symptom_no_data_reason(diagnosis)
             .is_some_and(|why| problem == why || problem.starts_with(&format!("{why} (")))

@@ -15,6 +15,7 @@ use diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, Rul
 use knowledge::playbook::condition_text;
 use knowledge::signal::{Unit, format_value};
 use message::{Block, Line, Message, TextSpan, Tone};
+use sources::prom::missing_part;
 
 /// Builds the message of a diagnosis that a user requested.
 pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words: &Phrases) -> Message {
@@ -230,9 +231,12 @@ fn ruled_out(list: &[&RuledOut], words: &Phrases) -> Block {
 /// Renders the signals that could not be checked, a line per reason; at most `reasons_most` reasons with `titles_most`
 /// titles each. One missing exporter affects many signals.
 pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most: usize, words: &Phrases) -> Vec<Line> {
+    // The note on the missing part has the server's words already.
+    let in_part = (diagnosis.incomplete.as_deref().map(missing_part), words.text("why-in-part", &[]));
     let reasons = group_by_key(diagnosis.unchecked.iter().map(|u| {
         let enable = u.enable.as_deref().filter(|_| u.why != NO_PAST);
-        ((u.why.as_str(), enable), u.title.as_str())
+        let why = if in_part.0.as_ref() == Some(&u.why) { in_part.1.as_str() } else { u.why.as_str() };
+        ((why, enable), u.title.as_str())
     }));
     let one = |((why, enable), titles): &((&str, Option<&str>), Vec<&str>)| {
         let titles = join_limited(titles, titles_most, ", ", words).into();

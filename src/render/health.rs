@@ -30,7 +30,7 @@ const SCREENFUL: usize = 5;
 pub fn health(health: &Health, flags: &[(&str, String)], words: &Phrases) -> String {
     let tone = style(health.state);
     let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&headline(health, words)));
-    for line in health.notes.iter().chain(&health.problems) {
+    for line in health.problems.iter().chain(&health.notes) {
         wrap(&clean(line), COLUMNS - 2).iter().for_each(|line| out.push_str(&format!("  {line}\n")));
     }
     let pools = worst_first(health);

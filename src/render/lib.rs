@@ -19,6 +19,7 @@ mod evidence;
 mod facts;
 mod full_diagnosis;
 mod health;
+mod in_part;
 mod incident_message;
 mod latency;
 mod links;

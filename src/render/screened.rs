@@ -2,21 +2,20 @@
 
 use jiff::Timestamp;
 
-use super::Phrases;
 use super::facts::{FEW, symptom_no_data_reason};
+use super::{Phrases, in_part};
 use diagnose::{DataSpan, Diagnosis, SymptomVerdict};
 use message::{Block, Line};
 
-/// Prepends to the lines about the symptom how the diagnosis found it.
+/// Prepends to the lines about the symptom how the diagnosis found it, and first of all if a part of the data is missing.
 pub(super) fn before(diagnosis: &Diagnosis, symptom: Vec<Line>, words: &Phrases) -> Vec<Line> {
-    if let Some(line) = no_pool_data(diagnosis, words) {
-        return vec![line];
-    }
-    match symptom_origin(diagnosis, words) {
+    let said = match (no_pool_data(diagnosis, words), symptom_origin(diagnosis, words)) {
+        (Some(line), _) => vec![line],
         // Without a symptom there is nothing more to say.
-        Some(line) if diagnosis.symptom.playbook.is_empty() => vec![line],
-        origin => origin.into_iter().chain(symptom).collect(),
-    }
+        (None, Some(line)) if diagnosis.symptom.playbook.is_empty() => vec![line],
+        (None, origin) => origin.into_iter().chain(symptom).collect(),
+    };
+    [in_part::note(diagnosis, words), said].concat()
 }
 
 /// Says that no pool has the alert's labels, or that the pool has no data at the judged moment: then there is no
@@ -72,6 +71,10 @@ fn symptom_origin(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
         let why = symptom_no_data_reason(diagnosis).or(diagnosis.scope.notes.first().map(String::as_str));
         let because = |key: &str| why.map(|why| words.line(key, &[("why", Line::of(why).into())]));
         return match screening.looked_at.len() {
+            // Nothing is known of the symptoms in the missing part.
+            _ if diagnosis.incomplete.is_some() => {
+                Some(words.line("screened-in-part", &[])).filter(|_| symptom.playbook.is_empty())
+            }
             0 => because("screened-blind-why").or_else(|| Some(words.line("screened-blind", &[]))),
             // A symptom that was not checked may be the actual one.
             _ if diagnosis.degraded => because("screened-part-why").filter(|_| symptom.playbook.is_empty()),

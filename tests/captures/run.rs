@@ -267,7 +267,7 @@ async fn ask(library: &Library, prometheus: &Prometheus, case: &Case, way: Way) 
         Way::NoAlert => {
             let places = places(library, prometheus, request.at, Instant::now() + request.deadline).await.unwrap();
             // Of a gateway with several models the alert's labels say which gateway is meant.
-            let scope = if let [place] = places.as_slice() { place.scope(None) } else { request.scope.clone() };
+            let scope = if let [place] = places.0.as_slice() { place.scope(None) } else { request.scope.clone() };
             let request = Request { playbook: String::new(), since: None, scope, ..request };
             match triage(library, (prometheus, &BTreeMap::new()), &request, ExtraSources::default()).await {
                 Triage::Found(diagnosis) => *diagnosis,

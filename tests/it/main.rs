@@ -56,6 +56,7 @@ mod owners;
 mod page_acts;
 mod pagers;
 mod pages;
+mod partial;
 mod pasts;
 mod picture;
 mod playbooks;

@@ -12,6 +12,7 @@ misuse-other = This is not understood
 command-progress = Checking { $target } … { $answered }/{ $asked } queries
 
 prometheus-away = Prometheus is unreachable right now.
+targets-in-part = A part of the data is missing, and there is no pool in the part that answered.
 targets-none = Prometheus has no pool of an engine that is known here. `doctor` shows what it has.
 targets-pick = Pick from all …
 targets-none-then = There is no data at { $time }, but { $n ->

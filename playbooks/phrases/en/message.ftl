@@ -38,9 +38,15 @@ why-absent-alone = not confirmed
 why-no-data = no data
 why-no-data-then = no data at this time
 why-nowhere = no such pool
+why-in-part = a part of the data is missing
 
 ## The symptom and who is affected
 
+part-missing = **A part of the data is missing**: { $said }. What follows is about the part that answered.
+part-missing-store = Look first at the store { $store }: does it run, and can the server of the queries reach it?
+part-missing-stores = Look first which store does not answer: the server of the queries lists its stores and logs their errors.
+symptom-in-part = **Cannot tell**: the symptom may be in the part that is missing.
+symptom-in-part-seen = **Cannot tell**: the symptom may be in the part that is missing. Seen: { $facts }.
 symptom-confirmed = **Confirmed**: { $facts }
 symptom-was = **It was**: { $facts }
 promise-ttft = Promised: { $share } of first tokens within { $within }.
@@ -86,6 +92,7 @@ screened-quiet =
        *[other] Nothing is abnormal in this pool: { $n } symptoms were checked.
     }
 screened-unclear = No symptom of this pool is clear, and no cause was found; { $n } were checked.
+screened-in-part = **Cannot tell**: what is abnormal may be in the part that is missing.
 screened-blind = **Cannot tell**: no symptom of this pool could be checked.
 screened-blind-why = **Cannot tell**: no symptom of this pool could be checked, because { $why }.
 screened-part-why = **Cannot tell**: not all symptoms of this pool could be checked, because { $why }.

@@ -14,7 +14,7 @@ use crate::diagnose::{
     FleetPool, PoolHistory, PoolHistoryRequest, PoolsOfDay, Request, Scope, SymptomVerdict, diagnose, pool_history,
     pools_of_day, symptom_order,
 };
-use crate::prom::Range;
+use crate::prom::{Range, missing_part};
 use crate::render::diagnosis_message;
 use crate::report::backtest::{
     AbnormalTime, Firing, SymptomTime, UnalertedEpisode, UnalertedSymptom, count_firings, merged, named_cause,
@@ -72,7 +72,11 @@ pub(super) async fn days(
         let deadline = Instant::now() + setting.long_deadline();
         let seen = pools_of_day(setting.library, setting.prometheus, end, deadline).await;
         match seen {
-            Ok(seen) => days.push(Day { range: (begin, end), seen }),
+            Ok(seen) => {
+                let of_day = |said| format!("pools of the day from {begin:.0} may be missing: {}", missing_part(said));
+                limits.extend(seen.incomplete.as_deref().map(of_day));
+                days.push(Day { range: (begin, end), seen });
+            }
             Err(error) => {
                 setting.still_answers(error.to_string()).await?;
                 is_open |= error.is_unavailable();
@@ -296,7 +300,8 @@ async fn episode(
     let diagnosis = diagnose(setting.library, setting.prometheus, &request).await;
     if diagnosis.symptom.verdict != SymptomVerdict::Confirmed {
         let why = || diagnosis.problems.first().cloned().unwrap_or_else(|| "Prometheus did not answer".to_owned());
-        return Ok(if diagnosis.degraded { EpisodeVerdict::Unanswered(why()) } else { EpisodeVerdict::Refuted });
+        let is_open = diagnosis.degraded || diagnosis.incomplete.is_some();
+        return Ok(if is_open { EpisodeVerdict::Unanswered(why()) } else { EpisodeVerdict::Refuted });
     }
     let redactor = setting.redactor.with_same_numbers();
     redactor.learn_from(pool);

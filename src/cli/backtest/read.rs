@@ -27,11 +27,12 @@ const SMALLEST_PIECE: Duration = Duration::from_secs(3_600);
 /// Maximum bytes of a file of firings.
 const FILE_BYTES: u64 = 256 << 20;
 
-/// Reads the firings of the range from Prometheus, and of the day before it, so that one that began there is known to have.
-pub(super) async fn from_prometheus(setting: &Setting<'_>) -> Result<Vec<Firing>, Stopped> {
+/// Reads the firings of the range from Prometheus, and of the day before it, so that one that began there is known to have;
+/// and the server's words about a part of the data in which more may be.
+pub(super) async fn from_prometheus(setting: &Setting<'_>) -> Result<(Vec<Firing>, Option<String>), Stopped> {
     let (from, to) = (clock::before(setting.range.0, MARGIN), setting.range.1);
     let query = "ALERTS{alertstate=~\"firing|pending\"}";
-    let mut samples = AlertSamples::new(STEP);
+    let (mut samples, mut incomplete) = (AlertSamples::new(STEP), None);
     // A stack, the oldest piece on top; a piece with too large an answer is halved.
     let mut pieces = Vec::new();
     let mut end = to;
@@ -45,6 +46,7 @@ pub(super) async fn from_prometheus(setting: &Setting<'_>) -> Result<Vec<Firing>
         let range = Range { from: begin, to: end, step_seconds: i64::try_from(STEP.as_secs()).unwrap_or(60) };
         match setting.prometheus.query_range(query, range, Instant::now() + setting.long_deadline()).await {
             Ok(series) => {
+                incomplete = incomplete.or(series.incomplete().map(str::to_owned));
                 for series in series.iter() {
                     samples.add(&series.labels, series.samples.iter().map(|(at, _)| *at));
                 }
@@ -57,7 +59,7 @@ pub(super) async fn from_prometheus(setting: &Setting<'_>) -> Result<Vec<Firing>
             Err(error) => return Err(Stopped::Prometheus(error.to_string())),
         }
     }
-    Ok(samples.firings(to))
+    Ok((samples.firings(to), incomplete))
 }
 
 fn is_too_large(error: &PromError) -> bool {

@@ -19,7 +19,7 @@ use crate::clip::format_count;
 use crate::clock;
 use crate::diagnose::Scope;
 use crate::playbook::AlertRule;
-use crate::prom::{AlertingRule, PromError};
+use crate::prom::{AlertingRule, PromError, missing_part};
 use crate::report::backtest::{BacktestFindings, Firing, chosen, covers, names_pool, rule_counts};
 
 /// Severities of alerts that nobody looks at. Teams have many words for the others.
@@ -88,7 +88,9 @@ impl Work<'_> {
                 inside
             }
             None => {
-                let mut firings = read::from_prometheus(self.setting).await?;
+                let (mut firings, incomplete) = read::from_prometheus(self.setting).await?;
+                let missing = |said: String| format!("firings may be missing: {}", missing_part(&said));
+                self.findings.limits.extend(incomplete.map(missing));
                 firings.retain(|firing| firing.over_at(to) >= from);
                 firings
             }

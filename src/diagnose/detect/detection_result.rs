@@ -41,6 +41,10 @@ pub struct DetectionResult {
     pub(crate) services: BTreeSet<String>,
     /// The pool's engines as a gateway writes their addresses: URLs, `host:port`.
     pub(crate) backends: BTreeSet<String>,
+    /// The server's words about a part of the data in which more engines and pools may be.
+    pub(crate) incomplete: Option<String>,
+    /// The same about the past, if none was found in the part that answered.
+    pub(crate) past_incomplete: Option<String>,
     /// Gateways that do not name the pool, each with a sentence that says so; they are not used as evidence.
     pub apart: BTreeMap<String, String>,
     /// Sentences about alert labels that could not be used.

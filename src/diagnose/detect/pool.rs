@@ -41,13 +41,19 @@ impl<'a> Pool<'a> {
         request: &'a Request,
         deadline: Instant,
     ) -> Result<Self, Arc<PromError>> {
-        let rows = prometheus.query(&detection(library), request.at, deadline).await?;
-        let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
-        let detection = read_detection(library, &request.scope, &rows);
+        let answer = prometheus.query(&detection(library), request.at, deadline).await?;
+        let rows: Vec<Labels> = answer.iter().map(|row| row.labels.clone()).collect();
+        let mut detection = read_detection(library, &request.scope, &rows);
+        detection.incomplete = answer.incomplete().map(str::to_owned);
         let asks = plan_for(library, request, &detection, &Needs::new()).queries;
         let answers = batch::query_all(prometheus, &asks, deadline).await;
         let members = Members::of(library, &asks, &answers);
         Ok(Self { library, request, detection, members })
+    }
+
+    /// Returns the server's words about a part of the data in which more of the pool may be.
+    pub fn incomplete(&self) -> Option<&str> {
+        self.detection.incomplete.as_deref().or(self.members.incomplete())
     }
 
     /// Returns the engines and exporters that report on it.

@@ -6,6 +6,7 @@ use super::{ExtraCondition, HealthCheck, HealthState, Threshold};
 use crate::{EvidenceResult, Observation, Observations, Outcome, ReplicaValue, evaluate};
 use knowledge::playbook::{AlertRule, AlertScope, Evidence, Library, Playbook, Severity};
 use knowledge::signal::{EngineKind, Signal, Unit};
+use sources::prom::missing_part;
 
 /// The heading for signals of alert rules that have no heading of their own.
 const OTHER_HEADING: &str = "other";
@@ -140,6 +141,8 @@ pub(super) fn check(library: &Library, row: &CheckRow<'_>, observations: &Observ
     let observation = observations.signals.get(row.signal);
     let value = observation.and_then(|o| o.value);
     let without = |pick: fn(&Observation) -> Option<String>| observation.filter(|_| value.is_none()).and_then(pick);
+    // A value of a part of the data may decide nothing.
+    let open = observation.filter(|_| state == Some(HealthState::Unknown)).and_then(|o| o.incomplete.as_deref());
     HealthCheck {
         heading: row.heading.to_owned(),
         signal: row.signal.to_owned(),
@@ -150,8 +153,9 @@ pub(super) fn check(library: &Library, row: &CheckRow<'_>, observations: &Observ
         thresholds,
         playbook: row.playbook.map(|playbook| playbook.playbook.clone()),
         replicas,
-        why: without(|o| o.why.clone()),
-        enable: without(|o| o.enable.clone()),
+        why: without(|o| o.why.clone()).or(open.map(missing_part)),
+        // Where a store is away, no setting helps.
+        enable: without(|o| o.enable.clone().filter(|_| o.incomplete.is_none())),
         query: observation.and_then(|o| o.query.clone()),
     }
 }

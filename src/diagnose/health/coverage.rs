@@ -123,7 +123,7 @@ fn covered(library: &Library, observed: &ObserveResult, signal: &str) -> SignalC
     let why = match (answer, feature) {
         (SignalAvailability::Answers, _) => None,
         (SignalAvailability::Unused, Some(feature)) => Some(format!("only with {feature}")),
-        (SignalAvailability::Missing, _) if o.answered && o.enable.is_none() => {
+        (SignalAvailability::Missing, _) if o.answered && o.enable.is_none() && o.incomplete.is_none() => {
             Some("no series: nothing of the kind happened within the window, or this version lacks it".to_owned())
         }
         (SignalAvailability::Unused | SignalAvailability::Missing, _) => {

@@ -14,7 +14,7 @@ use crate::{
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::EngineKind;
-use sources::prom::{self, Prometheus};
+use sources::prom::{self, Prometheus, missing_part};
 
 /// The dimensions that can filter the fleet.
 pub const DIMENSIONS: [&str; 3] = ["cluster", "namespace", "model"];
@@ -58,6 +58,7 @@ pub async fn evaluate_fleet(library: &Library, sources: &[HealthSource<'_>], que
         scope: query.scope.clone(),
         state: HealthState::Unknown,
         pools: Vec::new(),
+        incomplete: None,
         left_out: 0,
         notes: Vec::new(),
         problems: Vec::new(),
@@ -70,9 +71,10 @@ pub async fn evaluate_fleet(library: &Library, sources: &[HealthSource<'_>], que
     let mut states = Vec::new();
     for part in parts {
         states.extend(part.pools.iter().map(|pool| pool.state));
-        if part.away {
+        if part.away || part.incomplete.is_some() {
             states.push(HealthState::Unknown);
         }
+        health.incomplete = health.incomplete.or(part.incomplete);
         health.pools.extend(part.pools);
         health.left_out += part.left_out;
         health.notes.extend(part.notes);
@@ -92,6 +94,8 @@ struct Part {
     notes: Vec<String>,
     problems: Vec<String>,
     away: bool,
+    /// The server's words about a part of the data in which more pools may be.
+    incomplete: Option<String>,
     queries: usize,
 }
 
@@ -109,7 +113,10 @@ async fn evaluate_source(
     let (hour, day) = join(prometheus.query(&hour, query.at, until), prometheus.query(&day, query.at, until)).await;
     let labels = |rows: &[prom::Row]| -> Vec<Labels> { rows.iter().map(|row| row.labels.clone()).collect() };
     let (hour, day) = match (hour, day) {
-        (Ok(hour), Ok(day)) => (labels(&hour), labels(&day)),
+        (Ok(hour), Ok(day)) => {
+            part.incomplete = hour.incomplete().or(day.incomplete()).map(str::to_owned);
+            (labels(&hour), labels(&day))
+        }
         (Err(error), _) | (_, Err(error)) => {
             part.away = true;
             part.problems.push(format!("{}: {error}", prometheus.url));
@@ -129,9 +136,9 @@ async fn evaluate_source(
         .extend(gateway_pools(library, rows_of_hour, &scanned_pools).into_iter().filter(|pool| !hour.contains(pool)));
     let mut former_pools: Vec<Labels> = day.difference(&hour).cloned().collect();
     if current_pools.is_empty() && former_pools.is_empty() {
-        let (why, enable) = no_engine_reason(library, EngineKind::Serving);
+        let (why, enable) = no_engine_reason(library, EngineKind::Serving, part.incomplete.is_some());
         part.notes.extend([Some(why), enable].into_iter().flatten());
-        return part;
+        return part.with_problem_of_missing_pools();
     }
     for (dimension, value) in query.scope.iter().filter(|(dimension, _)| !fixed.contains_key(*dimension)) {
         let carried: Vec<String> =
@@ -150,7 +157,7 @@ async fn evaluate_source(
                 "no pool of the last day has {dimension} `{value}`; there is {}",
                 few(carried, VALUES_LISTED)
             ));
-            return part;
+            return part.with_problem_of_missing_pools();
         }
     }
     part.left_out = current_pools.len().saturating_sub(MAX_POOLS);
@@ -174,14 +181,28 @@ async fn evaluate_source(
         }
     }
     if !silent_pools.is_empty() {
-        part.notes.push(format!(
-            "served within the last day but not within the last hour, and nobody is known to want it: {}",
-            few(silent_pools, FORMER_POOLS_LISTED)
-        ));
+        let what = match part.incomplete {
+            Some(_) => "served within the last day, and not in the part of the data of the last hour that answered",
+            None => "served within the last day but not within the last hour, and nobody is known to want it",
+        };
+        part.notes.push(format!("{what}: {}", few(silent_pools, FORMER_POOLS_LISTED)));
     }
     part.problems.sort();
     part.problems.dedup();
-    part
+    part.with_problem_of_missing_pools()
+}
+
+impl Part {
+    /// Says that pools may be missing, before all other problems.
+    fn with_problem_of_missing_pools(mut self) -> Self {
+        if let Some(said) = &self.incomplete {
+            let missing = missing_part(said);
+            self.problems.retain(|problem| *problem != missing);
+            self.problems
+                .insert(0, format!("{missing}. Pools and replicas may be missing here, and none is called healthy"));
+        }
+        self
+    }
 }
 
 async fn pool(
@@ -204,7 +225,7 @@ async fn pool(
     // Feature checks need the feature in use.
     let unused = |row: &&CheckRow| {
         let silent = observed.observations.signals.get(row.signal).is_some_and(|o| o.value.is_none() && o.answered);
-        silent && is_feature(library, row.signal)
+        silent && observed.incomplete().is_none() && is_feature(library, row.signal)
     };
     let rows = rows.filter(|row| !unused(row));
     let checks: Vec<_> = rows.map(|row| check(library, row, &observed.observations)).collect();
@@ -213,9 +234,12 @@ async fn pool(
         checks.iter().any(|c| c.state.is_some_and(|s| s != HealthState::Unknown) && is_served(library, &c.signal));
     let state = match worst {
         // Healthy exporters do not make a pool healthy if its engine has no data, or if Prometheus did not answer.
-        Some(HealthState::Healthy) if !engine_has_data || observed.degraded => HealthState::Unknown,
+        Some(HealthState::Healthy) if !engine_has_data || observed.degraded || observed.incomplete().is_some() => {
+            HealthState::Unknown
+        }
         worst => worst.unwrap_or(HealthState::Unknown),
     };
+    let incomplete = observed.incomplete().map(str::to_owned);
     let coverage = CheckCoverage { with_data: checks.iter().filter(|c| c.value.is_some()).count(), of: checks.len() };
     let engines = observed.detection.engines.into_iter();
     let pool = PoolHealth {
@@ -226,6 +250,7 @@ async fn pool(
             .collect(),
         replicas: observed.observations.pool.len(),
         state,
+        incomplete,
         idle: is_idle(library, &observed.observations),
         checks,
         coverage,

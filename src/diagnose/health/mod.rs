@@ -146,8 +146,12 @@ pub struct PoolHealth {
     pub engines: Vec<EngineFound>,
     /// Number of replicas within the last hour.
     pub replicas: usize,
-    /// The worst state of its checks; unknown if its engines have no data to evaluate.
+    /// The worst state of its checks; unknown if its engines have no data to evaluate, or if it is well as far as it can
+    /// be seen and a part of the data is missing.
     pub state: HealthState,
+    /// The server's words about a part of the data that it could not read; absent if all answers are complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
     /// True if it gets no requests, so latencies and ratios have no value.
     pub idle: bool,
     /// The checks, in the order of the headings.
@@ -172,6 +176,9 @@ pub struct Health {
     pub state: HealthState,
     /// The pools, by name.
     pub pools: Vec<PoolHealth>,
+    /// The server's words about a part of the data in which more pools may be; absent if all answers are complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
     /// Number of pools beyond the limit.
     pub left_out: usize,
     /// Reasons for missing data, and unusable parts of the filter, as sentences.

@@ -19,7 +19,7 @@ pub enum Triage {
     Found(Box<Diagnosis>),
 }
 
-/// Returns the pools and pods that a Prometheus has.
+/// Returns the pools and pods that a Prometheus has, and the server's words about a part of the data in which more may be.
 ///
 /// # Errors
 /// As [`Prometheus::query`].
@@ -28,16 +28,16 @@ pub async fn places(
     prometheus: &Prometheus,
     at: Timestamp,
     deadline: Instant,
-) -> Result<Vec<FleetPool>, std::sync::Arc<PromError>> {
-    let rows = prometheus.query(&fleet(library), at, deadline).await?;
-    let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
-    Ok(places_of(library, &rows))
+) -> Result<(Vec<FleetPool>, Option<String>), std::sync::Arc<PromError>> {
+    let answer = prometheus.query(&fleet(library), at, deadline).await?;
+    let rows: Vec<Labels> = answer.iter().map(|row| row.labels.clone()).collect();
+    Ok((places_of(library, &rows), answer.incomplete().map(str::to_owned)))
 }
 
 /// Returns the pools that a scope selects, by the labels of their series.
 ///
 /// # Errors
-/// As [`Prometheus::query`].
+/// As [`Prometheus::query`]; also if it selects none, and they may be in a part of the data that is missing.
 pub async fn selected_places(
     library: &Library,
     prometheus: &Prometheus,
@@ -45,8 +45,12 @@ pub async fn selected_places(
     at: Timestamp,
     deadline: Instant,
 ) -> Result<Vec<FleetPool>, std::sync::Arc<PromError>> {
-    let places = places(library, prometheus, at, deadline).await?;
-    Ok(places.into_iter().filter(|place| place.is_in(scope)).collect())
+    let (places, incomplete) = places(library, prometheus, at, deadline).await?;
+    let selected: Vec<FleetPool> = places.into_iter().filter(|place| place.is_in(scope)).collect();
+    match incomplete {
+        Some(said) if selected.is_empty() => Err(PromError::Partial(said).into()),
+        _ => Ok(selected),
+    }
 }
 
 /// Returns the health of the pools that a scope selects. A job or a replica selects the pools whose series have it; beside

@@ -44,6 +44,7 @@ pub(crate) async fn query_replicas(
     for (signal, o) in by_replica.signals {
         if let Some(observation) = observed.observations.signals.get_mut(&signal) {
             observation.replicas = o.replicas;
+            observation.incomplete = observation.incomplete.take().or(o.incomplete);
         }
     }
     true

@@ -18,6 +18,7 @@ use crate::{
 };
 use knowledge::playbook::{Library, Node};
 use knowledge::signal::matchers;
+use sources::prom::missing_part;
 
 /// Nodes, GPUs and share of the traffic are given for at most this number of affected replicas, for none of more.
 const MAX_DETAILED_REPLICAS: usize = 4;
@@ -34,6 +35,7 @@ pub(crate) fn assemble(
     screening: Option<Screening>,
     took: Duration,
 ) -> Diagnosis {
+    let incomplete = observed.incomplete().map(str::to_owned);
     let ObserveResult {
         detection,
         members,
@@ -47,12 +49,17 @@ pub(crate) fn assemble(
         error_budget,
         ..
     } = observed;
+    // Later queries may lack a part although the first ones did not.
+    let missing = incomplete.as_deref().map(missing_part).filter(|missing| !problems.contains(missing));
+    missing.into_iter().for_each(|missing| problems.insert(0, missing));
     let judged = judged.unwrap_or_else(|| {
         if screening.is_none() && !request.playbook.is_empty() {
             problems.push(format!("there is no playbook `{}`", request.playbook));
         }
         let symptom = match &screening {
-            Some(screening) if !screening.looked_at.is_empty() && !degraded => SymptomVerdict::Absent,
+            Some(screening) if !screening.looked_at.is_empty() && !degraded && incomplete.is_none() => {
+                SymptomVerdict::Absent
+            }
             _ => SymptomVerdict::NoData,
         };
         Judged { symptom, evidence: Vec::new(), causes: BTreeMap::new(), chains: Vec::new() }
@@ -84,8 +91,8 @@ pub(crate) fn assemble(
             matchers: serving.map(|engine_seen| matchers(&engine_seen.matchers)).unwrap_or_default(),
             named: request.scope.replicas.iter().cloned().collect(),
             notes: detection.notes.clone(),
-            // A value with data at another time is not unknown.
-            unknown: detection.unknown.clone().filter(|_| elsewhere.is_none()),
+            // A value with data at another time is not unknown, nor is one that the missing part may have.
+            unknown: detection.unknown.clone().filter(|_| elsewhere.is_none() && incomplete.is_none()),
             data: elsewhere,
         },
         engines: detection
@@ -123,6 +130,7 @@ pub(crate) fn assemble(
         fix,
         problems,
         degraded,
+        incomplete,
         direct,
         logs,
         queries,

@@ -1,10 +1,12 @@
 //! Evaluation of one piece of evidence on the observations.
 
 use crate::judge::degree::degree;
+use crate::judge::part_seen::{MoreSeries, all_of, outcome_of_part};
 use crate::observe::observation::median_of_others;
 use crate::{EvidenceResult, NO_PAST, Observation, Observations, Outcome, ReplicaValue};
 use knowledge::playbook::{Comparison, Condition, Evidence, Library, Reference};
 use knowledge::signal::{PoolAggregation, Unit};
+use sources::prom::missing_part;
 
 /// Evaluates one entry of an evidence list; of alternatives, returns the one that decided.
 pub fn evaluate(library: &Library, evidence: &Evidence, observations: &Observations) -> EvidenceResult {
@@ -13,7 +15,11 @@ pub fn evaluate(library: &Library, evidence: &Evidence, observations: &Observati
         _ => {
             let mut used: Vec<(&Evidence, EvidenceResult)> =
                 evidence.any.iter().map(|e| (e, evaluate(library, e, observations))).collect();
-            let no_past = used.iter().any(|(_, r)| r.why.as_deref() == Some(NO_PAST));
+            let lacks_past = |o: &Observation| o.past_incomplete.is_some() && o.incomplete.is_none();
+            let no_past = used.iter().any(|(_, r)| {
+                let is_unread = || r.incomplete && observations.signals.get(&r.signal).is_some_and(lacks_past);
+                r.why.as_deref() == Some(NO_PAST) || is_unread()
+            });
             used.retain(|(e, _)| no_past || !e.without_past);
             let any_has_data = used.iter().any(|(_, r)| r.outcome != Outcome::NoData);
             used.retain(|(e, r)| !(any_has_data && e.optional && r.outcome == Outcome::NoData));
@@ -68,6 +74,7 @@ fn nothing(library: &Library, signal: &str, when: &str, observation: Option<&Obs
         since: None,
         required: false,
         weight: 1.0,
+        incomplete: false,
         replicas: Vec::new(),
         why: Some(observation.and_then(|o| o.why.clone()).unwrap_or_else(|| "it was not asked".to_owned())),
         query: observation.and_then(|o| o.query.clone()),
@@ -96,6 +103,21 @@ pub(crate) fn check(library: &Library, signal: &str, when: &Condition, observati
     };
     let sign = |met: bool| if met { 1.0 } else { -1.0 };
     let has_value = o.value.is_some() || !o.replicas.is_empty();
+    result.incomplete = o.incomplete.is_some();
+    match (when, &o.incomplete) {
+        // What is not seen may be there, and nothing stands for all that is missing.
+        (_, Some(said)) if !has_value => {
+            result.why = Some(missing_part(said));
+            return result;
+        }
+        (Condition::All(_), _) if when.needs_baseline() => {
+            if let Some(said) = &o.past_incomplete {
+                leave_open(&mut result, said);
+                return result;
+            }
+        }
+        _ => {}
+    }
     match when {
         Condition::Absent if o.answered => decide(&mut result, !has_value, sign(!has_value)),
         Condition::Present if o.answered => decide(&mut result, has_value, sign(has_value)),
@@ -104,7 +126,12 @@ pub(crate) fn check(library: &Library, signal: &str, when: &Condition, observati
             decide(&mut result, !has_value, sign(!has_value))
         }
         Condition::Absent | Condition::Present | Condition::NoData => {}
-        Condition::All(comparisons) if when.needs_peers() => compare_peers(&mut result, comparisons, o),
+        Condition::All(comparisons) if when.needs_peers() => {
+            compare_peers(&mut result, comparisons, o);
+            if let (Some(said), false) = (&o.incomplete, result.outcome == Outcome::Met) {
+                leave_open(&mut result, said);
+            }
+        }
         Condition::All(comparisons) => {
             let Some(value) = o.value else { return result };
             if when.needs_baseline() && o.baseline.is_none() {
@@ -112,7 +139,8 @@ pub(crate) fn check(library: &Library, signal: &str, when: &Condition, observati
                 return result;
             }
             result.baseline = o.baseline.filter(|_| when.needs_baseline());
-            let met = comparisons.iter().all(|c| c.op.holds(value, limit(*c, o.baseline, None)));
+            let holds = |c: &Comparison| c.op.holds(value, limit(*c, o.baseline, None));
+            let met = comparisons.iter().all(holds);
             result.varies = o.varies().filter(|_| when.needs_baseline());
             let degree_of = |c: &Comparison| degree(*c, value, limit(*c, o.baseline, None), result.unit, result.varies);
             let support = comparisons.iter().map(degree_of).fold(1.0, f64::min);
@@ -121,9 +149,22 @@ pub(crate) fn check(library: &Library, signal: &str, when: &Condition, observati
             if met {
                 result.replicas = holding(comparisons, o, fleet);
             }
+            if let Some(said) = &o.incomplete {
+                let more = MoreSeries::of(fleet, o.query.as_deref());
+                if all_of(comparisons.iter().map(|c| outcome_of_part(holds(c), c.op, more))) == Outcome::NoData {
+                    leave_open(&mut result, said);
+                }
+            }
         }
     }
     result
+}
+
+/// Leaves a check undecided, because the server could not read a part of its data.
+fn leave_open(result: &mut EvidenceResult, said: &str) {
+    (result.outcome, result.support, result.incomplete) = (Outcome::NoData, 0.0, true);
+    result.replicas.clear();
+    result.why = Some(missing_part(said));
 }
 
 fn limit(comparison: Comparison, baseline: Option<f64>, peers: Option<f64>) -> f64 {
@@ -208,6 +249,49 @@ fn holding(comparisons: &[Comparison], o: &Observation, fleet: Option<PoolAggreg
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_part_of_the_data_shows_is_judged_and_what_it_lacks_is_left_open() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let part =
+            || Observation { answered: true, incomplete: Some("a store is away".to_owned()), ..Observation::default() };
+        let whole_now = || Observation { answered: true, past_incomplete: part().incomplete, ..Observation::default() };
+        let check = |o: Observation, signal: &str, when: &str| {
+            let signals = [(signal.to_owned(), o)].into();
+            super::check(&library, signal, &when.parse().unwrap(), &Observations { signals, ..Observations::default() })
+        };
+        let valued = |o: Observation, value: f64| Observation { value: Some(value), baseline: Some(10.0), ..o };
+        use Outcome::{Met, NoData, NotMet};
+        for (o, signal, when, expected) in [
+            (valued(part(), 20.0), "requests_running", "> 1.5x baseline", Met),
+            (valued(part(), 4.0), "requests_running", "< 0.5x baseline", NoData),
+            (valued(part(), 4.0), "requests_running", "> 5", NoData),
+            (valued(part(), 9.0), "requests_running", "< 5", NotMet),
+            (valued(part(), 0.99), "kv_cache_peak", "> 0.95", Met),
+            (valued(part(), 0.3), "kv_cache_peak", "> 0.95", NoData),
+            (valued(part(), 5.0), "ttft_p99", "> 2", Met),
+            (valued(part(), 0.1), "ttft_p99", "> 2", NoData),
+            (valued(whole_now(), 20.0), "requests_running", "> 1.5x baseline", NoData),
+            (valued(whole_now(), 4.0), "requests_running", "> 5", NotMet),
+            (part(), "requests_running", "absent", NoData),
+            (part(), "requests_running", "present", NoData),
+            (part(), "requests_running", "no data", NoData),
+            (valued(part(), 1.0), "requests_running", "present", Met),
+            (valued(part(), 1.0), "requests_running", "absent", NotMet),
+        ] {
+            let result = check(o, signal, when);
+            assert_eq!(result.outcome, expected, "{signal} {when}");
+            let why = (expected == NoData).then(|| "a part of the data is missing: a store is away".to_owned());
+            assert_eq!(result.why, why, "{signal} {when}");
+        }
+        let replicas = |values: &[f64]| {
+            let named =
+                values.iter().enumerate().map(|(i, value)| crate::Replica { name: format!("r{i}"), value: *value });
+            Observation { replicas: named.collect(), ..part() }
+        };
+        let peers = |values: &[f64]| check(replicas(values), "itl_p50", "> 1.5x peers").outcome;
+        assert_eq!([peers(&[1.0, 1.0, 4.0]), peers(&[1.0, 1.0, 1.0]), peers(&[1.0])], [Met, NoData, NoData]);
+    }
 
     #[test]
     fn nobody_tells_where_nothing_was_asked_or_nothing_is_there_and_a_failed_question_leaves_it_open() {

@@ -227,7 +227,8 @@ async fn query_observations(
 /// Queries and the series of their answers.
 pub(crate) type AnsweredRanges = (Vec<PlannedQuery>, Vec<Arc<Answer<Series>>>);
 
-/// Sends queries over a range, in packs; the ones without an answer are left out.
+/// Sends queries over a range, in packs; the ones without an answer, or with one about a part of the data, are left out:
+/// a part that is missing for a while looks like a change.
 pub(crate) async fn query_ranges(
     prometheus: &Prometheus,
     asks: &[PlannedQuery],
@@ -239,6 +240,7 @@ pub(crate) async fn query_ranges(
     let answered = join_all(answered).await;
     let mut answered: Vec<(usize, Arc<Answer<Series>>)> =
         packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
+    answered.retain(|(_, series)| series.incomplete().is_none());
     answered.sort_by_key(|(i, _)| *i);
     answered.into_iter().map(|(i, series)| (asks[i].clone(), series)).unzip()
 }

@@ -12,6 +12,7 @@ pub(crate) mod degree;
 pub(crate) mod evidence;
 pub(crate) mod evidence_history;
 pub(crate) mod onset;
+pub(crate) mod part_seen;
 pub(crate) mod parts;
 pub(crate) mod placeholders;
 pub(crate) mod probability;
@@ -128,7 +129,9 @@ pub(crate) fn symptom(
     } else {
         SymptomVerdict::Absent
     };
-    (evidence, symptom)
+    // The symptom may be in the part of the data that is missing.
+    let is_open = symptom == SymptomVerdict::Absent && evidence.iter().any(|e| e.incomplete);
+    (evidence, if is_open { SymptomVerdict::NoData } else { symptom })
 }
 
 fn judge_node(library: &Library, node: Node<'_>, observations: &Observations) -> Judgement {

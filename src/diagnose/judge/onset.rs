@@ -76,6 +76,8 @@ pub(crate) async fn trace(
     let answered = batch::light_first(&asks, &packs, asking, deadline).await;
     let mut series: Vec<(usize, Arc<Answer<Series>>)> =
         packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
+    // A part that is missing for a while looks like a change.
+    series.retain(|(_, series)| series.incomplete().is_none());
     series.sort_by_key(|(i, _)| *i);
     let (asks, series): (Vec<PlannedQuery>, Vec<Arc<Answer<Series>>>) =
         series.into_iter().map(|(i, s)| (asks[i].clone(), s)).unzip();
@@ -184,9 +186,10 @@ pub(crate) fn moments(range: &Range) -> impl Iterator<Item = Timestamp> {
         .filter_map(|seconds| Timestamp::from_second(seconds).ok())
 }
 
-pub(crate) fn rows_at(series: &[Series], at_ms: i64) -> Answer<Row> {
+pub(crate) fn rows_at(series: &Answer<Series>, at_ms: i64) -> Answer<Row> {
     let value = |s: &Series| s.samples.binary_search_by_key(&at_ms, |(at, _)| *at).ok().map(|i| s.samples[i].1);
-    series.iter().filter_map(|s| Some(Row { labels: s.labels.clone(), value: value(s)? })).collect()
+    let rows = series.iter().filter_map(|s| Some(Row { labels: s.labels.clone(), value: value(s)? }));
+    rows.collect::<Answer<Row>>().with_missing(series.missing().cloned())
 }
 
 /// Returns the start of the period that lasts until the end; `None` if it holds from the first step on, or not at the

@@ -40,7 +40,7 @@ const SCATTER: f64 = 0.3;
 const TOO_LITTLE: &str =
     "the hours before the incident have too few points, or batches that are too different from now";
 /// The reason for a missing value if Prometheus did not answer.
-const NOT_ANSWERED: &str = "the hours before the incident were not answered in time";
+const NOT_ANSWERED: &str = "the hours before the incident were not answered in time, or not completely";
 
 /// Returns the needed signals that have a driver, by name.
 pub(crate) fn signals_with_driver<'a>(library: &'a Library, needs: &Needs<'a>) -> Vec<(&'a str, &'a Against)> {
@@ -141,7 +141,9 @@ pub(crate) fn add_ratios(signals: &[(&str, &Against)], hours: Option<&Hours>, ob
         let query = observations.signals.get(&against.signal).and_then(|o| o.query.clone());
         let why = value.is_none().then(|| if hours.is_some() { TOO_LITTLE } else { NOT_ANSWERED }.to_owned());
         let answered = hours.is_some_and(|hours| !hours.is_empty());
-        let ratio = Observation { value, answered, why, query, ..Observation::default() };
+        let sources = [&against.signal, &against.driver];
+        let incomplete = sources.iter().find_map(|signal| observations.signals.get(*signal)?.incomplete.clone());
+        let ratio = Observation { value, answered, incomplete, why, query, ..Observation::default() };
         observations.signals.insert((*name).to_owned(), ratio);
     }
 }

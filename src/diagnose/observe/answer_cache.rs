@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::detect::detection_result::DetectionResult;
 use crate::observe::batch::{QueryAnswer, finest, pack, query_all};
 use crate::observe::planned_query::PlannedQuery;
-use sources::prom::{Formula, PartAnswer, PromError, Prometheus, QueryPart};
+use sources::prom::{Answer, Formula, MissingPart, PartAnswer, PromError, Prometheus, QueryPart, Row};
 
 /// The values of a part, or the reason why there are none.
 type Answered = Result<Arc<PartAnswer>, Arc<PromError>>;
@@ -30,6 +30,8 @@ pub(crate) struct AnswerCache {
     answers: BTreeMap<(String, Timestamp), QueryAnswer>,
     /// Prometheus' values for each part, by time.
     values: BTreeMap<Timestamp, BTreeMap<QueryPart, Answered>>,
+    /// The part of the data that one of the answers lacks.
+    pub(crate) missing: Option<MissingPart>,
     /// Number of queries sent.
     pub(crate) queries: usize,
 }
@@ -38,6 +40,13 @@ impl AnswerCache {
     /// Creates an empty cache, after so many queries.
     pub(crate) fn after(queries: usize) -> Self {
         Self { queries, ..Self::default() }
+    }
+
+    /// Remembers the part of the data that an answer lacks; the first one is kept.
+    pub(crate) fn note_missing(&mut self, answer: &Answer<Row>) {
+        if self.missing.is_none() {
+            self.missing = answer.missing().cloned();
+        }
     }
 
     fn of(&self, ask: &PlannedQuery) -> Option<&QueryAnswer> {
@@ -64,7 +73,10 @@ impl AnswerCache {
         self.queries += pack(&part_queries).len();
         let answers = query_all(prometheus, &part_queries, deadline).await;
         for ((at, part), answer) in parts.into_iter().zip(answers) {
-            let part_answer = answer.map(|rows| Arc::new(part.read(&rows)));
+            let part_answer = answer.map(|rows| {
+                self.note_missing(&rows);
+                Arc::new(part.read(&rows))
+            });
             self.values.entry(at).or_default().insert(part, part_answer);
         }
         for (ask, formula) in new {

@@ -151,7 +151,7 @@ pub(crate) async fn ask_range(
 ) -> Vec<Option<Arc<Answer<Series>>>> {
     let query = if let [one] = pack { asks[*one].query.clone() } else { together(asks, pack) };
     match prometheus.query_range(&query, range, deadline).await {
-        Ok(series) if pack.len() > 1 => pack.iter().map(|i| Some(Arc::new(own(&series, *i).into()))).collect(),
+        Ok(series) if pack.len() > 1 => pack.iter().map(|i| Some(Arc::new(own(&series, *i)))).collect(),
         Ok(series) => vec![Some(series)],
         Err(error) if pack.len() > 1 && error.is_about_query() => {
             let one = |&i: &usize| async move {
@@ -167,27 +167,29 @@ pub(crate) async fn ask_range(
     }
 }
 
-fn own(series: &[Series], i: usize) -> Vec<Series> {
+fn own(series: &Answer<Series>, i: usize) -> Answer<Series> {
     let mark = i.to_string();
     let own = series.iter().filter(|s| s.labels.get(MARK) == Some(&mark)).map(|s| {
         let mut s = s.clone();
         s.labels.remove(MARK);
         s
     });
-    own.collect()
+    own.collect::<Answer<Series>>().with_missing(series.missing().cloned())
 }
 
 /// Splits the rows by query and removes the marker.
-fn split(pack: &[usize], rows: &[Row]) -> Vec<QueryAnswer> {
+fn split(pack: &[usize], answered: &Answer<Row>) -> Vec<QueryAnswer> {
     let mut own: BTreeMap<usize, Vec<Row>> = pack.iter().map(|i| (*i, Vec::new())).collect();
-    for row in rows {
+    for row in answered.iter() {
         let mut row = row.clone();
         let marked = row.labels.remove(MARK).and_then(|mark| own.get_mut(&mark.parse().ok()?));
         if let Some(own) = marked {
             own.push(row);
         }
     }
-    pack.iter().map(|i| Ok(Arc::new(own.remove(i).unwrap_or_default().into()))).collect()
+    // A warning does not say which query it is about.
+    let answer = |rows: Vec<Row>| Answer::from(rows).with_missing(answered.missing().cloned());
+    pack.iter().map(|i| Ok(Arc::new(answer(own.remove(i).unwrap_or_default())))).collect()
 }
 
 #[cfg(test)]

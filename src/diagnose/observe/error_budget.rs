@@ -47,7 +47,9 @@ pub(crate) async fn error_budget(
         at: request.at,
     });
     let answers = query_all(prometheus, &asks, deadline.min(Instant::now() + PATIENCE)).await;
-    let number = |i: usize| answers.get(i)?.as_ref().ok()?.first().map(|row| row.value).filter(|n| n.is_finite());
+    // Sums of a part of the data are no budget.
+    let complete = |i: usize| answers.get(i)?.as_ref().ok().filter(|rows| rows.incomplete().is_none());
+    let number = |i: usize| complete(i)?.first().map(|row| row.value).filter(|n| n.is_finite());
     let numbers = || Some([number(0)?, number(1)?, number(2)?, number(3)?]);
     (numbers().and_then(|numbers| of_numbers(&promise, numbers, since, request.at)), pack(&asks).len())
 }

@@ -44,9 +44,16 @@ pub(crate) struct Members {
     node_of: BTreeMap<String, String>,
     /// The platform, by the labels of the pool's rows; `None` if no row names a replica.
     runs_on: Option<RunsOn>,
+    /// The server's words about a part of the data in which more of them may be.
+    incomplete: Option<String>,
 }
 
 impl Members {
+    /// Returns the server's words about a part of the data in which more of them may be.
+    pub(crate) fn incomplete(&self) -> Option<&str> {
+        self.incomplete.as_deref()
+    }
+
     /// Returns the number of replicas.
     pub(crate) fn replicas(&self) -> usize {
         self.replicas.len()
@@ -61,6 +68,9 @@ impl Members {
             let pods = rows.iter().filter_map(|row| first(&row.labels, &POD_LABELS)).filter(|pod| !pod.is_empty());
             members.pods.extend(pods.map(str::to_owned));
         }
+        let own =
+            asks.iter().zip(answers).filter(|(ask, _)| ask.is_for_replicas() || ask.purpose == QueryPurpose::Nodes);
+        members.incomplete = own.filter_map(|(_, answer)| answer.as_ref().ok()?.incomplete()).next().map(str::to_owned);
         members = members.with_pods(std::iter::empty());
         members.runs_on = run_on_by_rows(library, asks, answers);
         for (_, answer) in asks.iter().zip(answers).filter(|(ask, _)| ask.purpose == QueryPurpose::Nodes) {
@@ -219,6 +229,11 @@ pub(crate) fn gather(
         }
         if values.peek().is_some() {
             tier_with_data.insert(&ask.signal, tier);
+        }
+        if let Some(said) = rows.incomplete() {
+            let of_present = matches!(ask.purpose, QueryPurpose::Replicas | QueryPurpose::Pool);
+            let incomplete = if of_present { &mut o.incomplete } else { &mut o.past_incomplete };
+            incomplete.get_or_insert_with(|| said.to_owned());
         }
         match ask.purpose {
             QueryPurpose::Replicas => {

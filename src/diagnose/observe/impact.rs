@@ -18,7 +18,8 @@ const MAX_WINDOW: Duration = Duration::from_secs(86_400);
 const RATE_AND_ERROR_SIGNALS: [[&str; 2]; 2] =
     [["gateway_request_rate", "gateway_error_ratio"], ["request_rate", "error_ratio"]];
 
-/// Queries the impact with a time limit; `None` if Prometheus has no data, or the incident took more than a day.
+/// Queries the impact with a time limit; `None` if Prometheus has no data or not all of it, or the incident took more than
+/// a day.
 pub async fn impact(
     library: &Library,
     prometheus: &Prometheus,
@@ -33,6 +34,9 @@ pub async fn impact(
     let signals = RATE_AND_ERROR_SIGNALS.as_flattened();
     let window = took.max(MIN_WINDOW);
     let observed = observe_signals(library, prometheus, scope, signals, to, window, deadline).await;
+    if observed.incomplete().is_some() {
+        return None;
+    }
     let value = |signal: &str| observed.observations.signals.get(signal)?.value;
     RATE_AND_ERROR_SIGNALS.iter().find_map(|[rate, share]| {
         let requests = value(rate)? * took.as_secs_f64();

@@ -20,6 +20,7 @@ pub(crate) mod signals;
 pub(crate) mod times;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::{join, join3};
@@ -27,6 +28,7 @@ use jiff::Timestamp;
 
 use crate::Request;
 use crate::detect::detection::{detection, presence, was_present};
+use crate::detect::detection_result::DetectionResult;
 use crate::detect::read_detection::read_detection;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::baseline_windows::{Past, ladder};
@@ -40,7 +42,7 @@ use crate::scope::narrow::narrow;
 use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::playbook::Library;
-use sources::prom::{MetricNames, PromError, Prometheus};
+use sources::prom::{Answer, MetricNames, PromError, Prometheus, Row, missing_part};
 
 /// The names only save work: a diagnosis waits at most for this part of its time for them.
 pub(crate) const NAMES_WAIT: u32 = 8;
@@ -85,13 +87,33 @@ pub(crate) async fn observe_needs(
     observed.observations.places = observed.members.places();
     observed.observations.nodes = observed.members.nodes().clone();
     observed.degraded |= gather(library, &observed.members, &plan.queries, &answers, &mut observed.observations);
+    mark_what_is_seen_in_part(&mut observed);
     against::add_ratios(&with_driver, hours.as_ref(), &mut observed.observations);
     // Unanswered queries are repeated next time.
     cache.hours.extend(hours.map(|hours| (names, hours)));
     say_what_is_missing(&plan, &answers, &mut observed);
+    if let Some(part) = cache.missing.as_ref() {
+        match part.counts {
+            true => observed.problems.insert(0, missing_part(&part.said)),
+            false => {
+                observed.detection.notes.insert(0, format!("{} (ignored: `partial: ignore`)", missing_part(&part.said)))
+            }
+        }
+    }
     observed.queries = cache.queries;
     observed.cache = cache;
     observed
+}
+
+/// Marks all values if the engines or the replicas are known in part only, for more of them may belong to each; and if a
+/// past may be in the part that is missing.
+fn mark_what_is_seen_in_part(observed: &mut ObserveResult) {
+    let DetectionResult { incomplete, past_incomplete, .. } = &observed.detection;
+    let present = incomplete.as_deref().or(observed.members.incomplete());
+    for o in observed.observations.signals.values_mut() {
+        o.incomplete = o.incomplete.take().or(present.map(str::to_owned));
+        o.past_incomplete = o.past_incomplete.take().or(past_incomplete.clone());
+    }
 }
 
 /// Detects the engines of the scope, and the past that they have.
@@ -118,9 +140,11 @@ async fn detect(
     // A list that lacks a metric of the detection's rows is incomplete and is not used.
     let names = if detected.as_ref().is_ok_and(|rows| names.have_all(rows)) { names } else { MetricNames::default() };
     let detection = match detected {
-        Ok(rows) => {
-            let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
-            let detection = read_detection(library, &request.scope, &rows);
+        Ok(answer) => {
+            cache.note_missing(&answer);
+            let rows: Vec<Labels> = answer.iter().map(|row| row.labels.clone()).collect();
+            let mut detection = read_detection(library, &request.scope, &rows);
+            detection.incomplete = answer.incomplete().map(str::to_owned);
             if detection.no_label_fits {
                 let narrow = narrow(library, prometheus, request, &rows, detection, deadline);
                 let (narrowed, query_count) = Box::pin(narrow).await;
@@ -143,6 +167,12 @@ async fn detect(
                 past.and_then(|past| earlier.into_iter().find(|before| Some(*before) == past.before()));
             detection.past = past;
             detection.names = names;
+            // A past that no store reaches back to is none.
+            let is_away = |rows: &&Arc<Answer<Row>>| rows.missing().is_some_and(|part| !part.is_beyond_all_stores());
+            let away: Vec<_> = present.iter().flatten().filter(is_away).collect();
+            away.iter().for_each(|rows| cache.note_missing(rows));
+            let said = away.iter().find_map(|rows| rows.incomplete()).filter(|_| past.is_none());
+            detection.past_incomplete = said.map(str::to_owned);
             if let Some(error) = present.iter().find_map(|rows| rows.as_ref().err()) {
                 observed.degraded |= error.is_unavailable();
                 observed.problems.push(format!("whether there is a past could not be asked: {error}"));
@@ -179,7 +209,7 @@ fn was_there(library: &Library, request: &Request, past: &Past) -> PlannedQuery 
 fn say_what_is_missing(plan: &Plan, answers: &[QueryAnswer], observed: &mut ObserveResult) {
     for o in observed.observations.signals.values_mut() {
         if o.value.is_none() && o.replicas.is_empty() && o.why.is_none() {
-            o.why = Some("no series".to_owned());
+            o.why = Some(o.incomplete.as_deref().map_or_else(|| "no series".to_owned(), missing_part));
         }
     }
     let away = observed.degraded && observed.detection.engines.is_empty();
@@ -188,7 +218,8 @@ fn say_what_is_missing(plan: &Plan, answers: &[QueryAnswer], observed: &mut Obse
         let away_because = || observed.problems.first().cloned().unwrap_or_else(|| PromError::NotAsked.to_string());
         let why = if away { away_because() } else { why.clone() };
         let enable = if away { None } else { enable.clone() };
-        let o = Observation { why: Some(why), enable, away, ..Observation::default() };
+        let incomplete = observed.detection.incomplete.clone();
+        let o = Observation { why: Some(why), enable, away, incomplete, ..Observation::default() };
         observed.observations.signals.insert(signal.clone(), o);
     }
     let late = answers.iter().filter(|a| matches!(a, Err(e) if matches!(**e, PromError::Late))).count();

@@ -60,6 +60,12 @@ pub struct Observation {
     /// True if no query was possible, because Prometheus was unavailable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub away: bool,
+    /// The server's words about a part of the data that it could not read for the present values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
+    /// The same for the values of the past.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub past_incomplete: Option<String>,
     /// The reason why there is no value.
     pub why: Option<String>,
     /// The setting that makes it available.

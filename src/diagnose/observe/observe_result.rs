@@ -42,6 +42,11 @@ pub struct ObserveResult {
 }
 
 impl ObserveResult {
+    /// Returns the server's words about a part of the data that it could not read; `None` if all answers are complete.
+    pub fn incomplete(&self) -> Option<&str> {
+        self.cache.missing.as_ref().filter(|part| part.counts).map(|part| part.said.as_str())
+    }
+
     /// Adds the failures of another observation: its missing values make this one worth repeating.
     pub(crate) fn add_trouble(&mut self, other: &Self) {
         self.degraded |= other.degraded;

@@ -16,6 +16,9 @@ use knowledge::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histogr
 /// The time within which a replica that is gone belongs to the pool of a diagnosis.
 const HOUR: &str = "1h";
 
+/// The place that was searched, if the server could not read all of the data.
+const ANSWERED: &str = "the part of the data that answered";
+
 /// The signal for each replica's share of the traffic.
 pub(crate) const TRAFFIC: &str = "request_rate";
 
@@ -87,10 +90,13 @@ pub(crate) fn plan_for(library: &Library, request: &Request, detection: &Detecti
                 (_, None) if engine.kind.is_pool() || engine.stand_in => {
                     why.extend(detection.apart.get(&engine.engine).map(|apart| (apart.clone(), None)));
                 }
-                (_, None) => why.push((
-                    format!("no {} series in this Prometheus", engine.engine),
-                    Some(format!("{}: its series `{}` is missing", scrape(engine), engine.detect)),
-                )),
+                (_, None) => why.push(match detection.incomplete {
+                    Some(_) => (format!("no {} series in {ANSWERED}", engine.engine), None),
+                    None => (
+                        format!("no {} series in this Prometheus", engine.engine),
+                        Some(format!("{}: its series `{}` is missing", scrape(engine), engine.detect)),
+                    ),
+                }),
                 (Some(query), Some(engine_seen)) => {
                     reported = true;
                     let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok());
@@ -117,9 +123,9 @@ pub(crate) fn plan_for(library: &Library, request: &Request, detection: &Detecti
             }
         }
         if !reported {
-            let (reason, enable) = why.into_iter().next().unwrap_or_else(|| {
-                no_engine_reason(library, definition.of.first().copied().unwrap_or(EngineKind::Serving))
-            });
+            let kind = definition.of.first().copied().unwrap_or(EngineKind::Serving);
+            let no_engine = || no_engine_reason(library, kind, detection.incomplete.is_some());
+            let (reason, enable) = why.into_iter().next().unwrap_or_else(no_engine);
             plan.unavailable.insert(signal.to_owned(), (reason, enable));
         }
     }
@@ -214,20 +220,24 @@ pub(crate) fn tier(library: &Library, signal: &str, engine: &Engine) -> (usize, 
     (of.iter().position(|kind| *kind == engine.kind).unwrap_or(of.len()), engine.stand_in)
 }
 
-/// Returns reason and advice for a signal that no detected engine reports.
-pub fn no_engine_reason(library: &Library, kind: EngineKind) -> (String, Option<String>) {
-    let why = match kind {
-        EngineKind::Serving => "no serving engine was found in this Prometheus",
-        EngineKind::Gateway => "no gateway was found in this Prometheus",
-        EngineKind::Gpu => "no GPU exporter was found in this Prometheus",
-        EngineKind::Platform => "no orchestrator was found in this Prometheus",
-        EngineKind::Log => "only logs tell it",
+/// Returns reason and advice for a signal that no detected engine reports; `in_part` if a part of the data is missing.
+pub fn no_engine_reason(library: &Library, kind: EngineKind, in_part: bool) -> (String, Option<String>) {
+    let what = match kind {
+        EngineKind::Serving => "serving engine",
+        EngineKind::Gateway => "gateway",
+        EngineKind::Gpu => "GPU exporter",
+        EngineKind::Platform => "orchestrator",
+        EngineKind::Log => return ("only logs tell it".to_owned(), None),
     };
+    if in_part {
+        return (format!("no {what} in {ANSWERED}"), None);
+    }
+    let why = format!("no {what} was found in this Prometheus");
     let engines = || library.engines.values().filter(|e| e.kind == kind);
     let series: Vec<String> = engines().map(|e| format!("`{}`", e.detect)).collect();
     let mut enable = format!("scrape its `/metrics`; one of these series must be there: {}", series.join(", "));
     engines().filter_map(|e| e.enable.as_deref()).for_each(|more| enable.push_str(&format!(". {more}")));
-    (why.to_owned(), Some(enable))
+    (why, Some(enable))
 }
 
 /// Adds the query for the pool's replicas of this time, including those that are gone.

@@ -144,6 +144,10 @@ pub struct Diagnosis {
     pub problems: Vec<String>,
     /// True if the diagnosis should be repeated once Prometheus answers.
     pub degraded: bool,
+    /// The server's words about a part of the data that it could not read, as Thanos and VictoriaMetrics say them while a
+    /// store is away: the diagnosis is about the part that answered, and rules nothing out by what is not in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
     /// Values read directly from exporters, because Prometheus had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct: Option<DirectRead>,
@@ -164,6 +168,10 @@ impl Diagnosis {
     pub fn gives_way_to(&self, newer: &Self, recovering: bool) -> bool {
         let settled = |d: &Self| d.root().is_some_and(|root| root.verdict == Verdict::Likely && !root.fallback);
         if newer.degraded && !self.degraded {
+            return false;
+        }
+        // What all of the data told is not replaced by what a part of them tells.
+        if newer.incomplete.is_some() && self.incomplete.is_none() && settled(self) {
             return false;
         }
         !settled(self) || (settled(newer) && !recovering)

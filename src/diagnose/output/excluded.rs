@@ -145,7 +145,8 @@ pub(crate) fn unchecked(library: &Library, judged: &Judged, observations: &Obser
             signal: signal.to_owned(),
             title: library.signals.get(signal).map_or_else(|| signal.to_owned(), |s| s.title.clone()),
             why: why.unwrap_or_else(|| "no data".to_owned()),
-            enable: observations.signals.get(signal).and_then(|o| o.enable.clone()),
+            // Where a store is away, no setting helps.
+            enable: observations.signals.get(signal).filter(|o| o.incomplete.is_none()).and_then(|o| o.enable.clone()),
             causes: causes.into_iter().collect(),
         })
         .collect()

@@ -31,6 +31,7 @@ impl Diagnosis {
             direct: _,
             logs: _,
             queries: _,
+            incomplete: _,
             took_seconds: _,
         } = self;
         let name = |id: &mut String| aliases.resolve(id);

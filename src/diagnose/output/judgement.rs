@@ -103,6 +103,9 @@ pub struct EvidenceResult {
     pub required: bool,
     /// The weight of the check in the score.
     pub weight: f64,
+    /// True if the server could not read a part of its data: it is about the part that answered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
     /// The replicas for which the condition holds, worst first.
     pub replicas: Vec<ReplicaValue>,
     /// The reason why there is no data.

@@ -65,8 +65,8 @@ pub(crate) async fn data(
     let deadline = deadline.min(Instant::now() + PATIENCE);
     let mut queries = 1;
     match prometheus.query(&serving(library, scope, ""), at, deadline).await {
-        Ok(rows) if !rows.iter().any(|row| fits(library, scope, &row.labels)) => {}
-        // A pool with data at that time needs no hint.
+        Ok(rows) if rows.incomplete().is_none() && !rows.iter().any(|row| fits(library, scope, &row.labels)) => {}
+        // A pool with data at that time needs no hint, and one that may be in a missing part has perhaps some.
         Ok(_) | Err(_) => return (None, queries),
     }
     for (around, step) in SEARCH_RANGES {

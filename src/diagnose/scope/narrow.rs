@@ -29,6 +29,11 @@ pub(crate) async fn narrow(
     detection: DetectionResult,
     deadline: Instant,
 ) -> (Result<DetectionResult, Arc<PromError>>, usize) {
+    if detection.incomplete.is_some() {
+        let why = || "the pool of the alert's labels is not in the part of the data that answered".to_owned();
+        let apart = library.engines.keys().map(|engine| (engine.clone(), why())).collect();
+        return (Ok(DetectionResult { engines: Vec::new(), apart, ..detection }), 0);
+    }
     let pools_present = pools(library, rows);
     if pools_present.len() < 2 {
         let note = "the alert's labels name no pool: the only one of this Prometheus was checked".to_owned();

@@ -33,7 +33,7 @@ pub fn health_page(health: &Health, words: &Phrases) -> String {
             h1 { (title) }
         }
         div #pools data-part {
-            @for text in health.notes.iter().chain(&health.problems) { p.none { (line(&Line::of(text))) } }
+            @for text in health.problems.iter().chain(&health.notes) { p.none { (line(&Line::of(text))) } }
             @if pools.is_empty() {
                 div.card { h2 { (say("health-no-pool")) } p { (line(&words.line("page-no-pool", &[]))) } }
             }

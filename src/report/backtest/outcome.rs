@@ -59,7 +59,7 @@ pub fn outcome(diagnosis: &Diagnosis) -> FiringOutcome {
         }
         _ if is_confirmed && is_named => FiringOutcome::Confirmed,
         _ if is_confirmed => FiringOutcome::NoCause,
-        _ if diagnosis.degraded => FiringOutcome::Blind,
+        _ if diagnosis.degraded || diagnosis.incomplete.is_some() => FiringOutcome::Blind,
         None if !screening.looked_at.is_empty() => FiringOutcome::NotJudged,
         Some(SymptomVerdict::Absent) => FiringOutcome::NothingAbnormal,
         // The alert's symptom held at first, and another playbook was entered that has gone.
@@ -104,7 +104,7 @@ pub fn missing(diagnosis: &Diagnosis) -> Vec<MissingData> {
         // What a pool's signals lack says nothing where the pool is not there.
         return all;
     }
-    if diagnosis.degraded {
+    if diagnosis.degraded || diagnosis.incomplete.is_some() {
         all.extend(diagnosis.problems.iter().take(1).cloned().map(pool));
     }
     // The symptom's own signals say why nothing could be judged.

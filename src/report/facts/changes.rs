@@ -15,7 +15,7 @@ use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::gap::Gap;
 use knowledge::signal::{Change, Engine, EngineKind};
-use sources::prom::{Answer, PromError, Range, Series};
+use sources::prom::{Answer, PromError, Range, Series, missing_part};
 
 /// Maximum points of a series.
 const POINTS: u64 = 180;
@@ -70,7 +70,14 @@ pub(super) async fn follow<'a>(context: FactQueryContext<'_>, pool: &Pool<'a>) -
     );
     let mut missing = Vec::new();
     let mut read = |what: String, answer: Result<Arc<Answer<Series>>, Arc<PromError>>| match answer {
-        Ok(series) => Some(series),
+        Ok(series) => match series.incomplete() {
+            None => Some(series),
+            // A part that is missing for a while looks like replicas that went.
+            Some(said) => {
+                missing.push(Gap::failed(what, missing_part(said)));
+                None
+            }
+        },
         Err(error) => {
             missing.push(Gap::new(what, why(&error)));
             None

@@ -8,7 +8,8 @@ use super::{PrometheusFacts, Version, Windows, changes, end_and_length, info, le
 use diagnose::{Diagnosis, Pool, Request};
 use knowledge::gap::Gap;
 use knowledge::playbook::Library;
-use sources::prom::Prometheus;
+use knowledge::signal::EngineKind;
+use sources::prom::{Prometheus, missing_part};
 
 /// Collects facts about a pool beyond its diagnosis; includes the answers that arrive by `deadline`.
 ///
@@ -73,8 +74,12 @@ async fn of_pool<'a>(
         }
     };
     if pool.serving().next().is_none() {
-        let (why, enable) = diagnose::no_engine_reason(context.library, knowledge::signal::EngineKind::Serving);
+        let in_part = pool.incomplete().is_some();
+        let (why, enable) = diagnose::no_engine_reason(context.library, EngineKind::Serving, in_part);
         facts.missing.push(Gap::absent("the engine", sentence(&why, enable.as_deref())));
+    }
+    if let Some(said) = pool.incomplete() {
+        facts.missing.push(Gap::failed("replicas, versions and numbers of the whole pool", missing_part(said)));
     }
     let affected = diagnosis.map(|d| d.replicas.affected.clone()).unwrap_or_default();
     let pool = pool.with_pods(affected.into_iter());

@@ -252,7 +252,7 @@ fn differs(old: Option<&Diagnosis>, new: &Diagnosis) -> bool {
             let few = 2 * c.replicas.affected.len() < c.replicas.total;
             (c.chain.clone(), c.verdict, few.then(|| c.replicas.affected.clone()))
         });
-        (d.symptom.verdict, d.degraded, cause)
+        (d.symptom.verdict, d.degraded, d.incomplete.is_some(), cause)
     };
     // Onsets and other symptoms are added last. They count when they appear for the first time.
     let also = |d: &Diagnosis| d.screening.as_ref().is_some_and(|screening| !screening.also.is_empty());

@@ -1,6 +1,7 @@
 //! The place of a question: the pool that a target or labels mean, and its Prometheus.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use futures::future::join_all;
@@ -11,7 +12,7 @@ use super::{Fleet, QuestionError, ShortText, target};
 use diagnose::health::{DIMENSIONS, HealthSource, places, selected_places};
 use diagnose::{FleetPool, Scope};
 use knowledge::alert::Labels;
-use sources::prom::Prometheus;
+use sources::prom::{PromError, Prometheus};
 
 /// The expected way to name a pool.
 const HOW_TO_NAME: &str = "name a pool by `target`, or by the labels cluster, namespace, model_name or pod";
@@ -183,8 +184,10 @@ impl Fleet<'_> {
         for ((source, (_, own)), pools) in all.iter().zip(join_all(asked).await) {
             let wanted = without_own(scope, Some(own));
             match pools {
-                Ok(pools) if pools.iter().any(|pool| pool.is_in(&wanted)) => found.push(*source),
-                Ok(_) => {}
+                Ok((pools, _)) if pools.iter().any(|pool| pool.is_in(&wanted)) => found.push(*source),
+                Ok((_, incomplete)) => {
+                    unanswered = incomplete.map(|said| Arc::new(PromError::Partial(said))).or(unanswered);
+                }
                 Err(error) => unanswered = Some(error),
             }
         }

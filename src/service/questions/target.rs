@@ -1,6 +1,7 @@
 //! Resolves a part of a name to the pools that Prometheus has.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -13,6 +14,7 @@ use diagnose::{
 };
 use knowledge::alert::Labels;
 use knowledge::playbook::{Library, nearest};
+use sources::prom::PromError;
 
 /// Maximum number of names in an error.
 pub(super) const MOST_NAMES: usize = 12;
@@ -36,7 +38,11 @@ pub async fn find(
     let (mut places_by_source, mut unanswered) = (Vec::new(), None);
     for (i, pools) in join_all(asked).await.into_iter().enumerate() {
         match pools {
-            Ok(pools) => places_by_source.extend(pools.into_iter().map(|place| (i, place))),
+            Ok((pools, incomplete)) => {
+                places_by_source.extend(pools.into_iter().map(|place| (i, place)));
+                // Its name may be in the part that is missing.
+                unanswered = incomplete.map(|said| Arc::new(PromError::Partial(said))).or(unanswered);
+            }
             Err(error) => unanswered = Some(error),
         }
     }
@@ -116,6 +122,10 @@ pub async fn known_values(
     let (hour, day) = (detection(library), last_day(library));
     let (hour, day) = join(prometheus.query(&hour, at, until), prometheus.query(&day, at, until)).await;
     let (Ok(hour), Ok(day)) = (hour, day) else { return Ok(()) };
+    if hour.incomplete().or(day.incomplete()).is_some() {
+        // The value may be in the part of the data that is missing; the diagnosis reports that.
+        return Ok(());
+    }
     let rows: Vec<Labels> = hour.iter().chain(day.iter()).map(|row| row.labels.clone()).collect();
     diagnose::known_values(library, &dimensions, &rows).map_err(anyhow::Error::msg)
 }

@@ -92,7 +92,10 @@ fn parse<T: Item>(status: StatusCode, body: &mut dyn Read, memory: AnswerMemory)
     });
     match (full, envelope) {
         (Some(error), _) => Err(error),
-        (None, Ok(envelope)) => accept::<T>(status, envelope).map(|()| items.finish()),
+        (None, Ok(envelope)) => {
+            let missing = envelope.missing();
+            accept::<T>(status, envelope).map(|()| items.finish().with_missing(missing))
+        }
         (None, Err(error)) if error.is_data() => {
             Err(PromError::foreign(status, true, format!("an answer of an unknown shape: {error}")))
         }
@@ -111,8 +114,10 @@ fn accept<T: Item>(status: StatusCode, envelope: MatrixEnvelope) -> Result<(), P
         return Err(no_answer(status, true));
     }
     if envelope.status != "success" {
+        // Cortex answers 500 `execution` while a part of it is away: the status tells whose fault it is.
+        let kind = envelope.error_type.filter(|kind| !(status.is_server_error() && kind == "execution"));
         return Err(PromError::Refused {
-            kind: envelope.error_type.unwrap_or_else(|| status.to_string()),
+            kind: kind.unwrap_or_else(|| status.to_string()),
             message: envelope.error.unwrap_or_default(),
         });
     }
@@ -166,6 +171,23 @@ mod tests {
         .unwrap();
         assert_eq!(series[0].samples, [(1_500, 0.5), (3_500, 2.0)]);
         assert_eq!(series[1].samples, []);
+    }
+
+    #[test]
+    fn an_answer_knows_that_a_part_of_the_data_is_missing() {
+        let missing = |beside: &str| {
+            let body = format!(r#"{{"status":"success",{beside}"data":{{"resultType":"vector","result":[]}}}}"#);
+            read::<Row>(&body).unwrap().incomplete().map(str::to_owned)
+        };
+        assert_eq!(missing(r#""isPartial":true,"#).as_deref(), Some("not every store answered"));
+        let annotation = r#""PromQL warning: bucket label \"le\" is missing or has a malformed value of \"\" (1:5)""#;
+        let store = r#""receive series from Addr: 10.0.0.7:10901 LabelSets: {a=\"b\"}: rpc error: code = Unavailable""#;
+        let both = missing(&format!(r#""warnings":[{annotation},{store}],"#));
+        assert_eq!(both.as_deref(), Some("receive series from Addr: 10.0.0.7:10901 …: rpc error: code = Unavailable"));
+        for complete in ["", r#""isPartial":false,"#, r#""warnings":null,"#, &format!(r#""warnings":[{annotation}],"#)]
+        {
+            assert_eq!(missing(complete), None, "{complete}");
+        }
     }
 
     #[test]

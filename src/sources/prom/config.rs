@@ -8,7 +8,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::PromError;
+use super::{PartialAnswers, PromError};
 use crate::redact::address;
 
 /// One entry of `prometheus:`.
@@ -31,6 +31,10 @@ pub struct Config {
     /// The memory that answers may take, in bytes, of which one answer takes at most half: 16 MiB are some 22,000
     /// series. Defaults to an eighth of the memory limit of the process, at least 32 MiB, shared with the other entries.
     pub answer_bytes: Option<usize>,
+    /// `note` (the default): an answer that lacks a part of the data, as Thanos and VictoriaMetrics give it while a store
+    /// is away, rules nothing out. `ignore`: warnings about stores are only shown as a note, verdicts are as if the data
+    /// were complete; for pairs of stores of which each has all data.
+    pub partial: PartialAnswers,
 }
 
 impl Default for Config {
@@ -43,6 +47,7 @@ impl Default for Config {
             bearer_token_file: None,
             concurrency: 8,
             answer_bytes: None,
+            partial: PartialAnswers::Note,
         }
     }
 }

@@ -75,9 +75,20 @@ pub enum PromError {
         /// The memory that all answers may take, in bytes.
         bytes: usize,
     },
+    /// The server could not read a part of the data, without which the answer says nothing.
+    #[error("a part of the data is missing: {0}")]
+    Partial(String),
     /// The answer was cut off before its end.
     #[error("the answer was cut off: {0}")]
     Cut(String),
+}
+
+/// Returns true for the kinds of refusals that are the server's and not the query's: Mimir and Cortex answer so while a
+/// part of them is away. A body without a kind has the status instead, as `503 Service Unavailable`.
+fn is_of_server(kind: &str) -> bool {
+    matches!(kind, "unavailable" | "too_many_requests" | "timeout" | "internal")
+        || kind.starts_with('5')
+        || kind.starts_with("429")
 }
 
 impl PromError {
@@ -91,8 +102,9 @@ impl PromError {
             | Self::NotPrometheus { .. }
             | Self::Late
             | Self::Cut(_)
+            | Self::Partial(_)
             | Self::NoMemory { .. } => true,
-            Self::Refused { kind, .. } => kind == "unavailable" || kind == "too_many_requests" || kind == "timeout",
+            Self::Refused { kind, .. } => is_of_server(kind),
             Self::Configuration(_) | Self::Lacking(_) | Self::TooLarge { .. } | Self::TooLong { .. } => false,
         }
     }
@@ -123,6 +135,7 @@ impl PromError {
             Self::NotPrometheus { silent, .. } => *silent,
             Self::Configuration(_)
             | Self::Unassigned(_)
+            | Self::Partial(_)
             | Self::NotAsked
             | Self::Shut { .. }
             | Self::Refused { .. }
@@ -164,6 +177,24 @@ impl PromError {
                 None => Self::unexpected("no Prometheus API answer"),
             },
             other => Self::unexpected(other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_the_server_is_not_about_the_query() {
+        let refused = |kind: &str| PromError::Refused { kind: kind.to_owned(), message: String::new() };
+        for kind in
+            ["internal", "unavailable", "too_many_requests", "timeout", "500 Internal Server Error", "502 Bad Gateway"]
+        {
+            assert!(!refused(kind).is_about_query() && refused(kind).is_unavailable(), "{kind}");
+        }
+        for kind in ["bad_data", "execution", "422 Unprocessable Entity", "413 Payload Too Large"] {
+            assert!(refused(kind).is_about_query() && !refused(kind).is_unavailable(), "{kind}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use promql_parser::parser::{Expr, LabelModifier, VectorMatchCardinality, parse, token};
 
 use super::quantile::{Bucket, quantile};
-use super::{Answer, MetricNames, Row};
+use super::{Answer, MetricNames, MissingPart, Row};
 use knowledge::alert::Labels;
 
 /// The label with a bucket's upper bound.
@@ -62,8 +62,8 @@ pub struct QueryPart {
 pub enum PartAnswer {
     /// One value for each row.
     Rows(Arc<Answer<Row>>),
-    /// The buckets of a histogram for each row.
-    Histograms(Vec<(Labels, Vec<Bucket>)>),
+    /// The buckets of a histogram for each row, and the part of the data that they lack.
+    Histograms(Vec<(Labels, Vec<Bucket>)>, Option<MissingPart>),
 }
 
 impl Formula {
@@ -105,7 +105,9 @@ impl Formula {
             Value::Number(value) => vec![Row { labels: Labels::new(), value }],
             Value::Rows(rows) => rows,
         };
-        Ok(Arc::new(rows.into_iter().filter(|row| row.value.is_finite()).collect()))
+        let rows: Answer<Row> = rows.into_iter().filter(|row| row.value.is_finite()).collect();
+        let missing = self.parts().into_iter().find_map(|part| answer_of(part).ok()?.missing().cloned());
+        Ok(Arc::new(rows.with_missing(missing)))
     }
 
     fn value<E>(&self, answer_of: &impl Fn(&QueryPart) -> Result<Arc<PartAnswer>, E>) -> Result<Value, E> {
@@ -149,7 +151,8 @@ impl QueryPart {
             let Some(bound) = labels.remove(LE).and_then(|le| le.parse::<f64>().ok()) else { continue };
             histograms.entry(labels).or_default().push((bound, row.value));
         }
-        PartAnswer::Histograms(histograms.into_iter().map(|(labels, buckets)| (labels, sorted(buckets))).collect())
+        let histograms = histograms.into_iter().map(|(labels, buckets)| (labels, sorted(buckets))).collect();
+        PartAnswer::Histograms(histograms, rows.missing().cloned())
     }
 
     /// Computes the answer to this part from the answer to a finer sum.
@@ -166,24 +169,34 @@ impl QueryPart {
             PartAnswer::Rows(rows) => {
                 let mut sums: BTreeMap<Labels, f64> = BTreeMap::new();
                 rows.iter().for_each(|row| *sums.entry(labels_of_sum(&row.labels)).or_default() += row.value);
-                PartAnswer::Rows(Arc::new(sums.into_iter().map(|(labels, value)| Row { labels, value }).collect()))
+                let sums: Answer<Row> = sums.into_iter().map(|(labels, value)| Row { labels, value }).collect();
+                PartAnswer::Rows(Arc::new(sums.with_missing(rows.missing().cloned())))
             }
-            PartAnswer::Histograms(histograms) => {
+            PartAnswer::Histograms(histograms, missing) => {
                 let mut sums: BTreeMap<Labels, Vec<Bucket>> = BTreeMap::new();
                 for (labels, buckets) in histograms {
                     sums.entry(labels_of_sum(labels)).or_default().extend(buckets);
                 }
-                PartAnswer::Histograms(sums.into_iter().map(|(labels, buckets)| (labels, sorted(buckets))).collect())
+                let sums = sums.into_iter().map(|(labels, buckets)| (labels, sorted(buckets))).collect();
+                PartAnswer::Histograms(sums, missing.clone())
             }
         }
     }
 }
 
 impl PartAnswer {
+    /// Returns the part of the data that it lacks.
+    fn missing(&self) -> Option<&MissingPart> {
+        match self {
+            Self::Rows(rows) => rows.missing(),
+            Self::Histograms(_, missing) => missing.as_ref(),
+        }
+    }
+
     fn rows(&self) -> Vec<Row> {
         match self {
             Self::Rows(rows) => rows.to_vec(),
-            Self::Histograms(histograms) => {
+            Self::Histograms(histograms, _) => {
                 let row = |(labels, (bound, value)): (&Labels, &Bucket)| {
                     let mut labels = labels.clone();
                     labels.insert(
@@ -198,7 +211,7 @@ impl PartAnswer {
     }
 
     fn quantiles(&self, q: f64) -> Vec<Row> {
-        let Self::Histograms(histograms) = self else { return Vec::new() };
+        let Self::Histograms(histograms, _) = self else { return Vec::new() };
         histograms.iter().map(|(labels, buckets)| Row { labels: labels.clone(), value: quantile(q, buckets) }).collect()
     }
 }
@@ -373,6 +386,24 @@ mod tests {
         let one = [("sum by (pod) (x)", of([2.0, 3.0])[..1].to_vec()), answers[1].clone()];
         let both = rows("sum by (pod) (x) or 0 * sum by (pod) (y)", &one);
         assert_eq!(both, [row(&[("pod", "a")], 2.0), row(&[("pod", "b")], 0.0)]);
+    }
+
+    #[test]
+    fn what_is_computed_from_a_part_of_the_data_is_about_a_part() {
+        let missing = Some(MissingPart::new("a store is away"));
+        let answer = |part: &QueryPart| {
+            let bucket = |le: &str, n: f64| row(&[("le", le), ("pod", "a")], n);
+            let rows: Answer<Row> = [bucket("1", 2.0), bucket("+Inf", 3.0)].into_iter().collect();
+            let rows = rows.with_missing(missing.clone().filter(|_| part.query().contains("away")));
+            Ok::<_, ()>(Arc::new(part.summed(&part.read(&Arc::new(rows)))))
+        };
+        let quantile = "histogram_quantile(0.5, sum by (le) (away_bucket))";
+        for query in [quantile, "sum(away)", "sum(there) / sum(away)", "max(away)"] {
+            let rows = Formula::of(query, &MetricNames::default()).rows(&answer).unwrap();
+            assert_eq!(rows.incomplete(), Some("a store is away"), "{query}");
+        }
+        let rows = Formula::of("sum(there) or 0 * sum(here)", &MetricNames::default()).rows(&answer).unwrap();
+        assert_eq!(rows.incomplete(), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use super::partial::{MissingPart, UNNAMED, is_annotation};
 use knowledge::alert::Labels;
 
 /// Maximum bytes of one series' sample texts; a day of scrapes every second takes 2 MB.
@@ -52,11 +53,19 @@ pub struct MatrixEnvelope {
     pub(super) status: String,
     pub(super) error_type: Option<String>,
     pub(super) error: Option<String>,
+    /// Warnings about missing data, without PromQL's annotations.
     pub(super) warnings: Vec<String>,
     /// `matrix`, `vector`, `scalar`, `string`.
     pub(super) result_type: Option<String>,
     /// True if `take` stopped the reading.
     pub(super) stopped: bool,
+}
+
+impl MatrixEnvelope {
+    /// Returns the part of the data that the answer lacks.
+    pub(super) fn missing(&self) -> Option<MissingPart> {
+        self.warnings.first().map(|warning| MissingPart::new(warning))
+    }
 }
 
 /// Parses an answer to its end, or until `take` breaks.
@@ -108,11 +117,12 @@ impl<'de> Visitor<'de> for Answer<'_> {
                 // `warnings` of Prometheus and Thanos; `isPartial` of VictoriaMetrics.
                 "warnings" => {
                     let warnings: Option<Vec<String>> = map.next_value()?;
-                    envelope.warnings.extend(warnings.unwrap_or_default().into_iter().take(WARNINGS));
+                    let about_data = warnings.into_iter().flatten().filter(|warning| !is_annotation(warning));
+                    envelope.warnings.extend(about_data.take(WARNINGS));
                 }
                 "isPartial" => {
                     if map.next_value::<bool>()? {
-                        envelope.warnings.push("not every store answered".to_owned());
+                        envelope.warnings.push(UNNAMED.to_owned());
                     }
                 }
                 "data" => map.next_value_seed(Data { raw: &mut *raw, take: &mut *take, envelope: &mut *envelope })?,

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{PromError, Row, Series};
+use super::{MissingPart, PartialAnswers, PromError, Row, Series};
 use knowledge::alert::Labels;
 
 /// The least memory of all answers, in bytes.
@@ -80,6 +80,7 @@ fn memory_limit() -> Option<usize> {
 pub struct Answer<T> {
     items: Vec<T>,
     bytes: usize,
+    missing: Option<MissingPart>,
     _memory: Option<OwnedSemaphorePermit>,
 }
 
@@ -93,7 +94,7 @@ impl<T> Deref for Answer<T> {
 
 impl<T> From<Vec<T>> for Answer<T> {
     fn from(items: Vec<T>) -> Self {
-        Self { items, bytes: 0, _memory: None }
+        Self { items, bytes: 0, missing: None, _memory: None }
     }
 }
 
@@ -111,7 +112,7 @@ impl<T> FromIterator<T> for Answer<T> {
 
 impl<T: PartialEq> PartialEq for Answer<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.items == other.items
+        self.items == other.items && self.missing == other.missing
     }
 }
 
@@ -119,6 +120,28 @@ impl<T> Answer<T> {
     /// Returns the weight of the answer in a cache, in units of 1 KiB, rounded up.
     pub(super) fn units(&self) -> u32 {
         units(self.bytes)
+    }
+
+    /// Returns the part of the data that the answer, or one that it was computed from, lacks.
+    pub fn missing(&self) -> Option<&MissingPart> {
+        self.missing.as_ref()
+    }
+
+    /// Returns the server's words about a missing part that counts; `None` if the answer is complete.
+    pub fn incomplete(&self) -> Option<&str> {
+        self.missing.as_ref().filter(|part| part.counts).map(|part| part.said.as_str())
+    }
+
+    /// Returns the answer with the missing part of what it was made from.
+    #[must_use]
+    pub fn with_missing(self, missing: Option<MissingPart>) -> Self {
+        Self { missing, ..self }
+    }
+
+    /// Returns the answer with a missing part that counts only if the configuration says so.
+    pub(super) fn under(self, partial: PartialAnswers) -> Self {
+        let counts = partial == PartialAnswers::Note;
+        Self { missing: self.missing.map(|part| MissingPart { counts, ..part }), ..self }
     }
 }
 

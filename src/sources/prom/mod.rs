@@ -15,6 +15,7 @@ mod gate;
 mod matrix;
 mod memory;
 mod metric_names;
+mod partial;
 mod progress;
 mod quantile;
 mod rules;
@@ -49,6 +50,7 @@ pub use formula::{Formula, PartAnswer, QueryPart};
 pub use matrix::{MatrixEnvelope, Raw, read_matrix};
 pub use memory::Answer;
 pub use metric_names::MetricNames;
+pub use partial::{MissingPart, PartialAnswers, missing_part, store_named};
 pub use progress::QueryProgress;
 pub use rules::{AlertingRule, FiringAlert};
 pub use status::BuildInfo;
@@ -100,6 +102,7 @@ pub struct Prometheus {
     seconds: Option<Histogram>,
     progress: Option<Arc<QueryProgress>>,
     memory: AnswerMemory,
+    partial: PartialAnswers,
     /// The error of every query, if there is no Prometheus to ask.
     unasked: Option<PromError>,
 }
@@ -150,6 +153,7 @@ impl Prometheus {
             seconds: None,
             progress: None,
             memory: config.answer_bytes.map_or_else(AnswerMemory::of_process, AnswerMemory::with),
+            partial: config.partial,
             unasked: None,
         })
     }
@@ -237,7 +241,9 @@ impl Prometheus {
                 self.client.query_range(query, seconds(range.from), seconds(range.to), range.step_seconds as f64);
             self.measured(deadline, async {
                 let response = request.timeout(millis(time_left)).post_raw().await.map_err(PromError::from_client)?;
-                answer::read(response, limits(deadline, &self.memory), &self.memory).await.map(Arc::new)
+                let answer: Answer<Series> =
+                    answer::read(response, limits(deadline, &self.memory), &self.memory).await?;
+                Ok(Arc::new(answer.under(self.partial)))
             })
             .await
         }));
@@ -265,7 +271,8 @@ impl Prometheus {
         let request = at_time(self.client.query(query), at);
         self.measured(deadline, async {
             let response = request.timeout(millis(time_left)).post_raw().await.map_err(PromError::from_client)?;
-            answer::read(response, limits(deadline, memory), memory).await.map(Arc::new)
+            let answer: Answer<Row> = answer::read(response, limits(deadline, memory), memory).await?;
+            Ok(Arc::new(answer.under(self.partial)))
         })
         .await
     }

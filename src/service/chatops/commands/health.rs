@@ -71,6 +71,7 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
         ("n", health.pools.len().into()),
     ];
     let (tone, key) = match health.state {
+        _ if health.pools.is_empty() && health.incomplete.is_some() => (Tone::Unknown, "targets-in-part"),
         _ if health.pools.is_empty() && !health.problems.is_empty() => (Tone::Unknown, "prometheus-away"),
         _ if health.pools.is_empty() => (Tone::Unknown, "targets-none"),
         HealthState::Critical => (Tone::Critical, "health-wrong"),

@@ -46,7 +46,7 @@ pub(super) async fn find_targets(
     at: Timestamp,
 ) -> Result<Vec<MatchedTarget>, Message> {
     let words = &desk.words;
-    let PoolList { places, problems } =
+    let PoolList { places, problems, incomplete } =
         list_pools(desk, &clients(desk, reply), at, LIST_WITHIN.min(desk.config.diagnose.deadline)).await;
     let pools: Vec<FleetPool> = places.iter().map(|(_, place)| place.clone()).collect();
     let matches = find_pools(&pools, typed);
@@ -62,6 +62,7 @@ pub(super) async fn find_targets(
         let names = nearest(typed, names.iter().map(String::as_str));
         let line = match names.first() {
             None if problems.is_empty() => words.line("targets-none", &[]),
+            None if incomplete => words.line("targets-in-part", &[]),
             None => words.line("prometheus-away", &[]),
             Some(near) => {
                 let near = Line::default().code(*near);
