@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use super::{Aliases, CauseEntry, Condition, Evidence, Library, Problem, SourceFile, Step, StepOrigin, is_unfinished};
-use conditions::Moved;
+use conditions::{Moved, quoted};
 use steps::plain;
 
 /// The folder of these files.
@@ -327,8 +327,8 @@ impl Change<'_> {
             let mut entry = entry.value;
             entry.playbook.iter_mut().for_each(|playbook| self.aliases.resolve(playbook));
             let target = entry.target().to_owned();
-            if list.iter().any(|listed| listed.target() == target) {
-                self.idle(Some(at), format!("`{id}` has the cause `{target}` already"));
+            if let Some(listed) = list.iter_mut().find(|listed| listed.target() == target) {
+                self.listed(listed, entry, at);
                 continue;
             }
             for step in entry.now.iter_mut().chain(&mut entry.lasting) {
@@ -336,6 +336,29 @@ impl Change<'_> {
             }
             self.said.push(format!("`{id}` has the cause `{target}` too"));
             list.push(entry);
+        }
+    }
+
+    /// Changes what is said beside a cause that is listed already; keys that the entry does not have stay as they are.
+    fn listed(&mut self, listed: &mut CauseEntry, mut entry: CauseEntry, at: usize) {
+        let (id, target) = (self.id, entry.target().to_owned());
+        entry.fallback |= listed.fallback;
+        if entry.explains.is_empty() {
+            entry.explains.clone_from(&listed.explains);
+        }
+        let beside = CauseEntry { fallback: entry.fallback, explains: entry.explains.clone(), ..listed.clone() };
+        if entry == *listed {
+            self.idle(Some(at), format!("`{id}` has the cause `{target}` already"));
+        } else if entry == beside {
+            let keys =
+                [("explains", entry.explains != listed.explains), ("fallback", entry.fallback != listed.fallback)];
+            let keys: Vec<&str> = keys.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect();
+            self.said.push(format!("`{id}`: its cause `{target}` has another {}", quoted(&keys)));
+            *listed = entry;
+        } else {
+            let message = format!("`{id}` has a cause `{target}` already, another one");
+            let hint = format!("give yours another id, or change that one in `{FOLDER}/{target}.yaml`");
+            self.leave(Some(at), message, hint);
         }
     }
 
