@@ -9,6 +9,7 @@ use llm_diagnose_lab::slack::Options;
 use llm_diagnose_lab::stack::Alertmanager;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -151,6 +152,30 @@ async fn people_take_over_and_note_on_the_page_and_slack_sees_who() {
 }
 
 #[tokio::test]
+async fn a_note_that_cannot_be_kept_is_told_and_may_be_sent_again() {
+    let run = Running::start(&behind_proxy("")).await;
+    let id = incident(&run).await;
+    let anna = Visitor::new(&run, "anna");
+    let (form, act) = (format!("/incidents/{id}/note"), format!("/incidents/{id}/acts/note"));
+    let fields = with(&anna.sealed(&form).await, &[("text", "the router was restarted")]);
+    let database = run.service.directory().join("state/llm-diagnose.db");
+    let mut beside = sqlx::sqlite::SqliteConnectOptions::new().filename(&database).connect().await.unwrap();
+    // Its text, and what its thread is told.
+    for place in ["INSERT ON audit WHEN NEW.result = 'done'", "INSERT ON posts WHEN NEW.kind = 'answer'"] {
+        let full = format!("CREATE TRIGGER full BEFORE {place} BEGIN SELECT RAISE(ABORT, 'no more'); END");
+        beside.execute(AssertSqlSafe(full)).await.unwrap();
+        let (status, _, said) = anna.send(&act, &fields, &[]).await;
+        assert!(status == 503 && said.contains("href=\"/incidents/"), "{place}: {status} {said}");
+        beside.execute("DROP TRIGGER full").await.unwrap();
+    }
+    assert_eq!(audit(&run).await, Vec::<String>::new());
+    let (status, to, said) = anna.send(&act, &fields, &[]).await;
+    assert_eq!((status, led(&to)), (303, format!("/incidents/{id}?did=note")), "{said}");
+    assert!(anna.page(to.trim_end_matches("#head")).await.1.contains("router was restarted"));
+    assert_eq!(audit(&run).await, ["note page:anna http done"]);
+}
+
+#[tokio::test]
 async fn who_may_not_act_on_the_page_is_refused_with_the_reason_and_written_down() {
     let run = Running::start(&behind_proxy("act: [anna]")).await;
     let id = incident(&run).await;
@@ -209,7 +234,9 @@ async fn while_slack_names_who_acts_nobody_acts_on_the_page_until_it_names_them_
             assert!(status == 403 && said.contains("Only those whom"), "{name} {act}: {said}");
         }
     }
-    assert!(audit(&run).await.iter().all(|line| line.ends_with(" refused")));
+    let written = audit(&run).await;
+    assert_eq!(written.iter().filter(|line| line.ends_with(" refused")).count(), 10, "{written:?}");
+    assert_eq!(written.len(), 10, "{written:?}");
     let run = Running::start_slack(Options::unlimited(), keys, &behind_proxy("act: [anna]")).await;
     let id = incident(&run).await;
     let (anna, page) = (Visitor::new(&run, "anna"), format!("/incidents/{id}"));
