@@ -14,6 +14,9 @@ use knowledge::clock::{from_unix_ms, unix_ms};
 use knowledge::incident::{Act, Note};
 use message::{Message, SlackMessage};
 
+/// The action of a bundle's download: it is in the log, but is none on the incident.
+pub const DOWNLOAD: &str = "download";
+
 /// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -298,9 +301,10 @@ impl Store {
     pub async fn notes(&self, incident: &str) -> Result<Vec<Note>, StoreError> {
         let rows = sqlx::query(
             "SELECT id, at_ms, who, place, what, incident_id, target, result, detail FROM audit
-             WHERE incident_id = $1 AND result = 'done' ORDER BY at_ms DESC, id DESC LIMIT 200",
+             WHERE incident_id = $1 AND result = 'done' AND what <> $2 ORDER BY at_ms DESC, id DESC LIMIT 200",
         )
         .bind(incident)
+        .bind(DOWNLOAD)
         .fetch_all(&self.read)
         .await?;
         let entries = self.unreadable.read_all("line of the audit log", &rows, read);
