@@ -158,7 +158,7 @@ fn formatted(
 pub struct OwnPhrases {
     /// The files, by name.
     pub files: Vec<SourceFile>,
-    /// Why others cannot be read, each with its path.
+    /// The reasons why others cannot be read, each with its path.
     pub unreadable: Vec<Problem>,
 }
 

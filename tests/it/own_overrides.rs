@@ -237,6 +237,16 @@ fn a_step_that_is_still_to_be_filled_in_is_not_shown() {
 }
 
 #[test]
+fn a_step_of_an_added_leaf_that_is_still_to_be_filled_in_is_not_shown() {
+    let text = "override: high-ttft\nschema: 1\ncauses:\n  - id: ours\n    title: ours\n    evidence: [{ signal: ttft_p99, when: \"> 9\", required: true }]\n    now:\n      - { do: TODO what to do, no_verify: looks }\n      - { do: Look, no_verify: looks, source: \"https://example.org\" }\n";
+    let library = loaded(&[("overrides/high-ttft.yaml", text)]);
+    let steps: Vec<_> = library.node_by_id("ours").unwrap().0.now.iter().map(|step| step.action.as_str()).collect();
+    assert_eq!(steps, ["Look"]);
+    let told: Vec<_> = library.left_out.iter().map(|problem| (problem.rule, problem.line)).collect();
+    assert_eq!(told, [("files/todo", 4)]);
+}
+
+#[test]
 fn a_leaf_inside_a_playbook_and_a_former_id_are_names_too() {
     let shipped = load(None).unwrap();
     let leaves = shipped.playbooks.values().flat_map(|playbook| &playbook.causes);

@@ -59,6 +59,7 @@ async fn a_service_starts_and_reloads_without_the_change_that_does_not_fit_and_s
     let own = directory(&[
         ("overrides/traffic-surge.yaml", STALE),
         ("overrides/high-ttft.yaml", "override: high-ttft\nschema: 1\ncauses: [{ cause: gone }]\n"),
+        ("overrides/kv-cache-exhaustion.yaml", "override: kv-cache-exhaustion\nschema: 1\nescalate: us\n"),
         ("phrases/en/own.ftl", "do-now = First steps { $gone }\n"),
     ]);
     let extra = format!(
@@ -80,6 +81,8 @@ async fn a_service_starts_and_reloads_without_the_change_that_does_not_fit_and_s
     run.wait_for(CHANNEL, |message| message.contains("Stale")).await;
     let (status, page) = run.get("/playbooks/kv-cache-pressure").await;
     let marked = page.contains("Changed by <code>overrides/traffic-surge.yaml</code>");
+    // By a file of the former id.
+    assert!(page.contains("Changed by <code>overrides/kv-cache-exhaustion.yaml</code>"), "{page}");
     // A sentence that asks for what is not given gives way to the shipped one.
     assert!(status == 200 && marked && page.contains("<h3>Do now</h3>") && !page.contains("$gone"));
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::load::library_path;
 use super::{FOLDERS, Problem, SourceFile};
 
-/// How deep folders are looked into; files that are read have at most two folders above them.
+/// Depth to which folders are looked into: files that are read have at most two folders above them.
 const DEPTH: usize = 4;
 
 /// Returns the files that look like data, read or not, in a fixed order. Names with a leading dot are other programs':

@@ -37,7 +37,8 @@ pub struct Override {
     /// Changes to the steps that prevent it from coming back.
     #[serde(default)]
     pub lasting: StepChanges,
-    /// For a playbook: further causes, after the shipped ones.
+    /// For a playbook: further causes, after the shipped ones. Of one that is listed already, `explains` and `fallback`
+    /// change.
     #[serde(default)]
     #[schemars(with = "Vec<CauseEntry>")]
     pub causes: Vec<Spanned<CauseEntry>>,
@@ -331,8 +332,9 @@ impl Change<'_> {
                 self.listed(listed, entry, at);
                 continue;
             }
-            for step in entry.now.iter_mut().chain(&mut entry.lasting) {
-                step.origin = Some(self.origin(at));
+            for (key, steps) in [("now", &mut entry.now), ("lasting", &mut entry.lasting)] {
+                let own = std::mem::take(steps).into_iter();
+                *steps = own.filter_map(|step| self.own_step(key, step, at)).collect();
             }
             self.said.push(format!("`{id}` has the cause `{target}` too"));
             list.push(entry);

@@ -16,7 +16,7 @@ impl Change<'_> {
         let mut changed: Vec<(usize, Option<Step>)> = Vec::new();
         let replaced = replace.into_iter().map(|StepReplacement { step, with }| (step, Some(with)));
         for (words, with) in replaced.chain(remove.into_iter().map(|words| (words, None))) {
-            let with = match with.map(|with| self.own_step(key, with)) {
+            let with = match with.map(|with| (line(&with), with.value)).map(|(at, with)| self.own_step(key, with, at)) {
                 Some(None) => continue,
                 with => with.flatten(),
             };
@@ -50,7 +50,8 @@ impl Change<'_> {
             changed.push((at, with));
         }
         let own = |this: &mut Self, steps: Vec<Spanned<Step>>, place: &str| -> Vec<Step> {
-            let steps: Vec<Step> = steps.into_iter().filter_map(|step| this.own_step(key, step)).collect();
+            let steps = steps.into_iter().map(|step| (line(&step), step.value));
+            let steps: Vec<Step> = steps.filter_map(|(at, step)| this.own_step(key, step, at)).collect();
             let id = this.id;
             let said = |step| format!("`{id}`, {key}: “{}” stands {place} the shipped steps", beginning(step));
             this.said.extend(steps.iter().map(said));
@@ -67,9 +68,8 @@ impl Change<'_> {
     }
 
     /// Returns a user's step with its place; `None` for one that nobody has filled in.
-    fn own_step(&mut self, key: &str, step: Spanned<Step>) -> Option<Step> {
-        let at = line(&step);
-        let step = Step { origin: Some(self.origin(at)), ..step.value };
+    pub(super) fn own_step(&mut self, key: &str, step: Step, at: usize) -> Option<Step> {
+        let step = Step { origin: Some(self.origin(at)), ..step };
         if is_unfinished(&step.action) || step.source.as_deref().is_some_and(is_unfinished) {
             let message = format!("a step under `{key}` is still to be filled in, and is not shown");
             let problem = self.problem("files/todo", Some(at), message, "write what is to be done".to_owned());
