@@ -21,7 +21,7 @@ pub const DOWNLOAD: &str = "download";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditResult {
-    /// It began; no result has been written.
+    /// It began; its result is not known, or not yet.
     Begun,
     /// It succeeded.
     Done,
