@@ -100,8 +100,11 @@ pub(super) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
             library.playbook(id).map(|p| format!("llm-diagnose explain {} --playbooks {dir_argument}", p.playbook)),
         ),
         NewCommand::Phrase { key } => {
-            let own = own_phrases(dir)?;
-            (skeleton_change::phrase(&own, dir, key), None)
+            let own = own_phrases(dir);
+            if let Some(problem) = own.unreadable.first() {
+                bail!("{} {}", problem.file, problem.message);
+            }
+            (skeleton_change::phrase(&own.files, dir, key), None)
         }
         NewCommand::Signal { id, engine, query, unit, title, replace } => {
             let new = NewSignal { id, engine, query, unit: *unit, title: title.as_deref(), replace: *replace };

@@ -173,6 +173,10 @@ async fn create(
         }
     }
     let created = alertmanager::create(alertmanagers, &incident.alerts, &matchers, parameters, clock::now()).await;
+    if let Err(error @ SilenceError::Unsure(_)) = created {
+        store.audit(&AuditEntry { detail: error.to_string(), ..entry }).await?;
+        return unanswered(alertmanagers, error);
+    }
     let summary = |created: &alertmanager::CreatedSilence| {
         let matchers: Vec<String> = created.matchers.iter().map(ToString::to_string).collect();
         format!("until {}: {}", created.until.strftime("%Y-%m-%d %H:%M UTC"), matchers.join(" "))
@@ -188,12 +192,17 @@ async fn create(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns exit status 1 if an Alertmanager is down, with its address, which the error itself does not contain.
+/// Returns exit status 1 if an Alertmanager is down, with its address, which the error itself does not contain, and what
+/// to do if it may have created the silence.
 fn unanswered(alertmanagers: &[Alertmanager], error: SilenceError) -> anyhow::Result<ExitCode> {
     match &error {
         SilenceError::Alertmanager(why) if why.is_down() => {
             let urls: Vec<&str> = alertmanagers.iter().map(|alertmanager| alertmanager.url.as_str()).collect();
             anstream::eprintln!("error: {error}: asked {}", urls.join(", "));
+            Ok(ExitCode::FAILURE)
+        }
+        SilenceError::Unsure(_) => {
+            anstream::eprintln!("error: {error}: look at `llm-diagnose silence list` before you ask for it again");
             Ok(ExitCode::FAILURE)
         }
         _ => Err(error.into()),

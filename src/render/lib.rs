@@ -59,7 +59,7 @@ pub use page::{
     FormSeal, IncidentFilter, IncidentList, IncidentRow, PageActs, SilenceFields, backtest_page, health_page,
     incidents_page, note_page, playbook_page, playbooks_page, policy, problem_page, report_page, silence_page, tagged,
 };
-pub use phrases::{ENGLISH, own_phrases};
+pub use phrases::{ENGLISH, OwnPhrases, own_phrases};
 pub use phrases::{PhraseArgument, Phrases};
 pub use readme::readme;
 pub use report_document::ReportPageContext;

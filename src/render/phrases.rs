@@ -9,7 +9,7 @@ use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentResource};
 use unic_langid::LanguageIdentifier;
 
-use knowledge::playbook::{SourceFile, is_unfinished, phrases};
+use knowledge::playbook::{Problem, SourceFile, is_unfinished, phrases};
 use message::{Line, TextSpan};
 
 /// The only language; the directory name of its phrases.
@@ -80,12 +80,12 @@ impl std::fmt::Debug for Phrases {
 
 impl Phrases {
     /// Loads the built-in phrases, overridden by those of `dir/phrases/en/*.ftl`. A user's phrase that is
-    /// none, or asks for what nobody gives, is left out; `authoring::check` names it.
+    /// none, or asks for what nobody gives, and a file that cannot be read are left out; `authoring::check` names them.
     ///
     /// # Errors
-    /// If a file cannot be read; the error names the file and the reason.
+    /// If a shipped file cannot be read; the error names the file and the reason.
     pub fn load(dir: Option<&Path>) -> anyhow::Result<Self> {
-        let own = dir.map(own_phrases).transpose()?.unwrap_or_default();
+        let own = dir.map(own_phrases).unwrap_or_default().files;
         let with_own = if own.is_empty() { None } else { Some(bundle(own)?) };
         Ok(Self { shipped: bundle(Vec::new())?, own: with_own })
     }
@@ -153,29 +153,45 @@ fn formatted(
     Some((text, errors.first().map(ToString::to_string)))
 }
 
+/// A user's files of phrases.
+#[derive(Debug, Default)]
+pub struct OwnPhrases {
+    /// The files, by name.
+    pub files: Vec<SourceFile>,
+    /// The reasons why others cannot be read, each with its path.
+    pub unreadable: Vec<Problem>,
+}
+
 /// Returns a user's own phrases, from `dir/phrases/en/`.
-///
-/// # Errors
-/// If a file cannot be read.
-pub fn own_phrases(dir: &Path) -> anyhow::Result<Vec<SourceFile>> {
-    use anyhow::Context;
+pub fn own_phrases(dir: &Path) -> OwnPhrases {
+    let mut own = OwnPhrases::default();
     let dir = dir.join("phrases").join(ENGLISH);
     if !dir.is_dir() {
-        return Ok(Vec::new());
+        return own;
     }
-    let mut paths: Vec<_> = std::fs::read_dir(&dir)
-        .with_context(|| format!("cannot read {}", dir.display()))?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|e| e == "ftl"))
-        .collect();
+    let unreadable = |path: &Path, error: &std::io::Error| {
+        let file = SourceFile::new(path.display().to_string(), String::new());
+        let hint = "save it as UTF-8, and let the service's user read it".to_owned();
+        Problem::on_line("phrase/read", &file, 1, format!("cannot be read: {error}"), Some(hint))
+    };
+    let entries = match std::fs::read_dir(&dir) {
+        Ok(entries) => entries,
+        Err(error) => {
+            own.unreadable.push(unreadable(&dir, &error));
+            return own;
+        }
+    };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut paths: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|e| e == "ftl") && path.is_file()).collect();
     paths.sort();
-    paths
-        .into_iter()
-        .map(|path| {
-            let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            Ok(SourceFile::new(path.display().to_string(), text))
-        })
-        .collect()
+    for path in paths {
+        match std::fs::read_to_string(&path) {
+            Ok(text) => own.files.push(SourceFile::new(path.display().to_string(), text)),
+            Err(error) => own.unreadable.push(unreadable(&path, &error)),
+        }
+    }
+    own
 }
 
 fn first(errors: &[impl std::fmt::Debug]) -> String {

@@ -35,7 +35,7 @@ pub fn incident_timeline(
     let mut out = of_alerts(alerts);
     out.extend(diagnosis.into_iter().flat_map(onsets));
     out.extend(of_log(logged));
-    out.extend(notes.iter().filter_map(of_note));
+    out.extend(notes.iter().flat_map(of_note));
     out.sort_by_key(|happened| happened.at);
     if out.len() > MAX_ENTRIES {
         let middle = MAX_ENTRIES / 2..out.len() - MAX_ENTRIES / 2 + 1;
@@ -123,8 +123,8 @@ fn of_log(logged: &[Logged<'_>]) -> Vec<TimelineEvent> {
     out
 }
 
-/// Converts a user's action; `None` for actions that only show data or create a bundle.
-fn of_note(note: &Note) -> Option<TimelineEvent> {
+/// Converts a user's action; nothing for actions that only show data or create a bundle.
+fn of_note(note: &Note) -> Vec<TimelineEvent> {
     let (kind, did) = match note.act {
         Act::Acknowledge => (HappenedKind::Act, "somebody took it on"),
         Act::Again => (HappenedKind::Act, "somebody had it diagnosed again"),
@@ -136,18 +136,22 @@ fn of_note(note: &Note) -> Option<TimelineEvent> {
         Act::Escalate => (HappenedKind::Act, "somebody escalated it"),
         Act::Done => (HappenedKind::Act, "somebody did a step"),
         Act::Verify => (HappenedKind::Act, "a fix was checked again"),
-        Act::Evidence | Act::Digest | Act::Bundle => return None,
-    };
-    let what = match note.detail.trim() {
-        "" => did.to_owned(),
-        detail => format!("{did} ({detail})"),
+        Act::Evidence | Act::Digest | Act::Bundle => return Vec::new(),
     };
     let who = match (note.who.as_str(), note.who.strip_prefix("page:")) {
         ("", _) => "llm-diagnose".to_owned(),
         (_, Some(name)) => format!("{name} (page)"),
         (id, None) => format!("@{id}"),
     };
-    Some(happened(note.at, kind, what, &who))
+    match (note.act, note.detail.trim()) {
+        (_, "") => vec![happened(note.at, kind, did.to_owned(), &who)],
+        // What a colleague writes is a note, which does not leave the organisation; that they did is none.
+        (Act::Wrong, detail) => vec![
+            happened(note.at, kind, did.to_owned(), &who),
+            happened(note.at, HappenedKind::Note, format!("somebody said what it was ({detail})"), &who),
+        ],
+        (_, detail) => vec![happened(note.at, kind, format!("{did} ({detail})"), &who)],
+    }
 }
 
 #[cfg(test)]
@@ -185,7 +189,8 @@ mod tests {
             [
                 "Alertmanager reported it",
                 "diagnosed: no cause stands out",
-                "somebody found the cause wrong (it was the **router**)",
+                "somebody found the cause wrong",
+                "somebody said what it was (it was the **router**)",
                 "diagnosed with cause longer-prompts",
             ]
         );

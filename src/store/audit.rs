@@ -2,23 +2,26 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use sqlx::Row;
 use sqlx::any::AnyRow;
+use sqlx::{Any, Executor, Row};
 
 use super::deliveries::queue_page;
 use super::ids::new_id;
 use super::incidents::bump;
-use super::posts::{queue_call, queue_message};
+use super::posts::{queue_answer, queue_call, queue_message};
 use super::{PostKind, Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 use knowledge::incident::{Act, Note};
 use message::{Message, SlackMessage};
 
+/// The action of a bundle's download: it is in the log, but is none on the incident.
+pub const DOWNLOAD: &str = "download";
+
 /// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditResult {
-    /// It began; no result has been written.
+    /// It began; its result is not known, or not yet.
     Begun,
     /// It succeeded.
     Done,
@@ -131,23 +134,22 @@ impl Store {
     /// # Errors
     /// When the store fails; also in the methods below.
     pub async fn audit(&self, entry: &AuditEntry) -> Result<(), StoreError> {
-        sqlx::query(
-            "INSERT INTO audit (id, at_ms, who, place, what, incident_id, target, result, detail)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-             ON CONFLICT (id) DO UPDATE SET incident_id = excluded.incident_id, target = excluded.target,
-               result = excluded.result, detail = excluded.detail",
-        )
-        .bind(&entry.id)
-        .bind(unix_ms(entry.at))
-        .bind(&entry.who)
-        .bind(&entry.place)
-        .bind(&entry.what)
-        .bind(&entry.incident)
-        .bind(&entry.target)
-        .bind(entry.result.as_str())
-        .bind(&entry.detail)
-        .execute(&self.write)
-        .await?;
+        write_line(&self.write, entry).await
+    }
+
+    /// Writes an action that has no effect outside the store and is done with this: its line, the new revision of the
+    /// incident's message and the post in its thread, in one transaction.
+    ///
+    /// # Errors
+    /// See [`Self::audit`].
+    pub async fn audit_note(&self, entry: &AuditEntry, post: &SlackMessage, now: Timestamp) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        write_line(&mut *tx, entry).await?;
+        if let Some(incident) = &entry.incident {
+            queue_answer(&mut tx, incident, post, now).await?;
+            bump(&mut tx, incident).await?;
+        }
+        tx.commit().await?;
         Ok(())
     }
 
@@ -299,14 +301,37 @@ impl Store {
     pub async fn notes(&self, incident: &str) -> Result<Vec<Note>, StoreError> {
         let rows = sqlx::query(
             "SELECT id, at_ms, who, place, what, incident_id, target, result, detail FROM audit
-             WHERE incident_id = $1 AND result = 'done' ORDER BY at_ms DESC, id DESC LIMIT 200",
+             WHERE incident_id = $1 AND result = 'done' AND what <> $2 ORDER BY at_ms DESC, id DESC LIMIT 200",
         )
         .bind(incident)
+        .bind(DOWNLOAD)
         .fetch_all(&self.read)
         .await?;
         let entries = self.unreadable.read_all("line of the audit log", &rows, read);
         Ok(entries.into_iter().rev().filter_map(AuditEntry::note).collect())
     }
+}
+
+/// Writes a line, or the result of the attempt with the same id.
+async fn write_line(db: impl Executor<'_, Database = Any>, entry: &AuditEntry) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO audit (id, at_ms, who, place, what, incident_id, target, result, detail)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+         ON CONFLICT (id) DO UPDATE SET incident_id = excluded.incident_id, target = excluded.target,
+           result = excluded.result, detail = excluded.detail",
+    )
+    .bind(&entry.id)
+    .bind(unix_ms(entry.at))
+    .bind(&entry.who)
+    .bind(&entry.place)
+    .bind(&entry.what)
+    .bind(&entry.incident)
+    .bind(&entry.target)
+    .bind(entry.result.as_str())
+    .bind(&entry.detail)
+    .execute(db)
+    .await?;
+    Ok(())
 }
 
 fn read(row: &AnyRow) -> Result<AuditEntry, StoreError> {

@@ -64,7 +64,7 @@ use knowledge::clock;
 use knowledge::playbook::Aliases;
 
 pub use admission::Admitted;
-pub use audit::{AuditEntry, AuditResult, EndedCall, Escalated, EscalationCall};
+pub use audit::{AuditEntry, AuditResult, DOWNLOAD, EndedCall, Escalated, EscalationCall};
 pub use backup::{FILE as STORE_FILE, backup, restore};
 use connections::{ConnectionPool, Slots};
 use database::{DatabaseEngine, SqliteAccess};

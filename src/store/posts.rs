@@ -102,8 +102,10 @@ impl Store {
         message: &SlackMessage,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let body = serialised(incident, message)?;
-        self.queue([incident, ""], PostKind::Answer, [&body, ""], now).await
+        let mut tx = self.begin().await?;
+        let queued = queue_answer(&mut tx, incident, message, now).await?;
+        tx.commit().await?;
+        Ok(queued)
     }
 
     /// Queues a post about changes for the thread in this channel; it includes changes that wait already.
@@ -258,6 +260,16 @@ pub(super) async fn queue_message(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     queue_everywhere(db, incident, kind, &serialised(incident, message)?, now).await
+}
+
+/// Queues an answer. Returns false without changes if the incident has no thread.
+pub(super) async fn queue_answer(
+    db: &mut StoreConnection,
+    incident: &str,
+    message: &SlackMessage,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    queue(db, [incident, ""], PostKind::Answer, [&serialised(incident, message)?, ""], now).await
 }
 
 /// Queues the call of an escalation as an answer. `escalation` is the id of the audit log line for the result of the

@@ -275,6 +275,11 @@ async fn a_judged_incident_becomes_a_verdict_test_that_passes() {
     let id = bench.incident("LLMHighTTFT", "firing", true).await;
     let ack = bench.submit("U0ANN", "wrong", &id, &[("cause", "no-such-cause")]).await;
     assert!(matches!(&ack, Ack::Errors(errors) if errors.contains_key("cause")), "{ack:?}");
+    // The token stands across the longest detail: it is cleaned before it is cut.
+    let over = format!("{} hf_aB3dE5gH7jK9aB3dE5gH7jK9aB3dE5gH7jK9", "seen ".repeat(92));
+    bench.submit("U0BEN", "wrong", &id, &[("cause", "other"), ("comment", &over)]).await;
+    let said = bench.store.notes(&id).await.unwrap().pop().unwrap().detail;
+    assert!(said.contains("seen seen") && !said.contains("hf_aB3dE5"), "{said}");
     bench.submit("U0BEN", "wrong", &id, &[("cause", "other"), ("comment", "a switch")]).await;
     bench.press("U0ANN", "right", &id).await;
     let all = bench.store.feedback().await.unwrap();
@@ -282,7 +287,7 @@ async fn a_judged_incident_becomes_a_verdict_test_that_passes() {
     let expected = [("U0BEN", false, "longer-prompts", "other"), ("U0ANN", true, "longer-prompts", "longer-prompts")];
     assert_eq!(said, expected);
     let notes = bench.store.notes(&id).await.unwrap();
-    assert!(notes[0].detail.contains("Something else") && notes[0].detail.contains("a switch"), "{notes:?}");
+    assert!(notes[1].detail.contains("Something else") && notes[1].detail.contains("a switch"), "{notes:?}");
     let incident = bench.store.incident(&id).await.unwrap().unwrap();
     assert!(verdict_test(library(), &incident, &all[0]).unwrap_err().contains("`other` is no cause"));
     let text = verdict_test(library(), &incident, &all[1]).unwrap();

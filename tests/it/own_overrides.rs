@@ -91,6 +91,97 @@ fn after_a_change_no_value_is_a_symptom_and_shows_that_the_step_worked() {
 }
 
 #[test]
+fn of_two_changes_of_one_signal_a_check_follows_the_one_that_it_was_the_inverse_of() {
+    let changes = [
+        "{ signal: kv_cache_peak, was: \"> 0.85\", when: \"> 0.95\" }",
+        "{ signal: kv_cache_peak, was: \"> 0.95\", when: \"> 0.98\" }",
+    ];
+    for [first, second] in [changes, [changes[1], changes[0]]] {
+        let text = format!("override: kv-cache-pressure\nschema: 1\nconditions:\n  - {first}\n  - {second}\n");
+        let library = loaded(&[("overrides/kv-cache-pressure.yaml", &text)]);
+        let verify = library.playbooks["kv-cache-pressure"].now[0].verify.as_ref().unwrap();
+        assert_eq!(verify.when.to_string(), "< 0.95", "{text}");
+        assert_eq!(lint(&library), []);
+    }
+    // Where the other one goes below it, a value can be both.
+    let text = "override: kv-cache-pressure\nschema: 1\nconditions:\n  - { signal: kv_cache_peak, was: \"> 0.85\", when: \"> 0.9\" }\n  - { signal: kv_cache_peak, was: \"> 0.95\", when: \"> 0.8\" }\n";
+    let found = lint(&loaded(&[("overrides/kv-cache-pressure.yaml", text)]));
+    assert_eq!(found.iter().map(|problem| (problem.rule, problem.line)).collect::<Vec<_>>(), [("override/verify", 5)]);
+}
+
+#[test]
+fn a_step_of_the_same_text_with_another_check_is_a_change() {
+    let shipped = load(None).unwrap().causes["longer-prompts"].now[0].clone();
+    let replace = |verify: &str| {
+        let (text, source) = (shipped.action.replace('\'', "''"), shipped.source.as_deref().unwrap());
+        format!(
+            "override: longer-prompts\nschema: 1\nnow:\n  replace:\n    - step: '{text}'\n      with: {{ do: '{text}', verify: {{ signal: prompt_tokens_mean, when: \"{verify}\" }}, source: \"{source}\" }}\n"
+        )
+    };
+    let library = loaded(&[("overrides/longer-prompts.yaml", &replace("< 1.05x baseline"))]);
+    assert_eq!(library.causes["longer-prompts"].now[0].verify.as_ref().unwrap().when.to_string(), "< 1.05x baseline");
+    assert_eq!(lint(&library), []);
+    let said = &library.replacements[0].what;
+    assert!(said.ends_with("is the same with another `verify`"), "{said}");
+    // The whole step as shipped is no change.
+    let library = loaded(&[("overrides/longer-prompts.yaml", &replace("< 1.2x baseline"))]);
+    assert_eq!((library.left_out.len(), library.replacements.len()), (0, 0), "{:?}", library.left_out);
+    let rules: Vec<_> = lint(&library).iter().map(|problem| problem.rule).collect();
+    assert_eq!(rules, ["override/idle"]);
+}
+
+#[test]
+fn a_step_that_stands_beside_the_one_that_it_replaces_stands_once() {
+    let shipped = load(None).unwrap();
+    let [first, second] = [&shipped.causes["longer-prompts"].now[0], &shipped.causes["longer-prompts"].now[1]];
+    let keys = std::fs::read_to_string("playbooks/causes/longer-prompts.yaml").unwrap();
+    let (_, steps) = keys.split_once("\nnow:\n").unwrap();
+    let (_, second_yaml) = steps.split_once("\n  - ").unwrap();
+    let second_yaml =
+        second_yaml.split("\n  - ").next().unwrap().split("\nlasting:").next().unwrap().replace("\n", "\n      ");
+    let words: String = first.action.chars().take(40).collect();
+    let text = format!(
+        "override: longer-prompts\nschema: 1\nnow:\n  replace:\n    - step: '{}'\n      with:\n          {second_yaml}\n",
+        words.replace('\'', "''")
+    );
+    let library = loaded(&[("overrides/longer-prompts.yaml", &text)]);
+    let expected: Vec<_> = shipped.causes["longer-prompts"].now[1..].iter().map(|step| &step.action).collect();
+    let now: Vec<_> = library.causes["longer-prompts"].now.iter().map(|step| &step.action).collect();
+    assert_eq!(now, expected, "{second:?}");
+}
+
+#[test]
+fn a_cause_that_is_listed_already_takes_what_an_entry_says_beside_it() {
+    let of = |changes: &str| {
+        let text = format!("override: high-ttft\nschema: 1\ncauses:\n  - {changes}\n");
+        loaded(&[("overrides/high-ttft.yaml", &text)])
+    };
+    let entry = |library: &Library, target: &str| {
+        library.playbooks["high-ttft"].causes.iter().find(|entry| entry.target() == target).unwrap().clone()
+    };
+    let library = of("{ cause: lost-replica, explains: [queue_time_mean], fallback: true }");
+    let changed = entry(&library, "lost-replica");
+    assert_eq!((changed.explains, changed.fallback), (vec!["queue_time_mean".to_owned()], true));
+    assert_eq!(
+        library.replacements[0].what,
+        "`high-ttft`: its cause `lost-replica` has another `explains`, `fallback`"
+    );
+    // What an entry does not say stays as it is.
+    let library = of("{ playbook: slot-limit }");
+    assert_eq!((entry(&library, "slot-limit").explains.len(), library.replacements.len()), (1, 0));
+    // Two leaves of one id are two things.
+    let leaf = |id: &str| {
+        let text = format!(
+            "override: auth-failures\nschema: 1\ncauses: [{{ id: {id}, title: ours, evidence: [{{ signal: ttft_p99, when: \"> 9\", required: true }}] }}]\n"
+        );
+        left_out(&[("overrides/auth-failures.yaml", &text)])
+    };
+    let (line, message, hint) = leaf("key-guessing");
+    assert_eq!((line, message.as_str()), (3, "`auth-failures` has a cause `key-guessing` already, another one"));
+    assert!(hint.contains("`overrides/key-guessing.yaml`"), "{hint}");
+}
+
+#[test]
 fn a_check_with_a_margin_that_the_change_uses_up_is_told() {
     let text = "override: longer-prompts\nschema: 1\nconditions:\n  - { signal: prompt_tokens_mean, was: \"> 1.3x baseline\", when: \"> 1.1x baseline\" }\n";
     let library = loaded(&[("overrides/longer-prompts.yaml", text)]);
@@ -104,8 +195,9 @@ fn a_check_with_a_margin_that_the_change_uses_up_is_told() {
 
 #[test]
 fn what_a_new_version_ships_too_is_no_problem_for_the_service() {
-    let conditions = "conditions:\n  - { signal: request_rate, was: \"> 1.4x baseline\", when: \"> 1.5x baseline\" }\n";
-    let said = "the condition on `request_rate` is `> 1.5x baseline` already".to_owned();
+    let conditions =
+        "conditions:\n  - { signal: prompt_tokens_mean, was: \"< 1.4x baseline\", when: \"< 1.3x baseline\" }\n";
+    let said = "the condition on `prompt_tokens_mean` is `< 1.3x baseline` already".to_owned();
     assert_eq!(lints_of_surge(conditions), [("override/idle", 4, said)]);
     assert_eq!(lints_of_surge(""), [("override/idle", 2, "it changes nothing of `traffic-surge`".to_owned())]);
     let playbook = |changes: &str| {
@@ -142,6 +234,16 @@ fn a_step_that_is_still_to_be_filled_in_is_not_shown() {
     let library = loaded(&[("overrides/traffic-surge.yaml", &format!("{ID}{step}"))]);
     assert_eq!(library.causes, load(None).unwrap().causes);
     assert_eq!(lints_of_surge(step), [("files/todo", 5, "still to be filled in".to_owned())]);
+}
+
+#[test]
+fn a_step_of_an_added_leaf_that_is_still_to_be_filled_in_is_not_shown() {
+    let text = "override: high-ttft\nschema: 1\ncauses:\n  - id: ours\n    title: ours\n    evidence: [{ signal: ttft_p99, when: \"> 9\", required: true }]\n    now:\n      - { do: TODO what to do, no_verify: looks }\n      - { do: Look, no_verify: looks, source: \"https://example.org\" }\n";
+    let library = loaded(&[("overrides/high-ttft.yaml", text)]);
+    let steps: Vec<_> = library.node_by_id("ours").unwrap().0.now.iter().map(|step| step.action.as_str()).collect();
+    assert_eq!(steps, ["Look"]);
+    let told: Vec<_> = library.left_out.iter().map(|problem| (problem.rule, problem.line)).collect();
+    assert_eq!(told, [("files/todo", 4)]);
 }
 
 #[test]
@@ -187,6 +289,9 @@ fn what_does_not_fit_is_told_with_its_line_and_what_would() {
     let (_, message, hint) = of_surge("conditions:\n  - { signal: request_rate, was: \"> 9\", when: \"> 2\" }\n");
     assert_eq!(message, "`traffic-surge` has no condition `> 9` on `request_rate`");
     assert_eq!(hint, "it has `> 1.2x baseline`, `> 1.5x baseline`");
+    // Of several conditions, that one may have had this value before; the wish for the other one is not fulfilled.
+    let gone = "conditions:\n  - { signal: request_rate, was: \"> 1.4x baseline\", when: \"> 1.5x baseline\" }\n";
+    assert_eq!(of_surge(gone).1, "`traffic-surge` has no condition `> 1.4x baseline` on `request_rate`");
     let twice = "  - { signal: prompt_tokens_mean, when: \"< 2\" }\n";
     let (line, message, _) = of_surge(&format!("conditions:\n{twice}{twice}"));
     assert_eq!((line, message.as_str()), (5, "`< 1.3x baseline` on `prompt_tokens_mean` is changed twice"));

@@ -1,9 +1,14 @@
 //! A user's change that a new version of the shipped data left behind: the service starts without it and says so.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use llm_diagnose::check::unused;
+use llm_diagnose::playbook::{Problem, load};
+use llm_diagnose::render::Phrases;
 use llm_diagnose_lab::stack::Service;
 use serde_json::Value;
 
@@ -18,6 +23,9 @@ now:
   remove:
     - words of no step
 ";
+
+/// What an editor on Windows may write.
+const UTF_16: &[u8] = b"\xff\xfeo\0v\0e\0r\0";
 
 /// The status and the check `playbooks` of `/readyz`.
 async fn playbooks(run: &Running) -> (String, Option<String>) {
@@ -51,6 +59,7 @@ async fn a_service_starts_and_reloads_without_the_change_that_does_not_fit_and_s
     let own = directory(&[
         ("overrides/traffic-surge.yaml", STALE),
         ("overrides/high-ttft.yaml", "override: high-ttft\nschema: 1\ncauses: [{ cause: gone }]\n"),
+        ("overrides/kv-cache-exhaustion.yaml", "override: kv-cache-exhaustion\nschema: 1\nescalate: us\n"),
         ("phrases/en/own.ftl", "do-now = First steps { $gone }\n"),
     ]);
     let extra = format!(
@@ -72,6 +81,8 @@ async fn a_service_starts_and_reloads_without_the_change_that_does_not_fit_and_s
     run.wait_for(CHANNEL, |message| message.contains("Stale")).await;
     let (status, page) = run.get("/playbooks/kv-cache-pressure").await;
     let marked = page.contains("Changed by <code>overrides/traffic-surge.yaml</code>");
+    // By a file of the former id.
+    assert!(page.contains("Changed by <code>overrides/kv-cache-exhaustion.yaml</code>"), "{page}");
     // A sentence that asks for what is not given gives way to the shipped one.
     assert!(status == 200 && marked && page.contains("<h3>Do now</h3>") && !page.contains("$gone"));
 
@@ -83,6 +94,99 @@ async fn a_service_starts_and_reloads_without_the_change_that_does_not_fit_and_s
         .unwrap();
     has_problems(&run, 0).await;
     assert_eq!(playbooks(&run).await.1, None);
+
+    // What is not read, and what is no text, is told as long as it is there.
+    for (place, content) in [("causes/x.yml", &b"cause: x"[..]), ("overrides/high-ttft.yaml", UTF_16)] {
+        let path = own.path().join(place);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        has_problems(&run, 1).await;
+        let detail = playbooks(&run).await.1.unwrap();
+        assert!(detail.contains(place), "{detail}");
+        fs::remove_file(&path).unwrap();
+        has_problems(&run, 0).await;
+    }
+}
+
+/// The problems of a directory for the service: rule and file's name.
+fn unused_of(own: &Path) -> Vec<(&'static str, String)> {
+    let library = load(Some(own)).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let problem = |problem: Problem| (problem.rule, problem.file.rsplit('/').next().unwrap().to_owned());
+    unused(&library, own).into_iter().map(problem).collect()
+}
+
+#[test]
+fn a_file_that_is_no_text_is_left_out_and_named_and_fatal_only_outside_overrides_and_phrases() {
+    let own = directory(&[("overrides/traffic-surge.yaml", "override: traffic-surge\nschema: 1\nescalate: us\n")]);
+    fs::write(own.path().join("overrides/high-ttft.yaml"), UTF_16).unwrap();
+    fs::create_dir_all(own.path().join("phrases/en/folder.ftl")).unwrap();
+    fs::write(own.path().join("phrases/en/a.ftl"), UTF_16).unwrap();
+    fs::write(own.path().join("phrases/en/b.ftl"), "do-now = First steps\n").unwrap();
+    let expected = [("files/unreadable", "high-ttft.yaml".to_owned()), ("phrase/read", "a.ftl".to_owned())];
+    assert_eq!(unused_of(own.path()), expected);
+    assert_eq!(load(Some(own.path())).unwrap().causes["traffic-surge"].escalate.as_deref(), Some("us"));
+    let words = Phrases::load(Some(own.path())).unwrap();
+    assert_eq!(words.text("do-now", &[]), "First steps");
+
+    fs::create_dir(own.path().join("causes")).unwrap();
+    fs::write(own.path().join("causes/x.yaml"), UTF_16).unwrap();
+    let problems = load(Some(own.path())).unwrap_err();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].file.ends_with("causes/x.yaml") && problems[0].hint.is_some(), "{problems:?}");
+    let missing = load(Some(&own.path().join("gone"))).unwrap_err();
+    assert!(missing.len() == 1 && missing[0].message.starts_with("cannot read the playbook directory"), "{missing:?}");
+}
+
+#[test]
+fn an_override_that_is_left_out_is_told_once_and_hides_no_other() {
+    let change = |id: &str, line: &str| format!("override: {id}\nschema: 1\n{line}\n");
+    let (new, old) = ("overrides/kv-cache-full.yaml", "overrides/kv-cache-exhaustion.yaml");
+    let good = change("kv-cache-exhaustion", "escalate: us");
+    let two = directory(&[(new, &change("kv-cache-full", "escalate: them")), (old, &good)]);
+    let told = unused_of(two.path());
+    assert_eq!(told.iter().map(|(rule, _)| *rule).collect::<Vec<_>>(), ["files/twice"], "{told:?}");
+    let broken = directory(&[(new, "override: ["), (old, &good)]);
+    assert_eq!(unused_of(broken.path()), [("yaml/shape", "kv-cache-full.yaml".to_owned())]);
+    let library = load(Some(broken.path())).unwrap();
+    assert_eq!(library.playbooks["kv-cache-full"].escalate.as_deref(), Some("us"));
+}
+
+#[test]
+fn whatever_takes_no_part_is_told_by_the_service() {
+    let shipped = |path: &str, from: &str, to: &str| {
+        let text = fs::read_to_string(format!("playbooks/{path}")).unwrap();
+        assert!(text.contains(from), "{path}: {from}");
+        text.replacen(from, to, 1)
+    };
+    let cause = shipped("causes/longer-prompts.yaml", "cause: longer-prompts", "cause: ours");
+    let cause = cause.replacen("    verify:", "    engine: vlm\n    verify:", 1);
+    let own = directory(&[
+        ("report.yaml", &shipped("report.yaml", "- ttft_p50", "- gone")),
+        ("causes/ours.yaml", &cause),
+        ("tickets/cloud.yaml", &shipped("tickets/cloud.yaml", "gpu-fault,", "gone,")),
+        ("logs/host.yaml", &shipped("logs/host.yaml", "cause: gpu-hardware-fault", "cause: gone")),
+        ("tables/xid.yaml", &shipped("tables/xid.yaml", "playbooks: [gpu-hardware-fault", "playbooks: [gone")),
+        (
+            "signals/vllm.yaml",
+            "engine: vllm\nschema: 1\nsignals:\n  kv_cache_usage: { query: \"max by ($by) (x{$scope}\" }\n  \
+             kv_cache_peak: { query: \"max by ($by) (x{$scop})\" }\n  gpu_temperature: { query: \"max by ($by) (x{$scope})\" }\n",
+        ),
+        // A whole playbook may leave shipped causes out.
+        ("mechanisms/load-shedding.yaml", &shipped("mechanisms/load-shedding.yaml", "  - cause: refused-surge\n", "")),
+    ]);
+    let told: BTreeSet<&str> = unused_of(own.path()).into_iter().map(|(rule, _)| rule).collect();
+    let expected = [
+        "cause/unused",
+        "log/cause",
+        "report/unknown-signal",
+        "signal/kind",
+        "signal/placeholder",
+        "signal/promql",
+        "step/engine",
+        "table/unknown-playbook",
+        "ticket/cause",
+    ];
+    assert_eq!(told, BTreeSet::from(expected));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Acts on an incident's page: the real service over HTTP, with the authority and the audit of chat.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -9,7 +10,8 @@ use llm_diagnose_lab::slack::Options;
 use llm_diagnose_lab::stack::Alertmanager;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -151,6 +153,30 @@ async fn people_take_over_and_note_on_the_page_and_slack_sees_who() {
 }
 
 #[tokio::test]
+async fn a_note_that_cannot_be_kept_is_told_and_may_be_sent_again() {
+    let run = Running::start(&behind_proxy("")).await;
+    let id = incident(&run).await;
+    let anna = Visitor::new(&run, "anna");
+    let (form, act) = (format!("/incidents/{id}/note"), format!("/incidents/{id}/acts/note"));
+    let fields = with(&anna.sealed(&form).await, &[("text", "the router was restarted")]);
+    let database = run.service.directory().join("state/llm-diagnose.db");
+    let mut beside = sqlx::sqlite::SqliteConnectOptions::new().filename(&database).connect().await.unwrap();
+    // Its text, and what its thread is told.
+    for place in ["INSERT ON audit WHEN NEW.result = 'done'", "INSERT ON posts WHEN NEW.kind = 'answer'"] {
+        let full = format!("CREATE TRIGGER full BEFORE {place} BEGIN SELECT RAISE(ABORT, 'no more'); END");
+        beside.execute(AssertSqlSafe(full)).await.unwrap();
+        let (status, _, said) = anna.send(&act, &fields, &[]).await;
+        assert!(status == 503 && said.contains("href=\"/incidents/"), "{place}: {status} {said}");
+        beside.execute("DROP TRIGGER full").await.unwrap();
+    }
+    assert_eq!(audit(&run).await, Vec::<String>::new());
+    let (status, to, said) = anna.send(&act, &fields, &[]).await;
+    assert_eq!((status, led(&to)), (303, format!("/incidents/{id}?did=note")), "{said}");
+    assert!(anna.page(to.trim_end_matches("#head")).await.1.contains("router was restarted"));
+    assert_eq!(audit(&run).await, ["note page:anna http done"]);
+}
+
+#[tokio::test]
 async fn who_may_not_act_on_the_page_is_refused_with_the_reason_and_written_down() {
     let run = Running::start(&behind_proxy("act: [anna]")).await;
     let id = incident(&run).await;
@@ -174,12 +200,12 @@ async fn who_may_not_act_on_the_page_is_refused_with_the_reason_and_written_down
     let (status, _, said) = ben.send(&own, &seal, &[]).await;
     assert!(status == 403 && said.contains("Only those whom"), "{said}");
     let (status, _, said) = ben.send(&own, &seal, &[("Origin", "https://evil.example")]).await;
-    assert!(status == 403 && said.contains("was not made for you"), "another site writes no line: {said}");
+    assert!(status == 403 && said.contains("another site sent this form"), "another site writes no line: {said}");
     let host = run.service.url.trim_start_matches("http://");
     let here = format!("http://{host}");
     for header in [("Origin", "https://evil.example"), ("Origin", "null"), ("Sec-Fetch-Site", "cross-site")] {
         let (status, _, said) = anna.send(&own, &seal, &[header]).await;
-        assert!(status == 403 && said.contains("was not made for you"), "{header:?}: {said}");
+        assert!(status == 403 && said.contains("another site sent this form"), "{header:?}: {said}");
     }
     let (status, ..) = anna.send(&own, &seal, &[("Origin", &here), ("Sec-Fetch-Site", "same-origin")]).await;
     assert_eq!(status, 303);
@@ -209,7 +235,9 @@ async fn while_slack_names_who_acts_nobody_acts_on_the_page_until_it_names_them_
             assert!(status == 403 && said.contains("Only those whom"), "{name} {act}: {said}");
         }
     }
-    assert!(audit(&run).await.iter().all(|line| line.ends_with(" refused")));
+    let written = audit(&run).await;
+    assert_eq!(written.iter().filter(|line| line.ends_with(" refused")).count(), 10, "{written:?}");
+    assert_eq!(written.len(), 10, "{written:?}");
     let run = Running::start_slack(Options::unlimited(), keys, &behind_proxy("act: [anna]")).await;
     let id = incident(&run).await;
     let (anna, page) = (Visitor::new(&run, "anna"), format!("/incidents/{id}"));
@@ -346,7 +374,9 @@ async fn a_silence_from_the_page_shows_its_labels_first_and_asks_again_if_it_tak
     assert!(status == 200 && asks.contains("name=\"confirm\"") && asks.contains("&lt;b&gt;known"), "{asks}");
     assert_eq!(alertmanager.silences().await.unwrap().as_array().unwrap().len(), 0);
 
-    let own = with(&seal, &[("label", &name), ("duration", "1h"), ("custom", "90m"), ("comment", "known")]);
+    // A token across the longest comment: it is cleaned before it is cut.
+    let comment = format!("known {} hf_aB3dE5gH7jK9aB3dE5gH7jK9aB3dE5gH7jK9", "seen ".repeat(196));
+    let own = with(&seal, &[("label", &name), ("duration", "1h"), ("custom", "90m"), ("comment", &comment)]);
     for expected in ["silence", "repeated"] {
         let (status, to, said) = anna.send(&act, &own, &[]).await;
         assert_eq!((status, led(&to)), (303, format!("/incidents/{id}?did={expected}")), "{said}");
@@ -356,7 +386,61 @@ async fn a_silence_from_the_page_shows_its_labels_first_and_asks_again_if_it_tak
     assert_eq!(silences[0]["createdBy"], "anna on the page of llm-diagnose");
     assert!(silences[0]["comment"].as_str().unwrap().contains(&id), "{silences}");
     run.wait_for(CHANNEL, |m| m.contains("Silenced") && m.contains("anna (page)")).await;
+    run.slack
+        .wait_for(|s| s.messages(CHANNEL).any(|m| whole(m).contains("“known seen")), crate::running::SOON)
+        .await
+        .unwrap();
+    let shown: String = run.slack.messages(CHANNEL).iter().map(whole).collect();
+    assert!(!shown.contains("hf_aB3dE5") && !silences.to_string().contains("hf_aB3dE5"), "{shown}");
     assert_eq!(audit(&run).await, ["silence page:anna http done"]);
+}
+
+/// An Alertmanager without alerts that closes the connection once it has been asked for a silence.
+async fn silent_alertmanager(asked: Arc<AtomicUsize>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = [0; 4];
+            if stream.read_exact(&mut head).await.is_err() {
+                continue;
+            }
+            match &head {
+                b"POST" => {
+                    asked.fetch_add(1, Ordering::SeqCst);
+                }
+                _ => {
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]";
+                    stream.write_all(answer).await.unwrap();
+                    // Read to the end: closed before, it would take the answer back.
+                    let _ = stream.read_to_end(&mut Vec::new()).await;
+                }
+            }
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_silence_of_which_nobody_knows_whether_it_is_there_is_asked_of_no_peer_and_counts_as_sent() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let (first, second) = (silent_alertmanager(asked.clone()).await, silent_alertmanager(asked.clone()).await);
+    let both = format!("alertmanagers: [{{ url: \"{first}\" }}, {{ url: \"{second}\" }}]");
+    let run = Running::start(&format!("{}\n{both}", behind_proxy("act: [anna]"))).await;
+    let id = incident(&run).await;
+    let anna = Visitor::new(&run, "anna");
+    let (form, act) = (format!("/incidents/{id}/silence"), format!("/incidents/{id}/acts/silence"));
+    let (_, shown) = anna.page(&form).await;
+    let mut values = shown.split("value=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+    let label = values.find(|value| value.starts_with("alertname ")).unwrap();
+    let fields = with(&anna.sealed(&form).await, &[("label", label), ("duration", "1h")]);
+    let (status, _, said) = anna.send(&act, &fields, &[]).await;
+    assert!(status == 504 && said.contains("It is not known whether Alertmanager created"), "{status} {said}");
+    assert!(said.contains("Back to the incident") && !said.contains("Nothing was"), "{said}");
+    let (status, to, _) = anna.send(&act, &fields, &[]).await;
+    assert_eq!((status, led(&to)), (303, format!("/incidents/{id}?did=repeated")));
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(audit(&run).await, ["silence page:anna http begun"]);
 }
 
 #[tokio::test]

@@ -316,6 +316,23 @@ async fn what_people_do_and_say_is_kept_the_same_on_both() {
         store.audit(&AuditEntry::new_attempt("cli:x", "cli", "expire", None, at(2))).await.unwrap();
         let notes = store.notes(&id).await.unwrap();
         assert_eq!(notes.iter().map(|n| (n.act, n.who.as_str())).collect::<Vec<_>>(), [(Act::Acknowledge, "U0ANN")]);
+        // Downloads are no acts, and push none out.
+        let (other, _) = admit(&store, "B", "firing", &CALM, 0).await;
+        let line = |what: &str, second: i64| {
+            let attempt = AuditEntry::new_attempt("link", "http", what, Some(&other), at(second));
+            AuditEntry { result: AuditResult::Done, ..attempt }
+        };
+        store.audit(&line("note", -400)).await.unwrap();
+        for second in 0..200 {
+            store.audit(&line("download", -200 + second)).await.unwrap();
+        }
+        assert_eq!(store.notes(&other).await.unwrap().len(), 1);
+        for second in 0..200 {
+            store.audit(&line("verify", -200 + second)).await.unwrap();
+        }
+        let notes = store.notes(&other).await.unwrap();
+        assert_eq!((notes.len(), notes[0].at, notes[199].at), (200, at(-200), at(-1)), "the newest count");
+        assert_eq!(store.forget_audit(at(0)).await.unwrap(), 401);
         let lines = store.audited(at(0), 9).await.unwrap();
         assert_eq!((lines.len(), &lines[1]), (2, &done));
         assert_eq!(store.forget_audit(at(2)).await.unwrap(), 1);

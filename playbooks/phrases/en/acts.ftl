@@ -76,6 +76,7 @@ silence-confirm-others = { $n ->
 silence-confirm-unknown = I know that other alerts may be silenced too
 silence-no-alertmanager = No Alertmanager is configured for these alerts: see `alertmanagers` in the configuration.
 silence-failed = Nothing was silenced: { $error }
+silence-unsure = **It is not known whether Alertmanager created the silence:** { $error }. Look at what is silenced before you ask for it again.
 silence-note = until { $day } { $until }
 silence-made = **Silenced** by { $who } until { $day } { $until }: { $matchers }
 silence-made-unposted = The silence is created, but Slack did not accept the post about it.

@@ -101,6 +101,7 @@ page-unsure-why = An error stopped it half-way; the log of llm-diagnose has it. 
 page-too-often = You have sent too many forms, or all people together have. Try again in a minute.
 page-back-incident = Back to the incident
 page-back-list = List of incidents
+page-form-elsewhere = Your browser says that another site sent this form. If you pressed on the incident's own page, a proxy in between has changed the address: let it pass `Host` on as it is, or set `public_url` of the configuration to the address that your browser shows.
 page-form-strange = This form was not made for you on this page, or it is too old. Open the incident again and press there. With several replicas behind one address, all need the same `bundle.link_key_file`.
 page-may-nobody = You may acknowledge, note and run again here. Silences and bundles are for those whom `pages.act` of the configuration names: nobody yet.
 page-may-not-named = You can read. Only those whom `pages.act` of the configuration names act here; `slack.act` is for Slack alone.

@@ -8,14 +8,14 @@ use fluent_syntax::ast::{Entry, Expression, InlineExpression, Pattern, PatternEl
 
 use super::lint::unfinished;
 use knowledge::playbook::{Problem, Replacement, SourceFile, phrases as shipped, suggestion};
-use render::own_phrases;
+use render::{OwnPhrases, own_phrases};
 
 /// A phrase's name to its variables and the index of its file.
 type PhraseTable = BTreeMap<String, (BTreeSet<String>, usize)>;
 
 /// Returns the shipped phrases that those of `dir/phrases/en/` replace.
 pub fn replaced_phrases(dir: Option<&Path>) -> Vec<Replacement> {
-    let files = dir.and_then(|dir| own_phrases(dir).ok()).unwrap_or_default();
+    let files = dir.map(own_phrases).unwrap_or_default().files;
     let english = variables_by_phrase(&shipped(), &mut Vec::new());
     let own = variables_by_phrase(&files, &mut Vec::new());
     let known = own.iter().filter(|(key, _)| english.contains_key(*key));
@@ -31,21 +31,13 @@ pub fn phrases(dir: Option<&Path>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let english = variables_by_phrase(&shipped(), &mut problems);
     let Some(dir) = dir else { return problems };
-    match own_phrases(dir) {
-        Ok(files) => {
-            let own = variables_by_phrase(&files, &mut problems);
-            compare(&english, &own, &files, &mut problems);
-            files.iter().for_each(|file| unfinished(file, &mut problems));
-        }
-        Err(error) => problems.push(about("phrase/read", dir, format!("{error:#}"))),
-    }
+    let OwnPhrases { files, unreadable } = own_phrases(dir);
+    let own = variables_by_phrase(&files, &mut problems);
+    compare(&english, &own, &files, &mut problems);
+    files.iter().for_each(|file| unfinished(file, &mut problems));
+    problems.extend(unreadable);
     problems.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     problems
-}
-
-/// Builds a problem that belongs to no single file.
-fn about(rule: &'static str, dir: &Path, message: String) -> Problem {
-    Problem::on_line(rule, &SourceFile::new(dir.display().to_string(), String::new()), 1, message, None)
 }
 
 /// Reads the phrases of some files.

@@ -6,25 +6,51 @@ use knowledge::playbook::{Library, Problem};
 
 use super::{lint, phrases, unread};
 
-/// The rules of problems by which something that a user wrote takes no part in a diagnosis or a message. The others are
-/// about how well it is written and tested.
-const UNUSED: [&str; 16] = [
+/// The rules of problems by which something that a user wrote takes no part in a diagnosis, a message or a report. The
+/// others are about how well it is written and tested.
+const UNUSED: [&str; 42] = [
     "alert/condition",
+    "alert/for",
+    "alert/log-signal",
+    "cause/unused",
+    "endpoint/forbidden",
+    "endpoint/pointer",
     "evidence/shape",
     "evidence/unit",
     "files/unread",
+    "health/log-signal",
+    "health/no-threshold",
     "health/unknown-playbook",
     "health/unknown-signal",
+    "log/cause",
+    "log/direction",
+    "log/engine",
+    "log/tells",
+    "phrase/read",
     "phrase/shape",
     "phrase/unknown",
     "phrase/variable",
+    "playbook/alias",
     "playbook/cycle",
     "playbook/entry",
     "playbook/explains",
+    "playbook/no-symptom",
     "playbook/unknown-cause",
     "playbook/unknown-playbook",
     "playbook/unknown-signal",
+    "report/unknown-signal",
+    "signal/direct",
+    "signal/kind",
+    "signal/placeholder",
+    "signal/promql",
+    "signal/shape",
     "signal/unknown",
+    "signal/untold",
+    "step/engine",
+    "table/engine",
+    "table/unknown-playbook",
+    "ticket/cause",
+    "ticket/engine",
 ];
 
 /// Returns all problems of the data, of the phrases and of files that are not read.
@@ -38,8 +64,9 @@ pub fn all(library: &Library, dir: Option<&Path>) -> Vec<Problem> {
 /// Returns the problems by which something in the user's directory is not used: what was left out when the data were
 /// loaded, what names something that is not there, what is not read.
 pub fn unused(library: &Library, dir: &Path) -> Vec<Problem> {
-    let mut problems = library.left_out.clone();
-    let others = all(library, Some(dir)).into_iter().filter(|problem| UNUSED.contains(&problem.rule));
-    problems.extend(others);
-    problems
+    // A shipped cause that no playbook has any more is what a user's playbook, as a whole, leaves out.
+    let is_theirs = |problem: &Problem| problem.rule != "cause/unused" || Path::new(&problem.file).starts_with(dir);
+    let others = all(library, Some(dir)).into_iter();
+    let others = others.filter(|problem| UNUSED.contains(&problem.rule) && is_theirs(problem));
+    library.left_out.iter().cloned().chain(others).collect()
 }

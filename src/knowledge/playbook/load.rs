@@ -9,7 +9,8 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::{
     Aliases, Cause, HealthyFleet, Library, LogFile, Override, Playbook, PlaybookKind, Problem, QuickLook, Redaction,
-    RedactionRule, Replacement, ReportSignals, SCHEMA, SourceFile, Table, Ticket, overrides, parse, suggestion,
+    RedactionRule, Replacement, ReportSignals, SCHEMA, SourceFile, Table, Ticket, directory::read_dir, overrides,
+    parse, suggestion,
 };
 use crate::signal::{Catalog, Engine, EngineSignals};
 
@@ -55,7 +56,7 @@ pub fn shipped() -> BTreeMap<String, SourceFile> {
 
 /// Returns the path of a file as in [`Library::files`]: that of a playbook or its test has no folder, which is returned
 /// beside it.
-fn library_path(path: &str) -> (&str, Option<PlaybookKind>) {
+pub(super) fn library_path(path: &str) -> (&str, Option<PlaybookKind>) {
     let without = |kind: PlaybookKind| Some((path.strip_prefix(kind.folder())?.strip_prefix('/')?, Some(kind)));
     let kind_and_path =
         PlaybookKind::ALL.into_iter().find_map(without).filter(|(name, _)| !NON_PLAYBOOK_FILES.contains(name));
@@ -75,7 +76,7 @@ pub fn phrases() -> Vec<SourceFile> {
 /// fleet, the redaction rules, and files of engines that hold nothing but signals join the shipped file instead; files
 /// of `overrides/` change single parts of a shipped one.
 ///
-/// What of `overrides/` does not fit is left out, and stands in [`Library::left_out`]: a new version must not keep a
+/// What of `overrides/` does not fit, or cannot be read, is left out, and stands in [`Library::left_out`]: a new version must not keep a
 /// service from its start.
 ///
 /// # Errors
@@ -87,35 +88,29 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
     for (name, file) in shipped() {
         load_file(&mut library, name, file, &mut problems);
     }
-    if let Some(dir) = dir {
-        match read_dir(dir) {
-            Ok(own) => {
-                let (changes, own): (Vec<_>, Vec<_>) =
-                    own.into_iter().partition(|(name, _)| name.split('/').next() == Some(overrides::FOLDER));
-                for (name, file) in own {
-                    // Joined, so that a user who adds an entry needs no copy of the shipped file, which would become
-                    // outdated.
-                    let joins =
-                        [CATALOG, HEALTHY_FLEET, REDACTION].contains(&name.as_str()) || has_only_signals(&name, &file);
-                    let name = if joins { format!("{name}{JOINED}") } else { with_current_id(&library.aliases, &name) };
-                    load_file(&mut library, name, file, &mut problems);
-                }
-                // They change what the other files say.
-                let changes = changes.into_iter().filter_map(|(_, file)| read_override(&mut library, file));
-                let changes = changes.collect();
-                overrides::apply(&mut library, changes);
+    let mut changes = Vec::new();
+    for (name, file) in dir.map(read_dir).unwrap_or_default() {
+        let is_change = name.split('/').next() == Some(overrides::FOLDER);
+        match file {
+            Ok(file) if is_change => changes.push(file),
+            Ok(file) => {
+                // Joined, so that a user who adds an entry needs no copy of the shipped file, which would become
+                // outdated.
+                let joins =
+                    [CATALOG, HEALTHY_FLEET, REDACTION].contains(&name.as_str()) || has_only_signals(&name, &file);
+                let name = if joins { format!("{name}{JOINED}") } else { with_current_id(&library.aliases, &name) };
+                load_file(&mut library, name, file, &mut problems);
             }
-            Err(error) => problems.push(Problem {
-                rule: "files/unreadable",
-                file: dir.display().to_string(),
-                line: 1,
-                column: 0,
-                excerpt: String::new(),
-                message: format!("cannot read the playbook directory: {error}"),
-                hint: Some("`playbooks.dir` must name a readable directory laid out like the shipped one".into()),
-            }),
+            Err(problem) if is_change => {
+                let file = SourceFile { own: true, ..SourceFile::new(problem.file.clone(), String::new()) };
+                leave_out(&mut library, file, *problem);
+            }
+            Err(problem) => problems.push(*problem),
         }
     }
+    // They change what the other files say.
+    let changes = changes.into_iter().filter_map(|file| read_override(&mut library, file)).collect();
+    overrides::apply(&mut library, changes);
     library.resolve_references();
     library.derive_burns();
     if problems.is_empty() { Ok(library) } else { Err(problems) }
@@ -147,7 +142,13 @@ fn load_file(library: &mut Library, name: String, file: SourceFile, problems: &m
     }
 }
 
-/// Reads a file of `overrides/`; one that cannot be read is left out.
+/// Leaves out a file of `overrides/`. It stands under a path of its own: another one may change the same thing.
+fn leave_out(library: &mut Library, file: SourceFile, problem: Problem) {
+    library.files.insert(file.path.clone(), file);
+    library.left_out.push(problem);
+}
+
+/// Reads a file of `overrides/`; one that cannot be parsed is left out.
 fn read_override(library: &mut Library, file: SourceFile) -> Option<(SourceFile, Override)> {
     let name = Path::new(&file.path).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let changes = parse::<Override>(&file)
@@ -155,8 +156,7 @@ fn read_override(library: &mut Library, file: SourceFile) -> Option<(SourceFile,
     let mut changes = match changes {
         Ok(changes) => changes,
         Err(problem) => {
-            library.files.insert(format!("{}/{name}.yaml", overrides::FOLDER), file);
-            library.left_out.push(*problem);
+            leave_out(library, file, *problem);
             return None;
         }
     };
@@ -165,7 +165,8 @@ fn read_override(library: &mut Library, file: SourceFile) -> Option<(SourceFile,
     if let Some(other) = library.files.get(&path) {
         let message = format!("{} changes `{}` too", other.path, changes.id);
         let hint = Some("write the changes of both into one of them".to_owned());
-        library.left_out.push(Problem::at("files/twice", &file, &changes.id, message, hint));
+        let problem = Problem::at("files/twice", &file, &changes.id, message, hint);
+        leave_out(library, file, problem);
         return None;
     }
     library.files.insert(path, file.clone());
@@ -344,31 +345,4 @@ fn table<R: DeserializeOwned>(
     let table: Table<R> = parse(file)?;
     same("table", &table.table, table.schema)?;
     Ok(table)
-}
-
-fn read_dir(dir: &Path) -> std::io::Result<Vec<(String, SourceFile)>> {
-    let mut out = Vec::new();
-    // Playbooks stood at the top before they had folders, and may still.
-    for folder in std::iter::once("").chain(FOLDERS) {
-        let (place, prefix) = match folder {
-            "" => (dir.to_owned(), String::new()),
-            folder => (dir.join(folder), format!("{folder}/")),
-        };
-        if !folder.is_empty() && !place.exists() {
-            continue;
-        }
-        for entry in std::fs::read_dir(&place)? {
-            let path = entry?.path();
-            let Some(name) = path.file_name().and_then(|n| n.to_str()) else { continue };
-            if name.ends_with(".yaml") && path.is_file() {
-                let file = SourceFile::new(path.display().to_string(), std::fs::read_to_string(&path)?);
-                let place = format!("{prefix}{name}");
-                let (path, folder) = library_path(&place);
-                out.push((path.to_owned(), SourceFile { own: true, folder, ..file }));
-            }
-        }
-    }
-    // Directories have no order. Of two files with one name, the one at the top comes first.
-    out.sort_by(|(a, _), (b, _)| a.cmp(b));
-    Ok(out)
 }

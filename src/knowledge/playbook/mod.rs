@@ -5,6 +5,7 @@
 
 mod aliases;
 mod condition;
+mod directory;
 mod health;
 mod healthy_fleet;
 mod library;
@@ -29,6 +30,7 @@ use crate::signal::GpuVendor;
 
 pub use aliases::Aliases;
 pub use condition::{Comparison, Condition, Op, Reference, condition_text};
+pub use directory::data_files;
 pub use health::{HealthHeading, QuickCheck, QuickLook};
 pub use healthy_fleet::HealthyFleet;
 pub use library::{Children, Library, Node, NodeKind};

@@ -4,6 +4,7 @@ use tracing::{error, info};
 
 use super::{ActEnd, Actor};
 use crate::Service;
+use message::SlackMessage;
 use render::cut;
 use store::{AuditEntry, AuditResult, Incident, StoreError};
 
@@ -45,6 +46,35 @@ pub(crate) async fn write_refusal(
     }
 }
 
+/// Writes a note in one step, with what its thread and message say of it: it has no other effect.
+pub(super) async fn write_note(service: &Service, entry: &AuditEntry, post: &SlackMessage) -> ActEnd {
+    match service.store.audit_note(entry, post, service.store.now()).await {
+        Ok(()) => {
+            told(service, entry);
+            service.deliveries.notify_one();
+            ActEnd::Done
+        }
+        Err(error) => {
+            not_begun(service, entry, &error);
+            ActEnd::NoStore
+        }
+    }
+}
+
+/// Counts and logs how an act ended.
+fn told(service: &Service, entry: &AuditEntry) {
+    let AuditEntry { what: action, who, incident, .. } = entry;
+    let result = entry.result.as_str();
+    service.metrics.act(action, result);
+    info!(user = who, what = action, incident.id = incident, result, "somebody acted");
+}
+
+/// Counts and logs an act that cannot be written down.
+fn not_begun(service: &Service, entry: &AuditEntry, error: &StoreError) {
+    error!(%error, what = entry.what, "cannot write into the audit log: nothing is done");
+    service.metrics.act(&entry.what, AuditResult::Failed.as_str());
+}
+
 /// An act, from its first entry in the audit log to its end.
 pub(crate) struct Attempt {
     entry: AuditEntry,
@@ -75,10 +105,7 @@ impl Attempt {
         entry: AuditEntry,
         written: Result<(), StoreError>,
     ) -> Result<Self, StoreError> {
-        written.map(|()| Self { entry: entry.clone() }).inspect_err(|error| {
-            error!(%error, what = entry.what, "cannot write into the audit log: nothing is done");
-            service.metrics.act(&entry.what, AuditResult::Failed.as_str());
-        })
+        written.inspect_err(|error| not_begun(service, &entry, error)).map(|()| Self { entry })
     }
 
     /// Returns the id of the entry in the audit log.
@@ -96,13 +123,11 @@ impl Attempt {
         self.entry.result = result;
         self.entry.target = cut(target, 200);
         self.entry.detail = cut(detail, super::NOTE_CHARS);
-        let AuditEntry { what: action, who, incident, .. } = &self.entry;
-        service.metrics.act(action, result.as_str());
-        info!(user = who, what = action, incident.id = incident, result = result.as_str(), "somebody acted");
+        told(service, &self.entry);
         if let Err(error) = service.store.audit(&self.entry).await {
             error!(%error, "cannot write into the audit log how an act ended");
         }
-        if let (Some(incident), AuditResult::Done) = (incident, result) {
+        if let (Some(incident), AuditResult::Done) = (&self.entry.incident, result) {
             if let Err(error) = service.store.touch(incident).await {
                 error!(%error, "cannot mark an incident's message as changed");
             }

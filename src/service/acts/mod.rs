@@ -9,7 +9,7 @@ use crate::Service;
 use knowledge::incident::Act;
 use message::{Block, SlackMessage, TextSpan, Tone};
 use render::cut;
-use store::{AuditResult, Incident, StoreError};
+use store::{AuditEntry, AuditResult, Incident, StoreError};
 
 pub(crate) use attempt::{Attempt, find_incident, write_refusal};
 
@@ -92,15 +92,13 @@ async fn on_open(
 pub(crate) async fn note(service: &Service, actor: Actor<'_>, incident: &Incident, text: &str) -> ActEnd {
     // Cleaned before it is cut: half a secret has no pattern.
     let text = cut(&service.notifier.redactor_of([incident]).text("message", text.trim()), NOTE_CHARS);
-    let Ok(attempt) = Attempt::begin(service, actor, Act::Note.as_str(), Some(&incident.id)).await else {
-        return ActEnd::NoStore;
-    };
-    attempt.end(service, AuditResult::Done, "", &text).await;
     let headline = service.words.line("noted", &[("who", TextSpan::User(actor.who.to_owned()).into())]);
-    let comment = Block::Paragraph(service.words.line("said-comment", &[("comment", text.into())]));
-    let body = render::slack_with_blocks(&headline, Tone::Unknown, &[comment]);
-    tell_thread(service, incident, &body).await;
-    ActEnd::Done
+    let comment = Block::Paragraph(service.words.line("said-comment", &[("comment", text.as_str().into())]));
+    let post = render::slack_with_blocks(&headline, Tone::Unknown, &[comment]);
+    let entry =
+        AuditEntry::new_attempt(actor.who, actor.place, Act::Note.as_str(), Some(&incident.id), service.store.now());
+    let entry = AuditEntry { result: AuditResult::Done, detail: text, ..entry };
+    attempt::write_note(service, &entry, &post).await
 }
 
 /// Queues a post in the incident's thread, if it has one.

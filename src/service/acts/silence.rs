@@ -11,7 +11,8 @@ use knowledge::incident::Act;
 use message::{Block, Button, ButtonStyle, Line, SlackMessage, TextSpan, Tone};
 use render::{PhraseArgument, cut};
 use sources::alertmanager::{
-    self, Alertmanager, AlertmanagerError, CreatedSilence, SHORTEST, SilenceError, SilenceMatcher, SilenceParameters,
+    self, Alertmanager, AlertmanagerError, COMMENT_CHARS, CreatedSilence, SHORTEST, SilenceError, SilenceMatcher,
+    SilenceParameters,
 };
 use sources::redact::Redactor;
 use store::{AuditResult, Incident};
@@ -23,8 +24,6 @@ const DURATIONS: [(&str, Duration, &str); 2] =
     [("1h", Duration::from_secs(3_600), "silence-1h"), ("4h", Duration::from_secs(4 * 3_600), "silence-4h")];
 /// The option for a duration that the person types.
 pub(crate) const CUSTOM: &str = "custom";
-/// The longest comment, in UTF-16 units.
-pub(crate) const COMMENT_CHARS: usize = 1_000;
 /// Maximum number of labels in a menu; Slack shows 100.
 const LABELS: usize = 99;
 /// Maximum UTF-16 units of a label's name; a menu of Slack's shows so many.
@@ -165,15 +164,20 @@ pub(crate) async fn create(
     let attempt = Attempt::begin(service, actor, Act::Silence.as_str(), Some(&incident.id)).await;
     let attempt = attempt.map_err(|_| NoSilence::NoStore)?;
     let reference = format!("{ABOUT}{}", incident.id);
+    // Cleaned before it is cut: half a secret has no pattern. The reference stays whole: by it the end is told.
+    let comment = redactor(service, Some(incident), matchers).text("message", comment.trim()).into_owned();
+    let comment = cut(&comment, COMMENT_CHARS.saturating_sub(reference.len() + " ()".len()));
     let parameters = SilenceParameters {
         who: author,
-        comment: if comment.trim().is_empty() { reference } else { format!("{} ({reference})", comment.trim()) },
+        comment: if comment.is_empty() { reference } else { format!("{comment} ({reference})") },
         duration,
         longest: service.config.slack.silence_max,
     };
     match alertmanager::create(all, &incident.alerts, matchers, &parameters, clock::now()).await {
         Err(error) => {
-            attempt.end(service, AuditResult::Failed, "", &error.to_string()).await;
+            let is_unsure = matches!(error, SilenceError::Unsure(_));
+            let result = if is_unsure { AuditResult::Begun } else { AuditResult::Failed };
+            attempt.end(service, result, "", &error.to_string()).await;
             Err(NoSilence::Refused(error))
         }
         Ok(created) => {
@@ -233,6 +237,10 @@ pub(crate) fn problem(service: &Service, error: &SilenceError) -> Line {
         SilenceError::NoMatcher => "silence-changed",
         SilenceError::Unknown(_) => "silence-unknown",
         SilenceError::Over(_) => "silence-over",
+        SilenceError::Unsure(error) => {
+            let error = [("error", Line::of(&error.to_string()).into())];
+            return service.words.line("silence-unsure", &error);
+        }
         SilenceError::WholePool(_) | SilenceError::Duration(_) | SilenceError::Alertmanager(_) => {
             let error = [("error", Line::of(&error.to_string()).into())];
             return service.words.line("silence-failed", &error);

@@ -87,7 +87,7 @@ pub(super) fn wrong(
         is_right: false,
         named: named(&incident).unwrap_or_default(),
         cause: cause.to_owned(),
-        comment: render::cut(values.get("comment").map(String::as_str).unwrap_or_default(), COMMENT_CHARS),
+        comment: comment_of(desk, &incident, values.get("comment").map(String::as_str).unwrap_or_default()),
     };
     let shared = Arc::clone(desk);
     desk.tasks.spawn(async move {
@@ -95,6 +95,11 @@ pub(super) fn wrong(
         drop(slot);
     });
     Ack::Received
+}
+
+/// Returns a comment cleaned, and then cut: half a secret has no pattern.
+fn comment_of(desk: &Desk, incident: &Incident, text: &str) -> String {
+    render::cut(&desk.notifier.redactor_of([incident]).text("message", text.trim()), COMMENT_CHARS)
 }
 
 async fn save_feedback(desk: &Desk, inbound: &SlackRequest, feedback: &Feedback, title: &str) {

@@ -12,12 +12,12 @@ use super::attempt::{begin_act, open_incident_form, reply_incident_ended};
 use super::forms::{self, ModalMetadata, input, option, text_box};
 use super::intent::IncidentForm;
 use super::{Desk, silences};
-use crate::acts::silence::{self, COMMENT_CHARS, CUSTOM, Excess};
+use crate::acts::silence::{self, CUSTOM, Excess};
 use knowledge::incident::Act;
 use message::{Block, Line};
 use render::{self, cut};
 use slack::{Ack, SlackRequest};
-use sources::alertmanager::{self, SilenceMatcher};
+use sources::alertmanager::{self, COMMENT_CHARS, SilenceMatcher};
 use sources::redact::Redactor;
 use store::{AuditResult, Incident};
 
@@ -85,14 +85,14 @@ pub(super) async fn submit(
         Ok(duration) => duration,
         Err(text) => return wrong(field, text),
     };
-    let comment = cut(value("comment"), COMMENT_CHARS);
+    let comment = value("comment").to_owned();
     let excess = Excess::of(&desk.alertmanagers, &incident, matchers).await;
     if !excess.is_confirmed_by(value("confirm")) {
         let fields = Fields {
             matchers: excess.matchers.clone(),
             duration: chosen.into(),
             custom: value("custom").into(),
-            comment,
+            comment: cut(&comment, COMMENT_CHARS),
         };
         return Ack::View(confirmation(desk, &inbound, &incident, &offered, &fields, &excess));
     }

@@ -6,9 +6,7 @@ use std::time::Duration;
 use ring::digest::{Context, SHA256};
 
 use super::Settings;
-
-/// Depth to which the directory of playbooks is read: `phrases/en/message.ftl` has two folders.
-const DEPTH: usize = 3;
+use knowledge::playbook::data_files;
 
 /// The digest of all files of a configuration.
 pub(super) type ContentDigest = Vec<u8>;
@@ -32,31 +30,12 @@ pub(super) async fn digest(settings: &Settings) -> ContentDigest {
     files.extend(settings.config.secret_files().into_iter().map(Path::to_path_buf));
     let playbooks = settings.config.playbooks.dir.clone();
     let reading = tokio::task::spawn_blocking(move || {
-        if let Some(directory) = &playbooks {
-            list(directory, DEPTH, &mut files);
-        }
+        // Also those that are not read: that they are there is told, and must end when they are gone.
+        files.extend(playbooks.iter().flat_map(|directory| data_files(directory)));
         digest_of(&files)
     });
     // A reading that panicked looks like a change, and the reload then tells what is wrong.
     reading.await.unwrap_or_default()
-}
-
-/// Adds the data files of a directory in a fixed order. Names with a leading dot are Kubernetes' own copies.
-fn list(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(directory) else { return };
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    paths.sort();
-    for path in paths {
-        let is_hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
-        let is_data = path.extension().is_some_and(|end| end == "yaml" || end == "ftl");
-        if is_hidden {
-            continue;
-        } else if is_data && path.is_file() {
-            files.push(path);
-        } else if depth > 0 && path.is_dir() {
-            list(&path, depth - 1, files);
-        }
-    }
 }
 
 fn digest_of(files: &[PathBuf]) -> ContentDigest {

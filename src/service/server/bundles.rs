@@ -15,7 +15,7 @@ use super::guard;
 use super::state::Shared;
 use crate::bundle::{Name, Refused};
 use knowledge::clock;
-use store::{AuditEntry, AuditResult, StoreError};
+use store::{AuditEntry, AuditResult, DOWNLOAD, StoreError};
 
 /// Bytes per read from the disk.
 const PIECE: usize = 64 << 10;
@@ -136,7 +136,7 @@ pub(super) async fn download(
 
 /// Writes the download to the audit log, because a bundle contains logs.
 async fn audit_download(shared: &Shared, name: &Name, who: &str, from: SocketAddr) -> Result<(), StoreError> {
-    let attempt = AuditEntry::new_attempt(who, "http", "download", Some(&name.of), shared.service.store.now());
+    let attempt = AuditEntry::new_attempt(who, "http", DOWNLOAD, Some(&name.of), shared.service.store.now());
     let detail = format!("from {}", from.ip().to_canonical());
     let entry = AuditEntry { target: name.to_string(), result: AuditResult::Done, detail, ..attempt };
     shared.service.store.audit(&entry).await?;

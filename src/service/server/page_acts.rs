@@ -21,7 +21,7 @@ use knowledge::clock;
 use knowledge::incident::Act;
 use message::{Block, Line};
 use render::{FormSeal, SilenceFields};
-use sources::alertmanager::{self, SilenceMatcher};
+use sources::alertmanager::{self, SilenceError, SilenceMatcher};
 use store::{AuditResult, Incident};
 
 /// The place of the acts in the audit log.
@@ -76,7 +76,7 @@ pub(super) async fn act(
     let Some(act) = Act::of(&act).filter(|act| ACTS.contains(act)) else { return super::pages::lost(&shared) };
     // Not in the audit log: another site's page could write there in the visitor's name, and without end.
     if page_forms::is_foreign(&headers, &shared.service.config.public_url) {
-        return turned_away(&shared, &visitor, act, &id, (StatusCode::FORBIDDEN, "page-form-strange"));
+        return turned_away(&shared, &visitor, act, &id, (StatusCode::FORBIDDEN, "page-form-elsewhere"));
     }
     if !shared.pages.admits_form(&visitor.who) {
         return turned_away(&shared, &visitor, act, &id, (StatusCode::TOO_MANY_REQUESTS, "page-too-often"));
@@ -277,8 +277,7 @@ impl Visit<'_> {
         }
         let offered = silence::selectable(self.incident);
         let (chosen, own) = (sent.get("duration"), sent.get("custom"));
-        let comment = render::cut(sent.get("comment"), silence::COMMENT_CHARS);
-        let typed = (chosen, own, comment.as_str());
+        let typed = (chosen, own, sent.get("comment"));
         let matchers = silence::matchers_of(service, &offered, sent.all("label"));
         let duration = silence::duration_of(service, if own.is_empty() { chosen } else { own });
         let (matchers, duration) = match (matchers, duration) {
@@ -319,6 +318,12 @@ impl Visit<'_> {
                 Ok(self.back(Act::Silence.as_str()))
             }
             Err(NoSilence::NoStore) => Err(Box::new(self.not_done("act-store"))),
+            Err(NoSilence::Refused(error @ SilenceError::Unsure(_))) => {
+                // The form counts as sent: sent again, it would create a second one.
+                let back = back_to(shared, &self.incident.id);
+                let why = silence::problem(service, &error);
+                Ok(problem_line(shared, StatusCode::GATEWAY_TIMEOUT, "page-unsure", &why, &back))
+            }
             Err(NoSilence::Refused(error)) => {
                 let fields = self.fields(matchers, typed, None);
                 let problem = silence::problem(service, &error);

@@ -18,8 +18,8 @@ pub use config::Config;
 pub use error::AlertmanagerError;
 use knowledge::alert::Labels;
 pub use silences::{
-    ALERTNAME, CreatedSilence, LONGEST, SHORTEST, SilenceError, SilenceParameters, common, create, expire, list,
-    others, preselected, shared,
+    ALERTNAME, COMMENT_CHARS, CreatedSilence, LONGEST, SHORTEST, SilenceError, SilenceParameters, common, create,
+    expire, list, others, preselected, shared,
 };
 
 /// Timeout of one call.

@@ -14,7 +14,7 @@ pub const SHORTEST: Duration = Duration::from_secs(60);
 /// The longest silence that a configuration may allow; longer ones belong into Alertmanager's configuration.
 pub const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 /// Maximum length of a comment, in characters.
-const COMMENT_CHARS: usize = 1_000;
+pub const COMMENT_CHARS: usize = 1_000;
 /// The label with the alert's name.
 pub const ALERTNAME: &str = "alertname";
 /// Maximum number of alert names in one matcher.
@@ -46,6 +46,9 @@ pub enum SilenceError {
     /// The silence has already ended.
     #[error("the silence `{0}` has ended")]
     Over(String),
+    /// Alertmanager may have created the silence, and did not say so.
+    #[error("it is not known whether Alertmanager created the silence: {0}")]
+    Unsure(AlertmanagerError),
     /// The error of Alertmanager.
     #[error(transparent)]
     Alertmanager(#[from] AlertmanagerError),
@@ -119,7 +122,7 @@ pub struct SilenceParameters {
 /// Creates a silence with these matchers, which must be among those that [`shared`] returns for `alerts`.
 ///
 /// # Errors
-/// When the request is invalid, or every Alertmanager for these alerts is down.
+/// When the request is invalid, every Alertmanager for these alerts is down, or one may have created it.
 pub async fn create(
     all: &[Alertmanager],
     alerts: &[Alert],
@@ -153,6 +156,8 @@ pub async fn create(
                 let alerts = one.alerts(matchers).await.ok().map(|matched| matched.len());
                 return Ok(CreatedSilence { id, matchers: matchers.to_vec(), until, alerts });
             }
+            // Its peer would create a second one.
+            Err(error) if error.is_unsure() => return Err(SilenceError::Unsure(error)),
             Err(error) if error.is_down() => last = error.into(),
             Err(error) => return Err(error.into()),
         }

@@ -75,6 +75,23 @@ async fn a_silence_from_slack_silences_those_alerts_alone_and_ends_when_told() {
     assert_eq!(bench.slack.violations(), []);
 }
 
+#[tokio::test]
+async fn a_long_comment_leaves_the_incident_that_its_silence_is_about() {
+    let alertmanager = Alertmanager::builder().start().await.unwrap();
+    let bench = Bench::start(ON_CALL, &[&alertmanager.url], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", false).await;
+    let comment = format!("{} hf_aB3dE5gH7jK9aB3dE5gH7jK9aB3dE5gH7jK9", "seen ".repeat(188));
+    let values = [("labels", "alertname,namespace,severity"), ("duration", "1h"), ("comment", &comment)];
+    bench.submit("U0ANN", "silence", &id, &values).await;
+    let silence = alertmanager.silences().await.unwrap()[0].clone();
+    let kept = silence["comment"].as_str().unwrap();
+    assert!(kept.ends_with(&format!("(llm-diagnose incident {id})")) && kept.chars().count() <= 1_000, "{kept}");
+    assert!(kept.contains("seen seen") && !kept.contains("hf_aB3dE5"), "{kept}");
+    bench.press("U0ANN", "expire", silence["id"].as_str().unwrap()).await;
+    let acts: Vec<Act> = bench.store.notes(&id).await.unwrap().iter().map(|note| note.act).collect();
+    assert_eq!(acts, [Act::Silence, Act::Expire]);
+}
+
 /// The content of the view that the form became.
 fn view(ack: Ack) -> Value {
     match ack {

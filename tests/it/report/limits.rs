@@ -1,8 +1,8 @@
 //! The limits of the media of a report: what a ticket may hold, and what a page and a text leave out, with a word.
 
-use llm_diagnose::incident::Acknowledged;
+use llm_diagnose::incident::{Acknowledged, Act, Note};
 use llm_diagnose::logs::{LogAnalysis, LogMatch};
-use llm_diagnose::report::{HappenedKind, ReplicaInfo, TimelineEvent};
+use llm_diagnose::report::{HappenedKind, ReplicaInfo, TimelineEvent, incident_timeline};
 use llm_diagnose::signal::{Unit, format_value};
 
 use super::told::{alert, card, logged, page, reported_with_alerts, written};
@@ -52,6 +52,19 @@ fn sixty_logs_that_say_the_same_fit_into_every_ticket() {
     }
     let vllm = ticket(&library().tickets["vllm"], &report, &Phrases::english());
     assert!(vllm.contains("and 52 more") && vllm.contains(&"x".repeat(300)), "{vllm}");
+}
+
+#[test]
+fn what_colleagues_write_for_each_other_stands_in_no_ticket() {
+    let at = at(moment(CASE));
+    let note = |act, detail: &str| Note { who: "U0ANN".to_owned(), at, act, detail: detail.to_owned() };
+    let notes = [note(Act::Note, "the boss is cross"), note(Act::Wrong, "Something else (“the boss did it”)")];
+    let timeline = incident_timeline(&[], None, &[], &notes);
+    let report = Report { timeline, ..reported("x", SourceFindings::default()) };
+    for (name, text) in tickets(&report) {
+        assert!(!text.contains("the boss"), "{name}: {text}");
+    }
+    assert!(tickets(&report).any(|(_, text)| text.contains("somebody found the cause wrong")));
 }
 
 #[test]

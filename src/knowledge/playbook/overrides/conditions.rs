@@ -45,8 +45,8 @@ impl Change<'_> {
                     continue;
                 }
                 (Some(was), known) if known.contains(&was) => was.clone(),
-                // A new version may ship what is wanted.
-                (Some(_), known) if known.contains(&&change.when) => change.when.clone(),
+                // A new version may ship what is wanted; of several, another one may have had this value before.
+                (Some(_), [one]) if **one == change.when => change.when.clone(),
                 (Some(was), known) => {
                     let message = format!("`{}` has no condition `{was}` on `{signal}`", self.id);
                     self.leave(at, message, format!("it has {}", quoted(known)));
@@ -77,27 +77,25 @@ impl Change<'_> {
         for step in steps {
             let (name, is_shipped) = (beginning(step), step.origin.is_none());
             let Some(verify) = &mut step.verify else { continue };
-            for moved in &moved {
-                let mut checks = Vec::new();
-                flatten(verify, &mut checks);
-                for (_, when) in checks.into_iter().filter(|(signal, _)| *signal == moved.signal) {
-                    match inverse_of(when, moved) {
-                        Some(inverse) if is_shipped => {
-                            let (id, signal) = (self.id, &moved.signal);
-                            let said = format!("`{id}`, {key}: the step “{name}” has worked at `{signal} {inverse}`");
-                            self.said.push(said);
-                            *when = inverse;
-                        }
-                        _ if overlap(when, &moved.when) && !overlap(when, &moved.was) => {
-                            let (signal, now) = (&moved.signal, &moved.when);
-                            let message = format!(
-                                "`{signal} {when}` shows that the step “{name}” worked, and can hold while `{now}` does"
-                            );
-                            let hint = format!("replace the step under `{key}`, with another `verify`");
-                            self.remarks.push(self.problem("override/verify", Some(moved.line), message, hint));
-                        }
-                        _ => {}
-                    }
+            let mut checks = Vec::new();
+            flatten(verify, &mut checks);
+            for (signal, when) in checks {
+                // As shipped: what one change makes of a check may be the inverse of what another one changes.
+                let shipped = when.clone();
+                let of_signal = || moved.iter().filter(|moved| moved.signal == signal);
+                let inverse = of_signal().find_map(|moved| inverse_of(&shipped, moved)).filter(|_| is_shipped);
+                if let Some(inverse) = inverse {
+                    let id = self.id;
+                    self.said.push(format!("`{id}`, {key}: the step “{name}” has worked at `{signal} {inverse}`"));
+                    *when = inverse;
+                }
+                for moved in of_signal().filter(|moved| overlap(when, &moved.when) && !overlap(&shipped, &moved.was)) {
+                    let now = &moved.when;
+                    let message = format!(
+                        "`{signal} {when}` shows that the step “{name}” worked, and can hold while `{now}` does"
+                    );
+                    let hint = format!("replace the step under `{key}`, with another `verify`");
+                    self.remarks.push(self.problem("override/verify", Some(moved.line), message, hint));
                 }
             }
         }
@@ -146,6 +144,7 @@ fn collect<'a>(evidence: &'a mut Evidence, out: &mut Vec<(String, &'a mut Condit
     evidence.any.iter_mut().for_each(|evidence| collect(evidence, out));
 }
 
-fn quoted(list: &[impl std::fmt::Display]) -> String {
+/// Returns a list of things in back-ticks.
+pub(super) fn quoted(list: &[impl std::fmt::Display]) -> String {
     list.iter().map(|item| format!("`{item}`")).collect::<Vec<_>>().join(", ")
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use super::{Aliases, CauseEntry, Condition, Evidence, Library, Problem, SourceFile, Step, StepOrigin, is_unfinished};
-use conditions::Moved;
+use conditions::{Moved, quoted};
 use steps::plain;
 
 /// The folder of these files.
@@ -37,7 +37,8 @@ pub struct Override {
     /// Changes to the steps that prevent it from coming back.
     #[serde(default)]
     pub lasting: StepChanges,
-    /// For a playbook: further causes, after the shipped ones.
+    /// For a playbook: further causes, after the shipped ones. Of one that is listed already, `explains` and `fallback`
+    /// change.
     #[serde(default)]
     #[schemars(with = "Vec<CauseEntry>")]
     pub causes: Vec<Spanned<CauseEntry>>,
@@ -327,15 +328,39 @@ impl Change<'_> {
             let mut entry = entry.value;
             entry.playbook.iter_mut().for_each(|playbook| self.aliases.resolve(playbook));
             let target = entry.target().to_owned();
-            if list.iter().any(|listed| listed.target() == target) {
-                self.idle(Some(at), format!("`{id}` has the cause `{target}` already"));
+            if let Some(listed) = list.iter_mut().find(|listed| listed.target() == target) {
+                self.listed(listed, entry, at);
                 continue;
             }
-            for step in entry.now.iter_mut().chain(&mut entry.lasting) {
-                step.origin = Some(self.origin(at));
+            for (key, steps) in [("now", &mut entry.now), ("lasting", &mut entry.lasting)] {
+                let own = std::mem::take(steps).into_iter();
+                *steps = own.filter_map(|step| self.own_step(key, step, at)).collect();
             }
             self.said.push(format!("`{id}` has the cause `{target}` too"));
             list.push(entry);
+        }
+    }
+
+    /// Changes what is said beside a cause that is listed already; keys that the entry does not have stay as they are.
+    fn listed(&mut self, listed: &mut CauseEntry, mut entry: CauseEntry, at: usize) {
+        let (id, target) = (self.id, entry.target().to_owned());
+        entry.fallback |= listed.fallback;
+        if entry.explains.is_empty() {
+            entry.explains.clone_from(&listed.explains);
+        }
+        let beside = CauseEntry { fallback: entry.fallback, explains: entry.explains.clone(), ..listed.clone() };
+        if entry == *listed {
+            self.idle(Some(at), format!("`{id}` has the cause `{target}` already"));
+        } else if entry == beside {
+            let keys =
+                [("explains", entry.explains != listed.explains), ("fallback", entry.fallback != listed.fallback)];
+            let keys: Vec<&str> = keys.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect();
+            self.said.push(format!("`{id}`: its cause `{target}` has another {}", quoted(&keys)));
+            *listed = entry;
+        } else {
+            let message = format!("`{id}` has a cause `{target}` already, another one");
+            let hint = format!("give yours another id, or change that one in `{FOLDER}/{target}.yaml`");
+            self.leave(Some(at), message, hint);
         }
     }
 

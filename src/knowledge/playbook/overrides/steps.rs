@@ -2,6 +2,7 @@
 
 use serde_saphyr::Spanned;
 
+use super::conditions::quoted;
 use super::{Change, StepChanges, StepReplacement, line};
 use crate::playbook::{Step, is_unfinished};
 
@@ -15,16 +16,20 @@ impl Change<'_> {
         let mut changed: Vec<(usize, Option<Step>)> = Vec::new();
         let replaced = replace.into_iter().map(|StepReplacement { step, with }| (step, Some(with)));
         for (words, with) in replaced.chain(remove.into_iter().map(|words| (words, None))) {
-            let with = match with.map(|with| self.own_step(key, with)) {
+            let with = match with.map(|with| (line(&with), with.value)).map(|(at, with)| self.own_step(key, with, at)) {
                 Some(None) => continue,
                 with => with.flatten(),
             };
-            if let Some(with) = &with
-                && steps.iter().any(|step| plain(&step.action) == plain(&with.action))
-            {
-                self.idle(Some(line(&words)), format!("`{}` has the step “{}” already", self.id, beginning(with)));
+            let same = with.as_ref().map(|with| indexes(steps, |step| differing(step, with) == Some(Vec::new())));
+            let (same, named) = (same.unwrap_or_default(), having(steps, &words.value));
+            if let Some(first) = same.first().filter(|_| named.is_empty() || named == same) {
+                // A new version may ship it instead of the other step.
+                let name = beginning(&steps[*first]);
+                self.idle(Some(line(&words)), format!("`{}` has the step “{name}” already", self.id));
                 continue;
             }
+            // Beside the named step it would stand twice.
+            let with = with.filter(|_| same.is_empty() || named.iter().any(|at| same.contains(at)));
             let Some(found) = self.find(key, steps, &words, elsewhere) else { continue };
             let at = found[0];
             if changed.iter().any(|(other, _)| *other == at) {
@@ -34,7 +39,10 @@ impl Change<'_> {
             }
             let what = format!("`{}`, {key}: the step “{}” is", self.id, beginning(&steps[at]));
             self.said.push(match &with {
-                Some(with) => format!("{what} “{}”", beginning(with)),
+                Some(with) => match differing(&steps[at], with) {
+                    Some(keys) => format!("{what} the same with another {}", quoted(&keys)),
+                    None => format!("{what} “{}”", beginning(with)),
+                },
                 None => format!("{what} not shown"),
             });
             // The same text for another engine says the same.
@@ -42,7 +50,8 @@ impl Change<'_> {
             changed.push((at, with));
         }
         let own = |this: &mut Self, steps: Vec<Spanned<Step>>, place: &str| -> Vec<Step> {
-            let steps: Vec<Step> = steps.into_iter().filter_map(|step| this.own_step(key, step)).collect();
+            let steps = steps.into_iter().map(|step| (line(&step), step.value));
+            let steps: Vec<Step> = steps.filter_map(|(at, step)| this.own_step(key, step, at)).collect();
             let id = this.id;
             let said = |step| format!("`{id}`, {key}: “{}” stands {place} the shipped steps", beginning(step));
             this.said.extend(steps.iter().map(said));
@@ -59,9 +68,8 @@ impl Change<'_> {
     }
 
     /// Returns a user's step with its place; `None` for one that nobody has filled in.
-    fn own_step(&mut self, key: &str, step: Spanned<Step>) -> Option<Step> {
-        let at = line(&step);
-        let step = Step { origin: Some(self.origin(at)), ..step.value };
+    pub(super) fn own_step(&mut self, key: &str, step: Step, at: usize) -> Option<Step> {
+        let step = Step { origin: Some(self.origin(at)), ..step };
         if is_unfinished(&step.action) || step.source.as_deref().is_some_and(is_unfinished) {
             let message = format!("a step under `{key}` is still to be filled in, and is not shown");
             let problem = self.problem("files/todo", Some(at), message, "write what is to be done".to_owned());
@@ -71,8 +79,7 @@ impl Change<'_> {
         Some(step)
     }
 
-    /// Returns the index of the only step with some words, or of several with one text; the whole text counts before a
-    /// part of it.
+    /// Returns the index of the only step with some words, or of several with one text.
     fn find(
         &mut self,
         key: &str,
@@ -80,28 +87,21 @@ impl Change<'_> {
         words: &Spanned<String>,
         elsewhere: (&str, &[Step]),
     ) -> Option<Vec<usize>> {
-        let sought = plain(&words.value);
-        let having = |steps: &[Step]| -> Vec<usize> {
-            let texts: Vec<String> = steps.iter().map(|step| plain(&step.action)).collect();
-            let by = |fits: &dyn Fn(&String) -> bool| -> Vec<usize> {
-                texts.iter().enumerate().filter(|(_, text)| fits(text)).map(|(at, _)| at).collect()
-            };
-            let exact = by(&|text| *text == sought);
-            if exact.is_empty() && !sought.is_empty() { by(&|text| text.contains(&sought)) } else { exact }
-        };
         let list = |steps: Vec<&Step>| {
             let line = |step| format!("\n         “{}”", beginning(step));
             steps.into_iter().map(line).collect::<String>()
         };
         let (other, other_steps) = elsewhere;
         let none = format!("no step of `{}` under `{key}` has these words", self.id);
-        let (message, hint) = match having(steps).as_slice() {
+        let (message, hint) = match having(steps, &words.value).as_slice() {
             [first, more @ ..]
                 if more.iter().all(|other| plain(&steps[*other].action) == plain(&steps[*first].action)) =>
             {
                 return Some([*first].into_iter().chain(more.iter().copied()).collect());
             }
-            [] if !having(other_steps).is_empty() => (none, format!("one under `{other}` has them: write it there")),
+            [] if !having(other_steps, &words.value).is_empty() => {
+                (none, format!("one under `{other}` has them: write it there"))
+            }
             [] if steps.is_empty() => (none, format!("it has no step under `{key}`: add one under `last`")),
             [] => (none, format!("its steps are{}", list(steps.iter().collect()))),
             several => (
@@ -112,6 +112,36 @@ impl Change<'_> {
         self.leave(Some(line(words)), message, hint);
         None
     }
+}
+
+/// Returns the indexes of the steps with some words; the whole text counts before a part of it.
+fn having(steps: &[Step], words: &str) -> Vec<usize> {
+    let sought = plain(words);
+    let exact = indexes(steps, |step| plain(&step.action) == sought);
+    if !exact.is_empty() || sought.is_empty() {
+        return exact;
+    }
+    indexes(steps, |step| plain(&step.action).contains(&sought))
+}
+
+fn indexes(steps: &[Step], fits: impl Fn(&Step) -> bool) -> Vec<usize> {
+    steps.iter().enumerate().filter(|(_, step)| fits(step)).map(|(at, _)| at).collect()
+}
+
+/// Returns the keys in which two steps of one text differ; `None` if their texts do.
+fn differing(a: &Step, b: &Step) -> Option<Vec<&'static str>> {
+    // Every field stands here, so that a new one is not forgotten.
+    let Step { action, engine, runs_on, gpu, verify, no_verify, source, origin: _ } = a;
+    let keys = [
+        ("engine", *engine != b.engine),
+        ("runs_on", *runs_on != b.runs_on),
+        ("gpu", *gpu != b.gpu),
+        ("verify", *verify != b.verify),
+        ("no_verify", *no_verify != b.no_verify),
+        ("source", *source != b.source),
+    ];
+    let differing = keys.into_iter().filter_map(|(key, differs)| differs.then_some(key));
+    (plain(action) == plain(&b.action)).then(|| differing.collect())
 }
 
 /// Returns a text with one space between its words, and without control characters.

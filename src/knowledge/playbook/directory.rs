@@ -1,0 +1,86 @@
+//! A user's directory of data: which of its files look like data, and the text of those that are read.
+
+use std::io::Error;
+use std::path::{Path, PathBuf};
+
+use super::load::library_path;
+use super::{FOLDERS, Problem, SourceFile};
+
+/// Depth to which folders are looked into: files that are read have at most two folders above them.
+const DEPTH: usize = 4;
+
+/// Returns the files that look like data, read or not, in a fixed order. Names with a leading dot are other programs':
+/// Kubernetes' copies, an editor's.
+pub fn data_files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    list(dir, DEPTH, &mut found);
+    found
+}
+
+fn list(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    let is_hidden = |path: &PathBuf| path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+    let inside = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut paths: Vec<PathBuf> = inside.filter(|path| !is_hidden(path)).collect();
+    paths.sort();
+    for path in paths {
+        let end = path.extension().map(|end| end.to_string_lossy().to_lowercase());
+        if path.is_dir() {
+            if depth > 0 {
+                list(&path, depth - 1, found);
+            }
+        } else if end.is_some_and(|end| ["yaml", "yml", "ftl"].contains(&end.as_str())) && path.is_file() {
+            found.push(path);
+        }
+    }
+}
+
+/// Returns the files of a directory, each with its path as in [`Library::files`], or the reason why it cannot be read; so
+/// for a folder.
+pub(super) fn read_dir(dir: &Path) -> Vec<(String, Result<SourceFile, Box<Problem>>)> {
+    let mut out = Vec::new();
+    // Playbooks stood at the top before they had folders, and may still.
+    for folder in std::iter::once("").chain(FOLDERS) {
+        let (place, prefix) = match folder {
+            "" => (dir.to_owned(), String::new()),
+            folder => (dir.join(folder), format!("{folder}/")),
+        };
+        if !folder.is_empty() && !place.exists() {
+            continue;
+        }
+        let paths = match paths(&place) {
+            Ok(paths) => paths,
+            Err(error) => {
+                let hint = "`playbooks.dir` must name a readable directory laid out like the shipped one";
+                out.push((prefix, Err(unreadable(&place, "the playbook directory", &error, hint))));
+                continue;
+            }
+        };
+        for path in paths {
+            let Some(name) = path.file_name().and_then(|n| n.to_str()) else { continue };
+            if !name.ends_with(".yaml") || !path.is_file() {
+                continue;
+            }
+            let place = format!("{prefix}{name}");
+            let (name, folder) = library_path(&place);
+            let file = std::fs::read_to_string(&path).map_err(|error| {
+                unreadable(&path, "the file", &error, "save it as UTF-8, and let the service's user read it")
+            });
+            let file =
+                file.map(|text| SourceFile { own: true, folder, ..SourceFile::new(path.display().to_string(), text) });
+            out.push((name.to_owned(), file));
+        }
+    }
+    // Directories have no order. Of two files with one name, the one at the top comes first.
+    out.sort_by(|(a, _), (b, _)| a.cmp(b));
+    out
+}
+
+fn paths(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    std::fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect()
+}
+
+fn unreadable(path: &Path, what: &str, error: &Error, hint: &str) -> Box<Problem> {
+    let file = SourceFile::new(path.display().to_string(), String::new());
+    let message = format!("cannot read {what}: {error}");
+    Box::new(Problem::on_line("files/unreadable", &file, 1, message, Some(hint.to_owned())))
+}
