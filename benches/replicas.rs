@@ -105,9 +105,9 @@ impl Site {
 
 /// What is shipped for nginx, before these replicas.
 async fn before(replicas: &[Service]) -> Nginx {
-    let listen = NGINX.replace("listen 9095;", "listen 127.0.0.1:$PORT;");
+    let listen = NGINX.replace("listen 9098;", "listen 127.0.0.1:$PORT;");
     let directives = replicas.iter().enumerate().fold(listen, |text, (i, replica)| {
-        text.replace(&format!("10.0.0.1{}:9095", i + 1), &format!("127.0.0.1:{}", replica.port()))
+        text.replace(&format!("10.0.0.1{}:9098", i + 1), &format!("127.0.0.1:{}", replica.port()))
     });
     Nginx::start(&directives, "/healthz", &[]).await.unwrap()
 }

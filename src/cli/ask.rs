@@ -104,7 +104,7 @@ pub(super) fn is_now(request: &Request) -> bool {
 }
 
 /// Returns the Prometheus of these alerts: the one of the argument, else the configured one whose labels match; without
-/// alerts the first.
+/// alerts the one for every alert, else the first.
 ///
 /// # Errors
 /// If no configured one is for these alerts.
@@ -115,7 +115,8 @@ pub(super) fn prometheus(
 ) -> anyhow::Result<prom::Config> {
     let Some(group) = group.filter(|_| url.is_none()) else {
         let named = url.map(|url| prom::Config { url: url.to_owned(), ..prom::Config::default() });
-        return Ok(named.or_else(|| config.prometheus.first().cloned()).unwrap_or_default());
+        let general = config.prometheus.iter().find(|p| p.labels.is_empty()).or(config.prometheus.first());
+        return Ok(named.or_else(|| general.cloned()).unwrap_or_default());
     };
     let configured: Vec<_> = config.prometheus.iter().map(|p| (p.clone(), p.labels.clone())).collect();
     let Some(chosen) = prom::choose(&configured, &group.alerts) else {

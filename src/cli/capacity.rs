@@ -120,7 +120,8 @@ fn observe(
         Some(url) => prom::Config { url: url.clone(), ..prom::Config::default() },
         None => {
             let labels_match = |p: &&prom::Config| p.labels.iter().all(|(name, value)| labels.get(name) == Some(value));
-            config.prometheus.iter().find(labels_match).or(config.prometheus.first()).cloned().unwrap_or_default()
+            let general = || config.prometheus.iter().find(|p| p.labels.is_empty()).or(config.prometheus.first());
+            config.prometheus.iter().find(labels_match).or_else(general).cloned().unwrap_or_default()
         }
     };
     let prometheus = Prometheus::new(&selected)?;

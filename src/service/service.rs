@@ -14,7 +14,7 @@ use knowledge::alert::Alert;
 use knowledge::playbook::Library;
 use render::Phrases;
 use sources::exporter::ExporterReader;
-use sources::prom::{Prometheus, choose, unassigned};
+use sources::prom::{Prometheus, assigned};
 use store::Store;
 use telemetry::Metrics;
 
@@ -96,11 +96,7 @@ impl Service {
     /// Returns the Prometheus for these alerts; if there is none, a client whose errors say so. `None` without any
     /// Prometheus.
     pub fn prometheus_of(&self, alerts: &[Alert]) -> Option<Prometheus> {
-        if let Some(chosen) = choose(&self.prometheus, alerts) {
-            return Some(chosen.clone());
-        }
-        let entries: Vec<_> = self.prometheus.iter().map(|(one, labels)| (one.name.as_str(), labels)).collect();
-        Some(self.prometheus.first()?.0.unassigned(unassigned(&entries, alerts)))
+        assigned(&self.prometheus, alerts)
     }
 
     /// Adds logs as evidence.

@@ -13,8 +13,8 @@ use diagnose::Diagnosis;
 use knowledge::clock::unix_ms;
 use knowledge::incident::Impact;
 
-/// The head start of an incident's first diagnosis, in milliseconds: under load it is made before repeated ones, which wait
-/// longer by this at most.
+/// The head start of an incident's first diagnosis, in milliseconds: under load it is made before repeated ones that became
+/// due less than this before it.
 const FIRST_BEFORE_MS: i64 = 60_000;
 
 /// An incident whose diagnosis is due.

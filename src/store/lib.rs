@@ -86,6 +86,7 @@ pub use mentions::{CalledPeople, DigestedDelivery, Mention};
 pub use posts::{Post, PostKind};
 pub use refusals::Refusal;
 pub use replicas::Heartbeat;
+use replicas::Heartbeats;
 pub use requests::REQUEST_RETENTION;
 pub use retention::{INCIDENTS_AT_ONCE, KEPT_OF_EACH, ROWS_AT_ONCE};
 pub use storms::Storm;
@@ -187,6 +188,8 @@ pub struct Store {
     /// For work that may be repeated after a power cut: leases, diagnoses, delivery states.
     write: ConnectionPool,
     read: ConnectionPool,
+    /// This replica's heartbeats; `None` on SQLite, which has one process.
+    heartbeats: Option<Heartbeats>,
     engine: DatabaseEngine,
     full: WhenFull,
     restart_helps: RestartHelps,
@@ -239,7 +242,8 @@ impl Store {
         let durable = database::postgres(&options, 1).await?;
         let write = database::postgres(&options, 4).await?;
         let read = database::postgres(&options, 3).await?;
-        Ok(Self::of([durable, write, read], DatabaseEngine::Postgres, now, named))
+        let heartbeats = Some(Heartbeats::new(database::postgres(&options, 1).await?));
+        Ok(Self { heartbeats, ..Self::of([durable, write, read], DatabaseEngine::Postgres, now, named) })
     }
 
     /// Returns the store with what earlier versions wrote under former ids of playbooks read under today's.
@@ -254,7 +258,8 @@ impl Store {
         // A new id for each start.
         let me = ids::new_id().into();
         let (named, aliases) = (named.into(), Arc::default());
-        Self { durable, write, read, engine, full, restart_helps, unreadable, me, time, named, aliases }
+        let heartbeats = None;
+        Self { durable, write, read, heartbeats, engine, full, restart_helps, unreadable, me, time, named, aliases }
     }
 
     /// Returns the display name of a PostgreSQL, its version, and whether tables can be created in it; changes nothing.
@@ -281,6 +286,9 @@ impl Store {
     pub async fn close(&self) {
         // If this fails, the other replicas release the leases after a timeout.
         let _ = self.leave().await;
+        if let Some(heartbeats) = &self.heartbeats {
+            heartbeats.close().await;
+        }
         self.read.close().await;
         self.write.close().await;
         self.durable.close().await;

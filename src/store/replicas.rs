@@ -5,11 +5,13 @@
 //! counts as dead and its work is due again. A lease without an owner, or of a replica that only seems alive, expires
 //! by itself.
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use sqlx::Row;
 
+use super::connections::ConnectionPool;
 use super::database::DatabaseEngine;
 use super::{Store, StoreError, unreadable};
 use knowledge::clock::unix_ms;
@@ -65,38 +67,70 @@ pub struct Heartbeat {
     pub released: u64,
 }
 
+/// The heartbeats of this replica: a connection of their own, so that they wait for no other work, and the last one.
+#[derive(Debug, Clone)]
+pub(super) struct Heartbeats {
+    pool: ConnectionPool,
+    last: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Heartbeats {
+    pub(super) fn new(pool: ConnectionPool) -> Self {
+        Self { pool, last: Arc::default() }
+    }
+
+    pub(super) async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// Records a heartbeat; returns true if it may declare others dead.
+    fn record(&self, now: Instant) -> bool {
+        let before = self.last.lock().unwrap_or_else(PoisonError::into_inner).replace(now);
+        may_judge(before, now)
+    }
+}
+
+/// Returns false if the heartbeat before is so old that the database may have been away for all: then the silence of
+/// others says nothing yet.
+fn may_judge(before: Option<Instant>, now: Instant) -> bool {
+    before.is_none_or(|before| now.duration_since(before) < GONE_AFTER)
+}
+
 impl Store {
     /// Writes this replica's heartbeat, then releases the leases of dead replicas. Each statement is committed by itself:
-    /// the heartbeat waits for nothing, and what a failure leaves is released by the next one.
+    /// what a failure leaves is released by the next heartbeat.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn heartbeat(&self, now: Timestamp) -> Result<Heartbeat, StoreError> {
-        if self.engine == DatabaseEngine::Sqlite {
+        let Some(heartbeats) = &self.heartbeats else {
             return Ok(Heartbeat { alive: 1, released: 0 });
-        }
+        };
+        let pool = &heartbeats.pool;
         sqlx::query(concat!(
             "INSERT INTO replicas (id, seen_ms) VALUES ($1, ",
             database_now!(),
             ") ON CONFLICT (id) DO UPDATE SET seen_ms = excluded.seen_ms"
         ))
         .bind(&*self.me)
-        .execute(&self.write)
-        .await?;
-        let silent = i64::try_from(GONE_AFTER.as_millis()).unwrap_or(i64::MAX);
-        sqlx::query(concat!(
-            "DELETE FROM replicas WHERE id IN (SELECT id FROM replicas WHERE seen_ms < ",
-            database_now!(),
-            " - $1 FOR UPDATE SKIP LOCKED)"
-        ))
-        .bind(silent)
-        .execute(&self.write)
+        .execute(pool)
         .await?;
         let mut released = 0;
-        for release in RELEASES {
-            released += sqlx::query(release).bind(unix_ms(now)).execute(&self.write).await?.rows_affected();
+        if heartbeats.record(Instant::now()) {
+            let silent = i64::try_from(GONE_AFTER.as_millis()).unwrap_or(i64::MAX);
+            sqlx::query(concat!(
+                "DELETE FROM replicas WHERE id IN (SELECT id FROM replicas WHERE seen_ms < ",
+                database_now!(),
+                " - $1 FOR UPDATE SKIP LOCKED)"
+            ))
+            .bind(silent)
+            .execute(pool)
+            .await?;
+            for release in RELEASES {
+                released += sqlx::query(release).bind(unix_ms(now)).execute(pool).await?.rows_affected();
+            }
         }
-        let alive = sqlx::query("SELECT COUNT(*) AS alive FROM replicas").fetch_one(&self.write).await?;
+        let alive = sqlx::query("SELECT COUNT(*) AS alive FROM replicas").fetch_one(pool).await?;
         Ok(Heartbeat { alive: alive.try_get("alive")?, released })
     }
 
@@ -137,5 +171,20 @@ impl Store {
             sqlx::query("DELETE FROM replicas WHERE id = $1").bind(&*self.me).execute(&self.write).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_silence_of_its_own_a_replica_declares_nobody_dead() {
+        let start = Instant::now();
+        let after = |seconds: u64| start + Duration::from_secs(seconds);
+        assert!(may_judge(None, start), "its first one releases what an earlier process left");
+        assert!(may_judge(Some(start), after(2)));
+        assert!(!may_judge(Some(after(2)), after(30)));
+        assert!(may_judge(Some(after(30)), after(32)));
     }
 }

@@ -115,9 +115,9 @@ async fn what_a_killed_replica_was_posting_is_posted_by_the_other() {
 /// What is shipped for nginx, before these replicas.
 async fn nginx(replicas: &[&Service]) -> Nginx {
     let shipped = include_str!("../../config/nginx/llm-diagnose.conf");
-    let listen = shipped.replace("listen 9095;", "listen 127.0.0.1:$PORT;");
+    let listen = shipped.replace("listen 9098;", "listen 127.0.0.1:$PORT;");
     let directives = replicas.iter().enumerate().fold(listen, |text, (i, replica)| {
-        text.replace(&format!("10.0.0.1{}:9095", i + 1), &format!("127.0.0.1:{}", replica.port()))
+        text.replace(&format!("10.0.0.1{}:9098", i + 1), &format!("127.0.0.1:{}", replica.port()))
     });
     assert!(!directives.contains("10.0.0.1"), "{directives}");
     Nginx::start(&directives, "/healthz", &[]).await.unwrap()

@@ -11,7 +11,7 @@ use knowledge::playbook::Library;
 use render::Phrases;
 use sources::exporter;
 use sources::exporter::{ExporterReader, ExporterTarget};
-use sources::prom::{Prometheus, choose};
+use sources::prom::{Prometheus, assigned, choose};
 use sources::redact::Redactor;
 
 /// The configuration of the sources.
@@ -81,7 +81,7 @@ impl SourceRegistry {
         Sources {
             library: Arc::clone(&self.library),
             words: Arc::clone(&self.words),
-            prometheus: self.prometheus(alerts).cloned(),
+            prometheus: assigned(&self.prometheus, alerts),
             reader: Some((self.reader.clone(), targets)),
             kubernetes: logs.kubernetes.map(|(client, _)| client),
             no_cluster: logs.no_cluster,

@@ -18,14 +18,11 @@ pub(super) fn check(findings: &mut Findings, entries: &[prom::Config]) {
     if let Some(entry) = entries[..entries.len() - 1].iter().find(|entry| entry.labels.is_empty()) {
         let found = format!("`{}` takes every alert, so the entries after it are never asked", entry.name);
         findings.say(name, Level::Warn, found, "give it `labels`, or put it last");
-    }
-    if entries.iter().all(|entry| !entry.labels.is_empty()) {
+    } else if last.labels.is_empty() {
+        findings.ok(name, format!("alerts that fit no labels go to `{}`", last.name));
+    } else {
         let found =
             format!("all {} need labels: alerts that fit none get no diagnosis, only the reason", entries.len());
-        let todo = "see that all alerts carry these labels (`external_labels` of Prometheus, `group_by` of Alertmanager), \
-                    or add an entry without labels as the last";
-        findings.say(name, Level::Warn, found, todo);
-    } else if last.labels.is_empty() && names.len() == entries.len() {
-        findings.ok(name, format!("alerts that fit no labels go to `{}`", last.name));
+        findings.ok(name, found);
     }
 }

@@ -221,8 +221,10 @@ async fn show(service: &Service, incident: &Incident, first: Option<Diagnosis>) 
 
 /// Returns the configured exporters, and those that this Prometheus listed last.
 async fn exporters(service: &Service, prometheus: &Prometheus) -> Exporters {
-    let mut targets: Vec<_> = service.config.exporters.given().collect();
-    if service.config.exporters.learn {
+    // Nobody knows which of them are this tenant's.
+    let is_known = !prometheus.is_unassigned();
+    let mut targets: Vec<_> = service.config.exporters.given().filter(|_| is_known).collect();
+    if service.config.exporters.learn && is_known {
         match service.store.exporters(&prometheus.url).await {
             Ok(remembered) => targets.extend(remembered),
             Err(error) => warn!(%error, "cannot read the remembered exporters"),

@@ -126,9 +126,11 @@ pub(super) async fn incident(
     };
     let Some(incident) = &subject.incident else { return missing(&shared) };
     let (drawn, facts) = tokio::join!(page_queries::drawn(&shared, incident), page_queries::numbers(&shared, &subject));
-    let away = facts.as_ref().is_none_or(|facts| {
-        facts.measured.iter().all(|quantity| quantity.during.is_none()) && !facts.failed().is_empty()
-    });
+    let is_assigned = sources::prom::choose(&shared.service.prometheus, &incident.alerts).is_some();
+    let away = is_assigned
+        && facts.as_ref().is_none_or(|facts| {
+            facts.measured.iter().all(|quantity| quantity.during.is_none()) && !facts.failed().is_empty()
+        });
     let findings = SourceFindings { facts: facts.map(Arc::unwrap_or_clone), ..SourceFindings::default() };
     // More people see a page than the labels in Prometheus, so it is redacted too.
     let (redactor, report) = match cleaned(&shared, &subject, findings) {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Prometheus;
 use knowledge::alert::{Alert, Labels, active, common_labels};
 
 /// Names that a sentence lists.
@@ -15,6 +16,15 @@ pub fn choose<'a, T>(several: &'a [(T, BTreeMap<String, String>)], alerts: &[Ale
     }
     let common = common_labels(&active(alerts));
     several.iter().find(|(_, labels)| carries(&common, labels)).map(|(one, _)| one)
+}
+
+/// Returns the client for these alerts; if no entry is for them, one whose errors say so. `None` without any entry.
+pub fn assigned(several: &[(Prometheus, BTreeMap<String, String>)], alerts: &[Alert]) -> Option<Prometheus> {
+    if let Some(chosen) = choose(several, alerts) {
+        return Some(chosen.clone());
+    }
+    let entries: Vec<_> = several.iter().map(|(one, labels)| (one.name.as_str(), labels)).collect();
+    Some(several.first()?.0.unassigned(unassigned(&entries, alerts)))
 }
 
 fn carries(alert: &Labels, labels: &BTreeMap<String, String>) -> bool {

@@ -42,7 +42,7 @@ use memory::AnswerMemory;
 use sharing::server_of;
 
 pub use answer::{Row, Series};
-pub use choose::{choose, unassigned};
+pub use choose::{assigned, choose, unassigned};
 pub use config::Config;
 pub use config::headers;
 pub use error::PromError;
@@ -177,6 +177,11 @@ impl Prometheus {
     /// Returns true for [`Prometheus::absent`].
     pub fn is_absent(&self) -> bool {
         matches!(self.unasked, Some(PromError::NotAsked))
+    }
+
+    /// Returns true for [`Prometheus::unassigned`].
+    pub fn is_unassigned(&self) -> bool {
+        matches!(self.unasked, Some(PromError::Unassigned(_)))
     }
 
     /// Returns the same client with its own cache and the second slots of its server, so that neither waits for the

@@ -126,6 +126,10 @@ pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
 
 /// Returns the configured exporters and those last discovered through this Prometheus.
 async fn exporters(desk: &Desk, prometheus: &Prometheus) -> Option<Exporters> {
+    // Nobody knows which of them are this tenant's.
+    if prometheus.is_unassigned() {
+        return None;
+    }
     let mut targets: Vec<_> = desk.config.exporters.given().collect();
     if desk.config.exporters.learn {
         targets.extend(desk.store.exporters(&prometheus.url).await.unwrap_or_default());
