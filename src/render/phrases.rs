@@ -182,8 +182,9 @@ pub fn own_phrases(dir: &Path) -> OwnPhrases {
         }
     };
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut paths: Vec<_> =
-        paths.filter(|path| path.extension().is_some_and(|e| e == "ftl") && path.is_file()).collect();
+    let mut paths: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|e| e == "ftl") && !is_hidden(path) && path.is_file())
+        .collect();
     paths.sort();
     for path in paths {
         match std::fs::read_to_string(&path) {
@@ -192,6 +193,11 @@ pub fn own_phrases(dir: &Path) -> OwnPhrases {
         }
     }
     own
+}
+
+/// Returns true for names that begin with a dot, as editors and archives leave them.
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
 fn first(errors: &[impl std::fmt::Debug]) -> String {

@@ -19,6 +19,9 @@ use knowledge::clock::unix_ms;
 /// The time without a heartbeat after which a replica counts as dead: heartbeats come every two seconds.
 const GONE_AFTER: Duration = Duration::from_secs(9);
 
+/// The time between two heartbeats from which one was missed.
+const GAP: Duration = Duration::from_secs(5);
+
 /// SQL for the database's own time in milliseconds.
 macro_rules! database_now {
     () => {
@@ -67,33 +70,42 @@ pub struct Heartbeat {
     pub released: u64,
 }
 
-/// The heartbeats of this replica: a connection of their own, so that they wait for no other work, and the last one.
+/// The heartbeats of this replica, on a connection of their own, so that they wait for no other work.
 #[derive(Debug, Clone)]
 pub(super) struct Heartbeats {
     pool: ConnectionPool,
-    last: Arc<Mutex<Option<Instant>>>,
+    rhythm: Arc<Mutex<Rhythm>>,
 }
 
 impl Heartbeats {
     pub(super) fn new(pool: ConnectionPool) -> Self {
-        Self { pool, last: Arc::default() }
+        Self { pool, rhythm: Arc::default() }
     }
 
     pub(super) async fn close(&self) {
         self.pool.close().await;
     }
 
-    /// Records a heartbeat; returns true if it may declare others dead.
+    /// Records a heartbeat; returns true if the silence of others means that they are dead.
     fn record(&self, now: Instant) -> bool {
-        let before = self.last.lock().unwrap_or_else(PoisonError::into_inner).replace(now);
-        may_judge(before, now)
+        self.rhythm.lock().unwrap_or_else(PoisonError::into_inner).record(now)
     }
 }
 
-/// Returns false if the heartbeat before is so old that the database may have been away for all: then the silence of
-/// others says nothing yet.
-fn may_judge(before: Option<Instant>, now: Instant) -> bool {
-    before.is_none_or(|before| now.duration_since(before) < GONE_AFTER)
+/// The last heartbeat, and the one since which they came without a gap.
+#[derive(Debug, Default)]
+struct Rhythm {
+    of: Option<(Instant, Instant)>,
+}
+
+impl Rhythm {
+    /// Returns true if heartbeats have come for [`GONE_AFTER`] without a gap. Before, the database may have been away for all,
+    /// and others had no time yet to be heard again.
+    fn record(&mut self, now: Instant) -> bool {
+        let since = self.of.filter(|(_, last)| now.duration_since(*last) < GAP).map_or(now, |(since, _)| since);
+        self.of = Some((since, now));
+        now.duration_since(since) >= GONE_AFTER
+    }
 }
 
 impl Store {
@@ -126,9 +138,9 @@ impl Store {
             .bind(silent)
             .execute(pool)
             .await?;
-            for release in RELEASES {
-                released += sqlx::query(release).bind(unix_ms(now)).execute(pool).await?.rows_affected();
-            }
+        }
+        for release in RELEASES {
+            released += sqlx::query(release).bind(unix_ms(now)).execute(pool).await?.rows_affected();
         }
         let alive = sqlx::query("SELECT COUNT(*) AS alive FROM replicas").fetch_one(pool).await?;
         Ok(Heartbeat { alive: alive.try_get("alive")?, released })
@@ -179,12 +191,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_a_silence_of_its_own_a_replica_declares_nobody_dead() {
+    fn after_a_gap_of_its_own_a_replica_declares_nobody_dead_until_the_others_had_time_to_be_heard() {
         let start = Instant::now();
-        let after = |seconds: u64| start + Duration::from_secs(seconds);
-        assert!(may_judge(None, start), "its first one releases what an earlier process left");
-        assert!(may_judge(Some(start), after(2)));
-        assert!(!may_judge(Some(after(2)), after(30)));
-        assert!(may_judge(Some(after(30)), after(32)));
+        let mut rhythm = Rhythm::default();
+        let mut judges = |seconds: u64| rhythm.record(start + Duration::from_secs(seconds));
+        assert!(!judges(0) && !judges(2) && !judges(4) && !judges(8) && judges(10) && judges(12));
+        // Away for eight seconds, and again for half a minute.
+        assert!(!judges(20) && !judges(24) && !judges(28) && judges(29));
+        assert!(!judges(60) && !judges(64) && !judges(68) && judges(70));
     }
 }

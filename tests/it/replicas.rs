@@ -147,6 +147,22 @@ async fn behind_nginx_a_killed_replica_costs_no_webhook_and_no_second_message() 
 }
 
 #[tokio::test]
+async fn behind_nginx_a_refused_webhook_leaves_no_replica_out_for_people() {
+    let shared = Shared::start().await;
+    let (one, two, three) = tokio::join!(shared.replica(), shared.replica(), shared.replica());
+    let nginx = nginx(&[&one, &two, &three]).await;
+    shared.postgres.stop().unwrap();
+    let body = group("LLMHighTTFT", "firing", "warning", &["a"]);
+    for _ in 0..3 {
+        let sent = shared.http.post(format!("{}/webhook/alertmanager", nginx.url)).json(&body).send().await.unwrap();
+        assert_eq!(sent.status().as_u16(), 503);
+        let page = shared.http.get(format!("{}/readyz", nginx.url)).send().await.unwrap();
+        let text = page.text().await.unwrap();
+        assert!(text.contains("\"checks\""), "a replica's own answer: {text}");
+    }
+}
+
+#[tokio::test]
 async fn without_the_database_the_webhook_says_not_now_and_the_retry_is_stored() {
     let shared = Shared::start().await;
     let one = shared.replica().await;

@@ -53,6 +53,9 @@ const UNUSED: [&str; 42] = [
     "ticket/engine",
 ];
 
+/// The rules that count for the user's own files alone.
+const OF_OWN_FILES: [&str; 4] = ["cause/unused", "log/cause", "ticket/cause", "signal/untold"];
+
 /// Returns all problems of the data, of the phrases and of files that are not read.
 pub fn all(library: &Library, dir: Option<&Path>) -> Vec<Problem> {
     let mut problems = lint(library);
@@ -64,8 +67,9 @@ pub fn all(library: &Library, dir: Option<&Path>) -> Vec<Problem> {
 /// Returns the problems by which something in the user's directory is not used: what was left out when the data were
 /// loaded, what names something that is not there, what is not read.
 pub fn unused(library: &Library, dir: &Path) -> Vec<Problem> {
-    // A shipped cause that no playbook has any more is what a user's playbook, as a whole, leaves out.
-    let is_theirs = |problem: &Problem| problem.rule != "cause/unused" || Path::new(&problem.file).starts_with(dir);
+    // What a user's whole file leaves out may leave a shipped file without its use; nobody can change that one.
+    let is_theirs =
+        |problem: &Problem| !OF_OWN_FILES.contains(&problem.rule) || Path::new(&problem.file).starts_with(dir);
     let others = all(library, Some(dir)).into_iter();
     let others = others.filter(|problem| UNUSED.contains(&problem.rule) && is_theirs(problem));
     library.left_out.iter().cloned().chain(others).collect()

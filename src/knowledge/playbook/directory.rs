@@ -57,7 +57,7 @@ pub(super) fn read_dir(dir: &Path) -> Vec<(String, Result<SourceFile, Box<Proble
         };
         for path in paths {
             let Some(name) = path.file_name().and_then(|n| n.to_str()) else { continue };
-            if !name.ends_with(".yaml") || !path.is_file() {
+            if !name.ends_with(".yaml") || name.starts_with('.') || !path.is_file() {
                 continue;
             }
             let place = format!("{prefix}{name}");

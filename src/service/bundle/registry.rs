@@ -77,11 +77,14 @@ impl SourceRegistry {
     /// log files given by the user.
     pub fn sources(&self, alerts: &[Alert], remembered: Vec<ExporterTarget>, files: Vec<PathBuf>) -> Sources {
         let logs = self.logs.of(alerts);
-        let targets = self.targets.iter().cloned().chain(remembered).collect();
+        let prometheus = assigned(&self.prometheus, alerts);
+        // Without one for these alerts, nobody knows which targets are this tenant's.
+        let is_known = prometheus.as_ref().is_none_or(|prometheus| !prometheus.is_unassigned());
+        let targets = self.targets.iter().cloned().chain(remembered).filter(|_| is_known).collect();
         Sources {
             library: Arc::clone(&self.library),
             words: Arc::clone(&self.words),
-            prometheus: assigned(&self.prometheus, alerts),
+            prometheus,
             reader: Some((self.reader.clone(), targets)),
             kubernetes: logs.kubernetes.map(|(client, _)| client),
             no_cluster: logs.no_cluster,

@@ -9,11 +9,22 @@ use crate::playbook::{Step, is_unfinished};
 /// Characters of a step's beginning in a hint.
 const BEGINNING_CHARS: usize = 70;
 
+/// What becomes of a shipped step.
+struct ChangedStep {
+    /// The index of the step.
+    at: usize,
+    /// The step in its place; `None` if it is not shown.
+    with: Option<Step>,
+    /// The indexes of other shipped steps that say the same as `with`.
+    twins: Vec<usize>,
+    /// True if it is told.
+    told: bool,
+}
+
 impl Change<'_> {
     pub(super) fn steps(&mut self, key: &str, steps: &mut Vec<Step>, changes: StepChanges, elsewhere: (&str, &[Step])) {
         let StepChanges { first, last, replace, remove } = changes;
-        // By index of the shipped step: what becomes of it.
-        let mut changed: Vec<(usize, Option<Step>)> = Vec::new();
+        let mut changed: Vec<ChangedStep> = Vec::new();
         let replaced = replace.into_iter().map(|StepReplacement { step, with }| (step, Some(with)));
         for (words, with) in replaced.chain(remove.into_iter().map(|words| (words, None))) {
             let with = match with.map(|with| (line(&with), with.value)).map(|(at, with)| self.own_step(key, with, at)) {
@@ -28,26 +39,40 @@ impl Change<'_> {
                 self.idle(Some(line(&words)), format!("`{}` has the step “{name}” already", self.id));
                 continue;
             }
-            // Beside the named step it would stand twice.
-            let with = with.filter(|_| same.is_empty() || named.iter().any(|at| same.contains(at)));
-            let Some(found) = self.find(key, steps, &words, elsewhere) else { continue };
+            let Some(mut found) = self.find(key, steps, &words, elsewhere) else { continue };
+            // Of steps with one text for several engines, the one of the engine that is named.
+            let engine = with.as_ref().and_then(|with| with.engine.as_ref());
+            let of_engine = found.iter().copied().find(|at| engine.is_some() && steps[*at].engine.as_ref() == engine);
+            if let Some(at) = of_engine {
+                found = vec![at];
+            }
             let at = found[0];
-            if changed.iter().any(|(other, _)| *other == at) {
+            if changed.iter().any(|other| other.at == at) {
                 let message = format!("the step “{}” is changed twice", beginning(&steps[at]));
                 self.leave(Some(line(&words)), message, "keep one of both".to_owned());
                 continue;
             }
-            let what = format!("`{}`, {key}: the step “{}” is", self.id, beginning(&steps[at]));
-            self.said.push(match &with {
-                Some(with) => match differing(&steps[at], with) {
+            // The same text for another engine says the same.
+            let others =
+                found.into_iter().skip(1).map(|at| ChangedStep { at, with: None, twins: Vec::new(), told: false });
+            changed.extend(others);
+            let twins = if named.iter().any(|at| same.contains(at)) { Vec::new() } else { same };
+            changed.push(ChangedStep { at, with, twins, told: true });
+        }
+        let moved: Vec<usize> = changed.iter().map(|change| change.at).collect();
+        for change in &mut changed {
+            // Beside an equal step that stays it would stand twice.
+            if change.twins.iter().any(|twin| !moved.contains(twin)) {
+                change.with = None;
+            }
+            let what = format!("`{}`, {key}: the step “{}” is", self.id, beginning(&steps[change.at]));
+            self.said.extend(change.told.then(|| match &change.with {
+                Some(with) => match differing(&steps[change.at], with) {
                     Some(keys) => format!("{what} the same with another {}", quoted(&keys)),
                     None => format!("{what} “{}”", beginning(with)),
                 },
                 None => format!("{what} not shown"),
-            });
-            // The same text for another engine says the same.
-            changed.extend(found.into_iter().skip(1).map(|at| (at, None)));
-            changed.push((at, with));
+            }));
         }
         let own = |this: &mut Self, steps: Vec<Spanned<Step>>, place: &str| -> Vec<Step> {
             let steps = steps.into_iter().map(|step| (line(&step), step.value));
@@ -59,8 +84,8 @@ impl Change<'_> {
         };
         let (first, last) = (own(self, first, "before"), own(self, last, "after"));
         let kept = std::mem::take(steps).into_iter().enumerate().filter_map(|(at, step)| {
-            match changed.iter().find(|(index, _)| *index == at) {
-                Some((_, with)) => with.clone(),
+            match changed.iter().find(|change| change.at == at) {
+                Some(change) => change.with.clone(),
                 None => Some(step),
             }
         });
