@@ -223,7 +223,7 @@ async fn show(service: &Service, incident: &Incident, first: Option<Diagnosis>) 
 async fn exporters(service: &Service, prometheus: &Prometheus) -> Exporters {
     let mut targets: Vec<_> = service.config.exporters.given().collect();
     if service.config.exporters.learn {
-        match service.store.exporters(&prometheus.url).await {
+        match service.store.exporters(&prometheus.key).await {
             Ok(remembered) => targets.extend(remembered),
             Err(error) => warn!(%error, "cannot read the remembered exporters"),
         }
