@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use super::chunks::Limits;
 use super::circuit::{Circuit, CircuitChange, CircuitSettings, Outage, Passage, Sign};
 use super::memory::AnswerMemory;
-use super::slots::Slots;
+use super::slots::QuerySlots;
 use super::{Answer, CHECK_BYTES, PromError, Row, answer};
 
 /// The query of a probe.
@@ -69,13 +69,13 @@ impl Gate {
     }
 
     /// Returns the slots of one more client: half of them where there are others, whose queries then do not wait for its.
-    pub(super) fn slots_of_a_client(&self) -> Slots {
-        Slots::new(&self.slots, self.most_slots)
+    pub(super) fn slots_of_a_client(&self) -> QuerySlots {
+        QuerySlots::new(&self.slots, self.most_slots)
     }
 
     /// Returns as many slots of those who must not keep the others waiting.
-    pub(super) fn second_slots_of_a_client(&self) -> Slots {
-        Slots::new(&self.second_slots, self.most_slots)
+    pub(super) fn second_slots_of_a_client(&self) -> QuerySlots {
+        QuerySlots::new(&self.second_slots, self.most_slots)
     }
 
     /// Returns true while queries are not sent.

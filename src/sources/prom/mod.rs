@@ -40,7 +40,7 @@ use circuit::CircuitSettings;
 use gate::{Door, Gate, GateUsers};
 use memory::AnswerMemory;
 use sharing::server_of;
-use slots::{Slot, Slots};
+use slots::{QuerySlots, Slot};
 
 pub use answer::{Row, Series};
 pub use choose::{choose, unassigned};
@@ -93,14 +93,14 @@ pub struct Prometheus {
     pub name: String,
     /// The configured address, for links.
     pub url: String,
-    /// What the store knows it by: its address, with its name if other entries have the same one.
+    /// The key of what is stored about it: its address, with its name if other entries have the same one.
     pub key: String,
     client: prometheus_http_query::Client,
     /// The way to the server, which clients of one address share.
     door: Door,
-    slots: Slots,
+    slots: QuerySlots,
     /// As many slots of those who must not keep the others waiting.
-    second_slots: Slots,
+    second_slots: QuerySlots,
     shared: Cache<Key, Arc<Answer<Row>>>,
     ranges: Cache<(String, Range), Arc<Answer<Series>>>,
     seconds: Option<Histogram>,

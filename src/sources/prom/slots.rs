@@ -8,7 +8,7 @@ use super::PromError;
 
 /// The slots of a client: those of its server, of which it takes only a part if others share them.
 #[derive(Debug, Clone)]
-pub(super) struct Slots {
+pub(super) struct QuerySlots {
     own: Option<Arc<Semaphore>>,
     of_server: Arc<Semaphore>,
 }
@@ -20,7 +20,7 @@ pub(super) struct Slot {
     _of_server: OwnedSemaphorePermit,
 }
 
-impl Slots {
+impl QuerySlots {
     /// Creates the slots of a client of a server with so many; it takes at most `own` of them.
     pub(super) fn new(of_server: &Arc<Semaphore>, own: Option<usize>) -> Self {
         Self { own: own.map(|most| Arc::new(Semaphore::new(most))), of_server: Arc::clone(of_server) }
