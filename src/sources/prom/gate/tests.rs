@@ -161,6 +161,11 @@ fn quick() -> CircuitSettings {
 /// The deadline of queries that are to be late.
 const LATE: Duration = Duration::from_millis(500);
 
+/// Creates clients of entries.
+fn sharing_quickly(configs: &[Config]) -> Vec<Prometheus> {
+    Prometheus::sharing_within(configs, quick()).unwrap()
+}
+
 /// Sends a query of its own, which has so much time.
 async fn query_within(client: &Prometheus, n: usize, within: Duration) -> Result<(), Arc<PromError>> {
     let at = jiff::Timestamp::UNIX_EPOCH;

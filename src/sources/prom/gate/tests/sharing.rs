@@ -36,14 +36,14 @@ async fn where_a_server_has_several_paths_only_connections_tell_about_it() {
     let server = Server::start(Mode::Says(502, HTML)).await;
     let entry = |path: &str| Config { url: format!("{}/{path}", server.url), ..Config::default() };
     let configs = ["eu", "us/", "us", "/us"].map(entry);
-    let clients = Prometheus::sharing_within(&configs, quick()).unwrap();
+    let clients = sharing_quickly(&configs);
     assert_eq!(Prometheus::by_address(&clients).iter().map(Vec::len).collect::<Vec<_>>(), [1, 2, 1]);
     for n in 0..10 {
-        query(&clients[0], n).await.unwrap_err();
+        assert!(query(&clients[0], n).await.is_err());
     }
     server.turns(Mode::Breaks);
     for n in 10..20 {
-        let error = query(&clients[0], n).await.unwrap_err();
+        let error = assert!(query(&clients[0], n).await.is_err());
         assert!(matches!(*error, PromError::Cut(_)), "{error}");
     }
     server.turns(Mode::Holds);
@@ -53,7 +53,7 @@ async fn where_a_server_has_several_paths_only_connections_tell_about_it() {
     drop(server);
     until("the end of the server", || std::net::TcpStream::connect(&address).is_err()).await;
     // A connection that is kept is still served.
-    let again = Prometheus::sharing_within(&configs, quick()).unwrap();
+    let again = sharing_quickly(&configs);
     for n in 0..5 {
         query(&again[0], n).await.unwrap_err();
     }
@@ -65,7 +65,7 @@ async fn a_hundred_entries_of_one_server_send_as_many_queries_at_once_as_one() {
     let server = Server::start(Mode::Holds).await;
     let entry = |n: usize| Config { url: server.url.clone(), concurrency: 1 + n % 8, ..Config::default() };
     let configs: Vec<Config> = (0..100).map(entry).collect();
-    let clients = Prometheus::sharing_within(&configs, quick()).unwrap();
+    let clients = sharing_quickly(&configs);
     assert_eq!(Prometheus::by_address(&clients).iter().map(Vec::len).collect::<Vec<_>>(), [100]);
     let release = async {
         until("eight queries", || server.running() == 8).await;
