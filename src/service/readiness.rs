@@ -21,6 +21,8 @@ use telemetry::supervise::Supervisor;
 
 /// Timeout of one check: less than the second after which Kubernetes gives up on a probe.
 const CHECK: Duration = Duration::from_millis(700);
+/// The most entries with one address that are checked each time.
+const PINGED: usize = 8;
 /// Time for which the answer of Slack counts.
 const SLACK_EVERY: Duration = Duration::from_secs(5);
 /// A store that completed work within this time and answers after the timeout is busy, not broken.
@@ -197,28 +199,49 @@ pub async fn checks(
     let ((store, silent), prometheus, slack, channels, cluster) =
         futures::future::join5(join(store, silent), prometheus, slack, channels, cluster(logs)).await;
     let first = std::iter::once(store).chain(rows).chain(reload(reloads)).chain(playbooks(reloads));
-    let first = first.chain(prometheus).chain(slack);
+    let first = first.chain(prometheus.into_iter().flatten()).chain(slack);
     first.chain(channels).chain(socket.map(connected)).chain(cluster).chain(silent).collect()
 }
 
-/// Checks an address by the first of the entries that share it.
-async fn address(sharing: &[&Prometheus]) -> ServiceCheck {
-    let first = sharing[0];
-    let others = match sharing.len() - 1 {
-        0 => String::new(),
-        1 => ", and those of another entry with this address".to_owned(),
-        n => format!(", and those of {n} other entries with this address"),
+/// Checks the entries that share an address. If the first one gets no answer, that is said for all of them; else the first
+/// [`PINGED`] are checked, as each may be refused.
+async fn address(sharing: &[&Prometheus]) -> Vec<ServiceCheck> {
+    let until = Instant::now() + CHECK;
+    let of_one = |client: &Prometheus, result: Result<(), String>| {
+        check(format!("prometheus/{}", client.name), false, Ok(result))
     };
-    let result = first.ping(clock::now(), CHECK).await.map_err(|error| {
-        let why = match &error {
-            PromError::Shut { why, times, again_in } => {
-                format!("{why}, {times} times in a row: it is asked again in {} s", again_in.as_secs() + 1)
-            }
-            _ => error.to_string(),
+    let ping =
+        async |client: &Prometheus| client.ping(clock::now(), until.saturating_duration_since(Instant::now())).await;
+    let first = sharing[0];
+    let result = ping(first).await;
+    if let Err(error) = &result
+        && (error.is_silence() || matches!(error, PromError::Shut { .. }))
+    {
+        let others = match sharing.len() - 1 {
+            0 => String::new(),
+            1 => ", and those of another entry with this address".to_owned(),
+            n => format!(", and those of {n} other entries with this address"),
         };
-        format!("{why}; diagnoses wait for it{others}")
-    });
-    check(format!("prometheus/{}", first.name), false, Ok(result))
+        return vec![of_one(first, Err(format!("{}{others}", waiting(first, error))))];
+    }
+    let beside = sharing.iter().take(PINGED).skip(1);
+    let results = futures::future::join_all(beside.map(async |client| (*client, ping(client).await))).await;
+    let all = std::iter::once((first, result)).chain(results);
+    all.map(|(client, result)| of_one(client, result.map_err(|error| waiting(client, &error)))).collect()
+}
+
+/// Says why diagnoses wait for a Prometheus.
+fn waiting(client: &Prometheus, error: &PromError) -> String {
+    let why = match error {
+        PromError::Shut { why, times, again_in } => {
+            format!("{why}, {times} times in a row: it is asked again in {} s", again_in.as_secs() + 1)
+        }
+        PromError::Late if client.is_shut() => {
+            format!("{error}: it has not answered several times in a row, and is being asked now")
+        }
+        _ => error.to_string(),
+    };
+    format!("{why}; diagnoses wait for it")
 }
 
 /// Reports rows of the store that cannot be read; `None` if all can be read.

@@ -370,12 +370,12 @@ impl Metrics {
     }
 
     /// Sets for each Prometheus server whether it is not asked, and how many queries were not sent.
-    pub fn circuits<'a>(&self, servers: impl Iterator<Item = (&'a str, bool, u64)>) {
-        for (server, is_open, unsent) in servers {
+    pub fn circuits<'a>(&self, servers: impl IntoIterator<Item = (&'a str, (bool, u64))>) {
+        for (server, (is_open, unsent)) in servers {
             let labels = ByServer { server: server.to_owned() };
             self.circuits_open.get_or_create(&labels).set(i64::from(is_open));
-            // Set, not added: several may ask for the page at the same time.
-            self.queries_unsent.get_or_create(&labels).inner().store(unsent, Ordering::Relaxed);
+            // Several may ask for the page at the same time, and a counter never falls.
+            self.queries_unsent.get_or_create(&labels).inner().fetch_max(unsent, Ordering::Relaxed);
         }
     }
 

@@ -75,7 +75,7 @@ fn the_service_exports_every_metric_that_its_rules_read() {
     metrics.delivery("slack", "posted", None);
     metrics.refused([("#pages", "not_in_channel")].into_iter());
     metrics.watchdogs([("main", Duration::ZERO)].into_iter());
-    metrics.circuits([("mimir:8080", true, 1)].into_iter());
+    metrics.circuits([("mimir:8080", (true, 1))]);
     let none = String::new;
     metrics.diagnosis(DiagnosisLabels { playbook: none(), verdict: none(), cause: none() }, 1, true, 0.0);
     let page = metrics.page();

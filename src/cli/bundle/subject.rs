@@ -67,7 +67,7 @@ async fn find(
     let Some(incident) = incident else { bail!("there is no such incident: `incidents all` lists them; {POOL}") };
     let events = store.events(&incident.id, EVENTS).await?;
     let remembered = match registry.prometheus(&incident.alerts) {
-        Some(prometheus) => store.exporters(&prometheus.url).await?,
+        Some(prometheus) => store.exporters(&prometheus.key).await?,
         None => Vec::new(),
     };
     let headline = headline(&incident, context);

@@ -192,7 +192,7 @@ impl BundleService {
         let events = self.store.events(id, EVENTS).await?;
         let now = clock::now();
         let remembered = match self.registry.prometheus(&incident.alerts) {
-            Some(prometheus) => self.store.exporters(&prometheus.url).await?,
+            Some(prometheus) => self.store.exporters(&prometheus.key).await?,
             None => Vec::new(),
         };
         let sources = self.registry.sources(&incident.alerts, remembered, Vec::new());

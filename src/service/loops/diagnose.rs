@@ -225,7 +225,7 @@ async fn exporters(service: &Service, prometheus: &Prometheus) -> Exporters {
     let is_known = !prometheus.is_unassigned();
     let mut targets: Vec<_> = service.config.exporters.given().filter(|_| is_known).collect();
     if service.config.exporters.learn && is_known {
-        match service.store.exporters(&prometheus.url).await {
+        match service.store.exporters(&prometheus.key).await {
             Ok(remembered) => targets.extend(remembered),
             Err(error) => warn!(%error, "cannot read the remembered exporters"),
         }

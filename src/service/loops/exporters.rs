@@ -36,7 +36,7 @@ async fn remember(service: &Service, prometheus: &Prometheus, until: Instant) {
     match discover_exporters(&service.library, prometheus, clock::now(), until).await {
         // An empty list may mean that Prometheus has just lost its data, so the stored list stays.
         Ok(targets) if targets.is_empty() => {}
-        Ok(targets) => match service.store.remember_exporters(&prometheus.url, &targets).await {
+        Ok(targets) => match service.store.remember_exporters(&prometheus.key, &targets).await {
             Ok(()) => _ = service.metrics.exporters.set(i64::try_from(targets.len()).unwrap_or(i64::MAX)),
             Err(error) => warn!(%error, "cannot remember exporters"),
         },

@@ -155,7 +155,7 @@ impl<'a> Fleet<'a> {
     async fn exporters(&self, prometheus: &Prometheus) -> Exporters {
         let mut targets: Vec<_> = self.exporters.given().collect();
         if let Some(store) = self.store.filter(|_| self.exporters.learn) {
-            targets.extend(store.exporters(&prometheus.url).await.unwrap_or_default());
+            targets.extend(store.exporters(&prometheus.key).await.unwrap_or_default());
         }
         let learn = self.exporters.learn && self.store.is_none();
         Exporters { reader: self.reader.clone(), targets, learn, fresh: false, saved: Vec::new() }

@@ -1,6 +1,6 @@
 //! The circuit of one server: whether it is asked, by how its last queries ended. Pure: the time is an argument.
 //!
-//! Closed ─silences in a row─▶ Open ─the pause is over─▶ Probing ─an answer─▶ Closed, ─silence─▶ Open for twice as long.
+//! Closed ─silences in a row─▶ Open ─the pause is over─▶ Probing ─an answer─▶ Closed, ─silence─▶ Open for longer.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ impl Default for CircuitSettings {
         Self {
             silences: 5,
             pause: Duration::from_secs(5),
-            longest_pause: Duration::from_secs(60),
+            longest_pause: Duration::from_secs(15),
             probe: Duration::from_secs(10),
             fair: Duration::from_secs(2),
         }
@@ -43,8 +43,8 @@ pub(super) enum Sign {
     Silence {
         /// The error of the query.
         why: String,
-        /// True if only its time ran out: the query may have been too heavy for a server that works.
-        late: bool,
+        /// True if the query may be the reason: its time ran out, or a proxy answered in place of a server that works.
+        weak: bool,
     },
 }
 
@@ -92,8 +92,8 @@ pub(super) enum CircuitChange {
 enum CircuitState {
     Closed {
         silences: u32,
-        /// True if one of these silences was lateness.
-        late: bool,
+        /// True if one of these silences was weak.
+        weak: bool,
         /// The time at which a probe that was sent by suspicion counts as lost.
         suspected_until: Option<Instant>,
     },
@@ -111,7 +111,7 @@ enum CircuitState {
     },
 }
 
-const CLOSED: CircuitState = CircuitState::Closed { silences: 0, late: false, suspected_until: None };
+const CLOSED: CircuitState = CircuitState::Closed { silences: 0, weak: false, suspected_until: None };
 
 /// The state of one server.
 #[derive(Debug)]
@@ -167,17 +167,17 @@ impl Circuit {
     pub(super) fn tell(&mut self, now: Instant, sign: Sign) -> CircuitChange {
         let settings = self.settings;
         match (&mut self.state, sign) {
-            (CircuitState::Closed { silences, late, .. }, Sign::Answer) => {
-                (*silences, *late) = (0, false);
+            (CircuitState::Closed { silences, weak, .. }, Sign::Answer) => {
+                (*silences, *weak) = (0, false);
                 CircuitChange::None
             }
             // Sent before it opened, answered after.
             (CircuitState::Open { .. } | CircuitState::Probing { .. }, Sign::Answer) => self.close(),
             (CircuitState::Open { .. } | CircuitState::Probing { .. }, Sign::Silence { .. }) => CircuitChange::None,
-            (CircuitState::Closed { silences, late, suspected_until }, Sign::Silence { why, late: is_late }) => {
+            (CircuitState::Closed { silences, weak, suspected_until }, Sign::Silence { why, weak: is_weak }) => {
                 *silences += 1;
-                *late |= is_late;
-                match (*silences >= settings.silences, *late, *suspected_until) {
+                *weak |= is_weak;
+                match (*silences >= settings.silences, *weak, *suspected_until) {
                     (false, _, _) => CircuitChange::None,
                     (true, false, _) => {
                         let times = *silences;
@@ -242,8 +242,8 @@ mod tests {
         start + Duration::from_secs(seconds)
     }
 
-    fn silence(late: bool) -> Sign {
-        Sign::Silence { why: if late { "timed out" } else { "refused" }.to_owned(), late }
+    fn silence(weak: bool) -> Sign {
+        Sign::Silence { why: if weak { "timed out" } else { "refused" }.to_owned(), weak }
     }
 
     fn outage(why: &str, times: u32, seconds: u64) -> Outage {
@@ -295,11 +295,11 @@ mod tests {
     }
 
     #[test]
-    fn pauses_double_to_a_minute_while_probes_fail() {
+    fn pauses_double_to_a_quarter_of_a_minute_while_probes_fail() {
         let mut now = Instant::now();
         let mut circuit = opened(now);
         let mut pause = 5;
-        for (n, next) in [10, 20, 40, 60, 60].into_iter().enumerate() {
+        for (n, next) in [10, 15, 15, 15].into_iter().enumerate() {
             now = at(now, pause);
             assert!(matches!(circuit.ask(now), Passage::Wait { probe: true, .. }));
             let times = 6 + u32::try_from(n).unwrap();

@@ -26,7 +26,8 @@ pub struct Config {
     pub headers: BTreeMap<String, String>,
     /// The path of a file with a bearer token.
     pub bearer_token_file: Option<PathBuf>,
-    /// Concurrent queries; defaults to 8. Entries with one server (scheme, host and port) share the largest of theirs.
+    /// Concurrent queries; defaults to 8. Entries with one server (scheme, host and port) share the largest of theirs;
+    /// each takes at most half of it.
     pub concurrency: usize,
     /// The memory that answers may take, in bytes, of which one answer takes at most half: 16 MiB are some 22,000
     /// series. Defaults to an eighth of the memory limit of the process, at least 32 MiB, shared with the other entries.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use reqwest::StatusCode;
 
 use super::CONNECT;
+use super::circuit::Outage;
 use crate::redact::unreachable_reason;
 
 /// The reason why a query has no answer.
@@ -78,7 +79,7 @@ pub enum PromError {
     /// The server could not read a part of the data, without which the answer says nothing.
     #[error("a part of the data is missing: {0}")]
     Partial(String),
-    /// The answer was cut off before its end.
+    /// The connection was there, and broke off before the end of the answer.
     #[error("the answer was cut off: {0}")]
     Cut(String),
 }
@@ -89,6 +90,12 @@ fn is_of_server(kind: &str) -> bool {
     matches!(kind, "unavailable" | "too_many_requests" | "timeout" | "internal")
         || kind.starts_with('5')
         || kind.starts_with("429")
+}
+
+impl From<Outage> for PromError {
+    fn from(Outage { why, times, again_in }: Outage) -> Self {
+        Self::Shut { why, times, again_in }
+    }
 }
 
 impl PromError {
@@ -160,13 +167,14 @@ impl PromError {
     pub(super) fn from_http(error: impl std::borrow::Borrow<reqwest::Error>) -> Self {
         let error = error.borrow();
         match (error.is_timeout(), error.is_connect()) {
+            (false, true) => Self::Unreachable(unreachable_reason(error)),
             (true, true) => {
                 let place = error.url().map(|url| format!(" ({})", url.origin().ascii_serialization()));
                 let seconds = CONNECT.as_secs();
                 Self::Unreachable(format!("no connection within {seconds} s{}", place.unwrap_or_default()))
             }
             (true, false) => Self::Late,
-            (false, _) => Self::Unreachable(unreachable_reason(error)),
+            (false, false) => Self::Cut(unreachable_reason(error)),
         }
     }
 

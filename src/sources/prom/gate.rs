@@ -14,43 +14,68 @@ use tracing::{info, warn};
 use super::chunks::Limits;
 use super::circuit::{Circuit, CircuitChange, CircuitSettings, Outage, Passage, Sign};
 use super::memory::AnswerMemory;
-use super::{CHECK_BYTES, PromError, Row, answer};
+use super::slots::QuerySlots;
+use super::{Answer, CHECK_BYTES, PromError, Row, answer};
 
 /// The query of a probe.
 const PROBE: &str = "vector(1)";
+
+/// The entries of the configuration that share a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GateUsers {
+    /// One alone.
+    One,
+    /// Several that differ in their headers: a proxy may lead each to another server.
+    Tenants,
+    /// Several that differ in their path: each is slow or fast by itself as well.
+    Paths,
+}
 
 /// The slots and the circuit of one server.
 #[derive(Debug)]
 pub(super) struct Gate {
     /// The server as `host:port`.
     pub(super) server: String,
-    /// The slots of the queries that run at the same time.
-    pub(super) slots: Arc<Semaphore>,
-    /// As many slots of those who must not keep the others waiting.
-    pub(super) second_slots: Arc<Semaphore>,
-    /// True if its entries differ in their path: what is behind one of them may fail alone.
-    has_paths: bool,
+    slots: Arc<Semaphore>,
+    second_slots: Arc<Semaphore>,
+    /// The most slots that one of several clients takes.
+    most_slots: Option<usize>,
+    users: GateUsers,
     circuit: Mutex<Circuit>,
+    /// The client whose query was the last one that was not sent: it is the next one to probe, because what is behind another one may not work.
+    next_prober: Mutex<Option<Prober>>,
     /// Marked when a query that waits for a probe should ask the circuit again.
     changed: watch::Sender<()>,
-    /// The probes under way; they end with the gate.
+    /// The probes under way, and those that wait for the end of a pause; they end with the gate.
     probes: Mutex<JoinSet<()>>,
     unsent: AtomicU64,
 }
 
 impl Gate {
-    /// Creates the gate of a server with so many slots; `has_paths` if its entries differ in their path.
-    pub(super) fn new(server: String, slots: usize, has_paths: bool, settings: CircuitSettings) -> Self {
+    /// Creates the gate of a server with so many slots.
+    pub(super) fn new(server: String, slots: usize, users: GateUsers, settings: CircuitSettings) -> Self {
         Self {
             server,
             slots: Arc::new(Semaphore::new(slots)),
             second_slots: Arc::new(Semaphore::new(slots)),
-            has_paths,
+            most_slots: (users != GateUsers::One).then_some((slots / 2).max(1)),
+            users,
             circuit: Mutex::new(Circuit::new(settings)),
+            next_prober: Mutex::default(),
             changed: watch::Sender::new(()),
             probes: Mutex::default(),
             unsent: AtomicU64::new(0),
         }
+    }
+
+    /// Returns the slots of one more client: half of them where there are others, whose queries then do not wait for its.
+    pub(super) fn slots_of_a_client(&self) -> QuerySlots {
+        QuerySlots::new(&self.slots, self.most_slots)
+    }
+
+    /// Returns as many slots of those who must not keep the others waiting.
+    pub(super) fn second_slots_of_a_client(&self) -> QuerySlots {
+        QuerySlots::new(&self.second_slots, self.most_slots)
     }
 
     /// Returns true while queries are not sent.
@@ -68,18 +93,25 @@ impl Gate {
         self.unsent.load(Ordering::Relaxed)
     }
 
+    fn next_prober(&self) -> MutexGuard<'_, Option<Prober>> {
+        self.next_prober.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn circuit(&self) -> MutexGuard<'_, Circuit> {
         // A circuit is whole after each of its methods.
         self.circuit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what a result tells about the server. If it has several paths, an error page is an answer of the proxy that
-    /// leads to them.
+    /// Returns what a result tells about the server. Where several share it, an error page or a broken answer is one of the
+    /// proxy that leads to what is behind it: it may lead others elsewhere.
     fn sign<T>(&self, result: &Result<T, PromError>) -> Sign {
         match result {
-            Err(PromError::NotPrometheus { .. } | PromError::Cut(_)) if self.has_paths => Sign::Answer,
-            Err(PromError::Late) => Sign::Silence { why: "Prometheus does not answer in time".to_owned(), late: true },
-            Err(error) if error.is_silence() => Sign::Silence { why: error.to_string(), late: false },
+            Err(PromError::NotPrometheus { .. } | PromError::Cut(_)) if self.users != GateUsers::One => Sign::Answer,
+            Err(PromError::Late) => Sign::Silence { why: "Prometheus does not answer in time".to_owned(), weak: true },
+            Err(error) if error.is_silence() => {
+                let weak = !matches!(error, PromError::Unreachable(_));
+                Sign::Silence { why: error.to_string(), weak }
+            }
             Ok(_) | Err(_) => Sign::Answer,
         }
     }
@@ -128,18 +160,39 @@ impl Door {
     /// # Errors
     /// [`PromError::Shut`] while the server is not asked.
     pub(super) async fn pass(&self) -> Result<(), PromError> {
+        self.pass_or_outage().await.map_err(|outage| {
+            self.gate.unsent.fetch_add(1, Ordering::Relaxed);
+            *self.gate.next_prober() = Some(self.prober());
+            outage.into()
+        })
+    }
+
+    /// Waits as [`Self::pass`], and for the end of each pause that ends before the deadline; for checks, which do not count
+    /// as unsent.
+    ///
+    /// # Errors
+    /// [`PromError::Shut`] if the server is not asked before the deadline.
+    pub(super) async fn pass_before(&self, deadline: Instant) -> Result<(), PromError> {
+        loop {
+            match self.pass_or_outage().await {
+                Err(outage) if Instant::now() + outage.again_in < deadline => {
+                    tokio::time::sleep(outage.again_in).await;
+                }
+                passed => return passed.map_err(PromError::from),
+            }
+        }
+    }
+
+    async fn pass_or_outage(&self) -> Result<(), Outage> {
         let mut changed = self.gate.changed.subscribe();
         loop {
             let passage = self.gate.circuit().ask(Instant::now());
             match passage {
                 Passage::Go => return Ok(()),
-                Passage::Shut(Outage { why, times, again_in }) => {
-                    self.gate.unsent.fetch_add(1, Ordering::Relaxed);
-                    return Err(PromError::Shut { why, times, again_in });
-                }
+                Passage::Shut(outage) => return Err(outage),
                 Passage::Wait { until, probe } => {
                     if probe {
-                        self.probe();
+                        self.probe(None);
                     }
                     // After that time the probe is lost, and the next one starts.
                     let _ = tokio::time::timeout_at(until.into(), changed.changed()).await;
@@ -153,39 +206,76 @@ impl Door {
         SentQuery { door: self.clone(), sent_at: Instant::now(), deadline, lateness_counts: true }
     }
 
-    /// Starts a probe as a task of its own, so that a caller that goes away does not end it.
-    fn probe(&self) {
+    fn prober(&self) -> Prober {
+        Prober { http: self.http.clone(), base: self.base.clone() }
+    }
+
+    /// Starts probes as a task of its own, so that a caller that goes away does not end it: at once, or after a pause.
+    fn probe(&self, pause: Option<Duration>) {
         // Without a runtime there is none, and it counts as lost later.
         let Ok(runtime) = Handle::try_current() else { return };
-        let (gate, http, base) = (Arc::downgrade(&self.gate), self.http.clone(), self.base.clone());
-        let within = self.gate.circuit().settings().probe;
         let mut probes = self.gate.probes.lock().unwrap_or_else(PoisonError::into_inner);
         while probes.try_join_next().is_some() {}
-        probes.spawn_on(run_probe(gate, http, base, within), &runtime);
+        probes.spawn_on(run_probes(Arc::downgrade(&self.gate), self.prober(), pause), &runtime);
     }
 
     fn tell<T>(&self, result: &Result<T, PromError>) {
         let change = self.gate.circuit().tell(Instant::now(), self.gate.sign(result));
         self.gate.tell_change(&change);
-        if change == CircuitChange::Suspected {
-            self.probe();
+        match change {
+            CircuitChange::Suspected => self.probe(None),
+            CircuitChange::Opened(outage) => self.probe(Some(outage.again_in)),
+            CircuitChange::None | CircuitChange::Closed => {}
         }
     }
 }
 
-/// Sends the probe and passes its outcome to the gate, if there still is one.
-async fn run_probe(gate: Weak<Gate>, http: reqwest::Client, base: String, within: Duration) {
-    let deadline = Instant::now() + within;
-    let ask = async {
-        let form = [("query", PROBE.to_owned()), ("timeout", format!("{}ms", within.as_millis()))];
-        let response = http.post(format!("{base}/api/v1/query")).form(&form).send().await;
-        let limits = Limits { deadline, bytes: CHECK_BYTES };
-        answer::read::<Row>(response.map_err(PromError::from_http)?, limits, &AnswerMemory::with(CHECK_BYTES)).await
-    };
-    let result = tokio::time::timeout_at(deadline.into(), ask).await.unwrap_or(Err(PromError::Late));
-    if let Some(gate) = gate.upgrade() {
+/// A client as a probe needs it.
+#[derive(Clone)]
+struct Prober {
+    http: reqwest::Client,
+    base: String,
+}
+
+/// Formats the prober without the address, which may hold a password.
+impl fmt::Debug for Prober {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prober").finish_non_exhaustive()
+    }
+}
+
+impl Prober {
+    async fn ask(&self, within: Duration) -> Result<Answer<Row>, PromError> {
+        let deadline = Instant::now() + within;
+        let ask = async {
+            let form = [("query", PROBE.to_owned()), ("timeout", format!("{}ms", within.as_millis()))];
+            let response = self.http.post(format!("{}/api/v1/query", self.base)).form(&form).send().await;
+            let limits = Limits { deadline, bytes: CHECK_BYTES };
+            answer::read(response.map_err(PromError::from_http)?, limits, &AnswerMemory::with(CHECK_BYTES)).await
+        };
+        tokio::time::timeout_at(deadline.into(), ask).await.unwrap_or(Err(PromError::Late))
+    }
+}
+
+/// Probes at once, or after a pause, and again after each pause that follows, until the server answers, a caller has
+/// begun the next probe, or the gate is gone.
+async fn run_probes(gate: Weak<Gate>, mut prober: Prober, mut pause: Option<Duration>) {
+    loop {
+        if let Some(pause) = pause {
+            tokio::time::sleep(pause).await;
+            let Some(gate) = gate.upgrade() else { return };
+            if !matches!(gate.circuit().ask(Instant::now()), Passage::Wait { probe: true, .. }) {
+                return;
+            }
+            prober = gate.next_prober().take().unwrap_or(prober);
+        }
+        let Some(within) = gate.upgrade().map(|gate| gate.circuit().settings().probe) else { return };
+        let result = prober.ask(within).await;
+        let Some(gate) = gate.upgrade() else { return };
         let change = gate.circuit().probed(Instant::now(), gate.sign(&result));
         gate.tell_change(&change);
+        let CircuitChange::Opened(outage) = change else { return };
+        pause = Some(outage.again_in);
     }
 }
 
@@ -218,7 +308,7 @@ impl SentQuery {
 
 impl Drop for SentQuery {
     fn drop(&mut self) {
-        if !self.lateness_counts || self.door.gate.has_paths || Instant::now() < self.deadline {
+        if !self.lateness_counts || self.door.gate.users == GateUsers::Paths || Instant::now() < self.deadline {
             return;
         }
         let had = self.deadline.saturating_duration_since(self.sent_at);

@@ -20,6 +20,7 @@ mod progress;
 mod quantile;
 mod rules;
 mod sharing;
+mod slots;
 mod status;
 mod stream;
 mod targets;
@@ -33,13 +34,13 @@ use moka::future::Cache;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_http_query::InstantQueryBuilder;
 use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use chunks::Limits;
 use circuit::CircuitSettings;
-use gate::{Door, Gate};
+use gate::{Door, Gate, GateUsers};
 use memory::AnswerMemory;
 use sharing::server_of;
+use slots::{QuerySlots, Slot};
 
 pub use answer::{Row, Series};
 pub use choose::{assigned, choose, unassigned};
@@ -92,11 +93,14 @@ pub struct Prometheus {
     pub name: String,
     /// The configured address, for links.
     pub url: String,
+    /// The key of what is stored about it: its address, with its name if other entries have the same one.
+    pub key: String,
     client: prometheus_http_query::Client,
     /// The way to the server, which clients of one address share.
     door: Door,
-    /// The slots of this client, which are its server's.
-    slots: Arc<Semaphore>,
+    slots: QuerySlots,
+    /// As many slots of those who must not keep the others waiting.
+    second_slots: QuerySlots,
     shared: Cache<Key, Arc<Answer<Row>>>,
     ranges: Cache<(String, Range), Arc<Answer<Series>>>,
     seconds: Option<Histogram>,
@@ -124,7 +128,7 @@ impl Prometheus {
     /// # Errors
     /// If the address or a header is malformed, or a token file cannot be read.
     pub fn new(config: &Config) -> Result<Self, PromError> {
-        let gate = Gate::new(server_of(&config.url).1, config.concurrency, false, CircuitSettings::default());
+        let gate = Gate::new(server_of(&config.url).1, config.concurrency, GateUsers::One, CircuitSettings::default());
         Self::behind(Arc::new(gate), config)
     }
 
@@ -145,8 +149,10 @@ impl Prometheus {
         Ok(Self {
             name: config.name.clone(),
             url: config.shown_url(),
+            key: config.shown_url(),
             client,
-            slots: Arc::clone(&gate.slots),
+            slots: gate.slots_of_a_client(),
+            second_slots: gate.second_slots_of_a_client(),
             door: Door { gate, http, base: url },
             shared: cache(),
             ranges: cache(),
@@ -171,7 +177,7 @@ impl Prometheus {
     #[must_use]
     pub fn unassigned(&self, reason: String) -> Self {
         let unasked = Some(PromError::Unassigned(reason));
-        Self { name: String::new(), url: String::new(), unasked, ..self.with_own_slots() }
+        Self { name: String::new(), url: String::new(), key: String::new(), unasked, ..self.with_own_slots() }
     }
 
     /// Returns true for [`Prometheus::absent`].
@@ -188,8 +194,7 @@ impl Prometheus {
     /// other's queries. What one learns of the server's silence holds for both.
     #[must_use]
     pub fn with_own_slots(&self) -> Self {
-        let slots = Arc::clone(&self.door.gate.second_slots);
-        Self { slots, shared: cache(), ranges: cache(), ..self.clone() }
+        Self { slots: self.second_slots.clone(), shared: cache(), ranges: cache(), ..self.clone() }
     }
 
     /// Observes the duration of each query in seconds, whether it succeeds or fails.
@@ -295,20 +300,20 @@ impl Prometheus {
     }
 
     /// Waits for a free slot and returns it with the time that is left until the deadline.
-    async fn turn(&self, deadline: Instant) -> Result<(OwnedSemaphorePermit, Duration), PromError> {
+    async fn turn(&self, deadline: Instant) -> Result<(Slot, Duration), PromError> {
         let slot = self.acquire_slot().await?;
         let time_left = deadline.saturating_duration_since(Instant::now());
         if time_left.is_zero() { Err(PromError::Late) } else { Ok((slot, time_left)) }
     }
 
     /// Waits until the server is asked and a slot is free; callers drop it at their deadline.
-    async fn acquire_slot(&self) -> Result<OwnedSemaphorePermit, PromError> {
+    async fn acquire_slot(&self) -> Result<Slot, PromError> {
         if let Some(error) = &self.unasked {
             return Err(error.clone());
         }
         // Who is not let through needs no slot.
         self.door.pass().await?;
-        let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(|_| PromError::Late)?;
+        let slot = self.slots.acquire().await?;
         // The server may have fallen silent meanwhile.
         self.door.pass().await?;
         Ok(slot)
@@ -354,11 +359,12 @@ impl Prometheus {
         self.check(at_time(self.client.query("vector(1)"), at), Instant::now() + timeout).await.map(drop)
     }
 
-    /// Sends a trivial query, which waits neither for the slots nor for the memory of others.
+    /// Sends a trivial query, which waits neither for the slots nor for the memory of others, but for the end of a pause
+    /// that ends before the deadline.
     async fn check(&self, request: InstantQueryBuilder, deadline: Instant) -> Result<Answer<Row>, PromError> {
         let memory = AnswerMemory::with(CHECK_BYTES);
         let ask = async {
-            self.door.pass().await?;
+            self.door.pass_before(deadline).await?;
             let time_left = deadline.saturating_duration_since(Instant::now());
             self.measured(deadline, async {
                 let response = request.timeout(millis(time_left)).post_raw().await.map_err(PromError::from_client)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::circuit::CircuitSettings;
-use super::gate::Gate;
+use super::gate::{Gate, GateUsers};
 use super::{Config, PromError, Prometheus};
 use knowledge::alert::Labels;
 
@@ -22,7 +22,7 @@ pub(super) fn server_of(url: &str) -> (String, String) {
 
 impl Prometheus {
     /// Creates a client for each entry, in order and with its labels. Entries with one server (scheme, host and port) share
-    /// its slots, as many as the largest `concurrency` among them, and whether it works.
+    /// its slots, as many as the largest `concurrency` among them, of which each takes half, and whether it works.
     ///
     /// # Errors
     /// As [`Prometheus::new`].
@@ -32,18 +32,29 @@ impl Prometheus {
     }
 
     pub(super) fn sharing_within(configs: &[Config], settings: CircuitSettings) -> Result<Vec<Self>, PromError> {
-        let mut servers: BTreeMap<(String, String), (usize, BTreeSet<String>)> = BTreeMap::new();
+        let mut servers: BTreeMap<(String, String), Vec<&Config>> = BTreeMap::new();
         for config in configs {
-            let (slots, addresses) = servers.entry(server_of(&config.url)).or_default();
-            *slots = config.concurrency.max(*slots);
-            addresses.insert(config.shown_url());
+            servers.entry(server_of(&config.url)).or_default().push(config);
         }
-        let gate = |(server, (slots, addresses)): ((String, String), (usize, BTreeSet<String>))| {
-            let gate = Gate::new(server.1.clone(), slots, addresses.len() > 1, settings);
+        let gate = |(server, entries): ((String, String), Vec<&Config>)| {
+            let slots = entries.iter().map(|config| config.concurrency).max().unwrap_or_default();
+            let addresses: BTreeSet<String> = entries.iter().map(|config| config.shown_url()).collect();
+            let users = match (entries.len(), addresses.len()) {
+                (1, _) => GateUsers::One,
+                (_, 1) => GateUsers::Tenants,
+                _ => GateUsers::Paths,
+            };
+            let gate = Gate::new(server.1.clone(), slots, users, settings);
             (server, Arc::new(gate))
         };
         let gates: BTreeMap<_, _> = servers.into_iter().map(gate).collect();
-        configs.iter().map(|config| Self::behind(Arc::clone(&gates[&server_of(&config.url)]), config)).collect()
+        let client = |config: &Config| {
+            let client = Self::behind(Arc::clone(&gates[&server_of(&config.url)]), config)?;
+            let is_alone = configs.iter().filter(|other| other.shown_url() == client.url).count() == 1;
+            let key = if is_alone { client.url.clone() } else { format!("{} {}", client.url, client.name) };
+            Ok(Self { key, ..client })
+        };
+        configs.iter().map(client).collect()
     }
 
     /// Returns the server as `host:port`.
@@ -61,9 +72,18 @@ impl Prometheus {
         self.door.gate.pause_left()
     }
 
-    /// Returns the number of queries that were not sent to the server because it did not answer.
-    pub fn unsent(&self) -> u64 {
-        self.door.gate.unsent()
+    /// Returns each server as `host:port`, with whether it is not asked, and how many queries were not sent because it did
+    /// not answer. Two that differ in their scheme alone are one.
+    pub fn servers<'a>(clients: impl IntoIterator<Item = &'a Self>) -> BTreeMap<&'a str, (bool, u64)> {
+        let gates: BTreeMap<_, _> =
+            clients.into_iter().map(|client| (Arc::as_ptr(&client.door.gate), &*client.door.gate)).collect();
+        let mut servers: BTreeMap<&str, (bool, u64)> = BTreeMap::new();
+        for gate in gates.into_values() {
+            let (is_shut, unsent) = servers.entry(&gate.server).or_default();
+            *is_shut |= gate.is_shut();
+            *unsent += gate.unsent();
+        }
+        servers
     }
 
     /// Groups clients by address, in the order of the first of each: they differ in headers alone.
@@ -96,5 +116,17 @@ mod tests {
         assert_eq!(server("https://mimir"), "https mimir:443");
         assert_eq!(server("http://[::1]:9090/x"), "http [::1]:9090");
         assert_eq!(server("nowhere"), " ");
+    }
+
+    #[test]
+    fn entries_with_one_address_are_told_apart_by_their_names_and_servers_by_their_label() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let entry = |(name, url): (&str, &str)| Config { name: name.into(), url: url.into(), ..Config::default() };
+        let given =
+            [("a", "http://m:9090/"), ("b", "http://m:9090"), ("c", "http://m:9090/eu"), ("d", "https://m:9090")];
+        let clients: Vec<_> = Prometheus::sharing(&given.map(entry)).unwrap().into_iter().map(|(c, _)| c).collect();
+        let keys: Vec<&str> = clients.iter().map(|client| client.key.as_str()).collect();
+        assert_eq!(keys, ["http://m:9090 a", "http://m:9090 b", "http://m:9090/eu", "https://m:9090"]);
+        assert_eq!(Prometheus::servers(&clients), BTreeMap::from([("m:9090", (false, 0))]));
     }
 }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use prometheus_client::metrics::histogram::Histogram;
 use reqwest::Response;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::chunks::{Limits, ReceivedBody, receive_long};
 use super::gate::SentQuery;
+use super::slots::Slot;
 use super::{PromError, Prometheus, Raw, answer, matrix};
 
 /// The largest error message that is read, in bytes.
@@ -24,7 +24,7 @@ const REFUSAL_BYTES: usize = 1 << 20;
 pub struct Stream {
     response: Response,
     deadline: Instant,
-    _slot: OwnedSemaphorePermit,
+    _slot: Slot,
     sent: SentQuery,
     started: Instant,
     seconds: Option<Histogram>,
@@ -112,9 +112,8 @@ async fn read(
         // The reason for the interruption is reported rather than the incomplete JSON that follows from it.
         Ok(Err(error)) if matrix::is_cut(&error) => {
             return Err(match transfer {
-                Err(PromError::Late) => PromError::Late,
-                Err(PromError::Unreachable(why)) => PromError::Cut(why),
-                Ok(()) | Err(_) => PromError::Cut("its JSON is not complete".to_owned()),
+                Err(error) => error,
+                Ok(()) => PromError::Cut("its JSON is not complete".to_owned()),
             });
         }
         Ok(Err(error)) => {

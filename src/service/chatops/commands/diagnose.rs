@@ -132,7 +132,7 @@ async fn exporters(desk: &Desk, prometheus: &Prometheus) -> Option<Exporters> {
     }
     let mut targets: Vec<_> = desk.config.exporters.given().collect();
     if desk.config.exporters.learn {
-        targets.extend(desk.store.exporters(&prometheus.url).await.unwrap_or_default());
+        targets.extend(desk.store.exporters(&prometheus.key).await.unwrap_or_default());
     }
     Some(Exporters { reader: desk.reader.clone(), targets, learn: false, fresh: false, saved: Vec::new() })
 }

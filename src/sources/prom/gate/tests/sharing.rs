@@ -1,0 +1,77 @@
+//! Entries that share a server: what one gets says little about the others, and none takes all slots.
+
+use super::*;
+
+#[tokio::test]
+async fn what_a_proxy_says_to_one_tenant_closes_nothing_for_the_others() {
+    for status in [200, 302, 401, 403, 404, 429, 502, 503, 504] {
+        let server = Server::start(Mode::SaysToA(status, HTML)).await;
+        let [a, b] = server.clients(["a", "b"], quick());
+        for n in 0..10 {
+            let error = query(&a, n).await.unwrap_err();
+            assert!(matches!(*error, PromError::NotPrometheus { .. }), "{status}: {error}");
+        }
+        assert!(!a.is_shut() && query(&b, 0).await.is_ok(), "{status}");
+        assert_eq!((server.seen(), server.probes()), (11, 0), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn an_entry_whose_queries_hang_does_not_keep_those_of_another_waiting() {
+    let server = Server::start(Mode::HoldsA).await;
+    let [a, b] = server.clients(["a", "b"], quick());
+    let hanging = join_all((0..20).map(|n| query(&a, n)));
+    let beside = async {
+        until("four queries", || server.running() == 4).await;
+        let answers = join_all((0..8).map(|n| query(&b, n))).await;
+        server.turns(Mode::Says(200, OK));
+        answers
+    };
+    let (hung, answers) = tokio::join!(hanging, beside);
+    assert!(hung.iter().chain(&answers).all(Result::is_ok), "{hung:?} {answers:?}");
+}
+
+#[tokio::test]
+async fn where_a_server_has_several_paths_only_connections_tell_about_it() {
+    let server = Server::start(Mode::Says(502, HTML)).await;
+    let entry = |path: &str| Config { url: format!("{}/{path}", server.url), ..Config::default() };
+    let configs = ["eu", "us/", "us", "/us"].map(entry);
+    let clients = sharing_quickly(&configs);
+    assert_eq!(Prometheus::by_address(&clients).iter().map(Vec::len).collect::<Vec<_>>(), [1, 2, 1]);
+    for n in 0..10 {
+        assert!(query(&clients[0], n).await.is_err());
+    }
+    server.turns(Mode::Breaks);
+    for n in 10..20 {
+        let error = query(&clients[0], n).await.unwrap_err();
+        assert!(matches!(*error, PromError::Cut(_)), "{error}");
+    }
+    server.turns(Mode::Holds);
+    join_all((20..30).map(|n| query_within(&clients[0], n, LATE))).await;
+    assert_eq!((clients[0].is_shut(), server.probes()), (false, 0));
+    let address = clients[0].server().to_owned();
+    drop(server);
+    until("the end of the server", || std::net::TcpStream::connect(&address).is_err()).await;
+    // A connection that is kept is still served.
+    let again = sharing_quickly(&configs);
+    for n in 0..5 {
+        query(&again[0], n).await.unwrap_err();
+    }
+    assert!(again.iter().all(Prometheus::is_shut));
+}
+
+#[tokio::test]
+async fn a_hundred_entries_of_one_server_send_as_many_queries_at_once_as_one() {
+    let server = Server::start(Mode::Holds).await;
+    let entry = |n: usize| Config { url: server.url.clone(), concurrency: 1 + n % 8, ..Config::default() };
+    let configs: Vec<Config> = (0..100).map(entry).collect();
+    let clients = sharing_quickly(&configs);
+    assert_eq!(Prometheus::by_address(&clients).iter().map(Vec::len).collect::<Vec<_>>(), [100]);
+    let release = async {
+        until("eight queries", || server.running() == 8).await;
+        server.turns(Mode::Says(200, OK));
+    };
+    let (answers, ()) = tokio::join!(join_all(clients.iter().map(|client| query(client, 0))), release);
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    assert_eq!((server.seen(), server.shared.most.load(Ordering::SeqCst)), (100, 8));
+}
