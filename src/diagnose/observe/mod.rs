@@ -96,7 +96,7 @@ pub(crate) async fn observe_needs(
         match part.counts {
             true => observed.problems.insert(0, missing_part(&part.said)),
             false => {
-                observed.detection.notes.insert(0, format!("{} (ignored: `partial: ignore`)", missing_part(&part.said)))
+                observed.detection.notes.push(format!("{} (ignored: `partial: ignore`)", missing_part(&part.said)))
             }
         }
     }
