@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::detect::detection_result::DetectionResult;
 use crate::detect::fleet::fleet;
-use crate::detect::read_detection::read_detection;
+use crate::detect::read_detection::read_detection_of;
 use crate::detect::visible_pools::pools;
 use crate::request::Request;
 use crate::scope::unknown_labels::UnknownLabelValue;
@@ -60,8 +60,7 @@ fn narrowed(
 ) -> DetectionResult {
     if let (Some(pool), 1) = (of_replicas.first(), of_replicas.len()) {
         let scope = Scope { dimensions: pool.clone(), replicas: request.scope.replicas.clone() };
-        let mut narrowed = read_detection(library, &scope, rows);
-        narrowed.incomplete = detection.incomplete;
+        let mut narrowed = read_detection_of(library, &scope, rows, detection.incomplete.as_deref());
         narrowed
             .notes
             .push(format!("the alert names no pool but a replica of `{}`, which was checked", pool_name(pool)));
