@@ -255,7 +255,7 @@ pub(super) fn chain_summary(diagnosis: &Diagnosis, words: &Phrases) -> String {
                 false => words.text("why-absent", &[("facts", seen.into())]),
             }
         }
-        (None, SymptomVerdict::NoData) if diagnosis.incomplete.is_some() => words.text("why-in-part", &[]),
+        (None, SymptomVerdict::NoData) if is_in_missing_part(diagnosis) => words.text("why-in-part", &[]),
         (None, SymptomVerdict::NoData) if diagnosis.scope.data.is_some() => words.text("why-no-data-then", &[]),
         (None, SymptomVerdict::NoData) if diagnosis.scope.unknown.is_some() => words.text("why-nowhere", &[]),
         (None, SymptomVerdict::NoData) => {
@@ -273,9 +273,15 @@ pub(super) fn symptom_no_data_reason(diagnosis: &Diagnosis) -> Option<&str> {
     whys.next().or(diagnosis.problems.first().map(String::as_str)).filter(|why| !why.is_empty())
 }
 
+/// Returns true if what the symptom lacks may be in a part of the data that is missing, and not only that of others.
+fn is_in_missing_part(diagnosis: &Diagnosis) -> bool {
+    let evidence = &diagnosis.symptom.evidence;
+    diagnosis.incomplete.is_some() && (evidence.is_empty() || evidence.iter().any(|e| e.incomplete))
+}
+
 /// Says that the symptom could not be checked, and why. The reason must not be repeated among the other problems.
 pub(super) fn no_data(diagnosis: &Diagnosis, words: &Phrases) -> Line {
-    if diagnosis.incomplete.is_some() {
+    if is_in_missing_part(diagnosis) {
         let seen = diagnosis.symptom.evidence.iter().filter(|e| e.incomplete && e.value.is_some());
         let seen = join_limited(&facts(seen, Outcome::NoData, words), FEW, ", ", words);
         return match seen.is_empty() {

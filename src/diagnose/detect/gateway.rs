@@ -175,7 +175,7 @@ mod tests {
     use std::sync::LazyLock;
 
     use super::*;
-    use crate::detect::read_detection::read_detection;
+    use crate::detect::read_detection::{read_detection, read_detection_of};
     use crate::gateway_pools;
     use crate::scope::fits;
     use crate::scope::names::SERVICE;
@@ -218,6 +218,17 @@ mod tests {
         let other = found(&[("namespace", "llm"), ("model", "b")], &rows);
         assert_eq!((counts(&other, "dynamo"), counts(&other, "vllm").is_some()), (None, true));
         assert!(other.apart["dynamo"].contains("model=`b`") && other.notes.contains(&other.apart["dynamo"]));
+    }
+
+    #[test]
+    fn a_gateway_without_models_is_of_the_only_pool_of_its_namespace_unless_another_may_be_in_a_missing_part() {
+        let gateway = row(&[("__name__", "litellm_proxy_total_requests_metric_total"), ("namespace", "llm")]);
+        let rows = [vllm("llm", "a"), gateway];
+        let of = |incomplete: Option<&str>| {
+            let scope = scope(&[("namespace", "llm"), ("model", "a")]);
+            counts(&read_detection_of(&LIBRARY, &scope, &rows, incomplete), "litellm").is_some()
+        };
+        assert_eq!([of(None), of(Some("a store is away"))], [true, false]);
     }
 
     #[test]

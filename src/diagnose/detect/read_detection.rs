@@ -35,16 +35,27 @@ pub fn orchestrated(library: &Library, rows: &[Labels]) -> BTreeSet<String> {
 /// stays: the pool is then not in this Prometheus, and "no data" is right. Engines that serve only other pools are
 /// left out if another engine serves this pool; gateways that do not name the pool are always left out.
 pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> DetectionResult {
+    read_detection_of(library, scope, rows, None)
+}
+
+/// Does the work of [`read_detection`]; `incomplete` are the server's words about a part of the rows that is missing.
+pub(crate) fn read_detection_of(
+    library: &Library,
+    scope: &Scope,
+    rows: &[Labels],
+    incomplete: Option<&str>,
+) -> DetectionResult {
     let all: Vec<EngineRows<'_>> = library.engines.values().filter_map(|engine| EngineRows::of(engine, rows)).collect();
     let nobody = unmatched_dimensions(scope, &all);
     let mut bound: Vec<(&EngineRows<'_>, Vec<Matcher>, Vec<String>)> = Vec::new();
     let mut pool = PoolNames::of_scope(scope);
+    pool.in_part = incomplete.is_some();
     for candidate in all.iter().filter(|candidate| candidate.engine.kind == EngineKind::Serving) {
         let (matchers, notes) = bind(candidate, scope, &nobody);
         candidate.rows().for_each(|row| pool.learn(candidate.engine, scope, &matchers, row));
         bound.push((candidate, matchers, notes));
     }
-    let mut detection = DetectionResult::default();
+    let mut detection = DetectionResult { incomplete: incomplete.map(str::to_owned), ..DetectionResult::default() };
     let mut before: Vec<(&Engine, Vec<&Labels>)> = Vec::new();
     // A job that only a gateway has says which gateway is meant.
     let has_job =

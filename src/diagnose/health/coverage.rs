@@ -115,7 +115,9 @@ fn covered(library: &Library, observed: &ObserveResult, signal: &str) -> SignalC
     let has_value = o.value.is_some() || !o.replicas.is_empty();
     let entries = observed.detection.engines.iter().filter_map(|e| library.engines.get(&e.engine)?.signals.get(signal));
     let feature = entries.filter_map(|entry| entry.feature.as_deref()).next();
-    let answer = match (has_value, o.answered.then_some(feature).flatten()) {
+    // What is not seen may be in the part that is missing: then nothing is known of it, nor is anything to be turned on.
+    let is_known = o.incomplete.is_none();
+    let answer = match (has_value, feature.filter(|_| o.answered && is_known)) {
         (true, _) => SignalAvailability::Answers,
         (false, Some(_)) => SignalAvailability::Unused,
         (false, None) => SignalAvailability::Missing,
@@ -123,7 +125,7 @@ fn covered(library: &Library, observed: &ObserveResult, signal: &str) -> SignalC
     let why = match (answer, feature) {
         (SignalAvailability::Answers, _) => None,
         (SignalAvailability::Unused, Some(feature)) => Some(format!("only with {feature}")),
-        (SignalAvailability::Missing, _) if o.answered && o.enable.is_none() && o.incomplete.is_none() => {
+        (SignalAvailability::Missing, _) if o.answered && o.enable.is_none() && is_known => {
             Some("no series: nothing of the kind happened within the window, or this version lacks it".to_owned())
         }
         (SignalAvailability::Unused | SignalAvailability::Missing, _) => {
@@ -131,7 +133,7 @@ fn covered(library: &Library, observed: &ObserveResult, signal: &str) -> SignalC
         }
     };
     let title = library.signals.get(signal).map_or(signal, |s| s.title.as_str()).to_owned();
-    let enable = o.enable.clone().filter(|_| !has_value);
+    let enable = o.enable.clone().filter(|_| !has_value && is_known);
     SignalCoverage { signal: signal.to_owned(), title, answer, why, enable }
 }
 

@@ -22,7 +22,8 @@ pub fn evaluate(library: &Library, evidence: &Evidence, observations: &Observati
             });
             used.retain(|(e, _)| no_past || !e.without_past);
             let any_has_data = used.iter().any(|(_, r)| r.outcome != Outcome::NoData);
-            used.retain(|(e, r)| !(any_has_data && e.optional && r.outcome == Outcome::NoData));
+            // What may be in a missing part stays open: without it the others would rule out.
+            used.retain(|(e, r)| !(any_has_data && e.optional && r.outcome == Outcome::NoData && !r.incomplete));
             let mut results: Vec<EvidenceResult> = used.into_iter().map(|(_, r)| r).collect();
             // Alternatives without any data leave the others as they are.
             if results.iter().any(|r| !is_silent(library, r)) {
@@ -150,8 +151,8 @@ pub(crate) fn check(library: &Library, signal: &str, when: &Condition, observati
                 result.replicas = holding(comparisons, o, fleet);
             }
             if let Some(said) = &o.incomplete {
-                let more = MoreSeries::of(fleet, o.query.as_deref());
-                if all_of(comparisons.iter().map(|c| outcome_of_part(holds(c), c.op, more))) == Outcome::NoData {
+                let more = MoreSeries::of(library.signals.get(signal));
+                if all_of(comparisons.iter().map(|c| outcome_of_part(holds(c), *c, more))) == Outcome::NoData {
                     leave_open(&mut result, said);
                 }
             }
@@ -271,6 +272,10 @@ mod tests {
             (valued(part(), 0.3), "kv_cache_peak", "> 0.95", NoData),
             (valued(part(), 5.0), "ttft_p99", "> 2", Met),
             (valued(part(), 0.1), "ttft_p99", "> 2", NoData),
+            (valued(part(), 20.0), "prompt_tokens_mean", "> 1.3x baseline", NoData),
+            (valued(part(), 4.0), "kv_cache_capacity_tokens", "< 0.9x baseline", NoData),
+            (valued(part(), 0.4), "gateway_error_ratio", "> 0.01", Met),
+            (valued(part(), 1.0), "gpus_gone", "> 0", NoData),
             (valued(whole_now(), 20.0), "requests_running", "> 1.5x baseline", NoData),
             (valued(whole_now(), 4.0), "requests_running", "> 5", NotMet),
             (part(), "requests_running", "absent", NoData),
@@ -291,6 +296,25 @@ mod tests {
         };
         let peers = |values: &[f64]| check(replicas(values), "itl_p50", "> 1.5x peers").outcome;
         assert_eq!([peers(&[1.0, 1.0, 4.0]), peers(&[1.0, 1.0, 1.0]), peers(&[1.0])], [Met, NoData, NoData]);
+    }
+
+    #[test]
+    fn an_optional_alternative_in_the_missing_part_is_not_dropped_so_that_the_others_rule_out() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let evidence: Evidence = serde_json::from_value(serde_json::json!({ "any": [
+            { "signal": "requests_running", "when": "< 5" },
+            { "signal": "gateway_overhead_mean", "when": "> 0.5", "optional": true },
+        ] }))
+        .unwrap();
+        let outcome = |incomplete: Option<&str>| {
+            let running = Observation { answered: true, value: Some(9.0), ..Observation::default() };
+            let gateway =
+                Observation { answered: true, incomplete: incomplete.map(str::to_owned), ..Observation::default() };
+            let signals =
+                [("requests_running".to_owned(), running), ("gateway_overhead_mean".to_owned(), gateway)].into();
+            evaluate(&library, &evidence, &Observations { signals, ..Observations::default() }).outcome
+        };
+        assert_eq!([outcome(None), outcome(Some("a store is away"))], [Outcome::NotMet, Outcome::NoData]);
     }
 
     #[test]

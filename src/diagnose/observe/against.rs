@@ -93,7 +93,7 @@ fn range(request: &Request) -> Range {
 }
 
 /// Queries the hours before, in one batch, and returns the number of queries as well. `None` if one of them was not
-/// answered. A signal that several engines report has no values: each engine has its own line.
+/// answered, or not completely: the line of a part of the pool is not the pool's. A signal that several engines report has no values: each engine has its own line.
 pub(crate) async fn hours(
     library: &Library,
     prometheus: &Prometheus,
@@ -113,7 +113,8 @@ pub(crate) async fn hours(
     let mut engines_with_data: BTreeMap<&str, usize> = BTreeMap::new();
     let query_count = packs.len();
     let answered: Option<Vec<Arc<Answer<Series>>>> = answered.into_iter().flatten().collect();
-    let Some(answered) = answered else { return (None, query_count) };
+    let complete = |all: &Vec<Arc<Answer<Series>>>| all.iter().all(|series| series.incomplete().is_none());
+    let Some(answered) = answered.filter(complete) else { return (None, query_count) };
     for (i, series) in packs.into_iter().flatten().zip(answered) {
         let ask = &asks[i];
         let values = points(&series);

@@ -29,7 +29,7 @@ use jiff::Timestamp;
 use crate::Request;
 use crate::detect::detection::{detection, presence, was_present};
 use crate::detect::detection_result::DetectionResult;
-use crate::detect::read_detection::read_detection;
+use crate::detect::read_detection::read_detection_of;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::baseline_windows::{Past, ladder};
 use crate::observe::batch::{QueryAnswer, pack, query_all};
@@ -96,7 +96,7 @@ pub(crate) async fn observe_needs(
         match part.counts {
             true => observed.problems.insert(0, missing_part(&part.said)),
             false => {
-                observed.detection.notes.insert(0, format!("{} (ignored: `partial: ignore`)", missing_part(&part.said)))
+                observed.detection.notes.push(format!("{} (ignored: `partial: ignore`)", missing_part(&part.said)))
             }
         }
     }
@@ -143,8 +143,7 @@ async fn detect(
         Ok(answer) => {
             cache.note_missing(&answer);
             let rows: Vec<Labels> = answer.iter().map(|row| row.labels.clone()).collect();
-            let mut detection = read_detection(library, &request.scope, &rows);
-            detection.incomplete = answer.incomplete().map(str::to_owned);
+            let detection = read_detection_of(library, &request.scope, &rows, answer.incomplete());
             if detection.no_label_fits {
                 let narrow = narrow(library, prometheus, request, &rows, detection, deadline);
                 let (narrowed, query_count) = Box::pin(narrow).await;

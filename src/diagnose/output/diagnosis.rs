@@ -164,15 +164,15 @@ impl Diagnosis {
     /// Returns true if a newer diagnosis of the same incident should replace this one.
     ///
     /// While an incident ends its evidence fades and what remains explains nothing. So a likely cause stands until
-    /// another one is likely, and for good once alerts begin to end.
+    /// another one is likely, and for good once alerts begin to end. One that a part of the data told stands only until
+    /// all of them answer.
     pub fn gives_way_to(&self, newer: &Self, recovering: bool) -> bool {
         let settled = |d: &Self| d.root().is_some_and(|root| root.verdict == Verdict::Likely && !root.fallback);
         if newer.degraded && !self.degraded {
             return false;
         }
-        // What all of the data told is not replaced by what a part of them tells.
-        if newer.incomplete.is_some() && self.incomplete.is_none() && settled(self) {
-            return false;
+        if self.incomplete.is_some() && newer.incomplete.is_none() && !recovering {
+            return true;
         }
         !settled(self) || (settled(newer) && !recovering)
     }

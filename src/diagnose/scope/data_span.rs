@@ -77,7 +77,11 @@ pub(crate) async fn data(
         };
         queries += 1;
         let presence_query = serving(library, scope, &format!("[{}s]", step.as_secs()));
-        let Ok(series) = prometheus.query_range(&presence_query, range, deadline).await else { return (None, queries) };
+        // The end of a missing part's data would be told as the pool's.
+        let series = match prometheus.query_range(&presence_query, range, deadline).await {
+            Ok(series) if series.incomplete().is_none() => series,
+            Ok(_) | Err(_) => return (None, queries),
+        };
         let own: Vec<&Series> = series.iter().filter(|series| fits(library, scope, &series.labels)).collect();
         let Some((first, last)) = nearest_run(&own, at, step) else { continue };
         // The value at a step covers the time since the step before.

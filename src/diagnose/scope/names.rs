@@ -22,6 +22,8 @@ pub(crate) struct PoolNames {
     elsewhere: BTreeSet<(String, Option<String>)>,
     /// Hosts of engines that are not the pool's.
     foreign_hosts: BTreeSet<String>,
+    /// True if only a part of the engines is known.
+    pub(crate) in_part: bool,
     /// True if the scope's job is one of serving engines.
     pub(crate) narrowed_by_job: bool,
 }
@@ -93,9 +95,11 @@ impl PoolNames {
             || self.services.iter().any(|(service, namespace)| service == first && within(0, namespace))
     }
 
-    /// Returns true if all engines of a namespace belong to the pool.
+    /// Returns true if all engines of a namespace are known to belong to the pool.
     pub(crate) fn is_alone_in(&self, namespace: &str) -> bool {
-        self.namespaces.contains(namespace) && !self.elsewhere.iter().any(|(other, _)| other == namespace)
+        !self.in_part
+            && self.namespaces.contains(namespace)
+            && !self.elsewhere.iter().any(|(other, _)| other == namespace)
     }
 
     /// Returns true if a gateway in this namespace serves another pool that has a model of the same name.

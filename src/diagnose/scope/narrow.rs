@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::detect::detection_result::DetectionResult;
 use crate::detect::fleet::fleet;
-use crate::detect::read_detection::read_detection;
+use crate::detect::read_detection::read_detection_of;
 use crate::detect::visible_pools::pools;
 use crate::request::Request;
 use crate::scope::unknown_labels::UnknownLabelValue;
@@ -29,13 +29,8 @@ pub(crate) async fn narrow(
     detection: DetectionResult,
     deadline: Instant,
 ) -> (Result<DetectionResult, Arc<PromError>>, usize) {
-    if detection.incomplete.is_some() {
-        let why = || "the pool of the alert's labels is not in the part of the data that answered".to_owned();
-        let apart = library.engines.keys().map(|engine| (engine.clone(), why())).collect();
-        return (Ok(DetectionResult { engines: Vec::new(), apart, ..detection }), 0);
-    }
     let pools_present = pools(library, rows);
-    if pools_present.len() < 2 {
+    if pools_present.len() < 2 && detection.incomplete.is_none() {
         let note = "the alert's labels name no pool: the only one of this Prometheus was checked".to_owned();
         return (Ok(DetectionResult { notes: [detection.notes, vec![note]].concat(), ..detection }), 0);
     }
@@ -47,6 +42,8 @@ pub(crate) async fn narrow(
         let named = |value: Option<&String>| value.is_some_and(|value| request.scope.replicas.contains(value));
         let own = fleet.iter().filter(|row| REPLICA_LABELS.iter().any(|label| named(row.labels.get(*label))));
         let of_replicas: BTreeSet<_> = own.flat_map(|row| pools(library, std::slice::from_ref(&row.labels))).collect();
+        let incomplete = detection.incomplete.clone().or_else(|| fleet.incomplete().map(str::to_owned));
+        let detection = DetectionResult { incomplete, ..detection };
         narrowed(library, request, rows, detection, &pools_present, &of_replicas)
     });
     (narrowed, 1)
@@ -63,11 +60,16 @@ fn narrowed(
 ) -> DetectionResult {
     if let (Some(pool), 1) = (of_replicas.first(), of_replicas.len()) {
         let scope = Scope { dimensions: pool.clone(), replicas: request.scope.replicas.clone() };
-        let mut detection = read_detection(library, &scope, rows);
-        detection
+        let mut narrowed = read_detection_of(library, &scope, rows, detection.incomplete.as_deref());
+        narrowed
             .notes
             .push(format!("the alert names no pool but a replica of `{}`, which was checked", pool_name(pool)));
-        return detection;
+        return narrowed;
+    }
+    if detection.incomplete.is_some() {
+        let why = || "the pool of the alert's labels is not in the part of the data that answered".to_owned();
+        let apart = library.engines.keys().map(|engine| (engine.clone(), why())).collect();
+        return DetectionResult { engines: Vec::new(), apart, ..detection };
     }
     if library.playbooks.contains_key(&request.playbook) || !request.screen {
         let note = "the alert's labels name no pool of this Prometheus: all were checked as one".to_owned();
@@ -79,4 +81,45 @@ fn narrowed(
     let unknown = UnknownLabelValue::new("pool", &requested.join(", "), names.iter().map(String::as_str));
     let why = library.engines.keys().map(|engine| (engine.clone(), unknown.to_string()));
     DetectionResult { engines: Vec::new(), apart: why.collect(), unknown: Some(unknown), ..detection }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Baseline;
+
+    #[test]
+    fn a_replica_that_is_seen_names_its_pool_while_another_part_of_the_data_is_missing() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let row = |namespace: &str| -> Labels {
+            [("__name__", "vllm:num_requests_running"), ("namespace", namespace), ("model_name", "a")]
+                .map(|(label, value)| (label.to_owned(), value.to_owned()))
+                .into()
+        };
+        let rows = [row("llm"), row("chat")];
+        let request = Request {
+            playbook: "engine-stalled".to_owned(),
+            screen: false,
+            rules: Vec::new(),
+            scope: Scope { replicas: ["vllm-1".to_owned()].into_iter().collect(), ..Scope::default() },
+            at: jiff::Timestamp::UNIX_EPOCH,
+            since: None,
+            window: Duration::from_secs(300),
+            baseline: Baseline::Off,
+            deadline: Duration::from_secs(8),
+        };
+        let said = Some("a store is away".to_owned());
+        let narrowed = |of: &[Labels]| {
+            let detection = DetectionResult { incomplete: said.clone(), ..DetectionResult::default() };
+            narrowed(&library, &request, &rows, detection, &pools(&library, &rows), &pools(&library, of))
+        };
+        let seen = narrowed(&rows[..1]);
+        assert!(seen.engines.iter().any(|seen| seen.engine == "vllm"), "{:?}", seen.notes);
+        assert!(seen.notes.iter().any(|note| note.starts_with("the alert names no pool but a replica of")));
+        let unseen = narrowed(&[]);
+        assert!(unseen.engines.is_empty() && unseen.apart["vllm"].contains("not in the part of the data"));
+        assert_eq!([seen.incomplete, unseen.incomplete], [said.clone(), said.clone()]);
+    }
 }

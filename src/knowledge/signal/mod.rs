@@ -126,6 +126,10 @@ pub struct Signal {
     /// True if it is also shown for each replica, so that an outlier is visible.
     #[serde(default)]
     pub by_replica: bool,
+    /// True if its rows are there because series of other targets are not. While a part of the data is missing such rows
+    /// say nothing, for their series may be in that part.
+    #[serde(default)]
+    pub by_absence: bool,
     /// An explanation in one or two sentences, for a reader who is new to it.
     pub meaning: String,
 }

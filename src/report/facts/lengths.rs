@@ -10,7 +10,7 @@ use diagnose::{EngineSeen, Pool, QueryAnswer};
 use knowledge::clock;
 use knowledge::gap::{Gap, GapReason};
 use knowledge::signal::{Engine, Length, prometheus_duration};
-use sources::prom::Row;
+use sources::prom::{Row, missing_part};
 
 /// Offset of the preferred baseline: the same time of day.
 const DAY: Duration = Duration::from_secs(86_400);
@@ -89,7 +89,10 @@ fn queries(
 /// Returns the window's distribution with the first baseline that has requests; `None` if nothing was counted.
 fn read(source: &HistogramSource<'_>, answers: &[QueryAnswer]) -> Result<Option<Distribution>, GapReason> {
     let mut moments = answers.chunks(2).map(|both| match both {
-        [Ok(buckets), Ok(sum)] => Ok(sum.first().and_then(|sum| summary(&cumulative(buckets), sum.value))),
+        [Ok(buckets), Ok(sum)] => match buckets.incomplete().or(sum.incomplete()) {
+            Some(said) => Err(GapReason::Failed(missing_part(said))),
+            None => Ok(sum.first().and_then(|sum| summary(&cumulative(buckets), sum.value))),
+        },
         [Err(error), _] | [_, Err(error)] => Err(why(error)),
         _ => Ok(None),
     });

@@ -10,6 +10,7 @@ use super::{FAILED, Measured, Window, end_and_length};
 use diagnose::{Observation, ObserveResult, observe_signals};
 use knowledge::gap::{Gap, GapReason};
 use knowledge::playbook::Library;
+use sources::prom::missing_part;
 
 /// The measured numbers.
 #[derive(Debug, Default)]
@@ -32,12 +33,7 @@ pub(super) async fn measured(context: FactQueryContext<'_>) -> MeasuredFacts {
     let observations = Observations { before, during, after, bounds };
     let read = |list: &[String]| list.iter().filter_map(|name| observations.read(library, name)).collect::<Vec<_>>();
     let (metrics, load) = (read(&library.report.metrics), read(&library.report.load));
-    // Without an engine in the window, the error of the detection is the reason of every number.
-    let reason = match detection_failure(&observations.during) {
-        Some(_) => GapReason::Failed,
-        None => GapReason::Absent,
-    };
-    let missing = missing(metrics.iter().chain(&load), reason);
+    let missing = missing(metrics.iter().chain(&load), &observations.during);
     MeasuredFacts { metrics, load, missing }
 }
 
@@ -50,6 +46,12 @@ async fn over(context: FactQueryContext<'_>, names: &[&str], window: Window) -> 
     if let Some(failure) = detection_failure(&observed) {
         for o in observed.observations.signals.values_mut() {
             (o.why, o.enable) = (Some(failure.clone()), None);
+        }
+    }
+    // A number of a part of the replicas cannot stand beside one of all of them.
+    for o in observed.observations.signals.values_mut() {
+        if let Some(said) = &o.incomplete {
+            (o.value, o.why, o.enable) = (None, Some(missing_part(said)), None);
         }
     }
     observed
@@ -101,11 +103,19 @@ fn reason(o: &Observation) -> String {
     sentence(o.why.as_deref().unwrap_or("no series"), o.enable.as_deref())
 }
 
-/// Returns the numbers without a value in any window, grouped by the text of the reason; `reason` adds its kind.
-fn missing<'a>(all: impl Iterator<Item = &'a Measured>, reason: fn(String) -> GapReason) -> Vec<Gap> {
-    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+/// Returns the numbers without a value in any window, grouped by the text of the reason and its kind.
+fn missing<'a>(all: impl Iterator<Item = &'a Measured>, during: &ObserveResult) -> Vec<Gap> {
+    // Without an engine in the window, the error of the detection is the reason of every number.
+    let all_failed = detection_failure(during).is_some();
+    let in_missing_part = |name: &str| during.observations.signals.get(name).is_some_and(|o| o.incomplete.is_some());
+    let mut by_reason: BTreeMap<(&str, bool), Vec<&str>> = BTreeMap::new();
     for m in all.filter(|m| m.before.is_none() && m.during.is_none() && m.after.is_none()) {
-        by_reason.entry(m.why.as_deref().unwrap_or_default()).or_default().push(&m.title);
+        let failed = all_failed || in_missing_part(&m.signal);
+        by_reason.entry((m.why.as_deref().unwrap_or_default(), failed)).or_default().push(&m.title);
     }
-    by_reason.into_iter().map(|(why, titles)| Gap::new(titles.join(", "), reason(why.to_owned()))).collect()
+    let gap = |((why, failed), titles): ((&str, bool), Vec<&str>)| {
+        let reason = if failed { GapReason::Failed } else { GapReason::Absent };
+        Gap::new(titles.join(", "), reason(why.to_owned()))
+    };
+    by_reason.into_iter().map(gap).collect()
 }

@@ -18,7 +18,7 @@ use crate::config::{Config, secret, state_directory, visit_store};
 use crate::readiness::{Finding, Level};
 use crate::server::Credentials;
 use crate::watchdog::{self, SilentSource, WatchdogConfig};
-use ::sources::prom::{self, PromError, Prometheus};
+use ::sources::prom::{self, PromError, Prometheus, missing_part};
 use authoring::check;
 use diagnose::health::{Coverage, coverage};
 use diagnose::newest;
@@ -352,13 +352,19 @@ async fn prometheus(
 async fn age(findings: &mut Findings, name: &str, client: &Prometheus, library: &Library, at: Timestamp) {
     let name = format!("{name} data");
     let scrape = "scrape the engines' `/metrics`; --signals says what is there";
+    let store = "see why a store of this server does not answer; engines may be in its part";
     let often = "scrape every 15 s to 30 s: a window of 5 minutes needs four samples, and short incidents more";
     match client.query(&newest(library), at, Instant::now() + CALL).await {
         Err(error) => {
             findings.say(&name, Level::Fail, error.to_string(), "see that Prometheus answers queries in time")
         }
         Ok(rows) => match rows.first().map(|row| at.as_millisecond() as f64 / 1e3 - row.value) {
-            None => findings.say(&name, Level::Warn, "no engine's series in the last minutes".to_owned(), scrape),
+            None => match rows.incomplete() {
+                Some(said) => findings.say(&name, Level::Warn, missing_part(said), store),
+                None => {
+                    findings.say(&name, Level::Warn, "no engine's series in the last minutes".to_owned(), scrape);
+                }
+            },
             Some(age) if age > AGE_SECONDS => {
                 findings.say(&name, Level::Warn, format!("the engines' newest sample is {age:.0} s old"), often);
             }

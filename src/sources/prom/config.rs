@@ -33,7 +33,7 @@ pub struct Config {
     /// series. Defaults to an eighth of the memory limit of the process, at least 32 MiB, shared with the other entries.
     pub answer_bytes: Option<usize>,
     /// `note` (the default): an answer that lacks a part of the data, as Thanos and VictoriaMetrics give it while a store
-    /// is away, rules nothing out. `ignore`: warnings about stores are only shown as a note, verdicts are as if the data
+    /// is away, rules nothing out. `ignore`: warnings about stores are only noted in diagnoses, verdicts are as if the data
     /// were complete; for pairs of stores of which each has all data.
     pub partial: PartialAnswers,
 }

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::partial::{MissingPart, UNNAMED, is_annotation};
+use super::partial::{MissingPart, UNNAMED, is_annotation, is_beyond_all_stores};
 use knowledge::alert::Labels;
 
 /// Maximum bytes of one series' sample texts; a day of scrapes every second takes 2 MB.
@@ -62,9 +62,10 @@ pub struct MatrixEnvelope {
 }
 
 impl MatrixEnvelope {
-    /// Returns the part of the data that the answer lacks.
+    /// Returns the part of the data that the answer lacks: that of a store that is away, before one that no store keeps.
     pub(super) fn missing(&self) -> Option<MissingPart> {
-        self.warnings.first().map(|warning| MissingPart::new(warning))
+        let away = self.warnings.iter().find(|warning| !is_beyond_all_stores(warning));
+        away.or(self.warnings.first()).map(|warning| MissingPart::new(warning))
     }
 }
 

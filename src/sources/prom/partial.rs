@@ -44,7 +44,7 @@ impl MissingPart {
 
     /// Returns true if only no store covers the time that was asked for: older data than are kept.
     pub fn is_beyond_all_stores(&self) -> bool {
-        self.said.contains(NO_STORE)
+        is_beyond_all_stores(&self.said)
     }
 }
 
@@ -57,6 +57,11 @@ pub fn missing_part(said: &str) -> String {
 pub fn store_named(said: &str) -> Option<&str> {
     let (_, after) = said.split_once("Addr: ")?;
     after.split_whitespace().next().map(|address| address.trim_end_matches([',', ':', ';'])).filter(|a| !a.is_empty())
+}
+
+/// Returns true for the warning that no store covers the time that was asked for.
+pub(super) fn is_beyond_all_stores(warning: &str) -> bool {
+    warning.contains(NO_STORE)
 }
 
 /// Returns true for a warning that PromQL writes about a query, and not a store about its data.
