@@ -21,7 +21,7 @@ const ARCHITECTURE_LINES: usize = 176;
 /// A page with two of them opens at once.
 const PICTURE_BYTES: usize = 300_000;
 /// Pages whose relative links must lead somewhere.
-const PAGES: [&str; 22] = [
+const PAGES: [&str; 23] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -38,6 +38,7 @@ const PAGES: [&str; 22] = [
     "docs/own/signal.md",
     "docs/playbook-format.md",
     "docs/redaction.md",
+    "docs/scale.md",
     "docs/security.md",
     "docs/slack.md",
     "docs/slo.md",

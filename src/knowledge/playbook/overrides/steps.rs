@@ -9,7 +9,7 @@ use crate::playbook::{Step, is_unfinished};
 /// Characters of a step's beginning in a hint.
 const BEGINNING_CHARS: usize = 70;
 
-/// What becomes of a shipped step.
+/// A change of a shipped step.
 struct ChangedStep {
     /// The index of the step.
     at: usize,
