@@ -203,19 +203,17 @@ pub async fn checks(
     first.chain(channels).chain(socket.map(connected)).chain(cluster).chain(silent).collect()
 }
 
-/// Checks the entries that share an address. If the first one gets no answer, that is said for all of them; else the first
-/// [`PINGED`] are checked, as each may be refused.
+/// Checks the first [`PINGED`] of the entries that share an address, as each may be refused. If there is no connection, that is
+/// said once for all of them.
 async fn address(sharing: &[&Prometheus]) -> Vec<ServiceCheck> {
-    let until = Instant::now() + CHECK;
     let of_one = |client: &Prometheus, result: Result<(), String>| {
         check(format!("prometheus/{}", client.name), false, Ok(result))
     };
-    let ping =
-        async |client: &Prometheus| client.ping(clock::now(), until.saturating_duration_since(Instant::now())).await;
-    let first = sharing[0];
-    let result = ping(first).await;
-    if let Err(error) = &result
-        && (error.is_silence() || matches!(error, PromError::Shut { .. }))
+    let ping = async |client: &Prometheus| client.ping(clock::now(), CHECK).await;
+    let pinged = sharing.iter().take(PINGED);
+    let results = futures::future::join_all(pinged.map(async |client| (*client, ping(client).await))).await;
+    if let Some((first, Err(error))) = results.first()
+        && matches!(error, PromError::Unreachable(_) | PromError::Shut { .. })
     {
         let others = match sharing.len() - 1 {
             0 => String::new(),
@@ -224,10 +222,10 @@ async fn address(sharing: &[&Prometheus]) -> Vec<ServiceCheck> {
         };
         return vec![of_one(first, Err(format!("{}{others}", waiting(first, error))))];
     }
-    let beside = sharing.iter().take(PINGED).skip(1);
-    let results = futures::future::join_all(beside.map(async |client| (*client, ping(client).await))).await;
-    let all = std::iter::once((first, result)).chain(results);
-    all.map(|(client, result)| of_one(client, result.map_err(|error| waiting(client, &error)))).collect()
+    let result_of = |(client, result): (&Prometheus, Result<(), PromError>)| {
+        of_one(client, result.map_err(|error| waiting(client, &error)))
+    };
+    results.into_iter().map(result_of).collect()
 }
 
 /// Says why diagnoses wait for a Prometheus.

@@ -127,9 +127,9 @@ impl Store {
         .bind(&*self.me)
         .execute(pool)
         .await?;
+        let silent = i64::try_from(GONE_AFTER.as_millis()).unwrap_or(i64::MAX);
         let mut released = 0;
         if heartbeats.record(Instant::now()) {
-            let silent = i64::try_from(GONE_AFTER.as_millis()).unwrap_or(i64::MAX);
             sqlx::query(concat!(
                 "DELETE FROM replicas WHERE id IN (SELECT id FROM replicas WHERE seen_ms < ",
                 database_now!(),
@@ -142,11 +142,16 @@ impl Store {
         for release in RELEASES {
             released += sqlx::query(release).bind(unix_ms(now)).execute(pool).await?.rows_affected();
         }
-        let alive = sqlx::query("SELECT COUNT(*) AS alive FROM replicas").fetch_one(pool).await?;
+        let alive =
+            sqlx::query(concat!("SELECT COUNT(*) AS alive FROM replicas WHERE seen_ms >= ", database_now!(), " - $1"))
+                .bind(silent)
+                .fetch_one(pool)
+                .await?;
         Ok(Heartbeat { alive: alive.try_get("alive")?, released })
     }
 
-    /// Makes the interrupted work of ended processes due, and unreadable rows pending again; called at a start.
+    /// Makes the interrupted work of ended processes due, and unreadable rows pending again; called at a start. On
+    /// PostgreSQL only the work of replicas that have left; that of killed ones follows with later heartbeats.
     ///
     /// # Errors
     /// When the store fails.
