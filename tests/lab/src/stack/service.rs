@@ -152,6 +152,8 @@ impl ServiceBuilder {
             }
             let mut command = Command::new(&binary);
             command.args(arguments.iter().map(|argument| fill(argument))).current_dir(directory);
+            // As the image and the unit of systemd have it.
+            command.env("MALLOC_ARENA_MAX", "2");
             command.envs(environment.iter().map(|(name, value)| (name, fill(value))));
             command
         };
