@@ -263,7 +263,9 @@ async fn fill_with_storm(service: &Service) -> u64 {
     let first = "SELECT incident_id FROM deliveries WHERE digest_id IS NOT NULL LIMIT 1";
     let key = r#"group_key = replace(group_key, 'n="1"', 'n="' || copy || '"')"#;
     let text = "alert = json_set(alert, '$.annotations.description', printf('%.*c', 70000, 'x'))";
-    let unique = |id: &str| format!("{id} = printf('%s%04d', substr({id}, 1, 22), copy)");
+    // The 22nd character is changed too: the end of the first id may be the number of a copy.
+    let other = |id: &str| format!("CASE substr({id}, 22, 1) WHEN '0' THEN '1' ELSE '0' END");
+    let unique = |id: &str| format!("{id} = printf('%s%s%04d', substr({id}, 1, 21), {}, copy)", other(id));
     for (table, id, changes) in [
         ("incidents", "id", format!("{}, {key}, diagnose_due_ms = NULL", unique("id"))),
         ("alerts", "incident_id", format!("{}, {text}", unique("incident_id"))),
