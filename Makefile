@@ -10,7 +10,7 @@ MINUTES ?= 10
 KILLS ?= 200
 TESTBED_CAPTURES := target/testbed/captures
 
-.PHONY: help release deb demo pictures test lint scenarios bench generate packages build dashboard-check kubernetes-check release-check upgrade-check captures testbed advisories sbom base-images fuzz kill
+.PHONY: help release deb demo pictures test lint scenarios bench generate packages build dashboard-check kubernetes-check release-check image-check upgrade-check captures testbed advisories sbom base-images fuzz kill
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 20
@@ -74,6 +74,9 @@ kubernetes-check: ## The Helm chart against the manifests in config/kubernetes*,
 
 release-check: ## Lints of what a release is made with: Dockerfile, workflow, the scripts of Debian's package
 	@sh tests/lab/scripts/release-check.sh
+
+image-check: release ## The image of config/Dockerfile around this program: built with buildah, started, and its size
+	@sh tests/lab/scripts/image-check.sh
 
 upgrade-check: build ## The previous release on a store that this version made and used, and back; PREVIOUS picks a commit
 	@CARGO="$(CARGO)" sh tests/lab/scripts/upgrade-check.sh

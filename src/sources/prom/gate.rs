@@ -2,7 +2,7 @@
 //! that keeps them from a server that does not work.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -20,15 +20,13 @@ use super::{Answer, CHECK_BYTES, PromError, Row, answer};
 /// The query of a probe.
 const PROBE: &str = "vector(1)";
 
-/// The entries of the configuration that share a server.
+/// The entries of the configuration that use a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GateUsers {
     /// One alone.
     One,
-    /// Several that differ in their headers: a proxy may lead each to another server.
-    Tenants,
-    /// Several that differ in their path: each is slow or fast by itself as well.
-    Paths,
+    /// Several that differ in their headers or their path: a proxy may lead each to another server.
+    Several,
 }
 
 /// The slots and the circuit of one server.
@@ -41,6 +39,8 @@ pub(super) struct Gate {
     /// The most slots that one of several clients takes.
     most_slots: Option<usize>,
     users: GateUsers,
+    /// The number of entries that were given a door.
+    entries: AtomicUsize,
     circuit: Mutex<Circuit>,
     /// The client whose query was the last one that was not sent: it is the next one to probe, because what is behind another one may not work.
     next_prober: Mutex<Option<Prober>>,
@@ -60,6 +60,7 @@ impl Gate {
             second_slots: Arc::new(Semaphore::new(slots)),
             most_slots: (users != GateUsers::One).then_some((slots / 2).max(1)),
             users,
+            entries: AtomicUsize::new(0),
             circuit: Mutex::new(Circuit::new(settings)),
             next_prober: Mutex::default(),
             changed: watch::Sender::new(()),
@@ -102,15 +103,19 @@ impl Gate {
         self.circuit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what a result tells about the server. Where several share it, an error page or a broken answer is one of the
-    /// proxy that leads to what is behind it: it may lead others elsewhere.
-    fn sign<T>(&self, result: &Result<T, PromError>) -> Sign {
+    /// Returns what a result of this entry tells about the server. Where several share it, an error page or a broken answer
+    /// is one of the proxy that leads to what is behind it: it may lead others elsewhere. And what hangs may hang for one.
+    fn sign<T>(&self, entry: usize, result: &Result<T, PromError>) -> Sign {
+        let is_shared = self.users == GateUsers::Several;
         match result {
-            Err(PromError::NotPrometheus { .. } | PromError::Cut(_)) if self.users != GateUsers::One => Sign::Answer,
-            Err(PromError::Late) => Sign::Silence { why: "Prometheus does not answer in time".to_owned(), weak: true },
+            Err(PromError::NotPrometheus { .. } | PromError::Cut(_)) if is_shared => Sign::Answer,
+            Err(PromError::Late) => {
+                let why = "Prometheus does not answer in time".to_owned();
+                Sign::Silence { why, weak: true, entry: is_shared.then_some(entry) }
+            }
             Err(error) if error.is_silence() => {
                 let weak = !matches!(error, PromError::Unreachable(_));
-                Sign::Silence { why: error.to_string(), weak }
+                Sign::Silence { why: error.to_string(), weak, entry: None }
             }
             Ok(_) | Err(_) => Sign::Answer,
         }
@@ -145,6 +150,8 @@ pub(super) struct Door {
     pub(super) http: reqwest::Client,
     /// The address that requests are sent to, including a password.
     pub(super) base: String,
+    /// The number of the entry among those of the gate.
+    entry: usize,
 }
 
 /// Formats the door without the address, which may hold a password.
@@ -155,6 +162,12 @@ impl fmt::Debug for Door {
 }
 
 impl Door {
+    /// Creates the door of one more entry.
+    pub(super) fn new(gate: Arc<Gate>, http: reqwest::Client, base: String) -> Self {
+        let entry = gate.entries.fetch_add(1, Ordering::Relaxed);
+        Self { gate, http, base, entry }
+    }
+
     /// Waits until queries are sent: at once, or while a probe runs. A caller's deadline ends the wait by dropping it.
     ///
     /// # Errors
@@ -207,7 +220,7 @@ impl Door {
     }
 
     fn prober(&self) -> Prober {
-        Prober { http: self.http.clone(), base: self.base.clone() }
+        Prober { http: self.http.clone(), base: self.base.clone(), entry: self.entry }
     }
 
     /// Starts probes as a task of its own, so that a caller that goes away does not end it: at once, or after a pause.
@@ -220,7 +233,7 @@ impl Door {
     }
 
     fn tell<T>(&self, result: &Result<T, PromError>) {
-        let change = self.gate.circuit().tell(Instant::now(), self.gate.sign(result));
+        let change = self.gate.circuit().tell(Instant::now(), self.gate.sign(self.entry, result));
         self.gate.tell_change(&change);
         match change {
             CircuitChange::Suspected => self.probe(None),
@@ -235,6 +248,7 @@ impl Door {
 struct Prober {
     http: reqwest::Client,
     base: String,
+    entry: usize,
 }
 
 /// Formats the prober without the address, which may hold a password.
@@ -272,7 +286,7 @@ async fn run_probes(gate: Weak<Gate>, mut prober: Prober, mut pause: Option<Dura
         let Some(within) = gate.upgrade().map(|gate| gate.circuit().settings().probe) else { return };
         let result = prober.ask(within).await;
         let Some(gate) = gate.upgrade() else { return };
-        let change = gate.circuit().probed(Instant::now(), gate.sign(&result));
+        let change = gate.circuit().probed(Instant::now(), gate.sign(prober.entry, &result));
         gate.tell_change(&change);
         let CircuitChange::Opened(outage) = change else { return };
         pause = Some(outage.again_in);
@@ -308,7 +322,7 @@ impl SentQuery {
 
 impl Drop for SentQuery {
     fn drop(&mut self) {
-        if !self.lateness_counts || self.door.gate.users == GateUsers::Paths || Instant::now() < self.deadline {
+        if !self.lateness_counts || Instant::now() < self.deadline {
             return;
         }
         let had = self.deadline.saturating_duration_since(self.sent_at);

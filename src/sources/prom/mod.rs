@@ -153,7 +153,7 @@ impl Prometheus {
             client,
             slots: gate.slots_of_a_client(),
             second_slots: gate.second_slots_of_a_client(),
-            door: Door { gate, http, base: url },
+            door: Door::new(gate, http, url),
             shared: cache(),
             ranges: cache(),
             seconds: None,

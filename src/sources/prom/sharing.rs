@@ -1,6 +1,6 @@
 //! Clients that share a server: one gate for all entries of the configuration with its address.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,12 +38,7 @@ impl Prometheus {
         }
         let gate = |(server, entries): ((String, String), Vec<&Config>)| {
             let slots = entries.iter().map(|config| config.concurrency).max().unwrap_or_default();
-            let addresses: BTreeSet<String> = entries.iter().map(|config| config.shown_url()).collect();
-            let users = match (entries.len(), addresses.len()) {
-                (1, _) => GateUsers::One,
-                (_, 1) => GateUsers::Tenants,
-                _ => GateUsers::Paths,
-            };
+            let users = if entries.len() == 1 { GateUsers::One } else { GateUsers::Several };
             let gate = Gate::new(server.1.clone(), slots, users, settings);
             (server, Arc::new(gate))
         };

@@ -32,6 +32,26 @@ async fn an_entry_whose_queries_hang_does_not_keep_those_of_another_waiting() {
 }
 
 #[tokio::test]
+async fn an_entry_whose_queries_are_late_closes_nothing_for_another_until_that_one_hangs_too() {
+    let server = Server::start(Mode::HoldsA).await;
+    let [a, b] = server.clients(["a", "b"], CircuitSettings { probe: LATE, ..quick() });
+    join_all((0..20).map(|n| query_within(&a, n, LATE))).await;
+    assert!(query(&b, 0).await.is_ok());
+    join_all((20..40).map(|n| query_within(&a, n, LATE))).await;
+    assert_eq!((a.is_shut(), server.probes()), (false, 0));
+    server.turns(Mode::Holds);
+    let end = Instant::now() + SOON;
+    for n in 40.. {
+        let _ = query_within([&b, &a][n % 2], n, LATE).await;
+        if a.is_shut() {
+            break;
+        }
+        assert!(Instant::now() < end, "{} probes", server.probes());
+    }
+    assert!(b.is_shut() && server.probes() > 0);
+}
+
+#[tokio::test]
 async fn where_a_server_has_several_paths_only_connections_tell_about_it() {
     let server = Server::start(Mode::Says(502, HTML)).await;
     let entry = |path: &str| Config { url: format!("{}/{path}", server.url), ..Config::default() };
