@@ -1,6 +1,7 @@
 # The only entry points; each installs what it needs.
 CARGO ?= cargo
-FAULT ?= longer-prompts
+# Empty: the demo has a default, and a tour has faults of its own.
+FAULT ?=
 # Most tests wait for other programs, so more of them run at once than a small machine has cores.
 TEST_THREADS ?= 4
 BIN := target/debug/llm-diagnose

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 use llm_diagnose::cli::Cli;
+use llm_diagnose_lab::demo::Options;
 
 const PROGRAM: &str = "llm-diagnose";
 
@@ -26,8 +28,9 @@ fn files(directory: &Path, end: &str, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// The commands of the README, CONTRIBUTING and docs: lines of blocks as "whole", in back-ticks as mentions.
-fn documented() -> Vec<(String, bool)> {
+/// The commands of this program that README, CONTRIBUTING and docs show, without its name: lines of blocks as "whole", in
+/// back-ticks as mentions.
+fn documented(program: &str) -> Vec<(String, bool)> {
     let mut pages = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
     files(&root().join("docs"), ".md", &mut pages);
     let mut all = BTreeSet::new();
@@ -39,7 +42,7 @@ fn documented() -> Vec<(String, bool)> {
                 if is_block { part.lines().collect() } else { part.split('`').skip(1).step_by(2).collect() };
             let commands = lines.into_iter().filter_map(|line| {
                 let line = line.trim().trim_start_matches("$ ").trim_start_matches("target/debug/");
-                line.strip_prefix(PROGRAM)?.strip_prefix(' ')
+                line.strip_prefix(program)?.strip_prefix(' ')
             });
             // Else it is a sentence, or another program's argument.
             let is_command =
@@ -74,7 +77,7 @@ fn words(line: &str) -> Vec<String> {
 
 #[test]
 fn the_program_takes_every_documented_command_as_it_is_written() {
-    let commands = documented();
+    let commands = documented(PROGRAM);
     assert!(commands.len() > 60, "{commands:#?}");
     let wrong: BTreeMap<&str, String> = commands
         .iter()
@@ -102,8 +105,30 @@ fn every_documented_command_is_run_in_a_test() {
     let texts: Vec<String> = sources.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
     let running: Vec<&String> =
         texts.iter().filter(|text| ["BINARY", "command("].iter().any(|sign| text.contains(sign))).collect();
-    let names: BTreeSet<String> = documented().iter().filter_map(|(line, _)| words(line).into_iter().next()).collect();
+    let names: BTreeSet<String> = documented(PROGRAM).iter().filter_map(|(line, _)| words(line).into_iter().next()).collect();
     assert!(names.len() > 15, "{names:?}");
     let unrun = |name: &&String| !running.iter().any(|text| text.contains(&format!("\"{name}\"")));
     assert_eq!(names.iter().filter(unrun).collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+#[test]
+fn make_knows_every_documented_target_and_the_demo_takes_what_make_passes_on() {
+    let commands = documented("make");
+    let mut demos = 0;
+    for (line, _) in &commands {
+        // Only what `make` would run is printed.
+        let dry = Command::new("make").arg("-n").args(words(line)).current_dir(root()).output().unwrap();
+        assert!(dry.status.success(), "make {line}: {}", String::from_utf8_lossy(&dry.stderr));
+        let printed = String::from_utf8(dry.stdout).unwrap();
+        for line in printed.lines().filter(|line| line.contains("target/debug/demo")) {
+            let (variables, arguments): (Vec<_>, Vec<_>) =
+                words(line).into_iter().partition(|word| word.contains('=') && !word.contains('/'));
+            let variables: BTreeMap<&str, &str> = variables.iter().filter_map(|word| word.split_once('=')).collect();
+            let variable = |name: &str| variables.get(name).map(|value| (*value).to_owned());
+            let options = Options::read(arguments.into_iter().skip(1), variable).unwrap();
+            assert_eq!(options.tour.is_some(), line.contains("MODE=tour"), "{line}");
+            demos += 1;
+        }
+    }
+    assert!(commands.len() > 10 && demos >= 3, "{commands:#?}");
 }
