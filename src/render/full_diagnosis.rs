@@ -144,7 +144,7 @@ fn link(title: &str, sure: String, evidence: &[EvidenceResult], words: &Phrases)
     words.line("chain-link-blind", &pieces)
 }
 
-/// Renders the onsets in order of time: `prompt length 2.2x 14:02 → KV cache peak 99 % 14:05 → TTFT p99 8.2 s 14:06`.
+/// Renders the onsets in order of time: `14:02 prompt length 2.2x → 14:05 KV cache peak 99 % → 14:06 TTFT p99 8.2 s`.
 fn story(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
     if diagnosis.timeline.len() < 2 {
         return None;
@@ -159,7 +159,7 @@ fn story(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
             (Some(value), _) => format_value(value, e.unit),
             (None, _) => String::new(),
         };
-        story = story.plain(format!("{}{} {much} ", if i == 0 { "" } else { " → " }, e.title)).time(onset.at);
+        story = story.plain(if i == 0 { "" } else { " → " }).time(onset.at).plain(format!(" {} {much}", e.title));
     }
     Some(words.line("began", &[("story", story.into())]))
 }

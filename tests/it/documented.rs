@@ -105,7 +105,8 @@ fn every_documented_command_is_run_in_a_test() {
     let texts: Vec<String> = sources.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
     let running: Vec<&String> =
         texts.iter().filter(|text| ["BINARY", "command("].iter().any(|sign| text.contains(sign))).collect();
-    let names: BTreeSet<String> = documented(PROGRAM).iter().filter_map(|(line, _)| words(line).into_iter().next()).collect();
+    let names: BTreeSet<String> =
+        documented(PROGRAM).iter().filter_map(|(line, _)| words(line).into_iter().next()).collect();
     assert!(names.len() > 15, "{names:?}");
     let unrun = |name: &&String| !running.iter().any(|text| text.contains(&format!("\"{name}\"")));
     assert_eq!(names.iter().filter(unrun).collect::<Vec<_>>(), Vec::<&String>::new());
