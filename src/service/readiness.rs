@@ -203,8 +203,8 @@ pub async fn checks(
     first.chain(channels).chain(socket.map(connected)).chain(cluster).chain(silent).collect()
 }
 
-/// Checks the first [`PINGED`] of the entries that share an address, as each may be refused. If there is no connection, that is
-/// said once for all of them.
+/// Checks the first [`PINGED`] of the entries that share an address, as each may be refused. If there is no connection for any
+/// of them, or none is asked, that is said once for all.
 async fn address(sharing: &[&Prometheus]) -> Vec<ServiceCheck> {
     let of_one = |client: &Prometheus, result: Result<(), String>| {
         check(format!("prometheus/{}", client.name), false, Ok(result))
@@ -212,8 +212,14 @@ async fn address(sharing: &[&Prometheus]) -> Vec<ServiceCheck> {
     let ping = async |client: &Prometheus| client.ping(clock::now(), CHECK).await;
     let pinged = sharing.iter().take(PINGED);
     let results = futures::future::join_all(pinged.map(async |client| (*client, ping(client).await))).await;
+    let is_away = |(client, result): &(&Prometheus, Result<(), PromError>)| match result {
+        Err(PromError::Unreachable(_) | PromError::Shut { .. }) => true,
+        // A probe is under way.
+        Err(PromError::Late) => client.is_shut(),
+        _ => false,
+    };
     if let Some((first, Err(error))) = results.first()
-        && matches!(error, PromError::Unreachable(_) | PromError::Shut { .. })
+        && results.iter().all(is_away)
     {
         let others = match sharing.len() - 1 {
             0 => String::new(),

@@ -129,7 +129,8 @@ impl Store {
         .await?;
         let silent = i64::try_from(GONE_AFTER.as_millis()).unwrap_or(i64::MAX);
         let mut released = 0;
-        if heartbeats.record(Instant::now()) {
+        let is_steady = heartbeats.record(Instant::now());
+        if is_steady {
             sqlx::query(concat!(
                 "DELETE FROM replicas WHERE id IN (SELECT id FROM replicas WHERE seen_ms < ",
                 database_now!(),
@@ -144,7 +145,8 @@ impl Store {
         }
         let alive =
             sqlx::query(concat!("SELECT COUNT(*) AS alive FROM replicas WHERE seen_ms >= ", database_now!(), " - $1"))
-                .bind(silent)
+                // After an outage others had no time yet to be heard again: all count.
+                .bind(if is_steady { silent } else { i64::from(u32::MAX) * 1_000 })
                 .fetch_one(pool)
                 .await?;
         Ok(Heartbeat { alive: alive.try_get("alive")?, released })

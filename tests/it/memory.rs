@@ -1,4 +1,5 @@
-//! Memory of the service where its input is large: it stays below the limit of config/kubernetes.
+//! Memory of the service where its input is large: it stays below the limit of config/kubernetes, with glibc's arenas as the image and
+//! the unit set them (`MALLOC_ARENA_MAX`).
 
 use std::collections::BTreeSet;
 use std::io::Write;

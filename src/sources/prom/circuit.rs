@@ -45,9 +45,6 @@ pub(super) enum Sign {
         why: String,
         /// True if the query may be the reason: its time ran out, or a proxy answered in place of a server that works.
         weak: bool,
-        /// The entry whose silences in a row count as one, because something behind the server may be the reason; `None` if
-        /// each counts.
-        entry: Option<usize>,
     },
 }
 
@@ -97,8 +94,6 @@ enum CircuitState {
         silences: u32,
         /// True if one of these silences was weak.
         weak: bool,
-        /// The entry of the last silence, if there is one.
-        entry: Option<usize>,
         /// The time at which a probe that was sent by suspicion counts as lost.
         suspected_until: Option<Instant>,
     },
@@ -116,7 +111,7 @@ enum CircuitState {
     },
 }
 
-const CLOSED: CircuitState = CircuitState::Closed { silences: 0, weak: false, entry: None, suspected_until: None };
+const CLOSED: CircuitState = CircuitState::Closed { silences: 0, weak: false, suspected_until: None };
 
 /// The state of one server.
 #[derive(Debug)]
@@ -172,23 +167,14 @@ impl Circuit {
     pub(super) fn tell(&mut self, now: Instant, sign: Sign) -> CircuitChange {
         let settings = self.settings;
         match (&mut self.state, sign) {
-            (CircuitState::Closed { silences, weak, entry, .. }, Sign::Answer) => {
-                (*silences, *weak, *entry) = (0, false, None);
+            (CircuitState::Closed { silences, weak, .. }, Sign::Answer) => {
+                (*silences, *weak) = (0, false);
                 CircuitChange::None
             }
             // Sent before it opened, answered after.
             (CircuitState::Open { .. } | CircuitState::Probing { .. }, Sign::Answer) => self.close(),
             (CircuitState::Open { .. } | CircuitState::Probing { .. }, Sign::Silence { .. }) => CircuitChange::None,
-            (CircuitState::Closed { entry: Some(last), .. }, Sign::Silence { entry: Some(again), .. })
-                if *last == again =>
-            {
-                CircuitChange::None
-            }
-            (
-                CircuitState::Closed { silences, weak, entry, suspected_until },
-                Sign::Silence { why, weak: is_weak, entry: by },
-            ) => {
-                *entry = by;
+            (CircuitState::Closed { silences, weak, suspected_until }, Sign::Silence { why, weak: is_weak }) => {
                 *silences += 1;
                 *weak |= is_weak;
                 match (*silences >= settings.silences, *weak, *suspected_until) {
@@ -257,12 +243,7 @@ mod tests {
     }
 
     fn silence(weak: bool) -> Sign {
-        Sign::Silence { why: if weak { "timed out" } else { "refused" }.to_owned(), weak, entry: None }
-    }
-
-    /// A late query of one of several entries.
-    fn lateness(entry: usize) -> Sign {
-        Sign::Silence { why: "timed out".to_owned(), weak: true, entry: Some(entry) }
+        Sign::Silence { why: if weak { "timed out" } else { "refused" }.to_owned(), weak }
     }
 
     fn outage(why: &str, times: u32, seconds: u64) -> Outage {
@@ -364,24 +345,6 @@ mod tests {
             assert_eq!(circuit.tell(at(start, 1), Sign::Answer), CircuitChange::None);
             assert_eq!(circuit.probed(at(start, 2), silence(true)), CircuitChange::None, "an answer came meanwhile");
             assert!(!circuit.is_open());
-        }
-    }
-
-    #[test]
-    fn late_queries_of_one_entry_in_a_row_count_as_one() {
-        let start = Instant::now();
-        let mut circuit = Circuit::new(CircuitSettings::default());
-        for _ in 0..20 {
-            assert_eq!(circuit.tell(start, lateness(0)), CircuitChange::None);
-        }
-        assert_eq!(circuit.tell(start, lateness(1)), CircuitChange::None);
-        assert_eq!(circuit.tell(start, lateness(1)), CircuitChange::None);
-        assert_eq!(circuit.tell(start, lateness(0)), CircuitChange::None);
-        assert_eq!(circuit.tell(start, silence(false)), CircuitChange::None, "no connection counts each time");
-        assert_eq!(circuit.tell(start, lateness(0)), CircuitChange::Suspected);
-        assert_eq!(circuit.tell(start, Sign::Answer), CircuitChange::None);
-        for entry in [0, 1, 0, 1] {
-            assert_eq!(circuit.tell(start, lateness(entry)), CircuitChange::None, "the count starts anew");
         }
     }
 

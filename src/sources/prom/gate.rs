@@ -1,8 +1,9 @@
 //! The gate of one Prometheus server, which all clients of its address share: the slots of their queries, and the circuit
 //! that keeps them from a server that does not work.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,9 @@ use super::{Answer, CHECK_BYTES, PromError, Row, answer};
 
 /// The query of a probe.
 const PROBE: &str = "vector(1)";
+
+/// Maximum number of entries that one probe asks, each because the one before it got an error page.
+const PROBED: usize = 8;
 
 /// The entries of the configuration that use a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +43,8 @@ pub(super) struct Gate {
     /// The most slots that one of several clients takes.
     most_slots: Option<usize>,
     users: GateUsers,
-    /// The number of entries that were given a door.
-    entries: AtomicUsize,
     circuit: Mutex<Circuit>,
-    /// The client whose query was the last one that was not sent: it is the next one to probe, because what is behind another one may not work.
-    next_prober: Mutex<Option<Prober>>,
+    turns: Mutex<ProbeTurns>,
     /// Marked when a query that waits for a probe should ask the circuit again.
     changed: watch::Sender<()>,
     /// The probes under way, and those that wait for the end of a pause; they end with the gate.
@@ -60,9 +61,8 @@ impl Gate {
             second_slots: Arc::new(Semaphore::new(slots)),
             most_slots: (users != GateUsers::One).then_some((slots / 2).max(1)),
             users,
-            entries: AtomicUsize::new(0),
             circuit: Mutex::new(Circuit::new(settings)),
-            next_prober: Mutex::default(),
+            turns: Mutex::default(),
             changed: watch::Sender::new(()),
             probes: Mutex::default(),
             unsent: AtomicU64::new(0),
@@ -94,8 +94,8 @@ impl Gate {
         self.unsent.load(Ordering::Relaxed)
     }
 
-    fn next_prober(&self) -> MutexGuard<'_, Option<Prober>> {
-        self.next_prober.lock().unwrap_or_else(PoisonError::into_inner)
+    fn turns(&self) -> MutexGuard<'_, ProbeTurns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn circuit(&self) -> MutexGuard<'_, Circuit> {
@@ -103,19 +103,17 @@ impl Gate {
         self.circuit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what a result of this entry tells about the server. Where several share it, an error page or a broken answer
-    /// is one of the proxy that leads to what is behind it: it may lead others elsewhere. And what hangs may hang for one.
-    fn sign<T>(&self, entry: usize, result: &Result<T, PromError>) -> Sign {
-        let is_shared = self.users == GateUsers::Several;
+    /// Returns what a result tells about the server. Where several share it, an error page or a broken answer is one of the
+    /// proxy that leads to what is behind it: it may lead others elsewhere.
+    fn sign<T>(&self, result: &Result<T, PromError>) -> Sign {
         match result {
-            Err(PromError::NotPrometheus { .. } | PromError::Cut(_)) if is_shared => Sign::Answer,
-            Err(PromError::Late) => {
-                let why = "Prometheus does not answer in time".to_owned();
-                Sign::Silence { why, weak: true, entry: is_shared.then_some(entry) }
+            Err(PromError::NotPrometheus { .. } | PromError::Cut(_)) if self.users == GateUsers::Several => {
+                Sign::Answer
             }
+            Err(PromError::Late) => Sign::Silence { why: "Prometheus does not answer in time".to_owned(), weak: true },
             Err(error) if error.is_silence() => {
                 let weak = !matches!(error, PromError::Unreachable(_));
-                Sign::Silence { why: error.to_string(), weak, entry: None }
+                Sign::Silence { why: error.to_string(), weak }
             }
             Ok(_) | Err(_) => Sign::Answer,
         }
@@ -164,7 +162,7 @@ impl fmt::Debug for Door {
 impl Door {
     /// Creates the door of one more entry.
     pub(super) fn new(gate: Arc<Gate>, http: reqwest::Client, base: String) -> Self {
-        let entry = gate.entries.fetch_add(1, Ordering::Relaxed);
+        let entry = gate.turns().add(Prober { http: http.clone(), base: base.clone() });
         Self { gate, http, base, entry }
     }
 
@@ -175,7 +173,7 @@ impl Door {
     pub(super) async fn pass(&self) -> Result<(), PromError> {
         self.pass_or_outage().await.map_err(|outage| {
             self.gate.unsent.fetch_add(1, Ordering::Relaxed);
-            *self.gate.next_prober() = Some(self.prober());
+            self.gate.turns().refused.insert(self.entry);
             outage.into()
         })
     }
@@ -219,27 +217,54 @@ impl Door {
         SentQuery { door: self.clone(), sent_at: Instant::now(), deadline, lateness_counts: true }
     }
 
-    fn prober(&self) -> Prober {
-        Prober { http: self.http.clone(), base: self.base.clone(), entry: self.entry }
-    }
-
     /// Starts probes as a task of its own, so that a caller that goes away does not end it: at once, or after a pause.
     fn probe(&self, pause: Option<Duration>) {
         // Without a runtime there is none, and it counts as lost later.
         let Ok(runtime) = Handle::try_current() else { return };
         let mut probes = self.gate.probes.lock().unwrap_or_else(PoisonError::into_inner);
         while probes.try_join_next().is_some() {}
-        probes.spawn_on(run_probes(Arc::downgrade(&self.gate), self.prober(), pause), &runtime);
+        probes.spawn_on(run_probes(Arc::downgrade(&self.gate), pause), &runtime);
     }
 
     fn tell<T>(&self, result: &Result<T, PromError>) {
-        let change = self.gate.circuit().tell(Instant::now(), self.gate.sign(self.entry, result));
+        let change = self.gate.circuit().tell(Instant::now(), self.gate.sign(result));
         self.gate.tell_change(&change);
         match change {
-            CircuitChange::Suspected => self.probe(None),
+            CircuitChange::Suspected => {
+                self.gate.turns().last = self.entry;
+                self.probe(None);
+            }
             CircuitChange::Opened(outage) => self.probe(Some(outage.again_in)),
             CircuitChange::None | CircuitChange::Closed => {}
         }
+    }
+}
+
+/// The order in which entries probe, one after the other, because what is behind one may hang while the others work. Those whose
+/// queries were not sent come first.
+#[derive(Debug, Default)]
+struct ProbeTurns {
+    /// The clients of the entries.
+    probers: Vec<Prober>,
+    /// The entries whose queries were not sent since the last probe.
+    refused: BTreeSet<usize>,
+    /// The entry that probed last, or whose queries were late.
+    last: usize,
+}
+
+impl ProbeTurns {
+    /// Adds an entry and returns its number.
+    fn add(&mut self, prober: Prober) -> usize {
+        self.probers.push(prober);
+        self.probers.len() - 1
+    }
+
+    /// Returns the client of the next probe; `None` without entries.
+    fn next(&mut self) -> Option<Prober> {
+        let refused = std::mem::take(&mut self.refused);
+        let mut following = refused.range(self.last + 1..).chain(&refused).copied();
+        self.last = following.next().unwrap_or(self.last + 1) % self.probers.len().max(1);
+        self.probers.get(self.last).cloned()
     }
 }
 
@@ -248,7 +273,6 @@ impl Door {
 struct Prober {
     http: reqwest::Client,
     base: String,
-    entry: usize,
 }
 
 /// Formats the prober without the address, which may hold a password.
@@ -273,7 +297,7 @@ impl Prober {
 
 /// Probes at once, or after a pause, and again after each pause that follows, until the server answers, a caller has
 /// begun the next probe, or the gate is gone.
-async fn run_probes(gate: Weak<Gate>, mut prober: Prober, mut pause: Option<Duration>) {
+async fn run_probes(gate: Weak<Gate>, mut pause: Option<Duration>) {
     loop {
         if let Some(pause) = pause {
             tokio::time::sleep(pause).await;
@@ -281,12 +305,22 @@ async fn run_probes(gate: Weak<Gate>, mut prober: Prober, mut pause: Option<Dura
             if !matches!(gate.circuit().ask(Instant::now()), Passage::Wait { probe: true, .. }) {
                 return;
             }
-            prober = gate.next_prober().take().unwrap_or(prober);
         }
         let Some(within) = gate.upgrade().map(|gate| gate.circuit().settings().probe) else { return };
-        let result = prober.ask(within).await;
+        let end = Instant::now() + within;
+        let mut result = Err(PromError::Late);
+        for _ in 0..PROBED {
+            let next = |gate: Arc<Gate>| gate.turns().next().map(|next| (next, gate.users));
+            let Some((prober, users)) = gate.upgrade().and_then(next) else { return };
+            result = prober.ask(end.saturating_duration_since(Instant::now())).await;
+            // A proxy's refusal of one entry tells nothing about what is behind it.
+            let is_refused = matches!(result, Err(PromError::NotPrometheus { .. } | PromError::Cut(_)));
+            if users == GateUsers::One || !is_refused {
+                break;
+            }
+        }
         let Some(gate) = gate.upgrade() else { return };
-        let change = gate.circuit().probed(Instant::now(), gate.sign(prober.entry, &result));
+        let change = gate.circuit().probed(Instant::now(), gate.sign(&result));
         gate.tell_change(&change);
         let CircuitChange::Opened(outage) = change else { return };
         pause = Some(outage.again_in);

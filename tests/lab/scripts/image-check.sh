@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the last stage of config/Dockerfile around target/release/llm-diagnose with buildah, starts it as the image's user, and
 # tells what it takes: at most 40 MB to be pulled. Without a registry the base image is made here, from the Debian packages that
-# distroless makes it of.
+# distroless makes it of. For Debian 12, as root: a program that was linked with a newer glibc does not run on the base.
 set -eu
 cd "$(dirname "$0")/../../.."
 sh tests/lab/scripts/ensure-packages.sh buildah curl ca-certificates
@@ -22,12 +22,18 @@ finish() {
     rm -rf "$work"
 }
 trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 
 base=$(sed -n 's/^FROM \([^ ]*\)$/\1/p' config/Dockerfile)
 if ! timeout 60 buildah --storage-driver vfs --root "$work/storage" --runroot "$work/run" pull -q "$base" >"$work/pull" 2>&1; then
     echo "$base cannot be pulled ($(tail -n 1 "$work/pull")): its Debian packages stand in for it."
     mkdir -p "$work/packages" "$work/base/etc/ssl/certs" "$work/ca"
-    (cd "$work/packages" && apt-get download -qq base-files netbase tzdata libc6 ca-certificates 2>/dev/null)
+    (cd "$work/packages" && apt-get download -qq base-files netbase tzdata libc6 ca-certificates 2>"$work/apt") || {
+        cat "$work/apt" >&2
+        echo "image-check: apt-get cannot download them: apt-get update" >&2
+        exit 1
+    }
     for package in "$work"/packages/*.deb; do
         case $package in
             */ca-certificates_*) dpkg -x "$package" "$work/ca" ;;
@@ -65,14 +71,20 @@ inside() {
     exec buildah "$@"
 }
 (inside --version)
-(inside check) | tee "$work/checked"
+(inside check) >"$work/checked" || {
+    cat "$work/checked" >&2
+    exit 1
+}
+cat "$work/checked"
 grep -q '^[1-9][0-9]* playbooks' "$work/checked" || { echo "image-check: the program has no playbooks" >&2; exit 1; }
 (inside serve --config /etc/llm-diagnose/llm-diagnose.yaml) >"$work/served" 2>&1 &
 served=$!
-curl -s --retry 30 --retry-delay 1 --retry-connrefused -o /dev/null --fail "http://127.0.0.1:$port/healthz" || {
+curl -s --noproxy '*' --retry 30 --retry-delay 1 --retry-connrefused -o /dev/null --fail "http://127.0.0.1:$port/healthz" || {
     cat "$work/served" >&2
     exit 1
 }
+# It has not ended, so that nobody else answered on its port.
+kill -0 "$served"
 echo "it serves as user 65532"
 
 in_storage push -q llm-diagnose:check "oci:$work/pushed" >/dev/null

@@ -34,6 +34,8 @@ enum Mode {
     Says(u16, &'static str),
     /// To the tenant `a` alone; others get what they ask for.
     SaysToA(u16, &'static str),
+    /// To the tenant `a`; others wait for another mode.
+    SaysToAAndHolds(u16, &'static str),
     /// Begins an answer and breaks off.
     Breaks,
     /// Waits for another mode.
@@ -86,13 +88,14 @@ async fn answer_as_told(State(shared): State<Arc<Shared>>, headers: HeaderMap, b
         Mode::Holds => false,
         Mode::HoldsAllButProbes => is_probe,
         Mode::HoldsA => !is_a,
+        Mode::SaysToAAndHolds(..) => is_a,
         Mode::Says(..) | Mode::SaysToA(..) | Mode::Breaks => true,
     };
     let mode = *modes.wait_for(is_free).await.unwrap();
     let own = |status, body: &'static str| (StatusCode::from_u16(status).unwrap(), body).into_response();
     match mode {
         Mode::Says(status, body) => own(status, body),
-        Mode::SaysToA(status, body) if is_a => own(status, body),
+        Mode::SaysToA(status, body) | Mode::SaysToAAndHolds(status, body) if is_a => own(status, body),
         Mode::Breaks => {
             let parts: [Result<&str, std::io::Error>; 2] = [Ok(r#"{"status":"#), Err(std::io::Error::other("broken"))];
             Body::from_stream(stream::iter(parts)).into_response()

@@ -31,28 +31,58 @@ async fn an_entry_whose_queries_hang_does_not_keep_those_of_another_waiting() {
     assert!(hung.iter().chain(&answers).all(Result::is_ok), "{hung:?} {answers:?}");
 }
 
-#[tokio::test]
-async fn an_entry_whose_queries_are_late_closes_nothing_for_another_until_that_one_hangs_too() {
-    let server = Server::start(Mode::HoldsA).await;
-    let [a, b] = server.clients(["a", "b"], CircuitSettings { probe: LATE, ..quick() });
-    join_all((0..20).map(|n| query_within(&a, n, LATE))).await;
-    assert!(query(&b, 0).await.is_ok());
-    join_all((20..40).map(|n| query_within(&a, n, LATE))).await;
-    assert_eq!((a.is_shut(), server.probes()), (false, 0));
-    server.turns(Mode::Holds);
+/// Sends late queries of an entry, a few at a time, until an event.
+async fn send_late(client: &Prometheus, is_met: impl Fn() -> bool) {
     let end = Instant::now() + SOON;
-    for n in 40.. {
-        let _ = query_within([&b, &a][n % 2], n, LATE).await;
-        if a.is_shut() {
-            break;
+    for n in 0.. {
+        join_all((0..2).map(|i| query_within(client, 1_000 + 2 * n + i, LATE))).await;
+        if is_met() {
+            return;
         }
-        assert!(Instant::now() < end, "{} probes", server.probes());
+        assert!(Instant::now() < end, "it did not come");
     }
+}
+
+#[tokio::test]
+async fn an_entry_that_hangs_alone_closes_nothing_because_another_one_probes() {
+    let server = Server::start(Mode::HoldsA).await;
+    let [a, b] = server.clients(["a", "b"], CircuitSettings { probe: SOON, ..quick() });
+    send_late(&a, || server.probes() >= 3).await;
+    assert!(server.seen() >= 15 + 3, "five late queries before each probe");
+    assert!(!a.is_shut() && query(&b, 0).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_found_by_the_queries_of_one_entry() {
+    let server = Server::start(Mode::Holds).await;
+    let [a, b] = server.clients(["a", "b"], CircuitSettings { probe: LATE, ..quick() });
+    send_late(&a, || a.is_shut()).await;
     assert!(b.is_shut() && server.probes() > 0);
 }
 
 #[tokio::test]
-async fn where_a_server_has_several_paths_only_connections_tell_about_it() {
+async fn a_probe_that_gets_an_error_page_is_followed_by_that_of_the_next_entry() {
+    let server = Server::start(Mode::SaysToAAndHolds(502, HTML)).await;
+    let [b, a] = server.clients(["b", "a"], CircuitSettings { probe: LATE, ..quick() });
+    send_late(&b, || b.is_shut()).await;
+    assert!(a.is_shut() && server.probes() >= 2);
+}
+
+#[tokio::test]
+async fn an_entry_that_works_opens_what_others_that_hang_have_shut() {
+    let server = Server::start(Mode::HoldsA).await;
+    let [a, also_a, b] = server.clients(["a", "a", "b"], CircuitSettings { probe: LATE, ..quick() });
+    // The second one probes, and hangs too.
+    send_late(&a, || a.is_shut()).await;
+    assert!(query(&b, 0).await.is_err_and(|error| matches!(*error, PromError::Shut { .. })));
+    query(&a, 1).await.unwrap_err();
+    query(&also_a, 1).await.unwrap_err();
+    until("the probe of the one that works", || !b.is_shut()).await;
+    assert_eq!(server.probes(), 2);
+}
+
+#[tokio::test]
+async fn where_a_server_has_several_paths_what_one_gets_closes_nothing_and_no_connection_does() {
     let server = Server::start(Mode::Says(502, HTML)).await;
     let entry = |path: &str| Config { url: format!("{}/{path}", server.url), ..Config::default() };
     let configs = ["eu", "us/", "us", "/us"].map(entry);
@@ -66,8 +96,6 @@ async fn where_a_server_has_several_paths_only_connections_tell_about_it() {
         let error = query(&clients[0], n).await.unwrap_err();
         assert!(matches!(*error, PromError::Cut(_)), "{error}");
     }
-    server.turns(Mode::Holds);
-    join_all((20..30).map(|n| query_within(&clients[0], n, LATE))).await;
     assert_eq!((clients[0].is_shut(), server.probes()), (false, 0));
     let address = clients[0].server().to_owned();
     drop(server);
