@@ -134,6 +134,7 @@ async fn a_message_says_how_much_of_the_budget_went_and_what_is_left() {
     let promised = "Promised: 90 % of first tokens within 1 s. Of the error budget of ";
     assert!(text.contains(promised) && text.contains("the recorded data reach no further back."), "{text}");
     let budget = &json["symptom"]["error_budget"];
+    let at: jiff::Timestamp = json["at"].as_str().unwrap().parse().unwrap();
     let number = |key: &str| budget[key].as_f64().unwrap_or_else(|| panic!("{key}: {budget}"));
     // Some 85 minutes of the history are recorded, in steps of five; nothing was late before the fault.
     assert!((80.0 * 60.0..97.0 * 60.0).contains(&number("covers_seconds")), "{budget}");
@@ -149,13 +150,13 @@ async fn a_message_says_how_much_of_the_budget_went_and_what_is_left() {
     let (text, json) = diagnosed(nothing.path()).await;
     assert!(text.contains("within 2 s.") && json["symptom"]["error_budget"].is_null(), "{text}");
 
-    // The dashboard's row reads the same series.
+    // The dashboard's row reads the same series; at the same time, because each five minutes add a step.
     let made = Command::new(BINARY).args(["generate", "dashboard", "--config"]).arg(config.path()).output().unwrap();
     let dashboard: Value = serde_json::from_slice(&made.stdout).unwrap();
     let panels = dashboard["panels"].as_array().unwrap().iter().filter(|panel| panel["targets"].is_array());
     let query = panels.take(1).map(|panel| panel["targets"][0]["expr"].as_str().unwrap()).next().unwrap();
     let all = ["$cluster", "$namespace", "$model_name"].iter().fold(query.to_owned(), |q, name| q.replace(name, ".*"));
-    let left = server.query_now(&all).await.unwrap();
+    let left = server.query(&all, at.as_second()).await.unwrap();
     let left = left[0]["value"][1].as_str().unwrap().parse::<f64>().unwrap();
     assert!((left - number("left")).abs() < 0.1, "{left}: {budget}");
 

@@ -139,6 +139,7 @@ async fn behind_nginx_a_killed_replica_costs_no_webhook_and_no_second_message() 
             if answer.0 != 503 || Instant::now() > end {
                 return answer;
             }
+            tokio::time::sleep(Duration::from_millis(200)).await;
         }
     };
     for group in &groups[..20] {

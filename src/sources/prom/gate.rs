@@ -231,7 +231,7 @@ impl Door {
         self.gate.tell_change(&change);
         match change {
             CircuitChange::Suspected => {
-                self.gate.turns().last = self.entry;
+                self.gate.turns().begin_after(self.entry);
                 self.probe(None);
             }
             CircuitChange::Opened(outage) => self.probe(Some(outage.again_in)),
@@ -246,7 +246,7 @@ impl Door {
 struct ProbeTurns {
     /// The clients of the entries.
     probers: Vec<Prober>,
-    /// The entries whose queries were not sent since the last probe.
+    /// The entries whose queries were not sent, until they have probed.
     refused: BTreeSet<usize>,
     /// The entry that probed last, or whose queries were late.
     last: usize,
@@ -259,11 +259,17 @@ impl ProbeTurns {
         self.probers.len() - 1
     }
 
+    /// Begins anew with the entry after this one, whose queries were late.
+    fn begin_after(&mut self, late: usize) {
+        self.refused.clear();
+        self.last = late;
+    }
+
     /// Returns the client of the next probe; `None` without entries.
     fn next(&mut self) -> Option<Prober> {
-        let refused = std::mem::take(&mut self.refused);
-        let mut following = refused.range(self.last + 1..).chain(&refused).copied();
-        self.last = following.next().unwrap_or(self.last + 1) % self.probers.len().max(1);
+        let waiting = self.refused.range(self.last + 1..).chain(&self.refused).next().copied();
+        self.last = waiting.unwrap_or(self.last + 1) % self.probers.len().max(1);
+        self.refused.remove(&self.last);
         self.probers.get(self.last).cloned()
     }
 }
@@ -309,13 +315,17 @@ async fn run_probes(gate: Weak<Gate>, mut pause: Option<Duration>) {
         let Some(within) = gate.upgrade().map(|gate| gate.circuit().settings().probe) else { return };
         let end = Instant::now() + within;
         let mut result = Err(PromError::Late);
-        for _ in 0..PROBED {
-            let next = |gate: Arc<Gate>| gate.turns().next().map(|next| (next, gate.users));
-            let Some((prober, users)) = gate.upgrade().and_then(next) else { return };
-            result = prober.ask(end.saturating_duration_since(Instant::now())).await;
-            // A proxy's refusal of one entry tells nothing about what is behind it.
+        for asked in 1..=PROBED {
+            let next = |gate: Arc<Gate>| {
+                let mut turns = gate.turns();
+                Some((turns.next()?, turns.probers.len()))
+            };
+            let Some((prober, entries)) = gate.upgrade().and_then(next) else { return };
+            let left = end.saturating_duration_since(Instant::now());
+            result = prober.ask(left).await;
+            // A proxy's refusal of one entry tells nothing about what is behind it: the next one asks, if there is time for an answer.
             let is_refused = matches!(result, Err(PromError::NotPrometheus { .. } | PromError::Cut(_)));
-            if users == GateUsers::One || !is_refused {
+            if !is_refused || asked == entries || end.saturating_duration_since(Instant::now()) < within / 2 {
                 break;
             }
         }

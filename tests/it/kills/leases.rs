@@ -28,7 +28,7 @@ async fn what_a_killed_process_tried_again_is_due_at_the_start_and_a_pause_betwe
         let (messages, digests, posts) = take(store, 3).await;
         assert_eq!((messages.len(), digests.len(), posts.len()), (1, 1, 1));
     }
-    // On PostgreSQL a killed replica counts as dead some seconds later (`replicas`); here it does at once.
+    // On PostgreSQL a killed replica counts as dead some seconds later (`replicas`); here at once.
     both.postgres.query("retry", "DELETE FROM replicas").unwrap();
     for next in both.again("retry").await.map(Result::unwrap) {
         next.release(at(5)).await.unwrap();

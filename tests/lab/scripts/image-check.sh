@@ -83,8 +83,10 @@ curl -s --noproxy '*' --retry 30 --retry-delay 1 --retry-connrefused -o /dev/nul
     cat "$work/served" >&2
     exit 1
 }
-# It has not ended, so that nobody else answered on its port.
-kill -0 "$served"
+kill -0 "$served" || {
+    cat "$work/served" >&2
+    exit 1
+}
 echo "it serves as user 65532"
 
 in_storage push -q llm-diagnose:check "oci:$work/pushed" >/dev/null

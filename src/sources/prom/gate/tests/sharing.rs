@@ -33,7 +33,7 @@ async fn an_entry_whose_queries_hang_does_not_keep_those_of_another_waiting() {
 
 /// Sends late queries of an entry, a few at a time, until an event.
 async fn send_late(client: &Prometheus, is_met: impl Fn() -> bool) {
-    let end = Instant::now() + SOON;
+    let end = Instant::now() + 3 * SOON;
     for n in 0.. {
         join_all((0..2).map(|i| query_within(client, 1_000 + 2 * n + i, LATE))).await;
         if is_met() {
@@ -48,7 +48,6 @@ async fn an_entry_that_hangs_alone_closes_nothing_because_another_one_probes() {
     let server = Server::start(Mode::HoldsA).await;
     let [a, b] = server.clients(["a", "b"], CircuitSettings { probe: SOON, ..quick() });
     send_late(&a, || server.probes() >= 3).await;
-    assert!(server.seen() >= 15 + 3, "five late queries before each probe");
     assert!(!a.is_shut() && query(&b, 0).await.is_ok());
 }
 
@@ -63,7 +62,7 @@ async fn a_server_that_hangs_is_found_by_the_queries_of_one_entry() {
 #[tokio::test]
 async fn a_probe_that_gets_an_error_page_is_followed_by_that_of_the_next_entry() {
     let server = Server::start(Mode::SaysToAAndHolds(502, HTML)).await;
-    let [b, a] = server.clients(["b", "a"], CircuitSettings { probe: LATE, ..quick() });
+    let [b, a] = server.clients(["b", "a"], CircuitSettings { probe: 4 * LATE, ..quick() });
     send_late(&b, || b.is_shut()).await;
     assert!(a.is_shut() && server.probes() >= 2);
 }
@@ -71,14 +70,14 @@ async fn a_probe_that_gets_an_error_page_is_followed_by_that_of_the_next_entry()
 #[tokio::test]
 async fn an_entry_that_works_opens_what_others_that_hang_have_shut() {
     let server = Server::start(Mode::HoldsA).await;
-    let [a, also_a, b] = server.clients(["a", "a", "b"], CircuitSettings { probe: LATE, ..quick() });
+    let [a, .., b] = server.clients(["a", "a", "a", "b"], CircuitSettings { probe: 4 * LATE, ..quick() });
     // The second one probes, and hangs too.
     send_late(&a, || a.is_shut()).await;
-    assert!(query(&b, 0).await.is_err_and(|error| matches!(*error, PromError::Shut { .. })));
-    query(&a, 1).await.unwrap_err();
-    query(&also_a, 1).await.unwrap_err();
+    for client in [&b, &a] {
+        assert!(query(client, 0).await.is_err_and(|error| matches!(*error, PromError::Shut { .. })));
+    }
     until("the probe of the one that works", || !b.is_shut()).await;
-    assert_eq!(server.probes(), 2);
+    assert_eq!(server.probes(), 2, "the third one has no query that waits");
 }
 
 #[tokio::test]
