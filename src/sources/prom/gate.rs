@@ -234,7 +234,10 @@ impl Door {
                 self.gate.turns().begin_after(self.entry);
                 self.probe(None);
             }
-            CircuitChange::Opened(outage) => self.probe(Some(outage.again_in)),
+            CircuitChange::Opened(outage) => {
+                self.gate.turns().begin_after(self.entry);
+                self.probe(Some(outage.again_in));
+            }
             CircuitChange::None | CircuitChange::Closed => {}
         }
     }
@@ -248,7 +251,7 @@ struct ProbeTurns {
     probers: Vec<Prober>,
     /// The entries whose queries were not sent, until they have probed.
     refused: BTreeSet<usize>,
-    /// The entry that probed last, or whose queries were late.
+    /// The entry that probed last, or whose query was the last without an answer.
     last: usize,
 }
 
@@ -259,10 +262,10 @@ impl ProbeTurns {
         self.probers.len() - 1
     }
 
-    /// Begins anew with the entry after this one, whose queries were late.
-    fn begin_after(&mut self, late: usize) {
+    /// Begins anew with the entry after this one, whose query was the last that got no answer.
+    fn begin_after(&mut self, entry: usize) {
         self.refused.clear();
-        self.last = late;
+        self.last = entry;
     }
 
     /// Returns the client of the next probe; `None` without entries.

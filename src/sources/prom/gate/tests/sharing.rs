@@ -54,7 +54,7 @@ async fn an_entry_that_hangs_alone_closes_nothing_because_another_one_probes() {
 #[tokio::test]
 async fn a_server_that_hangs_is_found_by_the_queries_of_one_entry() {
     let server = Server::start(Mode::Holds).await;
-    let [a, b] = server.clients(["a", "b"], CircuitSettings { probe: LATE, ..quick() });
+    let [a, b] = server.clients(["a", "b"], CircuitSettings { probe: 4 * LATE, ..quick() });
     send_late(&a, || a.is_shut()).await;
     assert!(b.is_shut() && server.probes() > 0);
 }
@@ -65,6 +65,22 @@ async fn a_probe_that_gets_an_error_page_is_followed_by_that_of_the_next_entry()
     let [b, a] = server.clients(["b", "a"], CircuitSettings { probe: 4 * LATE, ..quick() });
     send_late(&b, || b.is_shut()).await;
     assert!(a.is_shut() && server.probes() >= 2);
+}
+
+#[test]
+fn entries_that_wait_probe_by_turns_and_keep_theirs_until_they_have_probed() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut turns = ProbeTurns::default();
+    for entry in 0..5 {
+        assert_eq!(turns.add(Prober { http: reqwest::Client::new(), base: entry.to_string() }), entry);
+    }
+    let next = |turns: &mut ProbeTurns| turns.next().map(|prober| prober.base).unwrap();
+    turns.begin_after(2);
+    turns.refused.extend([1, 3]);
+    assert_eq!([(); 4].map(|()| next(&mut turns)), ["3", "1", "2", "3"]);
+    turns.refused.extend([0, 4]);
+    turns.begin_after(4);
+    assert_eq!(next(&mut turns), "0", "who waited before the first late query waits no more");
 }
 
 #[tokio::test]
