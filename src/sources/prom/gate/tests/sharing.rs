@@ -74,7 +74,7 @@ fn entries_that_wait_probe_by_turns_and_keep_theirs_until_they_have_probed() {
     for entry in 0..5 {
         assert_eq!(turns.add(Prober { http: reqwest::Client::new(), base: entry.to_string() }), entry);
     }
-    let next = |turns: &mut ProbeTurns| turns.next().map(|prober| prober.base).unwrap();
+    let next = |turns: &mut ProbeTurns| turns.next().map(|prober| prober.base).unwrap_or_default();
     turns.begin_after(2);
     turns.refused.extend([1, 3]);
     assert_eq!([(); 4].map(|()| next(&mut turns)), ["3", "1", "2", "3"]);
