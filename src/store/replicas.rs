@@ -146,7 +146,7 @@ impl Store {
         let alive =
             sqlx::query(concat!("SELECT COUNT(*) AS alive FROM replicas WHERE seen_ms >= ", database_now!(), " - $1"))
                 // After an outage others had no time yet to be heard again: all count.
-                .bind(if is_steady { silent } else { i64::from(u32::MAX) * 1_000 })
+                .bind(if is_steady { silent } else { i64::MAX })
                 .fetch_one(pool)
                 .await?;
         Ok(Heartbeat { alive: alive.try_get("alive")?, released })

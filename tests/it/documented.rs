@@ -1,4 +1,5 @@
-//! The commands that the documents show: the program takes each one as it is written, and tests run each kind.
+//! The commands that the documents show: the program takes each one as it is written, tests run each kind, and `make` has each
+//! target.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,7 +29,7 @@ fn files(directory: &Path, end: &str, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// The commands of this program that README, CONTRIBUTING and docs show, without its name: lines of blocks as "whole", in
+/// The commands of a program that README, CONTRIBUTING and docs show, without its name: lines of blocks as "whole", in
 /// back-ticks as mentions.
 fn documented(program: &str) -> Vec<(String, bool)> {
     let mut pages = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];

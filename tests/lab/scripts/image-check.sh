@@ -13,7 +13,9 @@ work=$(mktemp -d)
 served=
 # Storage of its own, which goes with it; vfs and chroot need no rights that a container lacks, and leave no mount.
 export BUILDAH_ISOLATION=chroot
-in_storage() { buildah --storage-driver vfs --root "$work/storage" --runroot "$work/run" "$@"; }
+storage="--storage-driver vfs --root $work/storage --runroot $work/run"
+# shellcheck disable=SC2086 # several words
+in_storage() { buildah $storage "$@"; }
 finish() {
     if [ -n "$served" ]; then
         kill "$served" 2>/dev/null || true
@@ -26,7 +28,8 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
 base=$(sed -n 's/^FROM \([^ ]*\)$/\1/p' config/Dockerfile)
-if ! timeout 60 buildah --storage-driver vfs --root "$work/storage" --runroot "$work/run" pull -q "$base" >"$work/pull" 2>&1; then
+# shellcheck disable=SC2086 # several words
+if ! timeout 60 buildah $storage pull -q "$base" >"$work/pull" 2>&1; then
     echo "$base cannot be pulled ($(tail -n 1 "$work/pull")): its Debian packages stand in for it."
     mkdir -p "$work/packages" "$work/base/etc/ssl/certs" "$work/ca"
     (cd "$work/packages" && apt-get download -qq base-files netbase tzdata libc6 ca-certificates 2>"$work/apt") || {
@@ -66,9 +69,9 @@ EOF
 container=$(in_storage from --pull-never llm-diagnose:check)
 # Becomes the program in the container with these arguments.
 inside() {
-    set -- --storage-driver vfs --root "$work/storage" --runroot "$work/run" run --user 65532:65532 -v "$work/etc:/etc/llm-diagnose:ro" \
-        "$container" -- /usr/local/bin/llm-diagnose "$@"
-    exec buildah "$@"
+    # shellcheck disable=SC2086 # several words
+    exec buildah $storage run --user 65532:65532 -v "$work/etc:/etc/llm-diagnose:ro" "$container" -- \
+        /usr/local/bin/llm-diagnose "$@"
 }
 (inside --version)
 (inside check) >"$work/checked" || {

@@ -80,7 +80,7 @@ fn entries_that_wait_probe_by_turns_and_keep_theirs_until_they_have_probed() {
     assert_eq!([(); 4].map(|()| next(&mut turns)), ["3", "1", "2", "3"]);
     turns.refused.extend([0, 4]);
     turns.begin_after(4);
-    assert_eq!(next(&mut turns), "0", "who waited before the first late query waits no more");
+    assert_eq!(next(&mut turns), "0", "the list of an earlier outage is gone");
 }
 
 #[tokio::test]
