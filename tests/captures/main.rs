@@ -1,7 +1,8 @@
 //! Captures of real servers: what the product says of them, in five ways and without an alert.
 //!
 //! `cargo test --test captures` diagnoses a fixed part and fails below its bars, or where a step's `verify` cannot tell;
-//! `-- --all` diagnoses every capture in every way; `--alone` leaves out what needs other histories; `--write FILE` puts
+//! `-- --all` diagnoses every capture in every way; `--alone`, `--together` and `--two-clusters` choose the
+//! histories; `--write FILE` puts
 //! the table into a page; `--only NAME` shows one capture in detail; `--from DIR` shows the captures of another directory,
 //! such as `make testbed` writes, and has no bars; `--serve` leaves the Prometheus with the histories running until it is
 //! interrupted, and `--url URL` asks that one.
@@ -37,7 +38,7 @@ struct Options {
     all: bool,
     write: Option<PathBuf>,
     only: Option<String>,
-    alone: bool,
+    histories: Option<Histories>,
     serve: bool,
     url: Option<String>,
     from: Option<PathBuf>,
@@ -49,7 +50,9 @@ fn options() -> Options {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--all" => options.all = true,
-            "--alone" => options.alone = true,
+            "--alone" => options.histories = Some(Histories::Alone),
+            "--together" => options.histories = Some(Histories::Together),
+            "--two-clusters" => options.histories = Some(Histories::TwoClusters),
             "--serve" => options.serve = true,
             "--write" => options.write = words.next().map(PathBuf::from),
             "--url" => options.url = words.next(),
@@ -70,8 +73,8 @@ fn main() -> ExitCode {
     let shows_all = options.only.is_some() || options.from.is_some();
     let chosen = |way: Way| -> Vec<Case> {
         let fixed_part = |i: usize| options.all || shows_all || way.is_in_every_run(i);
-        let alone = options.alone || options.url.is_some();
-        let wanted = !alone || way.histories() == Histories::Alone;
+        let only = options.histories.or(options.url.as_ref().map(|_| Histories::Alone));
+        let wanted = only.is_none_or(|only| way.histories() == only);
         let named = |case: &Case| options.only.as_ref().is_none_or(|only| case.id.contains(only.as_str()));
         cases
             .iter()
@@ -85,11 +88,17 @@ fn main() -> ExitCode {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (answers, steps): (Vec<Answer>, Tried) = runtime.block_on(async {
         let (mut answers, mut steps) = (Vec::new(), Tried::default());
-        for histories in [Histories::Alone, Histories::SlowScrapes, Histories::InCompany] {
+        for histories in
+            Histories::ALL.into_iter().filter(|histories| options.histories.is_none_or(|only| only == *histories))
+        {
             let ways: Vec<(Way, Vec<Case>)> =
                 Way::ALL.into_iter().filter(|way| way.histories() == histories).map(|way| (way, chosen(way))).collect();
             let all: Vec<Case> =
                 cases.iter().filter(|c| ways.iter().any(|(_, w)| w.iter().any(|o| o.id == c.id))).cloned().collect();
+            // Who stands together does not depend on who is asked.
+            let is_crowd = matches!(histories, Histories::Together | Histories::TwoClusters) && !all.is_empty();
+            let all = if is_crowd { cases.clone() } else { all };
+            let all: Vec<Case> = all.iter().map(|case| case.among(histories)).collect();
             if all.is_empty() {
                 continue;
             }
@@ -109,6 +118,7 @@ fn main() -> ExitCode {
             }
             let prometheus = Prometheus::new(&Config { url, ..Config::default() }).unwrap();
             for (way, cases) in ways {
+                let cases: Vec<Case> = cases.iter().map(|case| case.among(histories)).collect();
                 let own = run::answers(&library, &prometheus, &cases, way).await;
                 told(&format!("{way:?}: diagnosed"));
                 if way == Way::OwnName {

@@ -1,4 +1,4 @@
-//! A capture: what a real program showed once a second, in a healthy stretch and during a fault.
+//! A capture: what a real program showed once a second, in a healthy stretch (if there was one) and during a fault.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -71,9 +71,11 @@ impl Capture {
                 bail!("{}:{}: neither a heading nor a sample: `{line}`", path.display(), number + 1);
             }
         }
-        let (Some(before), Some(((during, settled), crash))) = (before, during) else {
-            bail!("{} lacks `# before` or `# during`", path.display());
+        let Some(((during, settled), crash)) = during else {
+            bail!("{} lacks `# during`", path.display());
         };
+        // A server that was never seen well has no past.
+        let before = before.unwrap_or(Span { from: 0.0, to: 0.0 });
         let series: Vec<_> =
             series.into_iter().map(|((name, labels), points)| Series { name, labels, points }).collect();
         let gone = gone(&series, Span { from: settled, ..during });
@@ -91,6 +93,31 @@ impl Capture {
             self.series.iter().map(|s| Series { labels: renamed(&s.labels, prefix), ..s.clone() }).collect();
         Self { gone: gone(&series, Span { from: self.settled, ..self.during }), series, ..self.clone() }
     }
+
+    /// The same program at another place: every series has these labels, instead of its own of the same names.
+    pub(crate) fn placed(&self, place: &[(&str, &str)]) -> Self {
+        let label = |(name, value): &(&str, &str)| format!("{name}=\"{value}\"");
+        let own: Vec<String> = place.iter().map(label).collect();
+        let placed = |text: &str| {
+            let replaced = |label: &String| place.iter().any(|(name, _)| label.starts_with(&format!("{name}=")));
+            let rest = split(text).into_iter().filter(|label| !replaced(label));
+            format!("{{{}}}", own.iter().cloned().chain(rest).collect::<Vec<_>>().join(","))
+        };
+        let series: Vec<_> = self.series.iter().map(|s| Series { labels: placed(&s.labels), ..s.clone() }).collect();
+        Self { series, ..self.clone() }
+    }
+}
+
+/// Splits `{name="value",…}` into its labels.
+fn split(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut rest = text.trim_start_matches('{');
+    while let Some(at) = rest.find("=\"") {
+        let end = at + 2 + end_of_value(&rest[at + 2..]);
+        out.push(rest[..=end].to_owned());
+        rest = rest[end + 1..].trim_start_matches(',');
+    }
+    out
 }
 
 fn gone(series: &[Series], steady: Span) -> Vec<String> {

@@ -43,6 +43,9 @@ pub(crate) struct Case {
     /// Its place in the list, from 0.
     #[serde(skip)]
     place: i64,
+    /// All cases have one time.
+    #[serde(skip)]
+    at_once: bool,
     /// Where `data/` is.
     #[serde(skip)]
     directory: PathBuf,
@@ -58,7 +61,7 @@ impl Case {
     }
 
     fn started(&self) -> i64 {
-        EPOCH + self.place * APART
+        if self.at_once { EPOCH - APART } else { EPOCH + self.place * APART }
     }
 
     /// The judged moment, in Unix seconds.
@@ -69,6 +72,14 @@ impl Case {
     /// The last scrapes before the fault, in Unix seconds.
     pub(crate) fn before(&self) -> i64 {
         self.started() - 30
+    }
+
+    /// The case as it stands in these histories: when, and with what labels on its alert.
+    pub(crate) fn among(&self, histories: Histories) -> Self {
+        let Some(place) = histories.place(self) else { return self.clone() };
+        let mut labels = self.labels.clone();
+        labels.extend(place.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        Self { labels, at_once: true, ..self.clone() }
     }
 
     /// A question about its pool at a moment, compared with the day before; it names no playbook.
@@ -93,6 +104,28 @@ pub(crate) enum Histories {
     Alone,
     SlowScrapes,
     InCompany,
+    /// All captures at one time, each in a namespace of its own; addresses as they were.
+    Together,
+    /// All captures at one time, two of them in each namespace: one in each of two clusters.
+    TwoClusters,
+}
+
+impl Histories {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Alone, Self::SlowScrapes, Self::InCompany, Self::Together, Self::TwoClusters];
+
+    /// Where a case stands among the others; `None` if it stands alone.
+    fn place(self, case: &Case) -> Option<Vec<(&'static str, String)>> {
+        let namespace = |number: i64| ("namespace", format!("team-{number}"));
+        match self {
+            Self::Alone | Self::SlowScrapes | Self::InCompany => None,
+            Self::Together => Some(vec![namespace(case.place)]),
+            Self::TwoClusters => {
+                let cluster = if case.place % 2 == 0 { "east" } else { "west" };
+                Some(vec![("cluster", cluster.to_owned()), namespace(case.place / 2)])
+            }
+        }
+    }
 }
 
 /// How a capture is diagnosed.
@@ -104,17 +137,29 @@ pub(crate) enum Way {
     SlowScrapes,
     InCompany,
     NoAlert,
+    Together,
+    TwoClusters,
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::OwnName, Self::UnknownName, Self::NoPast, Self::SlowScrapes, Self::InCompany, Self::NoAlert];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::OwnName,
+        Self::UnknownName,
+        Self::NoPast,
+        Self::SlowScrapes,
+        Self::InCompany,
+        Self::NoAlert,
+        Self::Together,
+        Self::TwoClusters,
+    ];
 
     pub(crate) fn histories(self) -> Histories {
         match self {
             Self::OwnName | Self::UnknownName | Self::NoPast | Self::NoAlert => Histories::Alone,
             Self::SlowScrapes => Histories::SlowScrapes,
             Self::InCompany => Histories::InCompany,
+            Self::Together => Histories::Together,
+            Self::TwoClusters => Histories::TwoClusters,
         }
     }
 
@@ -126,6 +171,8 @@ impl Way {
             Self::SlowScrapes => "60 s between scrapes",
             Self::InCompany => "beside three pools and a gateway of others",
             Self::NoAlert => "no alert: `diagnose POOL`",
+            Self::Together => "all at one time, each in its namespace",
+            Self::TwoClusters => "all at one time, in two clusters with equal namespaces",
         }
     }
 
@@ -133,8 +180,8 @@ impl Way {
     /// alert, a third with slow scrapes, a sixth in company.
     pub(crate) fn is_in_every_run(self, place: usize) -> bool {
         match self {
-            Self::OwnName | Self::UnknownName | Self::NoPast | Self::NoAlert => true,
-            Self::SlowScrapes => place.is_multiple_of(3),
+            Self::OwnName | Self::UnknownName | Self::NoPast | Self::NoAlert | Self::Together => true,
+            Self::TwoClusters | Self::SlowScrapes => place.is_multiple_of(3),
             Self::InCompany => place % 6 == 1,
         }
     }
@@ -223,7 +270,12 @@ pub(crate) async fn serve(cases: &[Case], histories: Histories) -> anyhow::Resul
     for case in cases {
         let when = Scrapes { started: case.started(), step };
         let mut text = String::new();
-        stretch::incident(&capture(&case.directory, &case.id)?, when, &mut text);
+        let mut capture_of_case = capture(&case.directory, &case.id)?;
+        if let Some(place) = histories.place(case) {
+            let place: Vec<(&str, &str)> = place.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            capture_of_case = capture_of_case.placed(&place);
+        }
+        stretch::incident(&capture_of_case, when, &mut text);
         for others in &company {
             stretch::neighbour(others, when, &mut text);
         }

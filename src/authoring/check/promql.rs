@@ -8,14 +8,16 @@ use knowledge::signal::{Engine, Fill, fill};
 /// Checks a signal's query; returns the problem's rule, a sentence and a hint.
 pub(super) fn problem(engine: &Engine, query: &str) -> Option<(&'static str, String, Option<String>)> {
     let window = std::time::Duration::from_secs(300);
-    for by in [&[][..], engine.replica.as_slice()] {
+    let replica = ["cluster", "namespace"].map(str::to_owned).into_iter().chain(engine.replica.iter().cloned());
+    for by in [Vec::new(), replica.collect()] {
         let scope = if by.is_empty() { "" } else { "namespace=\"n\"" };
-        let text = fill(query, &Fill { scope, workload: scope, window, by, prefix: None });
+        let text =
+            fill(query, &Fill { scope, workload: scope, window, by: &by, target: &engine.target(), prefix: None });
         // `$1` is a group of `label_replace`.
         let unknown = |at: &usize| !text[at + 1..].starts_with(|c: char| c.is_ascii_digit());
         if let Some(at) = text.match_indices('$').map(|(at, _)| at).find(unknown) {
             let placeholder: String = text[at..].chars().take_while(|c| *c == '$' || c.is_alphanumeric()).collect();
-            let hint = "known are `$scope`, `$workload`, `$window` and `$by`".to_owned();
+            let hint = "known are `$scope`, `$workload`, `$window`, `$by`, `$target` and `$remote`".to_owned();
             return Some(("signal/placeholder", format!("unknown placeholder `{placeholder}`"), Some(hint)));
         }
         match parse(&text) {
@@ -28,9 +30,10 @@ pub(super) fn problem(engine: &Engine, query: &str) -> Option<(&'static str, Str
             Ok(expr) if !by.is_empty() && any(&expr, &mixes_pools) => {
                 return Some((
                     "signal/mixed-pools",
-                    "`on ()` compares with all pools at once: an alert's rule has no scope that keeps them apart"
+                    "a join without `cluster` meets the pools and targets of others: two clusters or namespaces may have \
+                     the same `job` and `instance`, and an alert's rule has no scope that keeps them apart"
                         .to_owned(),
-                    Some("join on the pool's labels, `on (cluster, namespace, model_name)`".to_owned()),
+                    Some("join on `$target`, or on the pool's labels, `on (cluster, namespace, model_name)`".to_owned()),
                 ));
             }
             Ok(expr) if any(&expr, &or_outside) => {
@@ -66,11 +69,15 @@ fn or_outside(expr: &Expr) -> bool {
     b.op.id() == T_LOR && aggregates(&b.lhs) && aggregates(&b.rhs) && !is_zero(&b.rhs) && !by_replica(b)
 }
 
-/// Returns true if each row is compared with a single row of all pools.
+/// Labels whose values are unique wherever they stand.
+const UNIQUE: [&str; 3] = ["UUID", "uuid", "serial_number"];
+
+/// Returns true if rows are joined by labels that do not tell whose they are.
 fn mixes_pools(expr: &Expr) -> bool {
     let Expr::Binary(b) = expr else { return false };
     let matching = b.modifier.as_ref().and_then(|m| m.matching.as_ref());
-    matches!(matching, Some(LabelModifier::Include(labels)) if labels.is_empty())
+    let tells = |label: &String| label == "cluster" || UNIQUE.contains(&label.as_str());
+    matches!(matching, Some(LabelModifier::Include(on)) if !on.labels.iter().any(tells))
 }
 
 /// Returns true if the expression is an aggregation, or arithmetic on aggregations.
@@ -116,10 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_with_all_pools_at_once_is_found_and_one_within_the_pool_is_fine() {
+    fn a_join_that_may_meet_another_pool_is_found_and_one_by_identity_is_fine() {
         let mixed = |text: &str| any(&parse(text).unwrap(), &mixes_pools);
         assert!(mixed("max by (pod) (sum by (pod) (x) / on () group_left () avg(x))"));
-        assert!(!mixed("sum by (pod, model) (x) / on (model) group_left () avg by (model) (x)"));
+        assert!(mixed("x unless on (job, instance) (up == 0)"));
+        assert!(!mixed("x unless on (cluster, namespace, job, instance) (up == 0)"));
+        assert!(!mixed("x unless on (UUID) y"));
         assert!(!mixed("sum by (model) (x) / sum by (model) (y)"));
     }
 }

@@ -187,7 +187,8 @@ pub(super) fn by_pool(
     let mut models = engine.scope.get("model").into_iter().flatten();
     let over_models = models.any(|label| query.contains(&format!("without ({label})")));
     let scope = if over_models { own } else { named(engine, own) };
-    let mut expr = fill(query, &Fill { scope: &scope, workload: "", window, by: &by, prefix });
+    let mut expr =
+        fill(query, &Fill { scope: &scope, workload: "", window, by: &by, target: &engine.target(), prefix });
     for (name, label) in pool.iter().filter(|(name, label)| name != label) {
         // If relabelling already set the common name, it stays.
         expr = format!("label_replace(\n{}\n, \"{name}\", \"$1\", \"{label}\", \"(.+)\")", indented(&expr));

@@ -22,6 +22,9 @@ pub struct EngineSeen {
     pub prefixes: Vec<String>,
     /// The scope as matchers on its labels.
     pub matchers: Vec<Matcher>,
+    /// The labels that identify one of its targets here, as in `on (…)`: `job`, `instance`, and what its series have of
+    /// [`Engine::places`].
+    pub target: String,
 }
 
 /// The result of the detection.

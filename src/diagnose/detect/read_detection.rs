@@ -227,6 +227,16 @@ impl<'a> EngineRows<'a> {
             .collect()
     }
 
+    /// Returns the labels that identify one of its targets. An `exported_` label is the metric's own: `up` does not have it.
+    fn target(&self) -> String {
+        let scope = &self.engine.scope;
+        let places = self.engine.places().iter().filter_map(|dimension| scope.get(*dimension)).flatten();
+        let carried = |label: &&String| {
+            !label.starts_with("exported_") && self.rows().any(|row| row.get(*label).is_some_and(|v| !v.is_empty()))
+        };
+        places.filter(carried).map(String::as_str).chain(["job", "instance"]).collect::<Vec<_>>().join(", ")
+    }
+
     fn engine_seen(&self, matchers: Vec<Matcher>) -> EngineSeen {
         let engine = self.engine;
         let own = self.detection_rows.iter().filter(|(_, row)| fits(&matchers, row));
@@ -241,6 +251,7 @@ impl<'a> EngineRows<'a> {
             version: probe.and_then(|(at_least, _)| at_least.parse().ok()),
             prefixes: prefixes.into_iter().collect(),
             matchers,
+            target: self.target(),
         }
     }
 }

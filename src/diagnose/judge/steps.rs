@@ -218,6 +218,7 @@ pub(crate) mod tests {
                 version: None,
                 prefixes: Vec::new(),
                 matchers: Vec::new(),
+                target: String::new(),
             };
             let detection =
                 DetectionResult { engines: exporters.iter().map(exporter).collect(), ..DetectionResult::default() };

@@ -352,7 +352,8 @@ pub(crate) fn filled(
 ) -> String {
     let scope = matchers(&engine_seen.matchers);
     let prefix = engine.prefixes.first().map(|written| (written.as_str(), engine_seen.prefixes.as_slice()));
-    fill(query, &Fill { scope: &scope, workload: &scope, window, by, prefix })
+    let target = engine_seen.target.as_str();
+    fill(query, &Fill { scope: &scope, workload: &scope, window, by, target, prefix })
 }
 
 /// Returns the needs of the evidence and the fixes that can be reached from a playbook.

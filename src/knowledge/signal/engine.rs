@@ -51,7 +51,7 @@ pub enum GpuVendor {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignalQuery {
-    /// PromQL with `$scope`, `$workload`, `$window` and `$by`.
+    /// PromQL with `$scope`, `$workload`, `$window`, `$by`, `$target` and `$remote`.
     pub query: Option<String>,
     /// The reason why this engine does not expose the signal.
     pub unsupported: Option<String>,
@@ -180,7 +180,7 @@ pub struct Engine {
     /// Series whose labels carry information.
     #[serde(default)]
     pub info: Vec<Info>,
-    /// Series that are followed over time to detect changes: PromQL with `$scope`, `$workload` and `$by`.
+    /// Series that are followed over time to detect changes: PromQL with `$scope`, `$workload`, `$by` and `$target`.
     #[serde(default)]
     pub changes: BTreeMap<Change, String>,
 }
@@ -238,6 +238,18 @@ impl Engine {
     pub fn dimension_value<'a>(&self, dimension: &str, row: &'a BTreeMap<String, String>) -> Option<&'a String> {
         let is_usable = |value: &&String| !(value.is_empty() || dimension == "model" && self.no_model.contains(value));
         self.scope.get(dimension)?.iter().find_map(|label| row.get(label).filter(is_usable))
+    }
+
+    /// Returns the dimensions that tell two of its targets with the same `job` and `instance` apart: two clusters behind
+    /// one Thanos, or two namespaces, may have them. The `namespace` of an exporter's series may be that of the pod that it
+    /// reports on, which its `up` does not have.
+    pub fn places(&self) -> &'static [&'static str] {
+        if self.kind.is_pool() { &["cluster", "namespace"] } else { &["cluster"] }
+    }
+
+    /// Returns the labels that identify one of its targets in rules, as in `on (…)`.
+    pub fn target(&self) -> String {
+        [self.places(), &["job", "instance"]].concat().join(", ")
     }
 
     /// Inserts a site's own labels before those of the file.

@@ -1,4 +1,4 @@
-//! Fills the placeholders of a signal's PromQL: `$scope`, `$workload`, `$window`, `$by`.
+//! Fills the placeholders of a signal's PromQL: `$scope`, `$workload`, `$window`, `$by`, `$target`, `$remote`.
 //!
 //! Values are inserted as escaped label matchers only: an alert's labels are untrusted input.
 
@@ -69,6 +69,9 @@ impl Matcher {
     }
 }
 
+/// Selects targets whose address means one machine, whoever scrapes it: no loopback and no unspecified address.
+const REMOTE: &str = r#"instance!~"(localhost|127[.].*|0[.]0[.]0[.]0|.?::1?.?)(:[0-9]+)?""#;
+
 /// The values of the placeholders in one diagnosis.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Fill<'a> {
@@ -80,6 +83,8 @@ pub struct Fill<'a> {
     pub window: Duration,
     /// Labels to keep in aggregations; empty for the whole pool.
     pub by: &'a [String],
+    /// The labels that identify a target, as in `on (…)`.
+    pub target: &'a str,
     /// The prefix of the query's metric names, and the prefixes that Prometheus has.
     pub prefix: Option<(&'a str, &'a [String])>,
 }
@@ -97,6 +102,8 @@ pub fn fill(query: &str, with: &Fill<'_>) -> String {
         ("workload", with.workload),
         ("window", window.as_str()),
         ("by", by.as_str()),
+        ("target", with.target),
+        ("remote", REMOTE),
     ]);
     let mut out = String::with_capacity(query.len() + 64);
     let mut rest = spelt.as_str();
@@ -292,10 +299,16 @@ mod tests {
     #[test]
     fn placeholders_are_filled_and_unknown_ones_are_left_for_the_linter() {
         let by = ["pod".to_owned()];
-        let with = Fill { scope: r#"a="b""#, workload: "", window: Duration::from_secs(300), by: &by, prefix: None };
+        let with = Fill {
+            scope: r#"a="b""#,
+            window: Duration::from_secs(300),
+            by: &by,
+            target: "job, instance",
+            ..Fill::default()
+        };
         assert_eq!(
-            fill("sum by (le, $by) (rate(x{$scope}[$window])) $other", &with),
-            r#"sum by (le, pod) (rate(x{a="b"}[300s])) $other"#
+            fill("sum by (le, $by) (rate(x{$scope}[$window]) and on ($target) y) $other", &with),
+            r#"sum by (le, pod) (rate(x{a="b"}[300s]) and on (job, instance) y) $other"#
         );
     }
 

@@ -80,7 +80,7 @@ fn queries(
     // An endpoint may expose the old name beside the new one.
     let increase = |suffix: &str| {
         let of = |name: &String| format!("increase({name}_{suffix}{{$scope}}[{}])", prometheus_duration(window));
-        source.names.iter().map(of).collect::<Vec<_>>().join(" or on (job, instance) ")
+        source.names.iter().map(of).collect::<Vec<_>>().join(" or on ($target) ")
     };
     let bound = |query: String| (pool.bound(source.engine, source.engine_seen, &query), at);
     [bound(format!("sum by (le) ({})", increase("bucket"))), bound(format!("sum({})", increase("sum")))]

@@ -333,7 +333,10 @@ mod tests {
             let Some(query) = &entry.query else { continue };
             for by in [&[][..], &engine.replica] {
                 let window = std::time::Duration::from_secs(61);
-                let query = fill(query, &Fill { scope: &scope, workload: &scope, window, by, prefix: None });
+                let query = fill(
+                    query,
+                    &Fill { scope: &scope, workload: &scope, window, by, target: "job, instance", prefix: None },
+                );
                 let again = parse(&query).unwrap().to_string();
                 assert_eq!(parse(&again).unwrap().to_string(), again, "{query}");
                 let formula = Formula::of(&query, &MetricNames::default());

@@ -46,6 +46,8 @@ const AWAY: usize = 3;
 const USUAL_RATE: f64 = 1.0 / 15.0;
 /// The range in seconds for counting samples.
 const RATE_SECONDS: u64 = 600;
+/// The labels that select a target.
+const TARGET_LABELS: [&str; 4] = ["cluster", "namespace", "job", "instance"];
 /// Maximum targets listed in one selector.
 const TARGETS: usize = 1_000;
 /// Maximum names shown of a list.
@@ -179,15 +181,16 @@ impl<W: Write + Send + 'static> Export<'_, W> {
     /// Fills in the targets of a group that is defined by them; `None` if there are none, or if their query fails.
     async fn bound(&mut self, group: Group, request: &Request, window: Window) -> Option<Group> {
         let Some(selector) = &group.targets_of else { return Some(group) };
-        let [mut jobs, mut instances] = [BTreeSet::new(), BTreeSet::new()];
+        let mut labels = TARGET_LABELS.map(|label| (label, BTreeSet::new()));
         for piece in pieces(request, window, Duration::ZERO) {
-            let query = format!("group by (job, instance) (last_over_time({selector}[{}ms]))", span(piece));
+            let query =
+                format!("group by ({}) (last_over_time({selector}[{}ms]))", TARGET_LABELS.join(", "), span(piece));
             self.queries += 1;
             match self.prometheus.query(&query, clock::from_unix_ms(piece.to), self.deadline).await {
                 Ok(rows) => {
-                    let values = |name: &'static str| rows.iter().filter_map(move |row| row.labels.get(name).cloned());
-                    jobs.extend(values("job"));
-                    instances.extend(values("instance"));
+                    for (label, values) in &mut labels {
+                        values.extend(rows.iter().map(|row| row.labels.get(*label).cloned().unwrap_or_default()));
+                    }
                 }
                 Err(error) => {
                     group.metrics.keys().for_each(|name| self.leave(name.clone(), GapReason::failed(&error)));
@@ -195,12 +198,10 @@ impl<W: Write + Send + 'static> Export<'_, W> {
                 }
             }
         }
-        let scope = match instances.len() {
-            0 => return None,
-            1..=TARGETS => format!("{},{}", names::one_of("job", &jobs), names::one_of("instance", &instances)),
-            // Some servers refuse a list of thousands; selecting by job includes other targets of these jobs.
-            _ => names::one_of("job", &jobs),
-        };
+        // Some servers refuse a list of thousands; selecting without it includes other targets of these jobs.
+        let count = labels.iter().map(|(_, values)| values.len()).max().filter(|count| *count > 0)?;
+        let listed = labels.iter().filter(|(label, _)| *label != "instance" || count <= TARGETS);
+        let scope = listed.map(|(label, values)| names::one_of(label, values)).collect::<Vec<_>>().join(",");
         Some(Group { scope, ..group })
     }
 

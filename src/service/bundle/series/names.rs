@@ -135,7 +135,10 @@ fn of_engine(engine: &Engine, detected: &EngineSeen, request: &Request, signals:
         let Some(query) = &entry.query else { continue };
         let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok()).unwrap_or(request.window);
         let prefix = engine.prefixes.first().map(|written| (written.as_str(), detected.prefixes.as_slice()));
-        let text = fill(query, &Fill { scope: &scope, workload: &scope, window, by: &engine.replica, prefix });
+        let text = fill(
+            query,
+            &Fill { scope: &scope, workload: &scope, window, by: &engine.replica, target: &detected.target, prefix },
+        );
         // `check` has parsed every shipped query; a query of the site that does not parse returns nothing anyway.
         let Ok(expr) = parse(&text) else { continue };
         read(&expr, Duration::ZERO, &mut |selected, reach| {
