@@ -120,7 +120,7 @@ async fn tells(prometheus: &Prometheus, engine: &Engine, signal: &str) -> bool {
     let Some(entry) = engine.signals.get(signal) else { return false };
     let Some(query) = entry.query.as_ref().filter(|_| entry.from_labels.is_empty()) else { return false };
     let window = entry.window.as_ref().map_or(WINDOW, |window| humantime::parse_duration(window).unwrap());
-    let query = fill(query, &Fill { window, ..Fill::default() });
+    let query = fill(query, &Fill { window, target: &engine.target(), ..Fill::default() });
     !series(prometheus, &query).await.is_empty()
 }
 

@@ -3,10 +3,11 @@
 //! A gateway counts as evidence only if its series name this pool's model or engines. Errors of any other gateway say
 //! nothing about this pool.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::scope::Scope;
-use crate::scope::names::{PoolNames, in_cluster, same_model};
+use crate::detect::visible_pools::pool_of;
+use crate::scope::names::{AddressOwner, Place, PoolNames, same_model};
+use crate::scope::{Scope, fits};
 use knowledge::alert::Labels;
 use knowledge::signal::{Backends, Engine, Matcher};
 
@@ -21,12 +22,11 @@ pub(crate) fn before(
     own: &[&Labels],
     behind: &[(&Backends, &Labels)],
 ) -> Option<Vec<Matcher>> {
-    let in_cluster_of_scope = |row: &Labels| in_cluster(engine, scope, row);
-    let own: Vec<&Labels> = own.iter().copied().filter(|row| in_cluster_of_scope(row)).collect();
+    let own: Vec<&Labels> = own.iter().copied().filter(|row| pool.in_cluster(engine, row)).collect();
     if own.is_empty() {
         return None;
     }
-    let behind = behind.iter().copied().filter(|(_, row)| in_cluster_of_scope(row)).collect();
+    let behind = behind.iter().copied().filter(|(_, row)| pool.in_cluster(engine, row)).collect();
     let gateway = Gateway { engine, own, behind };
     let named = || {
         let mut matchers = gateway.by_name(pool).or_else(|| gateway.by_namespace(pool))?;
@@ -37,6 +37,9 @@ pub(crate) fn before(
     };
     gateway.by_place(scope, pool).or_else(named).map(|named| engine.own_series().chain(named).collect())
 }
+
+/// A gateway, the rows of the series that show it, and those of the series that name the engines behind it.
+pub(crate) type GatewayRows<'a> = (&'a Engine, Vec<&'a Labels>, Vec<(&'a Backends, &'a Labels)>);
 
 /// The rows of one kind of gateway in the scope's cluster.
 struct Gateway<'a> {
@@ -84,17 +87,20 @@ impl Gateway<'_> {
             labels.iter().any(|label| row.get(label).is_some_and(|value| is(value)))
         };
         let named = |row: &Labels| any_label(models, row, &|model| pool.has_model(model));
-        let serves = |of: &Backends, row: &Labels| {
-            let beside = engine.dimension_value("namespace", row);
-            any_label(&of.model, row, &|model| pool.has_model(model))
-                || any_label(&of.address, row, &|address| pool.has_address(address, beside))
-        };
+        let is_named =
+            |of: &Backends, row: &Labels| named(row) || any_label(&of.model, row, &|model| pool.has_model(model));
         let of_pool = |row: &Labels| {
             !engine.dimension_value("namespace", row).is_some_and(|namespace| pool.is_anothers(namespace))
         };
         let every = || own.iter().copied().chain(self.behind.iter().map(|(_, row)| *row));
-        let naming = own.iter().copied().filter(|row| named(row));
-        let serving = self.behind.iter().filter(|(of, row)| named(row) || serves(of, row)).map(|(_, row)| *row);
+        let naming = own.iter().copied().filter(|row| named(row) && !self.is_elsewhere(pool, row));
+        // An address tells more than a name: one that is not the pool's outweighs an equal model.
+        let serves = |(of, row): &&(&Backends, &Labels)| match self.owner(pool, of, row) {
+            Some(AddressOwner::Pool) => true,
+            Some(AddressOwner::Other) => false,
+            Some(AddressOwner::Unknown) | None => is_named(of, row) && !self.is_elsewhere(pool, row),
+        };
+        let serving = self.behind.iter().filter(serves).map(|(_, row)| *row);
         let naming: Vec<&Labels> = naming.chain(serving).filter(|row| of_pool(row)).collect();
         if naming.is_empty() {
             return None;
@@ -131,6 +137,30 @@ impl Gateway<'_> {
         Some(matchers)
     }
 
+    /// Returns whose the addresses of a row are; `None` if it has none.
+    fn owner(&self, pool: &PoolNames, of: &Backends, row: &Labels) -> Option<AddressOwner> {
+        let place = Place::of(self.engine, row);
+        let addresses = of.address.iter().filter_map(|label| row.get(label)).filter(|address| !address.is_empty());
+        addresses.map(|address| pool.owner_of(address, place)).min()
+    }
+
+    /// Returns true if the gateway says where it sends the model of a row, and none of these addresses can be the pool's.
+    fn is_elsewhere(&self, pool: &PoolNames, row: &Labels) -> bool {
+        let models = |row: &Labels| -> BTreeSet<String> {
+            self.models().iter().filter_map(|label| row.get(label)).filter(|model| !model.is_empty()).cloned().collect()
+        };
+        let own = models(row);
+        let namespace = |row: &Labels| self.engine.dimension_value("namespace", row).cloned();
+        let same = |(of, other): &&(&Backends, &Labels)| {
+            let of_backend = of.model.iter().filter_map(|label| other.get(label));
+            let others: BTreeSet<String> = models(other).into_iter().chain(of_backend.cloned()).collect();
+            namespace(row) == namespace(other) && own.iter().any(|own| others.iter().any(|one| same_model(own, one)))
+        };
+        let mut owners =
+            self.behind.iter().filter(same).filter_map(|(of, other)| self.owner(pool, of, other)).peekable();
+        owners.peek().is_some() && owners.all(|owner| owner == AddressOwner::Other)
+    }
+
     /// Returns the matchers of a gateway that names no pool, in a namespace where all engines are the pool's.
     fn by_namespace(&self, pool: &PoolNames) -> Option<Vec<Matcher>> {
         let names_models = self.own.iter().any(|row| self.models().iter().any(|label| row.contains_key(label)));
@@ -148,26 +178,41 @@ impl Gateway<'_> {
     }
 }
 
-/// Returns the engines that a gateway names, for an alert about the gateway: matchers of a serving engine's series.
-pub(crate) fn behind(engine: &Engine, gateways: &[(&Engine, Vec<&Labels>)], rows: &[&Labels]) -> Option<Vec<Matcher>> {
-    let models: Vec<&String> = gateways
-        .iter()
-        .flat_map(|(gateway, rows)| {
-            let labels = gateway.scope.get("model").into_iter().flatten();
-            let labels = labels.chain(gateway.backends.iter().flat_map(|backends| &backends.model));
-            labels.flat_map(|label| rows.iter().filter_map(move |row| row.get(label)))
+/// Returns the engines behind gateways, for an alert about a gateway: matchers of a serving engine's series.
+///
+/// `gateways` are the gateways of the alert with their rows and, of these, the ones that name the engines behind it; `rows`
+/// those of the engine. A pool is behind a gateway that has one of its addresses, or names its model and no other place.
+pub(crate) fn behind(engine: &Engine, gateways: &[GatewayRows<'_>], rows: &[&Labels]) -> Option<Vec<Matcher>> {
+    let own_matchers: Vec<Matcher> = engine.own_series().collect();
+    let mut pools: BTreeMap<BTreeMap<String, String>, Vec<&Labels>> = BTreeMap::new();
+    for row in rows.iter().copied().filter(|row| fits(&own_matchers, row)) {
+        pools.entry(pool_of(engine, row)).or_default().push(row);
+    }
+    let is_behind = |pool: &BTreeMap<String, String>| {
+        let mut names = PoolNames::default();
+        for (other, rows) in &pools {
+            rows.iter().for_each(|row| names.learn(engine, &Scope::default(), other == pool, row));
+        }
+        gateways.iter().any(|(gateway, rows, behind)| {
+            let in_cluster = |row: &&Labels| names.in_cluster(gateway, row);
+            let gateway = Gateway {
+                engine: gateway,
+                own: rows.iter().copied().filter(in_cluster).collect(),
+                behind: behind.iter().copied().filter(|(_, row)| in_cluster(row)).collect(),
+            };
+            gateway.by_name(&names).is_some()
         })
-        .collect();
-    let labels = engine.scope.get("model")?;
-    labels.iter().find_map(|label| {
-        let own: BTreeSet<&String> = rows.iter().filter_map(|row| row.get(label)).collect();
-        let served = own.into_iter().filter(|own| models.iter().any(|model| same_model(own, model)));
-        let served: Vec<String> = served.cloned().collect();
-        (!served.is_empty()).then(|| {
-            let named = Matcher { label: label.clone(), values: served, or_absent: false };
-            engine.own_series().chain([named]).collect()
-        })
-    })
+    };
+    let behind: Vec<&BTreeMap<String, String>> = pools.keys().filter(|pool| is_behind(pool)).collect();
+    let matcher = |(dimension, labels): (&String, &Vec<String>)| {
+        let label =
+            labels.iter().find(|label| rows.iter().any(|row| row.get(*label).is_some_and(|v| !v.is_empty())))?;
+        let values: BTreeSet<&String> = behind.iter().filter_map(|pool| pool.get(dimension)).collect();
+        let values: Vec<String> = values.into_iter().cloned().collect();
+        (!values.is_empty()).then(|| Matcher { label: label.clone(), values, or_absent: false })
+    };
+    let places = engine.scope.iter().filter(|(dimension, _)| *dimension != "job").filter_map(matcher);
+    (!behind.is_empty()).then(|| own_matchers.iter().cloned().chain(places).collect())
 }
 
 #[cfg(test)]
@@ -303,6 +348,51 @@ mod tests {
     }
 
     #[test]
+    fn an_address_of_another_pool_or_of_nobody_outweighs_an_equal_model() {
+        let at = |namespace: &str, instance: &str| {
+            let mut engine = vllm(namespace, "a");
+            engine.insert("instance".into(), instance.into());
+            engine
+        };
+        let gateway = |place: &str, api_base: &str| {
+            row(&[
+                ("__name__", "litellm_deployment_total_requests_total"),
+                ("namespace", place),
+                ("instance", "127.0.0.1:4000"),
+                ("requested_model", "a"),
+                ("litellm_model_name", "a"),
+                ("api_base", api_base),
+            ])
+        };
+        for (place, api_base, named) in [
+            ("team-a", "http://127.0.0.1:8000/v1", true),
+            ("team-b", "http://127.0.0.1:8000/v1", false),
+            ("team-a", "http://localhost:8000/v1", true),
+            ("team-a", "http://127.0.0.1:8001/v1", false),
+            ("gateways", "http://chat.team-a.svc.cluster.local:8000/v1", true),
+            ("gateways", "http://chat.staging.svc.cluster.local:8000/v1", false),
+            ("team-a", "http://10.9.9.9:8000/v1", false),
+        ] {
+            let behind = gateway(place, api_base);
+            let mut total = behind.clone();
+            total.insert("__name__".into(), "litellm_proxy_total_requests_metric_total".into());
+            let rows = [at("team-a", "127.0.0.1:8000"), at("team-b", "127.0.0.1:8000"), total, behind];
+            let of_pool = counts(&found(&[("namespace", "team-a"), ("model", "a")], &rows), "litellm");
+            assert_eq!(of_pool.is_some(), named, "{place} {api_base}");
+        }
+        // An alert of the gateway is about the engine at its address, not about all that have the model.
+        let rows = [at("team-a", "127.0.0.1:8000"), at("team-b", "127.0.0.1:8000"), {
+            let mut total = gateway("team-b", "http://127.0.0.1:8000/v1");
+            total.insert("job".into(), "litellm".into());
+            total
+        }];
+        let mut total = rows[2].clone();
+        total.insert("__name__".into(), "litellm_proxy_total_requests_metric_total".into());
+        let seen = found(&[("job", "litellm")], &[&rows[..], &[total]].concat());
+        assert_eq!(counts(&seen, "vllm").as_deref(), Some("server=\"\",model_name=\"a\",namespace=\"team-b\""));
+    }
+
+    #[test]
     fn an_endpoint_of_one_rank_is_its_pods() {
         let mut engine = vllm("llm", "a");
         engine.insert("pod".into(), "vllm-0".into());
@@ -380,9 +470,9 @@ mod tests {
             with_job(dynamo("gateways", "a"), "frontend"),
         ];
         let seen = found(&[("job", "frontend")], &rows);
-        assert_eq!(counts(&seen, "vllm").as_deref(), Some("server=\"\",model_name=\"a\""));
+        assert_eq!(counts(&seen, "vllm").as_deref(), Some("server=\"\",model_name=\"a\",namespace=\"llm\""));
         let by_rule = found(&[("namespace", "gateways"), ("model", "a")], &rows);
-        assert_eq!(counts(&by_rule, "vllm").as_deref(), Some("server=\"\",model_name=\"a\""));
+        assert_eq!(counts(&by_rule, "vllm").as_deref(), Some("server=\"\",model_name=\"a\",namespace=\"llm\""));
         let of_engines = found(&[("job", "vllm")], &rows[..2]);
         assert!(counts(&of_engines, "vllm").unwrap().contains("job=\"vllm\""));
     }

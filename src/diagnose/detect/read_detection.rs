@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::detect::detection::names_behind;
 use crate::detect::detection_result::{DetectionResult, EngineSeen};
 use crate::detect::gateway;
-use crate::scope::names::{PoolNames, SERVICE, host};
+use crate::scope::names::{AddressOwner, Place, PoolNames, SERVICE, host};
 use crate::scope::unknown_labels::unknown;
 use crate::scope::{Scope, fits};
 use knowledge::alert::Labels;
@@ -52,11 +52,11 @@ pub(crate) fn read_detection_of(
     pool.in_part = incomplete.is_some();
     for candidate in all.iter().filter(|candidate| candidate.engine.kind == EngineKind::Serving) {
         let (matchers, notes) = bind(candidate, scope, &nobody);
-        candidate.rows().for_each(|row| pool.learn(candidate.engine, scope, &matchers, row));
+        candidate.rows().for_each(|row| pool.learn(candidate.engine, scope, fits(&matchers, row), row));
         bound.push((candidate, matchers, notes));
     }
     let mut detection = DetectionResult { incomplete: incomplete.map(str::to_owned), ..DetectionResult::default() };
-    let mut before: Vec<(&Engine, Vec<&Labels>)> = Vec::new();
+    let mut before: Vec<gateway::GatewayRows<'_>> = Vec::new();
     // A job that only a gateway has says which gateway is meant.
     let has_job =
         |candidate: &EngineRows<'_>| scope.dimensions.get("job").is_some_and(|job| candidate.carries("job", job).1);
@@ -71,8 +71,9 @@ pub(crate) fn read_detection_of(
         let own: Vec<&Labels> = candidate.rows().collect();
         match gateway::before(candidate.engine, scope, &pool, &own, &candidate.behind) {
             Some(matchers) => {
-                let rows = own.into_iter().chain(candidate.behind.iter().map(|(_, row)| *row));
-                before.push((candidate.engine, rows.filter(|row| fits(&matchers, row)).collect()));
+                let behind = candidate.behind.iter().copied().filter(|(_, row)| fits(&matchers, row)).collect();
+                let own = own.into_iter().filter(|row| fits(&matchers, row)).collect();
+                before.push((candidate.engine, own, behind));
                 bound.push((candidate, matchers, Vec::new()));
             }
             None => _ = detection.apart.insert(candidate.engine.engine.clone(), unnamed_pool_note(candidate, scope)),
@@ -213,7 +214,7 @@ impl<'a> EngineRows<'a> {
         let addressed_rows =
             rows.flat_map(|(of, row)| of.address.iter().filter_map(|label| Some((row.get(label)?, *row))));
         let of_pool = |(address, row): &(&String, &Labels)| {
-            pool.has_address(address, self.engine.dimension_value("namespace", row))
+            pool.owner_of(address, Place::of(self.engine, row)) == AddressOwner::Pool
         };
         // A bare pod name, as llm-d's picker writes it, is no address for a request, nor is a scheme other than HTTP.
         let speaks_http = |address: &str| match address.split_once("://") {

@@ -2,26 +2,107 @@
 
 use std::collections::BTreeSet;
 
-use crate::scope::{POD_LABELS, Scope, fits};
+use crate::scope::{POD_LABELS, Scope};
 use knowledge::alert::Labels;
-use knowledge::signal::{Engine, Matcher};
+use knowledge::signal::Engine;
 
 /// The usual target label for the Service in Prometheus' discovery of Services and Endpoints.
 pub(crate) const SERVICE: &str = "service";
+
+/// Where a program stands: its namespace, and the host that it is scraped at.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Place<'a> {
+    pub(crate) namespace: Option<&'a String>,
+    host: Option<&'a str>,
+}
+
+impl<'a> Place<'a> {
+    /// Returns the place of a row of an engine or a gateway.
+    pub(crate) fn of(engine: &Engine, row: &'a Labels) -> Self {
+        let instance = row.get("instance").filter(|value| !value.is_empty());
+        Self { namespace: engine.dimension_value("namespace", row), host: instance.map(|value| host(value)) }
+    }
+
+    /// Returns true if a loopback address of the one is an address of the other: they are scraped on one host, and no
+    /// namespace tells them apart.
+    fn shares_loopback(&self, other: &Self) -> bool {
+        let host = |place: &Self| place.host.map(|host| if is_loopback(host) { "localhost" } else { host }.to_owned());
+        self.namespace == other.namespace && host(self) == host(other)
+    }
+}
+
+/// Whose an address is, as a gateway writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum AddressOwner {
+    /// One of the pool's engines.
+    Pool,
+    /// It may be a name of the pool: nothing speaks against it.
+    Unknown,
+    /// Another pool's engine, or nobody's that is known: it is not this pool.
+    Other,
+}
+
+/// An engine as Prometheus scrapes it.
+#[derive(Debug, Default)]
+struct Served {
+    /// `host:port`.
+    instance: Option<String>,
+    namespace: Option<String>,
+    pod: Option<String>,
+    service: Option<String>,
+}
+
+impl Served {
+    fn of(engine: &Engine, row: &Labels) -> Self {
+        let value = |label: &str| row.get(label).filter(|value| !value.is_empty()).cloned();
+        Self {
+            instance: value("instance"),
+            namespace: engine.dimension_value("namespace", row).cloned(),
+            pod: POD_LABELS.iter().find_map(|label| value(label)),
+            service: value(SERVICE),
+        }
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place { namespace: self.namespace.as_ref(), host: self.instance.as_deref().map(host) }
+    }
+
+    /// Returns true if an address, `host:port` or a name, is this engine's; `name` is its host.
+    fn has(&self, address: &str, name: &str, gateway: Place<'_>) -> bool {
+        if is_loopback(name) {
+            let port = |address: &str| address.rsplit_once(':').map(|(_, port)| port.to_owned());
+            let same_port = self.instance.as_deref().is_some_and(|own| port(own) == port(address));
+            return same_port && self.place().shares_loopback(&gateway);
+        }
+        let mut parts = name.split('.');
+        let first = parts.next().unwrap_or_default();
+        let domain: Vec<&str> = parts.collect();
+        // llm-d's endpoint picker names an endpoint `<pod>-rank-<n>`, one for each data-parallel rank.
+        let ranked = first
+            .rsplit_once("-rank-")
+            .filter(|(_, rank)| !rank.is_empty() && rank.bytes().all(|b| b.is_ascii_digit()));
+        let named = |pod: &String| pod == first || ranked.is_some_and(|(of, _)| pod == of);
+        // `service.namespace.svc`, `pod.service.namespace.svc`; without a namespace, the gateway's own.
+        let within = |at: usize| match (domain.get(at), &self.namespace) {
+            (Some(part), Some(own)) => part == own,
+            (None, Some(own)) => gateway.namespace.is_none_or(|gateway| gateway == own),
+            (_, None) => true,
+        };
+        self.instance.as_deref() == Some(address)
+            || self.pod.as_ref().is_some_and(|pod| named(pod) && within(1))
+            || self.service.as_ref().is_some_and(|service| service == first && within(0))
+    }
+}
 
 /// The names of a pool's models, engines, pods and namespaces.
 #[derive(Debug, Default)]
 pub(crate) struct PoolNames {
     pub(crate) models: BTreeSet<String>,
     namespaces: BTreeSet<String>,
-    /// `host:port`, as Prometheus scrapes them.
-    instances: BTreeSet<String>,
-    pods: BTreeSet<(String, Option<String>)>,
-    services: BTreeSet<(String, Option<String>)>,
-    /// Namespaces of other engines, with the models that they serve there; `None` if they name no model.
-    elsewhere: BTreeSet<(String, Option<String>)>,
-    /// Hosts of engines that are not the pool's.
-    foreign_hosts: BTreeSet<String>,
+    clusters: BTreeSet<String>,
+    own: Vec<Served>,
+    /// Engines of other pools in the same cluster, with the models that they serve; `None` if they name no model.
+    others: Vec<(Served, Option<String>)>,
     /// True if only a part of the engines is known.
     pub(crate) in_part: bool,
     /// True if the scope's job is one of serving engines.
@@ -32,29 +113,26 @@ impl PoolNames {
     /// Returns the names that the alert itself carries.
     pub(crate) fn of_scope(scope: &Scope) -> Self {
         let of = |dimension: &str| scope.dimensions.get(dimension).cloned().into_iter().collect();
-        Self { models: of("model"), namespaces: of("namespace"), ..Self::default() }
+        Self { models: of("model"), namespaces: of("namespace"), clusters: of("cluster"), ..Self::default() }
     }
 
-    /// Reads a serving engine's row: stores its names if it belongs to the pool, else notes it as another pool's.
-    pub(crate) fn learn(&mut self, engine: &Engine, scope: &Scope, matchers: &[Matcher], row: &Labels) {
+    /// Reads a serving engine's row: the pool's own, or another pool's.
+    pub(crate) fn learn(&mut self, engine: &Engine, scope: &Scope, is_own: bool, row: &Labels) {
         // Namespaces and addresses of another cluster are different ones even where the names are equal.
-        if !in_cluster(engine, scope, row) {
+        let cluster = engine.dimension_value("cluster", row);
+        if cluster.zip(scope.dimensions.get("cluster")).is_some_and(|(own, scope)| own != scope) {
             return;
         }
         let model = engine.dimension_value("model", row);
-        let namespace = engine.dimension_value("namespace", row);
-        let instance = row.get("instance").filter(|value| !value.is_empty());
-        if !fits(matchers, row) {
-            self.elsewhere.extend(namespace.map(|namespace| (namespace.clone(), model.cloned())));
-            self.foreign_hosts.extend(instance.map(|instance| host(instance).to_owned()));
+        let served = Served::of(engine, row);
+        if !is_own {
+            self.others.push((served, model.cloned()));
             return;
         }
         self.models.extend(model.cloned());
-        self.namespaces.extend(namespace.cloned());
-        self.instances.extend(instance.cloned());
-        let pod = POD_LABELS.iter().find_map(|label| row.get(*label).filter(|value| !value.is_empty()));
-        self.pods.extend(pod.map(|pod| (pod.clone(), namespace.cloned())));
-        self.services.extend(row.get(SERVICE).map(|service| (service.clone(), namespace.cloned())));
+        self.clusters.extend(cluster.cloned());
+        self.namespaces.extend(served.namespace.clone());
+        self.own.push(served);
         self.narrowed_by_job |=
             scope.dimensions.get("job").is_some_and(|job| Some(job) == engine.dimension_value("job", row));
     }
@@ -63,58 +141,75 @@ impl PoolNames {
         self.models.iter().any(|own| same_model(own, model))
     }
 
-    /// Returns true if a URL, address or pod name, as written by a gateway of namespace `beside`, is one of the
-    /// pool's engines.
-    pub(crate) fn has_address(&self, address: &str, beside: Option<&String>) -> bool {
+    /// Returns true if a row belongs to the pool's cluster, or names no cluster.
+    pub(crate) fn in_cluster(&self, engine: &Engine, row: &Labels) -> bool {
+        let cluster = engine.dimension_value("cluster", row);
+        cluster.is_none_or(|cluster| self.clusters.is_empty() || self.clusters.contains(cluster))
+    }
+
+    /// Returns whose a URL, address or pod name is, as a gateway at `gateway` writes it.
+    pub(crate) fn owner_of(&self, address: &str, gateway: Place<'_>) -> AddressOwner {
         let address = address.split_once("://").map_or(address, |(_, rest)| rest);
         let address = address.split(['/', '?']).next().unwrap_or_default();
         if address.is_empty() {
-            return false;
+            return AddressOwner::Unknown;
         }
         let name = host(address);
-        // A pod has its own address, whichever port is scraped; engines on one machine differ only in the port.
-        let shared = self.foreign_hosts.contains(name) || name == "localhost" || name.starts_with("127.");
-        let same_host = || !shared && self.instances.iter().any(|own| host(own) == name);
-        let mut parts = name.split('.');
-        let first = parts.next().unwrap_or_default();
-        let domain: Vec<&str> = parts.collect();
-        // llm-d's endpoint picker names an endpoint `<pod>-rank-<n>`, one for each data-parallel rank.
-        let ranked = first
-            .rsplit_once("-rank-")
-            .filter(|(_, rank)| !rank.is_empty() && rank.bytes().all(|b| b.is_ascii_digit()));
-        let named = |pod: &String| pod == first || ranked.is_some_and(|(of, _)| pod == of);
-        // `service.namespace.svc`, `pod.service.namespace.svc`; without a namespace, the gateway's own.
-        let within = |at: usize, namespace: &Option<String>| match (domain.get(at), namespace) {
-            (Some(part), Some(own)) => part == own,
-            (None, Some(own)) => beside.is_none_or(|gateway| gateway == own),
-            (_, None) => true,
+        let is_at = |served: &Served| served.instance.as_deref().is_some_and(|own| host(own) == name);
+        let other = || self.others.iter().any(|(served, _)| served.has(address, name, gateway));
+        let own = self.own.iter().filter(|served| served.has(address, name, gateway));
+        // Two namespaces may scrape one address: then it is the gateway's neighbour's.
+        let beside = |served: &Served| served.namespace.as_ref() == gateway.namespace;
+        let mut own = own.peekable();
+        if own.peek().is_some() {
+            return if !other() || own.any(beside) { AddressOwner::Pool } else { AddressOwner::Other };
+        }
+        if other() {
+            return AddressOwner::Other;
+        }
+        let is_address = is_loopback(name) || name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+        if is_address {
+            // A pod has its own address, whichever port is scraped; engines on one machine differ only in the port.
+            let shared = is_loopback(name) || self.others.iter().any(|(served, _)| is_at(served));
+            return match self.own.iter().any(|served| !shared && is_at(served)) {
+                true => AddressOwner::Pool,
+                false if self.own.iter().any(|served| served.instance.is_some()) => AddressOwner::Other,
+                false => AddressOwner::Unknown,
+            };
+        }
+        if self.own.iter().any(is_at) {
+            return AddressOwner::Pool;
+        }
+        // A name says its namespace, `service.namespace` or `pod.service.namespace`; a short one is of the gateway's own.
+        let mut domain = name.split('.').skip(1).take(2).peekable();
+        let elsewhere = match domain.peek() {
+            Some(_) => !domain.any(|part| self.namespaces.contains(part)),
+            None => gateway.namespace.is_some_and(|namespace| !self.namespaces.contains(namespace)),
         };
-        self.instances.contains(address)
-            || same_host()
-            || self.pods.iter().any(|(pod, namespace)| named(pod) && within(1, namespace))
-            || self.services.iter().any(|(service, namespace)| service == first && within(0, namespace))
+        if elsewhere && !self.namespaces.is_empty() { AddressOwner::Other } else { AddressOwner::Unknown }
     }
 
     /// Returns true if all engines of a namespace are known to belong to the pool.
     pub(crate) fn is_alone_in(&self, namespace: &str) -> bool {
-        !self.in_part
-            && self.namespaces.contains(namespace)
-            && !self.elsewhere.iter().any(|(other, _)| other == namespace)
+        let other = |(served, _): &(Served, Option<String>)| served.namespace.as_deref() == Some(namespace);
+        !self.in_part && self.namespaces.contains(namespace) && !self.others.iter().any(other)
     }
 
     /// Returns true if a gateway in this namespace serves another pool that has a model of the same name.
     pub(crate) fn is_anothers(&self, namespace: &str) -> bool {
-        let serves = |(other, model): &(String, Option<String>)| {
-            other == namespace && model.as_ref().is_some_and(|model| self.has_model(model))
+        let serves = |(served, model): &(Served, Option<String>)| {
+            let is_named = || model.as_ref().is_some_and(|model| self.has_model(model));
+            served.namespace.as_deref() == Some(namespace) && is_named()
         };
-        !self.namespaces.contains(namespace) && self.elsewhere.iter().any(serves)
+        !self.namespaces.contains(namespace) && self.others.iter().any(serves)
     }
 }
 
-/// Returns true if a row belongs to the scope's cluster, or names no cluster.
-pub(crate) fn in_cluster(engine: &Engine, scope: &Scope, row: &Labels) -> bool {
-    let scope_cluster = scope.dimensions.get("cluster");
-    engine.dimension_value("cluster", row).is_none_or(|cluster| scope_cluster.is_none_or(|scope| scope == cluster))
+/// Returns true for a host that is another machine for each program that names it: loopback, or unspecified.
+fn is_loopback(host: &str) -> bool {
+    let host = host.trim_matches(['[', ']']);
+    let address = host.parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback() || address.is_unspecified())
 }
 
 /// Returns true if two names mean the same model: a provider or owner may come first, `openai/`, `meta-llama/`.
