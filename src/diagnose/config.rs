@@ -78,8 +78,7 @@ impl Config {
         let scope = Scope::of_alerts(alerts);
         Request {
             playbook: playbook.to_owned(),
-            // Without a pool's name all pools would be screened as one.
-            screen: scope.names_pool(),
+            screen: true,
             rules: if playbook.is_empty() { without_expression(alerts) } else { Vec::new() },
             scope,
             at,

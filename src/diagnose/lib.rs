@@ -48,7 +48,7 @@ pub use observe::planned_query::{PlannedQuery, QueryPurpose};
 pub use observe::signals::{observe_signals, verify, verify_all};
 pub use observe::times::times;
 pub use output::diagnosis::{
-    Diagnosis, EngineFound, Fix, FixCheck, Fixes, OUTLIERS, SCHEMA, ScopeFound, checked_queries,
+    Diagnosis, EngineFound, Fix, FixCheck, Fixes, OUTLIERS, PoolInTrouble, SCHEMA, ScopeFound, checked_queries,
 };
 pub use output::direct_read::{DirectRead, DirectReadReason, ExporterRemark};
 pub use output::excluded::{RuledOut, Unchecked, UnevaluatedCause};

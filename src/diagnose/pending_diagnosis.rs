@@ -1,25 +1,36 @@
 //! The whole chain of a request: detect, plan, observe, judge; the pool's other symptoms if that explains nothing.
 
+use std::cmp::Ordering;
 use std::time::{Duration, Instant};
 
-use futures::future::join;
+use futures::FutureExt;
+use futures::future::{BoxFuture, join};
+use futures::stream::{self, StreamExt};
 use tracing::{Instrument, debug_span};
 
+use crate::detect::visible_pools::meant;
 use crate::direct::{self, Exporters};
 use crate::judge::screen::{self, Screened, Screening};
 use crate::judge::{affected_replicas, assemble, onset, rule};
+use crate::observe::NAMES_WAIT;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::error_budget::error_budget;
 use crate::observe::log_sources::LogSources;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{needs, pool_first};
-use crate::scope::data_span;
-use crate::{Diagnosis, Judged, Request, SymptomVerdict, judge};
+use crate::scope::{Scope, data_span};
+use crate::{Diagnosis, FleetPool, Judged, Outcome, Request, SymptomVerdict, fleet, judge, places};
+use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use sources::prom::Prometheus;
 
 /// The time that an error budget is said to be spent in where the start of the incident is unknown.
 const UNKNOWN_START: Duration = Duration::from_secs(3_600);
+
+/// Maximum number of pools that are diagnosed for an alert that names none.
+const MAX_POOLS: usize = 6;
+/// Pools that are asked at the same time.
+const POOLS_AT_ONCE: usize = 2;
 
 /// The sources beside Prometheus.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,6 +56,32 @@ pub async fn diagnose_with(
     Box::pin(Box::pin(begin(library, prometheus, request, beside)).await.finish()).await
 }
 
+/// Compares two pools by the check that confirmed their symptom, worse first, if it is the same one; else by the certainty
+/// of their causes.
+fn worst_first(library: &Library, a: &Diagnosis, b: &Diagnosis) -> Ordering {
+    let met = |d: &Diagnosis| {
+        let met = d.symptom.evidence.iter().find(|e| e.outcome == Outcome::Met)?;
+        Some((met.signal.clone(), met.value?))
+    };
+    let sure = |d: &Diagnosis| d.root().map_or(0.0, |root| root.probability);
+    match (met(a), met(b)) {
+        (Some((one, x)), Some((other, y))) if one == other => {
+            library.signals.get(&one).map_or(Ordering::Equal, |signal| signal.bad.worst_first(x, y))
+        }
+        _ => sure(b).total_cmp(&sure(a)),
+    }
+}
+
+/// Runs [`diagnose_with`]; a diagnosis of several pools contains one of each.
+fn boxed<'a>(
+    library: &'a Library,
+    prometheus: &'a Prometheus,
+    request: &'a Request,
+    beside: ExtraSources<'a>,
+) -> BoxFuture<'a, Diagnosis> {
+    Box::pin(diagnose_with(library, prometheus, request, beside))
+}
+
 /// An almost complete diagnosis: queried and judged, but without logs and without onsets.
 #[derive(Debug)]
 pub struct PendingDiagnosis<'a> {
@@ -62,6 +99,8 @@ pub struct PendingDiagnosis<'a> {
     screened: Option<Screened>,
     /// True if all logs were read for this playbook.
     has_logs: bool,
+    /// The pools that are there, if they are several and the alert names none.
+    pools: Vec<Scope>,
     started: Instant,
 }
 
@@ -89,8 +128,15 @@ pub async fn begin<'a>(
         own: None,
         screened: None,
         has_logs: false,
+        pools: Vec::new(),
         started,
     };
+    if pending.requested.scope.is_of_a_cluster() {
+        pending.pools = pending.pools_of_cluster().await;
+        if pending.pools.len() > 1 {
+            return pending;
+        }
+    }
     if library.playbooks.contains_key(&pending.requested.playbook) {
         let request = screen::with_time_left(&pending.requested, started, 1);
         let needs = pool_first(needs(library, &request.playbook));
@@ -106,6 +152,11 @@ pub async fn begin<'a>(
         pending.observed.queries += queries;
         pending.judge().await;
         pending.own = pending.judged.as_ref().map(|judged| judged.symptom);
+        let of_pool = |pool: &Labels| Scope { dimensions: pool.clone(), ..Scope::default() };
+        pending.pools = pending.observed.detection.pools.iter().map(of_pool).collect();
+        if !pending.pools.is_empty() {
+            return pending;
+        }
     }
     if !pending.requested.screen || pending.observed.degraded || pending.explains() {
         return pending;
@@ -160,7 +211,8 @@ impl PendingDiagnosis<'_> {
         // Exporters may be read twice, for the symptoms and for their causes.
         let request = screen::with_time_left(&self.requested, self.started, 2);
         let cache = self.observed.cache.clone();
-        let (screened, observed) = Box::pin(screen::screen(library, prometheus, &request, exporters, cache)).await;
+        let (screened, observed) =
+            Box::pin(screen::screen(library, prometheus, &request, &screen::entries(library), exporters, cache)).await;
         let mut cache = observed.cache.clone();
         let is_complete = !observed.degraded && observed.incomplete().is_none();
         if is_complete && observed.detection.is_of_another_job(library, &self.requested.scope) {
@@ -211,6 +263,68 @@ impl PendingDiagnosis<'_> {
         })
     }
 
+    /// Returns the pools of the scope's cluster; none if they could not be asked for.
+    async fn pools_of_cluster(&mut self) -> Vec<Scope> {
+        self.observed.queries += 1;
+        let deadline = Instant::now() + self.requested.deadline / NAMES_WAIT;
+        let Ok(rows) = self.prometheus.query(&fleet(self.library), self.requested.at, deadline).await else {
+            return Vec::new();
+        };
+        let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
+        let (_, pools_meant) = meant(self.library, &self.requested.scope, &rows);
+        let is_meant = |place: &FleetPool| pools_meant.is_empty() || pools_meant.contains(&place.dimensions);
+        let places = places(self.library, &rows).into_iter().filter(|place| place.is_in(&self.requested.scope));
+        places.filter(is_meant).map(|place| place.scope(None)).filter(Scope::names_pool).collect()
+    }
+
+    /// Diagnoses each pool by itself, where the alert names none: one verdict on all of them would be nobody's.
+    async fn of_each_pool(self) -> Diagnosis {
+        let Self { library, prometheus, beside, started, .. } = self;
+        let mut queries = self.observed.queries;
+        let request = |scope: &Scope, part: u32| {
+            let request = screen::with_time_left(&self.requested, started, part);
+            Request { scope: scope.clone(), screen: true, ..request }
+        };
+        let mut pools = self.pools;
+        let entered = library.playbooks.get(&self.requested.playbook).map(|playbook| vec![playbook]);
+        let entries = entered.unwrap_or_else(|| screen::entries(library));
+        if pools.len() > MAX_POOLS {
+            let requests: Vec<Request> = pools.iter().map(|pool| request(pool, 2)).collect();
+            let screened =
+                |request| screen::screen(library, prometheus, request, &entries, None, AnswerCache::default()).boxed();
+            let asked: Vec<BoxFuture<'_, (Screened, ObserveResult)>> = requests.iter().map(screened).collect();
+            let answers: Vec<_> = stream::iter(asked).buffered(POOLS_AT_ONCE).collect().await;
+            queries += answers.iter().map(|(_, observed)| observed.queries).sum::<usize>();
+            let mut in_trouble = answers.iter().map(|(one, _)| !one.confirmed.is_empty() || !one.slight.is_empty());
+            pools.retain(|_| in_trouble.next().unwrap_or_default());
+        }
+        let left_out = pools.len().saturating_sub(MAX_POOLS);
+        let requests: Vec<Request> = pools.iter().take(MAX_POOLS).map(|pool| request(pool, 1)).collect();
+        let asked = requests.iter().map(|request| boxed(library, prometheus, request, beside));
+        let asked: Vec<BoxFuture<'_, Diagnosis>> = asked.collect();
+        let mut found: Vec<Diagnosis> = stream::iter(asked).buffered(POOLS_AT_ONCE).collect().await;
+        queries += found.iter().map(|diagnosis| diagnosis.queries).sum::<usize>();
+        let looked_at = found.first().and_then(|diagnosis| diagnosis.screening.clone());
+        found.retain(|diagnosis| diagnosis.symptom.verdict == SymptomVerdict::Confirmed);
+        // Worst first: the alert's own symptom, where it is strongest.
+        let own = |diagnosis: &Diagnosis| diagnosis.symptom.playbook == self.requested.playbook;
+        found.sort_by(|a, b| own(b).cmp(&own(a)).then_with(|| worst_first(library, a, b)));
+        let pools = found.iter().map(Diagnosis::in_short).collect();
+        let mut worst = match found.into_iter().next() {
+            Some(worst) => worst,
+            None => {
+                let observed = ObserveResult { queries, ..self.observed };
+                let nowhere = Request { playbook: String::new(), ..self.requested };
+                assemble::assemble(library, &nowhere, observed, None, looked_at, started.elapsed())
+            }
+        };
+        worst.scope.notes.insert(0, match left_out {
+            0 => "the alert names no pool: each pool was checked by itself".to_owned(),
+            more => format!("the alert names no pool: each pool was checked by itself, and {more} more in trouble were not diagnosed"),
+        });
+        Diagnosis { pools, queries, took_seconds: started.elapsed().as_secs_f64(), ..worst }
+    }
+
     fn screening(&self) -> Option<Screening> {
         let screened = self.screened.as_ref()?;
         Some(screened.screening(self.library, &self.requested, self.own, &self.request.playbook, self.judged.as_ref()))
@@ -218,6 +332,9 @@ impl PendingDiagnosis<'_> {
 
     /// Reads the logs, queries the onsets and the other symptoms, and assembles the diagnosis.
     pub async fn finish(mut self) -> Diagnosis {
+        if !self.pools.is_empty() {
+            return Box::pin(self.of_each_pool()).await;
+        }
         let (library, prometheus, started) = (self.library, self.prometheus, self.started);
         let deadline = started + self.request.deadline.saturating_sub(RESERVE).max(RESERVE);
         self.read_logs(deadline).await;
@@ -227,7 +344,8 @@ impl PendingDiagnosis<'_> {
         let cache = unscreened.then(|| self.observed.cache.clone());
         let glance = async {
             let glance_request = screen::glance(&self.requested, started);
-            let screen = screen::screen(library, prometheus, &glance_request, None, cache?);
+            let entries = screen::entries(library);
+            let screen = screen::screen(library, prometheus, &glance_request, &entries, None, cache?);
             Some(Box::pin(screen).instrument(debug_span!("screen")).await)
         };
         let (observed, first) = (&mut self.observed, self.judged.as_ref().filter(|_| !away));

@@ -18,9 +18,13 @@ pub use payload::KEPT_ALERTS;
 /// Label or annotation names with their values; sorted, so that output is deterministic.
 pub type Labels = BTreeMap<String, String>;
 
-/// The webhook payload version that this service reads.
+/// The webhook payload version of Alertmanager.
 /// Source: Alertmanager, `notify/webhook`, `Message.Version`.
 pub const PAYLOAD_VERSION: &str = "4";
+
+/// The webhook payload version of Grafana's own Alertmanager, with the same fields and some more.
+/// Source: <https://grafana.com/docs/grafana/latest/alerting/configure-notifications/manage-contact-points/integrations/webhook-notifier/>.
+pub const GRAFANA_VERSION: &str = "1";
 
 /// The status of one alert or of a whole notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -100,7 +104,7 @@ pub struct OmittedAlert {
 /// One notification of one alert group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlertGroup {
-    /// Always [`PAYLOAD_VERSION`].
+    /// [`PAYLOAD_VERSION`] or [`GRAFANA_VERSION`].
     pub version: String,
     /// Alertmanager's identity of the group; unbounded length, any UTF-8.
     pub group_key: String,
@@ -136,7 +140,9 @@ pub enum PayloadError {
     #[error("one alert of the body is larger than 4 MiB")]
     TooLong,
     /// The payload version is not supported.
-    #[error("payload version is {0:?}, expected \"{PAYLOAD_VERSION}\"")]
+    #[error(
+        "payload version is {0:?}, expected \"{PAYLOAD_VERSION}\" of Alertmanager, or \"{GRAFANA_VERSION}\" of Grafana"
+    )]
     Version(String),
     /// The group contains no alerts.
     #[error("the payload has no alerts")]

@@ -1,10 +1,13 @@
 //! Sentences about a pool that was screened, because the alert's own playbook is unknown or explains nothing.
 
+use std::iter;
+
 use jiff::Timestamp;
 
-use super::facts::{FEW, symptom_no_data_reason};
+use super::facts::{FEW, pool_name, symptom_no_data_reason};
 use super::{Phrases, in_part};
-use diagnose::{DataSpan, Diagnosis, SymptomVerdict};
+use diagnose::{DataSpan, Diagnosis, PoolInTrouble, SymptomVerdict};
+use knowledge::signal::{Unit, format_value};
 use message::{Block, Line};
 
 /// Prepends to the lines about the symptom how the diagnosis found it, and first of all if a part of the data is missing.
@@ -15,7 +18,27 @@ pub(super) fn before(diagnosis: &Diagnosis, symptom: Vec<Line>, words: &Phrases)
         (None, Some(line)) if diagnosis.symptom.playbook.is_empty() => vec![line],
         (None, origin) => origin.into_iter().chain(symptom).collect(),
     };
-    [in_part::note(diagnosis, words), said].concat()
+    [in_part::note(diagnosis, words), pools_in_trouble(diagnosis, words), said].concat()
+}
+
+/// Lists the pools in trouble, each with its own cause, for an alert that names no pool.
+fn pools_in_trouble(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {
+    let Some(first) = diagnosis.pools.first() else { return Vec::new() };
+    let of_one = |pool: &PoolInTrouble| {
+        let name = ("pool", Line::default().code(pool_name(&pool.labels)).into());
+        let chain: Vec<&str> = iter::once(&pool.symptom).chain(&pool.causes).map(String::as_str).collect();
+        let chain = ("chain", chain.join(" ← ").into());
+        match pool.causes.is_empty() {
+            true => words.line("pools-one-unexplained", &[name, chain]),
+            false => words.line(
+                "pools-one",
+                &[name, chain, ("share", format_value((pool.probability * 100.0).round() / 100.0, Unit::Ratio).into())],
+            ),
+        }
+    };
+    let name = ("pool", Line::default().code(pool_name(&first.labels)).into());
+    let head = words.line("pools-unnamed", &[("n", diagnosis.pools.len().into()), name]);
+    iter::once(head).chain(diagnosis.pools.iter().map(of_one)).collect()
 }
 
 /// Says that no pool has the alert's labels, or that the pool has no data at the judged moment: then there is no

@@ -82,6 +82,13 @@ hits-some = Affects { $n } of { $total ->
  }: **{ $names }**
 hits-on = { $hits } on { $places }
 hits-share = { $hits }, { $share } of the traffic
+pools-unnamed =
+    { $n ->
+        [one] **The alert names no pool.** One pool is in trouble, { $pool }:
+       *[other] **The alert names no pool.** { $n } pools are in trouble, each for itself; the rest of this message is about { $pool }:
+    }
+pools-one = { $pool }: { $chain } ({ $share })
+pools-one-unexplained = { $pool }: { $chain }, no cause stands out
 screened-unknown = All symptoms of this pool were checked. The clearest one: { $title }.
 screened-absent = The alert's own condition ({ $asked }) does not hold now. This pool shows another symptom: { $title }.
 screened-no-data = There is no data for the alert's own condition ({ $asked }). This pool shows: { $title }.

@@ -56,6 +56,8 @@ pub struct DetectionResult {
     pub unknown: Option<UnknownLabelValue>,
     /// True if no series has any of the scope's labels: without narrowing, the scope would mean all pools.
     pub no_label_fits: bool,
+    /// The pools that are there, if they are several and the alert names none of them: there is no verdict on all at once.
+    pub(crate) pools: BTreeSet<BTreeMap<String, String>>,
 }
 
 impl DetectionResult {

@@ -80,7 +80,11 @@ impl FleetPool {
 
     /// Returns the scope for a diagnosis.
     pub fn scope(&self, pod: Option<&str>) -> Scope {
-        Scope { dimensions: self.dimensions.clone(), replicas: pod.map(str::to_owned).into_iter().collect() }
+        Scope {
+            dimensions: self.dimensions.clone(),
+            replicas: pod.map(str::to_owned).into_iter().collect(),
+            ..Scope::default()
+        }
     }
 
     /// Returns true if it has the scope's dimensions, as far as its series carry them, its job, and one of its replicas.

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use crate::detect::detection::names_behind;
 use crate::detect::detection_result::{DetectionResult, EngineSeen};
 use crate::detect::gateway;
+use crate::detect::visible_pools::{meant, pool_of};
 use crate::scope::names::{AddressOwner, Place, PoolNames, SERVICE, host};
 use crate::scope::unknown_labels::unknown;
 use crate::scope::{Scope, fits};
@@ -45,7 +46,16 @@ pub(crate) fn read_detection_of(
     rows: &[Labels],
     incomplete: Option<&str>,
 ) -> DetectionResult {
-    let all: Vec<EngineRows<'_>> = library.engines.values().filter_map(|engine| EngineRows::of(engine, rows)).collect();
+    let (engines_meant, pools_meant) = meant(library, scope, rows);
+    let is_meant = |candidate: &EngineRows<'_>| {
+        let serves_one = || candidate.rows().any(|row| pools_meant.contains(&pool_of(candidate.engine, row)));
+        !candidate.serves()
+            || engines_meant.is_empty()
+            || engines_meant.contains(candidate.engine.engine.as_str())
+            || serves_one()
+    };
+    let candidates = library.engines.values().filter_map(|engine| EngineRows::of(engine, rows));
+    let all: Vec<EngineRows<'_>> = candidates.filter(is_meant).collect();
     let nobody = unmatched_dimensions(scope, &all);
     let mut bound: Vec<(&EngineRows<'_>, Vec<Matcher>, Vec<String>)> = Vec::new();
     let mut pool = PoolNames::of_scope(scope);

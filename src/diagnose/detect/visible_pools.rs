@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::scope::fits;
+use crate::scope::{Scope, fits};
 use knowledge::alert::Labels;
-use knowledge::playbook::Library;
+use knowledge::playbook::{Library, engines_of};
 use knowledge::signal::{Engine, EngineKind, Matcher};
 
 /// Returns the pools in the rows of [`detection`](crate::detection()) or [`last_day`](crate::last_day), each once:
@@ -25,6 +25,21 @@ pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, St
         }
     }
     by_rank.into_values().next().unwrap_or_default()
+}
+
+/// Returns the serving engines whose metrics an alert's expression reads, and the pools that they serve; empty if it reads
+/// none of those that are there: the alert may then be about any pool.
+pub(crate) fn meant<'a>(
+    library: &'a Library,
+    scope: &Scope,
+    rows: &[Labels],
+) -> (BTreeSet<&'a str>, BTreeSet<BTreeMap<String, String>>) {
+    let mut engines = engines_of(library, &scope.metrics);
+    engines.retain(|name| library.engines.get(*name).is_some_and(|engine| engine.kind == EngineKind::Serving));
+    let own = engines.iter().filter_map(|name| library.engines.get(*name));
+    let of_engine = |engine: &'a Engine| telling(engine, rows).into_iter().map(|row| pool_of(engine, row));
+    let pools: BTreeSet<BTreeMap<String, String>> = own.flat_map(of_engine).collect();
+    if pools.is_empty() { Default::default() } else { (engines, pools) }
 }
 
 /// Returns the rows that show an engine; rows whose model is no model are left out if others name one.

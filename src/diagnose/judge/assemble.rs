@@ -101,6 +101,7 @@ pub(crate) fn assemble(
             .map(|e| EngineFound { engine: e.engine.clone(), at_least: e.version.as_ref().map(ToString::to_string) })
             .collect(),
         compared_with: Some(ComparedWith::of(detection.past, observations.pool.len())),
+        pools: Vec::new(),
         replicas: radius(std::iter::once(judged.evidence.as_slice()), &observations),
         parts: match judged.symptom {
             SymptomVerdict::Confirmed => parts(library, &request.playbook, &observations),

@@ -180,6 +180,7 @@ async fn plan_queries(
         scope: Scope {
             dimensions: diagnosis.scope.labels.clone(),
             replicas: diagnosis.scope.named.iter().cloned().collect(),
+            ..Scope::default()
         },
         at: diagnosis.at,
         since: None,

@@ -138,20 +138,20 @@ pub(crate) fn symptom_needs<'a>(entries: &[&'a Playbook]) -> Needs<'a> {
     needs
 }
 
-/// Queries and judges all symptoms in one pass, without the cached answers; returns the observations as well. No
-/// symptom is judged if no pool has the scope.
+/// Queries and judges the symptoms of these playbooks in one pass, without the cached answers; returns the observations as
+/// well. No symptom is judged if no pool has the scope.
 pub(crate) async fn screen(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
+    entries: &[&Playbook],
     exporters: Option<&Exporters>,
     cache: AnswerCache,
 ) -> (Screened, ObserveResult) {
-    let entries = entries(library);
-    let needs = pool_first(symptom_needs(&entries));
+    let needs = pool_first(symptom_needs(entries));
     let observed = observe_needs_with_exporters(library, prometheus, request, &needs, exporters, cache).await;
     match observed.detection.unknown {
-        None => (Screened::of(library, &entries, &observed.observations), observed),
+        None => (Screened::of(library, entries, &observed.observations), observed),
         Some(_) => (Screened::default(), observed),
     }
 }
@@ -161,7 +161,8 @@ pub(crate) async fn screen(
 pub(crate) struct Clarity {
     /// True if its symptom is confirmed.
     confirmed: bool,
-    /// True if the symptom has a critical alert: it hurts users, others only describe a state.
+    /// True if the symptom has a critical alert, and not only what harms nobody was met: it hurts users, others only describe
+    /// a state.
     hurts: bool,
     /// True if it has a cause that is at least possible.
     explained: bool,
@@ -187,7 +188,9 @@ fn fails(library: &Library, check: &EvidenceResult) -> bool {
 
 /// Returns the clarity of a playbook's judgement.
 pub(crate) fn clarity(library: &Library, playbook: &str, judged: &Judged) -> Clarity {
-    let rules = library.playbooks.get(playbook).map(|p| p.alerts.as_slice()).unwrap_or_default();
+    let entry = library.playbooks.get(playbook);
+    let rules = entry.map(|p| p.alerts.as_slice()).unwrap_or_default();
+    let harmless: Vec<&str> = entry.into_iter().flat_map(|p| &p.symptom).flat_map(Evidence::harmless_signals).collect();
     // A root that only says that nothing else was found leaves the mechanism above it.
     let chain = judged.chains.first().map(Vec::as_slice).unwrap_or_default();
     let known_links = chain.len() - usize::from(library.ends_in_fallback(chain));
@@ -197,7 +200,11 @@ pub(crate) fn clarity(library: &Library, playbook: &str, judged: &Judged) -> Cla
     let score = links.map(|(_, score)| score).fold(1.0, f64::min);
     Clarity {
         confirmed: judged.symptom == SymptomVerdict::Confirmed,
-        hurts: rules.iter().any(|rule| rule.severity == Severity::Critical),
+        hurts: rules.iter().any(|rule| rule.severity == Severity::Critical)
+            && judged
+                .evidence
+                .iter()
+                .any(|check| check.outcome == Outcome::Met && !harmless.contains(&check.signal.as_str())),
         explained: verdict.is_some_and(|verdict| verdict >= Verdict::Possible),
         fails: judged.evidence.iter().any(|check| fails(library, check)),
         sure: (verdict.unwrap_or(Verdict::RuledOut), score),

@@ -123,7 +123,7 @@ pub(crate) mod tests {
             playbook: "high-itl".to_owned(),
             screen: false,
             rules: Vec::new(),
-            scope: Scope { dimensions, replicas: BTreeSet::new() },
+            scope: Scope { dimensions, ..Scope::default() },
             at: "2026-01-01T00:00:00Z".parse().unwrap(),
             since: None,
             window: std::time::Duration::from_secs(300),

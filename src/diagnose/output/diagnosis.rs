@@ -82,6 +82,19 @@ pub struct ScopeFound {
     pub data: Option<DataSpan>,
 }
 
+/// A pool in trouble, for an alert that names no pool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PoolInTrouble {
+    /// Its labels: cluster, namespace, model.
+    pub labels: Labels,
+    /// The title of its symptom.
+    pub symptom: String,
+    /// The titles of the best chain, from the symptom to the root; empty if there is no cause.
+    pub causes: Vec<String>,
+    /// The root's probability, 0..1.
+    pub probability: f64,
+}
+
 /// A detected engine or exporter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EngineFound {
@@ -108,6 +121,10 @@ pub struct Diagnosis {
     /// The past that values were compared with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compared_with: Option<ComparedWith>,
+    /// If the alert names no pool and Prometheus has several: those in trouble, worst first, each with its own cause. The
+    /// rest of the diagnosis is about the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<PoolInTrouble>,
     /// The symptom and its verdict.
     pub symptom: SymptomFound,
     /// The replicas that show the symptom.
@@ -183,6 +200,18 @@ impl Diagnosis {
         let n = radius.affected.len();
         let few = n <= OUTLIERS && n < radius.total && (n == 1 || n * 3 <= radius.total);
         if few { radius.affected.iter().map(String::as_str).collect() } else { Vec::new() }
+    }
+
+    /// Describes the diagnosed pool in short.
+    pub fn in_short(&self) -> PoolInTrouble {
+        let root = self.root();
+        let links = root.into_iter().flat_map(|root| root.via.iter().map(|link| link.title.clone()));
+        PoolInTrouble {
+            labels: self.scope.labels.clone(),
+            symptom: self.symptom.title.clone(),
+            causes: links.chain(root.map(|root| root.title.clone())).collect(),
+            probability: root.map_or(0.0, |root| root.probability),
+        }
     }
 
     /// Returns the root of the best chain; `None` if no cause is at least possible.

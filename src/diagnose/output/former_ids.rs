@@ -14,6 +14,7 @@ impl Diagnosis {
             scope: _,
             engines: _,
             compared_with: _,
+            pools: _,
             symptom,
             replicas: _,
             parts: _,

@@ -10,22 +10,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use knowledge::alert::{Alert, Labels, active, common_labels};
+use knowledge::playbook::words_of_expressions;
 use knowledge::signal::Matcher;
 
-/// The scope's dimensions, and the alert labels that may carry each.
+/// The scope's dimensions, and the alert labels that may carry each; what an exporter reports on comes before its own.
+/// `k8s_*` and `service_*` are resource attributes of OpenTelemetry.
+/// Source: <https://opentelemetry.io/docs/specs/semconv/resource/k8s/>.
 pub(crate) const DIMENSIONS: [(&str, &[&str]); 4] = [
-    ("cluster", &["cluster", "k8s_cluster"]),
-    ("namespace", &["namespace", "exported_namespace", "kubernetes_namespace"]),
-    ("model", &["model_name", "model", "served_model_name"]),
-    ("job", &["job"]),
+    ("cluster", &["cluster", "k8s_cluster", "k8s_cluster_name"]),
+    ("namespace", &["exported_namespace", "namespace", "kubernetes_namespace", "k8s_namespace_name"]),
+    ("model", &["model_name", "model", "served_model_name", "requested_model"]),
+    ("job", &["job", "service_name"]),
 ];
 
 /// Alert labels that name one replica.
-pub(crate) const REPLICA_LABELS: [&str; 7] =
-    ["exported_pod", "pod", "kubernetes_pod", "pod_name", "ReplicaId", "replica", "instance"];
+pub(crate) const REPLICA_LABELS: [&str; 9] = [
+    "exported_pod",
+    "pod",
+    "kubernetes_pod",
+    "pod_name",
+    "kubernetes_pod_name",
+    "k8s_pod_name",
+    "ReplicaId",
+    "replica",
+    "instance",
+];
 
 /// Labels that name a row's pod; the pod that an exporter reports on comes before the exporter's own `pod`.
-pub(crate) const POD_LABELS: [&str; 4] = ["exported_pod", "pod", "kubernetes_pod", "pod_name"];
+pub(crate) const POD_LABELS: [&str; 6] =
+    ["exported_pod", "pod", "kubernetes_pod", "pod_name", "kubernetes_pod_name", "k8s_pod_name"];
 
 /// The dimensions in the name of a pool, in order.
 const NAME_DIMENSIONS: [&str; 3] = ["cluster", "namespace", "model"];
@@ -37,6 +50,9 @@ pub struct Scope {
     pub dimensions: BTreeMap<String, String>,
     /// Replicas that the alerts name; the whole pool is queried all the same, so that peers can be compared.
     pub replicas: BTreeSet<String>,
+    /// Words of the alerts' expressions that may be metrics: an alert on one engine's metrics is about pools of that engine.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub metrics: BTreeSet<String>,
 }
 
 impl Scope {
@@ -46,6 +62,7 @@ impl Scope {
         let active = active(alerts);
         let mut scope = Self::of_labels(&common_labels(&active));
         scope.replicas = active.iter().filter_map(|a| replica_of(&a.labels)).collect();
+        scope.metrics = words_of_expressions(alerts);
         scope
     }
 
@@ -61,14 +78,17 @@ impl Scope {
 
     /// Builds the scope of a set of labels.
     pub fn of_labels(labels: &Labels) -> Self {
+        // Beside `exported_*`, the job is the exporter's.
+        let is_reported_on = labels.keys().any(|label| label.starts_with("exported_"));
         let dimensions = DIMENSIONS
             .iter()
+            .filter(|(dimension, _)| !(is_reported_on && *dimension == "job"))
             .filter_map(|(dimension, names)| {
                 let value = names.iter().find_map(|name| labels.get(*name).filter(|v| !v.is_empty()))?;
                 Some(((*dimension).to_owned(), value.clone()))
             })
             .collect();
-        Self { dimensions, replicas: replica_of(labels).into_iter().collect() }
+        Self { dimensions, replicas: replica_of(labels).into_iter().collect(), ..Self::default() }
     }
 }
 

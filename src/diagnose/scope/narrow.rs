@@ -16,7 +16,7 @@ use knowledge::playbook::Library;
 use sources::prom::{PromError, Prometheus};
 
 /// Narrows a scope that selects nothing to the pool of the replicas that the alerts name, or to the only pool there
-/// is. Otherwise an alert without a playbook is about no pool; other alerts are about all of them. Returns the number
+/// is. Otherwise an alert without a playbook is about no pool; of others each pool is asked by itself. Returns the number
 /// of queries as well.
 ///
 /// # Errors
@@ -59,7 +59,7 @@ fn narrowed(
     of_replicas: &BTreeSet<BTreeMap<String, String>>,
 ) -> DetectionResult {
     if let (Some(pool), 1) = (of_replicas.first(), of_replicas.len()) {
-        let scope = Scope { dimensions: pool.clone(), replicas: request.scope.replicas.clone() };
+        let scope = Scope { dimensions: pool.clone(), ..request.scope.clone() };
         let mut narrowed = read_detection_of(library, &scope, rows, detection.incomplete.as_deref());
         narrowed
             .notes
@@ -71,9 +71,10 @@ fn narrowed(
         let apart = library.engines.keys().map(|engine| (engine.clone(), why())).collect();
         return DetectionResult { engines: Vec::new(), apart, ..detection };
     }
-    if library.playbooks.contains_key(&request.playbook) || !request.screen {
-        let note = "the alert's labels name no pool of this Prometheus: all were checked as one".to_owned();
-        return DetectionResult { notes: [detection.notes, vec![note]].concat(), ..detection };
+    // An alert that no playbook knows and that names a job alone may be about any program.
+    let is_known = library.playbooks.contains_key(&request.playbook) || !request.screen;
+    if is_known || !request.scope.dimensions.keys().eq(["job"]) {
+        return DetectionResult { engines: Vec::new(), pools: pools_present.clone(), ..detection };
     }
     let requested = request.scope.dimensions.iter().map(|(dimension, value)| format!("{dimension}={value}"));
     let requested: Vec<String> = requested.chain(request.scope.replicas.iter().cloned()).collect();

@@ -10,7 +10,9 @@ use std::io::{self, Read};
 
 use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
 
-use super::{Alert, AlertGroup, AlertStatus, Labels, OmittedAlert, PAYLOAD_VERSION, PayloadError, never};
+use super::{
+    Alert, AlertGroup, AlertStatus, GRAFANA_VERSION, Labels, OmittedAlert, PAYLOAD_VERSION, PayloadError, never,
+};
 
 /// Maximum number of alerts of one group that are stored in full.
 pub const KEPT_ALERTS: usize = 2_000;
@@ -75,7 +77,7 @@ impl AlertGroup {
     }
 
     fn from_payload(payload: Payload) -> Result<Self, PayloadError> {
-        if payload.version != PAYLOAD_VERSION {
+        if ![PAYLOAD_VERSION, GRAFANA_VERSION].contains(&payload.version.as_str()) {
             return Err(PayloadError::Version(payload.version));
         }
         let (alerts, left_out, uncounted) = payload.alerts.finish();

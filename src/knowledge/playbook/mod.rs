@@ -44,7 +44,7 @@ pub use problem::{Problem, SourceFile, is_unfinished, nearest, parse, suggestion
 pub use promise::{LatencyObjective, PoolObjectives, Promise, Slo};
 pub use redaction::{NameKind, Redaction, RedactionRule, ValueCheck};
 pub use report::ReportSignals;
-pub use select::{Selection, of_expression, select, without_expression};
+pub use select::{Selection, engines_of, of_expression, select, without_expression, words_of_expressions};
 pub use tables::{CodeRow, Direction, EngineFlag, FlagRow, Table, TableHeading, Tables, XidCounts, XidRow};
 pub use tickets::{Section, Ticket, TicketField};
 
@@ -246,6 +246,9 @@ pub struct Evidence {
     /// For an alternative: left out if it has no data and another alternative has; not every engine exposes it.
     #[serde(default)]
     pub optional: bool,
+    /// For a symptom's check: it is a trace that harms nobody, so that by it alone no symptom takes the place of another.
+    #[serde(default)]
+    pub harmless: bool,
     /// True if a failed check rules the cause out; no data leaves it undetermined.
     #[serde(default)]
     pub required: bool,
@@ -262,6 +265,12 @@ impl Evidence {
     /// Returns the checks of single signals: its own, or those of its alternatives.
     pub fn checks(&self) -> Vec<(&str, &Condition)> {
         self.alternatives().into_iter().map(|(signal, when, _)| (signal, when)).collect()
+    }
+
+    /// Returns the signals of the checks that harm nobody.
+    pub fn harmless_signals(&self) -> Vec<&str> {
+        let own = self.signal.as_deref().filter(|_| self.harmless);
+        own.into_iter().chain(self.any.iter().flat_map(Self::harmless_signals)).collect()
     }
 
     /// As [`Self::checks`]; the `bool` is true if the check is used only without a past value.

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Evidence, Library, Playbook, PlaybookKind};
+use super::{Condition, Evidence, Library, Op, Playbook, PlaybookKind};
 use crate::alert::{Alert, active};
+use crate::signal::Engine;
 
 /// Maximum number of rules that are queried from Prometheus.
 const RULES: usize = 10;
@@ -51,7 +52,7 @@ fn select_one(library: &Library, alert: &Alert) -> Option<Selection> {
     if let Some(selection) = alert.labels.get("playbook").and_then(|id| chosen(id, "label playbook".into())) {
         return Some(selection);
     }
-    let name = alert.labels.get("alertname").map(String::as_str).unwrap_or_default();
+    let name = rule_name(alert);
     let exact = library
         .playbooks
         .values()
@@ -72,6 +73,17 @@ fn select_one(library: &Library, alert: &Alert) -> Option<Selection> {
     };
     let (id, because) = by_name.or_else(by_expression).or_else(by_objective)?;
     chosen(&id, because)
+}
+
+/// Names of Grafana's own alerts about a rule that has no data or fails; the rule's name is in another label.
+/// Source: <https://grafana.com/docs/grafana/latest/alerting/fundamentals/alert-rule-evaluation/nodata-and-error-states/>.
+const ABOUT_A_RULE: [&str; 2] = ["DatasourceNoData", "DatasourceError"];
+
+/// Returns the name of the alert's rule.
+fn rule_name(alert: &Alert) -> &str {
+    let label = |name: &str| alert.labels.get(name).map(String::as_str).filter(|value| !value.is_empty());
+    let name = label("alertname").unwrap_or_default();
+    label("rulename").filter(|_| ABOUT_A_RULE.contains(&name)).unwrap_or(name)
 }
 
 /// Labels with the objective's name in alerts on the burn rate of an error budget: of Sloth, Pyrra and OpenSLO's tools.
@@ -104,6 +116,21 @@ pub fn of_expression(library: &Library, expression: &str) -> Option<Selection> {
     Some(Selection { playbook: id.to_owned(), because: format!("its expression reads {metric}") })
 }
 
+/// Returns every word of the alerts' expressions that may be a metric's name.
+pub fn words_of_expressions(alerts: &[Alert]) -> BTreeSet<String> {
+    let expressions = active(alerts).into_iter().filter_map(|alert| expression(&alert.generator_url));
+    expressions.flat_map(|text| words(&text).map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+/// Returns the names of the engines and exporters whose signals read one of these metrics.
+pub fn engines_of<'a>(library: &'a Library, metrics: &BTreeSet<String>) -> BTreeSet<&'a str> {
+    let reads = |engine: &&Engine| {
+        let of_signals = engine.signals.values().filter_map(|entry| entry.query.as_deref()).flat_map(metrics_of);
+        of_signals.flat_map(|metric| engine.spellings(&metric)).any(|(_, name)| metrics.contains(&name))
+    };
+    library.engines.values().filter(reads).map(|engine| engine.engine.as_str()).collect()
+}
+
 /// Returns the rule's expression in an alert's link: Prometheus, Thanos and Mimir link to their graphs, VictoriaMetrics
 /// to `vmui`, after the `#`, and servers configured to link to Grafana Explore have it in JSON.
 /// Sources: <https://prometheus.io/docs/alerting/latest/clients/>,
@@ -131,20 +158,23 @@ fn inner(json: &Value) -> Option<String> {
     }
 }
 
-/// Returns the playbook whose symptom reads most of an expression's metrics, with one of them. Ties: the playbook whose
-/// symptom reads them earliest, then the one whose signal reads the fewest other metrics.
+/// Returns the playbook whose symptom reads most of an expression's metrics, with one of them. Ties: the one whose signal
+/// reads the fewest other metrics, then the playbook whose symptom reads them earliest. A symptom of low values is not
+/// meant by an expression that asks for high ones.
 fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(&'a str, String)> {
     let words_of_expression: BTreeSet<&str> = words(expression).collect();
     let read = library.metrics.get_or_init(|| by_signal(library));
+    let asked = asked_direction(expression);
     let fitting = |playbook: &'a Playbook| {
-        let signals = playbook.symptom.iter().flat_map(Evidence::checks).map(|(signal, _)| signal);
-        let of = |(place, signal): (usize, &str)| {
-            let metrics = read.get(signal)?;
+        let checks = playbook.symptom.iter().flat_map(Evidence::checks);
+        let of = |(place, (signal, when)): (usize, (&str, &Condition))| {
+            let opposite = asked.zip(direction(when)).is_some_and(|(asked, own)| asked != own);
+            let metrics = read.get(signal).filter(|_| !opposite)?;
             let common = metrics.iter().find(|metric| words_of_expression.contains(metric.as_str())).cloned()?;
             let n = metrics.iter().filter(|metric| words_of_expression.contains(metric.as_str())).count();
-            Some(((n, Reverse(place), Reverse(metrics.len())), common))
+            Some(((n, Reverse(metrics.len()), Reverse(place)), common))
         };
-        signals.enumerate().filter_map(of).max().map(|best| (best, playbook))
+        checks.enumerate().filter_map(of).max().map(|best| (best, playbook))
     };
     let symptoms = library.of_kind(PlaybookKind::Symptom).filter_map(fitting);
     // Ties go to the first id.
@@ -156,7 +186,7 @@ fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(&'a str, St
 fn by_signal(library: &Library) -> BTreeMap<String, BTreeSet<String>> {
     let mut read: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (signal, entry) in library.engines.values().flat_map(|engine| &engine.signals) {
-        read.entry(signal.clone()).or_default().extend(entry.query.as_deref().into_iter().flat_map(metrics));
+        read.entry(signal.clone()).or_default().extend(entry.query.as_deref().into_iter().flat_map(metrics_of));
     }
     read
 }
@@ -166,13 +196,66 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | ':'))).filter(|word| !word.is_empty())
 }
 
-/// Returns the metrics that a signal's query reads: the names before its selectors.
-fn metrics(query: &str) -> impl Iterator<Item = String> {
-    query.match_indices('{').filter_map(|(at, _)| {
-        let own = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
-        let name = query[..at].rsplit(|c| !own(c)).next().unwrap_or_default();
-        (!name.is_empty()).then(|| name.to_owned())
-    })
+/// Returns the metrics that a signal's query is made of: the names before its selectors. What only limits or joins other
+/// series (after `and`, `unless` or `0 *`, up to the end of its brackets or an `or`) is left out.
+fn metrics_of(query: &str) -> Vec<String> {
+    let own = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
+    let (mut out, mut word, mut depth, mut limits) = (Vec::new(), String::new(), 0_usize, None::<usize>);
+    let mut braces = false;
+    for c in query.chars() {
+        if own(c) {
+            word.push(c);
+            continue;
+        }
+        match (word.as_str(), c) {
+            ("and" | "unless", _) if limits.is_none() && !braces => limits = Some(depth),
+            ("or", _) if limits.is_some_and(|at| at >= depth) && !braces => limits = None,
+            ("0", ' ') if limits.is_none() && !braces => limits = Some(depth),
+            (name, '{') if !name.is_empty() && limits.is_none() => out.push(name.to_owned()),
+            _ => {}
+        }
+        match c {
+            '{' => braces = true,
+            '}' => braces = false,
+            '(' if !braces => depth += 1,
+            ')' if !braces => {
+                depth = depth.saturating_sub(1);
+                limits = limits.filter(|at| *at <= depth);
+            }
+            _ => {}
+        }
+        word.clear();
+    }
+    out
+}
+
+/// Which values a condition asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    High,
+    Low,
+}
+
+/// Returns the direction of a condition; `None` if it has several, or compares nothing.
+fn direction(when: &Condition) -> Option<Direction> {
+    let Condition::All(comparisons) = when else { return None };
+    let of = |op: Op| match op {
+        Op::Above | Op::AtLeast => Direction::High,
+        Op::Below | Op::AtMost => Direction::Low,
+    };
+    let first = of(comparisons.first()?.op);
+    comparisons.iter().all(|comparison| of(comparison.op) == first).then_some(first)
+}
+
+/// Returns the direction in which an expression compares; `None` if in both or none.
+fn asked_direction(expression: &str) -> Option<Direction> {
+    // A label's value may hold anything.
+    let outside: String = expression.split('"').step_by(2).collect();
+    match (outside.contains('>'), outside.contains('<')) {
+        (true, false) => Some(Direction::High),
+        (false, true) => Some(Direction::Low),
+        _ => None,
+    }
 }
 
 /// Returns true if `text` matches `pattern`, in which `*` stands for any text.
@@ -209,6 +292,10 @@ mod tests {
         let playbook_of = |expression: &str| by_metrics(&library, expression).map(|(playbook, _)| playbook.to_owned());
         assert_eq!(playbook_of("vllm:num_requests_waiting > 10").as_deref(), Some("queue-buildup"));
         assert_eq!(playbook_of("slo:sli_error:ratio_rate1h{sloth_slo=\"chat\"} > 0.05"), None);
+        // A busy GPU is no idle one, and no fault because the Xid's query looks at its work too.
+        assert_eq!(playbook_of("DCGM_FI_DEV_GPU_UTIL > 95"), None);
+        assert_eq!(playbook_of("avg_over_time(DCGM_FI_DEV_GPU_UTIL[30m]) < 20").as_deref(), Some("gpu-underutilized"));
+        assert_eq!(playbook_of("DCGM_FI_DEV_XID_ERRORS > 0").as_deref(), Some("gpu-fault"));
     }
 
     #[test]

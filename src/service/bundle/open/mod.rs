@@ -125,6 +125,7 @@ pub fn request(report: &Report) -> Option<Request> {
         scope: Scope {
             dimensions: diagnosis.scope.labels.clone(),
             replicas: diagnosis.scope.named.iter().cloned().collect(),
+            ..Scope::default()
         },
         at: diagnosis.at,
         since: report.asked.since,
