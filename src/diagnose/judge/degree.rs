@@ -21,7 +21,10 @@ const CLEAR_CHANGE: f64 = 1.1;
 /// Returns the support of a comparison, -1..=1; the sign says if it holds. `limit` is the threshold as a number,
 /// `varies` the variation of the past ([`crate::Observation::varies`]). NaN counts as clearly not met.
 pub(crate) fn degree(comparison: Comparison, value: f64, limit: f64, unit: Unit, varies: Option<f64>) -> f64 {
-    let holds = comparison.op.holds(value, limit);
+    let holds = holds(comparison, value, limit);
+    if is_nothing_as_before(comparison, value, limit) {
+        return if holds { 1.0 } else { -1.0 };
+    }
     let distance = match (comparison.to, unit) {
         // Of something that should not occur at all, one is clear.
         (Reference::Number(0.0), _) => f64::INFINITY,
@@ -50,6 +53,21 @@ pub(crate) fn degree(comparison: Comparison, value: f64, limit: f64, unit: Unit,
     let x = if distance.is_nan() { 1.0 } else { distance.min(1.0) };
     let support = x * (2.0 - x);
     if holds { support } else { -support }
+}
+
+/// Returns true if a comparison holds. What was nothing before, or at the peers, and is nothing here has not changed: it is
+/// compared as 1 with the multiple.
+pub(crate) fn holds(comparison: Comparison, value: f64, limit: f64) -> bool {
+    match comparison.to {
+        Reference::Baseline(times) | Reference::Peers(times) if is_nothing_as_before(comparison, value, limit) => {
+            comparison.op.holds(1.0, times)
+        }
+        _ => comparison.op.holds(value, limit),
+    }
+}
+
+fn is_nothing_as_before(comparison: Comparison, value: f64, limit: f64) -> bool {
+    limit == 0.0 && value == 0.0 && !matches!(comparison.to, Reference::Number(_))
 }
 
 /// Returns the absolute logarithm of the ratio; infinite if one of them is zero.
@@ -85,6 +103,16 @@ mod tests {
         assert_eq!(of("> 1.5x baseline", 2.25, 1.5, Unit::Seconds), 1.0);
         assert_eq!(of("< 0.5x peers", 1.0, 0.5, Unit::Requests), -1.0);
         assert_eq!(of("> 1.15x baseline", 0.0, 1.15, Unit::Requests), -1.0);
+    }
+
+    #[test]
+    fn nothing_after_nothing_is_no_change() {
+        for (condition, expected) in
+            [("> 1.5x baseline", -1.0), ("< 0.6x baseline", -1.0), ("< 1.3x baseline", 1.0), (">= 0.9x peers", 1.0)]
+        {
+            assert_eq!(of(condition, 0.0, 0.0, Unit::Ratio), expected, "{condition}");
+            assert_eq!(holds(condition.parse().unwrap(), 0.0, 0.0), expected > 0.0, "{condition}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Evaluation of one piece of evidence on the observations.
 
-use crate::judge::degree::degree;
+use crate::judge::degree::{degree, holds as holds_at};
 use crate::judge::part_seen::{MoreSeries, all_of, outcome_of_part};
 use crate::observe::observation::median_of_others;
 use crate::{EvidenceResult, NO_PAST, Observation, Observations, Outcome, ReplicaValue};
@@ -23,7 +23,10 @@ pub fn evaluate(library: &Library, evidence: &Evidence, observations: &Observati
             used.retain(|(e, _)| no_past || !e.without_past);
             let any_has_data = used.iter().any(|(_, r)| r.outcome != Outcome::NoData);
             // What may be in a missing part stays open: without it the others would rule out.
-            used.retain(|(e, r)| !(any_has_data && e.optional && r.outcome == Outcome::NoData && !r.incomplete));
+            let is_left_out = |e: &Evidence, r: &EvidenceResult| {
+                (e.optional || r.unsupported) && r.outcome == Outcome::NoData && !r.incomplete
+            };
+            used.retain(|(e, r)| !(any_has_data && is_left_out(e, r)));
             let mut results: Vec<EvidenceResult> = used.into_iter().map(|(_, r)| r).collect();
             // Alternatives without any data leave the others as they are.
             if results.iter().any(|r| !is_silent(library, r)) {
@@ -76,6 +79,7 @@ fn nothing(library: &Library, signal: &str, when: &str, observation: Option<&Obs
         required: false,
         weight: 1.0,
         incomplete: false,
+        unsupported: observation.is_some_and(|o| o.unsupported),
         replicas: Vec::new(),
         why: Some(observation.and_then(|o| o.why.clone()).unwrap_or_else(|| "it was not asked".to_owned())),
         query: observation.and_then(|o| o.query.clone()),
@@ -140,7 +144,7 @@ pub(crate) fn check(library: &Library, signal: &str, when: &Condition, observati
                 return result;
             }
             result.baseline = o.baseline.filter(|_| when.needs_baseline());
-            let holds = |c: &Comparison| c.op.holds(value, limit(*c, o.baseline, None));
+            let holds = |c: &Comparison| holds_at(*c, value, limit(*c, o.baseline, None));
             let met = comparisons.iter().all(holds);
             result.varies = o.varies().filter(|_| when.needs_baseline());
             let degree_of = |c: &Comparison| degree(*c, value, limit(*c, o.baseline, None), result.unit, result.varies);
@@ -199,7 +203,7 @@ fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Ob
         let limit = |c: &Comparison| limit(*c, o.baseline, Some(peers));
         let degree_of = |c: &Comparison| degree(*c, replica.value, limit(c), result.unit, None);
         support = support.max(comparisons.iter().map(degree_of).fold(1.0, f64::min));
-        if comparisons.iter().all(|c| c.op.holds(replica.value, limit(c))) {
+        if comparisons.iter().all(|c| holds_at(*c, replica.value, limit(c))) {
             deviants.push((off, peers, ReplicaValue { name: replica.name.clone(), value: replica.value }));
         }
     }

@@ -122,7 +122,7 @@ pub(crate) fn symptom(
     // A symptom is decided by its thresholds, as in the alert's rule; only causes are graded.
     let symptom = if required(Outcome::NotMet) {
         SymptomVerdict::Absent
-    } else if required(Outcome::NoData) || met + not_met == 0.0 {
+    } else if is_blind(&evidence) || met + not_met == 0.0 {
         SymptomVerdict::NoData
     } else if met >= (met + not_met + open) / 2.0 {
         SymptomVerdict::Confirmed
@@ -169,12 +169,20 @@ pub(crate) fn score(evidence: &[EvidenceResult]) -> (Verdict, f64) {
     let score = balance * missed;
     let verdict = if required(Outcome::NotMet).any(|e| e.support <= CLEARLY_NOT_MET) {
         return (Verdict::RuledOut, 0.0);
-    } else if required(Outcome::NoData).next().is_some() || weight_with_data == 0.0 {
+    } else if is_blind(evidence) || weight_with_data == 0.0 {
         Verdict::Undetermined
     } else {
         graded(score)
     };
     (verdict, score)
+}
+
+/// Returns true if a required check that could be known is not, or if nothing that is required is known. What the engine
+/// does not have closes no road: then the other required checks decide.
+fn is_blind(evidence: &[EvidenceResult]) -> bool {
+    let mut open = evidence.iter().filter(|e| e.required && e.outcome == Outcome::NoData).peekable();
+    let decided = evidence.iter().any(|e| e.required && e.outcome == Outcome::Met);
+    open.peek().is_some() && (!decided || open.any(|e| !e.unsupported))
 }
 
 /// Returns the verdict for a score.

@@ -6,7 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdict};
+use jiff::Timestamp;
+
+use crate::judge::onset;
+use crate::{CauseFound, Diagnosis, EvidenceResult, NOTICED_LATE, Outcome, SymptomVerdict, Verdict, first_sign};
+use knowledge::clock;
 
 /// Minimum probability of a likely cause.
 const LIKELY: f64 = 0.7;
@@ -16,6 +20,15 @@ const MAX_WITHOUT_SYMPTOM_DATA: f64 = 0.69;
 
 /// Factor for causes of another symptom: they need not explain the alert's own.
 const OTHER_SYMPTOM: f64 = 0.3;
+
+/// Maximum probability of a cause that rests on one fact: nothing else agrees with it.
+const MAX_OF_ONE_FACT: f64 = 0.85;
+
+/// Maximum probability of a cause of a latency that is mostly spent elsewhere: just below [`LIKELY`].
+const MAX_WITH_TIME_ELSEWHERE: f64 = 0.69;
+
+/// Factor for a cause that began after its effect.
+const LATE: f64 = 0.75;
 
 /// Number of features.
 pub const FEATURES: usize = 6;
@@ -66,12 +79,33 @@ pub(crate) fn weigh(diagnosis: &mut Diagnosis) {
         (0..diagnosis.causes.len()).map(|place| probability(&features(diagnosis, place))).collect();
     let other_symptom = if is_of_another_symptom(diagnosis) { OTHER_SYMPTOM } else { 1.0 };
     let most = if diagnosis.symptom.verdict == SymptomVerdict::NoData { MAX_WITHOUT_SYMPTOM_DATA } else { 1.0 };
+    let elsewhere = diagnosis.parts.as_ref().and_then(|parts| parts.rest).is_some_and(|rest| rest.share > 0.5);
+    let effect = onset(&diagnosis.symptom.evidence).map(|(at, _)| at);
     for (cause, probability) in diagnosis.causes.iter_mut().zip(&probable) {
-        cause.probability = (probability * other_symptom).min(most);
+        let late = if is_late(cause, effect) { LATE } else { 1.0 };
+        let unexplained = elsewhere && cause.explained.is_some_and(|share| share < 0.5);
+        let most = most.min(if facts(cause) > 1 { 1.0 } else { MAX_OF_ONE_FACT }).min(if unexplained {
+            MAX_WITH_TIME_ELSEWHERE
+        } else {
+            1.0
+        });
+        cause.probability = (probability * other_symptom * late).min(most);
         let verdict = if cause.probability >= LIKELY { Verdict::Likely } else { Verdict::Possible };
         cause.verdict = cause.verdict.min(verdict);
     }
     diagnosis.unknown = diagnosis.causes.iter().map(|cause| 1.0 - cause.probability).product();
+}
+
+/// Returns the number of signals whose checks are known along a cause's chain.
+fn facts(cause: &CauseFound) -> usize {
+    let checks = cause.via.iter().flat_map(|link| &link.evidence).chain(&cause.evidence);
+    checks.filter(|e| e.outcome != Outcome::NoData).map(|e| &e.signal).collect::<BTreeSet<_>>().len()
+}
+
+/// Returns true if the first sign of a cause came clearly after its effect.
+fn is_late(cause: &CauseFound, effect: Option<Timestamp>) -> bool {
+    let sign = first_sign(&cause.evidence).zip(effect);
+    sign.is_some_and(|(sign, effect)| sign > clock::after(effect, NOTICED_LATE))
 }
 
 /// Returns true if the causes belong to another symptom while the alert's own symptom is confirmed.

@@ -221,6 +221,10 @@ fn say_what_is_missing(plan: &Plan, answers: &[QueryAnswer], observed: &mut Obse
         let o = Observation { why: Some(why), enable, away, incomplete, ..Observation::default() };
         observed.observations.signals.insert(signal.clone(), o);
     }
+    for signal in &plan.unsupported {
+        let o = observed.observations.signals.entry(signal.clone()).or_default();
+        o.unsupported = o.value.is_none() && o.replicas.is_empty() && o.incomplete.is_none();
+    }
     let late = answers.iter().filter(|a| matches!(a, Err(e) if matches!(**e, PromError::Late))).count();
     if late > 0 {
         observed.problems.push(format!("{late} of {} queries timed out", answers.len()));

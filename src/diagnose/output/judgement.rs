@@ -106,6 +106,9 @@ pub struct EvidenceResult {
     /// True if the server could not read a part of its data: it is about the part that answered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
+    /// True if the engine, or its version, does not have the signal; then the rest of the evidence decides.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsupported: bool,
     /// The replicas for which the condition holds, worst first.
     pub replicas: Vec<ReplicaValue>,
     /// The reason why there is no data.
