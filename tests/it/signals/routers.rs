@@ -86,8 +86,18 @@ ray_serve_deployment_processing_latency_ms_sum{deployment="LLMServer",replica="a
 ray_serve_deployment_processing_latency_ms_count{deployment="LLMServer",replica="a",application="llm"} 100
 ray_serve_deployment_processing_latency_ms_sum{deployment="Ingress",replica="c",application="llm"} 150000
 ray_serve_deployment_processing_latency_ms_count{deployment="Ingress",replica="c",application="llm"} 100
+ray_serve_deployment_processing_latency_ms_sum{deployment="LLMServer",replica="b",application="llm"} 20000
+ray_serve_deployment_processing_latency_ms_count{deployment="LLMServer",replica="b",application="llm"} 100
+ray_serve_replica_processing_queries{deployment="LLMServer",replica="gone",application="llm"} 0
+ray_serve_deployment_request_counter_total{deployment="LLMServer",replica="a",route="/v1",application="llm"} 80
+ray_serve_deployment_request_counter_total{deployment="LLMServer",replica="b",route="/v1",application="llm"} 20
+ray_serve_deployment_error_counter_total{deployment="LLMServer",replica="b",exception_type="RuntimeError",route="/v1",application="llm"} 25
+ray_serve_deployment_error_counter_total{deployment="LLMServer",replica="a",exception_type="CancelledError",route="/v1",application="llm"} 90
+ray_serve_deployment_replica_starts_total{deployment="LLMServer",replica="a",application="llm"} 1
+ray_serve_autoscaling_target_replicas{deployment="LLMServer",application="llm"} 4
 ray_serve_deployment_replica_healthy{deployment="LLMServer",replica="a",application="llm"} 1
-ray_serve_deployment_replica_healthy{deployment="LLMServer",replica="b",application="llm"} 0
+ray_serve_deployment_replica_healthy{deployment="LLMServer",replica="b",application="llm"} 1
+ray_serve_deployment_replica_healthy{deployment="LLMServer",replica="gone",application="llm"} 0
 "#;
 
 pub(super) fn pages() -> Vec<Page> {
@@ -193,7 +203,13 @@ fn ray_serve_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_overload_ratio", 0.04),
         ("gateway_auth_error_ratio", 0.02),
         ("gateway_unknown_model_ratio", 0.03),
-        ("gateway_backends_ready", 1.0),
+        // Replica `b` raises more often than it answers, and `a` takes six times as long. Clients that left are neither's.
+        ("gateway_backends_failing", 1.0),
+        ("gateway_backends_slow", 1.0),
+        ("gateway_backend_error_ratio", 25.0 / 125.0),
+        ("gateway_backend_starts", 0.0),
+        ("gateway_backends_missing", 2.0),
+        ("gateway_backends_ready", 2.0),
     ];
     // Six in flight are too few for it.
     assert_table(&seen, "ray-serve-llm", &expected, &["gateway_residence_time"]);

@@ -294,6 +294,7 @@ fn llamacpp_tells_slots_and_tokens_and_that_it_times_nothing() {
         ("requests_queued", 46.0),
         ("requests_waiting", 46.0),
         ("waiting_per_replica", 46.0),
+        ("waiting_for_slot", 46.0),
         ("stalled_requests", 0.0),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
