@@ -22,6 +22,7 @@ smg_worker_requests_active{worker="a"} 9
 smg_worker_requests_active{worker="b"} 3
 smg_worker_cb_transitions_total{worker="b",from="closed",to="open"} 6
 smg_http_responses_total{path="/v1/chat/completions",status_code="200",error_code=""} 80
+smg_http_responses_total{path="/.env",status_code="404",error_code="x"} 30
 smg_http_responses_total{path="/v1/chat/completions",status_code="503",error_code="x"} 4
 smg_http_responses_total{path="/v1/chat/completions",status_code="504",error_code="x"} 1
 smg_http_responses_total{path="/v1/chat/completions",status_code="429",error_code="x"} 5
@@ -67,7 +68,8 @@ sgl_router_generate_duration_seconds_bucket{route="/generate",le="+Inf"} 100
 sgl_router_cb_state_transitions_total{worker="b",from="closed",to="open"} 6
 "#;
 
-/// 100 requests, of which 2 are 500, 4 are 503, 1 is 504, 3 are 404, 2 are 401, 5 are of clients that left, and 50 health checks; times in milliseconds.
+/// 100 requests, of which 2 are 500, 4 are 503, 1 is 504, 3 are 404, 2 are 401, 5 are of clients that left, 50 health checks,
+/// and 30 that a scanner was refused; times in milliseconds.
 const SERVE: &str = r#"ray_serve_num_ongoing_http_requests{node_id="n"} 6
 ray_serve_num_http_requests_total{route="/v1",method="POST",application="llm",status_code="200"} 90
 ray_serve_num_http_requests_total{route="/v1",method="POST",application="llm",status_code="500"} 10
@@ -76,6 +78,7 @@ ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="l
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="503"} 4
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="504"} 1
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="404"} 3
+ray_serve_num_http_error_requests_total{route="/.env",method="GET",application="",error_code="404"} 30
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="401"} 2
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="499"} 5
 ray_serve_http_request_latency_ms_bucket{route="/v1",method="POST",application="llm",le="2000"} 100
