@@ -73,7 +73,10 @@ impl<'a> Player<'a> {
             inside.map(|(t, v)| (t - span.from, *v)).collect::<Vec<_>>()
         };
         let counter = ["_total", "_sum", "_count", "_bucket"].iter().any(|end| series.name.ends_with(end));
-        let calm = within(capture.before);
+        // A scrape of the fault's own second is the fault's.
+        let fault_begins = capture.during.from - capture.before.from;
+        let mut calm = within(capture.before);
+        calm.retain(|(t, _)| fault_begins <= 0.0 || *t < fault_begins);
         let total = calm.first().map_or(0.0, |(_, v)| *v);
         let ends = capture.ends(series);
         Self { series, capture, counter, ends, calm, fault: within(capture.during), total, points: Vec::new() }

@@ -3,6 +3,7 @@
 
 mod captured;
 mod computed;
+mod denied;
 mod dynamo;
 mod elsewhere;
 mod exporters;

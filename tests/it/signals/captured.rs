@@ -119,6 +119,7 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         ("offered_request_rate", 121.0 / 60.0),
         ("request_imbalance", 1.0),
         ("prompt_tokens_mean", 15_390.0 / 121.0),
+        ("prompt_tokens_growth", 15_390.0 / 121.0 / (15_393.0 / 122.0)),
         ("prompt_tokens_p99", 198.5),
         ("generation_tokens_mean", 7_331.0 / 121.0),
         ("length_finish_ratio", 0.0),

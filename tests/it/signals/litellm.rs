@@ -12,6 +12,7 @@ const BEHIND: usize = 124;
 const BACKENDS: usize = 142;
 const COOLED: usize = 144;
 const FALLBACKS: usize = 147;
+const OLD: usize = 150;
 
 /// 100 requests of clients and 20 refused scrapes; what became of the requests stands in code, class and key.
 const FAILURES: [(&str, &str, &str, u32); 9] = [
@@ -39,6 +40,7 @@ pub(super) fn pages() -> Vec<Page> {
     pages.extend(minute(BEHIND, "behind", "vllm-0", &vllm("t0"), &vllm("t1")));
     pages.extend(minute(BACKENDS, "backends", "litellm-0", &uncounted(&backends()), &backends()));
     pages.extend(minute(FALLBACKS, "fallbacks", "litellm-0", &uncounted(&fallbacks()), &fallbacks()));
+    pages.extend(minute(OLD, "old", "litellm-0", &uncounted(&old()), &old()));
     pages.extend(minute(COOLED, "cooled", "litellm-0", &uncounted(&cooled()), &cooled()));
     pages
 }
@@ -60,7 +62,48 @@ fn fallbacks() -> String {
         .concat()
         + &total("well", 100)
         + "litellm_redis_total_requests_total{redis=\"redis\"} 900\n\
-           litellm_redis_failed_requests_total{redis=\"redis\",error_class=\"ConnectionError\",function_name=\"f\"} 120\n"
+           litellm_redis_failed_requests_total{redis=\"redis\",error_class=\"ConnectionError\",function_name=\"f\"} 120\n\
+           litellm_redis_latency_sum{redis=\"redis\"} 2340\nlitellm_redis_latency_count{redis=\"redis\"} 900\n\
+           litellm_postgres_latency_sum{postgres=\"postgres\"} 3\nlitellm_postgres_latency_count{postgres=\"postgres\"} 600\n"
+}
+
+/// What 1.80 tells: a refused key has no status, and of a deployment the time for each token. A proxy's 502 is in all releases.
+fn old() -> String {
+    let total = |model: &str, n: u32| {
+        format!(
+            "litellm_proxy_total_requests_metric_total{{route=\"/v1/chat/completions\",requested_model=\"{model}\"}} {n}\n"
+        )
+    };
+    let failed = |model: &str, code: &str, class: &str, n: u32| {
+        let of = format!("route=\"/v1/chat/completions\",requested_model=\"{model}\",hashed_api_key=\"{class}\"");
+        format!(
+            "litellm_proxy_failed_requests_metric_total{{{of},exception_status=\"{code}\",exception_class=\"{class}\"}} {n}\n"
+        )
+    };
+    let deployment = |model: &str, id: &str, of_a_token: f64| {
+        let own = format!("litellm_model_name=\"{model}\",model_id=\"{id}\"");
+        format!(
+            "litellm_deployment_success_responses_total{{{own},requested_model=\"{model}\"}} 50\n\
+             litellm_deployment_latency_per_output_token_count{{{own}}} 50\n\
+             litellm_deployment_latency_per_output_token_sum{{{own}}} {}\n",
+            50.0 * of_a_token
+        )
+    };
+    // Answers of 20 tokens.
+    let answers = |model: &str| {
+        format!(
+            "litellm_output_tokens_metric_total{{requested_model=\"{model}\"}} 2000\n\
+             litellm_request_total_latency_metric_count{{requested_model=\"{model}\"}} 100\n"
+        )
+    };
+    let own_failure = "requested_model=\"first\",model_id=\"f\",exception_status=\"503\",exception_class=\"Openai.ServiceUnavailableError\"";
+    [total("keys", 100), failed("keys", "None", "ProxyException", 40), failed("keys", "None", "ReadError", 5)].concat()
+        + &[total("way", 100), failed("way", "502", "Openai.BadGatewayError", 30)].concat()
+        + &[total("slow", 100), answers("slow"), deployment("slow", "a", 0.13), deployment("slow", "b", 0.01)].concat()
+        + &[total("even", 100), answers("even"), deployment("even", "c", 0.13), deployment("even", "d", 0.08)].concat()
+        + &total("first", 50)
+        + &format!("litellm_deployment_failure_responses_total{{{own_failure}}} 50\n")
+        + "litellm_deployment_successful_fallbacks_total{requested_model=\"first\",fallback_model=\"second\"} 50\n"
 }
 
 /// Models of which every request, or more than there were, found no backend left, and one whose backends refused more often
@@ -208,6 +251,7 @@ fn a_healthy_minute_of_litellm_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_backends_slow", 0.0),
         ("gateway_fallback_ratio", 0.0),
         ("gateway_fallback_failed_ratio", 0.0),
+        ("gateway_unreached_ratio", 0.0),
         ("gateway_unknown_model_ratio", 0.0),
         ("gateway_nameless_ratio", 0.0),
         ("gateway_backends_ready", 1.0),
@@ -218,6 +262,8 @@ fn a_healthy_minute_of_litellm_tells_each_signal_or_says_that_it_cannot() {
         "gateway_queued",
         "gateway_overload_ratio",
         "gateway_store_failure_ratio",
+        "gateway_redis_time_mean",
+        "gateway_database_time_mean",
         "gateway_residence_time",
     ];
     assert_table(&seen, "litellm", &expected, &silent);
@@ -334,6 +380,31 @@ fn fallbacks_that_answer_and_those_that_fail_are_told_of_the_model_that_was_aske
     let ratios =
         |used: f64, failed: f64| [("gateway_fallback_ratio", used), ("gateway_fallback_failed_ratio", failed), store];
     assert_values(&of("rescued"), &ratios(0.4, 0.0));
+    let stores = [("gateway_redis_time_mean", 2.6), ("gateway_database_time_mean", 0.005)];
+    assert_values(&of("well"), &stores);
     assert_values(&of("stuck"), &ratios(0.0, 30.0 / 90.0));
     assert_values(&of("well"), &ratios(0.0, 0.0));
+}
+
+#[test]
+fn litellm_1_80_tells_refused_keys_slow_deployments_and_a_proxy_that_reaches_nobody() {
+    let of = |model: &str| read(OLD, &[("namespace", "old"), ("model", model)]);
+    let keys = [
+        ("gateway_auth_error_ratio", 0.4),
+        ("gateway_key_refusal_ratio", 0.4),
+        ("gateway_auth_error_keys", 1.0),
+        ("gateway_failed_ratio", 0.45),
+        ("gateway_unreached_ratio", 0.0),
+    ];
+    assert_values(&of("keys"), &keys);
+    let way = [
+        ("gateway_connection_error_ratio", 0.3),
+        ("gateway_unreached_ratio", 0.3),
+        ("gateway_backend_unavailable_ratio", 0.0),
+    ];
+    assert_values(&of("way"), &way);
+    assert_values(&of("slow"), &[("gateway_backends_slow", 1.0)]);
+    assert_values(&of("even"), &[("gateway_backends_slow", 0.0)]);
+    // Its only deployment fails, and its fallback answers.
+    assert_values(&of("first"), &[("gateway_backends_failing", 1.0)]);
 }

@@ -1,4 +1,4 @@
-//! SGLang's router, new and old, and Ray Serve. Pages are hand-written in the names and labels of their documentation.
+//! SGLang's router, new and old, vLLM's, and Ray Serve. Pages are hand-written in the names and labels of their documentation.
 
 use super::{assert_no_data, assert_table, assert_values, minute, observed, uncounted, version};
 use crate::harness::{Page, slot};
@@ -6,6 +6,7 @@ use crate::harness::{Page, slot};
 const ROUTER: usize = 134;
 const OLD_ROUTER: usize = 135;
 const RAY: usize = 136;
+const VLLM: usize = 151;
 
 /// 100 answers, of which 4 are 503, 1 is 504, 5 are 429, 8 are 401 and 2 are 404. Of 100 answers of workers, 4 are 503,
 /// 2 are 429 and 4 are 401; the router itself answered 50 attempts that had no worker. A worker has an open breaker, one
@@ -21,6 +22,7 @@ smg_worker_requests_active{worker="a"} 9
 smg_worker_requests_active{worker="b"} 3
 smg_worker_cb_transitions_total{worker="b",from="closed",to="open"} 6
 smg_http_responses_total{path="/v1/chat/completions",status_code="200",error_code=""} 80
+smg_http_responses_total{path="/.env",status_code="404",error_code="x"} 30
 smg_http_responses_total{path="/v1/chat/completions",status_code="503",error_code="x"} 4
 smg_http_responses_total{path="/v1/chat/completions",status_code="504",error_code="x"} 1
 smg_http_responses_total{path="/v1/chat/completions",status_code="429",error_code="x"} 5
@@ -66,7 +68,8 @@ sgl_router_generate_duration_seconds_bucket{route="/generate",le="+Inf"} 100
 sgl_router_cb_state_transitions_total{worker="b",from="closed",to="open"} 6
 "#;
 
-/// 100 requests, of which 2 are 500, 4 are 503, 1 is 504, 3 are 404, 2 are 401, 5 are of clients that left, and 50 health checks; times in milliseconds.
+/// 100 requests, of which 2 are 500, 4 are 503, 1 is 504, 3 are 404, 2 are 401, 5 are of clients that left, 50 health checks,
+/// and 30 that a scanner was refused; times in milliseconds.
 const SERVE: &str = r#"ray_serve_num_ongoing_http_requests{node_id="n"} 6
 ray_serve_num_http_requests_total{route="/v1",method="POST",application="llm",status_code="200"} 90
 ray_serve_num_http_requests_total{route="/v1",method="POST",application="llm",status_code="500"} 10
@@ -75,6 +78,7 @@ ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="l
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="503"} 4
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="504"} 1
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="404"} 3
+ray_serve_num_http_error_requests_total{route="/.env",method="GET",application="",error_code="404"} 30
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="401"} 2
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="499"} 5
 ray_serve_http_request_latency_ms_bucket{route="/v1",method="POST",application="llm",le="2000"} 100
@@ -86,12 +90,53 @@ ray_serve_deployment_processing_latency_ms_sum{deployment="LLMServer",replica="a
 ray_serve_deployment_processing_latency_ms_count{deployment="LLMServer",replica="a",application="llm"} 100
 ray_serve_deployment_processing_latency_ms_sum{deployment="Ingress",replica="c",application="llm"} 150000
 ray_serve_deployment_processing_latency_ms_count{deployment="Ingress",replica="c",application="llm"} 100
+ray_serve_deployment_processing_latency_ms_sum{deployment="LLMServer",replica="b",application="llm"} 20000
+ray_serve_deployment_processing_latency_ms_count{deployment="LLMServer",replica="b",application="llm"} 100
+ray_serve_replica_processing_queries{deployment="LLMServer",replica="gone",application="llm"} 0
+ray_serve_deployment_request_counter_total{deployment="LLMServer",replica="a",route="/v1",application="llm"} 80
+ray_serve_deployment_request_counter_total{deployment="LLMServer",replica="b",route="/v1",application="llm"} 20
+ray_serve_deployment_error_counter_total{deployment="LLMServer",replica="b",exception_type="RuntimeError",route="/v1",application="llm"} 25
+ray_serve_deployment_error_counter_total{deployment="LLMServer",replica="a",exception_type="CancelledError",route="/v1",application="llm"} 90
+ray_serve_deployment_replica_starts_total{deployment="LLMServer",replica="a",application="llm"} 1
+ray_serve_autoscaling_target_replicas{deployment="LLMServer",application="llm"} 4
+ray_serve_event_loop_scheduling_latency_ms_sum{component="proxy",loop_type="main"} 60
+ray_serve_event_loop_scheduling_latency_ms_count{component="proxy",loop_type="main"} 30
+ray_serve_event_loop_scheduling_latency_ms_sum{component="replica",loop_type="main"} 9000
+ray_serve_event_loop_scheduling_latency_ms_count{component="replica",loop_type="main"} 30
 ray_serve_deployment_replica_healthy{deployment="LLMServer",replica="a",application="llm"} 1
-ray_serve_deployment_replica_healthy{deployment="LLMServer",replica="b",application="llm"} 0
+ray_serve_deployment_replica_healthy{deployment="LLMServer",replica="b",application="llm"} 1
+ray_serve_deployment_replica_healthy{deployment="LLMServer",replica="gone",application="llm"} 0
+"#;
+
+/// 100 requests: 80 are answered, 8 are refused as wrong, and 12 fail after their last try, of whose tries 6 found no worker.
+/// Worker `b` fails most of its tries, `c` is gone.
+const VLLM_ROUTER: &str = r#"vllm_router_worker_health{worker="http://a:8000"} 1
+vllm_router_worker_health{worker="http://b:8000"} 1
+vllm_router_worker_health{worker="http://c:8000"} 0
+vllm_router_cb_state{worker="http://a:8000"} 0
+vllm_router_cb_state{worker="http://b:8000"} 1
+vllm_router_cb_state_transitions_total{worker="http://b:8000",from="closed",to="open"} 6
+vllm_router_cb_outcomes_total{worker="http://a:8000",outcome="success"} 80
+vllm_router_cb_outcomes_total{worker="http://b:8000",outcome="success"} 8
+vllm_router_cb_outcomes_total{worker="http://b:8000",outcome="failure"} 30
+vllm_router_processed_requests_total{worker="http://a:8000"} 90
+vllm_router_processed_requests_total{worker="http://b:8000"} 30
+vllm_router_processed_requests_total{worker="http://c:8000"} 3
+vllm_router_running_requests{worker="http://a:8000"} 9
+vllm_router_running_requests{worker="http://b:8000"} 3
+vllm_router_requests_total{route="/v1/chat/completions"} 80
+vllm_router_request_errors_total{route="/v1/chat/completions",error_type="non_retryable_error"} 8
+vllm_router_request_errors_total{route="/v1/chat/completions",error_type="no_available_workers"} 6
+vllm_router_retries_exhausted_total{route="/v1/chat/completions"} 12
+vllm_router_generate_duration_seconds_bucket{le="2"} 80
+vllm_router_generate_duration_seconds_bucket{le="+Inf"} 80
+vllm_router_generate_duration_seconds_sum 120
+vllm_router_generate_duration_seconds_count 80
 "#;
 
 pub(super) fn pages() -> Vec<Page> {
-    let cases = [(ROUTER, "smg", SMG), (OLD_ROUTER, "sgl", SGL), (RAY, "ray", SERVE)];
+    let cases =
+        [(ROUTER, "smg", SMG), (OLD_ROUTER, "sgl", SGL), (RAY, "ray", SERVE), (VLLM, "vllm-router", VLLM_ROUTER)];
     cases
         .into_iter()
         .flat_map(|(case, namespace, page)| minute(case, namespace, "gateway-0", &uncounted(page), page))
@@ -185,6 +230,7 @@ fn ray_serve_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_queued", 8.0),
         ("gateway_e2e_p99", 1.98),
         ("gateway_backend_time_mean", 1.5),
+        ("gateway_loop_delay", 0.002),
         ("gateway_error_ratio", 0.06),
         ("gateway_failed_ratio", 0.12),
         ("gateway_timeout_ratio", 0.01),
@@ -193,8 +239,39 @@ fn ray_serve_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_overload_ratio", 0.04),
         ("gateway_auth_error_ratio", 0.02),
         ("gateway_unknown_model_ratio", 0.03),
-        ("gateway_backends_ready", 1.0),
+        // Replica `b` raises more often than it answers, and `a` takes six times as long. Clients that left are neither's.
+        ("gateway_backends_failing", 1.0),
+        ("gateway_backends_slow", 1.0),
+        ("gateway_backend_error_ratio", 25.0 / 125.0),
+        ("gateway_backend_starts", 0.0),
+        ("gateway_backends_missing", 2.0),
+        ("gateway_backends_ready", 2.0),
     ];
     // Six in flight are too few for it.
     assert_table(&seen, "ray-serve-llm", &expected, &["gateway_residence_time"]);
+}
+
+#[test]
+fn vllms_router_tells_each_signal_or_says_that_it_cannot() {
+    let seen = read(VLLM, "vllm-router");
+    let expected = [
+        ("e2e_p99", 1.98),
+        ("error_ratio", 0.12),
+        ("client_error_ratio", 0.08),
+        ("request_rate", 100.0 / 60.0),
+        ("request_imbalance", 1.5),
+        ("replicas_serving", 1.0),
+        ("gateway_request_rate", 100.0 / 60.0),
+        ("gateway_inflight", 12.0),
+        ("gateway_residence_time", 12.0 * 60.0 / 100.0),
+        ("gateway_e2e_p99", 1.98),
+        ("gateway_backend_time_mean", 1.5),
+        ("gateway_error_ratio", 0.12),
+        ("gateway_failed_ratio", 0.12),
+        ("gateway_no_backend_ratio", 0.06),
+        ("gateway_cooldown_rate", 0.1),
+        ("gateway_backends_failing", 1.0),
+        ("gateway_backends_ready", 1.0),
+    ];
+    assert_table(&seen, "vllm-router", &expected, &[]);
 }

@@ -240,6 +240,7 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
         ("offered_request_rate", 174.0 / 60.0),
         ("request_imbalance", 1.0),
         ("prompt_tokens_mean", 14_570.0 / 174.0),
+        ("prompt_tokens_growth", 14_570.0 / 174.0 / (21_546.0 / 258.0)),
         ("prompt_tokens_p99", 293.0),
         ("generation_tokens_mean", 5_958.0 / 174.0),
         ("prompt_token_rate", 14_570.0 / 60.0),

@@ -83,6 +83,7 @@ fn tgi_tells_each_signal_or_says_that_it_cannot() {
         ("offered_request_rate", 2.0),
         ("request_imbalance", 1.0),
         ("prompt_tokens_mean", 100.0),
+        ("prompt_tokens_growth", 1.0),
         ("prompt_tokens_p99", 1.99),
         ("generation_tokens_mean", 30.0),
         ("prompt_token_rate", 200.0),
@@ -162,6 +163,7 @@ fn trtllm_tells_each_signal_or_says_that_it_cannot() {
         ("request_rate", 2.0),
         ("request_imbalance", 1.0),
         ("prompt_tokens_mean", 100.0),
+        ("prompt_tokens_growth", 1.0),
         ("generation_tokens_mean", 30.0),
         ("length_finish_ratio", 0.25),
         ("prompt_token_rate", 200.0),
@@ -272,9 +274,16 @@ fn llamacpp(second: i64) -> String {
     format!(
         "llamacpp:prompt_tokens_total {}\nllamacpp:prompt_seconds_total {second}\nllamacpp:tokens_predicted_total {}\n\
          llamacpp:tokens_predicted_seconds_total {}\nllamacpp:n_decode_total {second}\nllamacpp:predicted_tokens_seconds nan\n\
-         llamacpp:requests_processing 4\nllamacpp:requests_deferred 46\n",
+         llamacpp:requests_processing 4\nllamacpp:requests_deferred 46\nllamacpp:prompt_tokens_cached_total {}\n\
+         llamacpp:spec_decode_num_accepted_tokens_total {}\nllamacpp:spec_decode_num_draft_tokens_total {}\n\
+         llamacpp:spec_decode_num_drafts_total {}\n",
         200 * second,
         50 * second,
+        2 * second,
+        // Two of ten prompt tokens come from the cache, and of two drafts of four tokens each five are accepted.
+        50 * second,
+        5 * second,
+        8 * second,
         2 * second,
     )
 }
@@ -287,6 +296,11 @@ fn llamacpp_tells_slots_and_tokens_and_that_it_times_nothing() {
         ("itl_mean", 0.04),
         ("requests_in_prefill", 1.0),
         ("computed_prompt_token_rate", 200.0),
+        ("prompt_token_rate", 250.0),
+        ("prefix_cache_hit_ratio", 0.2),
+        ("prefix_cache_lost", 0.0),
+        ("spec_acceptance_ratio", 0.625),
+        ("spec_accepted_per_draft", 2.5),
         ("generation_token_rate", 50.0),
         ("requests_running", 4.0),
         ("running_per_replica", 4.0),
@@ -294,6 +308,7 @@ fn llamacpp_tells_slots_and_tokens_and_that_it_times_nothing() {
         ("requests_queued", 46.0),
         ("requests_waiting", 46.0),
         ("waiting_per_replica", 46.0),
+        ("waiting_for_slot", 46.0),
         ("stalled_requests", 0.0),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
