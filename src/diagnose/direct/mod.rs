@@ -129,6 +129,9 @@ pub(super) async fn observe_needs_with_exporters(
     if prometheus.is_absent() {
         // Nothing is late where nothing was asked: what pages do not tell is "no data", signal by signal.
         observed.degraded = visits.iter().any(|visit| visit.outcome.is_err());
+        if !observed.degraded {
+            observed.observations.signals.values_mut().for_each(|o| o.away = false);
+        }
     }
     observed
 }
