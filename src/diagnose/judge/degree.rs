@@ -33,6 +33,8 @@ pub(crate) fn degree(comparison: Comparison, value: f64, limit: f64, unit: Unit,
             };
             (value - edge).abs() / (CLEAR_COUNT * limit).max(0.5)
         }
+        // Nothing now and nothing before is no change at all.
+        (Reference::Baseline(_), _) if value == 0.0 && limit == 0.0 => f64::INFINITY,
         (Reference::Baseline(times), _) => {
             let change = times.ln().abs().max(CLEAR_CHANGE.ln()).max(varies.unwrap_or(1.0).ln());
             ratio(value, limit) / change
@@ -85,6 +87,8 @@ mod tests {
         assert_eq!(of("> 1.5x baseline", 2.25, 1.5, Unit::Seconds), 1.0);
         assert_eq!(of("< 0.5x peers", 1.0, 0.5, Unit::Requests), -1.0);
         assert_eq!(of("> 1.15x baseline", 0.0, 1.15, Unit::Requests), -1.0);
+        assert_eq!(of("< 0.6x baseline", 0.0, 0.0, Unit::Ratio), -1.0);
+        assert_eq!(of(">= 0.9x baseline", 0.0, 0.0, Unit::Ratio), 1.0);
     }
 
     #[test]
