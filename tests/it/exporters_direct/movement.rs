@@ -16,13 +16,13 @@ fn page(running: u32, waiting: &[u32], tokens: u32) -> String {
     waiting.iter().enumerate().map(rank).collect()
 }
 
-/// A prefill server of SGLang that finishes one request a second while 150 are on their way.
+/// A decode server of SGLang that finishes one request a second while 150 are on their way; its ranks repeat each other.
 fn transfers(done: u32) -> String {
-    let of = "engine_type=\"prefill\",model_name=\"m\",tp_rank";
+    let of = "engine_type=\"decode\",model_name=\"m\",tp_rank";
     format!(
-        "sglang:num_running_reqs{{{of}=\"0\"}} 0\nsglang:num_queue_reqs{{{of}=\"0\"}} 20\n\
-         sglang:num_prefill_inflight_queue_reqs{{{of}=\"0\"}} 150\nsglang:num_prefill_inflight_queue_reqs{{{of}=\"1\"}} 150\n\
-         sglang:num_requests_total{{engine_type=\"prefill\",model_name=\"m\"}} {done}\n"
+        "sglang:num_running_reqs{{{of}=\"0\"}} 0\nsglang:num_decode_prealloc_queue_reqs{{{of}=\"0\"}} 20\n\
+         sglang:num_decode_transfer_queue_reqs{{{of}=\"0\"}} 150\nsglang:num_decode_transfer_queue_reqs{{{of}=\"1\"}} 150\n\
+         sglang:num_requests_total{{engine_type=\"decode\",model_name=\"m\"}} {done}\n"
     )
 }
 
