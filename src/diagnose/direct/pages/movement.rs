@@ -1,4 +1,4 @@
-//! What two reads tell of movement: gauges whose counters stand still, how long items stay, and how unevenly they are spread.
+//! Movement between two reads: gauges whose counters stand still, the time that items stay, and their spread over ranks.
 
 use std::collections::BTreeMap;
 
