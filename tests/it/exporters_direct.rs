@@ -2,6 +2,7 @@
 //! read says so and blames nobody.
 
 mod alone;
+mod movement;
 mod odd;
 mod refused;
 

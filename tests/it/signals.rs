@@ -15,6 +15,7 @@ mod routers;
 mod sglang;
 mod small;
 mod spellings;
+mod standstill;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,7 +34,7 @@ const EVERYTHING: &str = "everything";
 /// slots lie far apart are not put into one.
 pub(crate) fn captured_histories() -> [String; 2] {
     let engines = captured::pages().into_iter().chain(spellings::pages()).chain(elsewhere::pages());
-    let engines = engines.chain(sglang::pages()).chain(small::pages());
+    let engines = engines.chain(sglang::pages()).chain(small::pages()).chain(standstill::pages());
     let neighbours = litellm::pages().into_iter().chain(dynamo::pages()).chain(llm_d::pages());
     let neighbours = neighbours.chain(routers::pages()).chain(gpus::pages()).chain(crate::mixed_fleet::pages());
     [crate::harness::pages(&engines.collect::<Vec<_>>()), crate::harness::pages(&neighbours.collect::<Vec<_>>())]

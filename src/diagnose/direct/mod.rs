@@ -126,6 +126,15 @@ pub(super) async fn observe_needs_with_exporters(
         (false, false) => DirectReadReason::NoValues,
     };
     fill(library, request, needs, &visits, because, left_out, &mut observed);
+    if visits.iter().any(|visit| visit.engine.kind == EngineKind::Serving && visit.outcome.is_ok()) {
+        // What an engine's page does not tell, that engine does not tell; of others only a Prometheus would.
+        let of_engines = |name: &str| {
+            prometheus.is_absent()
+                || library.signals.get(name).is_some_and(|signal| signal.of.contains(&EngineKind::Serving))
+        };
+        let told = observed.observations.signals.iter_mut().filter(|(name, _)| of_engines(name));
+        told.for_each(|(_, o)| o.away = false);
+    }
     if prometheus.is_absent() {
         // Nothing is late where nothing was asked: what pages do not tell is "no data", signal by signal.
         observed.degraded = visits.iter().any(|visit| visit.outcome.is_err());

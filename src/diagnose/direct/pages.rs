@@ -1,5 +1,7 @@
 //! Two reads of a metrics page ─▶ the values of a signal, by its direct form. Pure.
 
+mod movement;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -99,6 +101,9 @@ impl Reading<'_> {
         let mut values = Values::default();
         match form.read {
             DirectOperation::Gauge | DirectOperation::Peak | DirectOperation::Bits => self.gauges(form, &mut values),
+            DirectOperation::Still => self.still(form, &mut values),
+            DirectOperation::Stay => self.stays(form, &mut values),
+            DirectOperation::Spread => self.spreads(form, &mut values),
             DirectOperation::Recent => self.recent(form, &mut values),
             DirectOperation::Rate => self.rates(form, &mut values),
             DirectOperation::Increase => self.increases(form, &mut values),
@@ -161,18 +166,18 @@ impl Reading<'_> {
             let mut reads: BTreeMap<(&str, &Labels), Vec<f64>> = BTreeMap::new();
             for page in [Some(&pages.first), pages.second.as_ref().map(|(samples, _)| samples)].into_iter().flatten() {
                 let over = self.select(visit, page, &form.over, out);
-                let only = form.only.as_ref().map(|only| (self.select(visit, page, &only.of, out), only.above));
+                let only = form.only.as_ref().map(|only| (self.select(visit, page, &only.of, out), only));
                 for sample in self.select(visit, page, &form.of, out) {
-                    let alike = |list: &[&Sample]| -> Vec<f64> {
-                        list.iter().filter(|s| s.labels == sample.labels).map(|s| s.value).collect()
+                    let beside = |list: &[&Sample]| -> Vec<f64> {
+                        list.iter().filter(|s| alike(form, &s.labels, &sample.labels)).map(|s| s.value).collect()
                     };
-                    if let Some((companions, above)) = &only {
-                        let companions = alike(companions);
-                        if !companions.is_empty() && companions.iter().all(|value| value <= above) {
+                    if let Some((companions, limits)) = &only {
+                        let companions = beside(companions);
+                        if !companions.is_empty() && !companions.iter().any(|value| limits.allows(*value)) {
                             continue;
                         }
                     }
-                    let total: f64 = alike(&over).iter().sum();
+                    let total: f64 = beside(&over).iter().sum();
                     let value = match form.mask {
                         // Bit masks are exposed as floats; a value that a float cannot hold exactly is no mask.
                         Some(mask) => f64::from(sample.value < 2f64.powi(53) && (sample.value as u64) & mask != 0),
@@ -309,6 +314,18 @@ impl Reading<'_> {
     fn known(&self, target: &ExporterTarget) -> bool {
         target.seen.is_none_or(|seen| self.at.duration_since(seen).as_secs() <= 3_600)
     }
+}
+
+/// Returns true if labels are the same but for those that the form leaves out.
+fn alike(form: &Direct, a: &Labels, b: &Labels) -> bool {
+    let kept = |labels: &Labels| {
+        labels
+            .iter()
+            .filter(|(label, _)| !form.without.contains(label))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect::<Vec<_>>()
+    };
+    a == b || (!form.without.is_empty() && kept(a) == kept(b))
 }
 
 /// Merges series that only differ in the rank; the largest value counts.

@@ -16,6 +16,12 @@ pub enum DirectOperation {
     Gauge,
     /// The larger of both reads.
     Peak,
+    /// The smaller of both reads of a gauge if none of the counters grew that share its labels, otherwise 0.
+    Still,
+    /// The time that a gauge's items stay: the gauge over its departures per second, counted as at least one between the reads.
+    Stay,
+    /// The largest of a replica's sums by labels over their mean, of at least two.
+    Spread,
     /// A counter's increase per second.
     Rate,
     /// A counter's increase over another's, of all series together.
@@ -41,7 +47,8 @@ pub struct Direct {
     /// Selectors, newest name first; the first that a page has series for counts.
     #[serde(default)]
     pub of: Vec<String>,
-    /// Divided by these: series of the same labels for gauges, all together for increases.
+    /// Divided by these: series of the same labels for gauges, all together for increases. For `still` and `stay` the
+    /// counters of progress.
     #[serde(default)]
     pub over: Vec<String>,
     /// The condition on a companion series with the same labels; a series without a companion always counts.
@@ -61,7 +68,8 @@ pub struct Direct {
     pub mask: Option<u64>,
     /// For `recent`: seconds.
     pub within: Option<f64>,
-    /// For `increase` and `quantile`: minimum observations between the reads for a value; defaults to 10.
+    /// For `increase` and `quantile`: minimum observations between the reads for a value; defaults to 10. For `still`
+    /// the minimum seconds between the reads, for `stay` the gauge and for `spread` the mean above which the value is not 0.
     #[serde(default = "ten")]
     pub least: f64,
     /// Selectors of series whose presence makes the value 0 if `of` has no series.
@@ -75,8 +83,18 @@ pub struct Direct {
 pub struct CompanionCondition {
     /// Selectors of the companion.
     pub of: Vec<String>,
-    /// The limit, exclusive.
-    pub above: f64,
+    /// The lower limit, exclusive.
+    pub above: Option<f64>,
+    /// The upper limit, exclusive.
+    pub below: Option<f64>,
+}
+
+impl CompanionCondition {
+    /// Returns true if a companion's value is within the limits.
+    #[must_use]
+    pub fn allows(&self, value: f64) -> bool {
+        self.above.is_none_or(|limit| value > limit) && self.below.is_none_or(|limit| value < limit)
+    }
 }
 
 fn one() -> f64 {
@@ -105,12 +123,21 @@ impl Direct {
             return needs(if none { "no `of`" } else { "`of`" });
         }
         if !self.over.is_empty()
-            && !matches!(self.read, DirectOperation::Gauge | DirectOperation::Peak | DirectOperation::Increase)
+            && !matches!(
+                self.read,
+                DirectOperation::Gauge
+                    | DirectOperation::Peak
+                    | DirectOperation::Increase
+                    | DirectOperation::Still
+                    | DirectOperation::Stay
+            )
         {
             return needs("no `over`");
         }
         match self.read {
-            DirectOperation::Increase if self.over.is_empty() => needs("`over`"),
+            DirectOperation::Increase | DirectOperation::Still | DirectOperation::Stay if self.over.is_empty() => {
+                needs("`over`")
+            }
             DirectOperation::Quantile if !self.q.is_some_and(|q| q > 0.0 && q < 1.0) => needs("`q` between 0 and 1"),
             DirectOperation::Quantile if self.of.iter().any(|of| !of.contains("_bucket")) => needs("`of` of buckets"),
             DirectOperation::Bits if self.mask.unwrap_or_default() == 0 => needs("a `mask`"),

@@ -14,13 +14,13 @@ use super::{serve, showing};
 use crate::harness::fixture;
 use crate::running::{SOON, command, ended};
 
-async fn diagnose(arguments: &[&str]) -> Output {
+pub(super) async fn diagnose(arguments: &[&str]) -> Output {
     let mut command = command(&["diagnose"]);
     command.args(arguments).env("NO_COLOR", "1");
     ended(command).await
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 

@@ -145,6 +145,7 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         ("kv_cache_capacity_tokens", 32_768.0),
         ("stalled_requests", 0.0),
         ("stalled_ranks", 0.0),
+        ("kv_cache_leased", 0.0),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
         ("replicas_idle", 0.0),
@@ -167,8 +168,11 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         "decode_pool_waiting",
         "rank_imbalance",
         "down_on_live_host",
+        "replicas_frozen",
         "kv_transfer_failure_rate",
         "kv_transfer_time_mean",
+        "kv_transfer_speed",
+        "kv_transfer_wait",
     ];
     assert_values(&seen, &expected);
     assert_no_data(&seen, &silent);

@@ -211,6 +211,7 @@ fn the_shell_of_a_worker_stands_in_where_its_engine_exports_nothing() {
         ("engine_error_ratio", 0.0),
         ("admission_rejection_rate", 0.0),
         ("admission_rejection_ratio", 0.0),
+        ("stalled_requests", 0.0),
         ("replicas_serving", 2.0),
         ("replicas_down", 0.0),
         ("replicas_idle", 0.0),
@@ -224,6 +225,7 @@ fn the_shell_of_a_worker_stands_in_where_its_engine_exports_nothing() {
         "external_cache_hit_ratio",
         "outer_cache_failure_rate",
         "down_on_live_host",
+        "replicas_frozen",
     ];
     assert_table(&seen, "dynamo-worker", &expected, &silent);
     assert_eq!(replicas(&seen, "request_rate").len(), 2);

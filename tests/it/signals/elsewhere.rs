@@ -142,7 +142,10 @@ fn an_own_label_that_cannot_be_used_is_refused_with_a_way_out() {
     };
     let replica = |label: &str| OwnLabels { replica: vec![label.to_owned()], ..OwnLabels::default() };
     let error = refused("vlm", replica("p"));
-    assert!(error.starts_with("`engines.vlm:` no such engine: expected one of ") && error.ends_with("vllm, vllm-router"), "{error}");
+    assert!(
+        error.starts_with("`engines.vlm:` no such engine: expected one of ") && error.ends_with("vllm, vllm-router"),
+        "{error}"
+    );
     let error = refused("vllm", replica("my pod) or vector(1"));
     assert!(error.contains("`my pod) or vector(1` is no label name: expected letters"), "{error}");
     let scope = BTreeMap::from([("team".to_owned(), vec!["team".to_owned()])]);

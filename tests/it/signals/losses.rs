@@ -60,6 +60,10 @@ fn machines() -> Vec<(i64, String)> {
         let running = series("vllm:num_requests_running", &format!("{labels},model_name=\"m\""), before(1.0));
         [running, series("up", &labels, dies)].concat()
     };
+    let took = |namespace: &str, host: &str, seconds: f64| {
+        let took = move |minute| Some(if minute < LOST { 0.01 } else { seconds });
+        series("scrape_duration_seconds", &target(namespace, host, "vllm", 8000), took)
+    };
     let beside = |namespace, host, answers: fn(i64) -> Option<f64>| {
         series("up", &target(namespace, host, "node", 9100), answers)
     };
@@ -73,6 +77,14 @@ fn machines() -> Vec<(i64, String)> {
         engine("host-probed", "10.9.0.4"),
         beside("host-probed", "10.9.0.4", |_| Some(1.0)),
         series("probe_success", &target("host-probed", "10.9.0.4", "node", 9100), always(0.0)),
+        // One takes the connection and does not answer; the time-out is ten seconds.
+        took("host-lives", "10.9.0.1", 0.001),
+        engine("host-frozen", "10.9.0.5"),
+        beside("host-frozen", "10.9.0.5", |_| Some(1.0)),
+        took("host-frozen", "10.9.0.5", 10.0),
+        // Nothing but its scraper is known beside it, which runs there.
+        engine("loopback-frozen", "127.0.0.1"),
+        took("loopback-frozen", "127.0.0.1", 10.0),
     ]
     .concat()
 }
@@ -183,7 +195,11 @@ fn uneven() -> Vec<(i64, String)> {
         |namespace: &str| format!("job=\"engine\",instance=\"{namespace}\",namespace=\"{namespace}\",pod=\"e-0\"");
     let rank = |namespace: &str, rank: u32, running: f64| {
         let of = format!("{},model_name=\"m\",engine=\"{rank}\"", target(namespace));
-        series("vllm:num_requests_running", &of, always(running))
+        [
+            series("vllm:num_requests_running", &of, always(running)),
+            series("vllm:num_requests_waiting", &of, always(0.0)),
+        ]
+        .concat()
     };
     let vllm = format!("{},model_name=\"m\",engine=\"0\"", target("ranks"));
     let sglang = format!("{},model_name=\"m\",engine_type=\"unified\"", target("experts"));
@@ -321,7 +337,10 @@ fn read(namespace: &str) -> ObserveResult {
 
 #[test]
 fn a_replica_that_ended_is_told_from_one_whose_host_is_gone_and_from_one_that_nobody_else_knows() {
-    assert_values(&read("host-lives"), &[("replicas_down", 1.0), ("down_on_live_host", 1.0)]);
+    let ended = [("replicas_down", 1.0), ("down_on_live_host", 1.0), ("replicas_frozen", 0.0)];
+    assert_values(&read("host-lives"), &ended);
+    assert_values(&read("host-frozen"), &[("replicas_down", 1.0), ("replicas_frozen", 1.0)]);
+    assert_values(&read("loopback-frozen"), &[("replicas_down", 1.0), ("replicas_frozen", 1.0)]);
     assert_values(&read("host-gone"), &[("replicas_down", 1.0), ("down_on_live_host", 0.0)]);
     let unknown = read("host-unknown");
     assert_values(&unknown, &[("replicas_down", 1.0)]);
@@ -336,6 +355,7 @@ fn without_an_orchestrator_the_end_of_a_replica_is_told_by_its_host() {
         judge(library(), "replica-down", &seen).unwrap().chains.first().and_then(|chain| chain.last().cloned())
     };
     assert_eq!(root("host-lives").as_deref(), Some("ended-alone"));
+    assert_eq!(root("host-frozen").as_deref(), Some("engine-stalled"));
     assert_eq!(root("host-gone").as_deref(), Some("host-silent"));
     assert_eq!(root("host-unknown").as_deref(), Some("end-unknown"));
 }

@@ -265,6 +265,7 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
         ("preemption_rate", 0.0),
         ("kv_cache_capacity_tokens", 8_192.0),
         ("stalled_requests", 0.0),
+        ("kv_cache_leased", 0.0),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
         ("replicas_idle", 0.0),
@@ -280,6 +281,8 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
         "spec_accepted_per_draft",
         "kv_transfer_failure_rate",
         "kv_transfer_time_mean",
+        "kv_transfer_speed",
+        "kv_transfer_wait",
         "external_cache_hit_ratio",
         "media_cache_hit_ratio",
         "prefill_pool_waiting",
@@ -287,6 +290,7 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
         "rank_imbalance",
         "expert_balance",
         "down_on_live_host",
+        "replicas_frozen",
     ];
     assert_values(&seen, &expected);
     assert_no_data(&seen, &silent);
@@ -351,7 +355,7 @@ fn ranks_of_one_model_are_not_summed_and_data_parallel_ones_are() {
             ("requests_queued", 290.0),
             ("kv_cache_usage", 0.08),
             ("kv_cache_capacity_tokens", 16_384.0),
-            ("stalled_requests", 8.0),
+            ("stalled_requests", 2.0 * (4.0 + 145.0)),
             ("replicas_serving", 1.0),
             ("replicas_down", 0.0),
         ],
@@ -420,6 +424,8 @@ fn a_decode_replica_tells_its_transfers_and_whoever_waits_for_one() {
             ("requests_waiting", 145.0),
             ("decode_pool_waiting", 145.0),
             ("requests_queued", 152.0),
+            // Nobody leaves: counted as one in five minutes.
+            ("kv_transfer_wait", 7.0 / 0.0033),
         ],
     );
 }
@@ -432,7 +438,7 @@ fn a_counter_that_is_born_within_the_window_does_not_hide_the_zero_of_the_others
 
 #[test]
 fn a_hung_scheduler_is_seen_although_its_gauges_still_stand() {
-    assert_values(&read("sg-stalled"), &[("stalled_requests", 4.0), ("generation_token_rate", 0.0)]);
+    assert_values(&read("sg-stalled"), &[("stalled_requests", 4.0 + 145.0), ("generation_token_rate", 0.0)]);
 }
 
 #[test]

@@ -99,14 +99,14 @@ fn tgi_tells_each_signal_or_says_that_it_cannot() {
         // One batch a second.
         ("requests_in_prefill", 1.5),
         ("queue_share_of_ttft", 0.25),
-        // Its batches stand still.
-        ("stalled_requests", 8.0),
+        // Its batches stand still, and requests finish.
+        ("stalled_requests", 0.0),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
         ("replicas_idle", 0.0),
     ];
     assert_values(&seen, &expected);
-    assert_complete("tgi", &expected, &["throughput_kept", "down_on_live_host"]);
+    assert_complete("tgi", &expected, &["throughput_kept", "down_on_live_host", "replicas_frozen"]);
     assert_eq!(seen.problems, Vec::<String>::new());
     let ttft = seen.observations.signals["ttft_p99"].why.as_deref();
     assert!(ttft.is_some_and(|why| why.starts_with("tgi cannot tell: TGI does not time the first token")), "{ttft:?}");
@@ -184,12 +184,18 @@ fn trtllm_tells_each_signal_or_says_that_it_cannot() {
         ("kv_cache_peak", 0.7),
         ("kv_cache_capacity_tokens", 32_000.0),
         ("spec_acceptance_ratio", 0.75),
+        ("kv_cache_leased", 0.0),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
         ("replicas_idle", 0.0),
     ];
     assert_values(&seen, &expected);
-    assert_complete("trtllm", &expected, &["throughput_kept", "down_on_live_host"]);
+    // Its steps are not counted here: see the pages of what stands still.
+    assert_complete(
+        "trtllm",
+        &expected,
+        &["throughput_kept", "stalled_requests", "down_on_live_host", "replicas_frozen"],
+    );
     assert_eq!(seen.problems, Vec::<String>::new());
 }
 
@@ -224,7 +230,11 @@ fn triton(second: i64) -> String {
         "{}{}{}{}{}nv_inference_pending_request_count{{model=\"tensorrt_llm\",version=\"1\"}} 3\n",
         model("ensemble"),
         model("tensorrt_llm"),
-        backend("request_metrics", "request_type", &[("waiting", 6.0), ("scheduled", 16.0), ("active", 22.0)]),
+        backend(
+            "request_metrics",
+            "request_type",
+            &[("waiting", 6.0), ("scheduled", 16.0), ("active", 22.0), ("max", 32.0)]
+        ),
         backend("kv_cache_block_metrics", "kv_cache_block_type", &blocks),
         backend("general_metrics", "general_type", &[("iteration_counter", 10.0 + second as f64)]),
     )
@@ -252,7 +262,8 @@ fn triton_tells_each_signal_and_counts_an_ensembles_requests_once() {
         ("request_imbalance", 1.0),
         ("requests_running", 16.0),
         ("running_per_replica", 16.0),
-        ("running_plateau", 1.0),
+        // Of 32 places 22.
+        ("running_plateau", 22.0 / 32.0),
         ("requests_queued", 6.0),
         ("requests_waiting", 6.0),
         ("waiting_per_replica", 6.0),
@@ -260,13 +271,14 @@ fn triton_tells_each_signal_and_counts_an_ensembles_requests_once() {
         ("kv_cache_usage", 0.7),
         ("kv_cache_peak", 0.7),
         ("kv_cache_capacity_tokens", 32_000.0),
+        ("kv_cache_leased", 0.0),
         ("stalled_requests", 0.0),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
         ("replicas_idle", 0.0),
     ];
     assert_values(&seen, &expected);
-    assert_complete("triton", &expected, &["down_on_live_host"]);
+    assert_complete("triton", &expected, &["down_on_live_host", "replicas_frozen"]);
     assert_eq!(seen.problems, Vec::<String>::new());
 }
 
@@ -314,7 +326,7 @@ fn llamacpp_tells_slots_and_tokens_and_that_it_times_nothing() {
         ("replicas_down", 0.0),
     ];
     // Newer builds lost the cache's; there is no hour before.
-    let silent = ["throughput_kept", "kv_cache_usage", "kv_cache_peak", "down_on_live_host"];
+    let silent = ["throughput_kept", "kv_cache_usage", "kv_cache_peak", "down_on_live_host", "replicas_frozen"];
     assert_values(&seen, &expected);
     assert_no_data(&seen, &silent);
     assert_complete("llamacpp", &expected, &silent);
@@ -377,7 +389,7 @@ fn a_self_made_exporter_is_read_and_its_percent_become_ratios() {
         ("gpu_utilization_peak", 0.88),
     ];
     assert_values(&seen, &expected);
-    assert_complete("generic", &expected, &["throughput_kept", "down_on_live_host"]);
+    assert_complete("generic", &expected, &["throughput_kept", "down_on_live_host", "replicas_frozen"]);
     assert_complete("generic-gpu", &expected, &[]);
     assert_eq!(seen.problems, Vec::<String>::new());
 }
