@@ -13,7 +13,7 @@ use crate::chatops::command::When;
 use crate::config::Config;
 use crate::diagnose::{Baseline, ExtraSources, LogSources, Request, Scope, moment};
 use crate::health::{self, HealthSource, Triage};
-use crate::playbook::{Library, Problem, engines_of, select, without_expression};
+use crate::playbook::{Library, Problem, select, without_expression};
 use crate::questions::target;
 use crate::{clock, prom};
 
@@ -61,8 +61,7 @@ pub(super) fn request(
     let label_scope = Scope::of_labels(&labels);
     scope.dimensions.extend(label_scope.dimensions);
     scope.replicas.extend(label_scope.replicas);
-    let names_pool =
-        arguments.target.is_some() || scope.names_pool() || !engines_of(library, &scope.metrics).is_empty();
+    let names_pool = arguments.target.is_some() || scope.is_about_pools(library);
     if let Some(group) = group.filter(|_| playbook.is_empty() && !names_pool) {
         bail!(
             "no playbook knows alert `{}`, and its labels name no pool: pass --playbook, or a --label such as model=NAME",

@@ -1,27 +1,27 @@
 //! The whole chain of a request: detect, plan, observe, judge; the pool's other symptoms if that explains nothing.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use futures::FutureExt;
 use futures::future::{BoxFuture, join};
 use futures::stream::{self, StreamExt};
 use tracing::{Instrument, debug_span};
 
+use crate::detect::detection_result::DetectionResult;
 use crate::detect::visible_pools::meant;
 use crate::direct::{self, Exporters};
 use crate::judge::screen::{self, Screened, Screening};
 use crate::judge::{affected_replicas, assemble, onset, rule};
-use crate::observe::NAMES_WAIT;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::error_budget::error_budget;
 use crate::observe::log_sources::LogSources;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{needs, pool_first};
 use crate::scope::{Scope, data_span};
-use crate::{Diagnosis, FleetPool, Judged, Outcome, Request, SymptomVerdict, fleet, judge, places};
+use crate::{Diagnosis, Judged, Outcome, Request, SymptomVerdict, detection, gateway_pools, judge, pools};
 use knowledge::alert::Labels;
-use knowledge::playbook::Library;
+use knowledge::playbook::{Library, Playbook};
 use sources::prom::Prometheus;
 
 /// The time that an error budget is said to be spent in where the start of the incident is unknown.
@@ -31,6 +31,8 @@ const UNKNOWN_START: Duration = Duration::from_secs(3_600);
 const MAX_POOLS: usize = 6;
 /// Pools that are asked at the same time.
 const POOLS_AT_ONCE: usize = 2;
+/// The least time that a question about a pool is worth.
+const LEAST_TIME: Duration = Duration::from_millis(300);
 
 /// The sources beside Prometheus.
 #[derive(Debug, Clone, Copy, Default)]
@@ -56,30 +58,54 @@ pub async fn diagnose_with(
     Box::pin(Box::pin(begin(library, prometheus, request, beside)).await.finish()).await
 }
 
-/// Compares two pools by the check that confirmed their symptom, worse first, if it is the same one; else by the certainty
-/// of their causes.
+/// Compares two pools by their symptom's check: equal ones by its value, worse first.
 fn worst_first(library: &Library, a: &Diagnosis, b: &Diagnosis) -> Ordering {
-    let met = |d: &Diagnosis| {
-        let met = d.symptom.evidence.iter().find(|e| e.outcome == Outcome::Met)?;
-        Some((met.signal.clone(), met.value?))
-    };
-    let sure = |d: &Diagnosis| d.root().map_or(0.0, |root| root.probability);
+    let met = |d: &Diagnosis| d.symptom.evidence.iter().find(|e| e.outcome == Outcome::Met).cloned();
     match (met(a), met(b)) {
-        (Some((one, x)), Some((other, y))) if one == other => {
-            library.signals.get(&one).map_or(Ordering::Equal, |signal| signal.bad.worst_first(x, y))
+        (Some(a), Some(b)) if a.signal == b.signal => {
+            let worse = library.signals.get(&a.signal).map(|signal| signal.bad);
+            let values = a.value.zip(b.value).zip(worse);
+            values.map_or(Ordering::Equal, |((a, b), worse)| worse.worst_first(a, b))
         }
-        _ => sure(b).total_cmp(&sure(a)),
+        (a, b) => a.map(|e| e.signal).cmp(&b.map(|e| e.signal)),
     }
 }
 
-/// Runs [`diagnose_with`]; a diagnosis of several pools contains one of each.
-fn boxed<'a>(
+/// Diagnoses one of several pools by itself in the time that is left; `None` if there is none.
+fn of_one_pool<'a>(
     library: &'a Library,
     prometheus: &'a Prometheus,
     request: &'a Request,
     beside: ExtraSources<'a>,
-) -> BoxFuture<'a, Diagnosis> {
-    Box::pin(diagnose_with(library, prometheus, request, beside))
+    end: Instant,
+) -> BoxFuture<'a, Option<Diagnosis>> {
+    Box::pin(async move {
+        let deadline = end.saturating_duration_since(Instant::now());
+        if deadline < LEAST_TIME {
+            return None;
+        }
+        let request = Request { deadline, ..request.clone() };
+        let pending = Box::pin(begin_with(library, prometheus, &request, beside, false)).await;
+        Some(Box::pin(pending.finish()).await)
+    })
+}
+
+/// Judges the symptoms of these playbooks for one of several pools in the time that is left; `None` if there is none.
+fn screened_pool<'a>(
+    library: &'a Library,
+    prometheus: &'a Prometheus,
+    request: &'a Request,
+    entries: &'a [&'a Playbook],
+    end: Instant,
+) -> BoxFuture<'a, Option<(Screened, ObserveResult)>> {
+    Box::pin(async move {
+        let deadline = end.saturating_duration_since(Instant::now());
+        if deadline < LEAST_TIME {
+            return None;
+        }
+        let request = Request { deadline, ..request.clone() };
+        Some(screen::screen(library, prometheus, &request, entries, None, AnswerCache::default()).await)
+    })
 }
 
 /// An almost complete diagnosis: queried and judged, but without logs and without onsets.
@@ -114,6 +140,17 @@ pub async fn begin<'a>(
     request: &Request,
     beside: ExtraSources<'a>,
 ) -> PendingDiagnosis<'a> {
+    begin_with(library, prometheus, request, beside, true).await
+}
+
+/// Runs [`begin`]; `splits` is false for one of several pools, which is never split again.
+async fn begin_with<'a>(
+    library: &'a Library,
+    prometheus: &'a Prometheus,
+    request: &Request,
+    beside: ExtraSources<'a>,
+    splits: bool,
+) -> PendingDiagnosis<'a> {
     let started = Instant::now();
     let library = library.for_pool(&request.scope.dimensions);
     let (requested, queries) = rule::with_playbook(library, prometheus, request, started).await;
@@ -131,9 +168,10 @@ pub async fn begin<'a>(
         pools: Vec::new(),
         started,
     };
-    if pending.requested.scope.is_of_a_cluster() {
-        pending.pools = pending.pools_of_cluster().await;
-        if pending.pools.len() > 1 {
+    if splits && pending.requested.scope.is_of_a_cluster() {
+        let pools = pending.pools_of_cluster().await;
+        if pools.len() > 1 {
+            pending.pools = pools;
             return pending;
         }
     }
@@ -152,8 +190,7 @@ pub async fn begin<'a>(
         pending.observed.queries += queries;
         pending.judge().await;
         pending.own = pending.judged.as_ref().map(|judged| judged.symptom);
-        let of_pool = |pool: &Labels| Scope { dimensions: pool.clone(), ..Scope::default() };
-        pending.pools = pending.observed.detection.pools.iter().map(of_pool).collect();
+        pending.pools = pending.several(&pending.observed.detection, splits);
         if !pending.pools.is_empty() {
             return pending;
         }
@@ -168,7 +205,9 @@ pub async fn begin<'a>(
             return pending;
         }
     }
-    Box::pin(pending.screened()).instrument(debug_span!("screen")).await
+    let mut pending = Box::pin(pending.screened()).instrument(debug_span!("screen")).await;
+    pending.pools = pending.several(&pending.observed.detection, splits);
+    pending
 }
 
 impl PendingDiagnosis<'_> {
@@ -254,7 +293,8 @@ impl PendingDiagnosis<'_> {
     /// Returns the diagnosis without onsets; `None` if there is no cause, if data is missing, or if onsets may select
     /// another cause.
     pub fn so_far(&self) -> Option<Diagnosis> {
-        let judged = self.judged.as_ref().filter(|judged| !judged.chains.is_empty() && !judged.is_tied())?;
+        let judged = self.judged.as_ref().filter(|_| self.pools.is_empty());
+        let judged = judged.filter(|judged| !judged.chains.is_empty() && !judged.is_tied())?;
         let (observed, judged) = (self.observed.clone(), Some(judged.clone()));
         let is_complete = !observed.degraded;
         let screening = self.screening();
@@ -266,62 +306,106 @@ impl PendingDiagnosis<'_> {
     /// Returns the pools of the scope's cluster; none if they could not be asked for.
     async fn pools_of_cluster(&mut self) -> Vec<Scope> {
         self.observed.queries += 1;
-        let deadline = Instant::now() + self.requested.deadline / NAMES_WAIT;
-        let Ok(rows) = self.prometheus.query(&fleet(self.library), self.requested.at, deadline).await else {
+        let deadline = Instant::now() + self.requested.deadline / 4;
+        let Ok(rows) = self.prometheus.query(&detection(self.library), self.requested.at, deadline).await else {
             return Vec::new();
         };
         let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
         let (_, pools_meant) = meant(self.library, &self.requested.scope, &rows);
-        let is_meant = |place: &FleetPool| pools_meant.is_empty() || pools_meant.contains(&place.dimensions);
-        let places = places(self.library, &rows).into_iter().filter(|place| place.is_in(&self.requested.scope));
-        places.filter(is_meant).map(|place| place.scope(None)).filter(Scope::names_pool).collect()
+        let serving = pools(self.library, &rows);
+        let of_gateways = gateway_pools(self.library, &rows, &serving);
+        let all = if pools_meant.is_empty() { serving.into_iter().chain(of_gateways).collect() } else { pools_meant };
+        let cluster = self.requested.scope.dimensions.get("cluster");
+        let is_in = |pool: &Labels| pool.get("cluster").is_none_or(|own| cluster.is_none_or(|cluster| own == cluster));
+        let of_cluster = all.into_iter().filter(|pool| !pool.is_empty() && is_in(pool));
+        of_cluster.map(|dimensions| Scope { dimensions, ..Scope::default() }).collect()
     }
 
-    /// Diagnoses each pool by itself, where the alert names none: one verdict on all of them would be nobody's.
+    /// Returns the pools of a detection that found several and none that is meant.
+    fn several(&self, detection: &DetectionResult, splits: bool) -> Vec<Scope> {
+        let of_pool = |pool: &Labels| Scope { dimensions: pool.clone(), ..Scope::default() };
+        detection.pools.iter().filter(|_| splits).map(of_pool).collect()
+    }
+
+    /// Diagnoses each pool by itself, where none is named: one verdict on all of them would be nobody's. All of it ends
+    /// with the request's deadline; pools that it did not reach are counted.
     async fn of_each_pool(self) -> Diagnosis {
         let Self { library, prometheus, beside, started, .. } = self;
-        let mut queries = self.observed.queries;
-        let request = |scope: &Scope, part: u32| {
-            let request = screen::with_time_left(&self.requested, started, part);
-            Request { scope: scope.clone(), screen: true, ..request }
-        };
-        let mut pools = self.pools;
+        let end = started + self.requested.deadline;
+        let request = |scope: &Scope| Request { scope: scope.clone(), ..self.requested.clone() };
+        let mut requests: Vec<Request> = self.pools.iter().map(request).collect();
         let entered = library.playbooks.get(&self.requested.playbook).map(|playbook| vec![playbook]);
         let entries = entered.unwrap_or_else(|| screen::entries(library));
-        if pools.len() > MAX_POOLS {
-            let requests: Vec<Request> = pools.iter().map(|pool| request(pool, 2)).collect();
-            let screened =
-                |request| screen::screen(library, prometheus, request, &entries, None, AnswerCache::default()).boxed();
-            let asked: Vec<BoxFuture<'_, (Screened, ObserveResult)>> = requests.iter().map(screened).collect();
+        let (mut queries, mut unchecked, mut looked_at) = (self.observed.queries, 0, Vec::new());
+        if requests.len() > MAX_POOLS {
+            let half = started + self.requested.deadline / 2;
+            let asked = requests.iter().map(|request| screened_pool(library, prometheus, request, &entries, half));
+            let asked: Vec<BoxFuture<'_, _>> = asked.collect();
             let answers: Vec<_> = stream::iter(asked).buffered(POOLS_AT_ONCE).collect().await;
-            queries += answers.iter().map(|(_, observed)| observed.queries).sum::<usize>();
-            let mut in_trouble = answers.iter().map(|(one, _)| !one.confirmed.is_empty() || !one.slight.is_empty());
-            pools.retain(|_| in_trouble.next().unwrap_or_default());
+            let mut ranked = Vec::new();
+            for (request, answer) in requests.into_iter().zip(answers) {
+                let Some((screened, observed)) = answer else {
+                    unchecked += 1;
+                    continue;
+                };
+                queries += observed.queries;
+                unchecked += usize::from(observed.degraded || observed.incomplete().is_some());
+                looked_at.extend(screened.looked_at);
+                match (screened.confirmed.is_empty(), screened.slight.is_empty()) {
+                    (false, _) => ranked.push((0, request)),
+                    (true, false) => ranked.push((1, request)),
+                    (true, true) => {}
+                }
+            }
+            ranked.sort_by_key(|(rank, _)| *rank);
+            requests = ranked.into_iter().map(|(_, request)| request).collect();
         }
-        let left_out = pools.len().saturating_sub(MAX_POOLS);
-        let requests: Vec<Request> = pools.iter().take(MAX_POOLS).map(|pool| request(pool, 1)).collect();
-        let asked = requests.iter().map(|request| boxed(library, prometheus, request, beside));
-        let asked: Vec<BoxFuture<'_, Diagnosis>> = asked.collect();
-        let mut found: Vec<Diagnosis> = stream::iter(asked).buffered(POOLS_AT_ONCE).collect().await;
+        let left_out = requests.len().saturating_sub(MAX_POOLS);
+        let asked =
+            requests.iter().take(MAX_POOLS).map(|request| of_one_pool(library, prometheus, request, beside, end));
+        let asked: Vec<BoxFuture<'_, Option<Diagnosis>>> = asked.collect();
+        let answers: Vec<Option<Diagnosis>> = stream::iter(asked).buffered(POOLS_AT_ONCE).collect().await;
+        unchecked += answers.iter().filter(|answer| answer.as_ref().is_none_or(|found| found.degraded)).count();
+        let mut found: Vec<Diagnosis> = answers.into_iter().flatten().collect();
         queries += found.iter().map(|diagnosis| diagnosis.queries).sum::<usize>();
-        let looked_at = found.first().and_then(|diagnosis| diagnosis.screening.clone());
+        let mut titles: BTreeSet<String> = looked_at
+            .iter()
+            .filter_map(|id| library.playbooks.get(id))
+            .map(|playbook| playbook.title.clone())
+            .collect();
+        let screenings = found.iter().filter_map(|diagnosis| diagnosis.screening.as_ref());
+        titles.extend(screenings.flat_map(|screening| screening.looked_at.iter().cloned()));
+        titles.extend(
+            found.iter().filter(|d| d.symptom.verdict == SymptomVerdict::Absent).map(|d| d.symptom.title.clone()),
+        );
         found.retain(|diagnosis| diagnosis.symptom.verdict == SymptomVerdict::Confirmed);
-        // Worst first: the alert's own symptom, where it is strongest.
+        // Worst first: the symptom that was asked for, where it is strongest.
         let own = |diagnosis: &Diagnosis| diagnosis.symptom.playbook == self.requested.playbook;
         found.sort_by(|a, b| own(b).cmp(&own(a)).then_with(|| worst_first(library, a, b)));
         let pools = found.iter().map(Diagnosis::in_short).collect();
-        let mut worst = match found.into_iter().next() {
-            Some(worst) => worst,
-            None => {
-                let observed = ObserveResult { queries, ..self.observed };
-                let nowhere = Request { playbook: String::new(), ..self.requested };
-                assemble::assemble(library, &nowhere, observed, None, looked_at, started.elapsed())
-            }
-        };
-        worst.scope.notes.insert(0, match left_out {
-            0 => "the alert names no pool: each pool was checked by itself".to_owned(),
-            more => format!("the alert names no pool: each pool was checked by itself, and {more} more in trouble were not diagnosed"),
+        let mut worst = found.into_iter().next().unwrap_or_else(|| {
+            let asked = Some(self.requested.playbook.clone()).filter(|id| !id.is_empty());
+            let title = asked.as_ref().and_then(|id| library.playbooks.get(id)).map(|playbook| playbook.title.clone());
+            let screening = Screening {
+                asked_verdict: asked.as_ref().map(|_| SymptomVerdict::Absent),
+                asked,
+                asked_title: title,
+                looked_at: titles.into_iter().collect(),
+                ..Screening::default()
+            };
+            let nowhere = Request { playbook: String::new(), ..self.requested.clone() };
+            let observed = ObserveResult { queries, degraded: unchecked > 0, ..self.observed };
+            assemble::assemble(library, &nowhere, observed, None, Some(screening), started.elapsed())
         });
+        let mut note = "no pool is named: each pool was checked by itself".to_owned();
+        if left_out > 0 {
+            note.push_str(&format!("; {left_out} more in trouble were not diagnosed"));
+        }
+        worst.scope.notes.insert(0, note);
+        if unchecked > 0 {
+            worst.degraded = true;
+            worst.problems.push(format!("{unchecked} pools could not be checked: Prometheus did not answer in time"));
+        }
         Diagnosis { pools, queries, took_seconds: started.elapsed().as_secs_f64(), ..worst }
     }
 

@@ -223,7 +223,8 @@ mod tests {
     fn a_wrong_version_is_refused_with_both_versions_named() {
         let body = br#"{"version":"3","groupKey":"g","status":"firing","alerts":[]}"#;
         let error = AlertGroup::from_webhook(body).unwrap_err();
-        assert_eq!(error.to_string(), r#"payload version is "3", expected "4""#);
+        let expected = r#"payload version is "3", expected "4" of Alertmanager, or "1" of Grafana"#;
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Captures of real servers: what the product says of them, in five ways and without an alert.
+//! Captures of real servers: what the product says of them, in eight ways.
 //!
 //! `cargo test --test captures` diagnoses a fixed part and fails below its bars, or where a step's `verify` cannot tell;
 //! `-- --all` diagnoses every capture in every way; `--alone`, `--together` and `--two-clusters` choose the

@@ -44,7 +44,7 @@ fn found(answer: &Answer) -> String {
 /// A row for each way.
 pub(crate) fn table(answers: &[Answer]) -> String {
     let mut out = String::from(
-        "| | right | vLLM | SGLang | LiteLLM | Dynamo | confident and wrong | healthy and quiet |\n|---|---|---|---|---|---|---|---|\n",
+        "| | right | vLLM | SGLang | LiteLLM | Dynamo | llama.cpp | Ray Serve | confident and wrong | healthy and quiet |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for way in Way::ALL {
         let mine: Vec<&Answer> = answers.iter().filter(|answer| answer.way == way).collect();
@@ -58,12 +58,14 @@ pub(crate) fn table(answers: &[Answer]) -> String {
         let quiet = healthy.iter().filter(|answer| answer.is_quiet()).count();
         writeln!(
             out,
-            "| {} | {right} of {all} | {} | {} | {} | {} | {wrong} | {quiet} of {} |",
+            "| {} | {right} of {all} | {} | {} | {} | {} | {} | {} | {wrong} | {quiet} of {} |",
             way.title(),
             cell("vllm"),
             cell("sglang"),
             cell("litellm"),
             cell("dynamo"),
+            cell("llamacpp"),
+            cell("ray"),
             healthy.len()
         )
         .unwrap();
@@ -92,7 +94,7 @@ pub(crate) fn missed(answers: &[Answer]) -> Vec<String> {
             out.push(format!("confident and wrong: {}", line(answer)));
         }
         let alone = answers.iter().find(|a| a.way == Way::OwnName && a.case.id == answer.case.id);
-        if let Some(alone) = alone.filter(|alone| answer.way == Way::InCompany && alone.root() != answer.root()) {
+        if let Some(alone) = alone.filter(|alone| answer.way.is_in_company() && alone.root() != answer.root()) {
             out.push(format!("another answer in company: {} alone, {} there", line(alone), line(answer)));
         }
     }
@@ -104,9 +106,9 @@ pub(crate) fn write(path: &Path, answers: &[Answer]) -> anyhow::Result<()> {
     let cases = answers.iter().filter(|answer| answer.way == Way::OwnName).count();
     let mut part = format!(
         "## Captures of real servers\n\n\
-         {cases} captures of vLLM, SGLang, LiteLLM and Dynamo, before and during faults that were made on purpose\n\
+         {cases} captures of vLLM, SGLang, LiteLLM, Dynamo, llama.cpp and Ray Serve, before and during faults that were made on purpose\n\
          ([tests/captures](../tests/captures/README.md)). Each is stretched to 55 minutes with a yesterday and diagnosed ten minutes after\n\
-         the fault began, in five ways and once without an alert. Made by `make captures`. An answer is right when the best chain names\n\
+         the fault began, in eight ways. Made by `make captures`. An answer is right when the best chain names\n\
          a right cause; confident and wrong when its root is likely, and no link is right; healthy and quiet when neither a symptom nor\n\
          a cause is named. Rules were changed for what these captures show.\n\
          Where a row counts fewer captures than the first, only those were diagnosed so.\n\n{}\n",

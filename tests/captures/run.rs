@@ -163,6 +163,11 @@ impl Way {
         }
     }
 
+    /// Others stand in the same Prometheus: the answer is to be that of each alone.
+    pub(crate) fn is_in_company(self) -> bool {
+        matches!(self, Self::InCompany | Self::Together | Self::TwoClusters)
+    }
+
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::OwnName => "the alert's own name",

@@ -85,6 +85,7 @@ mod tenants;
 mod tidy;
 mod tour;
 mod transports;
+mod two_pages;
 mod uninvited;
 mod upgrades;
 mod visits;

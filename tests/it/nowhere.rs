@@ -57,6 +57,18 @@ fn an_alert_of_a_pool_that_is_not_there_is_told_the_nearest_one() {
 }
 
 #[test]
+fn an_alert_that_names_no_pool_is_answered_pool_by_pool() {
+    let now = slot(mixed_fleet::CASE) + 60;
+    let in_trouble = alerted("gateway-errors", &[], now);
+    let models: Vec<&str> = in_trouble.pools.iter().map(|pool| pool.labels["model"].as_str()).collect();
+    assert_eq!(models, ["tiny"], "{:?}", in_trouble.pools);
+    assert_eq!(in_trouble.scope.labels, in_trouble.pools[0].labels, "the rest is about the worst of them alone");
+    assert!(said(&in_trouble).contains("No pool is named. One is in trouble, `tiny`:"), "{}", said(&in_trouble));
+    let notes = &in_trouble.scope.notes;
+    assert!(notes.iter().any(|note| note.starts_with("no pool is named")), "{notes:?}");
+}
+
+#[test]
 fn what_a_label_holds_is_shown_as_text() {
     let evil = format!("<!channel> `x` {}", "y".repeat(500));
     let diagnosis = alerted("", &[("model_name", &evil)], slot(mixed_fleet::CASE) + 60);
@@ -75,9 +87,10 @@ fn labels_of_nobody_here_do_not_stand_for_the_whole_prometheus() {
     let unknown = diagnosis.scope.unknown.as_ref().unwrap_or_else(|| panic!("{:?}", diagnosis.scope));
     assert_eq!((unknown.dimension.as_str(), unknown.value.as_str()), ("pool", "job=node, 10.9.9.9:9100"));
     assert_eq!((diagnosis.symptom.verdict, diagnosis.engines.len()), (SymptomVerdict::NoData, 0));
-    // A known symptom is looked for everywhere, and that is said.
-    let known = alerted("high-ttft", &of_node, now);
-    assert!(known.scope.notes.iter().any(|note| note.contains("all were checked as one")), "{:?}", known.scope.notes);
+    // A known symptom is looked for in each pool by itself, and that is said.
+    let known = alerted("gateway-errors", &of_node, now);
+    assert!(known.scope.notes.iter().any(|note| note.contains("each pool was checked by itself")), "{:?}", known.scope);
+    assert_eq!(known.scope.labels, known.pools[0].labels);
     // A replica that one of the pools has is enough.
     let of_replica = alerted("", &[("job", "node"), ("instance", "mixed-c")], now);
     let note = "the alert names no pool but a replica of `mixed-c/model-of-mixed-c`, which was checked";

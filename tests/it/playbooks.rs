@@ -171,7 +171,7 @@ fn promql_that_does_not_parse_and_unknown_placeholders_are_shown() {
     assert_eq!(found_in_query("max by ($by) (mine_celsius{$scope}"), expected);
     let expected = r#"own/signals/mine.yaml:9: signal `gpu_temperature`: unknown placeholder `$range` (signal/placeholder)
      9 |   gpu_temperature:
-       = hint: known are `$scope`, `$workload`, `$window` and `$by`"#;
+       = hint: known are `$scope`, `$workload`, `$window`, `$by`, `$target` and `$remote`"#;
     assert_eq!(found_in_query("max by ($by) (rate(mine_celsius{$scope}[$range]))"), expected);
 }
 

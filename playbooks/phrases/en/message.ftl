@@ -84,8 +84,8 @@ hits-on = { $hits } on { $places }
 hits-share = { $hits }, { $share } of the traffic
 pools-unnamed =
     { $n ->
-        [one] **The alert names no pool.** One pool is in trouble, { $pool }:
-       *[other] **The alert names no pool.** { $n } pools are in trouble, each for itself; the rest of this message is about { $pool }:
+        [one] **No pool is named.** One is in trouble, { $pool }:
+       *[other] **No pool is named.** { $n } are in trouble, each for itself; the rest of this message is about { $pool }:
     }
 pools-one = { $pool }: { $chain } ({ $share })
 pools-one-unexplained = { $pool }: { $chain }, no cause stands out

@@ -204,6 +204,16 @@ pub(crate) fn behind(engine: &Engine, gateways: &[GatewayRows<'_>], rows: &[&Lab
         })
     };
     let behind: Vec<&BTreeMap<String, String>> = pools.keys().filter(|pool| is_behind(pool)).collect();
+    let all = pools_matchers(engine, &behind, rows);
+    // Labels of several pools also select what none of them is: then the first stands for all.
+    let others = pools.iter().filter(|(pool, _)| !behind.contains(pool)).flat_map(|(_, rows)| rows);
+    let is_exact = others.into_iter().all(|row| !fits(&all, row));
+    let places = if is_exact { all } else { pools_matchers(engine, behind.get(..1).unwrap_or_default(), rows) };
+    (!behind.is_empty()).then(|| own_matchers.iter().cloned().chain(places).collect())
+}
+
+/// Returns matchers that select these pools of an engine.
+fn pools_matchers(engine: &Engine, behind: &[&BTreeMap<String, String>], rows: &[&Labels]) -> Vec<Matcher> {
     let matcher = |(dimension, labels): (&String, &Vec<String>)| {
         let label =
             labels.iter().find(|label| rows.iter().any(|row| row.get(*label).is_some_and(|v| !v.is_empty())))?;
@@ -211,8 +221,7 @@ pub(crate) fn behind(engine: &Engine, gateways: &[GatewayRows<'_>], rows: &[&Lab
         let values: Vec<String> = values.into_iter().cloned().collect();
         (!values.is_empty()).then(|| Matcher { label: label.clone(), values, or_absent: false })
     };
-    let places = engine.scope.iter().filter(|(dimension, _)| *dimension != "job").filter_map(matcher);
-    (!behind.is_empty()).then(|| own_matchers.iter().cloned().chain(places).collect())
+    engine.scope.iter().filter(|(dimension, _)| *dimension != "job").filter_map(matcher).collect()
 }
 
 #[cfg(test)]
@@ -390,6 +399,65 @@ mod tests {
         total.insert("__name__".into(), "litellm_proxy_total_requests_metric_total".into());
         let seen = found(&[("job", "litellm")], &[&rows[..], &[total]].concat());
         assert_eq!(counts(&seen, "vllm").as_deref(), Some("server=\"\",model_name=\"a\",namespace=\"team-b\""));
+    }
+
+    /// An engine, a gateway's total, and what is behind that gateway, each with its cluster and namespace.
+    fn chain(engine: (&str, &str, &str), gateway: (&str, &str), api_base: &str) -> [Labels; 3] {
+        let of = |cluster: &str, mut row: Labels| {
+            row.insert("cluster".into(), cluster.into());
+            row
+        };
+        let mut served = vllm(engine.1, engine.2);
+        served.insert("instance".into(), "10.0.0.7:8000".into());
+        served.insert(SERVICE.into(), "vllm".into());
+        let litellm = |name: &str| {
+            row(&[
+                ("__name__", name),
+                ("namespace", gateway.1),
+                ("requested_model", engine.2),
+                ("litellm_model_name", engine.2),
+                ("api_base", api_base),
+            ])
+        };
+        [
+            of(engine.0, served),
+            of(gateway.0, litellm("litellm_proxy_total_requests_metric_total")),
+            of(gateway.0, litellm("litellm_deployment_total_requests_total")),
+        ]
+    }
+
+    #[test]
+    fn an_alert_with_the_gateways_own_labels_goes_on_to_the_engines_at_its_addresses() {
+        for at in ["http://10.0.0.7:8000/v1", "http://vllm.llm.svc:8000/v1", "https://vllm.example.com/v1"] {
+            let rows = chain(("A", "llm", "a"), ("A", "gateways"), at);
+            let seen = found(&[("namespace", "gateways"), ("model", "a")], &rows);
+            assert!(counts(&seen, "litellm").is_some() && counts(&seen, "vllm").is_some(), "{at}: {:?}", seen.notes);
+        }
+    }
+
+    #[test]
+    fn of_two_clusters_with_equal_addresses_a_gateway_goes_on_to_its_own() {
+        let at = "http://vllm.llm.svc:8000/v1";
+        let rows = [chain(("A", "llm", "a"), ("A", "gateways"), at), chain(("B", "llm", "a"), ("B", "gateways"), at)];
+        let seen = found(&[("cluster", "A"), ("namespace", "gateways")], &rows.concat());
+        assert!(counts(&seen, "vllm").unwrap().contains("cluster=\"A\""), "{seen:?}");
+    }
+
+    #[test]
+    fn labels_of_two_pools_never_select_a_third() {
+        let at = |namespace: &str| format!("http://vllm.{namespace}.svc:8000/v1");
+        let own = [
+            chain(("A", "team-a", "x"), ("A", "gateways"), &at("team-a")),
+            chain(("A", "team-b", "y"), ("A", "gateways"), &at("team-b")),
+        ];
+        let mut other = chain(("A", "team-a", "y"), ("A", "elsewhere"), "http://10.9.9.9:8000/v1");
+        other[0].insert("instance".into(), "10.0.0.9:8000".into());
+        other[0].insert(SERVICE.into(), "other".into());
+        let rows = [own.concat(), other[..1].to_vec()].concat();
+        let seen = found(&[("namespace", "gateways")], &rows);
+        let engine = seen.engines.iter().find(|seen| seen.engine == "vllm").unwrap();
+        assert!(!fits(&engine.matchers, &other[0]), "{:?}", engine.matchers);
+        assert!(fits(&engine.matchers, &own[0][0]));
     }
 
     #[test]

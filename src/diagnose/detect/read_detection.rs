@@ -54,16 +54,18 @@ pub(crate) fn read_detection_of(
             || engines_meant.contains(candidate.engine.engine.as_str())
             || serves_one()
     };
-    let candidates = library.engines.values().filter_map(|engine| EngineRows::of(engine, rows));
-    let all: Vec<EngineRows<'_>> = candidates.filter(is_meant).collect();
+    let all: Vec<EngineRows<'_>> = library.engines.values().filter_map(|engine| EngineRows::of(engine, rows)).collect();
     let nobody = unmatched_dimensions(scope, &all);
     let mut bound: Vec<(&EngineRows<'_>, Vec<Matcher>, Vec<String>)> = Vec::new();
     let mut pool = PoolNames::of_scope(scope);
     pool.in_part = incomplete.is_some();
     for candidate in all.iter().filter(|candidate| candidate.engine.kind == EngineKind::Serving) {
         let (matchers, notes) = bind(candidate, scope, &nobody);
-        candidate.rows().for_each(|row| pool.learn(candidate.engine, scope, fits(&matchers, row), row));
-        bound.push((candidate, matchers, notes));
+        let is_meant = is_meant(candidate);
+        candidate.rows().for_each(|row| pool.learn(candidate.engine, scope, is_meant && fits(&matchers, row), row));
+        if is_meant {
+            bound.push((candidate, matchers, notes));
+        }
     }
     let mut detection = DetectionResult { incomplete: incomplete.map(str::to_owned), ..DetectionResult::default() };
     let mut before: Vec<gateway::GatewayRows<'_>> = Vec::new();

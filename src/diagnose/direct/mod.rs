@@ -25,7 +25,7 @@ use crate::observe::plan::{Needs, engines_reporting, needs, tier};
 use crate::output::direct_read::{DirectRead, DirectReadReason, ExporterRemark};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
-use knowledge::signal::{Engine, EngineKind, Selector};
+use knowledge::signal::{Engine, EngineKind, Selector, SignalQuery};
 use pages::{MetricsPages, PageRead, Reading, contradicts};
 use sources::exporter::{ExporterError, ExporterReader, ExporterTarget, Sample, TARGETS_MOST};
 use sources::prom::Prometheus;
@@ -127,10 +127,11 @@ pub(super) async fn observe_needs_with_exporters(
     };
     fill(library, request, needs, &visits, because, left_out, &mut observed);
     if visits.iter().any(|visit| visit.engine.kind == EngineKind::Serving && visit.outcome.is_ok()) {
-        // What an engine's page does not tell, that engine does not tell; of others only a Prometheus would.
+        // What an engine that was read could tell by its page, or never tells, is not there; the rest only a Prometheus tells.
         let of_engines = |name: &str| {
-            prometheus.is_absent()
-                || library.signals.get(name).is_some_and(|signal| signal.of.contains(&EngineKind::Serving))
+            let answered = visits.iter().filter(|visit| visit.outcome.is_ok());
+            let told = |entry: &SignalQuery| entry.direct.is_some() || entry.unsupported.is_some();
+            prometheus.is_absent() || answered.filter_map(|visit| visit.engine.signals.get(name)).any(told)
         };
         let told = observed.observations.signals.iter_mut().filter(|(name, _)| of_engines(name));
         told.for_each(|(_, o)| o.away = false);

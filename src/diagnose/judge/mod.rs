@@ -228,10 +228,8 @@ pub fn first_sign(evidence: &[EvidenceResult]) -> Option<Timestamp> {
 }
 
 /// Returns true if a cause clearly began after its effect.
-fn began_after(judgement: &Judgement, effect: Option<Timestamp>) -> bool {
-    first_sign(&judgement.evidence)
-        .zip(effect)
-        .is_some_and(|(cause, effect)| cause > clock::after(effect, NOTICED_LATE))
+pub(crate) fn began_after(evidence: &[EvidenceResult], effect: Option<Timestamp>) -> bool {
+    first_sign(evidence).zip(effect).is_some_and(|(cause, effect)| cause > clock::after(effect, NOTICED_LATE))
 }
 
 /// Sorts best first. Among those whose score is close to the best, the order is: more of the latency explained, more
@@ -250,7 +248,7 @@ fn rank(children: &mut [(Node<'_>, &Judgement)], effect: Option<Timestamp>, firs
         let less = |child: &Judgement| most.is_some_and(|most| explains_less(child, most, first));
         let explained = less(a).cmp(&less(b));
         let by_strength = explained.then_with(|| strength(b).total_cmp(&strength(a)));
-        by_strength.then_with(|| began_after(a, effect).cmp(&began_after(b, effect)))
+        by_strength.then_with(|| began_after(&a.evidence, effect).cmp(&began_after(&b.evidence, effect)))
     });
 }
 

@@ -6,11 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
-
-use crate::judge::onset;
-use crate::{CauseFound, Diagnosis, EvidenceResult, NOTICED_LATE, Outcome, SymptomVerdict, Verdict, first_sign};
-use knowledge::clock;
+use crate::judge::{began_after, onset};
+use crate::{CauseFound, Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdict};
 
 /// Minimum probability of a likely cause.
 const LIKELY: f64 = 0.7;
@@ -82,7 +79,7 @@ pub(crate) fn weigh(diagnosis: &mut Diagnosis) {
     let elsewhere = diagnosis.parts.as_ref().and_then(|parts| parts.rest).is_some_and(|rest| rest.share > 0.5);
     let effect = onset(&diagnosis.symptom.evidence).map(|(at, _)| at);
     for (cause, probability) in diagnosis.causes.iter_mut().zip(&probable) {
-        let late = if is_late(cause, effect) { LATE } else { 1.0 };
+        let late = if began_after(&cause.evidence, effect) { LATE } else { 1.0 };
         let unexplained = elsewhere && cause.explained.is_some_and(|share| share < 0.5);
         let most = most.min(if facts(cause) > 1 { 1.0 } else { MAX_OF_ONE_FACT }).min(if unexplained {
             MAX_WITH_TIME_ELSEWHERE
@@ -96,16 +93,10 @@ pub(crate) fn weigh(diagnosis: &mut Diagnosis) {
     diagnosis.unknown = diagnosis.causes.iter().map(|cause| 1.0 - cause.probability).product();
 }
 
-/// Returns the number of signals whose checks are known along a cause's chain.
+/// Returns the number of signals whose checks are met along a cause's chain.
 fn facts(cause: &CauseFound) -> usize {
     let checks = cause.via.iter().flat_map(|link| &link.evidence).chain(&cause.evidence);
-    checks.filter(|e| e.outcome != Outcome::NoData).map(|e| &e.signal).collect::<BTreeSet<_>>().len()
-}
-
-/// Returns true if the first sign of a cause came clearly after its effect.
-fn is_late(cause: &CauseFound, effect: Option<Timestamp>) -> bool {
-    let sign = first_sign(&cause.evidence).zip(effect);
-    sign.is_some_and(|(sign, effect)| sign > clock::after(effect, NOTICED_LATE))
+    checks.filter(|e| e.outcome == Outcome::Met).map(|e| &e.signal).collect::<BTreeSet<_>>().len()
 }
 
 /// Returns true if the causes belong to another symptom while the alert's own symptom is confirmed.

@@ -57,7 +57,7 @@ pub struct Observation {
     /// True if a query for it timed out; its values are then not known to be missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub late: bool,
-    /// True if the engine, or its version, does not have the signal: nothing is missing that anybody could turn on.
+    /// True if the pool's engine does not have the signal: nothing is missing that anybody could turn on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsupported: bool,
     /// True if no query was possible, because Prometheus was unavailable.

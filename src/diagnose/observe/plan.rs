@@ -29,7 +29,7 @@ pub struct Plan {
     pub queries: Vec<PlannedQuery>,
     /// Signals that cannot be queried here: the reason, and the setting that changes it.
     pub unavailable: BTreeMap<String, (String, Option<String>)>,
-    /// Signals that the engines here, or their versions, do not have: no setting of this pool brings them.
+    /// Signals that the engines here do not have: no setting of this pool brings them.
     pub unsupported: BTreeSet<String>,
 }
 
@@ -81,13 +81,15 @@ pub(crate) fn plan_for(library: &Library, request: &Request, detection: &Detecti
         };
         let mut why: Vec<(String, Option<String>)> = Vec::new();
         let mut reported = false;
-        let (mut asked, mut unsupported) = (false, false);
+        let mut unsupported: BTreeSet<EngineKind> = BTreeSet::new();
         for engine in engines_reporting(library, signal) {
             let Some(entry) = engine.signals.get(signal) else { continue };
             let engine_seen = detection.engines.iter().find(|engine_seen| engine_seen.engine == engine.engine);
             match (&entry.query, engine_seen) {
                 (None, Some(_)) => {
-                    unsupported = true;
+                    if entry.enable.is_none() {
+                        unsupported.insert(engine.kind);
+                    }
                     let reason = entry.unsupported.clone().unwrap_or_default();
                     why.push((format!("{} cannot tell: {reason}", engine.engine), entry.enable.clone()));
                 }
@@ -103,10 +105,6 @@ pub(crate) fn plan_for(library: &Library, request: &Request, detection: &Detecti
                 }),
                 (Some(query), Some(engine_seen)) => {
                     reported = true;
-                    let filled_query = filled(query, engine, engine_seen, request.window, &[]);
-                    let is_there = detection.names.prune(&filled_query).is_some();
-                    asked |= is_there || entry.feature.is_some();
-                    unsupported |= !is_there;
                     let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok());
                     let labels = !entry.from_labels.is_empty();
                     add(
@@ -130,7 +128,7 @@ pub(crate) fn plan_for(library: &Library, request: &Request, detection: &Detecti
                 }
             }
         }
-        if unsupported && !asked {
+        if !reported && definition.of.iter().all(|kind| unsupported.contains(kind)) {
             plan.unsupported.insert(signal.to_owned());
         }
         if !reported {

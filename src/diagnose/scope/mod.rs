@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use knowledge::alert::{Alert, Labels, active, common_labels};
-use knowledge::playbook::words_of_expressions;
+use knowledge::playbook::{Library, engines_of, words_of_expressions};
 use knowledge::signal::Matcher;
 
 /// The scope's dimensions, and the alert labels that may carry each; what an exporter reports on comes before its own.
@@ -69,6 +69,11 @@ impl Scope {
     /// Returns true if a label identifies the pool. A replica alone does not: `instance` may be any machine.
     pub fn names_pool(&self) -> bool {
         !self.dimensions.is_empty()
+    }
+
+    /// Returns true if it is about pools: a label identifies one, or the alerts' expressions read an engine's metrics.
+    pub fn is_about_pools(&self, library: &Library) -> bool {
+        self.names_pool() || !engines_of(library, &self.metrics).is_empty()
     }
 
     /// Returns true if the scope is a cluster and nothing else; that is often the whole Prometheus.

@@ -12,6 +12,7 @@ pub(crate) const SERVICE: &str = "service";
 /// Where a program stands: its namespace, and the host that it is scraped at.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place<'a> {
+    cluster: Option<&'a String>,
     pub(crate) namespace: Option<&'a String>,
     host: Option<&'a str>,
 }
@@ -20,7 +21,11 @@ impl<'a> Place<'a> {
     /// Returns the place of a row of an engine or a gateway.
     pub(crate) fn of(engine: &Engine, row: &'a Labels) -> Self {
         let instance = row.get("instance").filter(|value| !value.is_empty());
-        Self { namespace: engine.dimension_value("namespace", row), host: instance.map(|value| host(value)) }
+        Self {
+            cluster: engine.dimension_value("cluster", row),
+            namespace: engine.dimension_value("namespace", row),
+            host: instance.map(|value| host(value)),
+        }
     }
 
     /// Returns true if a loopback address of the one is an address of the other: they are scraped on one host, and no
@@ -47,6 +52,7 @@ pub(crate) enum AddressOwner {
 struct Served {
     /// `host:port`.
     instance: Option<String>,
+    cluster: Option<String>,
     namespace: Option<String>,
     pod: Option<String>,
     service: Option<String>,
@@ -57,6 +63,7 @@ impl Served {
         let value = |label: &str| row.get(label).filter(|value| !value.is_empty()).cloned();
         Self {
             instance: value("instance"),
+            cluster: engine.dimension_value("cluster", row).cloned(),
             namespace: engine.dimension_value("namespace", row).cloned(),
             pod: POD_LABELS.iter().find_map(|label| value(label)),
             service: value(SERVICE),
@@ -64,11 +71,19 @@ impl Served {
     }
 
     fn place(&self) -> Place<'_> {
-        Place { namespace: self.namespace.as_ref(), host: self.instance.as_deref().map(host) }
+        Place {
+            cluster: self.cluster.as_ref(),
+            namespace: self.namespace.as_ref(),
+            host: self.instance.as_deref().map(host),
+        }
     }
 
     /// Returns true if an address, `host:port` or a name, is this engine's; `name` is its host.
     fn has(&self, address: &str, name: &str, gateway: Place<'_>) -> bool {
+        // The same address in another cluster is another machine.
+        if self.cluster.as_ref().zip(gateway.cluster).is_some_and(|(own, gateway)| own != gateway) {
+            return false;
+        }
         if is_loopback(name) {
             let port = |address: &str| address.rsplit_once(':').map(|(_, port)| port.to_owned());
             let same_port = self.instance.as_deref().is_some_and(|own| port(own) == port(address));
@@ -151,7 +166,8 @@ impl PoolNames {
     pub(crate) fn owner_of(&self, address: &str, gateway: Place<'_>) -> AddressOwner {
         let address = address.split_once("://").map_or(address, |(_, rest)| rest);
         let address = address.split(['/', '?']).next().unwrap_or_default();
-        if address.is_empty() {
+        // Where no engine of the pool is known, nothing contradicts.
+        if address.is_empty() || self.own.is_empty() {
             return AddressOwner::Unknown;
         }
         let name = host(address);
@@ -167,25 +183,31 @@ impl PoolNames {
         if other() {
             return AddressOwner::Other;
         }
-        let is_address = is_loopback(name) || name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
-        if is_address {
+        let is_address =
+            |host: &str| is_loopback(host) || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+        if is_address(name) {
             // A pod has its own address, whichever port is scraped; engines on one machine differ only in the port.
             let shared = is_loopback(name) || self.others.iter().any(|(served, _)| is_at(served));
+            // An address is comparable with addresses, not with names.
+            let comparable = |served: &Served| served.instance.as_deref().is_some_and(|own| is_address(host(own)));
             return match self.own.iter().any(|served| !shared && is_at(served)) {
                 true => AddressOwner::Pool,
-                false if self.own.iter().any(|served| served.instance.is_some()) => AddressOwner::Other,
+                false if self.own.iter().all(comparable) => AddressOwner::Other,
                 false => AddressOwner::Unknown,
             };
         }
         if self.own.iter().any(is_at) {
             return AddressOwner::Pool;
         }
-        // A name says its namespace, `service.namespace` or `pod.service.namespace`; a short one is of the gateway's own.
-        let mut domain = name.split('.').skip(1).take(2).peekable();
-        let elsewhere = match domain.peek() {
-            Some(_) => !domain.any(|part| self.namespaces.contains(part)),
-            None => gateway.namespace.is_some_and(|namespace| !self.namespaces.contains(namespace)),
+        // A name within the cluster says its namespace, `service.namespace`, `service.namespace.svc`,
+        // `pod.service.namespace.svc`; a short one is of the gateway's own. Any other may lead anywhere.
+        let domain: Vec<&str> = name.split('.').skip(1).collect();
+        let namespace = match domain.as_slice() {
+            [] => gateway.namespace.map(String::as_str),
+            [namespace] | [namespace, "svc", ..] | [_, namespace, "svc", ..] => Some(*namespace),
+            _ => None,
         };
+        let elsewhere = namespace.is_some_and(|namespace| !self.namespaces.contains(namespace));
         if elsewhere && !self.namespaces.is_empty() { AddressOwner::Other } else { AddressOwner::Unknown }
     }
 

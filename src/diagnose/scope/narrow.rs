@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use crate::detect::detection_result::DetectionResult;
 use crate::detect::fleet::fleet;
+use crate::detect::gateway_pools::gateway_pools;
 use crate::detect::read_detection::read_detection_of;
-use crate::detect::visible_pools::pools;
+use crate::detect::visible_pools::{meant, pools};
 use crate::request::Request;
 use crate::scope::unknown_labels::UnknownLabelValue;
 use crate::scope::{REPLICA_LABELS, Scope, pool_name};
@@ -74,7 +75,13 @@ fn narrowed(
     // An alert that no playbook knows and that names a job alone may be about any program.
     let is_known = library.playbooks.contains_key(&request.playbook) || !request.screen;
     if is_known || !request.scope.dimensions.keys().eq(["job"]) {
-        return DetectionResult { engines: Vec::new(), pools: pools_present.clone(), ..detection };
+        let (_, pools_meant) = meant(library, &request.scope, rows);
+        let pools = match (of_replicas.is_empty(), pools_meant.is_empty()) {
+            (false, _) => of_replicas.clone(),
+            (true, false) => pools_meant,
+            (true, true) => pools_present.iter().cloned().chain(gateway_pools(library, rows, pools_present)).collect(),
+        };
+        return DetectionResult { engines: Vec::new(), pools, ..detection };
     }
     let requested = request.scope.dimensions.iter().map(|(dimension, value)| format!("{dimension}={value}"));
     let requested: Vec<String> = requested.chain(request.scope.replicas.iter().cloned()).collect();

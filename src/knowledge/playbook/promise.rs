@@ -224,6 +224,7 @@ mod tests {
             .checks()
             .iter()
             .map(|(signal, when)| format!("{signal} {when}"))
+            .filter(|check| check.starts_with("ttft_"))
             .collect();
         assert_eq!(symptom, ["ttft_burn > 0.05", "ttft_p99 > 2x baseline and > 0.25"]);
         assert!(std::ptr::eq(library.for_pool(&pool("other")), &library));

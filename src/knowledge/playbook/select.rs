@@ -106,8 +106,8 @@ fn by_pattern<'a>(library: &'a Library, name: &str) -> Option<(&'a str, &'a str)
 /// Returns the names of alerts whose link contains no expression: Prometheus may have their rules. At most [`RULES`].
 pub fn without_expression(alerts: &[Alert]) -> Vec<String> {
     let without_expression = active(alerts).into_iter().filter(|alert| expression(&alert.generator_url).is_none());
-    let names = without_expression.filter_map(|alert| alert.labels.get("alertname").filter(|name| !name.is_empty()));
-    names.collect::<BTreeSet<_>>().into_iter().take(RULES).cloned().collect()
+    let names = without_expression.map(rule_name).filter(|name| !name.is_empty());
+    names.collect::<BTreeSet<_>>().into_iter().take(RULES).map(str::to_owned).collect()
 }
 
 /// Returns the playbook whose symptom reads the metrics of an expression.
@@ -122,13 +122,16 @@ pub fn words_of_expressions(alerts: &[Alert]) -> BTreeSet<String> {
     expressions.flat_map(|text| words(&text).map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
-/// Returns the names of the engines and exporters whose signals read one of these metrics.
+/// Returns the names of the engines and gateways whose signals read one of these metrics; what Prometheus writes itself
+/// (`up`, `scrape_*`) belongs to none.
 pub fn engines_of<'a>(library: &'a Library, metrics: &BTreeSet<String>) -> BTreeSet<&'a str> {
+    let own = |name: &String| name != "up" && !name.starts_with("scrape_") && metrics.contains(name);
     let reads = |engine: &&Engine| {
         let of_signals = engine.signals.values().filter_map(|entry| entry.query.as_deref()).flat_map(metrics_of);
-        of_signals.flat_map(|metric| engine.spellings(&metric)).any(|(_, name)| metrics.contains(&name))
+        of_signals.flat_map(|metric| engine.spellings(&metric)).any(|(_, name)| own(&name))
     };
-    library.engines.values().filter(reads).map(|engine| engine.engine.as_str()).collect()
+    let engines = library.engines.values().filter(|engine| engine.kind.is_pool());
+    engines.filter(reads).map(|engine| engine.engine.as_str()).collect()
 }
 
 /// Returns the rule's expression in an alert's link: Prometheus, Thanos and Mimir link to their graphs, VictoriaMetrics
@@ -202,7 +205,14 @@ fn metrics_of(query: &str) -> Vec<String> {
     let own = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
     let (mut out, mut word, mut depth, mut limits) = (Vec::new(), String::new(), 0_usize, None::<usize>);
     let mut braces = false;
-    for c in query.chars() {
+    let mut chars = query.chars().peekable();
+    let mut quoted = false;
+    while let Some(c) = chars.next() {
+        quoted ^= c == '"';
+        if quoted || c == '"' {
+            word.clear();
+            continue;
+        }
         if own(c) {
             word.push(c);
             continue;
@@ -210,7 +220,7 @@ fn metrics_of(query: &str) -> Vec<String> {
         match (word.as_str(), c) {
             ("and" | "unless", _) if limits.is_none() && !braces => limits = Some(depth),
             ("or", _) if limits.is_some_and(|at| at >= depth) && !braces => limits = None,
-            ("0", ' ') if limits.is_none() && !braces => limits = Some(depth),
+            ("0", ' ') if limits.is_none() && !braces && chars.peek() == Some(&'*') => limits = Some(depth),
             (name, '{') if !name.is_empty() && limits.is_none() => out.push(name.to_owned()),
             _ => {}
         }
@@ -247,11 +257,13 @@ fn direction(when: &Condition) -> Option<Direction> {
     comparisons.iter().all(|comparison| of(comparison.op) == first).then_some(first)
 }
 
-/// Returns the direction in which an expression compares; `None` if in both or none.
+/// Returns the direction in which an expression compares; `None` if in both or none, or if it turns its value round.
 fn asked_direction(expression: &str) -> Option<Direction> {
     // A label's value may hold anything.
     let outside: String = expression.split('"').step_by(2).collect();
+    let limit_first = outside.split(['<', '>']).next().is_some_and(|left| left.trim().parse::<f64>().is_ok());
     match (outside.contains('>'), outside.contains('<')) {
+        _ if outside.contains('-') || limit_first => None,
         (true, false) => Some(Direction::High),
         (false, true) => Some(Direction::Low),
         _ => None,
@@ -278,7 +290,8 @@ fn glob(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{by_metrics, expression, glob};
+    use super::{by_metrics, expression, glob, metrics_of, select};
+    use crate::alert::Alert;
     use crate::playbook::load;
 
     #[test]
@@ -296,6 +309,31 @@ mod tests {
         assert_eq!(playbook_of("DCGM_FI_DEV_GPU_UTIL > 95"), None);
         assert_eq!(playbook_of("avg_over_time(DCGM_FI_DEV_GPU_UTIL[30m]) < 20").as_deref(), Some("gpu-underutilized"));
         assert_eq!(playbook_of("DCGM_FI_DEV_XID_ERRORS > 0").as_deref(), Some("gpu-fault"));
+        // Availability is turned round: low where failures are many.
+        let served = "1 - rate(litellm_proxy_failed_requests_metric_total[5m]) / rate(litellm_proxy_total_requests_metric_total[5m]) < 0.99";
+        assert!(playbook_of(served).is_some());
+        assert_eq!(playbook_of("10 < vllm:num_requests_waiting").as_deref(), Some("queue-buildup"));
+    }
+
+    #[test]
+    fn what_limits_or_joins_other_series_is_not_what_a_query_is_made_of() {
+        assert_eq!(metrics_of("sum(a{x=\"{2}\"} > 0 and b{}) or 0 * c{}"), ["a"]);
+        assert_eq!(metrics_of("max(a{} unless on (x) (b{} or c{})) / d{}"), ["a", "d"]);
+    }
+
+    #[test]
+    fn grafanas_alert_about_a_rule_is_known_by_that_rule() {
+        let alert = |labels: &str| -> Alert {
+            serde_json::from_str(&format!(
+                r#"{{"status":"firing","labels":{labels},"startsAt":"2026-01-01T00:00:00Z"}}"#
+            ))
+            .unwrap()
+        };
+        let library = load(None).unwrap();
+        let no_data = alert(r#"{"alertname":"DatasourceNoData","rulename":"LLMHighTTFT"}"#);
+        assert_eq!(select(&library, &[no_data]).unwrap().playbook, "high-ttft");
+        let other = alert(r#"{"alertname":"LLMQueueBuildup","rulename":"LLMHighTTFT"}"#);
+        assert_eq!(select(&library, &[other]).unwrap().playbook, "queue-buildup");
     }
 
     #[test]

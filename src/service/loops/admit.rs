@@ -12,7 +12,7 @@ use crate::watchdog;
 use diagnose::Scope;
 use knowledge::alert::{Alert, AlertGroup, OwnAlert, SELF_TEST_CHANNEL};
 use knowledge::incident::AdmissionRules;
-use knowledge::playbook::{engines_of, select};
+use knowledge::playbook::select;
 use store::{AdmissionPlan, Admitted, Sink, Storm};
 use telemetry::supervise::guard;
 
@@ -93,7 +93,7 @@ fn planned(service: &Service, group: AlertGroup) -> (AlertGroup, AdmissionPlan) 
     // An alert that names a pool, or reads an engine's metrics, is diagnosed whatever its name is: with an empty playbook
     // the pool is screened.
     let scope = Scope::of_alerts(&group.alerts);
-    let named = scope.names_pool() || !engines_of(&service.library, &scope.metrics).is_empty();
+    let named = scope.is_about_pools(&service.library);
     let selection = selection.or_else(|| named.then(|| (String::new(), "the pool is screened".to_owned())));
     let chat = &service.config.slack;
     let (incidents, queue) = match own {

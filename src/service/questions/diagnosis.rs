@@ -107,10 +107,10 @@ impl Fleet<'_> {
         let playbook = given(playbook.as_ref()).map(|name| self.library.playbook_id(name)).transpose();
         let playbook = playbook.map_err(QuestionError::Wrong)?;
         if playbook.is_none() && target.is_none() && labels.is_empty() {
-            let why = "name a pool by `target` or `labels`, or a `playbook` to judge everything as one";
+            let why = "name a pool by `target` or `labels`, or a `playbook` to judge each pool by it";
             return Err(QuestionError::Wrong(why.to_owned()));
         }
-        // Everything can be judged as one by a named playbook, but not screened.
+        // Each pool can be judged by a named playbook; screening needs a pool.
         let (source, scope) = self.place(target.as_ref(), labels, at, playbook.is_some()).await?;
         let (prometheus, own) = self.prometheus.get(source).ok_or_else(QuestionError::no_prometheus)?;
         let request = Request {

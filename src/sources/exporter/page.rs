@@ -12,6 +12,11 @@ const SAMPLES_MOST: usize = 50_000;
 /// Maximum length of an unparsable line in an error, in characters.
 const EXCERPT_CHARS: usize = 40;
 
+/// Why JSON is no page, and where the right one is.
+/// Source: <https://nvidia.github.io/TensorRT-LLM/commands/trtllm-serve/trtllm-serve.html>.
+const JSON: &str =
+    "this is JSON, and no page of metrics: the one of TensorRT-LLM (`trtllm-serve`) is `/prometheus/metrics`";
+
 /// One sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
@@ -26,8 +31,11 @@ pub struct Sample {
 /// Parses the samples whose names are `wanted`; timestamps and exemplars are left out.
 ///
 /// # Errors
-/// If a line is not a sample, the text ends within a line, or too many samples are wanted.
+/// If a line is not a sample, the text is JSON or ends within a line, or too many samples are wanted.
 pub fn parse(text: &str, is_needed: impl Fn(&str) -> bool) -> Result<Vec<Sample>, ExporterError> {
+    if text.trim_start().starts_with(['{', '[']) {
+        return Err(ExporterError::NotMetrics(JSON.to_owned()));
+    }
     if !text.is_empty() && !text.ends_with('\n') {
         return Err(ExporterError::NotMetrics("the page breaks off within a line".to_owned()));
     }

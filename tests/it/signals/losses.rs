@@ -64,6 +64,17 @@ fn machines() -> Vec<(i64, String)> {
         let took = move |minute| Some(if minute < LOST { 0.01 } else { seconds });
         series("scrape_duration_seconds", &target(namespace, host, "vllm", 8000), took)
     };
+    let kubelet = |path: &str, answers: f64| {
+        let labels = format!("{},metrics_path=\"{path}\"", target("host-frozen", "10.9.0.5", "kubelet", 10250));
+        let took = series("scrape_duration_seconds", &labels, always(10.0));
+        [series("up", &labels, always(answers)), took].concat()
+    };
+    let busy = {
+        let labels = target("host-busy", "10.9.0.6", "vllm", 8000);
+        let running = series("vllm:num_requests_running", &format!("{labels},model_name=\"m\""), always(1.0));
+        let last_missed = |minute| Some(if minute < MINUTES { 1.0 } else { 0.0 });
+        [running, series("up", &labels, last_missed)].concat()
+    };
     let beside = |namespace, host, answers: fn(i64) -> Option<f64>| {
         series("up", &target(namespace, host, "node", 9100), answers)
     };
@@ -82,6 +93,14 @@ fn machines() -> Vec<(i64, String)> {
         engine("host-frozen", "10.9.0.5"),
         beside("host-frozen", "10.9.0.5", |_| Some(1.0)),
         took("host-frozen", "10.9.0.5", 10.0),
+        // One that is busy misses a scrape, and answers the others.
+        busy,
+        beside("host-busy", "10.9.0.6", |_| Some(1.0)),
+        took("host-busy", "10.9.0.6", 10.0),
+        // A kubelet has one address for several paths, of which one does not answer in time.
+        kubelet("/metrics", 1.0),
+        kubelet("/metrics/cadvisor", 0.0),
+        kubelet("/metrics/probes", 1.0),
         // Nothing but its scraper is known beside it, which runs there.
         engine("loopback-frozen", "127.0.0.1"),
         took("loopback-frozen", "127.0.0.1", 10.0),
@@ -340,6 +359,7 @@ fn a_replica_that_ended_is_told_from_one_whose_host_is_gone_and_from_one_that_no
     let ended = [("replicas_down", 1.0), ("down_on_live_host", 1.0), ("replicas_frozen", 0.0)];
     assert_values(&read("host-lives"), &ended);
     assert_values(&read("host-frozen"), &[("replicas_down", 1.0), ("replicas_frozen", 1.0)]);
+    assert_values(&read("host-busy"), &[("replicas_down", 1.0), ("replicas_frozen", 0.0)]);
     assert_values(&read("loopback-frozen"), &[("replicas_down", 1.0), ("replicas_frozen", 1.0)]);
     assert_values(&read("host-gone"), &[("replicas_down", 1.0), ("down_on_live_host", 0.0)]);
     let unknown = read("host-unknown");

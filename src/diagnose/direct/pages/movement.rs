@@ -43,22 +43,24 @@ impl Reading<'_> {
         }
     }
 
+    /// A page without the counters says nothing.
     pub(super) fn stays(&self, form: &Direct, out: &mut Values) {
         for (visit, pages) in self.pages() {
             let Some((_, seconds)) = pages.second.as_ref().filter(|_| !visit.anew) else { continue };
-            let mut replicas: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+            let mut replicas: BTreeMap<String, (f64, Option<f64>)> = BTreeMap::new();
             for (labels, value) in self.both((visit, pages), form, PoolAggregation::Mean, out) {
                 let Some(name) = name(self.engine, &labels) else { continue };
                 replicas.entry(name).or_default().0 += value;
             }
             for (labels, grown) in self.grown((visit, pages), form, &form.over, out) {
                 if let Some(replica) = name(self.engine, &labels).and_then(|name| replicas.get_mut(&name)) {
-                    replica.1 += grown.max(0.0);
+                    *replica.1.get_or_insert(0.0) += grown.max(0.0);
                 }
             }
             let stay =
                 |(inside, left): (f64, f64)| if inside < form.least { 0.0 } else { inside * seconds / left.max(1.0) };
-            out.rows.extend(replicas.into_iter().map(|(name, share)| (name, stay(share))));
+            let counted = replicas.into_iter().filter_map(|(name, (inside, left))| Some((name, (inside, left?))));
+            out.rows.extend(counted.map(|(name, share)| (name, stay(share))));
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, command: &Diagnose)
             .await;
     }
     let Some(typed) = command.target.as_deref() else {
-        // Diagnosing all pools as one is allowed only with an explicit playbook.
+        // Without a pool an explicit playbook is needed; each pool is then judged by it.
         return match &command.playbook {
             Some(_) => Box::pin(run_diagnosis(desk, reply, command, at, None)).await,
             None => target_form::offer(desk, reply).await,
