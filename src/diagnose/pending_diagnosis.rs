@@ -1,15 +1,12 @@
 //! The whole chain of a request: detect, plan, observe, judge; the pool's other symptoms if that explains nothing.
 
-use std::cmp::Ordering;
-use std::collections::BTreeSet;
+mod several_pools;
+
 use std::time::{Duration, Instant};
 
-use futures::future::{BoxFuture, join};
-use futures::stream::{self, StreamExt};
+use futures::future::join;
 use tracing::{Instrument, debug_span};
 
-use crate::detect::detection_result::DetectionResult;
-use crate::detect::visible_pools::meant;
 use crate::direct::{self, Exporters};
 use crate::judge::screen::{self, Screened, Screening};
 use crate::judge::{affected_replicas, assemble, onset, rule};
@@ -19,20 +16,12 @@ use crate::observe::log_sources::LogSources;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{needs, pool_first};
 use crate::scope::{Scope, data_span};
-use crate::{Diagnosis, Judged, Outcome, Request, SymptomVerdict, detection, gateway_pools, judge, pools};
-use knowledge::alert::Labels;
-use knowledge::playbook::{Library, Playbook};
+use crate::{Diagnosis, Judged, Request, SymptomVerdict, judge};
+use knowledge::playbook::Library;
 use sources::prom::Prometheus;
 
 /// The time that an error budget is said to be spent in where the start of the incident is unknown.
 const UNKNOWN_START: Duration = Duration::from_secs(3_600);
-
-/// Maximum number of pools that are diagnosed for an alert that names none.
-const MAX_POOLS: usize = 6;
-/// Pools that are asked at the same time.
-const POOLS_AT_ONCE: usize = 2;
-/// The least time that a question about a pool is worth.
-const LEAST_TIME: Duration = Duration::from_millis(300);
 
 /// The sources beside Prometheus.
 #[derive(Debug, Clone, Copy, Default)]
@@ -56,56 +45,6 @@ pub async fn diagnose_with(
     beside: ExtraSources<'_>,
 ) -> Diagnosis {
     Box::pin(Box::pin(begin(library, prometheus, request, beside)).await.finish()).await
-}
-
-/// Compares two pools by their symptom's check: equal ones by its value, worse first.
-fn worst_first(library: &Library, a: &Diagnosis, b: &Diagnosis) -> Ordering {
-    let met = |d: &Diagnosis| d.symptom.evidence.iter().find(|e| e.outcome == Outcome::Met).cloned();
-    match (met(a), met(b)) {
-        (Some(a), Some(b)) if a.signal == b.signal => {
-            let worse = library.signals.get(&a.signal).map(|signal| signal.bad);
-            let values = a.value.zip(b.value).zip(worse);
-            values.map_or(Ordering::Equal, |((a, b), worse)| worse.worst_first(a, b))
-        }
-        (a, b) => a.map(|e| e.signal).cmp(&b.map(|e| e.signal)),
-    }
-}
-
-/// Diagnoses one of several pools by itself in the time that is left; `None` if there is none.
-fn of_one_pool<'a>(
-    library: &'a Library,
-    prometheus: &'a Prometheus,
-    request: &'a Request,
-    beside: ExtraSources<'a>,
-    end: Instant,
-) -> BoxFuture<'a, Option<Diagnosis>> {
-    Box::pin(async move {
-        let deadline = end.saturating_duration_since(Instant::now());
-        if deadline < LEAST_TIME {
-            return None;
-        }
-        let request = Request { deadline, ..request.clone() };
-        let pending = Box::pin(begin_with(library, prometheus, &request, beside, false)).await;
-        Some(Box::pin(pending.finish()).await)
-    })
-}
-
-/// Judges the symptoms of these playbooks for one of several pools in the time that is left; `None` if there is none.
-fn screened_pool<'a>(
-    library: &'a Library,
-    prometheus: &'a Prometheus,
-    request: &'a Request,
-    entries: &'a [&'a Playbook],
-    end: Instant,
-) -> BoxFuture<'a, Option<(Screened, ObserveResult)>> {
-    Box::pin(async move {
-        let deadline = end.saturating_duration_since(Instant::now());
-        if deadline < LEAST_TIME {
-            return None;
-        }
-        let request = Request { deadline, ..request.clone() };
-        Some(screen::screen(library, prometheus, &request, entries, None, AnswerCache::default()).await)
-    })
 }
 
 /// An almost complete diagnosis: queried and judged, but without logs and without onsets.
@@ -301,112 +240,6 @@ impl PendingDiagnosis<'_> {
         is_complete.then(|| {
             assemble::assemble(self.library, &self.request, observed, judged, screening, self.started.elapsed())
         })
-    }
-
-    /// Returns the pools of the scope's cluster; none if they could not be asked for.
-    async fn pools_of_cluster(&mut self) -> Vec<Scope> {
-        self.observed.queries += 1;
-        let deadline = Instant::now() + self.requested.deadline / 4;
-        let Ok(rows) = self.prometheus.query(&detection(self.library), self.requested.at, deadline).await else {
-            return Vec::new();
-        };
-        let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
-        let (_, pools_meant) = meant(self.library, &self.requested.scope, &rows);
-        let serving = pools(self.library, &rows);
-        let of_gateways = gateway_pools(self.library, &rows, &serving);
-        let all = if pools_meant.is_empty() { serving.into_iter().chain(of_gateways).collect() } else { pools_meant };
-        let cluster = self.requested.scope.dimensions.get("cluster");
-        let is_in = |pool: &Labels| pool.get("cluster").is_none_or(|own| cluster.is_none_or(|cluster| own == cluster));
-        let of_cluster = all.into_iter().filter(|pool| !pool.is_empty() && is_in(pool));
-        of_cluster.map(|dimensions| Scope { dimensions, ..Scope::default() }).collect()
-    }
-
-    /// Returns the pools of a detection that found several and none that is meant.
-    fn several(&self, detection: &DetectionResult, splits: bool) -> Vec<Scope> {
-        let of_pool = |pool: &Labels| Scope { dimensions: pool.clone(), ..Scope::default() };
-        detection.pools.iter().filter(|_| splits).map(of_pool).collect()
-    }
-
-    /// Diagnoses each pool by itself, where none is named: one verdict on all of them would be nobody's. All of it ends
-    /// with the request's deadline; pools that it did not reach are counted.
-    async fn of_each_pool(self) -> Diagnosis {
-        let Self { library, prometheus, beside, started, .. } = self;
-        let end = started + self.requested.deadline;
-        let request = |scope: &Scope| Request { scope: scope.clone(), ..self.requested.clone() };
-        let mut requests: Vec<Request> = self.pools.iter().map(request).collect();
-        let entered = library.playbooks.get(&self.requested.playbook).map(|playbook| vec![playbook]);
-        let entries = entered.unwrap_or_else(|| screen::entries(library));
-        let (mut queries, mut unchecked, mut looked_at) = (self.observed.queries, 0, Vec::new());
-        if requests.len() > MAX_POOLS {
-            let half = started + self.requested.deadline / 2;
-            let asked = requests.iter().map(|request| screened_pool(library, prometheus, request, &entries, half));
-            let asked: Vec<BoxFuture<'_, _>> = asked.collect();
-            let answers: Vec<_> = stream::iter(asked).buffered(POOLS_AT_ONCE).collect().await;
-            let mut ranked = Vec::new();
-            for (request, answer) in requests.into_iter().zip(answers) {
-                let Some((screened, observed)) = answer else {
-                    unchecked += 1;
-                    continue;
-                };
-                queries += observed.queries;
-                unchecked += usize::from(observed.degraded || observed.incomplete().is_some());
-                looked_at.extend(screened.looked_at);
-                match (screened.confirmed.is_empty(), screened.slight.is_empty()) {
-                    (false, _) => ranked.push((0, request)),
-                    (true, false) => ranked.push((1, request)),
-                    (true, true) => {}
-                }
-            }
-            ranked.sort_by_key(|(rank, _)| *rank);
-            requests = ranked.into_iter().map(|(_, request)| request).collect();
-        }
-        let left_out = requests.len().saturating_sub(MAX_POOLS);
-        let asked =
-            requests.iter().take(MAX_POOLS).map(|request| of_one_pool(library, prometheus, request, beside, end));
-        let asked: Vec<BoxFuture<'_, Option<Diagnosis>>> = asked.collect();
-        let answers: Vec<Option<Diagnosis>> = stream::iter(asked).buffered(POOLS_AT_ONCE).collect().await;
-        unchecked += answers.iter().filter(|answer| answer.as_ref().is_none_or(|found| found.degraded)).count();
-        let mut found: Vec<Diagnosis> = answers.into_iter().flatten().collect();
-        queries += found.iter().map(|diagnosis| diagnosis.queries).sum::<usize>();
-        let mut titles: BTreeSet<String> = looked_at
-            .iter()
-            .filter_map(|id| library.playbooks.get(id))
-            .map(|playbook| playbook.title.clone())
-            .collect();
-        let screenings = found.iter().filter_map(|diagnosis| diagnosis.screening.as_ref());
-        titles.extend(screenings.flat_map(|screening| screening.looked_at.iter().cloned()));
-        titles.extend(
-            found.iter().filter(|d| d.symptom.verdict == SymptomVerdict::Absent).map(|d| d.symptom.title.clone()),
-        );
-        found.retain(|diagnosis| diagnosis.symptom.verdict == SymptomVerdict::Confirmed);
-        // Worst first: the symptom that was asked for, where it is strongest.
-        let own = |diagnosis: &Diagnosis| diagnosis.symptom.playbook == self.requested.playbook;
-        found.sort_by(|a, b| own(b).cmp(&own(a)).then_with(|| worst_first(library, a, b)));
-        let pools = found.iter().map(Diagnosis::in_short).collect();
-        let mut worst = found.into_iter().next().unwrap_or_else(|| {
-            let asked = Some(self.requested.playbook.clone()).filter(|id| !id.is_empty());
-            let title = asked.as_ref().and_then(|id| library.playbooks.get(id)).map(|playbook| playbook.title.clone());
-            let screening = Screening {
-                asked_verdict: asked.as_ref().map(|_| SymptomVerdict::Absent),
-                asked,
-                asked_title: title,
-                looked_at: titles.into_iter().collect(),
-                ..Screening::default()
-            };
-            let nowhere = Request { playbook: String::new(), ..self.requested.clone() };
-            let observed = ObserveResult { queries, degraded: unchecked > 0, ..self.observed };
-            assemble::assemble(library, &nowhere, observed, None, Some(screening), started.elapsed())
-        });
-        let mut note = "no pool is named: each pool was checked by itself".to_owned();
-        if left_out > 0 {
-            note.push_str(&format!("; {left_out} more in trouble were not diagnosed"));
-        }
-        worst.scope.notes.insert(0, note);
-        if unchecked > 0 {
-            worst.degraded = true;
-            worst.problems.push(format!("{unchecked} pools could not be checked: Prometheus did not answer in time"));
-        }
-        Diagnosis { pools, queries, took_seconds: started.elapsed().as_secs_f64(), ..worst }
     }
 
     fn screening(&self) -> Option<Screening> {

@@ -9,7 +9,7 @@ use crate::detect::detection::names_behind;
 use crate::detect::detection_result::{DetectionResult, EngineSeen};
 use crate::detect::gateway;
 use crate::detect::visible_pools::{meant, pool_of};
-use crate::scope::names::{AddressOwner, Place, PoolNames, SERVICE, host};
+use crate::scope::names::{AddressOwner, NetworkPlace, PoolNames, SERVICE, host};
 use crate::scope::unknown_labels::unknown;
 use crate::scope::{Scope, fits};
 use knowledge::alert::Labels;
@@ -226,7 +226,7 @@ impl<'a> EngineRows<'a> {
         let addressed_rows =
             rows.flat_map(|(of, row)| of.address.iter().filter_map(|label| Some((row.get(label)?, *row))));
         let of_pool = |(address, row): &(&String, &Labels)| {
-            pool.owner_of(address, Place::of(self.engine, row)) == AddressOwner::Pool
+            pool.owner_of(address, NetworkPlace::of(self.engine, row)) == AddressOwner::Pool
         };
         // A bare pod name, as llm-d's picker writes it, is no address for a request, nor is a scheme other than HTTP.
         let speaks_http = |address: &str| match address.split_once("://") {

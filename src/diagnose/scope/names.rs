@@ -9,15 +9,15 @@ use knowledge::signal::Engine;
 /// The usual target label for the Service in Prometheus' discovery of Services and Endpoints.
 pub(crate) const SERVICE: &str = "service";
 
-/// Where a program stands: its namespace, and the host that it is scraped at.
+/// The place of a program in the network: its cluster, its namespace, and the host that it is scraped at.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Place<'a> {
+pub(crate) struct NetworkPlace<'a> {
     cluster: Option<&'a String>,
     pub(crate) namespace: Option<&'a String>,
     host: Option<&'a str>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> NetworkPlace<'a> {
     /// Returns the place of a row of an engine or a gateway.
     pub(crate) fn of(engine: &Engine, row: &'a Labels) -> Self {
         let instance = row.get("instance").filter(|value| !value.is_empty());
@@ -36,7 +36,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Whose an address is, as a gateway writes it.
+/// The owner of an address, as a gateway writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AddressOwner {
     /// One of the pool's engines.
@@ -70,8 +70,8 @@ impl Served {
         }
     }
 
-    fn place(&self) -> Place<'_> {
-        Place {
+    fn place(&self) -> NetworkPlace<'_> {
+        NetworkPlace {
             cluster: self.cluster.as_ref(),
             namespace: self.namespace.as_ref(),
             host: self.instance.as_deref().map(host),
@@ -79,7 +79,7 @@ impl Served {
     }
 
     /// Returns true if an address, `host:port` or a name, is this engine's; `name` is its host.
-    fn has(&self, address: &str, name: &str, gateway: Place<'_>) -> bool {
+    fn has(&self, address: &str, name: &str, gateway: NetworkPlace<'_>) -> bool {
         // The same address in another cluster is another machine.
         if self.cluster.as_ref().zip(gateway.cluster).is_some_and(|(own, gateway)| own != gateway) {
             return false;
@@ -163,7 +163,7 @@ impl PoolNames {
     }
 
     /// Returns whose a URL, address or pod name is, as a gateway at `gateway` writes it.
-    pub(crate) fn owner_of(&self, address: &str, gateway: Place<'_>) -> AddressOwner {
+    pub(crate) fn owner_of(&self, address: &str, gateway: NetworkPlace<'_>) -> AddressOwner {
         let address = address.split_once("://").map_or(address, |(_, rest)| rest);
         let address = address.split(['/', '?']).next().unwrap_or_default();
         // Where no engine of the pool is known, nothing contradicts.

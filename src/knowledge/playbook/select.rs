@@ -239,7 +239,7 @@ fn metrics_of(query: &str) -> Vec<String> {
     out
 }
 
-/// Which values a condition asks for.
+/// The values that a condition asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
     High,

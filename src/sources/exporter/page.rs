@@ -12,7 +12,7 @@ const SAMPLES_MOST: usize = 50_000;
 /// Maximum length of an unparsable line in an error, in characters.
 const EXCERPT_CHARS: usize = 40;
 
-/// Why JSON is no page, and where the right one is.
+/// The reason why JSON is no page, and the address of the right one.
 /// Source: <https://nvidia.github.io/TensorRT-LLM/commands/trtllm-serve/trtllm-serve.html>.
 const JSON: &str =
     "this is JSON, and no page of metrics: the one of TensorRT-LLM (`trtllm-serve`) is `/prometheus/metrics`";
