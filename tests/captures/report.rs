@@ -79,16 +79,20 @@ pub(crate) fn said(answers: &[Answer]) -> Vec<(f64, bool)> {
     named.filter_map(|answer| Some((answer.diagnosis.as_ref()?.root()?.probability, answer.is_right()))).collect()
 }
 
-/// The bars that are not reached, in words.
+/// The bars that are not reached, in words. They are about what metrics can tell; a known gap that has become right is one
+/// no longer.
 pub(crate) fn missed(answers: &[Answer]) -> Vec<String> {
     let mut out = Vec::new();
     for (way, bar) in BARS {
-        let mine: Vec<&Answer> = answers.iter().filter(|a| a.way == way && !a.case.is_healthy()).collect();
+        let is_told = |a: &&Answer| a.way == way && !a.case.is_healthy() && a.case.gap.is_none();
+        let mine: Vec<&Answer> = answers.iter().filter(is_told).collect();
         let right = mine.iter().filter(|a| a.is_right()).count();
         if (right as f64) < bar * mine.len() as f64 {
             out.push(format!("{}: {right} of {} right, the bar is {bar}", way.title(), mine.len()));
         }
     }
+    let closed = |a: &&Answer| a.way == Way::OwnName && a.case.gap.is_some() && a.is_right();
+    out.extend(answers.iter().filter(closed).map(|a| format!("no gap any more, take the mark away: {}", line(a))));
     for answer in answers {
         if answer.is_confidently_wrong() {
             out.push(format!("confident and wrong: {}", line(answer)));
@@ -127,7 +131,8 @@ pub(crate) fn write(path: &Path, answers: &[Answer]) -> anyhow::Result<()> {
     part.push_str(&"---|".repeat(Way::ALL.len()));
     for own in answers.iter().filter(|answer| answer.way == Way::OwnName) {
         let expected = if own.case.is_healthy() { "nothing".to_owned() } else { own.case.right.join(", ") };
-        write!(part, "\n| {} | {} | {expected} |", own.case.id, own.case.what.replace('|', "\\|"))?;
+        let gap = own.case.gap.as_ref().map(|gap| format!(" (known gap: {gap})")).unwrap_or_default();
+        write!(part, "\n| {} | {}{gap} | {expected} |", own.case.id, own.case.what.replace('|', "\\|"))?;
         for way in Way::ALL {
             let answer = answers.iter().find(|answer| answer.way == way && answer.case.id == own.case.id);
             let mark = |answer: &Answer| if answer.is_right() { "✓" } else { "✗" };

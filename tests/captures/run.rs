@@ -40,6 +40,9 @@ pub(crate) struct Case {
     pub(crate) labels: Labels,
     /// The root causes that are right; none for a healthy server.
     pub(crate) right: Vec<String>,
+    /// Why the metrics cannot tell it, if they cannot: a known gap, which counts as missed and is held as it is.
+    #[serde(default)]
+    pub(crate) gap: Option<String>,
     /// Its place in the list, from 0.
     #[serde(skip)]
     place: i64,

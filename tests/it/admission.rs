@@ -292,7 +292,7 @@ fn a_body_of_another_version_or_shape_is_refused_with_the_reason() {
     let read = |text: &str| AlertGroup::from_webhook(text.as_bytes()).unwrap_err();
     let error = read(&body.replace("\"version\":\"4\"", "\"version\":\"5\""));
     assert!(matches!(&error, PayloadError::Version(version) if version == "5"), "{error}");
-    assert_eq!(error.to_string(), "payload version is \"5\", expected \"4\"");
+    assert_eq!(error.to_string(), "payload version is \"5\", expected \"4\" of Alertmanager, or \"1\" of Grafana");
     for broken in ["", "[]", "null", "{}", &body[..body.len() / 2], &body.replace("groupKey", "groupkey")] {
         assert!(matches!(read(broken), PayloadError::Shape(_)), "{broken}");
     }

@@ -222,13 +222,15 @@ fn a_deployment_is_no_replica() {
 #[test]
 fn without_a_past_the_chain_ends_at_the_mechanism() {
     let told = |name: &str| diagnosed(&Request { baseline: Baseline::Off, ..asked(name, "high-ttft") });
-    for name in ["longer-prompts", "longer-outputs", "traffic-surge"] {
+    for name in ["longer-outputs", "traffic-surge"] {
         let diagnosis = told(name);
         assert_eq!(diagnosis.root().unwrap().chain, ["high-ttft", "kv-cache-full"], "{name}");
         let open = diagnosis.unchecked.iter().find(|u| u.signal == "prompt_tokens_mean").unwrap();
         assert_eq!(open.why, "there is no past to compare with", "{name}");
     }
     // What an engine has counted since its start is a past of its own.
+    let longer = told("longer-prompts").root().unwrap().chain.clone();
+    assert_eq!(longer, ["high-ttft", "kv-cache-full", "longer-prompts"]);
     let root = told("prefix-cache-collapse-at-peak").root().unwrap().clone();
     assert!(root.chain.contains(&"prefix-cache-collapse".to_owned()), "{:?}", root.chain);
 }

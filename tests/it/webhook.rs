@@ -17,7 +17,10 @@ async fn bad_bodies_are_refused_with_the_reason() {
     let mut old = group("A", "firing", "warning", &["a"]);
     old["version"] = json!("3");
     let (status, answer) = run.webhook(serde_json::to_vec(&old).unwrap()).await;
-    assert_eq!((status, answer["error"].as_str()), (400, Some("payload version is \"3\", expected \"4\"")));
+    assert_eq!(
+        (status, answer["error"].as_str()),
+        (400, Some("payload version is \"3\", expected \"4\" of Alertmanager, or \"1\" of Grafana"))
+    );
     let (status, answer) = run.webhook(vec![b' '; 20_001]).await;
     assert_eq!(status, 413);
     assert!(answer["error"].as_str().unwrap().contains("webhook.body_limit (20000 bytes)"), "{answer}");

@@ -22,16 +22,25 @@ pub(crate) fn before(
     own: &[&Labels],
     behind: &[(&Backends, &Labels)],
 ) -> Option<Vec<Matcher>> {
-    let own: Vec<&Labels> = own.iter().copied().filter(|row| pool.in_cluster(engine, row)).collect();
+    // Where no engine has the scope's place, the alert is about the gateway there.
+    let place = scope.dimensions.get("namespace").filter(|_| !pool.is_served());
+    let is_there = |row: &&Labels| place.is_some() && engine.dimension_value("namespace", row) == place;
+    let is_named = own.iter().any(is_there);
+    let at_place = |row: &&Labels| !is_named || is_there(row);
+    let own: Vec<&Labels> = own.iter().copied().filter(|row| pool.in_cluster(engine, row)).filter(at_place).collect();
     if own.is_empty() {
         return None;
     }
-    let behind = behind.iter().copied().filter(|(_, row)| pool.in_cluster(engine, row)).collect();
+    let behind = behind.iter().copied().filter(|(_, row)| pool.in_cluster(engine, row) && at_place(&row)).collect();
     let gateway = Gateway { engine, own, behind };
     let named = || {
         let mut matchers = gateway.by_name(pool).or_else(|| gateway.by_namespace(pool))?;
         if let Some(cluster) = scope.dimensions.get("cluster") {
             matchers.extend(gateway.of_dimension("cluster", cluster));
+        }
+        if let Some(place) = place.filter(|_| is_named) {
+            matchers
+                .extend(gateway.of_dimension("namespace", place).map(|place| Matcher { or_absent: false, ..place }));
         }
         Some(matchers)
     };

@@ -1,6 +1,7 @@
 //! Evaluation of one piece of evidence on the observations.
 
 use crate::judge::degree::{degree, holds as holds_at};
+use crate::judge::onset::tells_of_change;
 use crate::judge::part_seen::{MoreSeries, all_of, outcome_of_part};
 use crate::observe::observation::median_of_others;
 use crate::{EvidenceResult, NO_PAST, Observation, Observations, Outcome, ReplicaValue};
@@ -48,6 +49,8 @@ pub fn evaluate(library: &Library, evidence: &Evidence, observations: &Observati
         }
     };
     decided.required = evidence.required;
+    // Only a guard may be missing: what a cause is known by has to be seen.
+    decided.unsupported &= !tells_of_change(library, &decided);
     decided.weight = evidence.weight;
     if decided.outcome == Outcome::Met {
         let since = observations.signals.get(&decided.signal).and_then(|o| o.since);

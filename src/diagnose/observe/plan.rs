@@ -87,7 +87,8 @@ pub(crate) fn plan_for(library: &Library, request: &Request, detection: &Detecti
             let engine_seen = detection.engines.iter().find(|engine_seen| engine_seen.engine == engine.engine);
             match (&entry.query, engine_seen) {
                 (None, Some(_)) => {
-                    if entry.enable.is_none() {
+                    // What says "nothing" names only another place to look at.
+                    if entry.enable.as_ref().is_none_or(|enable| enable.starts_with("nothing")) {
                         unsupported.insert(engine.kind);
                     }
                     let reason = entry.unsupported.clone().unwrap_or_default();

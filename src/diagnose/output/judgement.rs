@@ -106,7 +106,7 @@ pub struct EvidenceResult {
     /// True if the server could not read a part of its data: it is about the part that answered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
-    /// True if the pool's engine does not have the signal; then the rest of the evidence decides.
+    /// True if it is a guard on a signal that the pool's engine does not have; then the rest of the evidence decides.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsupported: bool,
     /// The replicas for which the condition holds, worst first.

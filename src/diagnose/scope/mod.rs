@@ -19,7 +19,7 @@ use knowledge::signal::Matcher;
 pub(crate) const DIMENSIONS: [(&str, &[&str]); 4] = [
     ("cluster", &["cluster", "k8s_cluster", "k8s_cluster_name"]),
     ("namespace", &["exported_namespace", "namespace", "kubernetes_namespace", "k8s_namespace_name"]),
-    ("model", &["model_name", "model", "served_model_name", "requested_model"]),
+    ("model", &["model_name", "model", "served_model_name"]),
     ("job", &["job", "service_name"]),
 ];
 

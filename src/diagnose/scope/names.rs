@@ -188,11 +188,12 @@ impl PoolNames {
         if is_address(name) {
             // A pod has its own address, whichever port is scraped; engines on one machine differ only in the port.
             let shared = is_loopback(name) || self.others.iter().any(|(served, _)| is_at(served));
-            // An address is comparable with addresses, not with names.
-            let comparable = |served: &Served| served.instance.as_deref().is_some_and(|own| is_address(host(own)));
+            // An address is comparable with addresses, not with names; some rows carry none.
+            let mut known = self.own.iter().filter_map(|served| served.instance.as_deref()).map(host).peekable();
+            let comparable = known.peek().is_some() && known.all(is_address);
             return match self.own.iter().any(|served| !shared && is_at(served)) {
                 true => AddressOwner::Pool,
-                false if self.own.iter().all(comparable) => AddressOwner::Other,
+                false if comparable => AddressOwner::Other,
                 false => AddressOwner::Unknown,
             };
         }
@@ -209,6 +210,11 @@ impl PoolNames {
         };
         let elsewhere = namespace.is_some_and(|namespace| !self.namespaces.contains(namespace));
         if elsewhere && !self.namespaces.is_empty() { AddressOwner::Other } else { AddressOwner::Unknown }
+    }
+
+    /// Returns true if an engine belongs to the pool.
+    pub(crate) fn is_served(&self) -> bool {
+        !self.own.is_empty()
     }
 
     /// Returns true if all engines of a namespace are known to belong to the pool.

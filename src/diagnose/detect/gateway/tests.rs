@@ -159,7 +159,9 @@ fn an_address_of_another_pool_or_of_nobody_outweighs_an_equal_model() {
         let behind = gateway(place, api_base);
         let mut total = behind.clone();
         total.insert("__name__".into(), "litellm_proxy_total_requests_metric_total".into());
-        let rows = [at("team-a", "127.0.0.1:8000"), at("team-b", "127.0.0.1:8000"), total, behind];
+        // Some rows of the detection carry no address.
+        let nameless = vllm("team-a", "a");
+        let rows = [at("team-a", "127.0.0.1:8000"), at("team-b", "127.0.0.1:8000"), nameless, total, behind];
         let of_pool = counts(&found(&[("namespace", "team-a"), ("model", "a")], &rows), "litellm");
         assert_eq!(of_pool.is_some(), named, "{place} {api_base}");
     }
@@ -349,4 +351,19 @@ fn a_value_that_names_no_model_is_no_pool_and_no_other_model() {
     assert_eq!(gateway_pools(&LIBRARY, &rows, &own), BTreeSet::new());
     let seen = found(&[("namespace", "llm"), ("model", "a")], &rows);
     assert_eq!(counts(&seen, "litellm").as_deref(), Some("requested_model=~\"a|\""));
+}
+
+#[test]
+fn an_alert_of_one_of_two_gateways_with_equal_models_is_about_that_one() {
+    let of = |namespace: &str| {
+        row(&[
+            ("__name__", "litellm_proxy_total_requests_metric_total"),
+            ("namespace", namespace),
+            ("requested_model", "a"),
+        ])
+    };
+    let rows = [of("team-a"), of("team-b")];
+    let seen = found(&[("namespace", "team-a"), ("model", "a")], &rows);
+    let gateway = seen.engines.iter().find(|seen| seen.engine == "litellm").unwrap();
+    assert_eq!([fits(&gateway.matchers, &rows[0]), fits(&gateway.matchers, &rows[1])], [true, false]);
 }
