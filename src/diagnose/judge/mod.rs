@@ -42,6 +42,8 @@ const TIE: f64 = 0.08;
 const EXPLAINING_SHARE: f64 = 0.5;
 /// Minimum difference at which one cause explains less than another; shares above [`EXPLAINING_SHARE`] count as that.
 const STEP: f64 = 0.2;
+/// Maximum weight of a check that only sets a sibling apart.
+const LIGHT: f64 = 0.1;
 /// Support at which a required check is clearly not met.
 const CLEARLY_NOT_MET: f64 = -0.99;
 
@@ -178,11 +180,13 @@ pub(crate) fn score(evidence: &[EvidenceResult]) -> (Verdict, f64) {
 }
 
 /// Returns true if a required check that could be known is not, or if nothing that is required is known. What the engine
-/// does not have closes no road: then the other required checks decide.
+/// does not have closes no road, nor does a light guard that only the missing part of the data could break: then the other
+/// required checks decide.
 fn is_blind(evidence: &[EvidenceResult]) -> bool {
     let mut open = evidence.iter().filter(|e| e.required && e.outcome == Outcome::NoData).peekable();
     let decided = evidence.iter().any(|e| e.required && e.outcome == Outcome::Met);
-    open.peek().is_some() && (!decided || open.any(|e| !e.unsupported))
+    let is_light = |e: &EvidenceResult| e.incomplete && e.weight <= LIGHT;
+    open.peek().is_some() && (!decided || open.any(|e| !e.unsupported && !is_light(e)))
 }
 
 /// Returns the verdict for a score.
