@@ -31,7 +31,7 @@ pub(crate) fn before(
     if own.is_empty() {
         return None;
     }
-    let behind = behind.iter().copied().filter(|(_, row)| pool.in_cluster(engine, row) && at_place(&row)).collect();
+    let behind = behind.iter().copied().filter(|(_, row)| pool.in_cluster(engine, row) && at_place(row)).collect();
     let gateway = Gateway { engine, own, behind };
     let named = || {
         let mut matchers = gateway.by_name(pool).or_else(|| gateway.by_namespace(pool))?;
