@@ -10,6 +10,7 @@ mod detect;
 mod direct;
 pub mod health;
 mod judge;
+mod kinds;
 mod observe;
 mod output;
 mod pending_diagnosis;

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use futures::future::join;
 use tracing::{Instrument, debug_span};
 
-use crate::direct::{self, Exporters};
+use crate::direct::Exporters;
 use crate::judge::screen::{self, Screened, Screening};
 use crate::judge::{affected_replicas, assemble, onset, rule};
+use crate::kinds::observe_by_kind;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::error_budget::error_budget;
 use crate::observe::log_sources::LogSources;
@@ -116,21 +117,17 @@ async fn begin_with<'a>(
     }
     if library.playbooks.contains_key(&pending.requested.playbook) {
         let request = screen::with_time_left(&pending.requested, started, 1);
-        let needs = pool_first(needs(library, &request.playbook));
-        let observing = direct::observe_needs_with_exporters(
-            library,
-            prometheus,
-            &request,
-            &needs,
-            beside.exporters,
-            AnswerCache::default(),
-        );
-        pending.observed = Box::pin(observing).instrument(debug_span!("observe")).await;
+        let playbook = request.playbook.as_str();
+        let needs = |library: &'a Library| pool_first(needs(library, playbook));
+        let observing = observe_by_kind(library, prometheus, &request, needs, beside.exporters, AnswerCache::default());
+        (pending.library, pending.observed) = Box::pin(observing).instrument(debug_span!("observe")).await;
         pending.observed.queries += queries;
         pending.judge().await;
         pending.own = pending.judged.as_ref().map(|judged| judged.symptom);
         pending.pools = pending.several(&pending.observed.detection, splits);
         if !pending.pools.is_empty() {
+            // Each pool has its own kinds.
+            pending.library = library;
             return pending;
         }
     }
@@ -146,6 +143,9 @@ async fn begin_with<'a>(
     }
     let mut pending = Box::pin(pending.screened()).instrument(debug_span!("screen")).await;
     pending.pools = pending.several(&pending.observed.detection, splits);
+    if !pending.pools.is_empty() {
+        pending.library = library;
+    }
     pending
 }
 
@@ -184,13 +184,14 @@ impl PendingDiagnosis<'_> {
 
     /// Screens the pool for a symptom that explains more.
     async fn screened(mut self) -> Self {
-        let (library, prometheus, exporters) = (self.library, self.prometheus, self.beside.exporters);
+        let (prometheus, exporters) = (self.prometheus, self.beside.exporters);
         let uncached_queries = self.observed.queries.saturating_sub(self.observed.cache.queries);
         // Exporters may be read twice, for the symptoms and for their causes.
         let request = screen::with_time_left(&self.requested, self.started, 2);
         let cache = self.observed.cache.clone();
-        let (screened, observed) =
-            Box::pin(screen::screen(library, prometheus, &request, &screen::entries(library), exporters, cache)).await;
+        let (library, screened, observed) =
+            Box::pin(screen::screen(self.library, prometheus, &request, None, exporters, cache)).await;
+        self.library = library;
         let mut cache = observed.cache.clone();
         let is_complete = !observed.degraded && observed.incomplete().is_none();
         if is_complete && observed.detection.is_of_another_job(library, &self.requested.scope) {
@@ -261,8 +262,7 @@ impl PendingDiagnosis<'_> {
         let cache = unscreened.then(|| self.observed.cache.clone());
         let glance = async {
             let glance_request = screen::glance(&self.requested, started);
-            let entries = screen::entries(library);
-            let screen = screen::screen(library, prometheus, &glance_request, &entries, None, cache?);
+            let screen = screen::screen(library, prometheus, &glance_request, None, None, cache?);
             Some(Box::pin(screen).instrument(debug_span!("screen")).await)
         };
         let (observed, first) = (&mut self.observed, self.judged.as_ref().filter(|_| !away));
@@ -285,7 +285,7 @@ impl PendingDiagnosis<'_> {
             self.observed.error_budget = budget;
             self.observed.queries += queries;
         }
-        if let Some((screened, observed)) = glanced {
+        if let Some((_, screened, observed)) = glanced {
             self.observed.queries += observed.cache.queries.saturating_sub(self.observed.cache.queries);
             self.observed.cache.missing = self.observed.cache.missing.take().or(observed.cache.missing);
             self.screened = Some(screened);

@@ -32,6 +32,14 @@ pub struct Request {
     pub deadline: Duration,
 }
 
+impl Request {
+    /// Returns a request for a pool's values at one time, without a playbook and a past.
+    pub(crate) fn without_past(scope: Scope, at: Timestamp, window: Duration, deadline: Duration) -> Self {
+        let (playbook, rules) = (String::new(), Vec::new());
+        Self { playbook, screen: false, rules, scope, at, since: None, window, baseline: Baseline::Off, deadline }
+    }
+}
+
 /// The past that values are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Baseline {

@@ -147,7 +147,9 @@ fn title(out: &mut String, pool: &PoolHealth, rest: &str, words: &Phrases) {
 
 fn whole(out: &mut String, pool: &PoolHealth, all: bool, words: &Phrases) {
     let engines: Vec<String> = pool.engines.iter().map(engine).collect();
-    title(out, pool, &format!("{} · {}", replicas(pool, words), engines.join(", ")), words);
+    let about = [replicas(pool, words), engines.join(", "), pool.kinds.join(", ")];
+    let about: Vec<String> = about.into_iter().filter(|text| !text.is_empty()).collect();
+    title(out, pool, &about.join(" · "), words);
     let shown: Vec<&HealthCheck> = pool
         .checks
         .iter()

@@ -16,7 +16,7 @@ use crate::server::config::{Authentication, PagesConfig, ServerLimits};
 use crate::watchdog::WatchdogConfig;
 use crate::{bundle, notify};
 use knowledge::clock::duration;
-use knowledge::playbook::{Library, Slo, SourceFile, parse};
+use knowledge::playbook::{DeclaredPool, Library, Slo, SourceFile, parse};
 use knowledge::signal::OwnLabels;
 pub use secrets::{SlackInlet, bot_token, inlet};
 use sources::{alertmanager, exporter, kubernetes, loki, prom, redact};
@@ -68,6 +68,9 @@ pub struct Config {
     pub engines: BTreeMap<String, OwnLabels>,
     /// Service level objectives of pools; of the entries that match a pool, the one with the most labels counts.
     pub slo: Vec<Slo>,
+    /// Kinds of pools, instead of those that their data tells; of the entries that match a pool, the one with the most labels
+    /// counts. The kinds stand in `playbooks/kinds.yaml`.
+    pub pools: Vec<DeclaredPool>,
     /// Settings of diagnoses.
     pub diagnose: diagnose::Config,
     /// Diagnostic bundles: files with all data about an incident.
@@ -108,6 +111,7 @@ impl Default for Config {
             playbooks: Playbooks::default(),
             engines: BTreeMap::new(),
             slo: Vec::new(),
+            pools: Vec::new(),
             diagnose: diagnose::Config::default(),
             bundle: bundle::Config::default(),
             incident: IncidentConfig::default(),
@@ -243,7 +247,7 @@ impl Config {
     /// # Errors
     /// When an engine or a label is unknown.
     pub fn extend_library(&self, library: &mut Library) -> anyhow::Result<()> {
-        let result = library.put_first(&self.engines).and_then(|()| library.promise(&self.slo));
+        let result = library.put_first(&self.engines).and_then(|()| library.promise(&self.slo, &self.pools));
         result.map_err(anyhow::Error::msg).context("in the configuration")
     }
 

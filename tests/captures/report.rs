@@ -97,7 +97,9 @@ pub(crate) fn missed(answers: &[Answer]) -> Vec<String> {
         if answer.is_confidently_wrong() {
             out.push(format!("confident and wrong: {}", line(answer)));
         }
-        let alone = answers.iter().find(|a| a.way == Way::OwnName && a.case.id == answer.case.id);
+        // What no metric tells may be found or missed by luck.
+        let alone =
+            answers.iter().find(|a| a.way == Way::OwnName && a.case.id == answer.case.id && a.case.gap.is_none());
         if let Some(alone) = alone.filter(|alone| answer.way.is_in_company() && alone.root() != answer.root()) {
             out.push(format!("another answer in company: {} alone, {} there", line(alone), line(answer)));
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::file_lint::Lint;
 use super::{endpoints, facts, logs, redaction, signals, steps, tables, tickets};
 use knowledge::playbook::{
-    CauseEntry, Condition, Evidence, HEALTHY_FLEET, Library, Playbook, PlaybookKind, Problem, QuickCheck, REST,
+    CauseEntry, Condition, Evidence, HEALTHY_FLEET, KINDS, Library, Playbook, PlaybookKind, Problem, QuickCheck, REST,
     Reference, SourceFile, Step, Verify, is_unfinished, suggestion,
 };
 use knowledge::signal::{Unit, VersionReq};
@@ -21,6 +21,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
     health(library, &mut problems);
     facts::facts(library, &mut problems);
     healthy_fleet(library, &mut problems);
+    kinds(library, &mut problems);
     tables::tables(library, &mut problems);
     logs::lint(library, &mut problems);
     tickets::tickets(library, &mut problems);
@@ -121,6 +122,32 @@ fn health(library: &Library, problems: &mut Vec<Problem>) {
     }
     let checks = library.health.headings.iter().flat_map(|heading| &heading.checks);
     checks.for_each(|check| lint.of_prometheus("health", &check.signal));
+}
+
+/// Checks that `kinds.yaml` names existing signals and playbooks.
+fn kinds(library: &Library, problems: &mut Vec<Problem>) {
+    let Some(file) = library.files.get(KINDS) else { return };
+    for kind in &library.kinds.kinds {
+        for signal in kind.factors.keys().filter(|signal| !library.signals.contains_key(*signal)) {
+            let hint = suggestion(signal, library.signals.keys().map(String::as_str));
+            problems.push(Problem::at(
+                "kinds/unknown-signal",
+                file,
+                signal,
+                format!("unknown signal `{signal}`"),
+                hint,
+            ));
+        }
+        for id in kind.by_past.iter().filter(|id| !library.playbooks.contains_key(*id)) {
+            let hint = suggestion(id, library.playbooks.keys().map(String::as_str));
+            problems.push(Problem::at("kinds/unknown-playbook", file, id, format!("unknown playbook `{id}`"), hint));
+        }
+    }
+    let mut lint = Lint { library, path: KINDS, problems };
+    for (signal, when) in library.kinds.kinds.iter().flat_map(|kind| &kind.when).flat_map(Evidence::checks) {
+        lint.condition(signal, when);
+        lint.of_prometheus("kinds", signal);
+    }
 }
 
 impl Lint<'_> {

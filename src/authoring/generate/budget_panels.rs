@@ -12,7 +12,7 @@ const SHOWN: [(&str, f64); 4] = [("1h", 14.4), ("6h", 6.0), ("1d", 3.0), ("3d", 
 
 /// Builds the row; nothing without `slo:`.
 pub(super) fn budget_panels(library: &Library) -> Vec<Value> {
-    if library.promised.is_empty() {
+    if !library.promised.iter().any(|pools| pools.slo.promises_something()) {
         return Vec::new();
     }
     let mut panels = vec![json!({

@@ -188,12 +188,16 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
             promised.slo.is_exception_of(&general.slo) && general.changed(&playbook.playbook, place, alert).is_some()
         });
         let unchanged = || promised.library.playbooks.get(&playbook.playbook)?.alerts.get(place).filter(|_| excepts);
+        let pools = pools_of(promised, alert);
+        if promised.is_silent(&playbook.playbook, place) {
+            before.push_str(&format!("\nunless {pools}"));
+            continue;
+        }
         let Some(own) = promised.changed(&playbook.playbook, place, alert).or_else(unchanged) else { continue };
         let series = |recorded: RecordingRule<'_>| match promised.is_moved(recorded.signal) {
             true => recording::promised_name(&recorded.name(), i),
             false => recorded.name(),
         };
-        let pools = pools_of(promised, alert);
         let mut expr = format!("{}\nand {pools}", expression(&promised.library, own, &series)?);
         for exception in library.promised.iter().filter(|other| other.slo.is_exception_of(&promised.slo)) {
             expr.push_str(&format!("\nunless {}", pools_of(exception, alert)));

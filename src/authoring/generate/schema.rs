@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::check::TestFile;
 use knowledge::playbook::{
-    Cause, CodeRow, EngineFlag, FlagRow, HealthyFleet, LogFile, Override, Playbook, QuickLook, Redaction,
+    Cause, CodeRow, EngineFlag, FlagRow, HealthyFleet, LogFile, Override, Playbook, PoolKinds, QuickLook, Redaction,
     ReportSignals, Table, Ticket, XidRow,
 };
 use knowledge::signal::{Catalog, Engine, EngineSignals};
@@ -42,7 +42,7 @@ const fn kind<T: JsonSchema>(
 const REPLACES: &str = "adds, or replaces the one of that name";
 
 /// All kinds of data files; what users write most comes first.
-pub const KINDS: [FileKind; 17] = [
+pub const KINDS: [FileKind; 18] = [
     kind::<Override>("override", "`overrides/<id>.yaml`", "a change to one playbook or cause", "changes what it names"),
     kind::<Playbook>(
         "playbook",
@@ -74,6 +74,7 @@ pub const KINDS: [FileKind; 17] = [
     kind::<LogFile>("logs", "`logs/<engine>.yaml`", "the lines of an engine's log", REPLACES),
     kind::<Ticket>("ticket", "`tickets/<id>.yaml`", "a receiver's form", REPLACES),
     kind::<QuickLook>("health", "`health.yaml`", "what `health` shows", "replaces the shipped one"),
+    kind::<PoolKinds>("kinds", "`kinds.yaml`", "the kinds of pools", "replaces the shipped one"),
     kind::<ReportSignals>("report", "`report.yaml`", "the signals of a report", "replaces the shipped one"),
     kind::<Redaction>("redaction", "`redaction.yaml`", "what must not leave", "adds and replaces single rules"),
     kind::<Table<CodeRow>>("codes", "`tables/litellm-codes.yaml`", "a table of codes", REPLACES),

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 
 use super::checks::{CheckRow, check, is_feature, is_gateways, is_idle, is_served, rows, signals};
 use super::{CheckCoverage, Health, HealthState, PoolHealth, SCHEMA};
-use crate::{
-    EngineFound, Scope, detection, gateway_pools, last_day, no_engine_reason, observe_signals, orchestrated, pools,
-};
+use crate::kinds::observe_by_kind;
+use crate::observe::answer_cache::AnswerCache;
+use crate::{EngineFound, Request, Scope, detection, gateway_pools, last_day, no_engine_reason, orchestrated, pools};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::EngineKind;
@@ -46,11 +46,10 @@ pub type HealthSource<'a> = (&'a Prometheus, &'a BTreeMap<String, String>);
 /// Evaluates every pool of the sources; includes the answers that arrive before the deadline.
 pub async fn evaluate_fleet(library: &Library, sources: &[HealthSource<'_>], query: &HealthQuery) -> Health {
     let started = Instant::now();
-    let rows = rows(library);
     let fitting = sources.iter().filter(|(_, labels)| {
         labels.iter().all(|(name, value)| query.scope.get(name).is_none_or(|wanted_value| wanted_value == value))
     });
-    let parts = join_all(fitting.map(|source| evaluate_source(library, &rows, *source, query, started))).await;
+    let parts = join_all(fitting.map(|source| evaluate_source(library, *source, query, started))).await;
     let mut health = Health {
         schema: SCHEMA.to_owned(),
         at: query.at,
@@ -99,13 +98,7 @@ struct Part {
     queries: usize,
 }
 
-async fn evaluate_source(
-    library: &Library,
-    rows: &[CheckRow<'_>],
-    source: HealthSource<'_>,
-    query: &HealthQuery,
-    started: Instant,
-) -> Part {
+async fn evaluate_source(library: &Library, source: HealthSource<'_>, query: &HealthQuery, started: Instant) -> Part {
     let (prometheus, fixed) = source;
     let mut part = Part { queries: 2, ..Part::default() };
     let until = started + query.deadline / LISTING_DIVISOR;
@@ -166,10 +159,9 @@ async fn evaluate_source(
     let (mut former_pools, unevaluable_pools): (Vec<Labels>, Vec<Labels>) =
         former_pools.into_iter().partition(|pool| pool.get("namespace").is_some_and(|n| orchestrated.contains(n)));
     former_pools.truncate(MAX_POOLS);
-    let check_signals = signals(library, rows);
     let served = current_pools.len();
     let all = current_pools.into_iter().chain(former_pools);
-    let evaluations = all.map(|labels| pool(library, prometheus, &check_signals, labels, query, started));
+    let evaluations = all.map(|labels| pool(library, prometheus, labels, query, started));
     let mut silent_pools: Vec<String> = unevaluable_pools.iter().map(named).collect();
     for (i, (pool, problems, queries)) in join_all(evaluations).await.into_iter().enumerate() {
         part.queries += queries;
@@ -208,7 +200,6 @@ impl Part {
 async fn pool(
     library: &Library,
     prometheus: &Prometheus,
-    signals: &[&str],
     labels: Labels,
     query: &HealthQuery,
     started: Instant,
@@ -216,7 +207,10 @@ async fn pool(
     let library = library.for_pool(&labels);
     let scope = Scope { dimensions: labels.clone(), ..Scope::default() };
     let time_left = query.deadline.saturating_sub(started.elapsed());
-    let observed = observe_signals(library, prometheus, &scope, signals, query.at, query.window, time_left).await;
+    let request = Request::without_past(scope, query.at, query.window, time_left);
+    let needs =
+        |library| signals(library, &rows(library)).into_iter().map(|signal| (signal, Default::default())).collect();
+    let (library, observed) = observe_by_kind(library, prometheus, &request, needs, None, AnswerCache::default()).await;
     let gateways = observed.detection.engines.iter().filter_map(|e| library.engines.get(&e.engine));
     let gateways = gateways.filter(|engine| engine.kind == EngineKind::Gateway).count();
     // Gateway checks need a gateway.
@@ -248,6 +242,7 @@ async fn pool(
         engines: engines
             .map(|e| EngineFound { engine: e.engine, at_least: e.version.map(|v| v.to_string()) })
             .collect(),
+        kinds: observed.kinds,
         replicas: observed.observations.pool.len(),
         state,
         incomplete,

@@ -144,6 +144,9 @@ pub struct PoolHealth {
     pub prometheus: String,
     /// The engines and exporters with metrics of it.
     pub engines: Vec<EngineFound>,
+    /// The names of its kinds, as in `playbooks/kinds.yaml`; its checks are those of such pools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
     /// Number of replicas within the last hour.
     pub replicas: usize,
     /// The worst state of its checks; unknown if its engines have no data to evaluate, or if it is well as far as it can

@@ -38,6 +38,7 @@ pub(crate) fn assemble(
     let incomplete = observed.incomplete().map(str::to_owned);
     let ObserveResult {
         detection,
+        kinds,
         members,
         observations,
         mut problems,
@@ -100,6 +101,7 @@ pub(crate) fn assemble(
             .iter()
             .map(|e| EngineFound { engine: e.engine.clone(), at_least: e.version.as_ref().map(ToString::to_string) })
             .collect(),
+        kinds,
         compared_with: Some(ComparedWith::of(detection.past, observations.pool.len())),
         pools: Vec::new(),
         replicas: radius(std::iter::once(judged.evidence.as_slice()), &observations),

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::direct::{Exporters, observe_needs_with_exporters};
+use crate::direct::Exporters;
 use crate::judge::onset::tells_of_change;
 use crate::judge::symptom;
+use crate::kinds::observe_by_kind;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::{Needs, SignalNeed, needs, pool_first};
@@ -138,21 +139,25 @@ pub(crate) fn symptom_needs<'a>(entries: &[&'a Playbook]) -> Needs<'a> {
     needs
 }
 
-/// Queries and judges the symptoms of these playbooks in one pass, without the cached answers; returns the observations as
-/// well. No symptom is judged if no pool has the scope.
-pub(crate) async fn screen(
-    library: &Library,
+/// Queries and judges all symptoms, or only this one, in one pass, without the cached answers; returns the library with the limits of the pool's
+/// kinds, and the observations as well. No symptom is judged if no pool has the scope.
+pub(crate) async fn screen<'a>(
+    library: &'a Library,
     prometheus: &Prometheus,
     request: &Request,
-    entries: &[&Playbook],
+    only: Option<&str>,
     exporters: Option<&Exporters>,
     cache: AnswerCache,
-) -> (Screened, ObserveResult) {
-    let needs = pool_first(symptom_needs(entries));
-    let observed = observe_needs_with_exporters(library, prometheus, request, &needs, exporters, cache).await;
+) -> (&'a Library, Screened, ObserveResult) {
+    let entries = |library: &'a Library| match only.and_then(|id| library.playbooks.get(id)) {
+        Some(playbook) => vec![playbook],
+        None => entries(library),
+    };
+    let needs = |library: &'a Library| pool_first(symptom_needs(&entries(library)));
+    let (library, observed) = observe_by_kind(library, prometheus, request, needs, exporters, cache).await;
     match observed.detection.unknown {
-        None => (Screened::of(library, entries, &observed.observations), observed),
-        Some(_) => (Screened::default(), observed),
+        None => (library, Screened::of(library, &entries(library), &observed.observations), observed),
+        Some(_) => (library, Screened::default(), observed),
     }
 }
 
@@ -236,12 +241,14 @@ pub(crate) async fn enter(
     if others.is_empty() {
         return None;
     }
-    let mut chain_needs = Needs::new();
-    for (signal, need) in others.iter().flat_map(|id| needs(library, id)) {
-        chain_needs.entry(signal).or_default().add(need);
-    }
-    let observed =
-        observe_needs_with_exporters(library, prometheus, request, &pool_first(chain_needs), exporters, cache).await;
+    let chain_needs = |library| {
+        let mut chain_needs = Needs::new();
+        for (signal, need) in others.iter().flat_map(|id| needs(library, id)) {
+            chain_needs.entry(signal).or_default().add(need);
+        }
+        pool_first(chain_needs)
+    };
+    let (library, observed) = observe_by_kind(library, prometheus, request, chain_needs, exporters, cache).await;
     let judged = others.into_iter().filter_map(|id| {
         let judged = judge(library, id, &observed.observations)?;
         Some((clarity(library, id, &judged), id.clone(), judged))

@@ -19,6 +19,8 @@ pub(crate) const RESERVE: Duration = Duration::from_millis(200);
 pub struct ObserveResult {
     /// The detected engines.
     pub detection: DetectionResult,
+    /// The names of the pool's kinds, if they were looked for and are known.
+    pub kinds: Vec<String>,
     /// The signals' values.
     pub observations: Observations,
     /// Errors, in sentences.

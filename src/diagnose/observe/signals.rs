@@ -8,7 +8,7 @@ use crate::judge::evidence::check;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::observe_needs;
 use crate::observe::plan::{Needs, SignalNeed};
-use crate::{Baseline, EvidenceResult, ObserveResult, Request, Scope};
+use crate::{EvidenceResult, ObserveResult, Request, Scope};
 use knowledge::playbook::{Condition, Library};
 use sources::prom::Prometheus;
 
@@ -24,18 +24,7 @@ pub async fn observe_signals(
     window: Duration,
     deadline: Duration,
 ) -> ObserveResult {
-    let (scope, baseline) = (scope.clone(), Baseline::Off);
-    let request = Request {
-        playbook: String::new(),
-        screen: false,
-        rules: Vec::new(),
-        scope,
-        at,
-        since: None,
-        window,
-        baseline,
-        deadline,
-    };
+    let request = Request::without_past(scope.clone(), at, window, deadline);
     let needs: Needs<'_> = signals.iter().map(|&signal| (signal, Default::default())).collect();
     observe_needs(library, prometheus, &request, &needs, AnswerCache::default()).await
 }

@@ -118,6 +118,9 @@ pub struct Diagnosis {
     pub scope: ScopeFound,
     /// The engines and exporters that were detected.
     pub engines: Vec<EngineFound>,
+    /// The names of the pool's kinds, as in `playbooks/kinds.yaml`; its limits are those of such pools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
     /// The past that values were compared with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compared_with: Option<ComparedWith>,

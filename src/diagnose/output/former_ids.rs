@@ -13,6 +13,7 @@ impl Diagnosis {
             window_seconds: _,
             scope: _,
             engines: _,
+            kinds: _,
             compared_with: _,
             pools: _,
             symptom,

@@ -17,7 +17,7 @@ use crate::observe::observe_result::ObserveResult;
 use crate::scope::Scope;
 use crate::{Diagnosis, Outcome, Request, SymptomVerdict, detection, gateway_pools, pools};
 use knowledge::alert::Labels;
-use knowledge::playbook::{Library, Playbook};
+use knowledge::playbook::Library;
 use sources::prom::Prometheus;
 
 /// Maximum number of pools that are diagnosed for an alert that names none.
@@ -64,7 +64,7 @@ fn screened_pool<'a>(
     library: &'a Library,
     prometheus: &'a Prometheus,
     request: &'a Request,
-    entries: &'a [&'a Playbook],
+    only: Option<&'a str>,
     end: Instant,
 ) -> BoxFuture<'a, Option<(Screened, ObserveResult)>> {
     Box::pin(async move {
@@ -73,7 +73,9 @@ fn screened_pool<'a>(
             return None;
         }
         let request = Request { deadline, ..request.clone() };
-        Some(screen::screen(library, prometheus, &request, entries, None, AnswerCache::default()).await)
+        let (_, screened, observed) =
+            screen::screen(library, prometheus, &request, only, None, AnswerCache::default()).await;
+        Some((screened, observed))
     })
 }
 
@@ -109,12 +111,11 @@ impl PendingDiagnosis<'_> {
         let end = started + self.requested.deadline;
         let request = |scope: &Scope| Request { scope: scope.clone(), ..self.requested.clone() };
         let mut requests: Vec<Request> = self.pools.iter().map(request).collect();
-        let entered = library.playbooks.get(&self.requested.playbook).map(|playbook| vec![playbook]);
-        let entries = entered.unwrap_or_else(|| screen::entries(library));
+        let only = Some(self.requested.playbook.as_str()).filter(|id| library.playbooks.contains_key(*id));
         let (mut queries, mut unchecked, mut looked_at) = (self.observed.queries, 0, Vec::new());
         if requests.len() > MAX_POOLS {
             let half = started + self.requested.deadline / 2;
-            let asked = requests.iter().map(|request| screened_pool(library, prometheus, request, &entries, half));
+            let asked = requests.iter().map(|request| screened_pool(library, prometheus, request, only, half));
             let asked: Vec<BoxFuture<'_, _>> = asked.collect();
             let answers: Vec<_> = stream::iter(asked).buffered(POOLS_AT_ONCE).collect().await;
             let mut ranked = Vec::new();

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use super::{
-    Aliases, Cause, CauseEntry, Evidence, HealthyFleet, LogFile, Playbook, PlaybookKind, PoolObjectives, Problem,
-    QuickLook, Redaction, Replacement, ReportSignals, Slo, SourceFile, Step, Tables, Ticket, load::JOINED, nearest,
-    suggestion,
+    Aliases, Cause, CauseEntry, Evidence, HealthyFleet, LogFile, Playbook, PlaybookKind, PoolKinds, PoolObjectives,
+    Problem, QuickLook, Redaction, Replacement, ReportSignals, Slo, SourceFile, Step, Tables, Ticket,
+    kinds::KindLibraries, load::JOINED, nearest, suggestion,
 };
 use crate::signal::{Engine, OwnLabels, Signal};
 
@@ -53,6 +53,12 @@ pub struct Library {
     pub promised: Vec<PoolObjectives>,
     /// The objectives, if this is the library of such pools.
     pub slo: Option<Slo>,
+    /// The kinds of pools.
+    pub kinds: PoolKinds,
+    /// True if this is the library of pools of a kind that moves limits.
+    pub(super) is_of_kinds: bool,
+    /// The libraries for pools of each kind.
+    pub(super) of_kind: KindLibraries,
     /// Signal to the metrics that its queries read, of all engines; computed once.
     pub(super) metrics: OnceLock<BTreeMap<String, BTreeSet<String>>>,
 }
@@ -201,6 +207,9 @@ impl Library {
             moved: _,
             promised: _,
             slo: _,
+            kinds: _,
+            is_of_kinds: _,
+            of_kind: _,
             metrics: _,
         } = self;
         let entries = playbooks.values().flat_map(|playbook| &playbook.causes);

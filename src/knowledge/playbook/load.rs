@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::{
-    Aliases, Cause, HealthyFleet, Library, LogFile, Override, Playbook, PlaybookKind, Problem, QuickLook, Redaction,
-    RedactionRule, Replacement, ReportSignals, SCHEMA, SourceFile, Table, Ticket, directory::read_dir, overrides,
-    parse, suggestion,
+    Aliases, Cause, HealthyFleet, Library, LogFile, Override, Playbook, PlaybookKind, PoolKinds, Problem, QuickLook,
+    Redaction, RedactionRule, Replacement, ReportSignals, SCHEMA, SourceFile, Table, Ticket, directory::read_dir,
+    overrides, parse, suggestion,
 };
 use crate::signal::{Catalog, Engine, EngineSignals};
 
@@ -24,12 +24,14 @@ pub const CATALOG: &str = "signals/catalog.yaml";
 
 /// The path of the healthy fleet, as in [`Library::files`].
 pub const HEALTHY_FLEET: &str = "healthy-fleet.yaml";
+/// The path of the kinds of pools, as in [`Library::files`].
+pub const KINDS: &str = "kinds.yaml";
 
 /// The path of the redaction rules, as in [`Library::files`].
 pub const REDACTION: &str = "redaction.yaml";
 
 /// The files at the top that are no playbooks.
-const NON_PLAYBOOK_FILES: [&str; 4] = ["health.yaml", HEALTHY_FLEET, REDACTION, "report.yaml"];
+const NON_PLAYBOOK_FILES: [&str; 5] = ["health.yaml", HEALTHY_FLEET, KINDS, REDACTION, "report.yaml"];
 
 /// The folders of a directory of data that are read, beside that of the phrases.
 pub const FOLDERS: [&str; 8] =
@@ -272,6 +274,12 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
                 return Err(Box::new(Problem::at("healthy-fleet/taken", file, part, message, Some(hint))));
             }
             library.healthy_fleet.parts.extend(fleet.parts);
+        }
+        [name] if *name == KINDS => {
+            let kinds: PoolKinds = parse(file)?;
+            same("kinds", "kinds", kinds.schema)?;
+            library.kinds = kinds;
+            library.expect_kinds();
         }
         ["report.yaml"] => {
             let report: ReportSignals = parse(file)?;

@@ -8,6 +8,7 @@ mod condition;
 mod directory;
 mod health;
 mod healthy_fleet;
+mod kinds;
 mod library;
 mod load;
 mod logs;
@@ -33,8 +34,9 @@ pub use condition::{Comparison, Condition, Op, Reference, condition_text};
 pub use directory::data_files;
 pub use health::{HealthHeading, QuickCheck, QuickLook};
 pub use healthy_fleet::HealthyFleet;
+pub use kinds::{DeclaredPool, PoolKind, PoolKinds};
 pub use library::{Children, Library, Node, NodeKind};
-pub use load::{CATALOG, FOLDERS, HEALTHY_FLEET, REDACTION, load, phrases, shipped};
+pub use load::{CATALOG, FOLDERS, HEALTHY_FLEET, KINDS, REDACTION, load, phrases, shipped};
 pub use logs::{
     LogExample, LogFact, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, LogTells, LogValue, MemoryLine,
     match_log_line, matched as pattern_matched,

@@ -2,7 +2,7 @@
 //!
 //! A pool with its own objectives has its own library (`promised_library.rs`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -34,6 +34,9 @@ pub struct Slo {
     pub request: Option<LatencyObjective>,
     /// The share of requests that may fail, 0..1.
     pub errors: Option<f64>,
+    /// The kind of these pools, if `pools:` declares it.
+    #[serde(skip)]
+    pub kind: Option<String>,
 }
 
 /// The share of requests that must finish within a time.
@@ -93,13 +96,19 @@ pub struct PoolObjectives {
     pub slo: Slo,
     /// The library with the limits of these objectives.
     pub library: Box<Library>,
+    /// The burn rates whose limit is set by the objectives, or by the pools' kind.
+    pub(super) moved: BTreeSet<String>,
 }
 
 impl PoolObjectives {
     /// Returns true if its limit of a burn rate differs from the default.
     pub fn is_moved(&self, signal: &str) -> bool {
-        let burn = self.library.signals.get(signal).and_then(|signal| signal.burn.as_ref());
-        burn.is_some_and(|burn| burn.limit.is_some() && burn.term.is_some_and(|term| self.slo.promise(term).is_some()))
+        self.moved.contains(signal)
+    }
+
+    /// Returns true if the playbook's alert at this index is none for these pools: what it is about is as ever there.
+    pub fn is_silent(&self, playbook: &str, place: usize) -> bool {
+        self.library.playbooks.get(playbook).is_none_or(|own| own.alerts.get(place).is_none())
     }
 
     /// Returns its own version of the alert at this index of the playbook, if its numbers differ from the default.
@@ -126,6 +135,11 @@ impl Slo {
         }
     }
 
+    /// Returns true if it sets an objective, not a kind alone.
+    pub fn promises_something(&self) -> bool {
+        [&self.ttft, &self.inter_token, &self.request].iter().any(|within| within.is_some()) || self.errors.is_some()
+    }
+
     /// Returns true if it applies to a pool.
     pub(super) fn fits(&self, pool: &BTreeMap<String, String>) -> bool {
         self.pools.iter().all(|(name, value)| pool.get(name) == Some(value))
@@ -144,6 +158,7 @@ impl Slo {
             inter_token: self.inter_token.or(other.inter_token),
             request: self.request.or(other.request),
             errors: self.errors.or(other.errors),
+            kind: self.kind.or_else(|| other.kind.clone()),
         }
     }
 
@@ -177,7 +192,7 @@ impl Slo {
             Some(errors) if !(TIGHTEST..=LOOSEST).contains(&errors) => {
                 Err(format!("`errors: {errors}` is no share from {TIGHTEST} up to {LOOSEST}, such as 0.01"))
             }
-            None if timed.iter().all(|(_, within)| within.is_none()) => {
+            None if self.kind.is_none() && !self.promises_something() => {
                 Err("it promises nothing: expected one of `ttft`, `inter_token`, `request`, `errors`".to_owned())
             }
             _ => Ok(()),
@@ -203,7 +218,7 @@ mod tests {
     fn a_promise_moves_the_limits_of_its_pools_and_of_no_other() {
         let mut library = load(None).unwrap();
         let chat = "pools: { namespace: chat }\nttft: { share: 0.95, within: 1s }\nerrors: 0.001";
-        library.promise(&[slo(chat)]).unwrap();
+        library.promise(&[slo(chat)], &[]).unwrap();
         let own = library.for_pool(&pool("chat"));
         let number = |library: &Library, playbook: &str, signal: &str| {
             library.playbooks[playbook].threshold(signal).map(ToString::to_string)
@@ -246,7 +261,7 @@ mod tests {
     #[test]
     fn every_alert_that_a_promise_judges_by_other_numbers_is_known() {
         let mut library = load(None).unwrap();
-        library.promise(&[slo("pools: { namespace: chat }\nttft: { share: 0.99, within: 1s }")]).unwrap();
+        library.promise(&[slo("pools: { namespace: chat }\nttft: { share: 0.99, within: 1s }")], &[]).unwrap();
         let promised = &library.promised[0];
         let alerts = library.playbooks.values().flat_map(|own| own.alerts.iter().enumerate().map(move |at| (own, at)));
         let changed: Vec<&str> = alerts
@@ -268,7 +283,7 @@ mod tests {
         let general = slo("ttft: { share: 0.99, within: 1s }\nerrors: 0.001");
         let own = slo("pools: { namespace: chat }\nttft: { share: 0.95, within: 5s }");
         let finer = slo("pools: { namespace: chat, model: m }\ninter_token: { share: 0.99, within: 80ms }");
-        library.promise(&[finer, general, own]).unwrap();
+        library.promise(&[finer, general, own], &[]).unwrap();
         let ttft = |library: &Library| library.promise_of("high-ttft").unwrap().within_seconds.unwrap();
         let errors = |library: &Library| library.promise_of("high-error-rate").unwrap().share;
         let of = |namespace: &str, model: &str| {
@@ -286,7 +301,7 @@ mod tests {
     fn no_pool_has_two_promises_of_which_none_is_the_exception() {
         let promise = |pools: [&str; 2]| {
             let slos = pools.map(|pools| slo(&format!("pools: {{ {pools} }}\nerrors: 0.02")));
-            load(None).unwrap().promise(&slos)
+            load(None).unwrap().promise(&slos, &[])
         };
         let error = promise(["namespace: chat", "model: m"]).unwrap_err();
         assert!(error.starts_with("`slo:` entries 1 and 2: one pool may be in both"), "{error}");
@@ -297,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_wrong_promise_says_what_was_expected() {
-        let error = |text: &str| load(None).unwrap().promise(&[slo(text)]).unwrap_err();
+        let error = |text: &str| load(None).unwrap().promise(&[slo(text)], &[]).unwrap_err();
         assert_eq!(
             error("pools: { pod: a }"),
             "`slo:` entry 1: `pools` has no `pod`: expected one of cluster, namespace, model"

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::kinds::DeclaredPool;
 use super::promise::{PoolObjectives, Slo};
 use super::{Comparison, Condition, Evidence, Library, Playbook, PlaybookKind, Promise, Reference, Step, Verify};
 use crate::signal::{Burn, SignalQuery};
@@ -38,28 +39,48 @@ impl Library {
         }
     }
 
-    /// Sets the objectives of pools.
+    /// Sets the objectives of pools, `slo:`, and their kinds, `pools:`.
     ///
     /// # Errors
     /// The first invalid entry, with its number.
-    pub fn promise(&mut self, slos: &[Slo]) -> Result<(), String> {
+    pub fn promise(&mut self, slos: &[Slo], pools: &[DeclaredPool]) -> Result<(), String> {
         self.promised.clear();
+        let mut entries = slos.to_vec();
+        for (i, pool) in pools.iter().enumerate() {
+            pool.validate(&self.kinds).map_err(|error| format!("`pools:` entry {}: {error}", i + 1))?;
+            let kind = Some(pool.kind.clone());
+            match entries.iter_mut().find(|slo| slo.pools == pool.labels && slo.kind.is_none()) {
+                Some(slo) => slo.kind = kind,
+                None => entries.push(Slo { pools: pool.labels.clone(), kind, ..Slo::default() }),
+            }
+        }
+        let slos = entries.as_slice();
         let mut promised = Vec::new();
         for (i, slo) in slos.iter().enumerate() {
             slo.validate().map_err(|error| format!("`slo:` entry {}: {error}", i + 1))?;
             let decided = |other: &Slo| slo.is_exception_of(other) || other.is_exception_of(slo);
             if let Some(other) = slos.iter().take(i).position(|other| other.overlaps(slo) && !decided(other)) {
+                let labels =
+                    |slo: &Slo| slo.pools.iter().map(|(k, v)| format!("{k}: {v}")).collect::<Vec<_>>().join(", ");
                 return Err(format!(
-                    "`slo:` entries {} and {}: one pool may be in both, and none of them is the exception; tell them apart by \
-                     the same label of `pools`, or give one all labels of the other and one more",
-                    other + 1,
-                    i + 1
+                    "`slo:` or `pools:`, the entries of {{ {} }} and {{ {} }}: one pool may be in both, and none of them is the \
+                     exception; tell them apart by the same label, or give one all labels of the other and one more",
+                    labels(&slos[other]),
+                    labels(slo)
                 ));
             }
             let mut general: Vec<&Slo> = slos.iter().filter(|other| slo.is_exception_of(other)).collect();
             general.sort_by_key(|other| std::cmp::Reverse(other.pools.len()));
             let objective = general.into_iter().fold(slo.clone(), Slo::or);
-            promised.push(PoolObjectives { library: Box::new(self.promising(&objective)), slo: objective });
+            let places = self.kinds.kinds.iter().position(|kind| objective.kind.as_ref() == Some(&kind.kind));
+            let library = self.promising(&objective).of_kinds(places.as_slice()).clone();
+            let limit = |library: &Self, name: &str| library.signals.get(name)?.burn.as_ref()?.limit;
+            let is_promised =
+                |burn: &Burn| burn.limit.is_some() && burn.term.is_some_and(|term| objective.promise(term).is_some());
+            let burns = library.signals.iter().filter_map(|(name, signal)| Some((name, signal.burn.as_ref()?)));
+            let is_moved = |(name, burn): &(&String, &Burn)| is_promised(burn) || limit(self, name) != burn.limit;
+            let moved = burns.filter(is_moved).map(|(name, _)| name.clone()).collect();
+            promised.push(PoolObjectives { library: Box::new(library), slo: objective, moved });
         }
         self.promised = promised;
         Ok(())
@@ -116,7 +137,33 @@ impl Library {
                 _ => drop(moves.insert(burn.of.clone(), Move::Share { budget, top: top(&burn.of) })),
             }
         }
-        library.derive_burns();
+        library.change_limits(&moves);
+        library
+    }
+
+    /// Multiplies the limits of signals, but of none that is promised.
+    pub(super) fn grow(&mut self, factors: &BTreeMap<String, f64>) {
+        let mut moves: BTreeMap<String, Move> = BTreeMap::new();
+        let slo = self.slo.clone().unwrap_or_default();
+        for (name, factor) in factors {
+            let burn =
+                self.signals.values_mut().filter_map(|signal| signal.burn.as_mut()).find(|burn| burn.of == *name);
+            if burn.as_ref().and_then(|burn| slo.promise(burn.term?)).is_some() {
+                continue;
+            }
+            let time = Move::Time { factor: *factor, share: None };
+            if let Some(burn) = burn {
+                burn.limit = burn.limit.map(|limit| limit * factor);
+                moves.extend(burn.mean.clone().map(|mean| (mean, time.clone())));
+            }
+            moves.insert(name.clone(), time);
+        }
+        self.change_limits(&moves);
+    }
+
+    /// Changes the numbers of all conditions, and the burn rates by their limits.
+    fn change_limits(&mut self, moves: &BTreeMap<String, Move>) {
+        self.derive_burns();
         let moved = |signal: &mut String, when: &mut Condition| match moves.get(signal.as_str()) {
             Some(Move::Time { share: Some((burn, limit, budget)), .. }) if when.is_limit(*limit) => {
                 *signal = burn.clone();
@@ -126,7 +173,7 @@ impl Library {
             Some(Move::Share { budget, top }) => *when = numbers(when, |n| share(n, *budget, top.unwrap_or(n))),
             None => {}
         };
-        for playbook in library.playbooks.values_mut() {
+        for playbook in self.playbooks.values_mut() {
             let alerts = playbook.alerts.iter_mut().flat_map(|alert| &mut alert.when);
             playbook.symptom.iter_mut().chain(alerts).for_each(|evidence| each(evidence, &moved));
             verified(&mut playbook.now, &mut playbook.lasting, &moved);
@@ -135,11 +182,10 @@ impl Library {
                 verified(&mut cause.now, &mut cause.lasting, &moved);
             }
         }
-        for leaf in library.causes.values_mut() {
+        for leaf in self.causes.values_mut() {
             leaf.evidence.iter_mut().for_each(|evidence| each(evidence, &moved));
             verified(&mut leaf.now, &mut leaf.lasting, &moved);
         }
-        library
     }
 
     /// Returns the largest number with which an alert compares each signal.

@@ -105,7 +105,7 @@ fn pool_card(i: usize, pool: &PoolHealth, words: &Phrases) -> Markup {
     drop_empty(&mut parts);
     html! {
         section.card id={ "pool-" (i) } {
-            p.above { (state(pool.state, words)) span { (words.text("health-replicas", &[("n", pool.replicas.into())])) } span { (engines.join(", ")) } }
+            p.above { (state(pool.state, words)) span { (words.text("health-replicas", &[("n", pool.replicas.into())])) } span { (engines.join(", ")) } @if !pool.kinds.is_empty() { span { (pool.kinds.join(", ")) } } }
             h2 { (name) }
             (blocks(&parts, words))
         }

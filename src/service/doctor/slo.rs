@@ -23,7 +23,7 @@ pub(super) async fn check(
     at: Timestamp,
     window: Duration,
 ) {
-    if library.promised.is_empty() {
+    if !library.promised.iter().any(|pools| pools.slo.promises_something()) {
         return;
     }
     let name = format!("{name} promises");
@@ -145,7 +145,7 @@ mod tests {
         let slo = |text: &str| -> Slo { parse(&SourceFile::new("slo".to_owned(), text.to_owned())).unwrap() };
         let general = slo("request: { share: 0.99, within: 90s }");
         let own = slo("pools: { namespace: batch }\nrequest: { share: 0.99, within: 10m }");
-        library.promise(&[general, own]).unwrap();
+        library.promise(&[general, own], &[]).unwrap();
         let row = |namespace: &str, le: &str| {
             let labels = [("namespace", namespace), ("route", "m"), ("le", le)];
             Row { labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into_iter().collect(), value: 1.0 }

@@ -1,0 +1,100 @@
+//! The kinds of a pool: declared in the configuration, else inferred from its data.
+
+use std::collections::BTreeMap;
+
+use crate::direct::{Exporters, observe_needs_with_exporters};
+use crate::judge::symptom;
+use crate::observe::answer_cache::AnswerCache;
+use crate::observe::plan::Needs;
+use crate::{Observations, ObserveResult, Request, SymptomVerdict};
+use knowledge::playbook::{Evidence, Library, PoolKind};
+use sources::prom::Prometheus;
+
+/// Observes a pool, learns its kinds, and observes what the limits of these kinds need as well. Returns the library with these
+/// limits too.
+pub(crate) async fn observe_by_kind<'a>(
+    library: &'a Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    needs: impl Fn(&'a Library) -> Needs<'a>,
+    exporters: Option<&Exporters>,
+    cache: AnswerCache,
+) -> (&'a Library, ObserveResult) {
+    let wanted = with_kinds(library, needs(library));
+    let mut observed =
+        Box::pin(observe_needs_with_exporters(library, prometheus, request, &wanted, exporters, cache)).await;
+    let kinds = kinds_of(library, &request.scope.dimensions, &observed.observations);
+    let own = library.of_kinds(&kinds);
+    if !std::ptr::eq(own, library) {
+        let wanted = with_kinds(own, needs(own));
+        let cache = observed.cache.clone();
+        observed = Box::pin(observe_needs_with_exporters(own, prometheus, request, &wanted, exporters, cache)).await;
+    }
+    let found = || kinds.iter().filter_map(|place| library.kinds.kinds.get(*place));
+    observed.kinds = found().map(|kind| kind.kind.clone()).collect();
+    let judged_as = |kind: &PoolKind| {
+        format!(
+            "judged as a pool of the kind `{}`: {}. If that is wrong, name its kind under `pools:` of the configuration",
+            kind.kind, kind.title
+        )
+    };
+    observed.detection.notes.extend(found().filter(|kind| kind.moves_limits()).map(judged_as));
+    (own, observed)
+}
+
+/// Returns the needs extended by the signals that tell kinds; none of them needs a past.
+fn with_kinds<'a>(library: &'a Library, mut needs: Needs<'a>) -> Needs<'a> {
+    let checks = library.kinds.kinds.iter().flat_map(|kind| &kind.when).flat_map(Evidence::checks);
+    checks.for_each(|(signal, _)| _ = needs.entry(signal).or_default());
+    needs
+}
+
+/// Returns the kinds of a pool by their places in `kinds.yaml`, each name once.
+fn kinds_of(library: &Library, pool: &BTreeMap<String, String>, observations: &Observations) -> Vec<usize> {
+    let rows = || library.kinds.kinds.iter().enumerate();
+    let holds = |when: &[Evidence]| symptom(library, when, observations).1 == SymptomVerdict::Confirmed;
+    let declared = library.declared_kind(pool);
+    let mut found: Vec<usize> = Vec::new();
+    for (place, kind) in rows().filter(|(_, kind)| declared.is_none_or(|name| name == kind.kind)) {
+        let is_known = found.iter().any(|other| library.kinds.kinds[*other].kind == kind.kind);
+        if !is_known && holds(&kind.when) {
+            found.push(place);
+        }
+    }
+    // A declared kind needs no data.
+    if let Some(name) = declared.filter(|_| found.is_empty()) {
+        found.extend(rows().find(|(_, kind)| kind.kind == name).map(|(place, _)| place));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Observation;
+
+    fn kinds(library: &Library, values: &[(&str, f64)]) -> Vec<String> {
+        let mut seen = Observations::default();
+        for (name, value) in values {
+            let observation = Observation { value: Some(*value), answered: true, ..Observation::default() };
+            seen.signals.insert((*name).to_owned(), observation);
+        }
+        let found = kinds_of(library, &BTreeMap::new(), &seen);
+        found.into_iter().map(|place| library.kinds.kinds[place].kind.clone()).collect()
+    }
+
+    #[test]
+    fn data_tells_the_kinds_and_nothing_is_guessed_without() {
+        let library = knowledge::playbook::load(None).unwrap();
+        let of = |values: &[(&str, f64)]| kinds(&library, values);
+        let (prompt, answer) = ("prompt_tokens_usual", "generation_tokens_usual");
+        assert!(of(&[]).is_empty());
+        assert_eq!(of(&[(prompt, 900.0), (answer, 300.0)]), ["chat"]);
+        assert_eq!(of(&[(prompt, 900.0), (answer, 0.0)]), ["embedding"]);
+        assert_eq!(of(&[(prompt, 900.0), (answer, 5_000.0)]), ["reasoning"]);
+        assert_eq!(of(&[(prompt, 50_000.0), (answer, 2_000.0)]), ["reasoning", "long context"]);
+        assert_eq!(of(&[(prompt, 900.0), (answer, 300.0), ("backlog_of_day", 4.0)]), ["batch", "chat"]);
+        assert_eq!(of(&[("engines_awake", 0.0)]), ["asleep"]);
+        assert_eq!(of(&[("prefill_pool_waiting", 2.0), ("decode_pool_waiting", 0.0)]), ["prefill and decode"]);
+    }
+}
