@@ -2,7 +2,8 @@
 //!
 //! `cargo test --test scenarios` runs a fixed third of the half that rules are tuned on and fails below its bars; a share is
 //! diagnosed a second time alone in a Prometheus, and must get the same answer as beside seven other fleets;
-//! `-- --all` runs everything, the handicaps too; `--write FILE` makes the page; `--only NAME` one family, in detail.
+//! `-- --all` runs everything, the handicaps too; `--write FILE` makes the page; `--only PART,PART` the families with
+//! that in their names, in detail.
 //! `--tuned` runs the whole half that rules are tuned on; with `--serve` it leaves its Prometheus running until it is
 //! interrupted, and `--url URL` asks that one instead of simulating again. `--fit` adds the handicaps and prints the
 //! coefficients of a cause's probability that fit the half that rules are tuned on.
@@ -75,13 +76,17 @@ fn main() -> ExitCode {
     let library = playbook::load(None).unwrap_or_else(|problems| panic!("{problems:?}"));
     let families = scenario::all();
     let mut chosen = Vec::new();
-    for (i, family) in families.iter().enumerate() {
-        // A single family is laid out in its place among all (`--all`), so that it is diagnosed at the same hour.
-        if options.all || options.tuned || options.only.is_some() || i % 3 == 0 {
-            chosen.push((family.clone(), false, TUNED));
-            if options.all || (options.only.is_some() && options.url.is_none()) {
-                chosen.push((family.clone(), true, HELD_OUT));
+    let mut tunable = 0;
+    for family in families {
+        if !family.held_out {
+            // A single family is laid out in its place among all (`--all`), so that it is diagnosed at the same hour.
+            if options.all || options.tuned || options.only.is_some() || tunable % 3 == 0 {
+                chosen.push((family.clone(), false, TUNED));
             }
+            tunable += 1;
+        }
+        if options.all || (options.only.is_some() && options.url.is_none() && !options.tuned) {
+            chosen.push((family, true, HELD_OUT));
         }
     }
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -90,7 +95,7 @@ fn main() -> ExitCode {
     runtime.block_on(async {
         let mut situations = Situation::lay_out(&chosen, Forced::default());
         if let Some(only) = &options.only {
-            situations.retain(|s| s.scenario.name.contains(only.as_str()));
+            situations.retain(|s| only.split(',').any(|part| s.scenario.name.contains(part)));
         }
         let (prometheus, server) = match &options.url {
             Some(url) => (client(url), None),

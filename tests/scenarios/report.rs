@@ -70,15 +70,17 @@ const RATES_HEAD: &str = "| | mechanism first | root first | root among three | 
 
 /// The page's part on simulated fleets.
 pub(crate) fn page(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], command: &str) -> String {
+    let tuned: BTreeSet<&str> = outcomes.iter().filter(|o| !o.held_out).map(|o| o.scenario.as_str()).collect();
+    let names: BTreeSet<&str> = outcomes.iter().map(|o| o.scenario.as_str()).collect();
+    let held_out = names.len() - tuned.len();
     let mut out = format!(
         "## Simulated fleets\n\nWhat comes out when simulated fleets break in known ways, measured on a real Prometheus. Made by `{command}`;\n\
          every number below is from that run. A scenario is a family: each seed draws its own fleet, load, time of day, scrape\n\
          interval and degree of trouble. Rules were tuned on the first half alone. The halves share\n\
-         the families and differ in seed: while tuning, families were reworded, dropped or given more than one accepted answer for what\n\
-         the first half showed, so the second half tests other fleets and not other kinds of trouble. `load-shedding` has no family, and\n\
-         some causes stand only as one of several accepted answers.\n\n"
+         most families and differ in seed: while tuning, families were reworded, dropped or given more than one accepted answer for what\n\
+         the first half showed, so of these the second half tests other fleets and not other kinds of trouble; {held_out} families stand in the second half alone.\n\
+         `load-shedding` has no family, and some causes stand only as one of several accepted answers.\n\n"
     );
-    let names: BTreeSet<&str> = outcomes.iter().map(|o| o.scenario.as_str()).collect();
     let half = |held_out: bool| outcomes.iter().filter(move |o| o.held_out == held_out);
     writeln!(
         out,

@@ -30,6 +30,9 @@ pub(crate) struct Scenario {
     /// What goes wrong, in this order.
     #[serde(default)]
     pub(crate) faults: Vec<FaultText>,
+    /// Only in the half that no rule was tuned on.
+    #[serde(default)]
+    pub(crate) held_out: bool,
     /// What it really was.
     pub(crate) expect: Expect,
 }

@@ -105,6 +105,7 @@ impl Expected {
             | Fault::DemandDrop { .. }
             | Fault::Blip { .. }
             | Fault::ScaleDown { .. }
+            | Fault::EngineAsleep { .. }
             | Fault::ScaleUp { .. } => (None, &[]),
         };
         Self { through, roots }

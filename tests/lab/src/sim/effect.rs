@@ -37,6 +37,8 @@ pub struct OnReplica {
     pub link: Option<Link>,
     /// Another process has a part of its GPU.
     pub gpu_shared: bool,
+    /// It was put to sleep.
+    pub asleep: bool,
 }
 
 impl OnReplica {
@@ -56,6 +58,7 @@ impl OnReplica {
         refusals: 0.0,
         link: None,
         gpu_shared: false,
+        asleep: false,
     };
 }
 
@@ -180,6 +183,7 @@ pub fn on_replica(faults: &[Fault], i: usize) -> OnReplica {
             // A link with errors is slow only by what it repeats.
             Fault::GpuHardwareFault { xid: 74, .. } => on.link = Some(Link::Nvlink),
             Fault::StalledEngine { .. } => on.stalled = true,
+            Fault::EngineAsleep { .. } => on.asleep = true,
             Fault::FrontendCpuBound { factor } => on.frontend *= factor,
             Fault::DeferredQueue { share, seconds } => on.grammar = (share, seconds),
             Fault::LoraThrash { adapters } => on.adapters = Some(adapters),

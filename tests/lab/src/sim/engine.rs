@@ -18,10 +18,10 @@ use super::adapters::Adapters;
 use super::effect::OnReplica;
 use super::fleet::door::{Event, Happening};
 use super::intake::Intake;
-use super::sequence::{Ending, PHASES, Sequence};
+use super::leave::note;
+use super::sequence::{PHASES, Sequence};
 use super::spec::{BLOCK_TOKENS, EngineSpec};
 use super::stats::EngineStats;
-use super::workload::Request;
 
 /// What a rollout can change about an engine.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,10 +60,10 @@ pub struct Engine {
     ticks: u64,
     computed: u64,
     /// End of the last step, and when the API server had its tokens.
-    last_end: f64,
-    last_seen: f64,
+    pub(super) last_end: f64,
+    pub(super) last_seen: f64,
     /// Steps made, counted in tokens of a decoding sequence.
-    step: u64,
+    pub(super) step: u64,
     pub(super) intake: Intake,
     pub(super) adapters: Adapters,
     /// Waiting requests that were passed over for want of a LoRA slot.
@@ -71,11 +71,11 @@ pub struct Engine {
     pub(super) waiting: VecDeque<Sequence>,
     /// In order of admission; the first `decoding` decode, the others are in prefill.
     pub(super) running: Vec<Sequence>,
-    decoding: usize,
+    pub(super) decoding: usize,
     /// Decoding sequences by the residue of the steps at which they need a further block.
-    boundary: [u32; PHASES as usize],
-    free_blocks: u32,
-    next_finish: u64,
+    pub(super) boundary: [u32; PHASES as usize],
+    pub(super) free_blocks: u32,
+    pub(super) next_finish: u64,
     pub(super) next_deadline: f64,
 }
 
@@ -138,6 +138,7 @@ impl Engine {
 
     /// Sets what faults do to it.
     pub fn set(&mut self, on: OnReplica) {
+        self.stats.asleep = on.asleep;
         self.on = on;
     }
 
@@ -204,7 +205,9 @@ impl Engine {
             loaded += u32::from(self.adapters.join(sequence.adapter));
             if sequence.first_scheduled.is_none() {
                 sequence.first_scheduled = Some(self.now);
-                self.stats.cache_queries += u64::from(sequence.request.prompt);
+                // An engine that makes embeddings has no prefix cache.
+                let looked_up = if self.spec.pooling { 0 } else { sequence.request.prompt };
+                self.stats.cache_queries += u64::from(looked_up);
                 self.stats.cache_hits += u64::from(sequence.request.cached);
             }
             let chunk = sequence.to_compute.min(budget);
@@ -323,7 +326,7 @@ impl Engine {
             let request = &sequence.request;
             sequence.since = self.step;
             sequence.generated += 1;
-            sampled += 1;
+            sampled += u64::from(!self.spec.pooling);
             if sequence.first_token.is_none() {
                 sequence.first_token = Some(self.now);
                 booked += u64::from(request.prompt - request.cached - sequence.external);
@@ -349,105 +352,6 @@ impl Engine {
         (booked, sampled)
     }
 
-    /// Takes out the sequences that have all their tokens.
-    fn finish(&mut self) {
-        self.next_finish = u64::MAX;
-        let mut i = 0;
-        while i < self.decoding {
-            if self.running[i].finish_step() > self.step {
-                self.next_finish = self.next_finish.min(self.running[i].finish_step());
-                i += 1;
-                continue;
-            }
-            let sequence = self.running.remove(i);
-            // With several tokens per step it may have got more than it wanted.
-            self.stats.generation_tokens -= self.step - sequence.finish_step();
-            self.release(&sequence, true);
-            self.decoding -= 1;
-            self.observe_finished(&sequence);
-        }
-    }
-
-    fn observe_finished(&mut self, sequence: &Sequence) {
-        let stats = &mut self.stats;
-        let request = &sequence.request;
-        let scheduled = sequence.first_scheduled.unwrap_or(self.now);
-        let first_token = sequence.first_token.unwrap_or(self.now);
-        let decode = self.now - first_token;
-        match sequence.ending {
-            Ending::Error => stats.finished_error += 1,
-            Ending::Normal if request.stops => stats.finished_stop += 1,
-            Ending::Normal | Ending::Corrupted => stats.finished_length += 1,
-        }
-        stats.corrupted += u64::from(sequence.ending == Ending::Corrupted);
-        stats.http_2xx += 1;
-        stats.e2e.observe(self.last_seen.max(self.now) - request.arrived);
-        stats.queue.observe(scheduled - sequence.entered);
-        stats.prefill.observe(first_token - scheduled);
-        stats.decode.observe(decode);
-        stats.inference.observe(self.now - scheduled);
-        let gaps = f64::from(request.output.saturating_sub(1));
-        stats.time_per_output_token.observe(if gaps > 0.0 { decode / gaps } else { 0.0 });
-        stats.request_prompt_tokens.observe(f64::from(request.prompt));
-        stats.request_generation_tokens.observe(f64::from(request.output));
-        stats.request_max_tokens.observe(f64::from(request.max_tokens));
-        stats.request_computed_tokens.observe(f64::from(request.prompt - request.cached - sequence.external));
-        stats.request_preemptions.observe(f64::from(sequence.preemptions));
-        // The API server sends tokens in order.
-        let heard = self.last_seen.max(self.now).max(sequence.seen);
-        let what = if sequence.ending == Ending::Error { Happening::Failed } else { Happening::Finished };
-        note(&mut self.events, request, heard, what);
-    }
-
-    /// Drops the requests whose clients heard nothing for too long; no step may be under way.
-    fn drop_abandoned(&mut self) {
-        let before = self.in_flight();
-        let (now, timeout) = (self.now, self.read_timeout);
-        let stays = |sequence: &Sequence| sequence.last_heard + timeout > now && sequence.request.leaves > now;
-        for sequence in self.intake.iter().chain(&self.waiting).filter(|sequence| !stays(sequence)) {
-            note(&mut self.events, &sequence.request, now, Happening::Abandoned);
-        }
-        self.intake.retain(stays);
-        self.waiting.retain(stays);
-        let decoders_left = self.last_end + timeout > now;
-        let mut i = 0;
-        while i < self.running.len() {
-            let decodes = i < self.decoding;
-            let sequence = &self.running[i];
-            let stays = if decodes { decoders_left && sequence.request.leaves > now } else { stays(sequence) };
-            if stays {
-                i += 1;
-                continue;
-            }
-            let sequence = self.running.remove(i);
-            note(&mut self.events, &sequence.request, self.now, Happening::Abandoned);
-            self.release(&sequence, decodes);
-            self.decoding -= usize::from(decodes);
-        }
-        let gone = before - self.in_flight();
-        self.stats.aborted += gone;
-        self.stats.http_2xx += gone;
-        let silent = self.waiting.iter().chain(&self.running[self.decoding..]).chain(self.intake.iter());
-        let heard = silent.fold(f64::INFINITY, |least, sequence| least.min(sequence.last_heard));
-        let heard = if self.decoding > 0 { heard.min(self.last_end) } else { heard };
-        let all = self.waiting.iter().chain(&self.running).chain(self.intake.iter());
-        self.next_deadline = all.fold(heard + timeout, |least, sequence| least.min(sequence.request.leaves));
-        self.report();
-        self.stats.read_off(self.now, 0, false);
-    }
-
-    /// Gives the blocks of a sequence that left `running` back.
-    fn release(&mut self, sequence: &Sequence, decodes: bool) {
-        self.adapters.leave(sequence.adapter);
-        let tokens = if decodes {
-            self.boundary[sequence.phase()] -= 1;
-            sequence.request.prompt + sequence.generated_at(self.step) - 1
-        } else {
-            sequence.context()
-        };
-        self.free_blocks += tokens.div_ceil(BLOCK_TOKENS);
-    }
-
     pub(super) fn report(&mut self) {
         self.stats.running = self.running.len() as u64;
         let deferred = self.intake.deferred.len() as u64;
@@ -455,12 +359,6 @@ impl Engine {
         self.stats.deferred = deferred + self.skipped.min(self.waiting.len() as u64);
         self.stats.fetching = if self.spec.kv_transfer.is_some() { deferred } else { 0 };
         self.stats.kv_usage = f64::from(self.used_blocks()) / f64::from(self.config.num_gpu_blocks);
-    }
-}
-
-pub(super) fn note(events: &mut Vec<Event>, request: &Request, at: f64, what: Happening) {
-    if request.ticket != 0 {
-        events.push(Event { ticket: request.ticket, at, what });
     }
 }
 

@@ -176,6 +176,8 @@ faults! {
         "Arrivals rise for a minute or so, and are normal again.";
     ScaleDown "scale-down" (by: usize = 1)
         "Somebody asks for fewer replicas.";
+    EngineAsleep "engine-asleep" (replica: usize = 1)
+        "One engine is put to sleep and taken out of the router: its memory is free for something else.";
     ScaleUp "scale-up" (by: usize = 1)
         "Somebody asks for more replicas, and they start.";
 }

@@ -305,6 +305,7 @@ impl Fleet {
         };
         let skew = self.faults.iter().map(|fault| match *fault {
             Fault::RoutingSkew { replica, factor } if replica == i => factor,
+            Fault::EngineAsleep { replica } if replica == i => 0.0,
             _ => 1.0,
         });
         base * skew.product::<f64>()

@@ -38,6 +38,7 @@ pub mod gateway;
 pub mod gpu;
 pub mod history;
 mod intake;
+mod leave;
 pub mod live;
 mod page_cadvisor;
 mod page_dcgm;

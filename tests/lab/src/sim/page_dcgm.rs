@@ -150,7 +150,12 @@ fn framebuffer(spec: &FleetSpec, replicas: &[Replica], labels: &[Labels], used: 
         Family::new("DCGM_FI_DEV_FB_FREE", Kind::Gauge, "Framebuffer memory free (in MiB).")
     };
     replicas.iter().zip(labels).filter(|(replica, _)| !replica.gpu.lost).fold(family, |family, (replica, labels)| {
-        let share = if replica.stats().is_some() { spec.engine.gpu_memory_utilization } else { 0.0 };
+        let share = match replica.stats() {
+            // CUDA's context is what is left of an engine that sleeps.
+            Some(stats) if stats.asleep => 0.05,
+            Some(_) => spec.engine.gpu_memory_utilization,
+            None => 0.0,
+        };
         let neighbour = if replica.gpu.shared { gpu::NEIGHBOUR_MIB } else { 0.0 };
         let in_use = (share * gpu::MEMORY_MIB).round() + neighbour;
         let value = if used { in_use } else { gpu::MEMORY_MIB - RESERVED_MIB - in_use };

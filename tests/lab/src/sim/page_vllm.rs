@@ -5,8 +5,6 @@ use super::page_vllm_options;
 use super::spec::{BLOCK_TOKENS, FleetSpec, Release};
 use super::stats::{EngineStats, Histogram};
 
-const HANDLER: &str = "/v1/chat/completions";
-
 /// One name per row, with where its value comes from.
 type Counted = (&'static str, &'static str, fn(&EngineStats) -> u64);
 type Observed = (&'static str, &'static str, fn(&EngineStats) -> &Histogram);
@@ -64,7 +62,7 @@ pub fn families(spec: &FleetSpec, stats: &EngineStats, now: f64) -> Vec<Family> 
     }
     page.extend(page_vllm_options::families(spec, stats, &base));
     page.push(cache_config(spec, stats));
-    page.push(http(stats));
+    page.push(http(stats, if spec.engine.pooling { "/v1/embeddings" } else { "/v1/chat/completions" }));
     match spec.engine.release {
         Release::Current => page,
         Release::V0_8 => page.into_iter().filter_map(as_in_0_8).collect(),
@@ -102,7 +100,21 @@ fn gauges(stats: &EngineStats, base: &Labels) -> Vec<Family> {
             .with(and(base, "reason", "deferred"), stats.deferred as f64),
         Family::new("vllm:kv_cache_usage_perc", Kind::Gauge, "KV-cache usage. 1 means 100 percent usage.")
             .with(base.clone(), stats.kv_usage),
+        sleep_state(stats, base),
     ]
+}
+
+/// Level 1: the weights are in host memory, and the KV cache is gone.
+fn sleep_state(stats: &EngineStats, base: &Labels) -> Family {
+    let family = Family::new(
+        "vllm:engine_sleep_state",
+        Kind::Gauge,
+        "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is awake; \
+         weights_offloaded = 1 means sleep level 1; discard_all = 1 means sleep level 2.",
+    );
+    let states = [("awake", !stats.asleep), ("weights_offloaded", stats.asleep), ("discard_all", false)];
+    let labelled = states.map(|(state, holds)| (and(base, "sleep_state", state), f64::from(u8::from(holds))));
+    labelled.into_iter().fold(family, |family, (labels, holds)| family.with(labels, holds))
 }
 
 fn by_source(stats: &EngineStats, base: &Labels) -> Family {
@@ -131,7 +143,7 @@ fn cache_config(spec: &FleetSpec, stats: &EngineStats) -> Family {
     let labels = vec![
         ("block_size", BLOCK_TOKENS.to_string()),
         ("cache_dtype", "auto".to_owned()),
-        ("enable_prefix_caching", "True".to_owned()),
+        ("enable_prefix_caching", if spec.engine.pooling { "False" } else { "True" }.to_owned()),
         ("engine", "0".to_owned()),
         ("gpu_memory_utilization", spec.engine.gpu_memory_utilization.to_string()),
         ("kv_cache_size_tokens", (stats.num_gpu_blocks * BLOCK_TOKENS).to_string()),
@@ -143,14 +155,14 @@ fn cache_config(spec: &FleetSpec, stats: &EngineStats) -> Family {
     Family::new("vllm:cache_config_info", Kind::Gauge, "Information of the LLMEngine CacheConfig").with(labels, 1.0)
 }
 
-fn http(stats: &EngineStats) -> Family {
+fn http(stats: &EngineStats, handler: &str) -> Family {
     let mut family =
         Family::new("http_requests_total", Kind::Counter, "Total number of requests by method, status and handler.");
     // A child of a counter is born with its first event.
     for (status, count) in [("2xx", stats.http_2xx), ("4xx", stats.http_4xx), ("5xx", stats.http_5xx)] {
         if count > 0 {
             let labels =
-                vec![("handler", HANDLER.to_owned()), ("method", "POST".to_owned()), ("status", status.to_owned())];
+                vec![("handler", handler.to_owned()), ("method", "POST".to_owned()), ("status", status.to_owned())];
             family = family.with(labels, count as f64);
         }
     }
@@ -165,6 +177,7 @@ fn as_in_0_8(mut family: Family) -> Option<Family> {
         "vllm:prefix_cache_hits_total" => "vllm:gpu_prefix_cache_hits_total",
         "vllm:inter_token_latency_seconds" => "vllm:time_per_output_token_seconds",
         "vllm:num_requests_waiting_by_reason"
+        | "vllm:engine_sleep_state"
         | "vllm:prompt_tokens_by_source_total"
         | "vllm:num_requests_kv_fetch_by_stage"
         | "vllm:corrupted_requests_total"

@@ -115,6 +115,64 @@ impl FleetSpec {
         spec
     }
 
+    /// Embeddings of passages: prompts without a prefix in common, and no tokens in the answers.
+    pub fn embedding(replicas: usize) -> Self {
+        let mut spec = Self::sized(replicas);
+        spec.engine.pooling = true;
+        spec.engine.max_num_seqs = 256;
+        spec.engine.max_num_batched_tokens = 8192;
+        spec.workload.prompt_tokens = 500.0;
+        // One vector, at once.
+        (spec.workload.output_tokens, spec.workload.output_sigma) = (1.0, 0.0);
+        spec.workload.max_tokens = vec![(1, 1.0)];
+        spec.workload.reuse_share = 0.0;
+        spec.requests_per_second = 5.0 * replicas as f64;
+        spec
+    }
+
+    /// Answers of 2 to 8 thousand tokens, a minute long.
+    pub fn reasoning(replicas: usize) -> Self {
+        let mut spec = Self::sized(replicas);
+        spec.engine.max_model_len = 32_768;
+        spec.engine.num_gpu_blocks = 8_192;
+        spec.engine.step_seconds = 0.012;
+        spec.engine.kv_token_seconds = 0.000_000_05;
+        spec.workload.prompt_tokens = 600.0;
+        (spec.workload.output_tokens, spec.workload.output_sigma) = (3_500.0, 0.45);
+        spec.workload.max_tokens = vec![(16_384, 1.0)];
+        spec.workload.reuse_share = 0.3;
+        spec.workload.read_timeout_seconds = Some(600.0);
+        spec.requests_per_second = 0.25 * replicas as f64;
+        spec
+    }
+
+    /// Documents of 20 to 60 thousand tokens: a first token takes seconds to compute.
+    pub fn documents(replicas: usize) -> Self {
+        let mut spec = Self::sized(replicas);
+        spec.engine.max_model_len = 131_072;
+        spec.engine.num_gpu_blocks = 32_768;
+        spec.engine.max_num_batched_tokens = 2_048;
+        spec.engine.prefill_token_seconds = 0.000_08;
+        (spec.workload.prompt_tokens, spec.workload.prompt_sigma) = (38_000.0, 0.3);
+        spec.workload.output_tokens = 150.0;
+        spec.workload.reuse_share = 0.2;
+        spec.workload.read_timeout_seconds = Some(180.0);
+        spec.requests_per_second = 0.1 * replicas as f64;
+        spec
+    }
+
+    /// A batch job that keeps hundreds of requests queued before each replica, all of whose slots are taken.
+    pub fn batch(replicas: usize) -> Self {
+        let mut spec = Self::sized(replicas);
+        spec.engine.num_gpu_blocks = 8_192;
+        spec.workload.output_tokens = 500.0;
+        spec.workload.read_timeout_seconds = None;
+        spec.requests_per_second = 6.0 * replicas as f64;
+        spec.concurrency = Some(320 * replicas as u64);
+        spec.routing = Routing::LeastLoaded;
+        spec
+    }
+
     /// Prompts that have nothing in common.
     pub fn fresh_prompts(replicas: usize) -> Self {
         let mut spec = Self::sized(replicas);

@@ -149,6 +149,8 @@ pub struct EngineSpec {
     pub kv_transfer: Option<KvTransferSpec>,
     /// `VLLM_COMPUTE_NANS_IN_LOGITS`: requests with NaN logits are counted.
     pub counts_nans: bool,
+    /// It makes embeddings (`--task embed`): a request is answered when its prompt is computed, and has no tokens.
+    pub pooling: bool,
 }
 
 /// Speculative decoding; the whole batch accepts equally many drafts in a step.
@@ -351,6 +353,7 @@ impl Default for EngineSpec {
             lora: None,
             kv_transfer: None,
             counts_nans: false,
+            pooling: false,
         }
     }
 }

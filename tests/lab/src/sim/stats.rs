@@ -137,6 +137,8 @@ pub struct EngineStats {
     pub fetching: u64,
     /// Used part of the KV pool, 0..1.
     pub kv_usage: f64,
+    /// It was put to sleep.
+    pub asleep: bool,
     /// Blocks in the KV pool.
     pub num_gpu_blocks: u32,
     /// Recompute preemptions.
@@ -244,6 +246,7 @@ impl EngineStats {
             deferred: 0,
             fetching: 0,
             kv_usage: 0.0,
+            asleep: false,
             num_gpu_blocks,
             preemptions: 0,
             cache_queries: 0,
