@@ -76,7 +76,7 @@ pub struct DiagnoseArgs {
     #[arg(long, value_name = "DURATION", value_parser = window, requires = "more")]
     pub apart: Option<Duration>,
     /// A label of the pool: namespace, model_name, cluster; repeat for more.
-    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    #[arg(long = "label", alias = "scope", value_name = "NAME=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
     /// Prometheus, or anything with its API.
     #[arg(long, value_name = "URL", env = "PROMETHEUS_URL")]
