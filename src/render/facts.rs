@@ -176,7 +176,10 @@ pub(super) fn outcome_state(outcome: Option<Outcome>, words: &Phrases) -> TextSp
 
 /// Returns the confidence in a cause, as a word and a probability: `likely, 92 %`.
 pub(super) fn confidence(cause: &CauseFound, words: &Phrases) -> String {
-    let verdict = verdict(cause.verdict, words);
+    let verdict = match verdict(cause.verdict, words) {
+        verdict if cause.so_far => words.text("verdict-so-far", &[("verdict", verdict.into())]),
+        verdict => verdict,
+    };
     // A diagnosis stored by an earlier version has no probability.
     if cause.probability <= 0.0 {
         return verdict;

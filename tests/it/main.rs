@@ -62,6 +62,7 @@ mod picture;
 mod playbooks;
 mod questions;
 mod queue;
+mod reach;
 mod recorded;
 mod redaction;
 mod reloads;

@@ -7,6 +7,7 @@ verdict-possible = possible
 verdict-unlikely = unlikely
 verdict-undetermined = cannot tell
 verdict-ruled-out = ruled out
+verdict-so-far = { $verdict } so far
 verdict-sure = { $verdict }, { $percent }
 
 and-more = { $shown } and { $n } more

@@ -181,7 +181,9 @@ pub(super) fn by_pool(
     if recorded.each == AlertScope::Replica {
         by.extend(engine.replica.iter().filter(|label| !by.contains(label)).cloned().collect::<Vec<_>>());
     }
-    let prefix = engine.prefixes.first().map(|written| (written.as_str(), engine.prefixes.as_slice()));
+    // Names without a prefix may be another program's, which no rule for a whole fleet can know.
+    let prefixes: Vec<String> = engine.prefixes.iter().filter(|prefix| !prefix.is_empty()).cloned().collect();
+    let prefix = prefixes.first().map(|written| (written.as_str(), prefixes.as_slice()));
     let own = matchers(&engine.own_series().collect::<Vec<_>>());
     // A query that sums over the models counts requests without one too.
     let mut models = engine.scope.get("model").into_iter().flatten();

@@ -232,11 +232,19 @@ async fn visit<'a>(
     let probes = engine.versions.iter().map(|probe| probe.metric.as_str()).chain(engine.detection_series());
     let probes = probes.flat_map(|name| engine.spellings(name)).map(|(_, name)| name);
     let probes: BTreeSet<String> = probes.chain(behind(engine)).collect();
-    let is_needed = |name: &str| probes.contains(name) || selectors.iter().any(|s| s.names(name));
-    let outcome = match exporters.saved.iter().find(|saved| saved.name == target.url) {
+    let is_known = |name: &str| probes.contains(name) || selectors.iter().any(|s| s.names(name));
+    let written = |name: &str| engine.as_written(name).find(|written| is_known(written));
+    let is_needed = |name: &str| is_known(name) || written(name).is_some();
+    let mut outcome = match exporters.saved.iter().find(|saved| saved.name == target.url) {
         Some(saved) => saved.pages(&target, is_needed),
         None => twice(&exporters.reader, &target, is_needed, deadline).await,
     };
+    // The forms spell names with the first prefix.
+    for sample in outcome.iter_mut().flat_map(MetricsPages::samples_mut) {
+        if let Some(name) = written(&sample.name) {
+            sample.name = name;
+        }
+    }
     let anew = outcome.as_ref().is_ok_and(MetricsPages::anew);
     let mut visit = PageRead { target, engine, outcome, anew };
     if visit.outcome.is_ok() && visit.detection_samples().next().is_none() {

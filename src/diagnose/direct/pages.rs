@@ -31,6 +31,11 @@ impl MetricsPages {
         self.second.as_ref().map_or(&self.first, |(samples, _)| samples)
     }
 
+    /// Returns all samples.
+    pub(super) fn samples_mut(&mut self) -> impl Iterator<Item = &mut Sample> {
+        self.first.iter_mut().chain(self.second.iter_mut().flat_map(|(samples, _)| samples))
+    }
+
     /// Returns true if any counter fell between the reads: the process restarted, and increases mean nothing.
     pub(super) fn anew(&self) -> bool {
         let Some((second, _)) = &self.second else { return false };

@@ -16,6 +16,7 @@ use crate::{
     BlastRadius, CauseFound, ComparedWith, Diagnosis, EngineFound, EvidenceResult, Judged, Judgement, Observations,
     Onset, Request, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict, Verdict,
 };
+use knowledge::clock;
 use knowledge::playbook::{Library, Node};
 use knowledge::signal::matchers;
 use sources::prom::missing_part;
@@ -68,7 +69,7 @@ pub(crate) fn assemble(
     let nodes: BTreeMap<&str, Node<'_>> =
         library.reachable(&request.playbook).into_iter().map(|node| (node.id, node)).collect();
     let serving = detection.pool(library).next().map(|(_, engine_seen)| engine_seen);
-    let causes = roots(library, &nodes, &judged, &observations);
+    let causes = roots(library, request, &nodes, &judged, &observations);
     let entry = library.playbooks.get(&request.playbook);
     let about = |cause| {
         let (nodes, runs_on) = (members.nodes(), members.run_on(request));
@@ -155,10 +156,14 @@ pub(crate) fn assemble(
 /// Returns one entry per root, with its best chain.
 fn roots(
     library: &Library,
+    request: &Request,
     nodes: &BTreeMap<&str, Node<'_>>,
     judged: &Judged,
     observations: &Observations,
 ) -> Vec<CauseFound> {
+    // The alert comes after its `for`, so that a traced onset counts first.
+    let began = onset(&judged.evidence).map(|(at, _)| at).or(request.since);
+    let so_far = began.is_some_and(|began| clock::after(began, request.window) > request.at);
     let mut done = BTreeSet::new();
     let mut out = Vec::new();
     for chain in &judged.chains {
@@ -174,6 +179,7 @@ fn roots(
             verdict: links().map(|(verdict, _)| verdict).min().unwrap_or(Verdict::Undetermined),
             score: links().map(|(_, score)| score).fold(1.0, f64::min),
             probability: 0.0,
+            so_far,
             explained: along.first().and_then(|link| link.explained),
             evidence: judgement.evidence.clone(),
             // The nearest link that names replicas says which are affected.

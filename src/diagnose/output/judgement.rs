@@ -178,6 +178,9 @@ pub struct CauseFound {
     /// The probability that this is the cause, 0..1, given the other causes and the unknown ones.
     #[serde(default)]
     pub probability: f64,
+    /// True if the symptom began within the rate window: its values mix times before and after, and the verdict may change.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub so_far: bool,
     /// The share of the symptom's latency that the chain's first link explains, 0..1; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explained: Option<f64>,

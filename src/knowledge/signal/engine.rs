@@ -229,6 +229,13 @@ impl Engine {
         }
     }
 
+    /// Returns a metric's name with the first prefix, for each other prefix that it may begin with.
+    pub fn as_written(&self, name: &str) -> impl Iterator<Item = String> {
+        let (first, others) = self.prefixes.split_first().unzip();
+        let others = others.into_iter().flatten().filter_map(move |prefix| name.strip_prefix(prefix.as_str()));
+        first.into_iter().flat_map(move |first| others.clone().map(move |bare| format!("{first}{bare}")))
+    }
+
     /// Builds matchers that exclude another program's series of the same names.
     pub fn own_series(&self) -> impl Iterator<Item = Matcher> {
         self.foreign.iter().map(|label| Matcher::one(label, ""))
