@@ -71,7 +71,7 @@ impl Expected {
                 (Some("gpu-clock-bound"), &["gpu-overheated"])
             }
             Fault::GpuThrottling { cause: ThrottleCause::Power, .. } => (Some("gpu-clock-bound"), &["power-limited"]),
-            Fault::StalledEngine { .. } => (Some("engine-stalled"), &[]),
+            Fault::StalledEngine { .. } | Fault::EngineDeadlocked { .. } => (Some("engine-stalled"), &[]),
             Fault::PrefixCacheCollapse { .. } => (Some("prefix-cache-collapse"), &[]),
             Fault::RunawayGeneration { .. } => (None, &["runaway-generation"]),
             Fault::RoutingSkew { .. } => (Some("hot-replica"), &[]),
@@ -84,7 +84,8 @@ impl Expected {
             Fault::LoraThrash { .. } => (Some("lora-thrash"), &[]),
             Fault::SpecDecodeIneffective { .. } => (Some("spec-decode-ineffective"), &[]),
             Fault::InterconnectSlow { .. } => (Some("interconnect-slow"), &[]),
-            Fault::KvTransferSlow { .. } => (Some("kv-transfer-slow"), &[]),
+            Fault::RanksUneven { .. } => (None, &["ranks-uneven"]),
+            Fault::KvTransferSlow { .. } | Fault::KvLeasesKept { .. } => (Some("kv-transfer-slow"), &[]),
             Fault::ColdStart { .. } => (Some("cold-start"), &[]),
             Fault::GpuHardwareFault { .. } => (Some("gpu-hardware-fault"), &[]),
             Fault::HostOom { .. } => (Some("host-oom"), &[]),

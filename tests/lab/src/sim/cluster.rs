@@ -5,6 +5,7 @@ use super::engine::Engine;
 use super::fault::{Fault, Page};
 use super::fleet::{Fleet, Replica, count_ended};
 use super::pod::PodState;
+use super::spec::EngineSpec;
 use super::target::TargetKind;
 
 /// Seconds between looks at pods and GPUs.
@@ -114,6 +115,7 @@ impl Fleet {
             self.apply_faults();
         }
         self.kill_for_memory();
+        self.hand_over();
         if self.spec.autoscale_target.is_some() && now >= self.autoscaler.next_look {
             self.autoscale();
         }
@@ -225,12 +227,14 @@ impl Fleet {
             replica.pod.generation = self.generation;
             replica.template = self.template.clone();
         }
-        replica.seen = (0.0, 0.0, 0);
+        replica.seen = (0.0, 0.0, 0, 0.0);
         // Each start of each replica has its own noise.
         let seed = self.seed ^ ((i as u64 + 1) << 32 | replica.starts);
         let timeout = self.spec.workload.read_timeout_seconds;
         let config = replica.template.engine.clone();
-        let mut engine = Engine::new(&self.spec.engine, config, timeout, seed, self.now);
+        let prefill_only = i < self.spec.prefill_replicas;
+        let own = EngineSpec { prefill_only, ..self.spec.engine.clone() };
+        let mut engine = Engine::new(&own, config, timeout, seed, self.now);
         self.spec.dialect.prepare(&mut engine.stats);
         let cold = self.faults.iter().find_map(|fault| match *fault {
             Fault::ColdStart { replica, slowdown, seconds } if replica.is_none_or(|replica| replica == i) => {
@@ -365,12 +369,15 @@ impl Replica {
 
     /// The GPU's and the container's counters follow what the engine did in the last second.
     fn look(&mut self, now: f64) {
-        let seen = self.engine.as_ref().map_or((0.0, 0.0, 0), |engine| {
-            (engine.stats.busy_seconds, engine.stats.prefill_seconds, engine.stats.computed_tokens)
+        let seen = self.engine.as_ref().map_or((0.0, 0.0, 0, 0.0), |engine| {
+            let stats = &engine.stats;
+            let (loaded, stored) = stats.offloaded;
+            (stats.busy_seconds, stats.prefill_seconds, stats.computed_tokens, loaded + stored)
         });
         let busy = (seen.0 - self.seen.0).max(0.0);
         self.gpu.advance(TICK_SECONDS, busy, (seen.1 - self.seen.1).max(0.0));
-        self.gpu.exchange(TICK_SECONDS, seen.2.saturating_sub(self.seen.2) as f64, busy);
+        let host = (seen.3 - self.seen.3).max(0.0);
+        self.gpu.exchange(TICK_SECONDS, seen.2.saturating_sub(self.seen.2) as f64, busy, host);
         self.seen = seen;
         if let Some(engine) = &mut self.engine {
             engine.look(now, TICK_SECONDS, busy);

@@ -39,6 +39,10 @@ pub struct OnReplica {
     pub gpu_shared: bool,
     /// It was put to sleep.
     pub asleep: bool,
+    /// Its scheduler admits nothing.
+    pub deadlocked: bool,
+    /// Seconds for which it holds the blocks of a prompt that others need, if they do not end that themselves.
+    pub lease: Option<f64>,
 }
 
 impl OnReplica {
@@ -59,6 +63,8 @@ impl OnReplica {
         link: None,
         gpu_shared: false,
         asleep: false,
+        deadlocked: false,
+        lease: None,
     };
 }
 
@@ -184,6 +190,8 @@ pub fn on_replica(faults: &[Fault], i: usize) -> OnReplica {
             Fault::GpuHardwareFault { xid: 74, .. } => on.link = Some(Link::Nvlink),
             Fault::StalledEngine { .. } => on.stalled = true,
             Fault::EngineAsleep { .. } => on.asleep = true,
+            Fault::EngineDeadlocked { .. } => on.deadlocked = true,
+            Fault::KvLeasesKept { seconds } => on.lease = Some(seconds),
             Fault::FrontendCpuBound { factor } => on.frontend *= factor,
             Fault::DeferredQueue { share, seconds } => on.grammar = (share, seconds),
             Fault::LoraThrash { adapters } => on.adapters = Some(adapters),
@@ -233,6 +241,10 @@ pub fn missing_for(spec: &FleetSpec, fault: &Fault) -> Option<&'static str> {
         Fault::KvTransferSlow { .. } if engine.kv_transfer.is_none() => {
             Some("its prompts are computed where they are decoded (`engine.kv_transfer`)")
         }
+        Fault::KvLeasesKept { .. } if spec.prefill_replicas == 0 => {
+            Some("its prompts are computed where they are decoded (`prefill_replicas`)")
+        }
+        Fault::RanksUneven { .. } if spec.ranks == 1 => Some("each of its servers has one engine (`ranks`)"),
         Fault::NoisyNeighbour { takes: Share::Throttle, .. } if engine.cpu_limit.is_none() => {
             Some("its containers have no CPU limit (`engine.cpu_limit`)")
         }

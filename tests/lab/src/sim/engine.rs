@@ -22,6 +22,7 @@ use super::leave::note;
 use super::sequence::{PHASES, Sequence};
 use super::spec::{BLOCK_TOKENS, EngineSpec};
 use super::stats::EngineStats;
+use super::workload::Request;
 
 /// What a rollout can change about an engine.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +66,10 @@ pub struct Engine {
     /// Steps made, counted in tokens of a decoding sequence.
     pub(super) step: u64,
     pub(super) intake: Intake,
+    /// Blocks of finished prompts that others have still to read: until when, how many, and whether nobody will.
+    pub(super) leases: Vec<(f64, u32, bool)>,
+    /// Requests whose prompts are computed, for those that decode.
+    pub handed_over: Vec<Request>,
     pub(super) adapters: Adapters,
     /// Waiting requests that were passed over for want of a LoRA slot.
     skipped: u64,
@@ -102,6 +107,8 @@ impl Engine {
             last_seen: now,
             step: 0,
             intake: Intake::default(),
+            leases: Vec::new(),
+            handed_over: Vec::new(),
             adapters: Adapters::new(slots),
             skipped: 0,
             waiting: VecDeque::new(),
@@ -161,10 +168,15 @@ impl Engine {
             if self.now >= self.next_deadline {
                 self.drop_abandoned();
             }
+            self.end_leases();
             self.take_in();
-            if self.waiting.is_empty() && self.running.is_empty() {
-                let next =
-                    self.intake.next().min(if self.intake.len() > 0 { self.next_deadline } else { f64::INFINITY });
+            if self.running.is_empty() && !self.admits() {
+                if !self.waiting.is_empty() {
+                    self.report();
+                    self.stats.read_idle();
+                }
+                let deadline = if self.in_flight() > 0 { self.next_deadline } else { f64::INFINITY };
+                let next = self.leases.iter().fold(self.intake.next().min(deadline), |least, lease| least.min(lease.0));
                 if next > t {
                     break;
                 }
@@ -176,7 +188,13 @@ impl Engine {
         self.now = self.now.max(t);
     }
 
-    /// Starts the next step; there is at least one request.
+    /// Whether the head of its queue can run where nothing else does.
+    fn admits(&self) -> bool {
+        let fits = |next: &Sequence| next.context().div_ceil(BLOCK_TOKENS) <= self.free_blocks;
+        !self.on.deadlocked && self.waiting.front().is_some_and(fits)
+    }
+
+    /// Starts the next step; there is at least one request that can have one.
     fn schedule(&mut self) {
         let drafts = self.draft();
         let preempted = self.make_room_for_decodes();
@@ -190,7 +208,7 @@ impl Engine {
         }
         let mut place = 0;
         let mut loaded = 0;
-        while !preempted && budget > 0 && self.running.len() < self.config.max_num_seqs {
+        while !self.on.deadlocked && !preempted && budget > 0 && self.running.len() < self.config.max_num_seqs {
             let Some(next) = self.waiting.get(place) else { break };
             if !self.adapters.admit(next.adapter) {
                 place += 1;
@@ -207,6 +225,14 @@ impl Engine {
                 sequence.first_scheduled = Some(self.now);
                 // An engine that makes embeddings has no prefix cache.
                 let looked_up = if self.spec.pooling { 0 } else { sequence.request.prompt };
+                if let Some(offload) = &self.spec.offload {
+                    // What of the reused part the GPU has forgotten comes from host memory.
+                    let blocks = (f64::from(sequence.request.cached / BLOCK_TOKENS) * offload.share) as u32;
+                    sequence.external = blocks * BLOCK_TOKENS;
+                    sequence.request.cached -= sequence.external;
+                    self.stats.external_queries += u64::from(sequence.request.prompt - sequence.request.cached);
+                    self.stats.offloaded.0 += f64::from(sequence.external) * offload.token_bytes;
+                }
                 self.stats.cache_queries += u64::from(looked_up);
                 self.stats.cache_hits += u64::from(sequence.request.cached);
             }
@@ -357,7 +383,7 @@ impl Engine {
         let deferred = self.intake.deferred.len() as u64;
         self.stats.waiting = self.waiting.len() as u64 + deferred;
         self.stats.deferred = deferred + self.skipped.min(self.waiting.len() as u64);
-        self.stats.fetching = if self.spec.kv_transfer.is_some() { deferred } else { 0 };
+        self.stats.fetching = if self.pulls().is_some() { deferred } else { 0 };
         self.stats.kv_usage = f64::from(self.used_blocks()) / f64::from(self.config.num_gpu_blocks);
     }
 }

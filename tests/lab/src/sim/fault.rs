@@ -176,6 +176,12 @@ faults! {
         "Arrivals rise for a minute or so, and are normal again.";
     ScaleDown "scale-down" (by: usize = 1)
         "Somebody asks for fewer replicas.";
+    EngineDeadlocked "engine-deadlocked" (replica: usize = 0)
+        "One engine's scheduler admits nothing any more: what ran ends, what comes waits, and its process lives.";
+    RanksUneven "ranks-uneven" (factor: f64 = 4.0)
+        "Clients name the rank they want, and most name the first of each server.";
+    KvLeasesKept "kv-leases-kept" (seconds: f64 = 480.0)
+        "Nobody says that a prompt's KV was read, so its blocks are held where it was computed until the lease ends.";
     EngineAsleep "engine-asleep" (replica: usize = 1)
         "One engine is put to sleep and taken out of the router: its memory is free for something else.";
     ScaleUp "scale-up" (by: usize = 1)

@@ -220,3 +220,68 @@ fn a_cold_replica_is_slow_at_first_and_recovers_by_itself() {
     let (_, late) = measure(&mut fleet, 120.0);
     assert!(late[1].itl_mean < 1.2 * late[0].itl_mean && late[1].ttft_p99 < 1.5, "{late:?}");
 }
+
+#[test]
+fn an_engine_that_makes_embeddings_answers_without_a_token() {
+    let seen = healthy(FleetSpec::embedding(4));
+    assert!(seen.rise("vllm:request_success_total", &["stop"]) > 4_000.0 && seen.pool.waiting_mean < 0.5);
+    assert!(seen.rise("vllm:prompt_tokens_total", &[]) > 2e6);
+    assert_eq!(seen.now("vllm:generation_tokens_total", &[]), 0.0);
+    assert_eq!(seen.now("vllm:prefix_cache_queries_total", &[]), 0.0);
+    assert!(seen.rise("http_requests_total", &["/v1/embeddings"]) > 4_000.0);
+}
+
+#[test]
+fn a_sleeping_engine_says_so_and_gets_no_request() {
+    let seen = under("engine-asleep:replica=1");
+    assert_eq!(seen.now("vllm:engine_sleep_state", &["awake"]), 3.0);
+    assert_eq!(seen.now("vllm:engine_sleep_state", &["weights_offloaded"]), 1.0);
+    assert_eq!(seen.rise("vllm:time_to_first_token_seconds_count", &["10.42.0.11:"]), 0.0);
+    assert!(seen.now("DCGM_FI_DEV_FB_USED", &["8b-1\""]) < seen.now("DCGM_FI_DEV_FB_USED", &["8b-0\""]));
+    assert!(seen.pool.ttft_p99 < 2.0, "{:?}", seen.pool);
+}
+
+#[test]
+fn a_deadlocked_scheduler_runs_nothing_while_requests_wait() {
+    let seen = under("engine-deadlocked:replica=0");
+    let of = |name| seen.now(name, &["10.42.0.10:"]);
+    assert_eq!(of("vllm:num_requests_running"), 0.0);
+    assert!(of("vllm:num_requests_waiting") > 20.0 && of("vllm:kv_cache_usage_perc") == 0.0);
+    for still in ["vllm:generation_tokens_total", "vllm:prompt_tokens_total", "vllm:request_success_total"] {
+        assert_eq!(seen.rise(still, &["10.42.0.10:"]), 0.0);
+    }
+}
+
+#[test]
+fn two_ranks_share_a_page_on_which_their_engine_tells_them_apart() {
+    let seen = under("ranks-uneven:factor=3");
+    let tokens = |engine| seen.rise("vllm:generation_tokens_total", &[engine]);
+    assert!(tokens("engine=\"0\"") > 2.0 * tokens("engine=\"1\"") && tokens("engine=\"1\"") > 1_000.0);
+    assert_eq!(seen.now("kube_deployment_status_replicas_ready", &[]), 4.0);
+    assert_eq!(seen.now("process_start_time_seconds", &[]), 0.0);
+}
+
+#[test]
+fn leases_that_nobody_ends_fill_a_cache_that_nothing_runs_on() {
+    let seen = under("kv-leases-kept:seconds=200");
+    let of = |name, pod| seen.now(name, &[pod]);
+    assert!(of("vllm:kv_cache_usage_perc", "10.42.0.10:") > 0.95);
+    assert!(of("vllm:num_requests_running", "10.42.0.10:") <= 1.0);
+    assert!(seen.rise("vllm:nixl_num_kv_expired_reqs_total", &[]) > 50.0);
+    let fine = healthy(FleetSpec::prefill_decode(4));
+    let answers = |engine| fine.rise("vllm:request_generation_tokens_sum", &[engine]);
+    let prompts = |engine| fine.rise("vllm:request_generation_tokens_count", &[engine]);
+    assert_eq!(answers("10.42.0.10:"), prompts("10.42.0.10:"));
+    assert!(answers("10.42.0.14:") > 100.0 * prompts("10.42.0.14:"));
+    assert!(fine.now("vllm:kv_cache_usage_perc", &["10.42.0.10:"]) < 0.2);
+}
+
+#[test]
+fn a_cache_in_host_memory_moves_gigabytes_over_pcie() {
+    let seen = healthy(FleetSpec::offloading(4));
+    let bytes = ["load", "store"].map(|way| seen.rise(&format!("vllm:kv_offload_{way}_bytes_total"), &[]) / 300.0);
+    assert!(bytes.iter().all(|bytes| (2e9..2e10).contains(bytes)), "{bytes:?}");
+    let pcie = ["TX", "RX"].map(|way| seen.now(&format!("DCGM_FI_PROF_PCIE_{way}_BYTES"), &[]));
+    assert!(pcie.iter().sum::<f64>() > 0.5 * bytes.iter().sum::<f64>(), "{pcie:?} {bytes:?}");
+    assert!(seen.rise("vllm:external_prefix_cache_hits_total", &[]) > 1e5);
+}

@@ -70,8 +70,8 @@ pub struct Replica {
     pub(super) starts: u64,
     pub(super) router_knows_at: f64,
     turn_credit: f64,
-    /// Busy and prefill seconds and tokens of the engine at the last look.
-    pub(super) seen: (f64, f64, u64),
+    /// Busy and prefill seconds, tokens, and bytes to and from host memory of the engine at the last look.
+    pub(super) seen: (f64, f64, u64, f64),
 }
 
 /// Requests by how they ended, since the start of the simulation.
@@ -245,7 +245,8 @@ impl Fleet {
                 return;
             }
         }
-        let Some(i) = self.route() else {
+        self.hand_over();
+        let Some(i) = self.route(true) else {
             self.ended.arrived += 1;
             self.ended.refused += 1;
             return;
@@ -254,12 +255,28 @@ impl Fleet {
         self.submit(i, request).ok();
     }
 
-    /// The replica for the next request, `None` if the router knows of none that is up.
-    fn route(&mut self) -> Option<usize> {
+    /// Sends the requests whose prompts are computed on to the replicas that decode.
+    pub(super) fn hand_over(&mut self) {
+        for i in 0..self.spec.prefill_replicas {
+            let Some(engine) = self.replicas[i].engine.as_mut() else { continue };
+            engine.advance_to(self.now);
+            for request in std::mem::take(&mut engine.handed_over) {
+                if let Some(decodes) = self.route(false) {
+                    self.submit(decodes, request).ok();
+                }
+            }
+        }
+    }
+
+    /// The replica for the next request, `None` if the router knows of none that is up; where some compute prompts for
+    /// the others, one of those when it is `new`.
+    fn route(&mut self, new: bool) -> Option<usize> {
         let n = self.replicas.len();
+        let prefill = self.spec.prefill_replicas;
+        let meant = |i: usize| prefill == 0 || (i < prefill) == new;
         let mut weights = std::mem::take(&mut self.weights);
         weights.clear();
-        weights.extend((0..n).map(|i| self.weight(i)));
+        weights.extend((0..n).map(|i| if meant(i) { self.weight(i) } else { 0.0 }));
         let chosen = self.choose(&weights);
         self.weights = weights;
         chosen
@@ -306,6 +323,7 @@ impl Fleet {
         let skew = self.faults.iter().map(|fault| match *fault {
             Fault::RoutingSkew { replica, factor } if replica == i => factor,
             Fault::EngineAsleep { replica } if replica == i => 0.0,
+            Fault::RanksUneven { factor } if i.is_multiple_of(self.spec.ranks) => factor,
             _ => 1.0,
         });
         base * skew.product::<f64>()
@@ -334,7 +352,7 @@ impl Replica {
             starts: 0,
             router_knows_at: 0.0,
             turn_credit: 0.0,
-            seen: (0.0, 0.0, 0),
+            seen: (0.0, 0.0, 0, 0.0),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::engine::Engine;
 use super::sequence::{Ending, Sequence};
+use super::spec::KvTransferSpec;
 use super::workload::Request;
 
 impl Engine {
@@ -19,11 +20,15 @@ impl Engine {
             ending = Ending::Error;
             request.output = (f64::from(request.output) * luck.error / self.on.errors).ceil().max(1.0) as u32;
         }
+        let whole = self.spec.prefill_only.then(|| Box::new(request.clone()));
+        if whole.is_some() {
+            (request.output, request.limit, request.max_tokens, request.stops) = (1, 1, 1, false);
+        }
         let deadline = (request.arrived + self.read_timeout).min(request.leaves);
         self.next_deadline = self.next_deadline.min(deadline);
         let entered = self.serve(request.arrived, self.spec.frontend_seconds.0);
         let mut sequence = Sequence::new(request, entered);
-        sequence.ending = ending;
+        (sequence.ending, sequence.whole) = (ending, whole);
         if let Some(lora) = &self.spec.lora {
             let adapters = self.on.adapters.unwrap_or(lora.adapters);
             sequence.adapter = Some((luck.adapter * adapters as f64) as usize);
@@ -66,6 +71,17 @@ impl Engine {
         done
     }
 
+    /// KV bytes of a token, where it pulls them from those that compute prompts.
+    pub(super) fn pulls(&self) -> Option<f64> {
+        self.spec.kv_transfer.as_ref().filter(|_| !self.spec.prefill_only).map(|transfer| transfer.token_bytes)
+    }
+
+    /// How long a transfer of so many tokens takes that has the link for itself.
+    pub(super) fn transfer_seconds(&self, tokens: u32) -> f64 {
+        let alone = |spec: &KvTransferSpec| spec.base_seconds + spec.token_seconds * f64::from(tokens);
+        self.spec.kv_transfer.as_ref().map_or(0.0, alone) * self.on.transfer.0
+    }
+
     /// Takes what the API server has handed over, and what need no longer be deferred.
     pub(super) fn take_in(&mut self) {
         let now = self.now;
@@ -77,10 +93,10 @@ impl Engine {
             if luck.grammar < share {
                 let ready = self.intake.grammar.take(sequence.entered, seconds);
                 self.intake.deferred.push((ready, sequence));
-            } else if let Some(transfer) = &self.spec.kv_transfer {
-                let (factor, failed) = self.on.transfer;
+            } else if let Some(token_bytes) = self.pulls() {
+                let (_, failed) = self.on.transfer;
                 let tokens = sequence.to_compute;
-                let alone = (transfer.base_seconds + transfer.token_seconds * f64::from(tokens)) * factor;
+                let alone = self.transfer_seconds(tokens);
                 let ready = self.intake.link.take(sequence.entered, alone);
                 self.stats.external_queries += u64::from(tokens);
                 if luck.transfer < failed {
@@ -90,7 +106,7 @@ impl Engine {
                     sequence.external = tokens - 1;
                     sequence.to_compute = 1;
                     self.stats.transfer.observe(alone);
-                    self.stats.transfer_bytes.observe(f64::from(tokens - 1) * transfer.token_bytes);
+                    self.stats.transfer_bytes.observe(f64::from(tokens - 1) * token_bytes);
                 }
                 self.intake.deferred.push((ready, sequence));
             } else {

@@ -126,10 +126,12 @@ impl Gpu {
         self.energy_mj += 1e3 * self.watts * seconds;
     }
 
-    /// Takes in that in `seconds` so many tokens went through the model, and so many of them over the links.
-    pub fn exchange(&mut self, seconds: f64, tokens: f64, busy: f64) {
+    /// Takes in that in `seconds` so many tokens went through the model, and so many of them over the links; so many
+    /// bytes went to and from host memory.
+    pub fn exchange(&mut self, seconds: f64, tokens: f64, busy: f64, host: f64) {
         let bytes = LINK_BYTES_PER_TOKEN * tokens;
-        let own = if self.link == Some(Link::Pcie) { bytes / seconds } else { 0.0 };
+        // Of what goes to and from host memory half counts as sent and half as received.
+        let own = if self.link == Some(Link::Pcie) { bytes / seconds } else { 0.0 } + host / 2.0 / seconds;
         self.pcie += (own - self.pcie) * (1.0 - (-seconds / UTIL_SECONDS).exp());
         if self.link != Some(Link::Pcie) {
             self.nvlink.0 += bytes;

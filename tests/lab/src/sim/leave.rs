@@ -20,9 +20,25 @@ impl Engine {
             let sequence = self.running.remove(i);
             // With several tokens per step it may have got more than it wanted.
             self.stats.generation_tokens -= self.step - sequence.finish_step();
+            let free = self.free_blocks;
             self.release(&sequence, true);
             self.decoding -= 1;
             self.observe_finished(&sequence);
+            if let Some(whole) = sequence.whole {
+                let until = self.now + self.on.lease.unwrap_or_else(|| self.transfer_seconds(whole.prompt));
+                self.leases.push((until, self.free_blocks - free, self.on.lease.is_some()));
+                self.free_blocks = free;
+                self.handed_over.push(*whole);
+            }
+        }
+    }
+
+    /// Gives back the blocks that were read, or whose time is over.
+    pub(super) fn end_leases(&mut self) {
+        let now = self.now;
+        for (_, blocks, unread) in self.leases.extract_if(.., |(until, ..)| *until <= now) {
+            self.free_blocks += blocks;
+            self.stats.expired_leases += u64::from(unread);
         }
     }
 
@@ -53,6 +69,10 @@ impl Engine {
         }
         stats.request_computed_tokens.observe(f64::from(request.prompt - request.cached - sequence.external));
         stats.request_preemptions.observe(f64::from(sequence.preemptions));
+        if let Some(offload) = &self.spec.offload {
+            let computed = request.prompt - request.cached - sequence.external + request.output;
+            stats.offloaded.1 += f64::from(computed) * offload.token_bytes;
+        }
         // The API server sends tokens in order.
         let heard = self.last_seen.max(self.now).max(sequence.seen);
         let what = if sequence.ending == Ending::Error { Happening::Failed } else { Happening::Finished };
@@ -61,7 +81,7 @@ impl Engine {
 
     /// Drops the requests whose clients heard nothing for too long; no step may be under way.
     pub(super) fn drop_abandoned(&mut self) {
-        let before = self.in_flight();
+        let (before, unscheduled) = (self.in_flight(), self.unscheduled());
         let (now, timeout) = (self.now, self.read_timeout);
         let stays = |sequence: &Sequence| sequence.last_heard + timeout > now && sequence.request.leaves > now;
         for sequence in self.intake.iter().chain(&self.waiting).filter(|sequence| !stays(sequence)) {
@@ -86,6 +106,7 @@ impl Engine {
         }
         let gone = before - self.in_flight();
         self.stats.aborted += gone;
+        self.stats.aborted_waiting += unscheduled - self.unscheduled();
         self.stats.http_2xx += gone;
         let silent = self.waiting.iter().chain(&self.running[self.decoding..]).chain(self.intake.iter());
         let heard = silent.fold(f64::INFINITY, |least, sequence| least.min(sequence.last_heard));
@@ -94,6 +115,12 @@ impl Engine {
         self.next_deadline = all.fold(heard + timeout, |least, sequence| least.min(sequence.request.leaves));
         self.report();
         self.stats.read_off(self.now, 0, false);
+    }
+
+    /// Requests that were never in the batch.
+    fn unscheduled(&self) -> u64 {
+        let new = self.waiting.iter().filter(|sequence| sequence.first_scheduled.is_none()).count();
+        (self.intake.len() + new) as u64
     }
 
     /// Gives the blocks of a sequence that left `running` back.

@@ -5,8 +5,7 @@
 //! pages to a real Prometheus, [`History`] writes what a Prometheus would have scraped. The engine is vLLM's scheduler;
 //! its pages speak a [`Dialect`]. A [`gateway::Site`] puts a gateway in front of one or more fleets.
 //!
-//! Not simulated: tokens' contents, several engines in one pod, the replicas that compute prompts for others, pods that
-//! move to another node, and the sharing of KV blocks between live requests.
+//! Not simulated: tokens' contents, pods that move to another node, and the sharing of KV blocks between live requests.
 //! Simplified: the whole batch accepts equally many draft tokens, KV blocks are taken when their transfer has ended,
 //! and `lora_requests_info` forgets old label sets.
 //!

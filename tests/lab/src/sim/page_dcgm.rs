@@ -125,7 +125,7 @@ pub fn families(spec: &FleetSpec, replicas: &[Replica], first: usize) -> Vec<Fam
     if spec.dcgm.nvlink {
         fields.extend(&NVLINK);
     }
-    let labels: Vec<Labels> = replicas.iter().enumerate().map(|(i, replica)| labels(spec, replica, first, i)).collect();
+    let labels: Vec<Labels> = (0..replicas.len()).map(|i| labels(spec, replicas, first, i)).collect();
     let mut page: Vec<Family> = fields
         .into_iter()
         .map(|(name, kind, help, value)| {
@@ -163,7 +163,8 @@ fn framebuffer(spec: &FleetSpec, replicas: &[Replica], labels: &[Labels], used: 
     })
 }
 
-fn labels(spec: &FleetSpec, replica: &Replica, first: usize, i: usize) -> Labels {
+fn labels(spec: &FleetSpec, replicas: &[Replica], first: usize, i: usize) -> Labels {
+    let replica = &replicas[i];
     let mut labels = vec![
         ("gpu", i.to_string()),
         ("UUID", format!("GPU-{}", replica.pod.uid.replace("5f0c1a52", &format!("a30c{:04x}", first + i)))),
@@ -178,7 +179,7 @@ fn labels(spec: &FleetSpec, replica: &Replica, first: usize, i: usize) -> Labels
         labels.extend([
             ("container", CONTAINER.to_owned()),
             ("namespace", spec.namespace.clone()),
-            ("pod", replica.pod.name.clone()),
+            ("pod", replicas[i / spec.ranks * spec.ranks].pod.name.clone()),
         ]);
     }
     labels

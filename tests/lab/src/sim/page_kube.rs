@@ -19,12 +19,12 @@ pub fn families(fleet: &Fleet) -> Vec<Family> {
 
 /// The replicas that there are pods of.
 fn existing(fleet: &Fleet) -> impl Iterator<Item = &Replica> {
-    fleet.replicas().iter().filter(|replica| replica.pod.exists())
+    fleet.replicas().iter().step_by(fleet.spec().ranks).filter(|replica| replica.pod.exists())
 }
 
 fn deployment(fleet: &Fleet) -> Vec<Family> {
     let pods = || existing(fleet).map(|replica| &replica.pod);
-    let wanted = fleet.wanted();
+    let wanted = fleet.wanted() / fleet.spec().ranks;
     let ready = pods().filter(|pod| pod.is_ready()).count();
     let updated = pods().filter(|pod| pod.generation == fleet.generation()).count();
     let labels = vec![("namespace", fleet.spec().namespace.clone()), ("deployment", fleet.spec().deployment.clone())];
@@ -55,7 +55,8 @@ fn deployment(fleet: &Fleet) -> Vec<Family> {
 }
 
 fn autoscaler(fleet: &Fleet) -> Vec<Family> {
-    let (least, most) = fleet.spec().autoscaler;
+    let ranks = fleet.spec().ranks;
+    let (least, most) = (fleet.spec().autoscaler.0 / ranks, fleet.spec().autoscaler.1 / ranks);
     let current = existing(fleet).count();
     let labels = vec![
         ("namespace", fleet.spec().namespace.clone()),
@@ -81,7 +82,7 @@ fn autoscaler(fleet: &Fleet) -> Vec<Family> {
         gauge(
             "kube_horizontalpodautoscaler_status_desired_replicas",
             "Desired number of replicas of pods managed by this autoscaler.",
-            fleet.desired(),
+            fleet.desired() / ranks,
         ),
     ]
 }
@@ -179,7 +180,7 @@ fn containers(fleet: &Fleet) -> Vec<Family> {
         }
         let mut gpu = and(&labels, "node", &pod.node);
         gpu.extend([("resource", "nvidia_com_gpu".to_owned()), ("unit", "integer".to_owned())]);
-        limits = limits.with(gpu, 1.0);
+        limits = limits.with(gpu, fleet.spec().ranks as f64);
     }
     vec![containers, restarts, waiting, last, exit_codes, limits]
 }

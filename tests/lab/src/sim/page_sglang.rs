@@ -89,7 +89,8 @@ fn http(stats: &EngineStats, now: f64) -> Vec<Family> {
 fn requests(stats: &EngineStats, request: &Labels, streamed: &Labels) -> Vec<Family> {
     // What fails inside the engine is aborted by it.
     let aborted = stats.aborted + stats.finished_error;
-    let ended = stats.finished_stop + stats.finished_length + aborted;
+    // Who goes away before the prompt was begun is aborted, and not counted as ended.
+    let ended = stats.finished_stop + stats.finished_length + aborted - stats.aborted_waiting;
     let counter = |name, help, labels: &Labels, value: f64| {
         let family = Family::new(name, Kind::Counter, help);
         // A child of a counter is born with its first event.

@@ -69,6 +69,39 @@ pub fn families(spec: &FleetSpec, stats: &EngineStats, now: f64) -> Vec<Family> 
     }
 }
 
+/// The page of a server whose engines have these; one engine's is as it is.
+pub fn of_ranks(mut pages: Vec<Vec<Family>>) -> Vec<Family> {
+    if pages.len() < 2 {
+        return pages.pop().unwrap_or_default();
+    }
+    let mut whole: Vec<Family> = Vec::new();
+    for (rank, page) in pages.into_iter().enumerate() {
+        for (place, mut family) in page.into_iter().enumerate() {
+            let labels = family.samples.iter_mut().flat_map(|sample| &mut sample.labels);
+            labels.filter(|(name, _)| *name == "engine").for_each(|(_, engine)| *engine = rank.to_string());
+            match whole.get_mut(place) {
+                None => whole.push(family),
+                // What is of the server and not of an engine is counted once.
+                Some(known) => {
+                    for sample in family.samples {
+                        match known
+                            .samples
+                            .iter_mut()
+                            .find(|s| (s.suffix, &s.labels) == (sample.suffix, &sample.labels))
+                        {
+                            Some(same) => same.value += sample.value,
+                            None => known.samples.push(sample),
+                        }
+                    }
+                }
+            }
+        }
+    }
+    // Of several processes the client library sums no `process_*`.
+    whole.retain(|family| !family.name.starts_with("process_"));
+    whole
+}
+
 fn process(stats: &EngineStats, now: f64) -> Vec<Family> {
     vec![
         Family::new(

@@ -31,6 +31,12 @@ pub fn families(spec: &FleetSpec, stats: &EngineStats, base: &Labels) -> Vec<Fam
     if engine.speculative.is_some() {
         page.extend(speculative(stats, base));
     }
+    if engine.offload.is_some() {
+        page.extend(offloading(stats, base));
+    }
+    if engine.kv_transfer.is_some() || engine.offload.is_some() {
+        page.extend(external(stats, base));
+    }
     if engine.kv_transfer.is_some() {
         page.extend(transfers(stats, base));
     }
@@ -55,15 +61,8 @@ fn speculative(stats: &EngineStats, base: &Labels) -> Vec<Family> {
     ]
 }
 
-fn transfers(stats: &EngineStats, base: &Labels) -> Vec<Family> {
-    let stages = Family::new(
-        "vllm:num_requests_kv_fetch_by_stage",
-        Kind::Gauge,
-        "Number of waiting requests by async KV load stage.",
-    );
-    // The link takes one at a time.
-    let loading = stats.fetching.min(1);
-    vec![
+fn external(stats: &EngineStats, base: &Labels) -> [Family; 2] {
+    [
         counter(
             "vllm:external_prefix_cache_queries_total",
             "External prefix cache queries from KV connector cross-instance cache sharing, in terms of number of queried tokens.",
@@ -76,6 +75,41 @@ fn transfers(stats: &EngineStats, base: &Labels) -> Vec<Family> {
             base,
             stats.prompt_tokens_external as f64,
         ),
+    ]
+}
+
+/// Bytes per second between the GPU and host memory.
+const OFFLOAD_SPEED: f64 = 20e9;
+
+fn offloading(stats: &EngineStats, base: &Labels) -> [Family; 4] {
+    let (loaded, stored) = stats.offloaded;
+    [
+        counter("vllm:kv_offload_load_bytes_total", "Total bytes loaded from offload storage to GPU.", base, loaded),
+        counter(
+            "vllm:kv_offload_load_time_total",
+            "Total load time from offload storage to GPU, in seconds.",
+            base,
+            loaded / OFFLOAD_SPEED,
+        ),
+        counter("vllm:kv_offload_store_bytes_total", "Total bytes stored from GPU to offload storage.", base, stored),
+        counter(
+            "vllm:kv_offload_store_time_total",
+            "Total store time from GPU to offload storage, in seconds.",
+            base,
+            stored / OFFLOAD_SPEED,
+        ),
+    ]
+}
+
+fn transfers(stats: &EngineStats, base: &Labels) -> Vec<Family> {
+    let stages = Family::new(
+        "vllm:num_requests_kv_fetch_by_stage",
+        Kind::Gauge,
+        "Number of waiting requests by async KV load stage.",
+    );
+    // The link takes one at a time.
+    let loading = stats.fetching.min(1);
+    vec![
         stages
             .with(and(base, "stage", "waiting_to_start"), (stats.fetching - loading) as f64)
             .with(and(base, "stage", "in_progress"), loading as f64)
@@ -103,7 +137,7 @@ fn transfers(stats: &EngineStats, base: &Labels) -> Vec<Family> {
             "vllm:nixl_num_kv_expired_reqs_total",
             "Number of requests that had their KV expire. NOTE: This metric is tracked on the P instance.",
             base,
-            0.0,
+            stats.expired_leases as f64,
         ),
     ]
 }

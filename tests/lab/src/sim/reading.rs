@@ -79,6 +79,19 @@ impl EngineStats {
                 readings.decode_steps = 0;
             }
         }
+        self.read_queue();
+    }
+
+    /// Reads the gauges off while nothing is computed, whoever waits.
+    pub(super) fn read_idle(&mut self) {
+        if let Some(readings) = &mut self.readings {
+            readings.running = self.running;
+        }
+        self.read_queue();
+    }
+
+    fn read_queue(&mut self) {
+        let Some(readings) = &mut self.readings else { return };
         readings.waiting = self.waiting;
         readings.deferred = self.deferred - self.fetching;
         readings.kv_usage = self.kv_usage;

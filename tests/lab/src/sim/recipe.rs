@@ -1,7 +1,7 @@
 //! Fleets in which certain things show, or are normal.
 
 use super::fault::Fault;
-use super::spec::{FleetSpec, KvTransferSpec, LoraSpec, RequestKind, Routing, SpeculativeSpec, Unrest};
+use super::spec::{FleetSpec, KvTransferSpec, LoraSpec, OffloadSpec, RequestKind, Routing, SpeculativeSpec, Unrest};
 
 impl FleetSpec {
     /// The fleet of `replicas` on which `fault` with its default parameters shows its tells.
@@ -18,6 +18,8 @@ impl FleetSpec {
             Fault::LoraThrash { .. } => Self::with_lora(replicas),
             Fault::SpecDecodeIneffective { .. } => Self::speculative(replicas),
             Fault::KvTransferSlow { .. } => Self::decode_pods(replicas),
+            Fault::KvLeasesKept { .. } => Self::prefill_decode(replicas),
+            Fault::RanksUneven { .. } => Self::two_ranks(replicas),
             Fault::AutoscalerAtMax { .. } => Self::autoscaled(replicas),
             Fault::GpuHardwareFault { .. } | Fault::InterconnectSlow { .. } => {
                 let mut spec = Self::sized(replicas);
@@ -87,6 +89,30 @@ impl FleetSpec {
         spec
     }
 
+    /// As many replicas that compute prompts as those that decode, and KV that goes from these to those.
+    pub fn prefill_decode(pairs: usize) -> Self {
+        let mut spec = Self::decode_pods(2 * pairs);
+        spec.prefill_replicas = pairs;
+        spec.workload.reuse_share = 0.5;
+        spec.requests_per_second = 2.6 * pairs as f64;
+        spec
+    }
+
+    /// Servers of two data-parallel engines each, of which the one with the least to do gets the next request.
+    pub fn two_ranks(servers: usize) -> Self {
+        let mut spec = Self::sized(2 * servers);
+        (spec.ranks, spec.routing) = (2, Routing::LeastLoaded);
+        spec
+    }
+
+    /// A KV cache in host memory: gigabytes go to and fro each second.
+    pub fn offloading(replicas: usize) -> Self {
+        let mut spec = Self::sized(replicas);
+        // 40 layers without grouped heads.
+        spec.engine.offload = Some(OffloadSpec { share: 0.6, token_bytes: 2.0 * 40.0 * 40.0 * 128.0 * 2.0 });
+        spec
+    }
+
     /// An autoscaler that follows the requests in flight up to one replica more.
     pub fn autoscaled(replicas: usize) -> Self {
         let mut spec = Self::sized(replicas);
@@ -150,7 +176,7 @@ impl FleetSpec {
     pub fn documents(replicas: usize) -> Self {
         let mut spec = Self::sized(replicas);
         spec.engine.max_model_len = 131_072;
-        spec.engine.num_gpu_blocks = 32_768;
+        spec.engine.num_gpu_blocks = 65_536;
         spec.engine.max_num_batched_tokens = 2_048;
         spec.engine.prefill_token_seconds = 0.000_08;
         (spec.workload.prompt_tokens, spec.workload.prompt_sigma) = (38_000.0, 0.3);

@@ -18,6 +18,8 @@ pub(super) struct Sequence {
     pub to_compute: u32,
     /// Prompt tokens whose KV came from elsewhere.
     pub external: u32,
+    /// What is asked of the replica that decodes, where this one only computes the prompt.
+    pub whole: Option<Box<Request>>,
     /// The LoRA adapter it names.
     pub adapter: Option<usize>,
     /// How it will end.
@@ -50,6 +52,7 @@ impl Sequence {
             since: 0,
             to_compute: request.prompt - request.cached,
             external: 0,
+            whole: None,
             adapter: None,
             ending: Ending::Normal,
             first_scheduled: None,

@@ -28,6 +28,10 @@ pub struct FleetSpec {
     pub concurrency: Option<u64>,
     /// What the requests look like.
     pub workload: Workload,
+    /// Engines behind one API server (`--data-parallel-size`): so many replicas in a row are the ranks of one pod.
+    pub ranks: usize,
+    /// The first so many replicas compute prompts and hand them over to the others, which decode.
+    pub prefill_replicas: usize,
     /// Whose metrics pages the serving pods have.
     pub dialect: Dialect,
     /// How one replica serves them.
@@ -149,6 +153,10 @@ pub struct EngineSpec {
     pub kv_transfer: Option<KvTransferSpec>,
     /// `VLLM_COMPUTE_NANS_IN_LOGITS`: requests with NaN logits are counted.
     pub counts_nans: bool,
+    /// A KV cache in host memory beyond the GPU's (`--kv-offloading-size`), if there is one.
+    pub offload: Option<OffloadSpec>,
+    /// It computes prompts for others: each request has one token here, and its blocks are held until they are read.
+    pub prefill_only: bool,
     /// It makes embeddings (`--task embed`): a request is answered when its prompt is computed, and has no tokens.
     pub pooling: bool,
 }
@@ -182,6 +190,15 @@ pub struct KvTransferSpec {
     pub base_seconds: f64,
     /// Seconds each prompt token adds; transfers of a replica share its link, one after the other.
     pub token_seconds: f64,
+    /// KV bytes of one token.
+    pub token_bytes: f64,
+}
+
+/// KV blocks that are kept in host memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OffloadSpec {
+    /// Share of the reused prompt tokens, 0..1, that the GPU has forgotten and host memory has not.
+    pub share: f64,
     /// KV bytes of one token.
     pub token_bytes: f64,
 }
@@ -244,6 +261,8 @@ impl FleetSpec {
             diurnal_amplitude: 0.1,
             concurrency: None,
             workload: Workload::default(),
+            ranks: 1,
+            prefill_replicas: 0,
             dialect: Dialect::Vllm,
             engine: EngineSpec::default(),
             routing: Routing::RoundRobin,
@@ -265,6 +284,17 @@ impl FleetSpec {
         let engine = &self.engine;
         ensure!(self.replicas > 0, "a fleet needs at least one replica");
         ensure!(self.gpus_per_node > 0, "a node needs at least one GPU");
+        ensure!(
+            self.ranks > 0 && self.replicas.is_multiple_of(self.ranks) && self.gpus_per_node.is_multiple_of(self.ranks),
+            "{} replicas on nodes of {} make no whole pods of {} ranks",
+            self.replicas,
+            self.gpus_per_node,
+            self.ranks
+        );
+        ensure!(
+            self.prefill_replicas == 0 || (self.prefill_replicas < self.replicas && engine.kv_transfer.is_some()),
+            "replicas that compute prompts need others that decode, and a way to these (`engine.kv_transfer`)"
+        );
         ensure!(
             self.requests_per_second > 0.0 && self.requests_per_second.is_finite(),
             "requests per second: expected a positive number, got {}",
@@ -353,6 +383,8 @@ impl Default for EngineSpec {
             lora: None,
             kv_transfer: None,
             counts_nans: false,
+            offload: None,
+            prefill_only: false,
             pooling: false,
         }
     }

@@ -197,6 +197,12 @@ pub struct EngineStats {
     pub cfs_periods: (f64, f64),
     /// Label sets of `lora_requests_info`: running and waiting adapters, unix seconds.
     pub lora: Vec<(String, String, f64)>,
+    /// KV bytes loaded from host memory, and stored there.
+    pub offloaded: (f64, f64),
+    /// Leases on the blocks of finished prompts that ended unread.
+    pub expired_leases: u64,
+    /// Of the requests whose client went away, those that were never scheduled.
+    pub aborted_waiting: u64,
     /// KV transfers that failed.
     pub failed_transfers: u64,
     /// Seconds per KV transfer.
@@ -276,6 +282,9 @@ impl EngineStats {
             api_until: (started, 1.0),
             cfs_periods: (0.0, 0.0),
             lora: Vec::new(),
+            offloaded: (0.0, 0.0),
+            expired_leases: 0,
+            aborted_waiting: 0,
             failed_transfers: 0,
             transfer: Histogram::new(&TRANSFER),
             transfer_bytes: Histogram::new(&BYTES),

@@ -5,7 +5,7 @@ use super::fault::Page;
 use super::fleet::{Fleet, Replica};
 use super::pod::PodState;
 use super::spec::GpuExporter;
-use super::{page_cadvisor, page_dcgm, page_kube, page_nvidia};
+use super::{page_cadvisor, page_dcgm, page_kube, page_nvidia, page_vllm};
 
 /// Something on the virtual clock that has pages to scrape.
 pub trait Scraped {
@@ -69,7 +69,7 @@ impl Fleet {
         let spec = self.spec();
         let (job, port) = spec.dialect.job();
         let mut targets: Vec<Target> = Vec::new();
-        for (i, replica) in self.replicas().iter().enumerate() {
+        for (i, replica) in self.replicas().iter().enumerate().step_by(spec.ranks) {
             let labels = [&spec.namespace, &replica.pod.name, page_dcgm::CONTAINER];
             targets.push(Target::new(TargetKind::Serving(i), job, &replica.pod.ip, port, labels, false));
         }
@@ -124,7 +124,10 @@ impl Fleet {
         }
         match target.kind {
             TargetKind::Serving(i) => {
-                let mut page = self.spec().dialect.families(self.spec(), self.replicas().get(i)?, self.now())?;
+                // One server, whose page is gone with any of its ranks.
+                let ranks = self.replicas().get(i..i + self.spec().ranks)?.iter();
+                let page = |replica| self.spec().dialect.families(self.spec(), replica, self.now());
+                let mut page = page_vllm::of_ranks(ranks.map(page).collect::<Option<_>>()?);
                 let engine = self.spec().dialect.beginning();
                 page.retain(|family| missing.is_none() || !family.name.starts_with(engine));
                 Some(page)
