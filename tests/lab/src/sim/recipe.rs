@@ -151,6 +151,8 @@ impl FleetSpec {
         // One vector, at once.
         (spec.workload.output_tokens, spec.workload.output_sigma) = (1.0, 0.0);
         spec.workload.max_tokens = vec![(1, 1.0)];
+        // Who builds an index waits; clients that all gave up at once would leave nothing but work for nobody.
+        spec.workload.read_timeout_seconds = Some(600.0);
         spec.workload.reuse_share = 0.0;
         spec.requests_per_second = 5.0 * replicas as f64;
         spec
