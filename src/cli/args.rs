@@ -65,8 +65,9 @@ pub struct DiagnoseArgs {
     /// The pool, the time, and the playbook.
     #[command(flatten)]
     pub what: command::Diagnose,
-    /// More addresses of engines, or the second saved page of metrics. With an address such as http://host:8000, or a file,
-    /// as TARGET no Prometheus is asked: the pages are read several times, some seconds apart.
+    /// More addresses of engines and gateways, or the second saved page of metrics. With an address such as http://host:8000,
+    /// or a file, as TARGET no Prometheus is asked: the pages are read several times, some seconds apart. One file may also be
+    /// AIPerf's record of the servers' pages during a benchmark, `server_metrics_export.jsonl`.
     #[arg(value_name = "URL|FILE", requires = "target")]
     pub more: Vec<String>,
     /// Diagnose those addresses again and again, after this pause, until Ctrl-C.

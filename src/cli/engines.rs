@@ -12,26 +12,24 @@ use jiff::Timestamp;
 use url::{Host, Url};
 
 use super::args::{DiagnoseArgs, Output};
+use super::saved::saved;
 use super::{NOT_ANSWERED, ask, diagnose, redactor};
 use crate::alert::Labels;
 use crate::cli::output::out;
 use crate::config::Config;
-use crate::diagnose::{
-    Baseline, Exporters, ExtraSources, Identified, Request, SavedPages, Scope, diagnose_with, identify,
-};
-use crate::exporter::{Allowed, ExporterReader, ExporterTarget, parse};
+use crate::diagnose::{Baseline, Exporters, ExtraSources, Request, SavedPages, Scope, diagnose_with, identify};
+use crate::exporter::{Allowed, ExporterReader, ExporterTarget};
 use crate::playbook::Library;
 use crate::prom::Prometheus;
 use crate::questions::target;
 use crate::render::Phrases;
+use crate::signal::MetricFilter;
 use crate::{clock, redact};
 
 /// Time limit for the first look at a page, which shows the engine.
 const FIRST_READ: Duration = Duration::from_secs(5);
 /// Default time limit of a diagnosis: each page is read twice, for the symptom and for its causes.
 const DEADLINE: Duration = Duration::from_secs(20);
-/// Maximum bytes of a saved page.
-const PAGE_BYTES: u64 = 16 << 20;
 
 /// Returns the named addresses and files; `None` if the target is the name of a pool.
 ///
@@ -134,19 +132,19 @@ async fn pages(library: &Library, names: &[&str], apart: Option<Duration>) -> an
     if targets.is_empty() && !urls.is_empty() {
         return Ok(None);
     }
-    let saved = saved(&files, apart)?;
-    if let Some((saved, _)) = &saved {
-        let samples_of = |text: &str, file: &str| {
-            parse(text, |name| series.contains(name)).map_err(|error| anyhow::anyhow!("{file} {error}"))
-        };
-        let samples = samples_of(&saved.first, &saved.name)?;
-        if let (Some((second, _)), Some(file)) = (&saved.second, files.get(1)) {
-            samples_of(second, file)?;
-        }
-        targets.extend(known(identify(library, &saved.name, &saved.name, &samples), &saved.name)?);
+    let filters: Vec<MetricFilter> = library.engines.values().map(MetricFilter::of).collect();
+    let saved = saved(&files, apart, &|name: &str| filters.iter().any(|filter| filter.has(name)))?;
+    let (saved, saved_at) = saved.map(|saved| (saved.pages, saved.at)).unzip();
+    let saved: Vec<SavedPages> = saved.unwrap_or_default();
+    for pages in &saved {
+        // A benchmark's record names its targets by their addresses.
+        let instance = Url::parse(&pages.name).map_or_else(|_| pages.name.clone(), |url| instance(&url, &[]));
+        targets.extend(identify(library, &pages.name, &instance, |name| pages.reads.has(name)));
     }
-    let (saved, saved_at) = saved.unzip();
-    let exporters = Exporters { reader, targets, learn: false, fresh: false, saved: saved.into_iter().collect() };
+    if let (Some(file), true) = (files.first(), targets.is_empty()) {
+        return Err(unknown(file));
+    }
+    let exporters = Exporters { reader, targets, learn: false, fresh: false, saved };
     Ok(Some(Pages { exporters, saved_at }))
 }
 
@@ -168,7 +166,10 @@ async fn addressed(
     for (url, read) in reads.await {
         match read {
             Ok((samples, _)) => {
-                targets.extend(known(identify(library, url.as_str(), &instance(url, urls), &samples), url.as_str())?);
+                let has = |name: &str| samples.iter().any(|sample| sample.name == name);
+                let found = identify(library, url.as_str(), &instance(url, urls), has);
+                ensure!(!found.is_empty(), unknown(url.as_str()));
+                targets.extend(found);
             }
             Err(error) => silent.push((url, error)),
         }
@@ -197,20 +198,9 @@ fn instance(url: &Url, urls: &[Url]) -> String {
     }
 }
 
-/// Returns the targets of a page.
-///
-/// # Errors
-/// If its signals cannot be read directly.
-fn known(identified: Identified, page: &str) -> anyhow::Result<Vec<ExporterTarget>> {
-    let page = redact::address(page);
-    match (identified.targets.is_empty(), identified.others.as_slice()) {
-        (false, _) => Ok(identified.targets),
-        (true, []) => bail!("{page} has metrics of no engine and no GPU exporter that is known"),
-        (true, others) => bail!(
-            "{page} is of {}, whose signals are computed by Prometheus: pass --prometheus, and name the pool",
-            others.join(", ")
-        ),
-    }
+/// Returns the error of a page with metrics of no program that is known.
+fn unknown(page: &str) -> anyhow::Error {
+    anyhow::anyhow!("{} has metrics of no engine, no gateway and no GPU exporter that is known", redact::address(page))
 }
 
 /// Returns the address of the metrics page: an address without a path means its `/metrics`.
@@ -226,43 +216,4 @@ fn page_address(name: &str) -> anyhow::Result<Url> {
         url.set_path("/metrics");
     }
     Ok(url)
-}
-
-/// Reads one or two saved pages of one engine, and tells when the last was written. The time between two is `apart`, else
-/// that between the changes of the files.
-fn saved(files: &[&str], apart: Option<Duration>) -> anyhow::Result<Option<(SavedPages, Timestamp)>> {
-    let read = |file: &str| -> anyhow::Result<_> {
-        let metadata = std::fs::metadata(file).with_context(|| format!("cannot read {file}"))?;
-        ensure!(
-            metadata.len() <= PAGE_BYTES,
-            "{file} is larger than {} MiB: it is no page of metrics",
-            PAGE_BYTES >> 20
-        );
-        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
-        Ok((text, metadata.modified().with_context(|| format!("cannot tell when {file} was written"))?))
-    };
-    let (first, second) = match files {
-        [] => return Ok(None),
-        [first] => (first, None),
-        [first, second] => (first, Some(second)),
-        _ => bail!("pass one or two files: pages of one engine, the earlier one first"),
-    };
-    let (text, written) = read(first)?;
-    let mut last = written;
-    let second = match second {
-        None => None,
-        Some(second) => {
-            let (text, later) = read(second)?;
-            last = later;
-            let between = later.duration_since(written).ok().filter(|between| *between >= Duration::from_millis(800));
-            let Some(apart) = apart.or(between) else {
-                bail!(
-                    "{second} was not written some seconds after {first}: pass --apart DURATION, the time between both"
-                );
-            };
-            Some((text, apart))
-        }
-    };
-    let at = Timestamp::try_from(last).context("cannot tell when the pages were written")?;
-    Ok(Some((SavedPages { name: (*first).to_owned(), first: text, second }, at)))
 }

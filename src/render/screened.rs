@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::facts::{FEW, pool_name, symptom_no_data_reason};
 use super::{Phrases, in_part};
-use diagnose::{DataSpan, Diagnosis, PoolInTrouble, SymptomVerdict};
+use diagnose::{DataSpan, Diagnosis, PoolInTrouble, SymptomVerdict, Unmeasured};
 use knowledge::signal::{Unit, format_value};
 use message::{Block, Line};
 
@@ -101,6 +101,17 @@ fn symptom_origin(diagnosis: &Diagnosis, words: &Phrases) -> Option<Line> {
             0 => because("screened-blind-why").or_else(|| Some(words.line("screened-blind", &[]))),
             // A symptom that was not checked may be the actual one.
             _ if diagnosis.degraded => because("screened-part-why").filter(|_| symptom.playbook.is_empty()),
+            n if !screening.unmeasured.is_empty() => {
+                let one = |open: &Unmeasured| {
+                    Line::default().plain(format!("{} (", open.title)).then(Line::of(&open.why)).plain(")")
+                };
+                let what = screening.unmeasured.iter().take(FEW).map(one);
+                let what = what.reduce(|all, one| all.plain("; ").then(one)).unwrap_or_default();
+                let more = screening.unmeasured.len().saturating_sub(FEW);
+                Some(
+                    words.line("screened-unmeasured", &[("n", n.into()), ("what", what.into()), ("more", more.into())]),
+                )
+            }
             n if screening.also.is_empty() && screening.slight.is_empty() => {
                 Some(words.line("screened-quiet", &[("n", n.into())]))
             }

@@ -254,8 +254,7 @@ fn a_phrase_and_another_query_are_written_with_what_is_shipped() {
     let vllm = &loaded(own.path()).engines["vllm"];
     assert_eq!(vllm.signals["kv_cache_usage"].query.as_deref(), Some("max by ($by) (x{$scope})"));
     let shipped = &load(None).unwrap().engines["vllm"];
-    assert!(shipped.signals["kv_cache_usage"].direct.is_some());
-    assert_eq!(vllm.signals["kv_cache_usage"].direct, shipped.signals["kv_cache_usage"].direct);
+    assert_eq!(vllm.signals["kv_cache_usage"].enable, shipped.signals["kv_cache_usage"].enable);
     assert_eq!((problems(own.path()), phrases(Some(own.path()))), (vec![], vec![]));
 }
 

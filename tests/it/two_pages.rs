@@ -1,4 +1,5 @@
-//! Public reports of failing servers, retold as two pages of the server: what the product says of them without Prometheus.
+//! Two saved pages, or a benchmark's record of many, without Prometheus: what the product says of public reports of failing
+//! servers, of gateways whose fault is known, and of what the pages do not tell.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -32,9 +33,85 @@ fn two_pages_tell_what_people_reported() {
         ("sglang-decode-transfers-stuck", "kv-transfer-slow"),
         ("sglang-prefill-transfers-slow", "kv-transfer-slow"),
         ("triton-slots-taken", "slot-limit"),
+        ("litellm-redis-slow", "gateway-redis-slow"),
     ] {
         let chain = chain(report);
         assert!(chain.iter().any(|link| link == cause), "{report}: expected {cause} in {chain:?}");
+    }
+}
+
+/// Cut from pages of real programs during a fault that was made on purpose.
+#[test]
+fn two_pages_of_a_gateway_alone_tell_its_fault() {
+    for (pages, cause) in
+        [("litellm-key-limit", "key-limit"), ("ray-queue-full", "load-shedding"), ("dynamo-overload", "load-shedding")]
+    {
+        let chain = chain(pages);
+        assert!(chain.iter().any(|link| link == cause), "{pages}: expected {cause} in {chain:?}");
+    }
+}
+
+/// What is said of files with these contents; the last value is the standard error.
+fn said(files: &[&str], more: &[&str]) -> (String, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Command::new(BINARY);
+    command.current_dir(directory.path()).env_remove("PROMETHEUS_URL").arg("diagnose").args(more);
+    for (i, content) in files.iter().enumerate() {
+        std::fs::write(directory.path().join(format!("{i}.txt")), content).unwrap();
+        command.arg(format!("{i}.txt"));
+    }
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn nothing_is_abnormal_only_where_the_pages_could_tell_it() {
+    let page = |tokens: u32| {
+        format!(
+            "llamacpp:requests_processing 1\nllamacpp:requests_deferred 0\nllamacpp:tokens_predicted_total {tokens}\n\
+             llamacpp:prompt_tokens_total {tokens}\nllamacpp:tokens_predicted_seconds_total {}\n",
+            tokens / 100
+        )
+    };
+    let (message, _) = said(&[&page(100), &page(900)], &["--apart", "60s"]);
+    assert!(!message.contains("Nothing is abnormal"), "{message}");
+    assert!(message.contains("Cannot tell: none of the") && message.contains("these could not be: "), "{message}");
+    assert!(message.contains("first tokens come late (llamacpp cannot tell: "), "why and of whom: {message}");
+    let healthy = ["t0", "t1"].map(|t| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/vllm/0.32-healthy-{t}.prom"));
+        std::fs::read_to_string(path).unwrap()
+    });
+    let (message, _) = said(&[&healthy[0], &healthy[1]], &["--apart", "60s"]);
+    assert!(message.contains("Nothing is abnormal in this pool"), "{message}");
+}
+
+#[test]
+fn a_benchmarks_record_gets_the_verdict_that_on_call_gets() {
+    let record = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/aiperf/server_metrics_export.jsonl");
+    let record = std::fs::read_to_string(record).unwrap();
+    let (message, error) = said(&[&record], &[]);
+    assert!(message.contains("KV cache is exhausted — likely") && message.contains("vllm"), "{message}{error}");
+    // Half a line at the end is what a benchmark leaves that was stopped; one in between is a broken file.
+    let (message, _) = said(&[record.trim_end().get(..record.len() - 40).unwrap()], &[]);
+    assert!(message.contains("KV cache is exhausted"), "{message}");
+    let broken = record.replacen("\n{", "\n{,", 1);
+    let (_, error) = said(&[&broken], &[]);
+    assert!(error.contains("line 2 is no read of a page (expected `endpoint_url`"), "{error}");
+}
+
+#[test]
+fn a_benchmarks_file_without_pages_is_named_with_what_to_give() {
+    for (file, way_out) in [
+        ("{\n  \"schema_version\": \"1.0\",\n  \"aiperf_version\": \"0.10.0\"\n}\n", "--server-metrics-formats jsonl"),
+        ("PAR1 and columns", "--server-metrics-formats jsonl"),
+        (
+            "{\n  \"metadata\": {\"guidellm_version\": \"0.5.0\"}, \"benchmarks\": []\n}\n",
+            "save the server's `/metrics` twice",
+        ),
+    ] {
+        let (_, error) = said(&[file], &[]);
+        assert!(error.contains(way_out), "{file}: {error}");
     }
 }
 

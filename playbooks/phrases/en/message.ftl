@@ -103,6 +103,11 @@ screened-unclear = No symptom of this pool is clear, and no cause was found; { $
 screened-in-part = **Cannot tell**: what is abnormal may be in the part that is missing.
 screened-blind = **Cannot tell**: no symptom of this pool could be checked.
 screened-blind-why = **Cannot tell**: no symptom of this pool could be checked, because { $why }.
+screened-unmeasured =
+    { $more ->
+        [0] **Cannot tell**: none of the { $n } symptoms that could be measured holds, but these could not be: { $what }.
+       *[other] **Cannot tell**: none of the { $n } symptoms that could be measured holds, but these could not be: { $what }; and { $more } more.
+    }
 screened-part-why = **Cannot tell**: not all symptoms of this pool could be checked, because { $why }.
 nowhere = **Cannot tell**: no { $what } { $value }; there is { $near }.
 nowhere-more = { $near } and { $n } more

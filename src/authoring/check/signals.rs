@@ -2,7 +2,7 @@
 
 use super::promql;
 use knowledge::playbook::{CATALOG, Library, Problem, parse, shipped, suggestion};
-use knowledge::signal::{Catalog, Direct, EngineKind, Signal};
+use knowledge::signal::{Catalog, EngineKind, Signal};
 
 pub(super) fn signals(library: &Library, problems: &mut Vec<Problem>) {
     let names: Vec<&str> = library.signals.keys().map(String::as_str).collect();
@@ -34,9 +34,6 @@ pub(super) fn signals(library: &Library, problems: &mut Vec<Problem>) {
             }
             if let Some(window) = entry.window.as_deref().filter(|w| humantime::parse_duration(w).is_err()) {
                 say("signal/window", name, format!("`{window}` is no duration"), Some("write it like `30m`".into()));
-            }
-            if let Some(problem) = entry.direct.as_ref().and_then(Direct::problem) {
-                say("signal/direct", name, format!("signal `{name}`, direct: {problem}"), None);
             }
         }
         for probe in &engine.versions {

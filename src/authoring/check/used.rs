@@ -8,7 +8,7 @@ use super::{lint, phrases, unread};
 
 /// The rules of problems by which something that a user wrote takes no part in a diagnosis, a message or a report. The
 /// others are about how well it is written and tested.
-const UNUSED: [&str; 42] = [
+const UNUSED: [&str; 41] = [
     "alert/condition",
     "alert/for",
     "alert/log-signal",
@@ -39,7 +39,6 @@ const UNUSED: [&str; 42] = [
     "playbook/unknown-playbook",
     "playbook/unknown-signal",
     "report/unknown-signal",
-    "signal/direct",
     "signal/kind",
     "signal/placeholder",
     "signal/promql",

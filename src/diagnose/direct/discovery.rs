@@ -9,10 +9,10 @@ use crate::Request;
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::Engine;
-use sources::exporter::{ExporterTarget, Sample};
+use sources::exporter::ExporterTarget;
 use sources::prom::{PromError, Prometheus};
 
-/// Returns the exporters whose signals have a direct form and whose series Prometheus had within the last hour.
+/// Returns the exporters whose pages can be read and whose series Prometheus had within the last hour.
 ///
 /// # Errors
 /// If Prometheus cannot be queried, or does not return its targets.
@@ -22,8 +22,7 @@ pub async fn discover_exporters(
     at: Timestamp,
     deadline: Instant,
 ) -> Result<Vec<ExporterTarget>, PromError> {
-    let readable: fn(&Engine) -> bool = |engine| engine.signals.values().any(|signal| signal.direct.is_some());
-    learn_of(library, prometheus, readable, at, deadline).await
+    learn_of(library, prometheus, super::is_readable, at, deadline).await
 }
 
 /// Returns the targets of a request's pool whose engines `selects` accepts; a GPU exporter serves every pool of its node.
@@ -44,32 +43,15 @@ pub async fn targets(
     Ok(targets)
 }
 
-/// The programs whose metrics a page has.
-#[derive(Debug, Default)]
-pub struct Identified {
-    /// Those whose signals can be read directly.
-    pub targets: Vec<ExporterTarget>,
-    /// The names of the others: their signals need Prometheus.
-    pub others: Vec<String>,
-}
-
-/// Returns the engines and exporters that a page is of, by the series that detect each; `instance` names the page.
-pub fn identify(library: &Library, url: &str, instance: &str, samples: &[Sample]) -> Identified {
-    let mut identified = Identified::default();
-    for engine in library.engines.values() {
-        let names = engine.detected_by();
-        if !samples.iter().any(|sample| names.contains(&sample.name)) {
-            continue;
-        }
-        if !engine.signals.values().any(|signal| signal.direct.is_some()) {
-            identified.others.push(engine.engine.clone());
-            continue;
-        }
+/// Returns the engines and exporters whose metrics a page has, by those that detect each; `instance` names the page.
+pub fn identify(library: &Library, url: &str, instance: &str, has: impl Fn(&str) -> bool) -> Vec<ExporterTarget> {
+    let engines = library.engines.values().filter(|engine| super::is_readable(engine));
+    let detected = engines.filter(|engine| engine.detected_by().iter().any(|name| has(name)));
+    let target = |engine: &Engine| {
         let labels = Labels::from([("instance".to_owned(), instance.to_owned())]);
-        let (engine, url) = (engine.engine.clone(), url.to_owned());
-        identified.targets.push(ExporterTarget { engine, url, labels, seen: None });
-    }
-    identified
+        ExporterTarget { engine: engine.engine.clone(), url: url.to_owned(), labels, seen: None }
+    };
+    detected.map(target).collect()
 }
 
 async fn learn_of(

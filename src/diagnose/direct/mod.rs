@@ -1,10 +1,11 @@
 //! direct: reads engines and exporters directly if Prometheus is unavailable, stale, or lacks their series.
 //!
-//! Two reads a few seconds apart: gauges are their mean, counters their difference. There is no past to compare with.
+//! Reads a few seconds apart, or saved ones, are series that the engines' queries are sent to. There is no past to compare
+//! with.
 
 mod discovery;
+mod fill;
 mod pages;
-mod saved;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -14,29 +15,34 @@ use tokio::sync::oneshot;
 
 use crate::Request;
 use crate::detect::detection::names_behind;
-use crate::detect::detection_result::DetectionResult;
-use crate::detect::read_detection::read_detection;
 use crate::observe::answer_cache::AnswerCache;
-use crate::observe::gather::{merge, name};
-use crate::observe::observation::{ValueSource, reduce};
 use crate::observe::observe_needs;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
-use crate::observe::plan::{Needs, engines_reporting, needs, tier};
-use crate::output::direct_read::{DirectRead, DirectReadReason, ExporterRemark};
-use knowledge::alert::Labels;
+use crate::observe::plan::{Needs, needs};
+use crate::output::direct_read::DirectReadReason;
+use fill::fill;
 use knowledge::playbook::Library;
-use knowledge::signal::{Engine, EngineKind, Selector, SignalQuery};
-use pages::{MetricsPages, PageRead, Reading, contradicts};
-use sources::exporter::{ExporterError, ExporterReader, ExporterTarget, Sample, TARGETS_MOST};
+use knowledge::signal::{Engine, EngineKind, MetricFilter, SignalQuery};
+use pages::PageRead;
+use sources::exporter::{ExporterError, ExporterReader, ExporterTarget, TARGETS_MOST};
 use sources::prom::Prometheus;
 
-pub use discovery::{Identified, discover_exporters, identify, targets};
-pub use saved::SavedPages;
+pub use discovery::{discover_exporters, identify, targets};
+pub use pages::PageReads;
+
+/// Pages that were saved before, or a benchmark's record of them.
+#[derive(Debug, Clone)]
+pub struct SavedPages {
+    /// The name of the file, or of the address in it; it stands for the address of its target.
+    pub name: String,
+    /// The reads of one target.
+    pub reads: PageReads,
+}
 
 /// Time between the two reads.
 const READ_INTERVAL: Duration = Duration::from_secs(3);
 /// Minimum time between the reads: over a shorter one, increases of counters mean nothing.
-const MIN_READ_INTERVAL: Duration = Duration::from_millis(800);
+const MIN_READ_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum wait for Prometheus' targets if none are cached.
 const LEARN_WITHIN: Duration = Duration::from_secs(2);
 /// Divisor of the deadline: after this part of it, exporters are read without waiting for Prometheus.
@@ -96,7 +102,7 @@ pub(super) async fn observe_needs_with_exporters(
         let patience = if exporters.fresh { Duration::ZERO } else { request.deadline / PATIENCE };
         let blind = match tokio::time::timeout(patience, blind_report).await {
             Ok(Ok(blind)) => blind,
-            _ => forms(library).map(|(engine, _)| engine.engine.clone()).collect(),
+            _ => readable(library).map(|(engine, _)| engine.engine.clone()).collect(),
         };
         visit_all(library, prometheus, request, exporters, &blind, deadline).await
     };
@@ -126,11 +132,11 @@ pub(super) async fn observe_needs_with_exporters(
         (false, false) => DirectReadReason::NoValues,
     };
     fill(library, request, needs, &visits, because, left_out, &mut observed);
-    if visits.iter().any(|visit| visit.engine.kind == EngineKind::Serving && visit.outcome.is_ok()) {
+    if visits.iter().any(|visit| visit.engine.kind.is_pool() && visit.outcome.is_ok()) {
         // What an engine that was read could tell by its page, or never tells, is not there; the rest only a Prometheus tells.
         let of_engines = |name: &str| {
             let answered = visits.iter().filter(|visit| visit.outcome.is_ok());
-            let told = |entry: &SignalQuery| entry.direct.is_some() || entry.unsupported.is_some();
+            let told = |entry: &SignalQuery| entry.query.is_some() || entry.unsupported.is_some();
             prometheus.is_absent() || answered.filter_map(|visit| visit.engine.signals.get(name)).any(told)
         };
         let told = observed.observations.signals.iter_mut().filter(|(name, _)| of_engines(name));
@@ -143,13 +149,19 @@ pub(super) async fn observe_needs_with_exporters(
     observed
 }
 
-/// Returns the engines with signals that can be read directly.
-fn forms(library: &Library) -> impl Iterator<Item = (&Engine, Vec<&str>)> {
-    library.engines.values().filter_map(|engine| {
-        let names: Vec<&str> =
-            engine.signals.iter().filter(|(_, s)| s.direct.is_some()).map(|(name, _)| name.as_str()).collect();
-        (!names.is_empty()).then_some((engine, names))
+/// Returns the engines whose pages are read, with the names of their signals. An orchestrator's page is of a whole cluster.
+fn readable(library: &Library) -> impl Iterator<Item = (&Engine, Vec<&str>)> {
+    library.engines.values().filter(|engine| is_readable(engine)).map(|engine| {
+        let told = engine.signals.iter().filter(|(_, signal)| signal.query.is_some());
+        (engine, told.map(|(name, _)| name.as_str()).collect())
     })
+}
+
+fn is_readable(engine: &Engine) -> bool {
+    match engine.kind {
+        EngineKind::Serving | EngineKind::Gateway | EngineKind::Gpu => true,
+        EngineKind::Platform | EngineKind::Log => false,
+    }
 }
 
 /// Returns the engines without a value for any needed signal; if Prometheus was unavailable, those with a missing one.
@@ -157,7 +169,7 @@ fn blind(library: &Library, needs: &Needs<'_>, observed: &ObserveResult) -> Blin
     let lacks_value = |signal: &str| {
         observed.observations.signals.get(signal).is_none_or(|o| o.value.is_none() && o.replicas.is_empty())
     };
-    forms(library)
+    readable(library)
         .filter(|(_, names)| {
             let mut needed = names.iter().filter(|name| needs.contains_key(**name)).peekable();
             needed.peek().is_some()
@@ -222,32 +234,14 @@ async fn visit<'a>(
     target: ExporterTarget,
     deadline: Instant,
 ) -> PageRead<'a> {
-    let selectors: Vec<Selector> = engine
-        .signals
-        .values()
-        .filter_map(|signal| signal.direct.as_ref())
-        .flat_map(|form| form.selectors())
-        .filter_map(|text| Selector::parse(text).ok())
-        .collect();
-    let probes = engine.versions.iter().map(|probe| probe.metric.as_str()).chain(engine.detection_series());
-    let probes = probes.flat_map(|name| engine.spellings(name)).map(|(_, name)| name);
-    let probes: BTreeSet<String> = probes.chain(behind(engine)).collect();
-    let is_known = |name: &str| probes.contains(name) || selectors.iter().any(|s| s.names(name));
-    let written = |name: &str| engine.as_written(name).find(|written| is_known(written));
-    let is_needed = |name: &str| is_known(name) || written(name).is_some();
-    let mut outcome = match exporters.saved.iter().find(|saved| saved.name == target.url) {
-        Some(saved) => saved.pages(&target, is_needed),
-        None => twice(&exporters.reader, &target, is_needed, deadline).await,
+    let filter = MetricFilter::of(engine);
+    let outcome = match exporters.saved.iter().find(|saved| saved.name == target.url) {
+        Some(saved) => Ok(saved.reads.attached(&target)),
+        None => twice(&exporters.reader, &target, |name| filter.has(name), deadline).await,
     };
-    // The forms spell names with the first prefix.
-    for sample in outcome.iter_mut().flat_map(MetricsPages::samples_mut) {
-        if let Some(name) = written(&sample.name) {
-            sample.name = name;
-        }
-    }
-    let anew = outcome.as_ref().is_ok_and(MetricsPages::anew);
+    let anew = outcome.as_ref().is_ok_and(PageReads::anew);
     let mut visit = PageRead { target, engine, outcome, anew };
-    if visit.outcome.is_ok() && visit.detection_samples().next().is_none() {
+    if visit.outcome.is_ok() && visit.detected().is_empty() {
         let why = format!("there is no series `{}`, so it is no {}", engine.detect, engine.engine);
         visit.outcome = Err(ExporterError::NotMetrics(why));
     }
@@ -259,112 +253,20 @@ async fn twice(
     target: &ExporterTarget,
     is_needed: impl Fn(&str) -> bool,
     deadline: Instant,
-) -> Result<MetricsPages, ExporterError> {
+) -> Result<PageReads, ExporterError> {
+    let mut reads = PageReads::default();
     let (first, begun) = reader.read(target, &is_needed, deadline).await?;
+    reads.add(0, first);
     // Half of the remaining time is for the second read.
     let pause = READ_INTERVAL.min(deadline.saturating_duration_since(Instant::now()) / 2);
-    let mut second = None;
     if pause >= MIN_READ_INTERVAL {
         tokio::time::sleep(pause).await;
         // A process that ends between the reads has still reported its gauges.
-        let second_read = reader.read(target, &is_needed, deadline).await.ok();
-        second = second_read.map(|(samples, at)| (samples, at.duration_since(begun).as_secs_f64()));
-    }
-    Ok(MetricsPages { first, second })
-}
-
-/// Adds the pages' values where Prometheus has none.
-fn fill(
-    library: &Library,
-    request: &Request,
-    needs: &Needs<'_>,
-    visits: &[PageRead<'_>],
-    because: DirectReadReason,
-    left_out: usize,
-    observed: &mut ObserveResult,
-) {
-    let detection = detected(library, request, visits);
-    // An engine that answered may turn out to serve another pool.
-    let serves_other_pool = |v: &PageRead<'_>| {
-        let engine_seen = detection.engines.iter().find(|engine_seen| engine_seen.engine == v.engine.engine);
-        engine_seen.is_some_and(|engine_seen| {
-            v.detection_samples().next().is_some()
-                && v.detection_samples().all(|s| contradicts(&engine_seen.matchers, &s.labels))
-        })
-    };
-    let serving: Vec<&PageRead<'_>> =
-        visits.iter().filter(|v| v.engine.kind == EngineKind::Serving && !serves_other_pool(v)).collect();
-    let pods: Vec<String> = observed.observations.pool.iter().filter(|name| !name.contains(':')).cloned().collect();
-    let own = serving.iter().filter_map(|v| v.target.labels.get("pod").map(String::as_str));
-    let members = observed.members.clone().with_pods(own.map(str::to_owned).chain(pods));
-    let mut remarks = BTreeSet::new();
-    for signal in needs.keys().copied() {
-        let Some(definition) = library.signals.get(signal) else { continue };
-        let o = observed.observations.signals.entry(signal.to_owned()).or_default();
-        if because != DirectReadReason::Asked && (o.value.is_some() || !o.replicas.is_empty()) {
-            continue;
-        }
-        let (mut rows, mut pool, mut tier_with_data) = (Vec::new(), None, None);
-        for engine in engines_reporting(library, signal) {
-            // Values of two engines for the same requests do not add up.
-            let tier = tier(library, signal, engine);
-            if tier_with_data.is_some_and(|best| best < tier) {
-                break;
-            }
-            let Some(form) = engine.signals.get(signal).and_then(|s| s.direct.as_ref()) else { continue };
-            let visits = visits.iter().filter(|v| v.engine.engine == engine.engine).collect();
-            let engine_seen = detection.engines.iter().find(|engine_seen| engine_seen.engine == engine.engine);
-            let values = Reading { engine, engine_seen, visits, members: &members, at: request.at }.values(form);
-            if !values.rows.is_empty() || values.pool.is_some() {
-                tier_with_data = Some(tier);
-            }
-            rows.extend(values.rows);
-            pool = pool.or(values.pool);
-            let remark =
-                |(exporter, metric)| ExporterRemark { exporter, what: format!("has no usable number in `{metric}`") };
-            remarks.extend(values.unusable.into_iter().map(remark));
-        }
-        let mut replicas = Vec::new();
-        merge(&mut replicas, rows.into_iter(), definition.fleet);
-        if let Some(value) = reduce(definition.fleet, replicas.iter().map(|r| r.value)).or(pool) {
-            (o.value, o.replicas, o.source) = (Some(value), replicas, ValueSource::Exporter);
-            (o.answered, o.why) = (true, None);
+        if let Ok((samples, at)) = reader.read(target, &is_needed, deadline).await {
+            reads.add(i64::try_from(at.duration_since(begun).as_millis()).unwrap_or(i64::MAX / 4), samples);
         }
     }
-    for visit in visits {
-        let remark = match &visit.outcome {
-            Err(error) => error.to_string(),
-            Ok(_) if visit.anew => "started anew between the two reads, so its counters tell nothing".to_owned(),
-            Ok(pages) if pages.second.is_none() => "was read only once, so its counters tell nothing".to_owned(),
-            Ok(_) => continue,
-        };
-        remarks.insert(ExporterRemark { exporter: visit.target.name(), what: remark });
-    }
-    if observed.observations.pool.is_empty() {
-        let names: BTreeSet<String> = serving.iter().filter_map(|v| name(v.engine, &v.target.labels)).collect();
-        observed.observations.pool = names.into_iter().collect();
-    }
-    for engine_seen in detection.engines {
-        if !observed.detection.engines.iter().any(|engine| engine.engine == engine_seen.engine) {
-            observed.detection.engines.push(engine_seen);
-            observed.detection.notes.extend(detection.notes.iter().cloned());
-        }
-    }
-    observed.detection.notes.sort();
-    observed.detection.notes.dedup();
-    let count = |serving: bool, answered: bool| {
-        let of_kind = visits.iter().filter(|v| (v.engine.kind == EngineKind::Serving) == serving);
-        of_kind.filter(|v| !answered || v.outcome.is_ok()).count()
-    };
-    observed.direct = Some(DirectRead {
-        because,
-        engines: count(true, true),
-        engines_known: count(true, false),
-        gpu_exporters: count(false, true),
-        gpu_exporters_known: count(false, false),
-        left_out,
-        remarks: remarks.into_iter().collect(),
-    });
+    Ok(reads)
 }
 
 /// Returns the series that name the engines behind a gateway.
@@ -372,30 +274,22 @@ fn behind(engine: &Engine) -> impl Iterator<Item = String> {
     engine.backends.iter().flat_map(|of| names_behind(engine, of))
 }
 
-/// Detects the engines that answered, and the scope's labels on their series.
-fn detected(library: &Library, request: &Request, visits: &[PageRead<'_>]) -> DetectionResult {
-    let rows: Vec<Labels> = visits
-        .iter()
-        .filter_map(|visit| Some((visit, visit.outcome.as_ref().ok()?)))
-        .flat_map(|(visit, pages)| {
-            let versions = visit.engine.versions.iter().map(|probe| probe.metric.clone());
-            let probes: BTreeSet<String> = versions.chain(behind(visit.engine)).collect();
-            let probing = pages.latest().iter().filter(move |s| probes.contains(&s.name));
-            visit.detection_samples().chain(probing).map(|Sample { name, labels, .. }| {
-                let mut labels = labels.clone();
-                labels.insert("__name__".to_owned(), name.clone());
-                labels
-            })
-        })
-        .collect();
-    read_detection(library, &request.scope, &rows)
+/// Returns the series that detect an engine, tell its version, or name the engines behind it.
+fn probes(engine: &Engine) -> BTreeSet<String> {
+    let probes = engine.versions.iter().map(|probe| probe.metric.as_str()).chain(engine.detection_series());
+    probes.flat_map(|name| engine.spellings(name)).map(|(_, name)| name).chain(behind(engine)).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::pages::PageSeries;
     use super::*;
-    use crate::{Baseline, Scope};
+    use crate::Baseline;
+    use crate::Scope;
+    use crate::detect::read_detection::read_detection;
+    use knowledge::alert::Labels;
     use knowledge::playbook::load;
+    use sources::exporter::Sample;
 
     fn sample(name: &str, labels: &[(&str, &str)]) -> Sample {
         let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -406,10 +300,12 @@ mod tests {
     fn a_page_that_names_what_is_behind_a_gateway_makes_it_the_pools() {
         let library = load(None).unwrap();
         let visit = |engine: &str, first: Vec<Sample>| {
+            let mut reads = PageReads::default();
+            reads.add(0, first);
             let engine = &library.engines[engine];
             let target =
                 ExporterTarget { engine: engine.engine.clone(), url: String::new(), labels: Labels::new(), seen: None };
-            PageRead { target, engine, outcome: Ok(MetricsPages { first, second: None }), anew: false }
+            PageRead { target, engine, outcome: Ok(reads), anew: false }
         };
         let at = [("namespace", "llm"), ("model_name", "a"), ("instance", "10.0.0.7:8000")];
         for (base, named) in [("http://10.0.0.7:8000/v1", true), ("http://10.0.0.8:8000/v1", false)] {
@@ -430,7 +326,8 @@ mod tests {
                 baseline: Baseline::Off,
                 deadline: Duration::from_secs(1),
             };
-            let detection = detected(&library, &request, &visits);
+            let pages = PageSeries::of(&visits, &request, probes);
+            let detection = read_detection(&library, &request.scope, &pages.detected);
             assert_eq!(detection.engines.iter().any(|seen| seen.engine == "litellm"), named, "{base}");
         }
     }

@@ -1,53 +1,76 @@
-//! Two reads of a metrics page ─▶ the values of a signal, by its direct form. Pure.
+//! Reads of metrics pages ─▶ the series that a Prometheus would have of them. Pure.
 
-mod movement;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use jiff::Timestamp;
-
-use crate::detect::detection_result::EngineSeen;
-use crate::observe::gather::{Members, name};
-use crate::observe::observation::reduce;
-use crate::scope::fits;
+use crate::Request;
 use knowledge::alert::Labels;
-use knowledge::signal::{Direct, DirectOperation, Engine, Matcher, PoolAggregation, Selector};
+use knowledge::signal::Engine;
 use sources::exporter::{ExporterError, ExporterTarget, Sample};
+use sources::prom::Recorded;
 
-/// Tolerance for a counter: a larger decrease shows that the process was restarted.
-const RESET_TOLERANCE: f64 = 1e-9;
+/// The time before the diagnosis of the last sample of an exporter that no longer answers, in milliseconds: within the hour
+/// for which a replica that is gone belongs to its pool, and before what counts as now.
+const GONE: i64 = 1_800_000;
 
-/// Two reads of one page.
-#[derive(Debug, Clone)]
-pub(super) struct MetricsPages {
-    /// The first read.
-    pub(super) first: Vec<Sample>,
-    /// The second, with the seconds since the first.
-    pub(super) second: Option<(Vec<Sample>, f64)>,
+/// The reads of one page.
+#[derive(Debug, Clone, Default)]
+pub struct PageReads {
+    series: Recorded,
+    /// The times of the reads in milliseconds, ascending; only their differences mean something.
+    times: Vec<i64>,
+    /// Metrics with a value that is negative or not finite, which is left out.
+    unusable: BTreeSet<String>,
 }
 
-impl MetricsPages {
-    pub(super) fn latest(&self) -> &[Sample] {
-        self.second.as_ref().map_or(&self.first, |(samples, _)| samples)
+impl PageReads {
+    /// Adds what a later read brought.
+    pub fn add(&mut self, at: i64, samples: impl IntoIterator<Item = Sample>) {
+        self.times.push(at);
+        for Sample { name, labels, value } in samples {
+            if value.is_finite() && value >= 0.0 {
+                self.series.add(&name, labels, at, value);
+            } else {
+                self.unusable.insert(name);
+            }
+        }
     }
 
-    /// Returns all samples.
-    pub(super) fn samples_mut(&mut self) -> impl Iterator<Item = &mut Sample> {
-        self.first.iter_mut().chain(self.second.iter_mut().flat_map(|(samples, _)| samples))
+    /// Returns true if any read had a metric of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.series.series(name).next().is_some()
     }
 
-    /// Returns true if any counter fell between the reads: the process restarted, and increases mean nothing.
+    /// Returns the same reads, with the labels of their target.
+    pub(super) fn attached(&self, target: &ExporterTarget) -> Self {
+        let mut reads = Self { times: self.times.clone(), unusable: self.unusable.clone(), ..Self::default() };
+        for (name, labels, points) in self.series.all() {
+            let sample = target.attach(Sample { name: name.clone(), labels: labels.clone(), value: 0.0 });
+            points.iter().for_each(|(at, value)| reads.series.add(name, sample.labels.clone(), *at, *value));
+        }
+        reads
+    }
+
+    fn last(&self) -> i64 {
+        self.times.last().copied().unwrap_or_default()
+    }
+
+    /// Returns the time from the first to the last read; zero for a single one.
+    pub(super) fn span(&self) -> Duration {
+        let apart = self.last() - self.times.first().copied().unwrap_or_default();
+        Duration::from_millis(u64::try_from(apart).unwrap_or_default())
+    }
+
+    /// Returns true if a counter fell between two reads: the process was restarted, and increases mean nothing. Of more
+    /// reads the others still tell it.
     pub(super) fn anew(&self) -> bool {
-        let Some((second, _)) = &self.second else { return false };
-        let counts = |name: &str| ["_total", "_count", "_bucket"].iter().any(|end| name.ends_with(end));
-        let before: BTreeMap<(&str, &Labels), f64> = keyed(&self.first).collect();
-        keyed(second)
-            .any(|(key, now)| counts(key.0) && before.get(&key).is_some_and(|then| now < then - RESET_TOLERANCE))
+        self.times.len() == 2 && self.series.fallen().next().is_some()
     }
-}
 
-fn keyed(samples: &[Sample]) -> impl Iterator<Item = ((&str, &Labels), f64)> {
-    samples.iter().map(|s| ((s.name.as_str(), &s.labels), s.value))
+    /// Returns the metrics that have no usable number.
+    pub(super) fn unusable(&self) -> impl Iterator<Item = &String> {
+        self.unusable.iter()
+    }
 }
 
 /// An exporter and the result of reading it.
@@ -55,340 +78,95 @@ fn keyed(samples: &[Sample]) -> impl Iterator<Item = ((&str, &Labels), f64)> {
 pub(super) struct PageRead<'a> {
     pub(super) target: ExporterTarget,
     pub(super) engine: &'a Engine,
-    pub(super) outcome: Result<MetricsPages, ExporterError>,
+    pub(super) outcome: Result<PageReads, ExporterError>,
     pub(super) anew: bool,
 }
 
 impl PageRead<'_> {
-    /// Returns the samples of its detection series.
-    pub(super) fn detection_samples(&self) -> impl Iterator<Item = &Sample> {
-        let names: BTreeSet<String> = self.engine.detected_by().into_iter().collect();
-        let samples = self.outcome.as_ref().map_or(&[][..], MetricsPages::latest);
-        samples.iter().filter(move |s| names.contains(&s.name))
+    /// Returns the labels of series of these metrics on the last read, with the metric's name as one of them.
+    pub(super) fn labels_of(&self, metrics: &BTreeSet<String>) -> Vec<Labels> {
+        let Ok(reads) = &self.outcome else { return Vec::new() };
+        let last = reads.last();
+        let labels = metrics.iter().flat_map(|name| {
+            let shown =
+                reads.series.series(name).filter(|(_, points)| points.last().is_some_and(|(at, _)| *at == last));
+            shown.map(|(labels, _)| named(labels, name))
+        });
+        labels.collect()
     }
-}
 
-/// The values of one signal on all pages of an engine.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Values {
-    /// Replica and value; a replica may have several.
-    pub(super) rows: Vec<(String, f64)>,
-    /// The whole pool's value, if it cannot be derived from the rows.
-    pub(super) pool: Option<f64>,
-    /// Exporter and metric of values that are negative or not finite.
-    pub(super) unusable: BTreeSet<(String, String)>,
-}
+    /// Returns the labels of its detection series.
+    pub(super) fn detected(&self) -> Vec<Labels> {
+        self.labels_of(&self.engine.detected_by().into_iter().collect())
+    }
 
-/// The pages that a signal is read from.
-pub(super) struct Reading<'a> {
-    pub(super) engine: &'a Engine,
-    pub(super) engine_seen: Option<&'a EngineSeen>,
-    pub(super) visits: Vec<&'a PageRead<'a>>,
-    pub(super) members: &'a Members,
-    pub(super) at: Timestamp,
-}
-
-/// Returns true if labels contradict a matcher; an absent label contradicts nothing.
-pub(super) fn contradicts(matchers: &[Matcher], labels: &Labels) -> bool {
-    matchers.iter().any(|m| labels.get(&m.label).is_some_and(|value| !m.accepts(Some(value))))
-}
-
-/// Numerator and denominator of a replica's ratio.
-#[derive(Debug, Default)]
-struct Share {
-    of: f64,
-    over: f64,
-}
-
-impl Reading<'_> {
-    /// Returns the values of a form; empty if no page has the samples for it.
-    pub(super) fn values(&self, form: &Direct) -> Values {
-        let mut values = Values::default();
-        match form.read {
-            DirectOperation::Gauge | DirectOperation::Peak | DirectOperation::Bits => self.gauges(form, &mut values),
-            DirectOperation::Still => self.still(form, &mut values),
-            DirectOperation::Stay => self.stays(form, &mut values),
-            DirectOperation::Spread => self.spreads(form, &mut values),
-            DirectOperation::Recent => self.recent(form, &mut values),
-            DirectOperation::Rate => self.rates(form, &mut values),
-            DirectOperation::Increase => self.increases(form, &mut values),
-            DirectOperation::Quantile => self.quantiles(form, &mut values),
-            DirectOperation::Serving => {
-                let answered = self.visits.iter().filter(|v| v.detection_samples().any(|s| self.in_scope(&s.labels)));
-                values.rows = answered.filter_map(|v| Some((name(self.engine, &v.target.labels)?, 1.0))).collect();
+    /// Returns true if the exporter is gone that is expected: configured, or listed within the last hour. A failed
+    /// connection may be our own network, so it counts only if another exporter of the engine answered.
+    fn is_gone(&self, request: &Request, others: &[Self]) -> bool {
+        let known = self.target.seen.is_none_or(|seen| request.at.duration_since(seen).as_secs() <= 3_600);
+        let answered = || others.iter().any(|v| v.engine.engine == self.engine.engine && v.outcome.is_ok());
+        known
+            && match &self.outcome {
+                Ok(_) => false,
+                Err(ExporterError::Unreachable(_)) => answered(),
+                Err(error) => error.is_gone(),
             }
-            DirectOperation::Down => self.down(&mut values),
-        }
-        if let Some(fleet) = form.by {
-            let mut replicas: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-            values.rows.drain(..).for_each(|(name, value)| replicas.entry(name).or_default().push(value));
-            let combined = |(name, all): (String, Vec<f64>)| Some((name, reduce(fleet, all.iter().copied())?));
-            values.rows = replicas.into_iter().filter_map(combined).collect();
-        }
-        values.rows.iter_mut().for_each(|(_, value)| *value *= form.scale);
-        values.pool = values.pool.map(|value| value * form.scale);
-        values
     }
 
-    fn in_scope(&self, labels: &Labels) -> bool {
-        let matchers = self.engine_seen.map_or(&[][..], |engine_seen| &engine_seen.matchers);
-        if self.engine.kind.is_pool() {
-            // Some series of an engine carry no model; the page's detection series identify its pool.
-            !contradicts(matchers, labels)
-        } else {
-            fits(matchers, labels) && self.members.have(labels)
-        }
-    }
-
-    /// Returns the successful visits of exporters in the scope.
-    fn pages(&self) -> impl Iterator<Item = (&PageRead<'_>, &MetricsPages)> {
-        let own =
-            |v: &PageRead<'_>| !self.engine.kind.is_pool() || v.detection_samples().any(|s| self.in_scope(&s.labels));
-        self.visits.iter().copied().filter(move |v| own(v)).filter_map(|v| Some((v, v.outcome.as_ref().ok()?)))
-    }
-
-    /// Returns the samples of the first selector that matches any; impossible values are left out.
-    fn select<'s>(
-        &self,
-        visit: &PageRead<'_>,
-        page: &'s [Sample],
-        list: &[String],
-        out: &mut Values,
-    ) -> Vec<&'s Sample> {
-        for selector in list.iter().filter_map(|text| Selector::parse(text).ok()) {
-            let samples = page.iter().filter(|s| selector.fits(&s.name, &s.labels) && self.in_scope(&s.labels));
-            let (fine, unusable): (Vec<_>, Vec<_>) = samples.partition(|s| s.value.is_finite() && s.value >= 0.0);
-            out.unusable.extend(unusable.iter().map(|s| (visit.target.name(), s.name.clone())));
-            if !fine.is_empty() || !unusable.is_empty() {
-                return fine;
+    /// Returns the labels that the series of an exporter had that is gone: the target's, and those of the scope.
+    fn gone_labels(&self, request: &Request) -> Labels {
+        let mut labels = self.target.labels.clone();
+        for (dimension, value) in &request.scope.dimensions {
+            let own = self.engine.scope.get(dimension).into_iter().flatten();
+            if let Some(first) = own.clone().next().filter(|_| own.clone().all(|label| !labels.contains_key(label))) {
+                labels.insert(first.clone(), value.clone());
             }
         }
-        Vec::new()
-    }
-
-    fn gauges(&self, form: &Direct, out: &mut Values) {
-        for (visit, pages) in self.pages() {
-            let mut reads: BTreeMap<(&str, &Labels), Vec<f64>> = BTreeMap::new();
-            for page in [Some(&pages.first), pages.second.as_ref().map(|(samples, _)| samples)].into_iter().flatten() {
-                let over = self.select(visit, page, &form.over, out);
-                let only = form.only.as_ref().map(|only| (self.select(visit, page, &only.of, out), only));
-                for sample in self.select(visit, page, &form.of, out) {
-                    let beside = |list: &[&Sample]| -> Vec<f64> {
-                        list.iter().filter(|s| alike(form, &s.labels, &sample.labels)).map(|s| s.value).collect()
-                    };
-                    if let Some((companions, limits)) = &only {
-                        let companions = beside(companions);
-                        if !companions.is_empty() && !companions.iter().any(|value| limits.allows(*value)) {
-                            continue;
-                        }
-                    }
-                    let total: f64 = beside(&over).iter().sum();
-                    let value = match form.mask {
-                        // Bit masks are exposed as floats; a value that a float cannot hold exactly is no mask.
-                        Some(mask) => f64::from(sample.value < 2f64.powi(53) && (sample.value as u64) & mask != 0),
-                        None if form.over.is_empty() => sample.value,
-                        None if total > 0.0 => sample.value / total,
-                        None => continue,
-                    };
-                    reads.entry((&sample.name, &sample.labels)).or_default().push(value);
-                }
-            }
-            let fleet = if form.read == DirectOperation::Peak { PoolAggregation::Max } else { PoolAggregation::Mean };
-            let values = reads.into_iter().filter_map(|(key, all)| Some((key, reduce(fleet, all.iter().copied())?)));
-            let values = of_ranks(form, values);
-            if values.is_empty() {
-                self.zeros(visit, pages, form, out);
-            }
-            out.rows.extend(values.iter().filter_map(|(labels, value)| Some((name(self.engine, labels)?, *value))));
-        }
-    }
-
-    fn zeros(&self, visit: &PageRead<'_>, pages: &MetricsPages, form: &Direct, out: &mut Values) {
-        let samples_present = self.select(visit, pages.latest(), &form.zero, out);
-        let names: BTreeSet<String> = samples_present.iter().filter_map(|s| name(self.engine, &s.labels)).collect();
-        out.rows.extend(names.into_iter().map(|name| (name, 0.0)));
-    }
-
-    fn recent(&self, form: &Direct, out: &mut Values) {
-        let (now, within) = (self.at.as_millisecond() as f64 / 1e3, form.within.unwrap_or_default());
-        for (visit, pages) in self.pages() {
-            for sample in self.select(visit, pages.latest(), &form.of, out) {
-                let new = now - sample.value < within;
-                out.rows.extend(name(self.engine, &sample.labels).map(|name| (name, f64::from(new))));
-            }
-            self.zeros(visit, pages, form, out);
-        }
-    }
-
-    /// Returns the increase of each series of `list`; a series that appeared between the reads grew from zero.
-    fn grown(
-        &self,
-        (visit, pages): (&PageRead<'_>, &MetricsPages),
-        form: &Direct,
-        list: &[String],
-        out: &mut Values,
-    ) -> Vec<(Labels, f64)> {
-        let Some((second, _)) = pages.second.as_ref().filter(|_| !visit.anew) else { return Vec::new() };
-        let before: BTreeMap<(&str, &Labels), f64> = keyed(&pages.first).collect();
-        let now = self.select(visit, second, list, out);
-        let then = |s: &Sample| before.get(&(s.name.as_str(), &s.labels)).copied().unwrap_or_default();
-        let valid_before = now.into_iter().filter(|s| then(s) >= 0.0);
-        let grown = valid_before.map(|s| ((s.name.as_str(), &s.labels), s.value - then(s)));
-        of_ranks(form, grown.filter(|(_, grown)| grown.is_finite()))
-    }
-
-    fn rates(&self, form: &Direct, out: &mut Values) {
-        for (visit, pages) in self.pages() {
-            let Some((_, seconds)) = pages.second.as_ref().filter(|(_, seconds)| *seconds > 0.0) else { continue };
-            let mut replicas: BTreeMap<String, f64> = BTreeMap::new();
-            for (labels, grown) in self.grown((visit, pages), form, &form.of, out) {
-                if let Some(name) = name(self.engine, &labels) {
-                    *replicas.entry(name).or_default() += grown.max(0.0) / seconds;
-                }
-            }
-            if replicas.is_empty() && !visit.anew {
-                self.zeros(visit, pages, form, out);
-            }
-            out.rows.extend(replicas);
-        }
-    }
-
-    fn increases(&self, form: &Direct, out: &mut Values) {
-        let counters: Vec<Selector> = form.of.iter().filter_map(|text| Selector::parse(text).ok()).collect();
-        let is_counted = |pages: &MetricsPages| {
-            pages.latest().iter().any(|sample| counters.iter().any(|counter| counter.names(&sample.name)))
-        };
-        let mut replicas: BTreeMap<String, Share> = BTreeMap::new();
-        // A page without the counter is no 0: its process does not count these events.
-        for (visit, pages) in self.pages().filter(|(_, pages)| is_counted(pages)) {
-            for (labels, grown) in self.grown((visit, pages), form, &form.over, out) {
-                let Some(name) = name(self.engine, &labels) else { continue };
-                replicas.entry(name).or_default().over += grown.max(0.0);
-            }
-            for (labels, grown) in self.grown((visit, pages), form, &form.of, out) {
-                // A ratio needs its denominator.
-                let share = name(self.engine, &labels).and_then(|name| replicas.get_mut(&name));
-                if let Some(share) = share {
-                    share.of += grown.max(0.0);
-                }
-            }
-        }
-        let ratio = |share: &Share| (share.over >= form.least).then(|| share.of / share.over);
-        let all = replicas
-            .values()
-            .fold(Share::default(), |all, one| Share { of: all.of + one.of, over: all.over + one.over });
-        out.pool = ratio(&all);
-        out.rows.extend(replicas.iter().filter_map(|(name, share)| Some((name.clone(), ratio(share)?))));
-    }
-
-    fn quantiles(&self, form: &Direct, out: &mut Values) {
-        let q = form.q.unwrap_or(0.5);
-        let mut replicas: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
-        for (visit, pages) in self.pages() {
-            for (labels, grown) in self.grown((visit, pages), form, &form.of, out) {
-                let bound = labels.get("le").and_then(|le| le.parse::<f64>().ok()).filter(|le| !le.is_nan());
-                if let (Some(bound), Some(name)) = (bound, name(self.engine, &labels)) {
-                    replicas.entry(name).or_default().push((bound, grown.max(0.0)));
-                }
-            }
-        }
-        let all: Vec<(f64, f64)> = replicas.values().flatten().copied().collect();
-        out.pool = quantile(q, all, form.least);
-        out.rows
-            .extend(replicas.into_iter().filter_map(|(name, buckets)| Some((name, quantile(q, buckets, form.least)?))));
-    }
-
-    /// Adds one row for each exporter of the scope that can be decided: 1 if it is down. A failed connection may be
-    /// our own network, so it counts only if another exporter answered.
-    fn down(&self, out: &mut Values) {
-        let answered = self.pages().next().is_some();
-        for visit in &self.visits {
-            let down = match &visit.outcome {
-                Ok(_) if visit.detection_samples().any(|s| self.in_scope(&s.labels)) => 0.0,
-                Err(error) if error.is_gone() && self.known(&visit.target) => match error {
-                    ExporterError::Unreachable(_) if !answered => continue,
-                    _ => 1.0,
-                },
-                _ => continue,
-            };
-            out.rows.extend(name(self.engine, &visit.target.labels).map(|name| (name, down)));
-        }
-    }
-
-    /// Returns true if the exporter is expected: configured, or listed within the last hour.
-    fn known(&self, target: &ExporterTarget) -> bool {
-        target.seen.is_none_or(|seen| self.at.duration_since(seen).as_secs() <= 3_600)
-    }
-}
-
-/// Returns true if labels are the same but for those that the form leaves out.
-fn alike(form: &Direct, a: &Labels, b: &Labels) -> bool {
-    let kept = |labels: &Labels| {
         labels
-            .iter()
-            .filter(|(label, _)| !form.without.contains(label))
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect::<Vec<_>>()
-    };
-    a == b || (!form.without.is_empty() && kept(a) == kept(b))
-}
-
-/// Merges series that only differ in the rank; the largest value counts.
-fn of_ranks<'a>(form: &Direct, values: impl Iterator<Item = ((&'a str, &'a Labels), f64)>) -> Vec<(Labels, f64)> {
-    let mut ranks: BTreeMap<(&str, Labels), f64> = BTreeMap::new();
-    for ((metric, labels), value) in values {
-        let mut labels = labels.clone();
-        labels.retain(|label, _| !form.without.contains(label));
-        let most = ranks.entry((metric, labels)).or_insert(value);
-        *most = most.max(value);
     }
-    ranks.into_iter().map(|((_, labels), value)| (labels, value)).collect()
 }
 
-/// Returns the quantile of bucket increases, interpolated like PromQL's `histogram_quantile`; `None` for too few
-/// observations.
-fn quantile(q: f64, mut buckets: Vec<(f64, f64)>, least: f64) -> Option<f64> {
-    buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut merged: Vec<(f64, f64)> = Vec::new();
-    for (bound, count) in buckets {
-        match merged.last_mut().filter(|last| last.0 == bound) {
-            Some(last) => last.1 += count,
-            None => merged.push((bound, count)),
+fn named(labels: &Labels, name: &str) -> Labels {
+    let mut labels = labels.clone();
+    labels.insert("__name__".to_owned(), name.to_owned());
+    labels
+}
+
+/// The series of all pages, as of the time of the request.
+pub(super) struct PageSeries {
+    pub(super) recorded: Recorded,
+    /// The labels of the series that detect the engines, tell their version or name what is behind them.
+    pub(super) detected: Vec<Labels>,
+    /// The time that all reads cover; `None` without a second read of any page.
+    pub(super) window: Option<Duration>,
+}
+
+impl PageSeries {
+    /// Joins the reads of all pages. A Prometheus marks a target that it cannot read as down, and keeps its last samples.
+    pub(super) fn of(visits: &[PageRead<'_>], request: &Request, probes: impl Fn(&Engine) -> BTreeSet<String>) -> Self {
+        let (at, up) = (request.at.as_millisecond(), "up");
+        let mut pages = Self { recorded: Recorded::default(), detected: Vec::new(), window: None };
+        for visit in visits {
+            match &visit.outcome {
+                Ok(reads) => {
+                    let since = if visit.anew { reads.last() } else { i64::MIN };
+                    pages.recorded.add_all(&reads.series, since, at - reads.last());
+                    for time in reads.times.iter().filter(|time| **time >= since) {
+                        pages.recorded.add(up, visit.target.labels.clone(), at - reads.last() + time, 1.0);
+                    }
+                    pages.detected.extend(visit.labels_of(&probes(visit.engine)));
+                }
+                Err(_) if visit.is_gone(request, visits) => {
+                    let labels = visit.gone_labels(request);
+                    pages.detected.push(named(&labels, &visit.engine.detect));
+                    pages.recorded.add(&visit.engine.detect, labels, at - GONE, 0.0);
+                    pages.recorded.add(up, visit.target.labels.clone(), at, 0.0);
+                }
+                Err(_) => {}
+            }
         }
-    }
-    let mut most = 0.0;
-    for bucket in &mut merged {
-        most = bucket.1.max(most);
-        bucket.1 = most;
-    }
-    let (last, total) = merged.last().copied()?;
-    if last.is_finite() || merged.len() < 2 || total < least {
-        return None;
-    }
-    let rank = q * total;
-    let at = merged.iter().position(|(_, count)| *count >= rank)?;
-    let (upper, count) = merged[at];
-    if !upper.is_finite() {
-        return at.checked_sub(1).map(|i| merged[i].0);
-    }
-    let (lower, below) = at.checked_sub(1).map_or((0.0, 0.0), |i| merged[i]);
-    if at == 0 && upper <= 0.0 {
-        return Some(upper);
-    }
-    Some(lower + (upper - lower) * ((rank - below) / (count - below).max(f64::MIN_POSITIVE)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quantile_is_what_prometheus_would_say() {
-        let buckets = vec![(0.1, 0.0), (0.5, 50.0), (1.0, 90.0), (f64::INFINITY, 100.0)];
-        assert_eq!(quantile(0.5, buckets.clone(), 10.0), Some(0.5));
-        assert_eq!(quantile(0.25, buckets.clone(), 10.0), Some(0.1 + 0.4 * 0.5));
-        assert_eq!(quantile(0.99, buckets.clone(), 10.0), Some(1.0));
-        assert_eq!(quantile(0.5, buckets.clone(), 101.0), None);
-        assert_eq!(quantile(0.5, buckets[..3].to_vec(), 10.0), None);
+        let spans = visits.iter().filter_map(|visit| visit.outcome.as_ref().ok()).map(PageReads::span);
+        pages.window = spans.filter(|span| !span.is_zero()).min();
+        pages
     }
 }

@@ -59,8 +59,9 @@ pub(crate) fn assemble(
             problems.push(format!("there is no playbook `{}`", request.playbook));
         }
         let symptom = match &screening {
-            Some(screening) if !screening.looked_at.is_empty() && !degraded && incomplete.is_none() => {
-                SymptomVerdict::Absent
+            // What was not measured may be the symptom.
+            Some(screening) if !screening.looked_at.is_empty() && screening.unmeasured.is_empty() => {
+                if degraded || incomplete.is_some() { SymptomVerdict::NoData } else { SymptomVerdict::Absent }
             }
             _ => SymptomVerdict::NoData,
         };
@@ -121,6 +122,11 @@ pub(crate) fn assemble(
             title: match (entry, judged.symptom) {
                 (Some(playbook), _) => playbook.title.clone(),
                 (None, SymptomVerdict::Absent) => "nothing is abnormal".to_owned(),
+                (None, _)
+                    if screening.as_ref().is_some_and(|s| !s.unmeasured.is_empty() && !s.looked_at.is_empty()) =>
+                {
+                    "nothing is abnormal in what could be measured".to_owned()
+                }
                 (None, _) => "no symptom is known".to_owned(),
             },
             impact: entry.map(|p| p.impact.clone()).unwrap_or_default(),

@@ -1,6 +1,7 @@
 //! screen: the symptoms of a pool, for an alert whose playbook is unknown or explains nothing.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
@@ -13,9 +14,10 @@ use crate::kinds::observe_by_kind;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::{Needs, SignalNeed, needs, pool_first};
+use crate::output::direct_read::DirectReadReason;
 use crate::{EvidenceResult, Judged, Observations, Outcome, Request, SymptomVerdict, Verdict, judge};
 use knowledge::playbook::{Evidence, Library, Playbook, PlaybookKind, Severity};
-use knowledge::signal::{DashboardRow, Signal, Unit};
+use knowledge::signal::{DashboardRow, EngineKind, Signal, Unit};
 use sources::prom::Prometheus;
 
 /// Maximum number of symptoms whose causes are queried; their queries overlap, so that several cost little more than
@@ -50,6 +52,18 @@ pub struct Screening {
     /// The titles of symptoms that hold, but not clearly: values slightly beyond a threshold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slight: Vec<String>,
+    /// The symptoms of users that could not be measured, where only pages were read: nothing is said of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmeasured: Vec<Unmeasured>,
+}
+
+/// A symptom that could not be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unmeasured {
+    /// Its title.
+    pub title: String,
+    /// The reason.
+    pub why: String,
 }
 
 /// The symptoms of a pool.
@@ -61,6 +75,8 @@ pub(crate) struct Screened {
     pub(crate) confirmed: Vec<String>,
     /// Those whose symptom holds, but not clearly.
     pub(crate) slight: Vec<String>,
+    /// Those of users whose symptom could not be judged by the pages that were read.
+    pub(crate) unmeasured: Vec<Unmeasured>,
 }
 
 impl Screened {
@@ -106,6 +122,7 @@ impl Screened {
             asked_verdict: own,
             asked: requested,
             looked_at: self.looked_at.iter().filter_map(title).collect(),
+            unmeasured: self.unmeasured.clone(),
         }
     }
 }
@@ -156,9 +173,44 @@ pub(crate) async fn screen<'a>(
     let needs = |library: &'a Library| pool_first(symptom_needs(&entries(library)));
     let (library, observed) = observe_by_kind(library, prometheus, request, needs, exporters, cache).await;
     match observed.detection.unknown {
-        None => (library, Screened::of(library, &entries(library), &observed.observations), observed),
+        None => {
+            let entries = entries(library);
+            let mut screened = Screened::of(library, &entries, &observed.observations);
+            screened.unmeasured = unmeasured(library, &entries, &screened.looked_at, &observed);
+            (library, screened, observed)
+        }
         Some(_) => (library, Screened::default(), observed),
     }
+}
+
+/// Returns the symptoms that hurt users and that programs of the kinds that were read can have, but that their pages did not
+/// tell; none where a Prometheus was asked, which names what is missing signal by signal.
+fn unmeasured(
+    library: &Library,
+    entries: &[&Playbook],
+    looked_at: &[String],
+    observed: &ObserveResult,
+) -> Vec<Unmeasured> {
+    if observed.direct.as_ref().is_none_or(|direct| direct.because != DirectReadReason::NoPrometheus) {
+        return Vec::new();
+    }
+    let kinds: BTreeSet<EngineKind> = observed.detection.pool(library).map(|(engine, _)| engine.kind).collect();
+    let is_theirs = |signal: &str| {
+        let felt = |s: &Signal| s.row == Some(DashboardRow::User) && s.of.iter().any(|of| kinds.contains(of));
+        library.signals.get(signal).is_some_and(felt)
+    };
+    let open = entries.iter().filter(|playbook| {
+        playbook.kind == PlaybookKind::Symptom
+            && playbook.alerts.iter().any(|alert| alert.severity == Severity::Critical)
+            && !looked_at.contains(&playbook.playbook)
+    });
+    let unmeasured = |playbook: &&Playbook| {
+        let signals = playbook.symptom.iter().flat_map(Evidence::checks).map(|(signal, _)| signal);
+        let open = signals.filter(|signal| is_theirs(signal)).filter_map(|s| observed.observations.signals.get(s));
+        let why = open.filter(|o| o.value.is_none()).find_map(|o| o.why.clone());
+        Some(Unmeasured { title: playbook.title.clone(), why: why? })
+    };
+    open.filter_map(unmeasured).collect()
 }
 
 /// The clarity of a judgement; the order of the fields is their importance in a comparison.

@@ -115,11 +115,6 @@ impl Members {
         self.replicas.iter().cloned().collect()
     }
 
-    /// Returns true if a row of a shared exporter may be about this pool.
-    pub(crate) fn have(&self, row: &Labels) -> bool {
-        self.owns(row).is_some()
-    }
-
     /// Returns the certainty that a row is the pool's; `None` if it names another owner.
     pub(crate) fn owns(&self, row: &Labels) -> Option<RowOwnership> {
         // A LeaderWorkerSet's worker pods belong to a StatefulSet with the name of their leader, `<set>-0`.

@@ -33,7 +33,7 @@ impl Library {
                 let of = mean.filter(|_| by_mean).unwrap_or(of);
                 let why = "it tells quantiles and no counts, of which shares could be made".to_owned();
                 let unsupported = query.is_none().then(|| of.unsupported.clone().unwrap_or(why));
-                let derived = SignalQuery { query, unsupported, direct: None, since: None, ..of };
+                let derived = SignalQuery { query, unsupported, since: None, ..of };
                 engine.signals.insert(name.clone(), derived);
             }
         }

@@ -5,11 +5,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use super::Endpoint;
 use super::facts::{Change, Info, Length};
 use super::query::{Matcher, is_identifier};
-use super::{Direct, Endpoint};
 
 /// The kind of program that an engine file describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -66,8 +67,10 @@ pub struct SignalQuery {
     pub from_labels: Vec<String>,
     /// Fixed range instead of the diagnosis' window, for slow series: `30m`.
     pub window: Option<String>,
-    /// The way to read it from the exporter's own page if Prometheus has no data.
-    pub direct: Option<Direct>,
+    /// Read no more: an exporter's own page is asked by the query too. Files that have it still load.
+    #[serde(default)]
+    #[schemars(skip)]
+    pub direct: Option<IgnoredAny>,
 }
 
 impl SignalQuery {
@@ -79,14 +82,13 @@ impl SignalQuery {
         if !is_query || self.query.is_none() {
             return self;
         }
-        let (direct, enable, feature) = (shipped.direct.clone(), shipped.enable.clone(), shipped.feature.clone());
-        Self { direct, enable, feature, ..self }
+        let (enable, feature) = (shipped.enable.clone(), shipped.feature.clone());
+        Self { enable, feature, ..self }
     }
 
     /// Returns the keys of a shipped entry that this one lacks and that change what is read.
     pub fn lacking(&self, shipped: &Self) -> impl Iterator<Item = &'static str> {
         let keys = [
-            ("direct", self.direct.is_none() && shipped.direct.is_some()),
             ("window", self.window.is_none() && shipped.window.is_some()),
             ("from_labels", self.from_labels.is_empty() && !shipped.from_labels.is_empty()),
             ("enable", self.enable.is_none() && shipped.enable.is_some()),
@@ -227,13 +229,6 @@ impl Engine {
                 all.map(|prefix| (Some(prefix.clone()), format!("{prefix}{bare}"))).collect()
             }
         }
-    }
-
-    /// Returns a metric's name with the first prefix, for each other prefix that it may begin with.
-    pub fn as_written(&self, name: &str) -> impl Iterator<Item = String> {
-        let (first, others) = self.prefixes.split_first().unzip();
-        let others = others.into_iter().flatten().filter_map(move |prefix| name.strip_prefix(prefix.as_str()));
-        first.into_iter().flat_map(move |first| others.clone().map(move |bare| format!("{first}{bare}")))
     }
 
     /// Builds matchers that exclude another program's series of the same names.

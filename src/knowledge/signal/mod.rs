@@ -4,11 +4,11 @@
 //! definitions and fills placeholders; it never queries Prometheus.
 
 mod burn;
-mod direct;
 pub mod endpoint;
 mod engine;
 mod facts;
 mod format;
+mod metric_filter;
 mod query;
 mod recorded;
 
@@ -18,7 +18,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use burn::{Buckets, Burn, BurnParts, RequestCounts, Term};
-pub use direct::{CompanionCondition, Direct, DirectOperation, Selector};
 pub use endpoint::{AnswerPointers, Endpoint};
 pub use engine::{
     Backends, Engine, EngineKind, EngineSignals, EngineVersion, GpuVendor, OwnLabels, SignalQuery, VersionProbe,
@@ -26,6 +25,7 @@ pub use engine::{
 };
 pub use facts::{Change, Fact, Info, Length};
 pub use format::{format_part, format_threshold, format_value};
+pub use metric_filter::MetricFilter;
 pub use query::{Fill, Matcher, any_of, choice, fill, histograms, matchers, prometheus_duration};
 pub use recorded::{RECORDED_POOL, RECORDED_WINDOW, budget, recorded_name};
 

@@ -3,6 +3,7 @@
 //! It is read-only and bounded: allowed addresses only, no redirects, no proxy, timeouts, size limits, few requests at
 //! once.
 
+mod aiperf;
 mod allow;
 mod config;
 mod page;
@@ -19,6 +20,7 @@ use tokio::sync::Semaphore;
 
 use knowledge::alert::Labels;
 
+pub use aiperf::{BenchmarkError, RecordedPage, no_pages, read_line};
 pub use allow::Allowed;
 pub use config::{Config, ConfiguredExporter};
 pub use page::{Sample, parse};

@@ -1,0 +1,148 @@
+//! AIPerf's record of a server's pages during a benchmark, `server_metrics_export.jsonl`: one line a read of one address.
+//!
+//! Source of the shape: <https://docs.nvidia.com/aiperf/server-metrics/server-metrics-collection>, "Time-Series".
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::Sample;
+use knowledge::alert::Labels;
+
+/// One read of one address.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordedPage {
+    /// The address of the page.
+    pub url: String,
+    /// The time of the read, in unix milliseconds.
+    pub at: i64,
+    /// The samples that are needed, as the page had them.
+    pub samples: Vec<Sample>,
+}
+
+/// The reason why a benchmark's file has no pages of its server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BenchmarkError {
+    /// AIPerf's statistics of a run, or its columns.
+    #[error(
+        "these are AIPerf's statistics, which leave out how the server's metrics moved: run it with \
+         `--server-metrics-formats jsonl`, and pass `server_metrics_export.jsonl`"
+    )]
+    Statistics,
+    /// The report of GuideLLM.
+    #[error(
+        "this is GuideLLM's report, which has what clients saw and no metrics of the server: save the server's \
+         `/metrics` twice during the run, a minute apart, and pass both files"
+    )]
+    GuideLlm,
+    /// A line of another shape.
+    #[error("line {number} is no read of a page (expected `endpoint_url`, `timestamp_ns` and `metrics`): {why}")]
+    Line {
+        /// Its number, from 1.
+        number: usize,
+        /// The words of the parser.
+        why: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Read {
+    endpoint_url: String,
+    timestamp_ns: i64,
+    metrics: BTreeMap<String, Vec<Entry>>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(default)]
+    labels: Option<Labels>,
+    value: Option<f64>,
+    /// By the upper bound; called `histogram` before 0.5.
+    #[serde(default, alias = "histogram")]
+    buckets: Option<BTreeMap<String, Option<f64>>>,
+    sum: Option<f64>,
+    count: Option<f64>,
+}
+
+/// Returns the kind of a benchmark's file that has no pages, by its first bytes.
+pub fn no_pages(head: &[u8]) -> Option<BenchmarkError> {
+    let has = |text: &str| head.windows(text.len()).any(|window| window == text.as_bytes());
+    match head {
+        _ if head.starts_with(b"PAR1") => Some(BenchmarkError::Statistics),
+        _ if has("\"aiperf_version\"") || has("\"endpoints_configured\"") => Some(BenchmarkError::Statistics),
+        _ if has("\"guidellm_version\"") || has("\"benchmarks\"") => Some(BenchmarkError::GuideLlm),
+        _ => None,
+    }
+}
+
+/// Reads a line of `server_metrics_export.jsonl`; `number` is its own, for the error.
+///
+/// # Errors
+/// If it is of another shape.
+pub fn read_line(line: &str, number: usize, is_needed: impl Fn(&str) -> bool) -> Result<RecordedPage, BenchmarkError> {
+    let read: Read =
+        serde_json::from_str(line).map_err(|error| BenchmarkError::Line { number, why: error.to_string() })?;
+    let mut samples = Vec::new();
+    for (family, entries) in read.metrics {
+        for Entry { labels, value, buckets, sum, count } in entries {
+            let labels = labels.unwrap_or_default();
+            let mut add = |name: String, labels: &Labels, value: Option<f64>| {
+                if let Some(value) = value.filter(|_| is_needed(&name)) {
+                    samples.push(Sample { name, labels: labels.clone(), value });
+                }
+            };
+            // A counter's family has lost its `_total`.
+            add(family.clone(), &labels, value);
+            add(format!("{family}_total"), &labels, value);
+            add(format!("{family}_sum"), &labels, sum);
+            add(format!("{family}_count"), &labels, count);
+            for (bound, counted) in buckets.unwrap_or_default() {
+                let mut labels = labels.clone();
+                labels.insert("le".to_owned(), bound);
+                add(format!("{family}_bucket"), &labels, counted);
+            }
+        }
+    }
+    Ok(RecordedPage { url: read.endpoint_url, at: read.timestamp_ns / 1_000_000, samples })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_has_the_samples_of_the_page_with_their_own_names() {
+        let line = r#"{"endpoint_url":"http://a:8000/metrics","timestamp_ns":1763591215220757503,"metrics":{
+            "vllm:num_requests_running":[{"labels":{"engine":"0"},"value":12.0}],"vllm:request_success":[{"value":15.0}],
+            "vllm:ttft_seconds":[{"buckets":{"0.1":2.0,"+Inf":3.0},"sum":1.5,"count":3.0}]},"first_byte_ns":1}"#;
+        let needed = |name: &str| name != "vllm:request_success";
+        let page = read_line(line, 1, needed).unwrap();
+        assert_eq!((page.url.as_str(), page.at), ("http://a:8000/metrics", 1_763_591_215_220));
+        let has = |name: &str, le: Option<&str>| {
+            let of = |s: &&Sample| s.name == name && s.labels.get("le").map(String::as_str) == le;
+            page.samples.iter().find(of).map(|sample| sample.value)
+        };
+        assert_eq!(has("vllm:num_requests_running", None), Some(12.0));
+        assert_eq!((has("vllm:request_success_total", None), has("vllm:request_success", None)), (Some(15.0), None));
+        assert_eq!(
+            (has("vllm:ttft_seconds_bucket", Some("+Inf")), has("vllm:ttft_seconds_sum", None)),
+            (Some(3.0), Some(1.5))
+        );
+        let older = line.replace("buckets", "histogram");
+        assert_eq!(read_line(&older, 1, needed).unwrap(), page);
+    }
+
+    #[test]
+    fn a_line_of_another_shape_is_named_by_its_number() {
+        let refused = read_line(r#"{"endpoint_url":"x"}"#, 7, |_| true).unwrap_err().to_string();
+        assert!(refused.contains("line 7 is no read of a page") && refused.contains("timestamp_ns"), "{refused}");
+    }
+
+    #[test]
+    fn files_without_pages_are_named_with_what_to_give_instead() {
+        assert_eq!(no_pages(b"PAR1\x15"), Some(BenchmarkError::Statistics));
+        assert_eq!(no_pages(br#"{"schema_version":"1.0","aiperf_version":"0.10.0""#), Some(BenchmarkError::Statistics));
+        assert_eq!(no_pages(br#"{"metadata":{"guidellm_version":"0.5.0"}"#), Some(BenchmarkError::GuideLlm));
+        assert_eq!(no_pages(b"[{\"gpuMemUsage\": 1}]"), None);
+    }
+}

@@ -1,0 +1,209 @@
+//! The evaluation of an expression at one time: selectors, ranges and aggregations.
+
+use std::collections::BTreeMap;
+
+use promql_parser::parser::{AggregateExpr, Expr, LabelModifier, Offset, VectorSelector, token};
+
+use super::value::{CountedRow, Evaluated, grouped, is_counter, quantile_of};
+use super::{LOOKBACK, NAME, Recorded};
+use knowledge::alert::Labels;
+
+/// The step of a subquery that names none, in milliseconds. Source: Prometheus, `global.evaluation_interval`.
+const STEP: i64 = 60_000;
+/// Maximum number of steps of a subquery.
+const STEPS_MOST: i64 = 20_000;
+
+/// A series within a range.
+pub(super) struct Stretch {
+    pub(super) labels: Labels,
+    pub(super) points: Vec<(i64, f64)>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Evaluation<'a> {
+    pub(super) recorded: &'a Recorded,
+    /// The time of the first sample: nothing is before it.
+    pub(super) earliest: i64,
+}
+
+impl Evaluation<'_> {
+    /// Returns the rows of an expression; those of a number are one without labels.
+    pub(super) fn vector(&self, expr: &Expr, at: i64) -> Result<Vec<CountedRow>, String> {
+        Ok(match self.value(expr, at)? {
+            Evaluated::Rows(rows) => rows,
+            Evaluated::Number(number) => vec![CountedRow::plain(Labels::new(), number)],
+        })
+    }
+
+    pub(super) fn number(&self, expr: &Expr, at: i64) -> Result<f64, String> {
+        match self.value(expr, at)? {
+            Evaluated::Number(number) => Ok(number),
+            Evaluated::Rows(_) => Err(format!("`{expr}` is no number")),
+        }
+    }
+
+    pub(super) fn value(&self, expr: &Expr, at: i64) -> Result<Evaluated, String> {
+        match expr {
+            Expr::NumberLiteral(literal) => Ok(Evaluated::Number(literal.val)),
+            Expr::Paren(paren) => self.value(&paren.expr, at),
+            Expr::VectorSelector(selector) => Ok(Evaluated::Rows(self.instant(selector, at))),
+            Expr::Aggregate(of) => self.aggregate(of, at).map(Evaluated::Rows),
+            Expr::Binary(of) => self.binary(of, at),
+            Expr::Call(call) => self.call(call, at),
+            Expr::Unary(of) => Ok(match self.value(&of.expr, at)? {
+                Evaluated::Number(number) => Evaluated::Number(-number),
+                Evaluated::Rows(rows) => Evaluated::Rows(rows.into_iter().map(nameless).map(negated).collect()),
+            }),
+            Expr::StringLiteral(_) | Expr::MatrixSelector(_) | Expr::Subquery(_) | Expr::Extension(_) => {
+                Err(format!("`{expr}` is not evaluated here"))
+            }
+        }
+    }
+
+    /// Returns the last sample of each series that still holds.
+    pub(super) fn instant(&self, selector: &VectorSelector, at: i64) -> Vec<CountedRow> {
+        let held = self.held(selector, at);
+        let sample = |(name, labels, (_, value)): (&String, Labels, (i64, f64))| CountedRow {
+            labels,
+            value,
+            events: if is_counter(name) { value } else { f64::INFINITY },
+        };
+        held.map(sample).collect()
+    }
+
+    /// Returns the last sample of each series that still holds, with its time.
+    pub(super) fn held<'s>(
+        &'s self,
+        selector: &'s VectorSelector,
+        at: i64,
+    ) -> impl Iterator<Item = (&'s String, Labels, (i64, f64))> + 's {
+        let at = shifted(at, selector.offset.as_ref());
+        self.recorded.select(selector).filter_map(move |(name, labels, points)| {
+            let last = points.partition_point(|(time, _)| *time <= at).checked_sub(1)?;
+            let point = points.get(last).filter(|(time, _)| *time > at - LOOKBACK)?;
+            Some((name, named(labels, name), *point))
+        })
+    }
+
+    /// Returns the series of a range. One that holds a single sample reaches back to the one before: the reads may be
+    /// further apart than the range that a query was written with.
+    pub(super) fn range(&self, expr: &Expr, at: i64) -> Result<Vec<Stretch>, String> {
+        match expr {
+            Expr::Paren(paren) => self.range(&paren.expr, at),
+            Expr::MatrixSelector(matrix) => {
+                let at = shifted(at, matrix.vs.offset.as_ref());
+                let from = at - millis(matrix.range);
+                let stretch = |(name, labels, points): (&String, &Labels, super::Points<'_>)| {
+                    let end = points.partition_point(|(time, _)| *time <= at);
+                    let begin = points.partition_point(|(time, _)| *time < from);
+                    let begin = if end.saturating_sub(begin) == 1 { begin.saturating_sub(1) } else { begin };
+                    let points = points.get(begin..end).filter(|points| !points.is_empty())?;
+                    Some(Stretch { labels: named(labels, name), points: points.to_vec() })
+                };
+                Ok(self.recorded.select(&matrix.vs).filter_map(stretch).collect())
+            }
+            Expr::Subquery(of) => {
+                let at = shifted(at, of.offset.as_ref());
+                let step = of.step.map_or(STEP, millis).max(1);
+                let from = (at - millis(of.range)).max(self.earliest).max(at - STEPS_MOST.saturating_mul(step));
+                // Steps are counted from the end, so that the last one is the time that is asked about; the beginning is one
+                // too, for the first of two reads is there.
+                let mut series: BTreeMap<Labels, Vec<(i64, f64)>> = BTreeMap::new();
+                let beginning = Some(from).filter(|from| (at - from) % step != 0 && *from < at);
+                for time in beginning.into_iter().chain((0..=(at - from) / step).rev().map(|i| at - i * step)) {
+                    for row in self.vector(&of.expr, time)? {
+                        series.entry(row.labels).or_default().push((time, row.value));
+                    }
+                }
+                Ok(series.into_iter().map(|(labels, points)| Stretch { labels, points }).collect())
+            }
+            _ => Err(format!("`{expr}` is no range")),
+        }
+    }
+
+    fn aggregate(&self, of: &AggregateExpr, at: i64) -> Result<Vec<CountedRow>, String> {
+        let param = of.param.as_ref().map(|param| self.number(param, at)).transpose()?.unwrap_or_default();
+        let groups = grouped(self.vector(&of.expr, at)?, |labels| kept(labels, of.modifier.as_ref()));
+        let mut out = Vec::new();
+        for (labels, mut rows) in groups {
+            let values: Vec<f64> = rows.iter().map(|row| row.value).collect();
+            let (sum, n) = (values.iter().sum::<f64>(), values.len() as f64);
+            let events = rows.iter().map(|row| row.events).sum();
+            let value = match of.op.id() {
+                token::T_SUM => sum,
+                token::T_AVG => sum / n,
+                token::T_MIN => values.iter().copied().fold(f64::INFINITY, f64::min),
+                token::T_MAX => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+                token::T_QUANTILE => quantile_of(param, values),
+                token::T_COUNT | token::T_GROUP => {
+                    let value = if of.op.id() == token::T_COUNT { n } else { 1.0 };
+                    out.push(CountedRow::plain(labels, value));
+                    continue;
+                }
+                token::T_TOPK | token::T_BOTTOMK => {
+                    rows.sort_by(|a, b| a.value.total_cmp(&b.value));
+                    if of.op.id() == token::T_TOPK {
+                        rows.reverse();
+                    }
+                    rows.truncate(param.max(0.0) as usize);
+                    out.extend(rows);
+                    continue;
+                }
+                _ => return Err(format!("`{}` is not evaluated here", of.op)),
+            };
+            out.push(CountedRow { labels, value, events });
+        }
+        Ok(out)
+    }
+}
+
+fn negated(row: CountedRow) -> CountedRow {
+    let value = -row.value;
+    row.with(value)
+}
+
+/// Returns the row without the name of its metric.
+pub(super) fn nameless(mut row: CountedRow) -> CountedRow {
+    row.labels.remove(NAME);
+    row
+}
+
+fn named(labels: &Labels, name: &str) -> Labels {
+    let mut labels = labels.clone();
+    labels.insert(NAME.to_owned(), name.to_owned());
+    labels
+}
+
+/// Returns the labels that a `by` or `without` keeps; all but none without one.
+fn kept(labels: &Labels, modifier: Option<&LabelModifier>) -> Labels {
+    match modifier {
+        None => Labels::new(),
+        Some(modifier) => chosen(labels, modifier),
+    }
+}
+
+/// Returns the labels that `by`, `without`, `on` or `ignoring` compares.
+pub(super) fn chosen(labels: &Labels, modifier: &LabelModifier) -> Labels {
+    let listed = |label: &String| modifier.labels().labels.contains(label);
+    let keeps = |label: &String| match modifier {
+        LabelModifier::Include(_) => listed(label),
+        LabelModifier::Exclude(_) => !listed(label) && label != NAME,
+    };
+    labels
+        .iter()
+        .filter(|(label, value)| keeps(label) && !value.is_empty())
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect()
+}
+
+fn shifted(at: i64, offset: Option<&Offset>) -> i64 {
+    match offset {
+        None => at,
+        Some(Offset::Pos(by)) => at - millis(*by),
+        Some(Offset::Neg(by)) => at + millis(*by),
+    }
+}
+
+fn millis(duration: std::time::Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 4)
+}
