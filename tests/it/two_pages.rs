@@ -122,3 +122,19 @@ fn json_is_named_as_json_with_where_the_page_is() {
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("this is JSON") && error.contains("/prometheus/metrics"), "{error}");
 }
+
+/// NVIDIA NIM tells what vLLM tells, by names without a prefix: <https://docs.nvidia.com/nim/large-language-models/latest/observability.html>.
+#[test]
+fn pages_of_an_engine_that_names_its_series_without_a_prefix_tell_the_same() {
+    let reports = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/reports");
+    let directory = tempfile::tempdir().unwrap();
+    let pages = ["first", "second"].map(|which| {
+        let page = std::fs::read_to_string(reports.join(format!("vllm-scheduler-stuck-{which}.prom"))).unwrap();
+        let path = directory.path().join(format!("{which}.prom"));
+        std::fs::write(&path, page.replace("vllm:", "")).unwrap();
+        path.display().to_string()
+    });
+    let diagnosis: Value = serde_json::from_slice(&diagnose(&[&pages[0], &pages[1]]).stdout).unwrap();
+    assert_eq!(diagnosis["engines"][0]["engine"], "vllm", "{diagnosis}");
+    assert_eq!(diagnosis["causes"][0]["chain"][0], "engine-stalled", "{diagnosis}");
+}
