@@ -2,7 +2,7 @@
 //!
 //! `cargo test --test captures` diagnoses a fixed part and fails below its bars, or where a step's `verify` cannot tell;
 //! `-- --all` diagnoses every capture in every way; `--alone`, `--together` and `--two-clusters` choose the
-//! histories; `--write FILE` puts
+//! histories; `--alerts` asks about alerts by other people's rules alone (`alerts.yaml`); `--write FILE` puts
 //! the table into a page; `--only NAME` shows one capture in detail; `--from DIR` shows the captures of another directory,
 //! such as `make testbed` writes, and has no bars; `--serve` leaves the Prometheus with the histories running until it is
 //! interrupted, and `--url URL` asks that one.
@@ -13,6 +13,7 @@
     reason = "a test program that cannot go on should stop where it is; its output is its result"
 )]
 
+mod alerts;
 mod recording;
 mod report;
 mod run;
@@ -42,6 +43,7 @@ struct Options {
     serve: bool,
     url: Option<String>,
     from: Option<PathBuf>,
+    alerts: bool,
 }
 
 fn options() -> Options {
@@ -57,6 +59,7 @@ fn options() -> Options {
             "--write" => options.write = words.next().map(PathBuf::from),
             "--url" => options.url = words.next(),
             "--from" => options.from = words.next().map(PathBuf::from),
+            "--alerts" => options.alerts = true,
             "--only" => options.only = words.next(),
             // What `cargo test` hands to every test program.
             _ => {}
@@ -83,6 +86,13 @@ fn main() -> ExitCode {
             .map(|(_, c)| c.clone())
             .collect()
     };
+    if options.alerts || (!shows_all && options.histories.is_none() && options.url.is_none()) {
+        let wrong = tokio::runtime::Runtime::new().unwrap().block_on(alerts::wrong_answers()).unwrap();
+        wrong.iter().for_each(|wrong| println!("WRONG {wrong}"));
+        if options.alerts || !wrong.is_empty() {
+            return if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        }
+    }
     let started = Instant::now();
     let told = |what: &str| eprintln!("{what} after {:.0} s", started.elapsed().as_secs_f64());
     let runtime = tokio::runtime::Runtime::new().unwrap();

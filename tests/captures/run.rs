@@ -247,7 +247,7 @@ pub(crate) fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures")
 }
 
-fn capture(directory: &Path, id: &str) -> anyhow::Result<Capture> {
+pub(crate) fn capture(directory: &Path, id: &str) -> anyhow::Result<Capture> {
     Capture::read(&directory.join("data").join(format!("{id}.om.gz")))
 }
 

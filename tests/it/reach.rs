@@ -22,7 +22,7 @@ fn lacking<'a>(library: &'a Library, engine: &Engine, check: &'a Evidence) -> Op
         });
         by_others || of_both || engine.signals.get(*signal).is_some_and(|own| own.query.is_some())
     };
-    (!signals.iter().any(|signal| is_told(signal))).then_some(signals)
+    (!signals.iter().any(is_told)).then_some(signals)
 }
 
 /// Every playbook, shared cause and leaf with its evidence.
