@@ -9,7 +9,7 @@ use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
 
 use crate::diagnose::{PageReads, SavedPages};
-use crate::exporter::{BenchmarkError, no_pages, parse, read_line};
+use crate::exporter::{no_pages, parse, read_line};
 
 /// Maximum bytes of a saved page, and of a line of a benchmark's record, which is a page.
 const PAGE_BYTES: u64 = 16 << 20;
@@ -106,11 +106,13 @@ fn record(file: &str, needed: &impl Fn(&str) -> bool) -> anyhow::Result<Saved> {
         }
         number += 1;
         ensure!(read as u64 <= PAGE_BYTES, "{file}: line {number} is longer than {} MiB", PAGE_BYTES >> 20);
+        if line.trim().is_empty() {
+            continue;
+        }
         let page = match read_line(&line, number, needed) {
             Ok(page) => page,
             // A benchmark that was stopped leaves half a line at the end.
             Err(_) if !line.ends_with('\n') && number > 1 => break,
-            Err(error @ BenchmarkError::Line { .. }) => bail!("{file}: {error}"),
             Err(error) => bail!("{file}: {error}"),
         };
         let (before, reads) = targets.entry(page.url).or_insert((i64::MIN, PageReads::default()));

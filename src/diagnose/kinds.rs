@@ -1,6 +1,7 @@
 //! The kinds of a pool: declared in the configuration, else inferred from its data.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use crate::direct::{Exporters, observe_needs_with_exporters};
 use crate::judge::symptom;
@@ -20,6 +21,7 @@ pub(crate) async fn observe_by_kind<'a>(
     exporters: Option<&Exporters>,
     cache: AnswerCache,
 ) -> (&'a Library, ObserveResult) {
+    let started = Instant::now();
     let wanted = with_kinds(library, needs(library));
     let mut observed =
         Box::pin(observe_needs_with_exporters(library, prometheus, request, &wanted, exporters, cache)).await;
@@ -28,15 +30,20 @@ pub(crate) async fn observe_by_kind<'a>(
     if !std::ptr::eq(own, library) {
         let wanted = with_kinds(own, needs(own));
         let cache = observed.cache.clone();
-        observed = Box::pin(observe_needs_with_exporters(own, prometheus, request, &wanted, exporters, cache)).await;
+        let left = request.deadline.saturating_sub(started.elapsed());
+        let request = Request { deadline: left, ..request.clone() };
+        observed = Box::pin(observe_needs_with_exporters(own, prometheus, &request, &wanted, exporters, cache)).await;
     }
     let found = || kinds.iter().filter_map(|place| library.kinds.kinds.get(*place));
     observed.kinds = found().map(|kind| kind.kind.clone()).collect();
-    let judged_as = |kind: &PoolKind| {
-        format!(
-            "judged as a pool of the kind `{}`: {}. If that is wrong, name its kind under `pools:` of the configuration",
+    let is_declared = library.declared_kind(&request.scope.dimensions).is_some();
+    let judged_as = |kind: &PoolKind| match is_declared {
+        true => format!("judged as a pool of the kind `{}`, as `pools:` of the configuration says", kind.kind),
+        false => format!(
+            "judged as a pool of the kind `{}`: {}. If that is wrong, name its kind under `pools:` of the configuration; alert \
+             rules know it only from there",
             kind.kind, kind.title
-        )
+        ),
     };
     observed.detection.notes.extend(found().filter(|kind| kind.moves_limits()).map(judged_as));
     (own, observed)
@@ -91,8 +98,8 @@ mod tests {
         assert!(of(&[]).is_empty());
         assert_eq!(of(&[(prompt, 900.0), (answer, 300.0)]), ["chat"]);
         assert_eq!(of(&[(prompt, 900.0), (answer, 0.0)]), ["embedding"]);
-        assert_eq!(of(&[(prompt, 900.0), (answer, 5_000.0)]), ["reasoning"]);
-        assert_eq!(of(&[(prompt, 50_000.0), (answer, 2_000.0)]), ["reasoning", "long context"]);
+        assert_eq!(of(&[(prompt, 900.0), (answer, 5_000.0)]), ["long reasoning"]);
+        assert_eq!(of(&[(prompt, 50_000.0), (answer, 2_000.0)]), ["reasoning", "very long context"]);
         assert_eq!(of(&[(prompt, 900.0), (answer, 300.0), ("backlog_of_day", 4.0)]), ["batch", "chat"]);
         assert_eq!(of(&[("engines_awake", 0.0)]), ["asleep"]);
         assert_eq!(of(&[("prefill_pool_waiting", 2.0), ("decode_pool_waiting", 0.0)]), ["prefill and decode"]);

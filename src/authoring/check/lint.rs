@@ -128,6 +128,14 @@ fn health(library: &Library, problems: &mut Vec<Problem>) {
 fn kinds(library: &Library, problems: &mut Vec<Problem>) {
     let Some(file) = library.files.get(KINDS) else { return };
     for kind in &library.kinds.kinds {
+        if kind.when.is_empty() {
+            let message = format!("the kind `{}` has no condition, so that every pool would be of it", kind.kind);
+            problems.push(Problem::at("kinds/no-condition", file, &kind.kind, message, None));
+        }
+        for (signal, factor) in kind.factors.iter().filter(|(_, factor)| !(factor.is_finite() && **factor > 0.0)) {
+            let message = format!("`{signal}: {factor}` is no factor of a limit: expected a number above 0");
+            problems.push(Problem::at("kinds/factor", file, signal, message, None));
+        }
         for signal in kind.factors.keys().filter(|signal| !library.signals.contains_key(*signal)) {
             let hint = suggestion(signal, library.signals.keys().map(String::as_str));
             problems.push(Problem::at(

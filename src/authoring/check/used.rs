@@ -8,7 +8,7 @@ use super::{lint, phrases, unread};
 
 /// The rules of problems by which something that a user wrote takes no part in a diagnosis, a message or a report. The
 /// others are about how well it is written and tested.
-const UNUSED: [&str; 41] = [
+const UNUSED: [&str; 45] = [
     "alert/condition",
     "alert/for",
     "alert/log-signal",
@@ -22,6 +22,10 @@ const UNUSED: [&str; 41] = [
     "health/no-threshold",
     "health/unknown-playbook",
     "health/unknown-signal",
+    "kinds/factor",
+    "kinds/no-condition",
+    "kinds/unknown-playbook",
+    "kinds/unknown-signal",
     "log/cause",
     "log/direction",
     "log/engine",

@@ -185,7 +185,9 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
         // The rule of the general entry leaves these pools out, so an exception needs its own rule even with the
         // default thresholds.
         let excepts = library.promised.iter().any(|general| {
-            promised.slo.is_exception_of(&general.slo) && general.changed(&playbook.playbook, place, alert).is_some()
+            let is_other = general.is_silent(&playbook.playbook, place)
+                || general.changed(&playbook.playbook, place, alert).is_some();
+            promised.slo.is_exception_of(&general.slo) && is_other
         });
         let unchanged = || promised.library.playbooks.get(&playbook.playbook)?.alerts.get(place).filter(|_| excepts);
         let pools = pools_of(promised, alert);
@@ -216,13 +218,23 @@ pub(super) fn pool_matchers(promised: &PoolObjectives) -> Vec<Matcher> {
     promised.slo.pools.iter().map(|(name, value)| Matcher::one(&label(name), value)).collect()
 }
 
-/// Returns the selector of a promise's pools, on the alert's first signal.
+/// Returns the selector of a promise's pools, on the series of the alert that any of them has.
 fn pools_of(promised: &PoolObjectives, alert: &AlertRule) -> String {
-    let first = alert.when.iter().flat_map(Evidence::checks).next().map_or("up", |(signal, _)| signal);
-    let name = RecordingRule { signal: first, each: alert.each }.name();
     let own = pool_matchers(promised);
     let on: Vec<&str> = own.iter().map(|matcher| matcher.label.as_str()).collect();
-    format!("on ({}) {name}{{{}}}", on.join(", "), matchers(&own))
+    // An engine may lack the first of several alternatives.
+    let first = alert.when.first().map(Evidence::checks).unwrap_or_default();
+    let mut series: Vec<String> = Vec::new();
+    for (signal, _) in first {
+        let one = format!("{}{{{}}}", RecordingRule { signal, each: alert.each }.name(), matchers(&own));
+        if !series.contains(&one) {
+            series.push(one);
+        }
+    }
+    match series.as_slice() {
+        [one] => format!("on ({}) {one}", on.join(", ")),
+        all => format!("on ({}) ({})", on.join(", "), all.join(" or ")),
+    }
 }
 
 /// A function that names a recorded series.

@@ -10,6 +10,8 @@ use sources::exporter::{ExporterError, ExporterTarget, Sample};
 use sources::prom::Recorded;
 
 /// The time before the diagnosis of the last sample of an exporter that no longer answers, in milliseconds: within the hour
+/// Milliseconds after which a target of a record that no longer answers counts as down.
+const SILENT: i64 = 30_000;
 /// for which a replica that is gone belongs to its pool, and before what counts as now.
 const GONE: i64 = 1_800_000;
 
@@ -146,13 +148,22 @@ impl PageSeries {
     pub(super) fn of(visits: &[PageRead<'_>], request: &Request, probes: impl Fn(&Engine) -> BTreeSet<String>) -> Self {
         let (at, up) = (request.at.as_millisecond(), "up");
         let mut pages = Self { recorded: Recorded::default(), detected: Vec::new(), window: None };
+        // The targets of a record share its clock; pages that were read twice end together.
+        let records =
+            visits.iter().filter_map(|visit| visit.outcome.as_ref().ok()).filter(|reads| reads.times.len() > 2);
+        let newest = records.map(PageReads::last).max();
+        let end = |reads: &PageReads| newest.filter(|_| reads.times.len() > 2).unwrap_or(reads.last());
+        let is_silent = |reads: &PageReads| end(reads) - reads.last() > SILENT;
         for visit in visits {
             match &visit.outcome {
                 Ok(reads) => {
                     let since = if visit.anew { reads.last() } else { i64::MIN };
-                    pages.recorded.add_all(&reads.series, since, at - reads.last());
+                    pages.recorded.add_all(&reads.series, since, at - end(reads));
                     for time in reads.times.iter().filter(|time| **time >= since) {
-                        pages.recorded.add(up, visit.target.labels.clone(), at - reads.last() + time, 1.0);
+                        pages.recorded.add(up, visit.target.labels.clone(), at - end(reads) + time, 1.0);
+                    }
+                    if is_silent(reads) {
+                        pages.recorded.add(up, visit.target.labels.clone(), at, 0.0);
                     }
                     pages.detected.extend(visit.labels_of(&probes(visit.engine)));
                 }
@@ -165,7 +176,8 @@ impl PageSeries {
                 Err(_) => {}
             }
         }
-        let spans = visits.iter().filter_map(|visit| visit.outcome.as_ref().ok()).map(PageReads::span);
+        let whole = visits.iter().filter_map(|visit| visit.outcome.as_ref().ok()).filter(|reads| !is_silent(reads));
+        let spans = whole.map(PageReads::span);
         pages.window = spans.filter(|span| !span.is_zero()).min();
         pages
     }

@@ -129,7 +129,7 @@ pub(crate) fn plan_for(library: &Library, request: &Request, detection: &Detecti
                 }
             }
         }
-        if !reported && definition.of.iter().all(|kind| unsupported.contains(kind)) {
+        if !reported && !definition.of.is_empty() && definition.of.iter().all(|kind| unsupported.contains(kind)) {
             plan.unsupported.insert(signal.to_owned());
         }
         if !reported {

@@ -67,8 +67,10 @@ struct Entry {
 /// Returns the kind of a benchmark's file that has no pages, by its first bytes.
 pub fn no_pages(head: &[u8]) -> Option<BenchmarkError> {
     let has = |text: &str| head.windows(text.len()).any(|window| window == text.as_bytes());
+    let is_json = head.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| b"{[".contains(byte));
     match head {
         _ if head.starts_with(b"PAR1") => Some(BenchmarkError::Statistics),
+        _ if !is_json => None,
         _ if has("\"aiperf_version\"") || has("\"endpoints_configured\"") => Some(BenchmarkError::Statistics),
         _ if has("\"guidellm_version\"") || has("\"benchmarks\"") => Some(BenchmarkError::GuideLlm),
         _ => None,

@@ -35,8 +35,14 @@ pub(super) enum Evaluated {
     Rows(Vec<CountedRow>),
 }
 
+/// A gauge whose name ends as those of counters do: <https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/user_guide/metrics.html>.
+const GAUGE: &str = "nv_inference_pending_request_count";
+
 /// Returns true if a metric is a counter by its name: what it counts are events.
 pub(super) fn is_counter(name: &str) -> bool {
+    if name == GAUGE {
+        return false;
+    }
     ["_total", "_count", "_bucket"].iter().any(|end| name.ends_with(end))
 }
 
