@@ -304,7 +304,8 @@ mod tests {
             load(None).unwrap().promise(&slos, &[])
         };
         let error = promise(["namespace: chat", "model: m"]).unwrap_err();
-        assert!(error.starts_with("`slo:` entries 1 and 2: one pool may be in both"), "{error}");
+        let said = "`slo:` or `pools:`, the entries of { namespace: chat } and { model: m }: one pool may be in both";
+        assert!(error.starts_with(said), "{error}");
         assert!(promise(["namespace: chat", "namespace: chat"]).is_err());
         assert_eq!(promise(["namespace: chat, model: a", "namespace: chat"]), Ok(()));
         assert_eq!(promise(["namespace: chat, model: a", "namespace: chat, model: b"]), Ok(()));
