@@ -7,23 +7,25 @@ use diagnose::LogsRead;
 use knowledge::playbook::LogRank;
 use knowledge::signal::format_value;
 use message::{Block, Line, Message, StateStyle, Tone};
-use sources::logs::{LogAnalysis, LogMatch, LogValueSummary, NamedLogAnalysis, UnclassifiedErrors, first};
+use sources::logs::{LogAnalysis, LogEvent, LogMatch, LogValueSummary, NamedLogAnalysis, UnclassifiedErrors, in_order};
 
 /// Maximum number of findings shown of one log.
 const FINDINGS: usize = 20;
 /// Maximum number of logs shown beside a diagnosis.
 const LOGS: usize = 4;
+/// Maximum characters of an unknown error in a headline.
+const SAID: usize = 200;
 
 /// Builds the message of log reports; `known` lists the engines whose logs can be parsed.
 pub fn logs(logs: &[NamedLogAnalysis], known: &[&str], words: &Phrases) -> Message {
     let several = logs.len() > 1;
-    let (tone, headline) = match (first(logs), logs) {
-        (Some(log), _) if several => {
-            let root = log.report.root().map(|root| root.title.clone()).unwrap_or_default();
-            let pieces = [("name", log.name.as_str().into()), ("root", root.into())];
+    let order = in_order(logs);
+    let (tone, headline) = match (order.first(), logs) {
+        (_, [log]) => log_headline(&log.report, words),
+        (Some((log, _)), _) => {
+            let pieces = [("name", log.name.as_str().into()), ("root", story(&log.report, words).into())];
             (Tone::Critical, words.text("logs-root-of", &pieces))
         }
-        (_, [log]) => log_headline(&log.report, words),
         _ => {
             let worst = logs.iter().map(|log| log_headline(&log.report, words).0).min_by_key(|tone| match tone {
                 Tone::Critical => 0,
@@ -38,9 +40,12 @@ pub fn logs(logs: &[NamedLogAnalysis], known: &[&str], words: &Phrases) -> Messa
     };
     let mut parts = Vec::new();
     if several {
-        let rooted = logs.iter().filter(|log| log.report.root().is_some()).count();
-        parts
-            .push(Block::Paragraph(words.line("logs-several", &[("n", logs.len().into()), ("rooted", rooted.into())])));
+        let pieces = [("n", logs.len().into()), ("rooted", order.len().into())];
+        parts.push(Block::Paragraph(words.line("logs-several", &pieces)));
+        if order.len() > 1 {
+            let lines = order.iter().map(|(log, event)| in_turn(log, event, words));
+            parts.push(Block::Section(words.text("logs-order", &[]), lines.collect()));
+        }
     }
     logs.iter().for_each(|log| add_log_parts(log, several, words, &mut parts));
     drop_empty(&mut parts);
@@ -53,26 +58,53 @@ pub fn logs(logs: &[NamedLogAnalysis], known: &[&str], words: &Phrases) -> Messa
 /// Returns the headline of one log.
 fn log_headline(report: &LogAnalysis, words: &Phrases) -> (Tone, String) {
     let secondary = report.findings.iter().any(|f| f.rank == LogRank::Secondary);
-    let engine = || report.engine.clone().unwrap_or_default().into();
-    let sign = report.findings.iter().filter(|f| f.rank == LogRank::Sign).max_by_key(|f| f.count);
-    match (&report.engine, report.root(), secondary) {
-        (None, _, _) => (Tone::Unknown, words.text("logs-unknown", &[])),
-        (_, None, false) if sign.is_some() || report.unknown.count > 0 => {
-            let root = match sign {
-                Some(sign) => {
-                    words.text("logs-sign", &[("title", sign.title.as_str().into()), ("n", sign.count.into())])
-                }
-                None => words.text("logs-unknown-errors", &[("n", report.unknown.count.into())]),
-            };
-            (Tone::Warning, words.text("logs-root", &[("engine", engine()), ("root", root.into())]))
+    let engine = || report.engine.clone().unwrap_or_else(|| words.text("logs-any-engine", &[])).into();
+    let told = story(report, words);
+    let key = match (told.is_empty(), secondary, &report.engine) {
+        (false, ..) => {
+            let tone = if report.root().is_some() { Tone::Critical } else { Tone::Warning };
+            return (tone, words.text("logs-root", &[("engine", engine()), ("root", told.into())]));
         }
-        (_, Some(root), _) => {
-            let pieces = [("engine", engine()), ("root", root.title.as_str().into())];
-            (Tone::Critical, words.text("logs-root", &pieces))
+        (true, true, _) => (Tone::Warning, "logs-secondary-only"),
+        (true, false, Some(_)) => (Tone::Good, "logs-clean"),
+        (true, false, None) => (Tone::Unknown, "logs-unknown"),
+    };
+    (key.0, words.text(key.1, &[("engine", engine())]))
+}
+
+/// Tells the first error and what it led to, each as a clause; empty if there is none.
+fn story(report: &LogAnalysis, words: &Phrases) -> String {
+    let clauses = report.story().into_iter().map(|event| clause(&event, words));
+    clauses
+        .reduce(|first, then| words.text("logs-then", &[("first", first.into()), ("then", then.into())]))
+        .unwrap_or_default()
+}
+
+fn clause(event: &LogEvent<'_>, words: &Phrases) -> String {
+    match event {
+        LogEvent::Known(found) if found.rank == LogRank::Sign => {
+            words.text("logs-sign", &[("title", found.title.as_str().into()), ("n", found.count.into())])
         }
-        (_, None, true) => (Tone::Warning, words.text("logs-secondary-only", &[("engine", engine())])),
-        (_, None, false) => (Tone::Good, words.text("logs-clean", &[("engine", engine())])),
+        LogEvent::Known(found) => found.title.clone(),
+        LogEvent::Unknown(unknown) => {
+            let said: String = unknown.said.chars().take(SAID).collect();
+            let place = unknown.place.clone().unwrap_or_default();
+            let pieces = [("said", said.into()), ("placed", place.len().into()), ("place", place.into())];
+            words.text("logs-unknown-said", &pieces)
+        }
     }
+}
+
+/// Tells the first error of one of several logs.
+fn in_turn(log: &NamedLogAnalysis, event: &LogEvent<'_>, words: &Phrases) -> Line {
+    let when = event.when().unwrap_or_default();
+    let pieces = [
+        ("timed", when.len().into()),
+        ("when", when.into()),
+        ("name", log.name.as_str().into()),
+        ("root", clause(event, words).into()),
+    ];
+    words.line("logs-in-turn", &pieces)
 }
 
 /// Summarises the error lines that match no finding: their number, the most frequent ones and the first.
@@ -113,12 +145,18 @@ fn add_log_parts(log: &NamedLogAnalysis, several: bool, words: &Phrases, parts: 
     } else {
         parts.extend(about.into_iter().map(Block::Paragraph));
     }
+    let mut began = Vec::new();
+    if let Some(unknown) = &report.unknown.began {
+        began.push(place(unknown.line, unknown.first.as_deref(), &unknown.text, words));
+        began.extend(unknown.place.iter().map(|place| words.line("logs-raised", &[("place", place.as_str().into())])));
+    }
     if let Some(root) = report.root() {
-        let meaning = Line::default().plain(root.meaning.clone());
-        parts.push(Block::Section(title("logs-first-root"), vec![place(root, words), meaning]));
-        if let Some(action) = &root.action {
-            parts.push(Block::Steps(title("do-now"), vec![Line::of(action)]));
-        }
+        began.push(place(root.line, root.first.as_deref(), &root.text, words));
+        began.push(Line::default().plain(root.meaning.clone()));
+    }
+    parts.push(Block::Section(title("logs-first-root"), began));
+    if let Some(action) = report.root().and_then(|root| root.action.as_ref()) {
+        parts.push(Block::Steps(title("do-now"), vec![Line::of(action)]));
     }
     let mut found: Vec<&LogMatch> = report.findings.iter().collect();
     // Harmless findings come last; the others stay in order.
@@ -176,10 +214,12 @@ pub(super) fn read(read: &LogsRead, words: &Phrases) -> Vec<Line> {
             let pieces = [
                 ("name", log.name.as_str().into()),
                 ("root", root.title.as_str().into()),
+                ("named", root.title.len().into()),
+                ("line", root.line.to_string().into()),
                 ("timed", usize::from(root.when.is_some()).into()),
                 ("when", when.into()),
             ];
-            words.line("logs-began", &pieces)
+            words.line(if root.known { "logs-began" } else { "logs-began-unknown" }, &pieces)
         })
         .collect();
     if lines.is_empty() && !read.logs.is_empty() {
@@ -197,13 +237,10 @@ pub(super) fn read(read: &LogsRead, words: &Phrases) -> Vec<Line> {
     lines
 }
 
-fn place(found: &LogMatch, words: &Phrases) -> Line {
-    let line = found.line.to_string();
-    let text = message::TextSpan::Code(found.text.clone());
-    match &found.first {
-        Some(when) => {
-            words.line("logs-line", &[("line", line.into()), ("when", when.as_str().into()), ("text", text.into())])
-        }
+fn place(line: u64, when: Option<&str>, text: &str, words: &Phrases) -> Line {
+    let (line, text) = (line.to_string(), message::TextSpan::Code(text.to_owned()));
+    match when {
+        Some(when) => words.line("logs-line", &[("line", line.into()), ("when", when.into()), ("text", text.into())]),
         None => words.line("logs-line-untimed", &[("line", line.into()), ("text", text.into())]),
     }
 }

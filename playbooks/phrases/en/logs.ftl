@@ -7,14 +7,16 @@ logs-sign = { $n ->
     [one] { $title }
    *[other] { $title }, { $n } times
 }
-logs-unknown-errors = { $n ->
-    [one] one error line that is not known
-   *[other] { $n } error lines that are not known
-}
+logs-unknown-said = { $said }{ $placed ->
+    [0] {""}
+   *[other] {" "}in { $place }
+  }; nothing is known about it yet
+logs-then = { $first }; then { $then }
+logs-any-engine = engine not recognised
 logs-unknown-title = Error lines that are not known
 logs-unknown-count = { $n ->
-    [one] One line of level ERROR, CRITICAL or FATAL, or the end of a traceback, that no finding explains:
-   *[other] { $n } lines of level ERROR, CRITICAL or FATAL, or ends of tracebacks, that no finding explains; the most frequent and the first:
+    [one] One error line, or a traceback, that no finding explains:
+   *[other] { $n } error lines or tracebacks that no finding explains; the first and the most frequent:
 }
 logs-unknown-line = { $n ->
     [one] line { $line }: { $text }
@@ -30,6 +32,12 @@ logs-span-untimed = { $lines ->
    *[other] { $lines } lines, without times
   }
 logs-first-root = It began here
+logs-raised = Raised in { $place }.
+logs-order = The first error of each log, in order
+logs-in-turn = { $timed ->
+    [0] {""}
+   *[other] { $when } ·{" "}
+  }{ $name }: { $root }
 logs-line = line { $line }, { $when }: { $text }
 logs-line-untimed = line { $line }: { $text }
 logs-findings = What it says, in order; harmless lines last
@@ -73,6 +81,13 @@ logs-began = The log of { $name } says how it began: { $root }{ $timed ->
     [0] {""}
    *[other] , at { $when }
   }
+logs-began-unknown = The first error in the log of { $name } is in line { $line }{ $timed ->
+    [0] {""}
+   *[other] , at { $when }
+  }{ $named ->
+    [0] {""}
+   *[other] {" "}({ $root })
+  }; nothing is known about it yet
 logs-say-nothing = Nothing in the logs of { $names } says what went wrong
 logs-missing = Not read, { $what }: { $why }{ $more ->
     [0] {""}

@@ -17,7 +17,7 @@ use crate::output::logs_read::{LogError, LogRead, LogsRead};
 use knowledge::clock;
 use knowledge::gap::Gap;
 use knowledge::playbook::{Library, LogRank};
-use sources::logs::{Log, LogAnalysis, LogMatch, LogReader, Patterns};
+use sources::logs::{Log, LogAnalysis, LogMatch, LogReader, Patterns, UnknownLine};
 
 /// Time within which a root error follows from the one before it in the same log: a collective operation notices a
 /// dead peer after its timeout, which is ten minutes by default.
@@ -64,19 +64,37 @@ pub fn log_findings(library: &Library, logs: &[Log], since: Timestamp, at: Times
                 }
             }
         }
-        let root = roots(&report).first().map(|finding| LogError {
-            id: finding.id.clone(),
-            title: finding.title.clone(),
-            line: finding.line,
-            when: finding.first.clone(),
-            action: finding.action.clone(),
-        });
+        let root = report.root().map(known).or_else(|| report.unknown.began.as_ref().map(unknown));
         let LogAnalysis { engine, lines, from, to, .. } = report;
         findings.read.push(LogRead { name: log.name(), engine, lines, from, to, root });
         findings.replicas.insert(replica);
     }
     findings.read.sort_by_key(|read| read.root.is_none());
     findings
+}
+
+fn known(finding: &LogMatch) -> LogError {
+    LogError {
+        id: finding.id.clone(),
+        title: finding.title.clone(),
+        line: finding.line,
+        when: finding.first.clone(),
+        action: finding.action.clone(),
+        known: true,
+    }
+}
+
+/// Tells an error that no finding explains by its class and place alone.
+fn unknown(error: &UnknownLine) -> LogError {
+    let names = [error.exception.as_deref(), error.place.as_deref()];
+    LogError {
+        id: "unknown".to_owned(),
+        title: names.into_iter().flatten().collect::<Vec<_>>().join(", "),
+        line: error.line,
+        when: error.first.clone(),
+        action: None,
+        known: false,
+    }
 }
 
 /// Returns the replica of a log; else the file's name without its extension.

@@ -28,16 +28,16 @@ pub struct LogRead {
     pub from: Option<String>,
     /// The last timestamp, as it is written.
     pub to: Option<String>,
-    /// The first root error within the incident.
+    /// The first root error within the incident, else the first error that no finding explains.
     pub root: Option<LogError>,
 }
 
 /// An error in a log, without its text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LogError {
-    /// The finding's id in `logs/<engine>.yaml`.
+    /// The finding's id in `logs/<engine>.yaml`; `unknown` if no finding explains it.
     pub id: String,
-    /// The title, a clause.
+    /// The title, a clause; of an unknown error the exception's class and place.
     pub title: String,
     /// The line number within the part that was read.
     pub line: u64,
@@ -46,4 +46,11 @@ pub struct LogError {
     /// The recommended action.
     #[serde(rename = "do")]
     pub action: Option<String>,
+    /// False if no finding explains the error.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub known: bool,
+}
+
+fn yes() -> bool {
+    true
 }

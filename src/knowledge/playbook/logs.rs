@@ -257,6 +257,9 @@ pub fn match_log_line<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &s
     }
     let own =
         |line_match: &LogLineMatch<'_>| line_match.file().known_by.iter().any(|text| line.contains(text.as_str()));
+    if matches.iter().any(|(_, line_match)| own(line_match) && !line_match.file().anywhere) {
+        matches.retain(|(_, line_match)| own(line_match));
+    }
     let most = matches.iter().map(|(length, _)| *length).max();
     matches.retain(|(length, line_match)| Some(*length) == most || matches!(line_match, LogLineMatch::Numbers(..)));
     // Engines share texts such as "CUDA out of memory"; text that identifies an engine decides.

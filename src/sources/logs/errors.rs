@@ -1,11 +1,14 @@
-//! Error lines that match no finding, counted by shape, so that the most frequent and the first can be quoted.
+//! Error lines and tracebacks that no finding explains, counted by shape, so that the first can be told with its exception.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use knowledge::playbook::LogRank;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::moment::LogTime;
+use super::record::{LogFailure, Records};
 
 /// Maximum shapes; beyond it the rarer half is dropped, except the first.
 const SHAPES: usize = 256;
@@ -13,13 +16,8 @@ const SHAPES: usize = 256;
 const MAX_QUOTED_SHAPES: usize = 3;
 /// Maximum characters of a shape and of a quoted line.
 const CHARS: usize = 300;
-/// Characters of a line in which a level is searched.
-const LEVEL_WITHIN: usize = 160;
-/// Error levels, as engines and gateways write them.
-const LEVELS: [&str; 3] = ["ERROR", "CRITICAL", "FATAL"];
-/// Keys of the level in JSON lines. Sources: <https://docs.litellm.ai/docs/proxy/debugging>,
-/// <https://docs.rs/tracing-subscriber/latest/tracing_subscriber/fmt/format/struct.Json.html>.
-const LEVEL_KEYS: [&str; 4] = ["\"level\"", "\"levelname\"", "\"severity\"", "\"lvl\""];
+/// Time before a known failure within which an unknown error belongs to it: what a time-out notices began earlier.
+const SAME_FAULT_WITHIN: Duration = Duration::from_secs(900);
 
 /// Error lines that match no finding.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +26,9 @@ pub struct UnclassifiedErrors {
     pub count: u64,
     /// The most frequent lines and the first, in order of first occurrence.
     pub lines: Vec<UnknownLine>,
+    /// The first error of the failure, if no finding explains it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<UnknownLine>,
 }
 
 /// Error lines that differ only in numbers and ids.
@@ -41,113 +42,127 @@ pub struct UnknownLine {
     pub first: Option<String>,
     /// The first line, truncated.
     pub text: String,
+    /// The exception, or the message after time and level, truncated.
+    #[serde(default)]
+    pub said: String,
+    /// The class of the exception; `null` for a plain error line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exception: Option<String>,
+    /// The place that raised it: `offloading/scheduler.py:734`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// True if the process ended of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fatal: bool,
+    /// The parsed time of the first.
+    #[serde(skip)]
+    pub at: Option<jiff::Timestamp>,
+    /// True if only its words say that it is an error.
+    #[serde(skip)]
+    pub(super) weak: bool,
 }
 
 /// The counter of error lines.
 #[derive(Debug, Default)]
 pub(super) struct Errors {
     count: u64,
+    records: Records,
     shapes: BTreeMap<String, UnknownLine>,
-    /// True inside a traceback.
-    traced: bool,
-    /// True if the traceback belongs to an error already counted.
-    counted: bool,
 }
 
 impl Errors {
-    /// Processes the next line; it is not counted if a finding matches it (`known`).
-    pub(super) fn line(&mut self, line: &str, number: u64, at: Option<&LogTime>, is_known: bool) {
-        let (level, body) = (is_error(line), body(line));
-        let frame = body.starts_with(char::is_whitespace) || body.is_empty();
-        if body.starts_with("Traceback (most recent call last)") {
-            (self.traced, self.counted) = (true, self.counted || level);
-            return;
+    /// Processes the next line; `known` is the rank of what a finding says of it.
+    pub(super) fn line(
+        &mut self,
+        line: &super::line::LogLine<'_>,
+        number: u64,
+        at: Option<&LogTime>,
+        known: Option<LogRank>,
+    ) {
+        for failure in self.records.line(line, number, at, known) {
+            self.add(failure);
         }
-        if (self.traced || level) && frame {
-            return;
-        }
-        // The line that ends a traceback names the exception.
-        let raised = std::mem::take(&mut self.traced) && !level;
-        if (level || (raised && !self.counted)) && !is_known {
-            self.add(line, body, number, at);
-        }
-        self.counted = level;
     }
 
-    fn add(&mut self, line: &str, body: &str, number: u64, at: Option<&LogTime>) {
+    fn add(&mut self, failure: LogFailure) {
         self.count += 1;
-        let shape = shape(body);
+        let shape = shape(&failure.said);
         if self.shapes.len() >= SHAPES && !self.shapes.contains_key(&shape) {
             self.forget();
         }
-        let printable = || line.chars().filter(|c| !c.is_control()).take(CHARS).collect();
-        let first = || at.map(|moment| moment.text.clone());
+        let printable = |text: &str| text.chars().filter(|c| !c.is_control()).take(CHARS).collect::<String>();
         let kind = self.shapes.entry(shape).or_insert_with(|| UnknownLine {
             count: 0,
-            line: number,
-            first: first(),
-            text: printable(),
+            line: failure.line,
+            first: failure.at.as_ref().map(|moment| moment.text.clone()),
+            at: failure.at.as_ref().and_then(|moment| moment.at),
+            text: printable(&failure.text),
+            said: printable(failure.said.trim()),
+            exception: failure.exception.as_deref().map(printable),
+            place: failure.place.as_deref().map(printable),
+            fatal: false,
+            weak: failure.weak,
         });
         kind.count += 1;
+        kind.fatal |= failure.fatal;
     }
 
     /// Drops the rarer half, but never the first: a frequent shape may begin after many rare ones.
     fn forget(&mut self) {
         let first = self.shapes.values().map(|one| one.line).min();
-        let mut ranks: Vec<_> = self.shapes.values().map(|one| (std::cmp::Reverse(one.count), one.line)).collect();
+        let mut ranks: Vec<_> = self.shapes.values().map(|one| (rank(one), one.line)).collect();
         ranks.sort_unstable();
         let last = ranks.get(SHAPES / 2).copied();
-        let rank = |one: &UnknownLine| (std::cmp::Reverse(one.count), one.line);
-        self.shapes.retain(|_, one| Some(rank(one)) < last || Some(one.line) == first);
+        self.shapes.retain(|_, one| Some((rank(one), one.line)) < last || Some(one.line) == first);
     }
 
-    pub(super) fn into_summary(self) -> UnclassifiedErrors {
+    /// Returns the summary; `failed` is the line and the time of the first known failure, and whether it is a root error.
+    pub(super) fn into_summary(mut self, failed: Option<Failed>) -> UnclassifiedErrors {
+        for failure in self.records.finish() {
+            self.add(failure);
+        }
         let mut lines: Vec<UnknownLine> = self.shapes.into_values().collect();
-        let first = lines.iter().map(|one| one.line).min();
-        lines.sort_by_key(|one| (std::cmp::Reverse(one.count), one.line));
-        let mut rank = 0;
+        lines.sort_by_key(|one| one.line);
+        let began = began(&lines, failed).cloned();
+        let first = lines.first().map(|one| one.line);
+        lines.sort_by_key(|one| (rank(one), one.line));
+        let mut place = 0;
         lines.retain(|one| {
-            rank += 1;
-            rank <= MAX_QUOTED_SHAPES || Some(one.line) == first
+            place += 1;
+            let told = began.as_ref().is_some_and(|began| began.line == one.line);
+            place <= MAX_QUOTED_SHAPES || Some(one.line) == first || told
         });
         lines.sort_by_key(|one| one.line);
-        UnclassifiedErrors { count: self.count, lines }
+        UnclassifiedErrors { count: self.count, lines, began }
     }
 }
 
-/// Returns true if a line has an error level.
-fn is_error(line: &str) -> bool {
-    let head = line.char_indices().nth(LEVEL_WITHIN).map_or(line, |(end, _)| &line[..end]);
-    if line.starts_with('{') {
-        return LEVEL_KEYS.iter().any(|key| {
-            let value = line.split_once(key).map(|(_, rest)| rest.trim_start_matches([' ', ':', '"']));
-            value.is_some_and(|value| {
-                LEVELS.iter().any(|level| value.get(..level.len()).is_some_and(|own| own.eq_ignore_ascii_case(level)))
-            })
-        });
-    }
-    if head.contains("level=error") || head.contains("level=fatal") {
-        return true;
-    }
-    LEVELS.iter().any(|level| {
-        head.match_indices(level).any(|(at, _)| {
-            let inside = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '\'' || c == '"';
-            !head[..at].ends_with(inside) && !head[at + level.len()..].starts_with(inside)
-        })
-    })
+/// The first failure that a finding explains.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Failed {
+    pub(super) line: u64,
+    pub(super) at: Option<jiff::Timestamp>,
+    /// True if it is the root error, false if it only follows from one.
+    pub(super) root: bool,
 }
 
-/// Returns the text after time, level and source location: `ERROR 11-20 18:27:35 [async_llm.py:906] …`.
-fn body(line: &str) -> &str {
-    if !line.starts_with(char::is_whitespace)
-        && is_error(line)
-        && let Some((head, body)) = line.split_once("] ")
-        && head.len() < LEVEL_WITHIN
-        && head.contains(".py:")
-    {
-        return body;
-    }
-    line
+/// Ranks an error for quoting: the end of a process counts more than a frequent error.
+fn rank(one: &UnknownLine) -> (bool, std::cmp::Reverse<u64>) {
+    (!one.fatal, std::cmp::Reverse(one.count))
+}
+
+/// Returns the first error of the failure: before its root error, or around what follows from it; else the first of all.
+fn began(lines: &[UnknownLine], failed: Option<Failed>) -> Option<&UnknownLine> {
+    let belongs = |one: &&UnknownLine| {
+        let Some(failed) = failed else { return true };
+        let recent = failed
+            .at
+            .zip(one.at)
+            .is_none_or(|(failed, at)| at >= failed || knowledge::clock::between(at, failed) <= SAME_FAULT_WITHIN);
+        recent && (!failed.root || (one.line < failed.line && !one.weak))
+    };
+    let strong = lines.iter().filter(belongs).find(|one| !one.weak);
+    strong.or_else(|| lines.iter().find(belongs))
 }
 
 /// Returns the words of a line with variable parts replaced.
@@ -155,63 +170,4 @@ fn shape(body: &str) -> String {
     let word = |word: &str| if word.contains(|c: char| c.is_ascii_digit()) { "#".to_owned() } else { word.to_owned() };
     let words: Vec<String> = body.split_whitespace().map(word).collect();
     words.join(" ").chars().take(CHARS).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(text: &str) -> UnclassifiedErrors {
-        let mut errors = Errors::default();
-        text.lines().zip(1..).for_each(|(line, number)| errors.line(line, number, None, line.contains("known")));
-        errors.into_summary()
-    }
-
-    #[test]
-    fn error_lines_are_counted_by_shape_in_every_dress() {
-        let text = "2025-05-30T00:35:01.153Z ERROR chat: dynamo_llm::http: request 17 failed\n\
-                    2025-05-30T00:35:02.153Z ERROR chat: dynamo_llm::http: request 18 failed\n\
-                    18:03:47 - LiteLLM Proxy:ERROR: x.py:159 - boom\n\
-                    {\"time\":\"t\",\"level\":\"ERROR\",\"fields\":{\"message\":\"boom\"}}\n\
-                    {\"time\":\"t\",\"level\":\"INFO\",\"fields\":{\"message\":\"ERROR no\"}}\n\
-                    INFO: a word like errors or TERROR is none\n\
-                    ERROR known\n";
-        let errors = read(text);
-        assert_eq!(errors.count, 4);
-        assert_eq!(errors.lines[0].count, 2, "{errors:?}");
-        assert!(errors.lines[0].text.contains("request 17"));
-    }
-
-    #[test]
-    fn a_traceback_counts_once_with_its_last_line() {
-        let alone =
-            "Traceback (most recent call last):\n  File \"a.py\", line 1\n    x()\nValueError: no such thing\nbye\n";
-        let errors = read(alone);
-        assert_eq!((errors.count, errors.lines[0].text.as_str()), (1, "ValueError: no such thing"));
-        let errors = read(&format!("12:00:00 - LiteLLM Proxy:ERROR: x.py:1 - failed\n{alone}"));
-        assert_eq!((errors.count, errors.lines[0].line), (1, 1));
-        let levelled = "(A pid=1) ERROR 11-20 18:27:35 [a.py:9] failed\n\
-                        (A pid=1) ERROR 11-20 18:27:35 [a.py:9] Traceback (most recent call last):\n\
-                        (A pid=1) ERROR 11-20 18:27:35 [a.py:9]   File \"a.py\", line 1\n";
-        assert_eq!(read(levelled).count, 1);
-    }
-
-    #[test]
-    fn endless_shapes_take_no_more_memory() {
-        let text: String = (0..2_000).map(|n| format!("ERROR {}\n", "x".repeat(n % 1_000 + 1))).collect();
-        let errors = read(&text);
-        assert_eq!(errors.count, 2_000);
-        assert!(errors.lines.len() <= MAX_QUOTED_SHAPES + 1);
-    }
-
-    #[test]
-    fn a_frequent_error_that_begins_behind_many_rare_ones_is_quoted() {
-        let rare = |from: usize| (from..from + 400).map(|n| format!("ERROR {}\n", "x".repeat(n % 280 + 1)));
-        let frequent = (0..50).map(|n| format!("ERROR request {n} failed\n"));
-        let text: String = rare(0).chain(frequent).chain(rare(100)).collect();
-        let errors = read(&text);
-        assert_eq!((errors.count, errors.lines[0].line), (850, 1), "the first is kept");
-        let one = errors.lines.iter().find(|one| one.text == "ERROR request 0 failed").unwrap();
-        assert_eq!(one.count, 50);
-    }
 }

@@ -4,10 +4,13 @@
 
 mod errors;
 pub mod files;
+mod line;
 mod log;
 mod moment;
 mod patterns;
+mod record;
 pub mod start;
+mod story;
 pub mod stream;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,15 +20,17 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use errors::Errors;
+use errors::{Errors, Failed};
 pub use errors::{UnclassifiedErrors, UnknownLine};
 use knowledge::playbook::{Direction, LogFinding, LogNumbers, LogRank, pattern_matched};
 use knowledge::signal::Unit;
+use line::LogLine;
 pub use log::{HEAD_BYTES, Log, joined};
 use moment::LogTime;
 use patterns::PatternMeaning;
 pub use patterns::Patterns;
 pub use start::Start;
+pub use story::{LogEvent, first, in_order};
 
 /// Maximum bytes of a line that are analysed; the rest of a longer line is ignored.
 pub const LINE_BYTES: usize = 16 << 10;
@@ -79,13 +84,6 @@ pub struct NamedLogAnalysis {
     /// The analysis.
     #[serde(flatten)]
     pub report: LogAnalysis,
-}
-
-/// Returns the log with the earliest root error; logs without timestamps come last.
-pub fn first(logs: &[NamedLogAnalysis]) -> Option<&NamedLogAnalysis> {
-    let began = |log: &NamedLogAnalysis| log.report.root().map(|root| (root.at.is_none(), root.at));
-    let rooted = logs.iter().filter_map(|log| Some((began(log)?, log)));
-    rooted.min_by_key(|(began, _)| *began).map(|(_, log)| log)
 }
 
 /// A finding with its occurrences.
@@ -228,7 +226,11 @@ impl<'a> LogReader<'a> {
         // ANSI colour codes would split words.
         let plain = line.contains('\u{1b}').then(|| anstream::adapter::strip_str(line).to_string());
         let line = plain.as_deref().unwrap_or(line);
-        if let Some(at) = moment::of(line, self.within.map(|[_, to]| to)) {
+        let parsed = LogLine::of(line);
+        let near = self.within.map(|[_, to]| to);
+        if let Some(at) =
+            moment::of(line, near).or_else(|| moment::of(&parsed.text, near)).or_else(|| moment::epoch(line))
+        {
             self.from.get_or_insert_with(|| at.clone());
             self.to = Some(at.clone());
             self.now = Some(at);
@@ -236,10 +238,16 @@ impl<'a> LogReader<'a> {
         let at = self.now.clone();
         let when = at.as_ref().and_then(|moment| moment.at);
         let counts = self.within.zip(when).is_none_or(|([from, to], when)| from <= when && when <= to);
-        let (mut lower, mut best) = (None, BTreeMap::<&str, (usize, &LogFinding)>::new());
+        let line: &str = &parsed.text;
+        let (mut lower, mut best) = (None, BTreeMap::<&'a str, (usize, &'a LogFinding)>::new());
+        let mut written_by: Option<(usize, &'a str)> = None;
         for (of, text) in self.patterns.of(line) {
             match text {
-                PatternMeaning::Known(known) if line.contains(known) => *self.known_lines.entry(of).or_default() += 1,
+                // A line may quote another engine; its own name stands first.
+                PatternMeaning::Known(known) => {
+                    let at = line.find(known).map(|at| (at, of));
+                    written_by = written_by.into_iter().chain(at).min();
+                }
                 PatternMeaning::Statistics(numbers) if counts => self.add_numbers(of, false, numbers, line),
                 PatternMeaning::Startup(numbers) => self.add_numbers(of, true, numbers, line),
                 PatternMeaning::Fact(fact) => self.starts.entry(of).or_default().read(fact, line),
@@ -252,16 +260,29 @@ impl<'a> LogReader<'a> {
                         best.insert(of, (length, finding));
                     }
                 }
-                PatternMeaning::Known(_) | PatternMeaning::Statistics(_) | PatternMeaning::Finding(..) => {}
+                PatternMeaning::Statistics(_) | PatternMeaning::Finding(..) => {}
             }
         }
-        let (number, explained) = (self.lines, !best.is_empty());
+        if let Some((_, of)) = written_by {
+            *self.known_lines.entry(of).or_default() += 1;
+        }
+        // Another engine's words explain nothing here.
+        let engine = self.engine();
+        let own = |of: &str| engine.is_none_or(|engine| engine == of || self.patterns.anywhere(of));
+        let anywhere = |of: &str| self.patterns.anywhere(of);
+        let closest = best.iter().filter(|(of, _)| own(of)).max_by_key(|(of, (length, _))| (*length, !anywhere(of)));
+        let known = closest.map(|(_, (_, finding))| finding.rank);
+        // One meaning for a line; of what any log may hold, the longest text says most.
+        if let Some((closest, _)) = closest.map(|(of, found)| (*of, found)) {
+            best.retain(|of, _| *of == closest || (!anywhere(of) && (engine.is_none() || !own(of))));
+        }
+        let number = self.lines;
         for (of, (_, finding)) in best {
             let tally = self.tallies.entry((of, &finding.id));
             tally.or_insert_with(|| Tally::new(finding, number, at.clone(), line)).add(at.clone(), number);
         }
         if counts {
-            self.errors.line(line, self.lines, at.as_ref(), explained);
+            self.errors.line(&parsed, self.lines, at.as_ref(), known);
         }
     }
 
@@ -275,17 +296,18 @@ impl<'a> LogReader<'a> {
 
     /// Returns the analysis.
     pub fn finish(mut self) -> LogAnalysis {
-        // Lines that identify an engine decide; engines share other texts such as "CUDA out of memory".
-        let anywhere: BTreeSet<&str> =
-            self.patterns.files.iter().filter(|f| f.anywhere).map(|f| f.logs.as_str()).collect();
-        let engine =
-            self.known_lines.iter().max_by_key(|(of, n)| (!anywhere.contains(*of), **n)).map(|(engine, _)| *engine);
-        let engine = engine.or_else(|| self.tallies.keys().next().map(|(engine, _)| *engine));
-        let started = |(of, start): (&&'a str, &Start)| (*start != Start::default()).then_some(*of);
-        let engine = engine.or_else(|| self.starts.iter().find_map(started));
-        let own = |of: &str| Some(of) == engine || anywhere.contains(of);
-        let mut findings: Vec<LogMatch> =
-            self.tallies.into_iter().filter(|((of, _), _)| own(of)).map(|(_, tally)| tally.into_match()).collect();
+        let (engine, ambiguous) = self.engine_or_finder();
+        let own_ids: BTreeSet<&str> =
+            self.tallies.keys().filter(|(of, _)| Some(*of) == engine).map(|(_, id)| *id).collect();
+        // What an engine's own file says of a line replaces what holds for every engine.
+        let shown = |of: &str, id: &str| Some(of) == engine || (self.patterns.anywhere(of) && !own_ids.contains(id));
+        let tallies = self.tallies.into_iter().filter(|((of, id), _)| shown(of, id));
+        let mut findings: Vec<LogMatch> = tallies.map(|(_, tally)| tally.into_match()).collect();
+        if ambiguous {
+            // Flags of the wrong engine would mislead.
+            findings.iter_mut().for_each(|finding| (finding.action, finding.direction) = (None, None));
+        }
+        let engine = engine.filter(|_| !ambiguous);
         findings.sort_by_key(|finding| finding.line);
         let time_text = |moment: Option<LogTime>| moment.map(|m| m.text);
         let summaries = |of_startup: bool| -> Vec<LogValueSummary> {
@@ -300,6 +322,10 @@ impl<'a> LogReader<'a> {
             numbers.sort_by_key(|summary| order.iter().position(|name| *name == summary.name));
             numbers
         };
+        let of_rank = |rank| findings.iter().find(|found| found.rank == rank);
+        let failed = of_rank(LogRank::Root).or_else(|| of_rank(LogRank::Secondary));
+        let failed = failed.map(|f| Failed { line: f.line, at: f.at, root: f.rank == LogRank::Root });
+        let unknown = self.errors.into_summary(failed);
         LogAnalysis {
             start: engine.and_then(|engine| self.starts.remove(engine)).unwrap_or_default(),
             first_root: findings.iter().find(|f| f.rank == LogRank::Root).map(|f| f.id.clone()),
@@ -310,20 +336,25 @@ impl<'a> LogReader<'a> {
             from: time_text(self.from),
             to: time_text(self.to),
             findings,
-            unknown: self.errors.into_summary(),
+            unknown,
         }
     }
-}
 
-impl LogAnalysis {
-    /// Returns the first finding with the rank root.
-    pub fn root(&self) -> Option<&LogMatch> {
-        self.findings.iter().find(|found| found.rank == LogRank::Root)
+    /// Returns the engine of which most lines tell by their own text; what may stand in any log counts last.
+    fn engine(&self) -> Option<&'a str> {
+        let most = self.known_lines.iter().max_by_key(|(of, n)| (!self.patterns.anywhere(of), **n));
+        most.map(|(of, _)| *of)
     }
 
-    /// Returns the playbooks and causes that the findings support.
-    pub fn causes(&self) -> BTreeSet<&str> {
-        self.findings.iter().filter(|f| f.rank < LogRank::Secondary).filter_map(|f| f.cause.as_deref()).collect()
+    /// Returns the engine, else the one with findings or start-up facts, and whether several have such findings.
+    fn engine_or_finder(&self) -> (Option<&'a str>, bool) {
+        let known = self.engine().filter(|engine| !self.patterns.anywhere(engine));
+        let found: BTreeSet<&'a str> =
+            self.tallies.keys().map(|(of, _)| *of).filter(|of| !self.patterns.anywhere(of)).collect();
+        let started = || self.starts.iter().find(|(_, start)| **start != Start::default()).map(|(of, _)| *of);
+        let engine = known.or_else(|| found.first().copied()).or_else(started).or_else(|| self.engine());
+        let engine = engine.or_else(|| self.tallies.keys().next().map(|(of, _)| *of));
+        (engine, known.is_none() && found.len() > 1)
     }
 }
 

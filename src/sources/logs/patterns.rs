@@ -63,6 +63,11 @@ impl<'a> Patterns<'a> {
         Self { files, set, texts }
     }
 
+    /// Returns true if the lines of this file may stand in any engine's log.
+    pub(super) fn anywhere(&self, of: &str) -> bool {
+        self.files.iter().any(|file| file.anywhere && file.logs == of)
+    }
+
     /// Returns the candidate texts of a line, each with its engine, in the order of the data.
     pub(super) fn of(&self, line: &str) -> Vec<(&'a str, PatternMeaning<'a>)> {
         match &self.set {

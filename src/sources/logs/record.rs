@@ -1,0 +1,258 @@
+//! Records of a log: an error line with its traceback and the exceptions that caused it, line by line and per writer.
+//!
+//! Several processes write into one log, so each writer has a record of its own. The innermost exception of a record is
+//! told; the exceptions that were raised while it was handled only follow.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use knowledge::playbook::LogRank;
+use regex::Regex;
+
+use super::line::{LineLevel, LogLine};
+use super::moment::LogTime;
+
+/// Maximum writers with an open record; beyond it all records are closed.
+const WRITERS: usize = 128;
+/// Maximum lines without indentation of an exception's message.
+const MESSAGE_LINES: usize = 8;
+const TRACEBACK: &str = "Traceback (most recent call last)";
+
+/// An error that no finding explains.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct LogFailure {
+    /// The line number.
+    pub(super) line: u64,
+    pub(super) at: Option<LogTime>,
+    /// The line.
+    pub(super) text: String,
+    /// The exception or the message, without header.
+    pub(super) said: String,
+    /// The class of the exception.
+    pub(super) exception: Option<String>,
+    /// File and line number that raised it.
+    pub(super) place: Option<String>,
+    /// True if the record says that a process ended.
+    pub(super) fatal: bool,
+    /// True if no level, only its words say that it is an error.
+    pub(super) weak: bool,
+}
+
+/// The open records of all writers.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    open: BTreeMap<String, Record>,
+}
+
+/// A record that may go on with the next line.
+#[derive(Debug, Default)]
+struct Record {
+    /// The error line before the traceback, and what is known of it.
+    header: Option<(LogFailure, Option<LogRank>)>,
+    /// True from the first frame on.
+    traced: bool,
+    /// True between a traceback's start and its exception.
+    inside: bool,
+    /// The file and line number of the last frame.
+    frame: Option<String>,
+    /// The innermost exception, and what is known of it.
+    innermost: Option<(LogFailure, Option<LogRank>)>,
+    /// True if a finding explains one of its lines.
+    explained: bool,
+    /// The header of its last line.
+    last_header: String,
+    /// Number of lines after the exception.
+    message_lines: usize,
+}
+
+static FRAME: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r#"^\s*[|+]?\s*File "([^"]{1,300})", line (\d+)"#).ok());
+
+/// A class of an exception at the start of a text.
+static EXCEPTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Failure|Interrupt|Exit|Timeout|Failed|Dead|Fault|Died))(?:\(\w+\))?(?::|\(|$)").ok()
+});
+
+/// Texts that are errors without a level.
+static STRONG: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let forms = [
+        r"^(?:panic|fatal error|fatal|[Ee]rror|ERROR): ",
+        r"^thread '.*' panicked at",
+        r"^terminate called ",
+        r"^(?:Fatal Python error|Segmentation fault|\*\*\* SIG|Bus error|Illegal instruction|Aborted \(core dumped\))",
+        r"^\s*(?:\S+\s+)?Warning\s+[A-Z][A-Za-z]+\s",
+        r"^\s*(?:Reason|Exit Code):\s+(?:OOMKilled|Error|ContainerCannotRun|StartError|DeadlineExceeded|[1-9]\d*)\s*$",
+        r"NVRM: (?:Xid|.*(?i:fail|error|assert|unable|not found))",
+        r"\bSXid \(|\bNCCL WARN |\*ERROR\*|GGML_ASSERT\(|CUDA error|HIP error|hipError[A-Z]|cudaError[A-Z]",
+    ];
+    Regex::new(&forms.join("|")).ok()
+});
+
+/// Words of failures, for lines without a level.
+static WEAK: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)\b(?:failed|failure|fatal|aborted|crashed|segfault|exception|timed out|unreachable|refused|unable to|could not|cannot|out of memory|core dumped|error)\b|[A-Za-z](?:Error|Exception)\b").ok()
+});
+
+/// Texts with such words that tell of no failure: an access line, a counter, a line of a stack.
+static CALM: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r#"HTTP/\d|(?i:\b(?:0|no) (?:errors?|failures?|failed)\b|\b(?:errors?|failures?|failed\w*)["']?\s?[=:]\s?["']?(?:0|none|null|false)\b)|^Exception raised from |^frame #\d|FutureWarning|DeprecationWarning"#).ok()
+});
+
+fn has(regex: &LazyLock<Option<Regex>>, text: &str) -> bool {
+    regex.as_ref().is_some_and(|regex| regex.is_match(text))
+}
+
+impl Records {
+    /// Adds a line, and returns the failures of the records that it ends. `known` is what a finding says of the line.
+    pub(super) fn line(
+        &mut self,
+        line: &LogLine<'_>,
+        number: u64,
+        at: Option<&LogTime>,
+        known: Option<LogRank>,
+    ) -> Vec<LogFailure> {
+        let mut ended = Vec::new();
+        if self.open.len() >= WRITERS && !self.open.contains_key(&line.writer) {
+            ended.extend(self.finish());
+        }
+        let mut record = self.open.remove(&line.writer).unwrap_or_default();
+        for body in line.body.split('\n') {
+            let failure = |said: &str| LogFailure {
+                line: number,
+                at: at.cloned(),
+                text: line.text.clone().into_owned(),
+                said: said.trim().to_owned(),
+                ..LogFailure::default()
+            };
+            if record.goes_on(line, body, known, failure) {
+                continue;
+            }
+            ended.extend(record.end());
+            record = Record::begun(line, body, known, failure);
+        }
+        if record.header.is_some() || record.traced {
+            self.open.insert(line.writer.clone(), record);
+        }
+        ended
+    }
+
+    /// Ends all records.
+    pub(super) fn finish(&mut self) -> Vec<LogFailure> {
+        let mut ended: Vec<LogFailure> = std::mem::take(&mut self.open).into_values().filter_map(Record::end).collect();
+        ended.sort_by_key(|failure| failure.line);
+        ended
+    }
+}
+
+impl Record {
+    /// Returns the record that a line begins; an empty one if it is no error.
+    fn begun(line: &LogLine<'_>, body: &str, known: Option<LogRank>, failure: impl Fn(&str) -> LogFailure) -> Self {
+        let mut record = Self { last_header: line.header.clone(), ..Self::default() };
+        let said = body.split(TRACEBACK).next().unwrap_or_default().trim_end_matches([' ', ':']);
+        let exception = exception(body.trim_start());
+        let strong = line.level == LineLevel::Error
+            || (line.level == LineLevel::None && (exception.is_some() || has(&STRONG, body)));
+        let weak = line.level == LineLevel::None && has(&WEAK, body) && !has(&CALM, body);
+        let frame = frame(body);
+        if frame.is_some() || body.contains(TRACEBACK) {
+            (record.traced, record.inside, record.frame) = (true, true, frame);
+        }
+        if !said.trim().is_empty() && record.frame.is_none() && (strong || weak || (record.traced && known.is_some())) {
+            record.header = Some((LogFailure { exception, weak: !strong, ..failure(said) }, known));
+        }
+        record
+    }
+
+    /// Adds a line to the record; false if it belongs to another one.
+    fn goes_on(
+        &mut self,
+        line: &LogLine<'_>,
+        body: &str,
+        known: Option<LogRank>,
+        failure: impl Fn(&str) -> LogFailure,
+    ) -> bool {
+        let blank = body.trim().is_empty();
+        let same = !line.header.is_empty() && line.header == self.last_header;
+        if !self.traced {
+            let Some((header, _)) = &mut self.header else { return false };
+            let bare = line.header.is_empty();
+            if body.starts_with(TRACEBACK) || frame(body).is_some() {
+                (self.traced, self.inside, self.frame) = (true, true, frame(body));
+            } else if bare
+                && header.said.contains(" panicked at")
+                && header.said.ends_with(|c: char| c.is_ascii_digit())
+                && !blank
+            {
+                header.said = format!("{}: {body}", header.said);
+            } else if bare && let Some((_, what)) = body.split_once("what():") {
+                header.said = format!("{}: {}", header.said, what.trim());
+                self.explained |= known.is_some_and(|rank| rank != LogRank::Secondary);
+            } else if !((blank || body.starts_with([' ', '\t'])) && (bare || same)) || known.is_some() {
+                return false;
+            }
+            return true;
+        }
+        let chained = body.contains("the above exception") || body.contains("The above exception");
+        if blank || chained || body.starts_with(TRACEBACK) || body.starts_with([' ', '\t']) || body.starts_with("+ ") {
+            self.inside |= chained || body.contains(TRACEBACK) || frame(body).is_some();
+            self.frame = frame(body).or(self.frame.take());
+        } else if self.inside {
+            // The first line without indentation after the frames is the exception, whatever its class.
+            let raised = LogFailure {
+                exception: exception(body).or_else(|| class(body)),
+                place: self.frame.take(),
+                ..failure(body)
+            };
+            self.innermost.get_or_insert((raised, known));
+            self.inside = false;
+            self.explained |= known.is_some_and(|rank| rank != LogRank::Secondary);
+        } else if self.message_lines < MESSAGE_LINES
+            && exception(body).is_none()
+            && (same || (line.header.is_empty() && !has(&STRONG, body)))
+        {
+            // A message of several lines.
+            self.message_lines += 1;
+            self.explained |= known.is_some_and(|rank| rank != LogRank::Secondary);
+        } else {
+            return false;
+        }
+        self.last_header.clone_from(&line.header);
+        true
+    }
+
+    /// Ends the record; `None` if a finding explains it.
+    fn end(self) -> Option<LogFailure> {
+        let (header, of_header) = self.header.unzip();
+        let of_header = of_header.flatten();
+        if self.explained || of_header.is_some_and(|rank| rank != LogRank::Secondary) {
+            return None;
+        }
+        let fatal = of_header == Some(LogRank::Secondary);
+        match self.innermost {
+            Some((_, Some(_))) => None,
+            Some((raised, None)) => Some(LogFailure { fatal, ..raised }),
+            None => header
+                .filter(|_| of_header.is_none())
+                .map(|header| LogFailure { place: header.place.clone().or(self.frame), ..header }),
+        }
+    }
+}
+
+/// Returns the class of an exception at the start of a text.
+fn exception(body: &str) -> Option<String> {
+    Some(EXCEPTION.as_ref()?.captures(body)?[1].to_owned())
+}
+
+/// Returns the word before the first colon, or the only word, as the class of an exception.
+fn class(body: &str) -> Option<String> {
+    let word = body.split(':').next()?.trim();
+    let fits = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
+    fits.then(|| word.to_owned())
+}
+
+/// Returns the place of a frame: the last two parts of the path, and the line number.
+fn frame(body: &str) -> Option<String> {
+    let parts = FRAME.as_ref()?.captures(body)?;
+    let path: Vec<&str> = parts[1].rsplit(['/', '\\']).take(2).collect();
+    Some(format!("{}:{}", path.into_iter().rev().collect::<Vec<_>>().join("/"), &parts[2]))
+}

@@ -1,0 +1,105 @@
+//! The beginning of a failure, by the log: the first error, known or not, and what it led to.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::errors::UnknownLine;
+use super::moment::without_year;
+use super::{LogAnalysis, LogMatch, NamedLogAnalysis};
+use knowledge::playbook::LogRank;
+
+/// An error of a log.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LogEvent<'a> {
+    /// A finding explains it.
+    Known(&'a LogMatch),
+    /// No finding explains it.
+    Unknown(&'a UnknownLine),
+}
+
+impl LogEvent<'_> {
+    /// Returns the line number.
+    pub fn line(&self) -> u64 {
+        match self {
+            Self::Known(found) => found.line,
+            Self::Unknown(unknown) => unknown.line,
+        }
+    }
+
+    /// Returns the time.
+    pub fn at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Known(found) => found.at,
+            Self::Unknown(unknown) => unknown.at,
+        }
+    }
+
+    /// Returns the time as written.
+    pub fn when(&self) -> Option<&str> {
+        match self {
+            Self::Known(found) => found.first.as_deref(),
+            Self::Unknown(unknown) => unknown.first.as_deref(),
+        }
+    }
+}
+
+impl LogAnalysis {
+    /// Returns the first finding with the rank root.
+    pub fn root(&self) -> Option<&LogMatch> {
+        self.findings.iter().find(|found| found.rank == LogRank::Root)
+    }
+
+    /// Returns the first error, and if it is unknown the next known one: at most two, in the order of the log.
+    pub fn story(&self) -> Vec<LogEvent<'_>> {
+        let began = self.unknown.began.as_ref();
+        let strong = began.filter(|began| !began.weak);
+        let secondary = self.findings.iter().any(|found| found.rank == LogRank::Secondary);
+        let sign = self.findings.iter().filter(|f| f.rank == LogRank::Sign).max_by_key(|f| f.count);
+        let fatal =
+            self.unknown.lines.iter().find(|one| one.fatal && began.is_some_and(|began| began.line != one.line));
+        let mut events: Vec<LogEvent<'_>> = match (self.root(), sign) {
+            (Some(root), _) => strong.map(LogEvent::Unknown).into_iter().chain([LogEvent::Known(root)]).collect(),
+            (None, Some(sign)) if !secondary => {
+                strong.map(LogEvent::Unknown).into_iter().chain([LogEvent::Known(sign)]).collect()
+            }
+            (None, Some(sign)) if began.is_none() => vec![LogEvent::Known(sign)],
+            _ => began.into_iter().chain(fatal).map(LogEvent::Unknown).collect(),
+        };
+        events.sort_by_key(LogEvent::line);
+        events
+    }
+
+    /// Returns the first error that is none of the signs.
+    pub fn first_error(&self) -> Option<LogEvent<'_>> {
+        let is_error = |event: &LogEvent<'_>| match event {
+            LogEvent::Known(found) => found.rank == LogRank::Root,
+            LogEvent::Unknown(_) => true,
+        };
+        self.story().into_iter().find(is_error)
+    }
+
+    /// Returns the playbooks and causes that the findings support.
+    pub fn causes(&self) -> BTreeSet<&str> {
+        self.findings.iter().filter(|f| f.rank < LogRank::Secondary).filter_map(|f| f.cause.as_deref()).collect()
+    }
+}
+
+/// Returns the logs with an error of their own, the earliest error first; where a time is missing, a fault of the
+/// hardware comes before what runs on it, and a log with times before one without.
+pub fn in_order(logs: &[NamedLogAnalysis]) -> Vec<(&NamedLogAnalysis, LogEvent<'_>)> {
+    let mut begun: Vec<_> = logs.iter().filter_map(|log| Some((log, log.report.first_error()?))).collect();
+    let hardware = |event: &LogEvent<'_>| matches!(event, LogEvent::Known(found) if found.tells.as_deref() == Some("log_gpu_fault"));
+    let timed = begun.iter().all(|(_, event)| event.at().is_some());
+    // Engines write times without the year, the kernel with it.
+    begun.sort_by_key(|(_, event)| {
+        let at = event.at().map(without_year);
+        (!timed && !hardware(event), at.is_none(), at)
+    });
+    begun
+}
+
+/// Returns the log in which it began.
+pub fn first(logs: &[NamedLogAnalysis]) -> Option<&NamedLogAnalysis> {
+    in_order(logs).first().map(|(log, _)| *log)
+}

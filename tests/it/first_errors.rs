@@ -1,0 +1,151 @@
+//! Logs whose first error is the answer, known or not, in many dresses; `tests/fixtures/logs`.
+
+use llm_diagnose::logs::{LogReader, NamedLogAnalysis, Patterns};
+use llm_diagnose::message::Tone;
+use llm_diagnose::render::{Phrases, logs, terminal};
+
+use crate::harness::library;
+
+fn read(name: &str) -> NamedLogAnalysis {
+    let path = format!("{}/tests/fixtures/logs/{name}.log", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let report = LogReader::new(&Patterns::new(library().logs.values())).text(&text);
+    NamedLogAnalysis { name: format!("{name}.log"), pod: None, container: None, cut: false, report }
+}
+
+/// The headline and the whole message.
+fn told(read: &[NamedLogAnalysis]) -> (String, String) {
+    let message = logs(read, &[], &Phrases::english());
+    (message.headline.clone(), terminal(&message))
+}
+
+#[test]
+fn the_first_error_of_a_log_is_its_headline_known_or_not() {
+    for (name, headline) in [
+        ("sglang-no-port", "sglang · KV transfer fails because no local port is free"),
+        ("tgi-oom", "tgi · the GPU ran out of memory while serving"),
+        ("litellm-malformed-tool-call", "litellm · requests cannot be converted for their backend"),
+        ("vllm-assertion", "vllm · AssertionError in offloading/scheduler.py:734; nothing is known about it yet"),
+        ("vllm-store-failed-then-hang", "vllm · KV blocks cannot be written to or read from shared storage"),
+        ("vllm-broadcast-timeout", "vllm · the GPUs cannot talk to each other"),
+        ("kernel-reset-required", "host · the driver says that the GPU needs a reset"),
+        ("vllm-device-busy", "vllm · the GPU cannot be used"),
+        ("kernel-xid-154", "host · the driver says that the node must be rebooted"),
+        ("vllm-port-of-service", "vllm · a Kubernetes Service named vllm sets the engine's own variable"),
+        ("vllm-kernel-image-prefixed", "vllm · the image has no code for this GPU"),
+        (
+            "vllm-chained-in-compose",
+            "vllm · IndexError: index 5 is out of bounds for dimension 0 with size 4 in \
+             sample/rejection_sampler.py:211; nothing is known about it yet",
+        ),
+        (
+            "sglang-assertion-in-cri",
+            "sglang · AssertionError: host value of node 17 is set in mem_cache/hiradix_cache.py:402; nothing is known \
+             about it yet",
+        ),
+        ("triton-model-in-docker-json", "triton · a model of the repository cannot be loaded"),
+        (
+            "endpoint-picker-zap",
+            "router · Reconciler error: resourceVersion 17 is too old for watch; nothing is known about it yet",
+        ),
+        ("llamacpp-missing-tensor", "llamacpp · the model file cannot be read"),
+        ("describe-oom-killed", "vllm · a container went over its memory limit and was killed"),
+        (
+            "ray-worker-disk",
+            "vllm · OSError: [Errno 5] Input/output error: '/weights/model-00003-of-00030.safetensors' in \
+             model_loader/weight_utils.py:300; nothing is known about it yet",
+        ),
+        (
+            "dynamo-panic",
+            "dynamo · thread 'tokio-runtime-worker' panicked at lib/llm/src/kv_router/indexer.rs:412:17: called \
+             `Option::unwrap()` on a `None` value; nothing is known about it yet",
+        ),
+        (
+            "kernel-xid-38",
+            "host · NVRM: Xid (PCI:0000:3b:00): 38, pid=1234, name=python3, Ch 00000010; nothing is known about it yet",
+        ),
+        (
+            "vllm-peer-lost-then-timeout",
+            "vllm · peer access between ranks 1 and 3 was lost; nothing is known about it yet; then a worker did not answer",
+        ),
+        (
+            "stern-go-panic",
+            "engine not recognised · panic: runtime error: invalid memory address or nil pointer dereference; nothing is \
+             known about it yet",
+        ),
+        ("vllm-ucx-no-transport", "vllm · UCX finds no network that both sides have"),
+        (
+            "trtllm-pool",
+            "trtllm · ValueError: no pool of 3 fits in pyexecutor/_util.py:410; nothing is known about it yet",
+        ),
+    ] {
+        assert_eq!(told(&[read(name)]).0, headline, "{name}");
+    }
+}
+
+#[test]
+fn a_log_of_consequences_alone_names_no_cause() {
+    let consequences = read("vllm-consequences");
+    assert_eq!((consequences.report.unknown.count, consequences.report.story()), (0, Vec::new()));
+    let (headline, _) = told(&[consequences]);
+    assert!(headline.contains("what killed it is not in this log"), "{headline}");
+}
+
+#[test]
+fn each_error_has_its_own_line_s_time() {
+    for (name, when) in [
+        ("vllm-broadcast-timeout", "11-20 16:31:16"),
+        ("vllm-store-failed-then-hang", "2026-11-20 00:35:28"),
+        ("vllm-assertion", "11-20 18:56:31"),
+        ("kernel-xid-154", "Nov 20 11:43:14"),
+        ("litellm-malformed-tool-call", "07:01:02"),
+        ("trtllm-pool", "11/21/2026-18:00:09"),
+        ("vllm-ucx-no-transport", "2025-11-21 17:00:00"),
+    ] {
+        let log = read(name);
+        assert_eq!(
+            log.report.first_error().and_then(|event| event.when().map(str::to_owned)).as_deref(),
+            Some(when),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_flags_of_another_engine_are_in_no_remedy() {
+    let (_, tgi) = told(&[read("tgi-oom")]);
+    assert!(tgi.contains("--max-batch-prefill-tokens") && !tgi.contains("--mem-fraction-static"), "{tgi}");
+    let report = LogReader::new(&Patterns::new(library().logs.values()))
+        .text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n");
+    assert_eq!(report.engine, None, "the line alone tells no engine");
+    assert!(report.findings.iter().all(|found| !found.action.iter().any(|action| action.contains("--"))), "{report:?}");
+}
+
+#[test]
+fn several_logs_are_told_in_the_order_of_their_first_errors() {
+    let (headline, text) = told(&[read("vllm-device-busy"), read("kernel-reset-required")]);
+    assert_eq!(headline, "kernel-reset-required.log · the driver says that the GPU needs a reset");
+    let order = text.split("The first error of each log, in order").nth(1).unwrap_or_else(|| panic!("{text}"));
+    let at = |name: &str| order.find(name).unwrap_or_else(|| panic!("{name}: {text}"));
+    assert!(at("kernel-reset-required.log") < at("vllm-device-busy.log"), "the engine's error follows: {text}");
+}
+
+#[test]
+fn a_log_with_unknown_errors_never_counts_as_clean() {
+    for line in [
+        "[2026-11-20 08:00:24 TP0] Loading the draft failed for layer 3",
+        "[2026-11-20 08:00:24,014 E 391 391] (raylet) node_manager.cc:123: lease table is inconsistent",
+        "NVRM: GPU 0000:3b:00.0: flux calibration failed",
+        "time=\"2026-11-20T08:00:24Z\" level=error msg=\"lost the shard map\" err=\"eof\"",
+        "RuntimeError: something nobody has seen",
+        "  Warning  FluxCapacitorEmpty  2m  kubelet  the capacitor of llama-0 is empty",
+    ] {
+        let log = NamedLogAnalysis {
+            report: LogReader::new(&Patterns::new(library().logs.values())).text(line),
+            ..read("kernel-xid-154")
+        };
+        let message = logs(&[log], &[], &Phrases::english());
+        assert_eq!(message.tone, Tone::Warning, "{line}: {}", message.headline);
+        assert!(message.headline.contains("nothing is known about it yet"), "{line}: {}", message.headline);
+    }
+}

@@ -1,0 +1,116 @@
+//! Error lines that no finding explains: their dresses, their wrappings, their tracebacks, and how they are counted.
+
+use llm_diagnose::logs::{LogReader, Patterns, UnclassifiedErrors};
+
+/// The errors of a log of which nothing is known.
+fn read(text: &str) -> UnclassifiedErrors {
+    LogReader::new(&Patterns::new([])).text(text).unknown
+}
+
+#[test]
+fn what_collectors_and_launchers_put_around_a_line_is_taken_off() {
+    let own = "(EngineCore_DP0 pid=400) ERROR 11-17 09:31:47 [core.py:708] RuntimeError: boom";
+    let docker = serde_json::json!({ "log": format!("{own}\n"), "stream": "stderr", "time": "2026-11-17T09:31:47Z" });
+    let shipped = serde_json::json!({ "@timestamp": "t", "message": own, "kubernetes": { "pod_name": "llama-0" } });
+    for line in [
+        own.to_owned(),
+        format!("2026-11-17T09:31:47.1Z stderr F {own}"),
+        format!("[pod/llama-0/vllm] {own}"),
+        format!("vllm-1  | {own}"),
+        format!("llama-7c9d5b8f4d-x2k8q vllm {own}"),
+        format!("Nov 17 09:31:47 node-a vllm[812]: {own}"),
+        docker.to_string(),
+        shipped.to_string(),
+        format!("[pod/llama-0/vllm] 2026-11-17T09:31:47Z stdout F {own}"),
+    ] {
+        let error = read(&line).began.unwrap_or_else(|| panic!("{line}"));
+        assert_eq!((error.text.as_str(), error.said.as_str()), (own, "RuntimeError: boom"), "{line}");
+    }
+}
+
+#[test]
+fn the_level_and_the_text_of_every_dress_are_read() {
+    for (line, said) in [
+        ("E1102 16:02:26.014493   391 tcp_transport.cpp:542] no port", Some("no port")),
+        ("W1102 16:02:26.014493   391 x.cc:5] failed slowly", None),
+        ("[rank0]:[E1110 16:31:16.131931664 ProcessGroupNCCL.cpp:632] [Rank 0] late", Some("late")),
+        ("[11/02/2026-16:02:26] [TRT-LLM] [RANK 0] [E] lost", Some("lost")),
+        ("[TensorRT-LLM][ERROR] Assertion of tests", Some("Assertion of tests")),
+        ("[2026-11-02 16:02:26,014 E 391 391] (raylet) node_manager.cc:123: dead", Some("dead")),
+        ("2025-05-30T00:35:01.153Z ERROR chat: x::y: lost", Some("chat: x::y: lost")),
+        ("2025-05-30T00:35:01.153Z  WARN x::y: ERROR is a word here", None),
+        ("2026/11/02 16:02:26 [error] 7#7: *1 upstream", Some("7#7: *1 upstream")),
+        ("07:01:02 - LiteLLM Router:ERROR: router.py:62 - boom", Some("boom")),
+        ("time=\"t\" level=error msg=\"no endpoint\" err=\"eof\"", Some("no endpoint: eof")),
+        ("{\"level\":\"error\",\"ts\":1.5,\"msg\":\"no endpoint\",\"error\":\"eof\"}", Some("no endpoint: eof")),
+        ("{\"level\":\"INFO\",\"fields\":{\"message\":\"ERROR no\"}}", None),
+        ("[1762100000.1] [h:12 :0] ucp.c:9 UCX  ERROR no transport", Some("UCX  ERROR no transport")),
+        ("[2026-11-02 16:02:26 TP0] Prefill transfer failed", Some("Prefill transfer failed")),
+        ("INFO: a word like errors or TERROR is none", None),
+        ("10.0.0.7:80 - \"POST /v1/completions HTTP/1.1\" 500 Internal Server Error", None),
+        ("transfers: 0 errors, failed=0", None),
+    ] {
+        let errors = read(line);
+        assert_eq!(errors.began.map(|error| error.said).as_deref(), said, "{line}");
+    }
+}
+
+#[test]
+fn error_lines_are_counted_by_shape_in_every_dress() {
+    let text = "2025-05-30T00:35:01.153Z ERROR chat: dynamo_llm::http: request 17 failed\n\
+                2025-05-30T00:35:02.153Z ERROR chat: dynamo_llm::http: request 18 failed\n\
+                18:03:47 - LiteLLM Proxy:ERROR: x.py:159 - boom\n\
+                {\"time\":\"t\",\"level\":\"ERROR\",\"fields\":{\"message\":\"bang\"}}\n\
+                {\"time\":\"t\",\"level\":\"INFO\",\"fields\":{\"message\":\"ERROR no\"}}\n\
+                INFO: a word like errors or TERROR is none\n";
+    let errors = read(text);
+    assert_eq!((errors.count, errors.lines[0].count), (4, 2), "{errors:?}");
+    assert!(errors.lines[0].text.contains("request 17"));
+}
+
+#[test]
+fn a_traceback_counts_once_with_its_exception() {
+    let alone =
+        "Traceback (most recent call last):\n  File \"a.py\", line 1\n    x()\nValueError: no such thing\nbye\n";
+    let errors = read(alone);
+    assert_eq!((errors.count, errors.lines[0].text.as_str()), (1, "ValueError: no such thing"));
+    let errors = read(&format!("12:00:00 - LiteLLM Proxy:ERROR: x.py:1 - failed\n{alone}"));
+    assert_eq!((errors.count, errors.lines[0].line), (1, 5), "the exception is told, not its header");
+    assert_eq!(errors.lines[0].place.as_deref(), Some("a.py:1"));
+    let levelled = "(A pid=1) ERROR 11-20 18:27:35 [a.py:9] failed\n\
+                    (A pid=1) ERROR 11-20 18:27:35 [a.py:9] Traceback (most recent call last):\n\
+                    (A pid=1) ERROR 11-20 18:27:35 [a.py:9]   File \"a.py\", line 1\n";
+    assert_eq!(read(levelled).count, 1);
+}
+
+#[test]
+fn interleaved_tracebacks_of_two_ranks_are_two_records() {
+    let text = "[rank0]: Traceback (most recent call last):\n\
+                [rank1]: Traceback (most recent call last):\n\
+                [rank0]:   File \"/x/model/a.py\", line 1, in f\n\
+                [rank1]:   File \"/x/model/b.py\", line 2, in g\n\
+                [rank1]: KeyError: 'experts'\n\
+                [rank0]: ValueError: shape\n";
+    let errors = read(text);
+    let told: Vec<_> = errors.lines.iter().map(|one| (one.said.as_str(), one.place.as_deref().unwrap_or(""))).collect();
+    assert_eq!(told, [("KeyError: 'experts'", "model/b.py:2"), ("ValueError: shape", "model/a.py:1")]);
+}
+
+#[test]
+fn endless_shapes_are_quoted_in_a_few_lines() {
+    let text: String = (0..2_000).map(|n| format!("ERROR {}\n", "x".repeat(n % 1_000 + 1))).collect();
+    let errors = read(&text);
+    assert_eq!(errors.count, 2_000);
+    assert!(errors.lines.len() <= 4);
+}
+
+#[test]
+fn a_frequent_error_that_begins_behind_many_rare_ones_is_quoted() {
+    let rare = |from: usize| (from..from + 400).map(|n| format!("ERROR {}\n", "x".repeat(n % 280 + 1)));
+    let frequent = (0..50).map(|n| format!("ERROR request {n} failed\n"));
+    let text: String = rare(0).chain(frequent).chain(rare(100)).collect();
+    let errors = read(&text);
+    assert_eq!((errors.count, errors.lines[0].line), (850, 1), "the first is kept");
+    let one = errors.lines.iter().find(|one| one.text == "ERROR request 0 failed").unwrap();
+    assert_eq!(one.count, 50);
+}
