@@ -78,6 +78,37 @@ fn the_first_error_of_a_log_is_its_headline_known_or_not() {
             "trtllm-pool",
             "trtllm · ValueError: no pool of 3 fits in pyexecutor/_util.py:410; nothing is known about it yet",
         ),
+        (
+            "vllm-worker-division",
+            "vllm · ZeroDivisionError: integer modulo by zero in fused_moe/fused_moe.py:1440; nothing is known about it yet",
+        ),
+        (
+            "sglang-in-journald",
+            "sglang · RuntimeError: plan of 33 pages is larger than the workspace in \
+             attention/flashinfer_backend.py:812; nothing is known about it yet",
+        ),
+        (
+            "tgi-model-type",
+            "tgi · ValueError: Unsupported model type zebra in models/__init__.py:812; nothing is known about it yet",
+        ),
+        ("events-secret-missing", "kubernetes · a Secret or ConfigMap of the pod is missing"),
+        (
+            "vllm-in-cloud-json",
+            "vllm · ValueError: vocabulary of 32000 has no pad in transformers_utils/tokenizer.py:190; nothing is known \
+             about it yet",
+        ),
+        ("amd-page-fault", "amd · a kernel of the engine went wrong"),
+        (
+            "router-radix-tree",
+            "router · smg::policies::cache_aware: radix tree of model \"m\" lost 3 tenants; nothing is known about it \
+             yet; then the router puts an engine aside",
+        ),
+        ("litellm-not-subscriptable", "litellm · requests cannot be converted for their backend"),
+        (
+            "vllm-nccl-warn",
+            "vllm · gpu-f:91:207 [3] transport/nvls.cc:244 NCCL WARN Cuda failure 999 'unknown error'; nothing is known \
+             about it yet; then the GPUs cannot talk to each other",
+        ),
     ] {
         assert_eq!(told(&[read(name)]).0, headline, "{name}");
     }

@@ -8,14 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::moment::LogTime;
-use super::record::{LogFailure, Records};
+use super::record::{CHARS, Records};
 
 /// Maximum shapes; beyond it the rarer half is dropped, except the first.
 const SHAPES: usize = 256;
 /// Number of shapes in a report, beside the first.
 const MAX_QUOTED_SHAPES: usize = 3;
-/// Maximum characters of a shape and of a quoted line.
-const CHARS: usize = 300;
 /// Time before a known failure within which an unknown error belongs to it: what a time-out notices began earlier.
 const SAME_FAULT_WITHIN: Duration = Duration::from_secs(900);
 
@@ -32,7 +30,7 @@ pub struct UnclassifiedErrors {
 }
 
 /// Error lines that differ only in numbers and ids.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnknownLine {
     /// Their number.
     pub count: u64,
@@ -84,27 +82,16 @@ impl Errors {
         }
     }
 
-    fn add(&mut self, failure: LogFailure) {
+    fn add(&mut self, failure: UnknownLine) {
         self.count += 1;
         let shape = shape(&failure.said);
         if self.shapes.len() >= SHAPES && !self.shapes.contains_key(&shape) {
             self.forget();
         }
-        let printable = |text: &str| text.chars().filter(|c| !c.is_control()).take(CHARS).collect::<String>();
-        let kind = self.shapes.entry(shape).or_insert_with(|| UnknownLine {
-            count: 0,
-            line: failure.line,
-            first: failure.at.as_ref().map(|moment| moment.text.clone()),
-            at: failure.at.as_ref().and_then(|moment| moment.at),
-            text: printable(&failure.text),
-            said: printable(failure.said.trim()),
-            exception: failure.exception.as_deref().map(printable),
-            place: failure.place.as_deref().map(printable),
-            fatal: false,
-            weak: failure.weak,
-        });
+        let fatal = failure.fatal;
+        let kind = self.shapes.entry(shape).or_insert(failure);
         kind.count += 1;
-        kind.fatal |= failure.fatal;
+        kind.fatal |= fatal;
     }
 
     /// Drops the rarer half, but never the first: a frequent shape may begin after many rare ones.

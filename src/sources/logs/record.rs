@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use knowledge::playbook::LogRank;
 use regex::Regex;
 
+use super::errors::UnknownLine;
 use super::line::{LineLevel, LogLine};
 use super::moment::LogTime;
 
@@ -16,27 +17,9 @@ use super::moment::LogTime;
 const WRITERS: usize = 128;
 /// Maximum lines without indentation of an exception's message.
 const MESSAGE_LINES: usize = 8;
+/// Maximum characters of a quoted text.
+pub(super) const CHARS: usize = 300;
 const TRACEBACK: &str = "Traceback (most recent call last)";
-
-/// An error that no finding explains.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct LogFailure {
-    /// The line number.
-    pub(super) line: u64,
-    pub(super) at: Option<LogTime>,
-    /// The line.
-    pub(super) text: String,
-    /// The exception or the message, without header.
-    pub(super) said: String,
-    /// The class of the exception.
-    pub(super) exception: Option<String>,
-    /// File and line number that raised it.
-    pub(super) place: Option<String>,
-    /// True if the record says that a process ended.
-    pub(super) fatal: bool,
-    /// True if no level, only its words say that it is an error.
-    pub(super) weak: bool,
-}
 
 /// The open records of all writers.
 #[derive(Debug, Default)]
@@ -48,7 +31,7 @@ pub(super) struct Records {
 #[derive(Debug, Default)]
 struct Record {
     /// The error line before the traceback, and what is known of it.
-    header: Option<(LogFailure, Option<LogRank>)>,
+    header: Option<(UnknownLine, Option<LogRank>)>,
     /// True from the first frame on.
     traced: bool,
     /// True between a traceback's start and its exception.
@@ -56,7 +39,7 @@ struct Record {
     /// The file and line number of the last frame.
     frame: Option<String>,
     /// The innermost exception, and what is known of it.
-    innermost: Option<(LogFailure, Option<LogRank>)>,
+    innermost: Option<(UnknownLine, Option<LogRank>)>,
     /// True if a finding explains one of its lines.
     explained: bool,
     /// The header of its last line.
@@ -110,19 +93,20 @@ impl Records {
         number: u64,
         at: Option<&LogTime>,
         known: Option<LogRank>,
-    ) -> Vec<LogFailure> {
+    ) -> Vec<UnknownLine> {
         let mut ended = Vec::new();
         if self.open.len() >= WRITERS && !self.open.contains_key(&line.writer) {
             ended.extend(self.finish());
         }
         let mut record = self.open.remove(&line.writer).unwrap_or_default();
         for body in line.body.split('\n') {
-            let failure = |said: &str| LogFailure {
+            let failure = |said: &str| UnknownLine {
                 line: number,
-                at: at.cloned(),
-                text: line.text.clone().into_owned(),
-                said: said.trim().to_owned(),
-                ..LogFailure::default()
+                first: at.map(|moment| moment.text.clone()),
+                at: at.and_then(|moment| moment.at),
+                text: printable(&line.text),
+                said: printable(said.trim()),
+                ..UnknownLine::default()
             };
             if record.goes_on(line, body, known, failure) {
                 continue;
@@ -137,8 +121,9 @@ impl Records {
     }
 
     /// Ends all records.
-    pub(super) fn finish(&mut self) -> Vec<LogFailure> {
-        let mut ended: Vec<LogFailure> = std::mem::take(&mut self.open).into_values().filter_map(Record::end).collect();
+    pub(super) fn finish(&mut self) -> Vec<UnknownLine> {
+        let mut ended: Vec<UnknownLine> =
+            std::mem::take(&mut self.open).into_values().filter_map(Record::end).collect();
         ended.sort_by_key(|failure| failure.line);
         ended
     }
@@ -146,7 +131,7 @@ impl Records {
 
 impl Record {
     /// Returns the record that a line begins; an empty one if it is no error.
-    fn begun(line: &LogLine<'_>, body: &str, known: Option<LogRank>, failure: impl Fn(&str) -> LogFailure) -> Self {
+    fn begun(line: &LogLine<'_>, body: &str, known: Option<LogRank>, failure: impl Fn(&str) -> UnknownLine) -> Self {
         let mut record = Self { last_header: line.header.clone(), ..Self::default() };
         let said = body.split(TRACEBACK).next().unwrap_or_default().trim_end_matches([' ', ':']);
         let exception = exception(body.trim_start());
@@ -158,7 +143,7 @@ impl Record {
             (record.traced, record.inside, record.frame) = (true, true, frame);
         }
         if !said.trim().is_empty() && record.frame.is_none() && (strong || weak || (record.traced && known.is_some())) {
-            record.header = Some((LogFailure { exception, weak: !strong, ..failure(said) }, known));
+            record.header = Some((UnknownLine { exception, weak: !strong, ..failure(said) }, known));
         }
         record
     }
@@ -169,7 +154,7 @@ impl Record {
         line: &LogLine<'_>,
         body: &str,
         known: Option<LogRank>,
-        failure: impl Fn(&str) -> LogFailure,
+        failure: impl Fn(&str) -> UnknownLine,
     ) -> bool {
         let blank = body.trim().is_empty();
         let same = !line.header.is_empty() && line.header == self.last_header;
@@ -198,7 +183,7 @@ impl Record {
             self.frame = frame(body).or(self.frame.take());
         } else if self.inside {
             // The first line without indentation after the frames is the exception, whatever its class.
-            let raised = LogFailure {
+            let raised = UnknownLine {
                 exception: exception(body).or_else(|| class(body)),
                 place: self.frame.take(),
                 ..failure(body)
@@ -221,7 +206,7 @@ impl Record {
     }
 
     /// Ends the record; `None` if a finding explains it.
-    fn end(self) -> Option<LogFailure> {
+    fn end(self) -> Option<UnknownLine> {
         let (header, of_header) = self.header.unzip();
         let of_header = of_header.flatten();
         if self.explained || of_header.is_some_and(|rank| rank != LogRank::Secondary) {
@@ -230,24 +215,29 @@ impl Record {
         let fatal = of_header == Some(LogRank::Secondary);
         match self.innermost {
             Some((_, Some(_))) => None,
-            Some((raised, None)) => Some(LogFailure { fatal, ..raised }),
+            Some((raised, None)) => Some(UnknownLine { fatal, ..raised }),
             None => header
                 .filter(|_| of_header.is_none())
-                .map(|header| LogFailure { place: header.place.clone().or(self.frame), ..header }),
+                .map(|header| UnknownLine { place: header.place.clone().or(self.frame), ..header }),
         }
     }
 }
 
+/// Returns a text on one line, truncated.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(CHARS).collect()
+}
+
 /// Returns the class of an exception at the start of a text.
 fn exception(body: &str) -> Option<String> {
-    Some(EXCEPTION.as_ref()?.captures(body)?[1].to_owned())
+    Some(printable(&EXCEPTION.as_ref()?.captures(body)?[1]))
 }
 
 /// Returns the word before the first colon, or the only word, as the class of an exception.
 fn class(body: &str) -> Option<String> {
     let word = body.split(':').next()?.trim();
     let fits = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
-    fits.then(|| word.to_owned())
+    fits.then(|| printable(word))
 }
 
 /// Returns the place of a frame: the last two parts of the path, and the line number.
