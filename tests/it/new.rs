@@ -272,10 +272,10 @@ fn a_phrase_is_not_written_where_another_file_of_the_user_has_it() {
 #[test]
 fn an_entry_of_ones_own_says_what_it_loses_of_the_shipped_one() {
     let entry =
-        "engine: vllm\nschema: 1\nsignals:\n  kv_cache_usage: { query: \"max by ($by) (x{$scope})\", since: ours }\n";
+        "engine: vllm\nschema: 1\nsignals:\n  stalled_requests: { query: \"max by ($by) (x{$scope})\", since: ours }\n";
     let own = directory(&[("signals/vllm.yaml", entry)]);
     let replacements = loaded(own.path()).replacements;
-    assert_eq!(replacements[0].what, "the entry of `kv_cache_usage` for vllm, without its `direct`");
+    assert_eq!(replacements[0].what, "the entry of `stalled_requests` for vllm, without its `window`");
 }
 
 #[test]
