@@ -56,23 +56,15 @@ fn with_kinds<'a>(library: &'a Library, mut needs: Needs<'a>) -> Needs<'a> {
     needs
 }
 
-/// Returns the kinds of a pool by their places in `kinds.yaml`, each name once.
+/// Returns the kinds of a pool by their places in `kinds.yaml`; a declared kind needs no data.
 fn kinds_of(library: &Library, pool: &BTreeMap<String, String>, observations: &Observations) -> Vec<usize> {
-    let rows = || library.kinds.kinds.iter().enumerate();
-    let holds = |when: &[Evidence]| symptom(library, when, observations).1 == SymptomVerdict::Confirmed;
     let declared = library.declared_kind(pool);
-    let mut found: Vec<usize> = Vec::new();
-    for (place, kind) in rows().filter(|(_, kind)| declared.is_none_or(|name| name == kind.kind)) {
-        let is_known = found.iter().any(|other| library.kinds.kinds[*other].kind == kind.kind);
-        if !is_known && holds(&kind.when) {
-            found.push(place);
-        }
-    }
-    // A declared kind needs no data.
-    if let Some(name) = declared.filter(|_| found.is_empty()) {
-        found.extend(rows().find(|(_, kind)| kind.kind == name).map(|(place, _)| place));
-    }
-    found
+    let holds = |kind: &PoolKind| match declared {
+        Some(name) => name == kind.kind,
+        None => symptom(library, &kind.when, observations).1 == SymptomVerdict::Confirmed,
+    };
+    let kinds = library.kinds.kinds.iter().enumerate();
+    kinds.filter(|(_, kind)| holds(kind)).map(|(place, _)| place).collect()
 }
 
 #[cfg(test)]

@@ -128,6 +128,10 @@ fn health(library: &Library, problems: &mut Vec<Problem>) {
 fn kinds(library: &Library, problems: &mut Vec<Problem>) {
     let Some(file) = library.files.get(KINDS) else { return };
     for kind in &library.kinds.kinds {
+        if library.kinds.kinds.iter().filter(|other| other.kind == kind.kind).count() > 1 {
+            let message = format!("the kind `{}` stands here twice", kind.kind);
+            problems.push(Problem::at("kinds/twice", file, &kind.kind, message, None));
+        }
         if kind.when.is_empty() {
             let message = format!("the kind `{}` has no condition, so that every pool would be of it", kind.kind);
             problems.push(Problem::at("kinds/no-condition", file, &kind.kind, message, None));

@@ -8,7 +8,7 @@ use super::{lint, phrases, unread};
 
 /// The rules of problems by which something that a user wrote takes no part in a diagnosis, a message or a report. The
 /// others are about how well it is written and tested.
-const UNUSED: [&str; 45] = [
+const UNUSED: [&str; 46] = [
     "alert/condition",
     "alert/for",
     "alert/log-signal",
@@ -24,6 +24,7 @@ const UNUSED: [&str; 45] = [
     "health/unknown-signal",
     "kinds/factor",
     "kinds/no-condition",
+    "kinds/twice",
     "kinds/unknown-playbook",
     "kinds/unknown-signal",
     "log/cause",

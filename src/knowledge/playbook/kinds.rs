@@ -22,7 +22,7 @@ const BEYOND_ITS_PAST: f64 = 2.0;
 pub struct PoolKinds {
     /// The format's version: 1.
     pub schema: u32,
-    /// The kinds; of several entries with one name the first counts whose conditions hold.
+    /// The kinds, each with a name of its own.
     pub kinds: Vec<PoolKind>,
 }
 
@@ -74,8 +74,7 @@ impl DeclaredPool {
         if names().any(|name| name == self.kind) {
             return Ok(());
         }
-        let mut known: Vec<&str> = names().collect();
-        known.dedup();
+        let known: Vec<&str> = names().collect();
         let hint = suggestion(&self.kind, names()).unwrap_or_default();
         Err(format!("there is no kind `{}`: expected one of {} {hint}", self.kind, known.join(", "))
             .trim_end()
@@ -127,6 +126,7 @@ impl Library {
     fn moved_by(&self, place: usize) -> Self {
         let mut library = self.clone();
         library.is_of_kinds = true;
+        library.promised.clear();
         if let Some(kind) = self.kinds.kinds.get(place) {
             library.grow(&kind.factors);
             // What is promised is judged by the promise.

@@ -132,8 +132,8 @@ impl Evaluation<'_> {
             let value = match of.op.id() {
                 token::T_SUM => sum,
                 token::T_AVG => sum / n,
-                token::T_MIN => values.iter().copied().fold(f64::INFINITY, f64::min),
-                token::T_MAX => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+                token::T_MIN => values.into_iter().reduce(f64::min).unwrap_or(f64::NAN),
+                token::T_MAX => values.into_iter().reduce(f64::max).unwrap_or(f64::NAN),
                 token::T_QUANTILE => quantile_of(param, values),
                 token::T_COUNT | token::T_GROUP => {
                     let value = if of.op.id() == token::T_COUNT { n } else { 1.0 };

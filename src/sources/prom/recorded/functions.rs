@@ -1,4 +1,4 @@
-//! The functions that queries of the signals use.
+//! The functions of PromQL that queries of signals use, the shipped ones and a user's own.
 
 use promql_parser::parser::{Call, Expr};
 use regex::Regex;
@@ -15,14 +15,9 @@ impl Evaluation<'_> {
         let args: Vec<&Expr> = call.args.args.iter().map(|arg| &**arg).collect();
         let arg = |i: usize| args.get(i).copied().ok_or_else(|| format!("`{name}` needs more arguments"));
         let each = |of: &dyn Fn(f64) -> f64| -> Result<Evaluated, String> {
-            let rows = self.vector(arg(0)?, at)?.into_iter().map(nameless);
-            Ok(Evaluated::Rows(
-                rows.map(|row| {
-                    let value = of(row.value);
-                    row.with(value)
-                })
-                .collect(),
-            ))
+            let mut rows: Vec<CountedRow> = self.vector(arg(0)?, at)?.into_iter().map(nameless).collect();
+            rows.iter_mut().for_each(|row| row.value = of(row.value));
+            Ok(Evaluated::Rows(rows))
         };
         match name {
             "time" => Ok(Evaluated::Number(at as f64 / 1e3)),
@@ -53,10 +48,11 @@ impl Evaluation<'_> {
             }
             "clamp_min" => {
                 let least = self.number(arg(1)?, at)?;
-                let Evaluated::Rows(mut rows) = each(&|value| value.max(least))? else { return each(&|value| value) };
                 // A floor above 0 says what a share of few events counts as.
-                rows.iter_mut().filter(|_| least > 0.0).for_each(|row| row.events = f64::INFINITY);
-                Ok(Evaluated::Rows(rows))
+                let events = |row: &CountedRow| if least > 0.0 { f64::INFINITY } else { row.events };
+                let rows = self.vector(arg(0)?, at)?.into_iter().map(nameless);
+                let clamped = |row: CountedRow| CountedRow { events: events(&row), value: row.value.max(least), ..row };
+                Ok(Evaluated::Rows(rows.map(clamped).collect()))
             }
             "histogram_quantile" => self.quantiles(self.number(arg(0)?, at)?, arg(1)?, at),
             "label_replace" => self.replaced(&args, at),
@@ -199,7 +195,11 @@ type RangeFunction = fn(&[(i64, f64)]) -> Option<f64>;
 fn range_function(name: &str) -> Option<RangeFunction> {
     Some(match name {
         "increase" => increase,
-        "rate" | "irate" => |points| Some(increase(points)? / seconds(points)?),
+        "rate" => |points| Some(increase(points)? / seconds(points)?),
+        "irate" => |points| {
+            let last = &points[points.len().saturating_sub(2)..];
+            Some(increase(last)? / seconds(last)?)
+        },
         "delta" => |points| (points.len() > 1).then(|| points[points.len() - 1].1 - points[0].1),
         "changes" => |points| Some(points.windows(2).filter(|pair| pair[0].1 != pair[1].1).count() as f64),
         "resets" => |points| Some(points.windows(2).filter(|pair| pair[1].1 < pair[0].1).count() as f64),

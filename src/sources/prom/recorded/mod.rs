@@ -36,16 +36,25 @@ pub type Points<'a> = &'a [(i64, f64)];
 impl Recorded {
     /// Adds a sample; one of the same series at the same or a later time is replaced.
     pub fn add(&mut self, name: &str, labels: Labels, at: i64, value: f64) {
+        self.add_points(name, labels, std::iter::once((at, value)));
+    }
+
+    fn add_points(&mut self, name: &str, labels: Labels, points: impl Iterator<Item = (i64, f64)>) {
         let series = self.metrics.entry(name.to_owned()).or_default().entry(labels).or_default();
-        series.truncate(series.partition_point(|(time, _)| *time < at));
-        series.push((at, value));
+        for (at, value) in points {
+            series.truncate(series.partition_point(|(time, _)| *time < at));
+            series.push((at, value));
+        }
     }
 
     /// Adds the samples of others from a time on, each by so many milliseconds later.
     pub fn add_all(&mut self, others: &Self, since: i64, later: i64) {
         for (name, labels, points) in others.all() {
-            let points = points.iter().filter(|(at, _)| *at >= since);
-            points.for_each(|(at, value)| self.add(name, labels.clone(), at + later, *value));
+            let from = points.partition_point(|(at, _)| *at < since);
+            if from < points.len() {
+                let shifted = points[from..].iter().map(|(at, value)| (at + later, *value));
+                self.add_points(name, labels.clone(), shifted);
+            }
         }
     }
 
@@ -161,6 +170,8 @@ mod tests {
             ("topk(1, inside) % 3", &[("a", 1.0)]),
             ("-clamp_max(min(inside), 1.5)", &[("", -1.5)]),
             ("rate(requests_total{instance=\"a\", code=\"200\"}[10s])", &[("200,a", 0.5)]),
+            ("sum by (code) (requests_total{code=\"500\"} * on (instance) group_left (code) up)", &[("", 5.0)]),
+            ("irate(requests_total{instance=\"a\", code=\"200\"}[1m])", &[("200,a", 0.5)]),
         ] {
             let expected: Vec<(String, f64)> =
                 expected.iter().map(|(label, value)| ((*label).to_owned(), *value)).collect();

@@ -141,7 +141,13 @@ fn matched(
         let mut labels = match included {
             Some(labels) => {
                 let mut own = row.labels.clone();
-                own.extend(labels.labels.iter().filter_map(|l| Some((l.clone(), other.labels.get(l)?.clone()))));
+                // What the other side lacks is lacking in the result too.
+                for label in &labels.labels {
+                    match other.labels.get(label) {
+                        Some(value) => _ = own.insert(label.clone(), value.clone()),
+                        None => _ = own.remove(label),
+                    }
+                }
                 own
             }
             None => key,
