@@ -47,6 +47,9 @@ pub(super) fn saved(
             one_target(first, reads, written).map(Some)
         }
         [first, second] => {
+            for file in [first, second] {
+                ensure!(!is_record(file)?, "{file} is a benchmark's record of many reads: pass it alone");
+            }
             let (earlier, later, mut reads) = (written(first)?, written(second)?, PageReads::default());
             page(first, 0, &mut reads, needed)?;
             let between = later.duration_since(earlier).try_into().ok().filter(|between| *between >= APART);

@@ -113,6 +113,18 @@ fn a_benchmarks_file_without_pages_is_named_with_what_to_give() {
         let (_, error) = said(&[file], &[]);
         assert!(error.contains(way_out), "{file}: {error}");
     }
+    let record = "../aiperf/server_metrics_export.jsonl";
+    let twice = diagnose(&[record, record]);
+    let error = String::from_utf8_lossy(&twice.stderr).into_owned();
+    assert!(error.contains("pass it alone"), "{error}");
+}
+
+#[test]
+fn a_page_is_a_page_whatever_its_model_is_called() {
+    let reports = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/reports");
+    let page = std::fs::read_to_string(reports.join("vllm-scheduler-stuck-first.prom")).unwrap();
+    let (_, error) = said(&[&page.replace("org-a/27b-5bit", "benchmarks")], &[]);
+    assert!(!error.contains("GuideLLM"), "{error}");
 }
 
 #[test]
