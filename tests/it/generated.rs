@@ -393,6 +393,33 @@ fn an_exception_with_everybodys_numbers_still_has_its_rules() {
 }
 
 #[test]
+fn the_queue_of_a_declared_batch_fires_nothing_and_that_of_its_exception_does() {
+    // None of them times its queue, so that the alert's first alternative has no series.
+    let waiting = |namespace: &str, model: &str| {
+        format!(
+            "      - {{ series: 'vllm:num_requests_waiting{{namespace=\"{namespace}\", model_name=\"{model}\", job=\"v\", \
+             instance=\"{model}\"}}', values: '100x60' }}\n"
+        )
+    };
+    let fires = |severity: &str, namespace: &str, model: &str| {
+        let labels = format!("severity=\"{severity}\", namespace=\"{namespace}\", model_name=\"{model}\"");
+        format!("          - {{ labels: '{{{labels}}}', value: 1 }}\n")
+    };
+    let pools = [("batch", "bulk"), ("batch", "chatty"), ("other", "m")];
+    let firing = pools[1..].iter().flat_map(|(of, model)| ["critical", "warning"].map(|how| fires(how, of, model)));
+    let text = format!(
+        "rule_files: [own.rules.yaml]\nevaluation_interval: 4m\ntests:\n  - interval: 1m\n    input_series:\n{}    \
+         promql_expr_test:\n      - expr: count by (severity, namespace, model_name) (ALERTS{{alertstate=\"firing\", alertname=\"LLMQueueBuildup\"}})\n        \
+         eval_time: 50m\n        exp_samples:\n{}",
+        pools.iter().map(|(namespace, model)| waiting(namespace, model)).collect::<String>(),
+        firing.collect::<String>()
+    );
+    let declared = "  []\npools:\n  - { labels: { namespace: batch }, kind: batch }\n  \
+                    - { labels: { namespace: batch, model: chatty }, kind: chat }\n";
+    assert_judged(&rules_of(declared), &text);
+}
+
+#[test]
 fn alertmanager_takes_the_example() {
     assert_passes("amtool", &["check-config", "config/alertmanager/llm-diagnose.yaml"]);
 }

@@ -156,7 +156,7 @@ fn beyond_its_past(evidence: &mut Evidence) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::playbook::{SourceFile, load, parse};
+    use crate::playbook::{Slo, SourceFile, load, parse};
 
     fn pools(text: &str) -> Vec<DeclaredPool> {
         parse(&SourceFile::new("pools".to_owned(), text.to_owned())).unwrap()
@@ -207,7 +207,11 @@ mod tests {
         let mut library = load(None).unwrap();
         let slo = "{ pools: { namespace: docs }, ttft: { share: 0.99, within: 1s } }";
         let slo = parse(&SourceFile::new("slo".to_owned(), slo.to_owned())).unwrap();
-        library.promise(&[slo], &pools("- { labels: { namespace: docs }, kind: long context }")).unwrap();
+        let slo: Vec<Slo> = vec![slo];
+        library.promise(&slo, &pools("- { labels: { namespace: docs }, kind: batch }")).unwrap();
+        let batch = library.for_pool(&in_namespace("docs"));
+        assert!(!batch.playbooks["high-ttft"].alerts.is_empty() && batch.playbooks["queue-buildup"].alerts.is_empty());
+        library.promise(&slo, &pools("- { labels: { namespace: docs }, kind: long context }")).unwrap();
         let own = library.for_pool(&in_namespace("docs"));
         assert_eq!(limit(own, "high-ttft", "ttft_p99"), "> 1");
         assert_eq!(limit(own, "high-e2e-latency", "e2e_p99"), "> 60");
