@@ -20,8 +20,8 @@ pub(super) use sources::SourceArgs;
 pub(super) use state::StateArgs;
 
 use crate::chatops::command;
+use crate::config::Authentication;
 use crate::diagnose::Baseline;
-use crate::server::config::Authentication;
 
 /// The arguments of `serve`; every flag overrides the file.
 #[derive(Debug, Clone, Args)]

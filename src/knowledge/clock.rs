@@ -85,6 +85,18 @@ pub fn between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
 
+/// Parses the length of a time that somebody asks about: between one second and 31 days.
+///
+/// # Errors
+/// With what was expected.
+pub fn span(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(d) if d >= Duration::from_secs(1) && d <= Duration::from_secs(31 * 86_400) => Ok(d),
+        Ok(_) => Err("expected between 1s and 31d".to_owned()),
+        Err(_) => Err("expected a duration such as 30s, 5m, 1d".to_owned()),
+    }
+}
+
 /// Formats a duration for people: `45 s`, `3 min`, `2 h 10 min`, `3 d 4 h`.
 pub fn human_duration(duration: Duration) -> String {
     let s = duration.as_secs();

@@ -21,7 +21,7 @@ use crate::notify::{Notifier, NotifierParts};
 use crate::prepare::Prepared;
 use crate::questions::Turns;
 use crate::readiness::{self, Examination, SlackProbe};
-use crate::reload::Reloads;
+use crate::reloads::Reloads;
 use crate::server::{Budget, Pages, Shared, SlackState, listen, router};
 use crate::service::Service;
 use slack::socket::{self, Socket, SocketTiming};

@@ -1,7 +1,9 @@
 //! The configuration file: combines the configuration of all components; every key has a default.
 
 mod secrets;
+mod server;
 mod state;
+mod watchdog;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,15 +14,16 @@ use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use crate::server::config::{Authentication, PagesConfig, ServerLimits};
-use crate::watchdog::WatchdogConfig;
 use crate::{bundle, notify};
 use knowledge::clock::duration;
 use knowledge::playbook::{DeclaredPool, Library, Slo, SourceFile, parse};
 use knowledge::signal::OwnLabels;
 pub use secrets::{SlackInlet, bot_token, inlet};
+pub(crate) use server::ANYBODY;
+pub use server::{Authentication, PagesConfig, ServerLimits};
 use sources::{alertmanager, exporter, kubernetes, loki, prom, redact};
 pub use state::{state_directory, visit_store};
+pub use watchdog::WatchdogConfig;
 
 /// The configuration of `serve`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]

@@ -1,6 +1,7 @@
 //! The service: loops over the store, messages, chat, bundles, the HTTP server, and their wiring.
 
 mod acts;
+mod admission;
 mod app;
 pub mod bundle;
 pub mod chatops;
@@ -13,6 +14,7 @@ mod prepare;
 pub mod questions;
 pub mod readiness;
 pub mod reload;
+mod reloads;
 pub mod selftest;
 pub mod server;
 mod service;

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use futures::future::{BoxFuture, join};
 use serde::Serialize;
 
-use crate::config::Config;
+use crate::config::{Config, WatchdogConfig};
 use crate::notify::todo;
-use crate::reload::Reloads;
-use crate::watchdog::{self, WatchdogConfig};
+use crate::reloads::Reloads;
+use crate::watchdog;
 use diagnose::{LogSources, NoCluster};
 use knowledge::clock;
 use slack::{self, Slack, SocketState};

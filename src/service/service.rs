@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::config::Config;
 use crate::notify::Notifier;
-use crate::reload::Reloads;
+use crate::reloads::Reloads;
 use diagnose::LogSources;
 use knowledge::alert::Alert;
 use knowledge::playbook::Library;

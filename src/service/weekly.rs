@@ -3,12 +3,8 @@
 //! Housekeeping writes a row for each channel and week; the deliver loop posts it once (`notify/weekly.rs`). The store is
 //! read when it is posted, so that a late one is right too.
 
-use std::time::{Duration, Instant};
-
 use jiff::Timestamp;
-use tracing::{info, warn};
 
-use crate::service::Service;
 use knowledge::clock;
 use knowledge::incident::WEEK;
 use knowledge::playbook::Library;
@@ -17,29 +13,6 @@ use store::{Store, StoreError, Weekly};
 
 /// Maximum number of diagnoses that are read, of incidents whose cause is not known otherwise.
 const DIAGNOSES: usize = 200;
-/// Time without a step of the clock before a week counts as over.
-const STEADY: Duration = Duration::from_secs(60);
-
-/// Writes the summaries whose week has ended, so that they are delivered.
-pub(crate) async fn check(service: &Service, now: Timestamp) {
-    let Some(config) = &service.config.slack.weekly else { return };
-    if service.notifier.slack.is_none() || service.store.steady_until(Instant::now()) < STEADY {
-        return;
-    }
-    let moments = match config.moments(now) {
-        Ok(moments) => moments,
-        Err(error) => return warn!(error, "cannot tell when the weekly summaries are due"),
-    };
-    let channels = service.config.slack.weekly_channels();
-    match schedule(&service.store, channels.into_iter(), [moments.since, moments.until], now).await {
-        Ok(0) => {}
-        Ok(due) => {
-            info!(count = due, "weekly summaries are due; the next ones at {}", moments.next);
-            service.deliveries.notify_one();
-        }
-        Err(error) => warn!(%error, "cannot write which weekly summaries are due"),
-    }
-}
 
 /// Writes the summaries of these channels' week that ended at or before `now`, unless they are known. Returns the number
 /// of those that are due now.

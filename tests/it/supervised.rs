@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use llm_diagnose::server::config::ServerLimits;
+use llm_diagnose::config::ServerLimits;
 use llm_diagnose::server::{listen, liveness};
 use llm_diagnose::store::Store;
 use llm_diagnose::supervise::{Supervisor, Timing};

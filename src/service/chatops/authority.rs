@@ -1,6 +1,7 @@
 //! Authorisation: decides who may do what, in Slack and on the pages. Pure; [`super::people`] collects the facts of Slack.
 
 use super::people::UserFacts;
+use crate::config::ANYBODY;
 use knowledge::incident::Act;
 use slack::{Powers, RequestPlace, SlackActor};
 
@@ -138,9 +139,6 @@ pub(crate) enum KnownBy {
     /// Not at all: the pages ask for no credentials, or a signed link was opened.
     Nothing,
 }
-
-/// The entry of `pages.act` that lets everybody act who may open the pages.
-pub(crate) const ANYBODY: &str = "anybody";
 
 /// Checks that a visitor of the pages has a power: the same ladder as in Slack, see [`authorise`]. `named` is
 /// `pages.act`; whom it names may do everything. Everybody else reads; people whose name is known may also note while

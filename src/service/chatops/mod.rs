@@ -27,8 +27,8 @@ mod target_form;
 mod verify;
 mod wording;
 
-pub(crate) use authority::{ANYBODY, KnownBy, authorise_visitor};
 pub use authority::{Denial, Power, authorise};
+pub(crate) use authority::{KnownBy, authorise_visitor};
 pub use desk::Desk;
 pub use people::{People, RateDecision, UserFacts};
 

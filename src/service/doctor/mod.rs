@@ -14,10 +14,10 @@ use jiff::Timestamp;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
-use crate::config::{Config, secret, state_directory, visit_store};
+use crate::config::{Config, WatchdogConfig, secret, state_directory, visit_store};
 use crate::readiness::{Finding, Level};
 use crate::server::Credentials;
-use crate::watchdog::{self, SilentSource, WatchdogConfig};
+use crate::watchdog::{self, SilentSource};
 use ::sources::prom::{self, PromError, Prometheus, missing_part};
 use authoring::check;
 use diagnose::health::{Coverage, coverage};

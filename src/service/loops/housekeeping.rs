@@ -11,11 +11,12 @@ use tracing::{debug, info, warn};
 
 use super::deliver::DELIVERY_LEASE;
 use super::diagnose::LONGEST_RETRY;
+use super::weekly::schedule_weeklies;
 use crate::chatops::LONGEST_FOLLOWUP;
 use crate::config::Config;
 use crate::notify::{LAST_SEARCH_DELAY, LONGEST_REFUSED};
 use crate::service::Service;
-use crate::{watchdog, weekly};
+use crate::watchdog;
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
 use store::{LongestWaits, REQUEST_RETENTION, Store, StoreError};
@@ -95,7 +96,7 @@ async fn once(service: &Service, unfilled: &mut Unfilled) {
         Err(error) => warn!(%error, "cannot look for escalations that have ended"),
     }
     watchdog::check(service, now).await;
-    weekly::check(service, now).await;
+    schedule_weeklies(service, now).await;
     let until = Instant::now() + SLICES_WITHIN;
     let before = clock::before(now, config.incident.keep);
     delete(store, Surplus::Flapping, before, until).await;

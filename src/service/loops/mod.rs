@@ -10,6 +10,7 @@ mod diagnose;
 mod exporters;
 mod heartbeat;
 mod housekeeping;
+mod weekly;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use self::admit::Received;
-pub(crate) use self::admit::admit_groups;
 pub use self::diagnose::SHARED_STEP;
 use crate::bundle::{BundleService, TIDY};
 use crate::chatops::Desk;

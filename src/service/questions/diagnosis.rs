@@ -7,10 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::place::QuestionLabels;
 use super::text::given;
 use super::{Fleet, QuestionError, ShortText};
-use crate::chatops::command::span;
 use diagnose::health::{Health, HealthState, Triage, answer};
 use diagnose::{Diagnosis, ExtraSources, Request};
-use knowledge::clock::{self, TimeArgument};
+use knowledge::clock::{self, TimeArgument, span};
 
 /// A question for a diagnosis: a pool by `target` or by `labels`, or a playbook for everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -5,7 +5,6 @@
 //! The listening socket and the lock of the state directory stay: callers wait in the socket's backlog.
 
 mod generation;
-mod outcome;
 mod watch;
 
 use std::net::{SocketAddr, TcpListener};
@@ -19,11 +18,11 @@ use tokio::time::error::Elapsed;
 use tracing::{error, info};
 
 use crate::config::Config;
+use crate::reloads::Reloads;
 use crate::stop_signals::StopSignals;
 use generation::{Candidate, Generation};
 use knowledge::clip::format_error;
 use knowledge::playbook::Library;
-pub use outcome::Reloads;
 use store::{StateLock, StoreClock, StoreError};
 use telemetry::Metrics;
 use telemetry::supervise::Systemd;

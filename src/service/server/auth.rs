@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::{Choice, ConstantTimeEq};
 
-use super::config::{Authentication, PagesConfig};
 use crate::chatops::KnownBy;
+use crate::config::{Authentication, PagesConfig};
 use crate::config::{SourceConfig, Webhook, secret};
 use sources::exporter::Allowed;
 

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::config::ServerLimits;
+use crate::config::ServerLimits;
 
 /// Maximum number of bytes that are read ahead of a request; its head must fit.
 const HEAD_BYTES: usize = 32 << 10;

@@ -141,8 +141,8 @@ pub(super) async fn refuse_pages(request: Request, next: Next) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Authentication, PagesConfig};
     use crate::server::auth::{Access, Credentials};
-    use crate::server::config::{Authentication, PagesConfig};
 
     #[test]
     fn a_page_elsewhere_whose_name_leads_here_is_not_let_in() {

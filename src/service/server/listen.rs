@@ -15,8 +15,8 @@ use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::config::ServerLimits;
 use super::connection::{HttpConnection, Phase, drive};
+use crate::config::ServerLimits;
 use telemetry::Metrics;
 
 /// File descriptors reserved for the store, Prometheus, Slack and bundles.

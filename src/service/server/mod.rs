@@ -4,7 +4,6 @@ mod api;
 mod auth;
 mod body;
 mod bundles;
-pub mod config;
 mod connection;
 mod etag;
 mod guard;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use knowledge::clock::TimeArgument;
+use knowledge::clock::{TimeArgument, span};
 
 pub use help::{Topic, document, topics};
 pub use parser::{ArgumentError, CommandError, ParsedCommand, parse};
@@ -181,15 +181,6 @@ impl SilenceArguments {
                 Err(_) => Err(format!("for how long? Write `silence {text} 1h`")),
             },
         }
-    }
-}
-
-/// Parses a duration between one second and 31 days.
-pub(crate) fn span(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(d) if d >= Duration::from_secs(1) && d <= Duration::from_secs(31 * 86_400) => Ok(d),
-        Ok(_) => Err("expected between 1s and 31d".to_owned()),
-        Err(_) => Err("expected a duration such as 30s, 5m, 1d".to_owned()),
     }
 }
 

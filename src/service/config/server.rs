@@ -9,9 +9,11 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::chatops::ANYBODY;
 use knowledge::clock::duration;
 use sources::exporter::Allowed;
+
+/// The entry of `pages.act` that lets everybody act who may open the pages.
+pub(crate) const ANYBODY: &str = "anybody";
 
 /// The key `http:`: the limits for clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
