@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
+use crate::request::USUAL_WINDOW;
 use crate::{Baseline, Request, Scope};
 use knowledge::alert::Alert;
 use knowledge::clock::{self, duration};
@@ -56,7 +57,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            window: Duration::from_secs(300),
+            window: USUAL_WINDOW,
             baseline: Baseline::Earlier(Duration::from_secs(86_400)),
             deadline: Duration::from_secs(10),
             refresh: Duration::from_secs(60),

@@ -14,6 +14,7 @@ use crate::kinds::observe_by_kind;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::error_budget::error_budget;
 use crate::observe::log_sources::LogSources;
+use crate::observe::observe_needs;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{needs, pool_first};
 use crate::scope::{Scope, data_span};
@@ -123,7 +124,11 @@ async fn begin_with<'a>(
         (pending.library, pending.observed) = Box::pin(observing).instrument(debug_span!("observe")).await;
         pending.observed.queries += queries;
         pending.judge().await;
-        pending.own = pending.judged.as_ref().map(|judged| judged.symptom);
+        let pages = pending.observed.direct.is_some();
+        if pending.verdict() == Some(SymptomVerdict::Absent) && onset::is_young(&request) && !pages {
+            pending.observe_young(onset::WINDOW, started + request.deadline).await;
+        }
+        pending.own = pending.verdict();
         pending.pools = pending.several(&pending.observed.detection, splits);
         if !pending.pools.is_empty() {
             // Each pool has its own kinds.
@@ -166,6 +171,11 @@ impl PendingDiagnosis<'_> {
         if Box::pin(replica_query).instrument(debug_span!("who")).await {
             self.judged = judge(self.library, &self.request.playbook, &self.observed.observations);
         }
+    }
+
+    /// Returns the verdict on the symptom of the playbook that was entered.
+    fn verdict(&self) -> Option<SymptomVerdict> {
+        self.judged.as_ref().map(|judged| judged.symptom)
     }
 
     fn explains(&self) -> bool {
@@ -243,6 +253,36 @@ impl PendingDiagnosis<'_> {
         })
     }
 
+    /// Returns the window of a confirmed incident that is younger than the usual one; `None` for every other, and where
+    /// pages were read, which have one window.
+    fn young_window(&self) -> Option<Duration> {
+        if self.observed.window.is_some() || self.observed.direct.is_some() {
+            return None;
+        }
+        let judged = self.judged.as_ref().filter(|judged| judged.symptom == SymptomVerdict::Confirmed)?;
+        onset::young_window(&self.request, judge::onset(&judged.evidence)?.0, &self.observed)
+    }
+
+    /// Observes a young incident once more in a window of its own: the time before it dilutes every rate. The new values
+    /// count if they confirm the symptom.
+    async fn observe_young(&mut self, window: Duration, deadline: Instant) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let request = Request { window, deadline: left, ..self.request.clone() };
+        let needs = pool_first(needs(self.library, &request.playbook));
+        let asked = observe_needs(self.library, self.prometheus, &request, &needs, self.observed.cache.clone());
+        let mut young = Box::pin(asked).instrument(debug_span!("young")).await;
+        self.observed.queries += young.cache.queries.saturating_sub(self.observed.cache.queries);
+        self.observed.cache.queries = young.cache.queries;
+        young.observations.held_since = self.observed.observations.held_since.clone();
+        let judged = judge(self.library, &request.playbook, &young.observations);
+        if young.degraded || judged.is_none_or(|judged| judged.symptom != SymptomVerdict::Confirmed) {
+            return;
+        }
+        self.observed.window = Some(window);
+        (self.observed.observations, self.observed.members) = (young.observations, young.members);
+        self.judge().await;
+    }
+
     fn screening(&self) -> Option<Screening> {
         let screened = self.screened.as_ref()?;
         Some(screened.screening(self.library, &self.requested, self.own, &self.request.playbook, self.judged.as_ref()))
@@ -274,9 +314,15 @@ impl PendingDiagnosis<'_> {
         let (traced, glanced) = join(trace, glance).await;
         if traced {
             self.judged = judge(library, &request.playbook, &self.observed.observations);
+            if let Some(window) = self.young_window() {
+                self.observe_young(window, deadline).await;
+                self.has_logs = false;
+                self.read_logs(deadline).await;
+            }
         }
+        let request = &self.request;
         // Of a symptom that does not hold it would only take time.
-        let holds = self.judged.as_ref().is_some_and(|judged| judged.symptom == SymptomVerdict::Confirmed);
+        let holds = self.verdict() == Some(SymptomVerdict::Confirmed);
         if !away && holds {
             let onset = self.judged.as_ref().and_then(|judged| Some(judge::onset(&judged.evidence)?.0));
             let since = onset.into_iter().chain(request.since).min().unwrap_or(request.at - UNKNOWN_START);

@@ -9,6 +9,9 @@ use crate::scope::Scope;
 /// The reason that is reported where a comparison with the past has no data.
 pub const NO_PAST: &str = "there is no past to compare with";
 
+/// The rate window unless the configuration or the incident's age says otherwise.
+pub(crate) const USUAL_WINDOW: Duration = Duration::from_secs(300);
+
 /// A request for a diagnosis: the pool, the time, and the past to compare with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {

@@ -1,11 +1,11 @@
-//! Captures of real servers: what the product says of them, in eight ways.
+//! Captures of real servers: what the product says of them, in nine ways.
 //!
 //! `cargo test --test captures` diagnoses a fixed part and fails below its bars, or where a step's `verify` cannot tell;
 //! `-- --all` diagnoses every capture in every way; `--alone`, `--together` and `--two-clusters` choose the
 //! histories; `--alerts` asks about alerts by other people's rules alone (`alerts.yaml`); `--write FILE` puts
 //! the table into a page; `--only NAME` shows one capture in detail; `--from DIR` shows the captures of another directory,
 //! such as `make testbed` writes, and has no bars; `--serve` leaves the Prometheus with the histories running until it is
-//! interrupted, and `--url URL` asks that one.
+//! interrupted, and `--url URL` asks that one; `--rows FILE` writes the features of all causes, for the scenarios' `--fit`.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -44,6 +44,7 @@ struct Options {
     url: Option<String>,
     from: Option<PathBuf>,
     alerts: bool,
+    rows: Option<PathBuf>,
 }
 
 fn options() -> Options {
@@ -60,6 +61,7 @@ fn options() -> Options {
             "--url" => options.url = words.next(),
             "--from" => options.from = words.next().map(PathBuf::from),
             "--alerts" => options.alerts = true,
+            "--rows" => options.rows = words.next().map(PathBuf::from),
             "--only" => options.only = words.next(),
             // What `cargo test` hands to every test program.
             _ => {}
@@ -150,8 +152,12 @@ fn main() -> ExitCode {
         }
     }
     println!("{}", report::table(&answers));
-    let said = report::said(&answers);
-    println!("calibration error {:.3}\n{}", calibration::error(&said), calibration::table(&said));
+    let error = calibration::error(&report::said(answers.iter()));
+    println!("calibration error {error:.3}\n{}", report::calibrated(&answers));
+    if let Some(path) = &options.rows {
+        let rows: Vec<_> = answers.iter().flat_map(Answer::weighed).collect();
+        std::fs::write(path, serde_json::to_string(&rows).unwrap()).unwrap();
+    }
     if let Some(path) = &options.write {
         report::write(path, &answers).unwrap();
     }

@@ -1,5 +1,6 @@
 //! The table of the captures, and its bars.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -73,9 +74,26 @@ pub(crate) fn table(answers: &[Answer]) -> String {
     out
 }
 
+/// How sure the answers were, and how often right: over all, then by engine.
+pub(crate) fn calibrated(answers: &[Answer]) -> String {
+    let mut out = calibration::table(&said(answers.iter()));
+    out.push_str("\n| engine | diagnoses | mean prediction | right | calibration error |\n|---|---|---|---|---|\n");
+    let engines: BTreeSet<&str> = answers.iter().map(|answer| answer.case.engine()).collect();
+    for engine in engines {
+        let said = said(answers.iter().filter(|answer| answer.case.engine() == engine));
+        let n = said.len().max(1) as f64;
+        let mean = said.iter().map(|(p, _)| p).sum::<f64>() / n;
+        let right = said.iter().filter(|(_, right)| *right).count() as f64 / n;
+        let error = calibration::error(&said);
+        writeln!(out, "| {engine} | {} | {:.0} % | {:.0} % | {error:.3} |", said.len(), 100.0 * mean, 100.0 * right)
+            .unwrap();
+    }
+    out
+}
+
 /// What was said of the first cause, and whether it was right.
-pub(crate) fn said(answers: &[Answer]) -> Vec<(f64, bool)> {
-    let named = answers.iter().filter(|answer| !answer.case.is_healthy());
+pub(crate) fn said<'a>(answers: impl Iterator<Item = &'a Answer>) -> Vec<(f64, bool)> {
+    let named = answers.filter(|answer| !answer.case.is_healthy());
     named.filter_map(|answer| Some((answer.diagnosis.as_ref()?.root()?.probability, answer.is_right()))).collect()
 }
 
@@ -114,18 +132,17 @@ pub(crate) fn write(path: &Path, answers: &[Answer]) -> anyhow::Result<()> {
         "## Captures of real servers\n\n\
          {cases} captures of vLLM, SGLang, LiteLLM, Dynamo, llama.cpp and Ray Serve, before and during faults that were made on purpose\n\
          ([tests/captures](../tests/captures/README.md)). Each is stretched to 55 minutes with a yesterday and diagnosed ten minutes after\n\
-         the fault began, in eight ways. Made by `make captures`. An answer is right when the best chain names\n\
+         the fault began, in nine ways. Made by `make captures`. An answer is right when the best chain names\n\
          a right cause; confident and wrong when its root is likely, and no link is right; healthy and quiet when neither a symptom nor\n\
          a cause is named. Rules were changed for what these captures show.\n\
          Where a row counts fewer captures than the first, only those were diagnosed so.\n\n{}\n",
         table(answers)
     );
-    let said = said(answers);
     write!(
         part,
         "How often the first cause is right, by how probable it was said to be (all ways; calibration error {:.3}):\n\n{}\n",
-        calibration::error(&said),
-        calibration::table(&said)
+        calibration::error(&said(answers.iter())),
+        calibrated(answers)
     )?;
     part.push_str("### Every capture\n\n| capture | what was done | right |");
     part.push_str(&Way::ALL.map(|way| format!(" {} |", way.title())).concat());

@@ -8,10 +8,13 @@ use anyhow::Context;
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use llm_diagnose::alert::Labels;
-use llm_diagnose::diagnose::{Baseline, Diagnosis, ExtraSources, Request, Scope, SymptomVerdict, Verdict, diagnose};
+use llm_diagnose::diagnose::{
+    Baseline, Diagnosis, ExtraSources, FEATURES, Request, Scope, SymptomVerdict, Verdict, diagnose, features,
+};
 use llm_diagnose::health::{Triage, places, triage};
 use llm_diagnose::playbook::{Library, select};
 use llm_diagnose::prom::Prometheus;
+use llm_diagnose_lab::calibration::Weighed;
 use llm_diagnose_lab::stack;
 use serde::Deserialize;
 
@@ -23,6 +26,8 @@ const AT_ONCE: usize = 2;
 /// The first fault begins here, in Unix seconds; each case lies two days after the one before it.
 const EPOCH: i64 = 1_769_954_400;
 const APART: i64 = 2 * 86_400;
+/// The age of a young fault, in seconds.
+const YOUNG: i64 = 120;
 /// Healthy captures that stand beside a case, under other names: three pools, and a gateway of others.
 const COMPANY: [&str; 4] = ["vllm.a_healthy", "sglang.sglang_healthy", "dynamo.healthy", "litellm.ll_healthy"];
 
@@ -137,6 +142,7 @@ pub(crate) enum Way {
     OwnName,
     UnknownName,
     NoPast,
+    Young,
     SlowScrapes,
     InCompany,
     NoAlert,
@@ -145,10 +151,11 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::OwnName,
         Self::UnknownName,
         Self::NoPast,
+        Self::Young,
         Self::SlowScrapes,
         Self::InCompany,
         Self::NoAlert,
@@ -158,7 +165,7 @@ impl Way {
 
     pub(crate) fn histories(self) -> Histories {
         match self {
-            Self::OwnName | Self::UnknownName | Self::NoPast | Self::NoAlert => Histories::Alone,
+            Self::OwnName | Self::UnknownName | Self::NoPast | Self::Young | Self::NoAlert => Histories::Alone,
             Self::SlowScrapes => Histories::SlowScrapes,
             Self::InCompany => Histories::InCompany,
             Self::Together => Histories::Together,
@@ -176,6 +183,7 @@ impl Way {
             Self::OwnName => "the alert's own name",
             Self::UnknownName => "a name that no playbook knows",
             Self::NoPast => "no past",
+            Self::Young => "two minutes after the fault began",
             Self::SlowScrapes => "60 s between scrapes",
             Self::InCompany => "beside three pools and a gateway of others",
             Self::NoAlert => "no alert: `diagnose POOL`",
@@ -185,11 +193,11 @@ impl Way {
     }
 
     /// Whether the case at a place is diagnosed so in every test run: all under both names, without a past and without an
-    /// alert, a third with slow scrapes, a sixth in company.
+    /// alert, a third with slow scrapes and soon after the fault, a sixth in company.
     pub(crate) fn is_in_every_run(self, place: usize) -> bool {
         match self {
             Self::OwnName | Self::UnknownName | Self::NoPast | Self::NoAlert | Self::Together => true,
-            Self::TwoClusters | Self::SlowScrapes => place.is_multiple_of(3),
+            Self::TwoClusters | Self::SlowScrapes | Self::Young => place.is_multiple_of(3),
             Self::InCompany => place % 6 == 1,
         }
     }
@@ -216,6 +224,14 @@ impl Answer {
     /// The root that is named.
     pub(crate) fn root(&self) -> Option<&str> {
         self.diagnosis.as_ref()?.root().map(|root| root.id.as_str())
+    }
+
+    /// Each cause's features, and whether its chain names a right one.
+    pub(crate) fn weighed(&self) -> Vec<Weighed<FEATURES>> {
+        let Some(diagnosis) = self.diagnosis.as_ref().filter(|_| !self.case.is_healthy()) else { return Vec::new() };
+        let is_right = |link: &String| self.case.right.contains(link);
+        let causes = diagnosis.causes.iter().enumerate();
+        causes.map(|(place, cause)| (features(diagnosis, place), cause.chain.iter().any(is_right))).collect()
     }
 
     /// A cause is likely.
@@ -316,10 +332,11 @@ async fn ask(library: &Library, prometheus: &Prometheus, case: &Case, way: Way) 
         .unwrap()
     };
     let playbook = select(library, &[alert]).map(|selection| selection.playbook).unwrap_or_default();
-    let asked = case.request(case.at());
+    let at = if way == Way::Young { case.at() - stretch::FAULT + YOUNG } else { case.at() };
+    let asked = case.request(at);
     let request = Request {
         playbook,
-        since: Some(Timestamp::from_second(case.at() - 60).unwrap()),
+        since: Some(Timestamp::from_second(at - 60).unwrap()),
         baseline: if way == Way::NoPast { Baseline::Off } else { asked.baseline },
         ..asked
     };

@@ -6,7 +6,7 @@
 //! that in their names, in detail.
 //! `--tuned` runs the whole half that rules are tuned on; with `--serve` it leaves its Prometheus running until it is
 //! interrupted, and `--url URL` asks that one instead of simulating again. `--fit` adds the handicaps and prints the
-//! coefficients of a cause's probability that fit the half that rules are tuned on.
+//! coefficients of a cause's probability that fit the half that rules are tuned on and the captures' `--rows FILE`.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -40,6 +40,7 @@ const HELD_OUT: u64 = 2;
 /// A third has some 35 faults: one root may be wrong, and it must be among the first three.
 const BARS: (f64, f64, f64) = (0.95, 0.95, 0.98);
 
+#[derive(Default)]
 struct Options {
     all: bool,
     write: Option<String>,
@@ -47,12 +48,12 @@ struct Options {
     tuned: bool,
     serve: bool,
     fit: bool,
+    rows: Option<String>,
     url: Option<String>,
 }
 
 fn options() -> Options {
-    let mut options =
-        Options { all: false, write: None, only: None, tuned: false, serve: false, fit: false, url: None };
+    let mut options = Options::default();
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -60,6 +61,7 @@ fn options() -> Options {
             "--tuned" => options.tuned = true,
             "--serve" => options.serve = true,
             "--fit" => options.fit = true,
+            "--rows" => options.rows = words.next(),
             "--url" => options.url = words.next(),
             "--write" => options.write = words.next(),
             "--only" => options.only = words.next(),
@@ -170,8 +172,10 @@ fn main() -> ExitCode {
         }
         if options.fit {
             let outcomes = found.iter().chain(degraded.iter().flat_map(|(_, outcomes)| outcomes));
-            let rows: Vec<_> = outcomes.filter(|o| !o.healthy && !o.held_out).flat_map(|o| o.weighed.clone()).collect();
-            println!("coefficients from {} causes: {:.2?}", rows.len(), calibration::fit(&rows, PRIOR));
+            let tuned = outcomes.filter(|o| !o.healthy && !o.held_out).flat_map(|o| o.weighed.clone()).collect();
+            let captured = options.rows.as_ref().map(|path| std::fs::read_to_string(path).unwrap());
+            let captured = captured.map(|text| serde_json::from_str(&text).unwrap()).unwrap_or_default();
+            println!("coefficients: {:.2?}", calibration::fit(&[tuned, captured], PRIOR));
         }
         if another > 0 {
             println!("{another} answers are other ones alone than in company");

@@ -36,7 +36,7 @@ const MANY_REPLICAS: usize = 250;
 /// The finest step, in seconds; scrapes are rarely closer.
 const FINEST: u64 = 30;
 /// The rate window of a step: two scrapes of a minute.
-const WINDOW: Duration = Duration::from_secs(120);
+pub(crate) const WINDOW: Duration = Duration::from_secs(120);
 /// Number of the best chains that are traced.
 const CHAINS: usize = 2;
 /// Maximum wait for onsets: the message must not be delayed longer.
@@ -105,6 +105,19 @@ pub(crate) async fn trace(
         }
     }
     !observed.observations.held_since.is_empty()
+}
+
+/// Returns true if the incident began within the request's window, as far as its alert tells.
+pub(crate) fn is_young(request: &Request) -> bool {
+    request.window > WINDOW && request.since.is_some_and(|since| clock::between(since, request.at) < request.window)
+}
+
+/// Returns the window of an incident that began within the request's window, no shorter than that of a step; `None` for
+/// an older one, and for a pool of many replicas, whose queries are costly.
+pub(crate) fn young_window(request: &Request, began: Timestamp, observed: &ObserveResult) -> Option<Duration> {
+    let age = clock::between(began, request.at);
+    let window = Duration::from_secs(age.as_secs().next_multiple_of(FINEST)).max(WINDOW);
+    (window < request.window && observed.members.replicas() <= MANY_REPLICAS).then_some(window)
 }
 
 /// Builds the queries; by replica only if replicas are compared with each other.

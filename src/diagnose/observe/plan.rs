@@ -10,6 +10,7 @@ use crate::detect::detection_result::{DetectionResult, EngineSeen};
 use crate::observe::baseline_windows::Past;
 use crate::observe::planned_query::{PlannedQuery, QueryPurpose};
 use crate::observe::recorded_series::RecordedSeries;
+use crate::request::USUAL_WINDOW;
 use knowledge::playbook::{Condition, Evidence, Library, Node, Verify};
 use knowledge::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histograms, matchers};
 
@@ -70,6 +71,14 @@ pub fn plan(library: &Library, request: &Request, detection: &DetectionResult) -
     plan_for(library, request, detection, &needs(library, &request.playbook))
 }
 
+/// Returns a signal's own window for a request: a short one keeps its share of a young incident's window.
+fn own_window(own: Duration, window: Duration) -> Duration {
+    if own >= USUAL_WINDOW {
+        return own;
+    }
+    own.mul_f64((window.as_secs_f64() / USUAL_WINDOW.as_secs_f64()).min(1.0))
+}
+
 /// Plans the queries for these needs; the request's playbook is ignored.
 pub(crate) fn plan_for(library: &Library, request: &Request, detection: &DetectionResult, needs: &Needs<'_>) -> Plan {
     let mut plan = Plan { queries: member_queries(library, request, detection, HOUR), ..Plan::default() };
@@ -106,7 +115,8 @@ pub(crate) fn plan_for(library: &Library, request: &Request, detection: &Detecti
                 }),
                 (Some(query), Some(engine_seen)) => {
                     reported = true;
-                    let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok());
+                    let own = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok());
+                    let window = own.map(|own| own_window(own, request.window));
                     let labels = !entry.from_labels.is_empty();
                     add(
                         &mut plan,

@@ -51,19 +51,24 @@ pub fn table(said: &[(f64, bool)]) -> String {
     out
 }
 
-/// Coefficients of a logistic regression: a constant, then one for each number. They are drawn to `prior`, which they keep
-/// where the rows say nothing, and keep its signs (but the constant's). By gradient descent with a fixed number of steps: the
-/// same rows give the same answer.
-pub fn fit<const N: usize>(rows: &[([f64; N], bool)], prior: [f64; N]) -> Vec<f64> {
+/// The features of a cause, and whether it was right.
+pub type Weighed<const N: usize> = ([f64; N], bool);
+
+/// Coefficients of a logistic regression: a constant, then one for each number. Each set of rows counts as much as another,
+/// however large it is. The coefficients are drawn to `prior`, which they keep where the rows say nothing, and keep its signs
+/// (but the constant's). By gradient descent with a fixed number of steps: the same rows give the same answer.
+pub fn fit<const N: usize>(sets: &[Vec<Weighed<N>>], prior: [f64; N]) -> Vec<f64> {
     const STEPS: usize = 20_000;
     const RATE: f64 = 0.5;
     const RIDGE: f64 = 0.005;
     let mut b: Vec<f64> = std::iter::once(0.0).chain(prior).collect();
+    let sets: Vec<&Vec<Weighed<N>>> = sets.iter().filter(|rows| !rows.is_empty()).collect();
+    let weighted = |rows: &'_ Vec<Weighed<N>>| 1.0 / (rows.len() * sets.len()) as f64;
     for _ in 0..STEPS {
         let mut slope = vec![0.0; N + 1];
-        for (x, right) in rows {
+        for ((x, right), weight) in sets.iter().flat_map(|rows| rows.iter().map(|row| (row, weighted(rows)))) {
             let odds = b[0] + x.iter().zip(&b[1..]).map(|(x, b)| x * b).sum::<f64>();
-            let off = 1.0 / (1.0 + (-odds).exp()) - f64::from(u8::from(*right));
+            let off = weight * (1.0 / (1.0 + (-odds).exp()) - f64::from(u8::from(*right)));
             slope[0] += off;
             for (s, x) in slope[1..].iter_mut().zip(x) {
                 *s += off * x;
@@ -71,7 +76,7 @@ pub fn fit<const N: usize>(rows: &[([f64; N], bool)], prior: [f64; N]) -> Vec<f6
         }
         for (i, (b, s)) in b.iter_mut().zip(&slope).enumerate() {
             let ridge = if i == 0 { 0.0 } else { RIDGE * (*b - prior[i - 1]) };
-            *b -= RATE * (s / rows.len().max(1) as f64 + ridge);
+            *b -= RATE * (s + ridge);
         }
         for (b, prior) in b[1..].iter_mut().zip(prior) {
             if *b * prior < 0.0 {
@@ -97,7 +102,7 @@ mod tests {
     #[test]
     fn the_fit_finds_what_decides() {
         let rows: Vec<([f64; 2], bool)> = (0..100).map(|i| ([f64::from(i % 10) / 10.0, 0.5], i % 10 > 4)).collect();
-        let b = fit(&rows, [1.0, 1.0]);
+        let b = fit(&[rows], [1.0, 1.0]);
         assert!(b[1] > 3.0 && b[1].abs() > 3.0 * b[2].abs(), "{b:?}");
     }
 }
