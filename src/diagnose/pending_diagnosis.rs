@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use futures::future::join;
 use tracing::{Instrument, debug_span};
 
+use crate::detect::data_span::data;
 use crate::direct::Exporters;
-use crate::judge::screen::{self, Screened, Screening};
-use crate::judge::{affected_replicas, assemble, onset, rule};
+use crate::judge::assemble;
 use crate::kinds::observe_by_kind;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::error_budget::error_budget;
@@ -17,8 +17,10 @@ use crate::observe::log_sources::LogSources;
 use crate::observe::observe_needs;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{needs, pool_first};
-use crate::scope::{Scope, data_span};
-use crate::{Diagnosis, Judged, Request, SymptomVerdict, judge};
+use crate::refine::screen::Screened;
+use crate::refine::{onset, replica_values, rule, screen};
+use crate::scope::Scope;
+use crate::{Diagnosis, Judged, Request, Screening, SymptomVerdict, judge};
 use knowledge::playbook::Library;
 use sources::prom::Prometheus;
 
@@ -160,7 +162,7 @@ impl PendingDiagnosis<'_> {
         self.judged = judge(self.library, &self.request.playbook, &self.observed.observations);
         let Some(judged) = &self.judged else { return };
         let deadline = self.started + self.request.deadline.saturating_sub(RESERVE).max(RESERVE);
-        let replica_query = affected_replicas::query_replicas(
+        let replica_query = replica_values::query_replicas(
             self.library,
             self.prometheus,
             &self.request,
@@ -337,7 +339,7 @@ impl PendingDiagnosis<'_> {
             self.screened = Some(screened);
         }
         if is_blind(self.own, self.screened.as_ref(), &self.observed) {
-            let (data, queries) = data_span::data(library, prometheus, &request.scope, request.at, deadline).await;
+            let (data, queries) = data(library, prometheus, &request.scope, request.at, deadline).await;
             self.observed.queries += queries;
             self.observed.elsewhere = data;
         }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Button, Line, Tone};
+use crate::{Button, Line};
 
 /// A block of a message, or of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,38 +147,4 @@ pub struct ChainLink {
     pub since: Option<Timestamp>,
     /// True for the root cause.
     pub root: bool,
-}
-
-/// The style of a state: a colour, always with a sign and a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StateStyle {
-    /// Wrong.
-    Bad,
-    /// Needs attention.
-    Warn,
-    /// In order.
-    Good,
-    /// Without a judgement.
-    Mute,
-    /// A check that holds.
-    Met,
-    /// A check that does not hold.
-    NotMet,
-    /// A check without data.
-    NoData,
-    /// A check that was not made.
-    NotLookedAt,
-}
-
-impl StateStyle {
-    /// Returns the style of a severity.
-    pub fn of(tone: Tone) -> Self {
-        match tone {
-            Tone::Critical => Self::Bad,
-            Tone::Warning => Self::Warn,
-            Tone::Good => Self::Good,
-            Tone::Firing | Tone::Unknown => Self::Mute,
-        }
-    }
 }

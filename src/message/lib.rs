@@ -6,8 +6,8 @@ mod line;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use block::{Block, BlockGroup, ChainLink, DocumentBlock, Folding, StateStyle};
-pub use line::{Line, TextSpan, time_of_day};
+pub use block::{Block, BlockGroup, ChainLink, DocumentBlock, Folding};
+pub use line::{Line, StateStyle, TextSpan, time_of_day};
 
 /// A message, independent of the medium.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::observe::baseline_windows::{Past, ladder};
-use crate::observe::recorded_series::RecordedSeries;
+use crate::UnknownLabelValue;
+use crate::detect::baseline_windows::{Past, ladder};
+use crate::detect::recorded_series::RecordedSeries;
 use crate::request::Request;
 use crate::scope::Scope;
-use crate::scope::unknown_labels::UnknownLabelValue;
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, EngineVersion, Matcher};
 use sources::prom::MetricNames;

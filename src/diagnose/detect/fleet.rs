@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::detect::unknown_labels::typed_label;
 use crate::detect::visible_pools::pools;
-use crate::scope::unknown_labels::typed_label;
 use crate::scope::{Scope, pool_name, workload_of};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;

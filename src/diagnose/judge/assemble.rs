@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::judge::affected_replicas::affected_replicas;
+use crate::judge::excluded::{nearest, not_looked_at, ruled_out, unchecked};
 use crate::judge::onset;
 use crate::judge::parts::parts;
 use crate::judge::placeholders::FixContext;
@@ -11,7 +12,6 @@ use crate::judge::probability;
 use crate::judge::steps::fixes;
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::TRAFFIC;
-use crate::output::excluded::{nearest, not_looked_at, ruled_out, unchecked};
 use crate::{
     BlastRadius, CauseFound, ComparedWith, Diagnosis, EngineFound, EvidenceResult, Judged, Judgement, Observations,
     Onset, Request, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict, Verdict,

@@ -1,12 +1,11 @@
 //! Evaluation of one piece of evidence on the observations.
 
 use crate::judge::degree::{degree, holds as holds_at};
-use crate::judge::onset::tells_of_change;
 use crate::judge::part_seen::{MoreSeries, all_of, outcome_of_part};
 use crate::observe::observation::median_of_others;
 use crate::{EvidenceResult, NO_PAST, Observation, Observations, Outcome, ReplicaValue};
-use knowledge::playbook::{Comparison, Condition, Evidence, Library, Reference};
-use knowledge::signal::{PoolAggregation, Unit};
+use knowledge::playbook::{Comparison, Condition, Evidence, Library, Op, Reference};
+use knowledge::signal::{PoolAggregation, Unit, WorseDirection};
 use sources::prom::missing_part;
 
 /// Evaluates one entry of an evidence list; of alternatives, returns the one that decided.
@@ -64,6 +63,16 @@ pub fn evaluate(library: &Library, evidence: &Evidence, observations: &Observati
 /// or too few hours before the incident. Such evidence is left out.
 pub(crate) fn is_silent(library: &Library, e: &EvidenceResult) -> bool {
     e.outcome == Outcome::NoData && library.signals.get(&e.signal).is_some_and(|signal| signal.is_extra())
+}
+
+/// Returns true if a check points in the harmful direction. `< 1.3x baseline` of a prompt length is a guard: it holds
+/// on every normal day and begins whenever something else ends.
+pub(crate) fn tells_of_change(library: &Library, e: &EvidenceResult) -> bool {
+    let falls = library.signals.get(&e.signal).is_some_and(|signal| signal.bad == WorseDirection::Low);
+    e.when.parse::<Condition>().ok().and_then(|when| when.comparisons().first().copied()).is_some_and(|c| match c.op {
+        Op::Above | Op::AtLeast => !falls,
+        Op::Below | Op::AtMost => falls,
+    })
 }
 
 fn nothing(library: &Library, signal: &str, when: &str, observation: Option<&Observation>) -> EvidenceResult {

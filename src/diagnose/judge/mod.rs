@@ -10,14 +10,11 @@ pub(crate) mod affected_replicas;
 pub(crate) mod assemble;
 pub(crate) mod degree;
 pub(crate) mod evidence;
-pub(crate) mod evidence_history;
-pub(crate) mod onset;
+pub(crate) mod excluded;
 pub(crate) mod part_seen;
 pub(crate) mod parts;
 pub(crate) mod placeholders;
 pub(crate) mod probability;
-pub(crate) mod rule;
-pub(crate) mod screen;
 pub(crate) mod steps;
 
 use std::cmp::Ordering::Equal;
@@ -28,7 +25,7 @@ use jiff::Timestamp;
 
 use crate::judge::evidence::{evaluate, is_silent};
 use crate::judge::parts::parts;
-use crate::{EvidenceResult, Judgement, Observations, Outcome, SymptomVerdict, Verdict};
+use crate::{EvidenceResult, Judged, Judgement, Observations, Outcome, SymptomVerdict, Verdict};
 use knowledge::clock;
 use knowledge::playbook::{Evidence, Library, Node, NodeKind};
 
@@ -49,19 +46,6 @@ const CLEARLY_NOT_MET: f64 = -0.99;
 
 /// Maximum delay of a cause after its effect: prompts and answers are counted when requests end.
 pub const NOTICED_LATE: Duration = Duration::from_secs(180);
-
-/// The verdicts on everything that can be reached from the entry playbook.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
-    /// The verdict on the symptom.
-    pub symptom: SymptomVerdict,
-    /// The symptom's checks.
-    pub evidence: Vec<EvidenceResult>,
-    /// All reachable causes by id.
-    pub causes: BTreeMap<String, Judgement>,
-    /// Chains of ids from the entry to a root, best first; only likely and possible ones.
-    pub chains: Vec<Vec<String>>,
-}
 
 impl Judged {
     /// Returns true if another chain might be the best one, and only onsets can decide.

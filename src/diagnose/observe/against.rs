@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 
+use crate::detect::baseline_windows::MARGIN;
 use crate::detect::detection_result::DetectionResult;
 use crate::observe::answer_cache::Hours;
-use crate::observe::baseline_windows::MARGIN;
 use crate::observe::batch::{ask_range, pack};
 use crate::observe::observation::{Observation, Observations, median};
 use crate::observe::plan::{Needs, engines_reporting, filled, pruned};
-use crate::observe::planned_query::{PlannedQuery, QueryPurpose};
+use crate::planned_query::{PlannedQuery, QueryPurpose};
 use crate::{Baseline, Request};
 use knowledge::clock;
 use knowledge::playbook::Library;

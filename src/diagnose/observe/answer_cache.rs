@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::detect::detection_result::DetectionResult;
 use crate::observe::batch::{QueryAnswer, finest, pack, query_all};
-use crate::observe::planned_query::PlannedQuery;
+use crate::planned_query::PlannedQuery;
 use sources::prom::{Answer, Formula, MissingPart, PartAnswer, PromError, Prometheus, QueryPart, Row};
 
 /// The values of a part, or the reason why there are none.

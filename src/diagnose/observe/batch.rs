@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::observe::plan::Plan;
-use crate::observe::planned_query::PlannedQuery;
+use crate::planned_query::PlannedQuery;
 use knowledge::signal::histograms;
 use sources::prom::{Answer, Formula, MetricNames, PromError, Prometheus, QueryPart, Range, Row, Series};
 

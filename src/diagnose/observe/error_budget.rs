@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use crate::detect::detection_result::DetectionResult;
 use crate::observe::batch::{pack, query_all};
-use crate::observe::planned_query::{PlannedQuery, QueryPurpose};
 use crate::observe::recorded::scope;
+use crate::planned_query::{PlannedQuery, QueryPurpose};
 use crate::{ErrorBudget, Request};
 use knowledge::clock;
 use knowledge::playbook::{Library, Promise};

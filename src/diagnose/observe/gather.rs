@@ -6,7 +6,7 @@ use crate::Request;
 use crate::observe::batch::QueryAnswer;
 use crate::observe::observation::{Observations, Replica, reduce};
 use crate::observe::plan::{HISTOGRAM, POD_AND_NODE, tier};
-use crate::observe::planned_query::{PlannedQuery, QueryPurpose};
+use crate::planned_query::{PlannedQuery, QueryPurpose};
 use crate::scope::{POD_LABELS, workload_of};
 use knowledge::alert::Labels;
 use knowledge::playbook::{Library, RunsOn};

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::Request;
 use crate::observe::gather::merge;
-use crate::observe::observation::{Observation, Replica, ValueSource, reduce};
+use crate::observe::observation::{Observation, Replica, reduce};
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::needs;
 use crate::output::logs_read::{LogError, LogRead, LogsRead};
+use crate::{Request, ValueSource};
 use knowledge::clock;
 use knowledge::gap::Gap;
 use knowledge::playbook::{Library, LogRank};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::observe::baseline_windows::MARGIN;
+use crate::detect::baseline_windows::MARGIN;
 use crate::observe::log_cache::{LogCacheKey, LogFindingsCache};
 use crate::observe::log_findings::log_findings;
 use crate::observe::observe_result::ObserveResult;

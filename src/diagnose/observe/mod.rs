@@ -2,21 +2,18 @@
 
 pub(crate) mod against;
 pub(crate) mod answer_cache;
-pub(crate) mod baseline_windows;
 pub(crate) mod batch;
 pub(crate) mod error_budget;
 pub(crate) mod gather;
-pub(crate) mod impact;
+pub(crate) mod incident_range;
 pub(crate) mod log_cache;
 pub(crate) mod log_findings;
 pub(crate) mod log_sources;
 pub(crate) mod observation;
 pub(crate) mod observe_result;
 pub(crate) mod plan;
-pub(crate) mod planned_query;
+pub(crate) mod pool;
 pub(crate) mod recorded;
-pub(crate) mod recorded_series;
-pub(crate) mod signals;
 pub(crate) mod times;
 
 use std::collections::BTreeMap;
@@ -27,18 +24,18 @@ use futures::future::{join, join3};
 use jiff::Timestamp;
 
 use crate::Request;
+use crate::detect::baseline_windows::{Past, ladder};
 use crate::detect::detection::{detection, presence, was_present};
 use crate::detect::detection_result::DetectionResult;
+use crate::detect::narrow::narrow;
 use crate::detect::read_detection::read_detection_of;
 use crate::observe::answer_cache::AnswerCache;
-use crate::observe::baseline_windows::{Past, ladder};
 use crate::observe::batch::{QueryAnswer, pack, query_all};
 use crate::observe::gather::{Members, gather};
 use crate::observe::observation::Observation;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{Needs, Plan, needs, plan_for};
-use crate::observe::planned_query::{PlannedQuery, QueryPurpose};
-use crate::scope::narrow::narrow;
+use crate::planned_query::{PlannedQuery, QueryPurpose};
 use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::playbook::Library;

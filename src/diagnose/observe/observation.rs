@@ -3,33 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::ValueSource;
 use knowledge::signal::PoolAggregation;
 
 /// Maximum variation of a past: a value after zero.
 const MAX_VARIATION: f64 = 100.0;
-
-/// The origin of a value.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ValueSource {
-    /// A query to Prometheus.
-    #[default]
-    Prometheus,
-    /// The metrics page of an engine or exporter.
-    Exporter,
-    /// The log of a replica; the value carries the replica's name.
-    Log,
-}
-
-impl ValueSource {
-    /// Returns true for the default, which needs no mention.
-    pub fn is_prometheus(&self) -> bool {
-        *self == Self::Prometheus
-    }
-}
 
 /// A replica's current value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

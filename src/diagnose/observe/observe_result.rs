@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::DataSpan;
 use crate::detect::detection_result::DetectionResult;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::gather::Members;
@@ -9,7 +10,6 @@ use crate::observe::observation::Observations;
 use crate::output::direct_read::DirectRead;
 use crate::output::judgement::ErrorBudget;
 use crate::output::logs_read::LogsRead;
-use crate::scope::data_span::DataSpan;
 
 /// The part of the deadline that is left for judging and rendering.
 pub(crate) const RESERVE: Duration = Duration::from_millis(200);

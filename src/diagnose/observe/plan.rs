@@ -6,10 +6,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::Request;
+use crate::detect::baseline_windows::Past;
 use crate::detect::detection_result::{DetectionResult, EngineSeen};
-use crate::observe::baseline_windows::Past;
-use crate::observe::planned_query::{PlannedQuery, QueryPurpose};
-use crate::observe::recorded_series::RecordedSeries;
+use crate::detect::recorded_series::RecordedSeries;
+use crate::planned_query::{PlannedQuery, QueryPurpose};
 use crate::request::USUAL_WINDOW;
 use knowledge::playbook::{Condition, Evidence, Library, Node, Verify};
 use knowledge::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histograms, matchers};
@@ -40,7 +40,7 @@ pub(crate) struct SignalNeed {
     pub(crate) baseline: bool,
     pub(crate) replicas: bool,
     /// True if the pool's value is enough for now; replicas are queried later, for met evidence only
-    /// ([`crate::judge::affected_replicas`]).
+    /// ([`crate::refine::affected_replicas`]).
     pub(crate) pool_first: bool,
 }
 

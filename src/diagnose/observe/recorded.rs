@@ -12,10 +12,10 @@ use jiff::Timestamp;
 
 use crate::Request;
 use crate::detect::detection_result::{DetectionResult, EngineSeen};
-use crate::judge::onset;
+use crate::detect::recorded_series::{PoolSeries, RecordedSeries};
 use crate::observe::batch::{pack, query_all};
-use crate::observe::planned_query::{PlannedQuery, QueryPurpose};
-use crate::observe::recorded_series::{PoolSeries, RecordedSeries};
+use crate::observe::incident_range::incident_range;
+use crate::planned_query::{PlannedQuery, QueryPurpose};
 use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::playbook::Library;
@@ -44,7 +44,7 @@ pub(crate) async fn find_recorded(
         detection.pool(library).filter_map(|(engine, engine_seen)| Some((engine, scope(engine, engine_seen)?)));
     let scopes: Vec<(&Engine, Vec<Matcher>)> = scopes.collect();
     let past = detection.past.iter().flat_map(|past| [past.begins(), past.at]);
-    let moments: Vec<Timestamp> = [request.at, onset::range(request).from].into_iter().chain(past).collect();
+    let moments: Vec<Timestamp> = [request.at, incident_range(request).from].into_iter().chain(past).collect();
     let ask = |engine: &Engine, query: String| PlannedQuery {
         signal: String::new(),
         engine: engine.engine.clone(),

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::Request;
-use crate::judge::onset;
-use crate::observe::baseline_windows::{Past, PastKind, ladder};
+use crate::detect::baseline_windows::{Past, ladder};
+use crate::observe::incident_range::incident_range;
+use crate::{PastKind, Request};
 use knowledge::clock;
 
 /// Prometheus' lookback for instant queries: `--query.lookback-delta`, five minutes by default.
@@ -20,7 +20,7 @@ pub fn times(request: &Request, reach: Duration) -> Vec<(Timestamp, Timestamp)> 
         let first = past.before().unwrap_or(past);
         (clock::before(first.at, reach.max(first.window + LOOK_BACK)), past.at)
     };
-    let now = (clock::before(onset::range(request).from, reach), request.at);
+    let now = (clock::before(incident_range(request).from, reach), request.at);
     // Last week and the hours before would multiply the size; without them the next past counts.
     let ladder = ladder(request).into_iter().enumerate();
     let baselines = ladder.filter(|(i, past)| *i == 0 || past.kind == PastKind::SinceStart).map(|(_, past)| past);

@@ -6,15 +6,10 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::judge::parts::LatencyParts;
-use crate::judge::screen::Screening;
-use crate::observe::baseline_windows::ComparedWith;
 use crate::output::direct_read::DirectRead;
-use crate::output::excluded::{RuledOut, Unchecked, UnevaluatedCause};
 use crate::output::judgement::{BlastRadius, CauseFound, Onset, SymptomFound, Verdict};
 use crate::output::logs_read::LogsRead;
-use crate::scope::data_span::DataSpan;
-use crate::scope::unknown_labels::UnknownLabelValue;
+use crate::{ComparedWith, LatencyParts, RuledOut, ScopeFound, Screening, Unchecked, UnevaluatedCause};
 use knowledge::alert::Labels;
 use knowledge::signal::Unit;
 
@@ -61,25 +56,6 @@ pub struct Fixes {
     pub now: Vec<Fix>,
     /// Steps that prevent a recurrence.
     pub lasting: Vec<Fix>,
-}
-
-/// The pool as Prometheus knows it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ScopeFound {
-    /// The alert's labels that identify the pool: cluster, namespace, model.
-    pub labels: Labels,
-    /// The same as matchers on the serving engine's labels.
-    pub matchers: String,
-    /// The replicas that the alerts name.
-    pub named: Vec<String>,
-    /// Sentences about alert labels that could not be used.
-    pub notes: Vec<String>,
-    /// The label value that no pool has, with the most similar values of the pools.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unknown: Option<UnknownLabelValue>,
-    /// The time span in which the pool has data, if it has none at the time of the evaluation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub data: Option<DataSpan>,
 }
 
 /// A pool in trouble, for an alert that names no pool.

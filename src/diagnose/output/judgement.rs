@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::observe::observation::ValueSource;
 use knowledge::playbook::Promise;
 use knowledge::signal::Unit;
 
@@ -243,4 +242,37 @@ pub struct SymptomFound {
     pub error_budget: Option<ErrorBudget>,
     /// All checks with their data.
     pub evidence: Vec<EvidenceResult>,
+}
+
+/// The origin of a value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ValueSource {
+    /// A query to Prometheus.
+    #[default]
+    Prometheus,
+    /// The metrics page of an engine or exporter.
+    Exporter,
+    /// The log of a replica; the value carries the replica's name.
+    Log,
+}
+
+impl ValueSource {
+    /// Returns true for the default, which needs no mention.
+    pub fn is_prometheus(&self) -> bool {
+        *self == Self::Prometheus
+    }
+}
+
+/// The verdicts on everything that can be reached from the entry playbook.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// The verdict on the symptom.
+    pub symptom: SymptomVerdict,
+    /// The symptom's checks.
+    pub evidence: Vec<EvidenceResult>,
+    /// All reachable causes by id.
+    pub causes: BTreeMap<String, Judgement>,
+    /// Chains of ids from the entry to a root, best first; only likely and possible ones.
+    pub chains: Vec<Vec<String>>,
 }

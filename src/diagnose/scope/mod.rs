@@ -1,9 +1,6 @@
 //! The scope of an alert: the pool that it is about, by the labels that its alerts share.
 
-pub(crate) mod data_span;
 pub(crate) mod names;
-pub(crate) mod narrow;
-pub(crate) mod unknown_labels;
 
 use std::collections::{BTreeMap, BTreeSet};
 

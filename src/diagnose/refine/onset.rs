@@ -11,30 +11,22 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::detect::detection_result::DetectionResult;
-use crate::judge::evidence::check;
+use crate::judge::evidence::{check, tells_of_change};
 use crate::observe::batch;
 use crate::observe::batch::{QueryAnswer, ask_range};
 use crate::observe::gather::gather;
+use crate::observe::incident_range::{FINEST, incident_range};
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::{Needs, plan_for, pruned, reduced};
-use crate::observe::planned_query::{PlannedQuery, QueryPurpose};
+use crate::planned_query::{PlannedQuery, QueryPurpose};
 use crate::{EvidenceResult, Judged, Observations, Outcome, Request};
 use knowledge::clock;
-use knowledge::playbook::{Condition, Library, Op};
-use knowledge::signal::WorseDirection;
+use knowledge::playbook::{Condition, Library};
 use sources::prom::{Answer, Prometheus, Range, Row, Series};
 
-/// Length of the range before the first alert.
-const LOOK_BACK: Duration = Duration::from_secs(1_800);
-/// Maximum length of the range of a long incident.
-const MAX_RANGE: Duration = Duration::from_secs(3 * 3_600);
-/// Steps in a range: fine enough for minutes, few enough for Prometheus.
-const STEPS: u64 = 60;
 /// Number of replicas above which steps are costly: only every second one is queried, and every fourth for
 /// histograms.
 const MANY_REPLICAS: usize = 250;
-/// The finest step, in seconds; scrapes are rarely closer.
-const FINEST: u64 = 30;
 /// The rate window of a step: two scrapes of a minute.
 pub(crate) const WINDOW: Duration = Duration::from_secs(120);
 /// Number of the best chains that are traced.
@@ -65,7 +57,7 @@ pub(crate) async fn trace(
         return false;
     }
     let is_large = observed.members.replicas() > MANY_REPLICAS;
-    let range = if is_large { halved(range(request)) } else { range(request) };
+    let range = if is_large { halved(incident_range(request)) } else { incident_range(request) };
     let deadline = deadline.min(Instant::now() + PATIENCE);
     let packs = batch::pack(&asks);
     observed.queries += packs.len();
@@ -161,36 +153,6 @@ fn checks_to_trace(library: &Library, judged: &Judged) -> Vec<EvidenceResult> {
     by_key.into_values().cloned().collect()
 }
 
-/// Returns true if a check points in the harmful direction. `< 1.3x baseline` of a prompt length is a guard: it holds
-/// on every normal day and begins whenever something else ends.
-pub(crate) fn tells_of_change(library: &Library, e: &EvidenceResult) -> bool {
-    let falls = library.signals.get(&e.signal).is_some_and(|signal| signal.bad == WorseDirection::Low);
-    e.when.parse::<Condition>().ok().and_then(|when| when.comparisons().first().copied()).is_some_and(|c| match c.op {
-        Op::Above | Op::AtLeast => !falls,
-        Op::Below | Op::AtMost => falls,
-    })
-}
-
-pub(crate) fn range(request: &Request) -> Range {
-    let start = request.since.unwrap_or(request.at).min(request.at);
-    let length = (clock::between(start, request.at) + LOOK_BACK).min(MAX_RANGE);
-    let step = Duration::from_secs(length.as_secs().div_ceil(STEPS).max(FINEST));
-    let steps = length.as_secs() / step.as_secs();
-    Range {
-        from: clock::before(request.at, step * u32::try_from(steps).unwrap_or(u32::MAX)),
-        to: request.at,
-        step_seconds: i64::try_from(step.as_secs()).unwrap_or(i64::MAX),
-    }
-}
-
-/// Returns the range with half of its steps; the last one stays.
-fn halved(range: Range) -> Range {
-    let step_seconds = 2 * range.step_seconds.max(1);
-    let steps = (range.to.as_second() - range.from.as_second()) / step_seconds;
-    let before = Duration::from_secs(u64::try_from(steps * step_seconds).unwrap_or_default());
-    Range { from: clock::before(range.to, before), step_seconds, ..range }
-}
-
 pub(crate) fn moments(range: &Range) -> impl Iterator<Item = Timestamp> {
     let (from, to, step) = (range.from.as_second(), range.to.as_second(), range.step_seconds.max(1));
     (0..)
@@ -203,6 +165,14 @@ pub(crate) fn rows_at(series: &Answer<Series>, at_ms: i64) -> Answer<Row> {
     let value = |s: &Series| s.samples.binary_search_by_key(&at_ms, |(at, _)| *at).ok().map(|i| s.samples[i].1);
     let rows = series.iter().filter_map(|s| Some(Row { labels: s.labels.clone(), value: value(s)? }));
     rows.collect::<Answer<Row>>().with_missing(series.missing().cloned())
+}
+
+/// Returns the range with half of its steps; the last one stays.
+fn halved(range: Range) -> Range {
+    let step_seconds = 2 * range.step_seconds.max(1);
+    let steps = (range.to.as_second() - range.from.as_second()) / step_seconds;
+    let before = Duration::from_secs(u64::try_from(steps * step_seconds).unwrap_or_default());
+    Range { from: clock::before(range.to, before), step_seconds, ..range }
 }
 
 /// Returns the start of the period that lasts until the end; `None` if it holds from the first step on, or not at the
@@ -235,6 +205,7 @@ fn begin(held: &[(Timestamp, Outcome)]) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::incident_range::STEPS;
 
     fn held(text: &str) -> Option<i64> {
         let outcome = |c| match c {
@@ -282,7 +253,7 @@ mod tests {
         };
         for ago in [0, 600, 86_400] {
             request.since = Some(clock::before(at, Duration::from_secs(ago)));
-            let range = range(&request);
+            let range = incident_range(&request);
             let moments: Vec<Timestamp> = moments(&range).collect();
             assert_eq!(moments.last(), Some(&at));
             assert!(moments.len() as u64 <= STEPS + 1, "{}", moments.len());

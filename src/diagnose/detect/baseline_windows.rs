@@ -6,10 +6,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use crate::{Baseline, Request};
+use crate::{Baseline, ComparedWith, PastKind, Request};
 use knowledge::clock;
 
 /// Time before the first alert in which its incident may have begun: an alert fires after its `for` (up to 10
@@ -24,22 +22,6 @@ const HOURS: Duration = Duration::from_secs(7_200);
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
 /// Minimum number of replicas for a comparison with peers.
 const PEERS: usize = 2;
-
-/// The kind of past.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PastKind {
-    /// The same time of another day: yesterday, else last week.
-    SameTime,
-    /// The hours before the incident.
-    HoursBefore,
-    /// Shortly before the incident: the pool has not existed for longer.
-    SinceStart,
-    /// No past: checks that compare replicas with each other have to suffice.
-    Peers,
-    /// No past, and too few replicas to compare with each other.
-    Nothing,
-}
 
 /// A time window of the past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,20 +43,6 @@ impl Past {
     pub(crate) fn before(&self) -> Option<Self> {
         (self.kind == PastKind::SameTime).then(|| Self { at: self.begins(), ..*self })
     }
-}
-
-/// The past that the values of a diagnosis were compared with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ComparedWith {
-    /// The kind of past.
-    pub kind: PastKind,
-    /// The end of the past; `None` without a past.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
-    pub at: Option<Timestamp>,
-    /// The length of the past.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub window_seconds: Option<u64>,
 }
 
 impl ComparedWith {

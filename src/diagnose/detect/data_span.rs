@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
+use crate::DataSpan;
 use crate::detect::detection::served_by_scope;
 use crate::scope::Scope;
 use knowledge::alert::Labels;
@@ -30,17 +29,6 @@ const SEARCH_RANGES: [(Duration, Duration); 3] =
 const MAX_SERIES: usize = 4;
 /// Points within a step at which the first and last sample are searched.
 const EDGE_POINTS: u64 = 240;
-
-/// The time span in which a pool has data: within minutes for the last 30 days, within half an hour before that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct DataSpan {
-    /// The time of the first sample, or the earliest time that was queried.
-    #[schemars(with = "String")]
-    pub from: Timestamp,
-    /// The time of the last sample.
-    #[schemars(with = "String")]
-    pub to: Timestamp,
-}
 
 /// Returns the nearest time span in which the scope's pool had data; `None` if it has data at `at`, or it is not
 /// known.

@@ -15,7 +15,7 @@ use crate::observe::batch;
 use crate::observe::batch::QueryAnswer;
 use crate::observe::gather::{Members, RowOwnership, name};
 use crate::observe::plan::{Needs, filled, plan_for};
-use crate::observe::planned_query::{PlannedQuery, QueryPurpose};
+use crate::planned_query::{PlannedQuery, QueryPurpose};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, EngineKind};

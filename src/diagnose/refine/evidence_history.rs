@@ -12,11 +12,12 @@ use jiff::Timestamp;
 
 use crate::detect::detection::detection;
 use crate::detect::read_detection::read_detection;
-use crate::judge::onset::{moments, rows_at, tells_of_change};
+use crate::judge::evidence::tells_of_change;
 use crate::observe::batch::{self, QueryAnswer};
 use crate::observe::gather::{Members, gather};
 use crate::observe::plan::{Needs, plan_for};
-use crate::observe::planned_query::{PlannedQuery, QueryPurpose};
+use crate::planned_query::{PlannedQuery, QueryPurpose};
+use crate::refine::onset::{moments, rows_at};
 use crate::{Baseline, Diagnosis, EvidenceResult, Observations, Outcome, Request, Scope, ValueSource};
 use knowledge::alert::Labels;
 use knowledge::clock;

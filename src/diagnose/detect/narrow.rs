@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::UnknownLabelValue;
 use crate::detect::detection_result::DetectionResult;
 use crate::detect::fleet::fleet;
 use crate::detect::gateway_pools::gateway_pools;
 use crate::detect::read_detection::read_detection_of;
 use crate::detect::visible_pools::{meant, pools};
 use crate::request::Request;
-use crate::scope::unknown_labels::UnknownLabelValue;
 use crate::scope::{REPLICA_LABELS, Scope, pool_name};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::observe::planned_query::QueryPurpose;
+use crate::planned_query::QueryPurpose;
 use knowledge::signal::{Engine, Matcher, matchers, prometheus_duration, recorded_name};
 
 /// Maximum window of a past: the mean of quantiles over a longer one is not that past's quantile.

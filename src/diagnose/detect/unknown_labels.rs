@@ -6,9 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
+use crate::UnknownLabelValue;
 use crate::detect::visible_pools::pools;
 use crate::scope::{DIMENSIONS, REPLICA_LABELS, pool_name};
 use knowledge::alert::Labels;
@@ -58,19 +56,6 @@ pub fn typed_label(target: &str) -> Result<Option<(&'static str, &str)>, String>
             Err(format!("label `{}` does not select a pool: {hint}", clip(label, VALUE_CHARS)))
         }
     }
-}
-
-/// A value of a scope that no pool has, with the values that pools have.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct UnknownLabelValue {
-    /// `cluster`, `namespace`, `model`, `job`; `pool` if the values exist, but not in one pool.
-    pub dimension: String,
-    /// The value that no series has.
-    pub value: String,
-    /// Values that series have, the most similar first; at most five.
-    pub nearest: Vec<String>,
-    /// The number of further values.
-    pub more: usize,
 }
 
 impl UnknownLabelValue {
