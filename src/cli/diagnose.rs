@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
-use super::args::{DiagnoseArgs, Output};
+use super::args::DiagnoseArgs;
 use super::ask::{self, RequestArguments};
+use super::printed_diagnosis::print_diagnosis;
 use super::{NOT_ANSWERED, cleaned, engines, health, library};
 use crate::cli::output::{out, outln};
 use crate::config::Config;
@@ -93,29 +94,6 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     };
-    print(&diagnosis, Some(&prometheus.url), args.output, &words)?;
+    print_diagnosis(&diagnosis, Some(&prometheus.url), args.output, &words)?;
     Ok(if diagnosis.degraded { ExitCode::from(NOT_ANSWERED) } else { ExitCode::SUCCESS })
-}
-
-/// Prints a diagnosis; `prometheus` is the address for links.
-pub(super) fn print(
-    diagnosis: &Diagnosis,
-    prometheus: Option<&str>,
-    output: Output,
-    words: &Phrases,
-) -> anyhow::Result<()> {
-    match output {
-        Output::Json => outln!("{}", serde_json::to_string_pretty(diagnosis)?),
-        Output::Queries => out!("{}", explain::queries_of(diagnosis)),
-        Output::Slack => {
-            let message = render::diagnosis_message(diagnosis, prometheus, words);
-            outln!("{}", serde_json::to_string_pretty(&render::slack(&message))?);
-        }
-        Output::Text => {
-            let message = render::diagnosis_message(diagnosis, prometheus, words);
-            let queries = prometheus.map(|_| "--output queries".to_owned()).unwrap_or_default();
-            out!("{}", render::terminal_with(&message, &Commands { queries, ..Commands::default() }));
-        }
-    }
-    Ok(())
 }

@@ -12,8 +12,9 @@ use jiff::Timestamp;
 use url::{Host, Url};
 
 use super::args::{DiagnoseArgs, Output};
+use super::printed_diagnosis::print_diagnosis;
 use super::saved::saved;
-use super::{NOT_ANSWERED, ask, diagnose, redactor};
+use super::{NOT_ANSWERED, ask, redactor};
 use crate::alert::Labels;
 use crate::cli::output::out;
 use crate::config::Config;
@@ -81,7 +82,7 @@ pub(super) fn run(args: &DiagnoseArgs, config: &Config, library: &Library, names
                 // Clears the screen.
                 out!("\x1b[2J\x1b[H");
             }
-            diagnose::print(&diagnosis, None, args.output, &words)?;
+            print_diagnosis(&diagnosis, None, args.output, &words)?;
             let Some(pause) = args.watch else {
                 return Ok(if pages_read > 0 { ExitCode::SUCCESS } else { ExitCode::from(NOT_ANSWERED) });
             };

@@ -24,6 +24,7 @@ mod new;
 mod open;
 mod output;
 mod past;
+mod printed_diagnosis;
 mod saved;
 mod selftest;
 mod serve;

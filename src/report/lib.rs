@@ -8,6 +8,7 @@ pub mod backtest;
 mod build_report;
 pub mod facts;
 mod redaction;
+mod subject;
 mod timeline;
 pub mod weekly;
 
@@ -27,8 +28,9 @@ pub use crate::facts::{
     Distribution, GpuInfo, HappenedKind, Measured, QuantileBucket, ReplicaInfo, TimelineEvent, Version, Window, bucket,
 };
 pub use answers::{changed, moved};
-pub use build_report::{ReportSubject, build};
+pub use build_report::build;
 pub use redaction::redaction;
+pub use subject::ReportSubject;
 pub use timeline::{Logged, incident_timeline};
 
 /// The version of `summary.json`; an incompatible change gets a new name.

@@ -12,7 +12,7 @@ use super::destinations::{AdmissionPlan, is_critical, mark_critical, send_to};
 use super::digests;
 use super::duplicates::hasten_duplicate_checks;
 use super::events::record_events;
-use super::opening::{NewIncident, admitted_events, new_groups, open_incidents};
+use super::opening::{Admitted, NewIncident, admitted_events, new_groups, open_incidents};
 use super::replaced::{end_too_large, replace_unreadable};
 use super::transaction::Tx;
 use super::unreadable::Unreadable;
@@ -24,17 +24,6 @@ use knowledge::incident::{Admission, AdmissionRules, AdmitReason, IncidentState,
 
 /// Maximum number of sources whose open incidents of one group key are searched.
 const SOURCES: i64 = 100;
-
-/// The result of storing a group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Admitted {
-    /// The incident that was opened or changed.
-    pub incident: String,
-    /// The reason of the admission.
-    pub reason: AdmitReason,
-    /// The digest that covers the incident, if it was opened during a storm.
-    pub digest: Option<String>,
-}
 
 impl Store {
     /// Stores groups, in order, in one commit. A group that fails is rolled back without effect on the others.

@@ -6,6 +6,7 @@ use sqlx::Row;
 use super::connections::StoreConnection;
 use super::events::record_event;
 use super::mentions::{CalledPeople, Mention};
+use super::postpone::PostponeReason;
 use super::posts::{PostKind, queue};
 use super::refusals::accepts;
 use super::{Store, StoreError};
@@ -62,29 +63,6 @@ pub struct Delivery {
     pub thread_state: Option<String>,
     /// The start of an earlier post without a known result: the message may exist in Slack already.
     pub began: Option<Timestamp>,
-}
-
-/// The reason why something is not delivered now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PostponeReason {
-    /// It waits for a condition.
-    Waits,
-    /// It failed and was not posted.
-    Failed,
-    /// It failed but may have been posted: the answer was lost.
-    Unknown,
-}
-
-impl PostponeReason {
-    /// Classifies a failure; `lost` if its answer was lost.
-    pub fn failed(lost: bool) -> Self {
-        if lost { Self::Unknown } else { Self::Failed }
-    }
-
-    /// Returns 1 if the start of the post stays stored, also that of an earlier post; 0 if not.
-    pub(super) fn keeps(self, began: Option<Timestamp>) -> i64 {
-        i64::from(self == Self::Unknown || began.is_some())
-    }
 }
 
 /// The effects of a new or edited message besides the message itself.

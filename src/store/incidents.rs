@@ -104,6 +104,22 @@ macro_rules! select_incidents {
 pub(super) use select_incidents;
 
 impl Store {
+    /// Returns the incidents with these ids, in the same order; deleted and unreadable ones are left out.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn each(&self, ids: &[String]) -> Result<Vec<Incident>, StoreError> {
+        let mut incidents = Vec::with_capacity(ids.len());
+        for id in ids {
+            match self.incident(id).await {
+                Ok(incident) => incidents.extend(incident),
+                Err(error) if error.is_unreadable() => self.unreadable.note("incident", id, &error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(incidents)
+    }
+
     /// Returns the alerts of an incident without those that cannot be read.
     ///
     /// # Errors

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlx::AssertSqlSafe;
 
 use super::StoreError;
-use super::admission::Admitted;
 use super::alerts::write_alerts;
 use super::connections::StoreConnection;
 use super::deliveries::Sink;
@@ -171,4 +170,15 @@ async fn insert(db: &mut StoreConnection, incidents: &[NewIncident<'_>], now_ms:
         query.execute(&mut *db).await?;
     }
     Ok(())
+}
+
+/// The result of storing a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admitted {
+    /// The incident that was opened or changed.
+    pub incident: String,
+    /// The reason of the admission.
+    pub reason: AdmitReason,
+    /// The digest that covers the incident, if it was opened during a storm.
+    pub digest: Option<String>,
 }

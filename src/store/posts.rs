@@ -8,7 +8,8 @@ use sqlx::any::AnyRow;
 use super::connections::StoreConnection;
 use super::events::record_event;
 use super::ids::new_id;
-use super::{PostponeReason, Store, StoreError};
+use super::postpone::PostponeReason;
+use super::{Store, StoreError};
 use knowledge::clock::{from_unix_ms, unix_ms};
 use message::{Message, SlackMessage};
 

@@ -15,7 +15,7 @@ use tracing::error;
 
 use super::connections::StoreConnection;
 use super::events::record_event;
-use super::{Incident, Store, StoreError, errors};
+use super::{Store, StoreError, errors};
 use knowledge::clock;
 
 /// Maximum number of unreadable rows that are recorded.
@@ -113,22 +113,6 @@ impl Store {
         let rows = self.unreadable.0.lock().unwrap_or_else(PoisonError::into_inner);
         let named = rows.iter().map(|((what, id), error)| format!("{what} of {id}: {error}"));
         named.chain(self.read.left_out().into_iter().map(|error| format!("a row: {error}"))).collect()
-    }
-
-    /// Returns the incidents with these ids, in the same order; deleted and unreadable ones are left out.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn each(&self, ids: &[String]) -> Result<Vec<Incident>, StoreError> {
-        let mut incidents = Vec::with_capacity(ids.len());
-        for id in ids {
-            match self.incident(id).await {
-                Ok(incident) => incidents.extend(incident),
-                Err(error) if error.is_unreadable() => self.unreadable.note("incident", id, &error),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(incidents)
     }
 
     /// Sets aside an unreadable incident with its pending messages, so that it is not taken again and again. If the

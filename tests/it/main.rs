@@ -14,6 +14,7 @@ mod bundle_series;
 mod bundles;
 mod capacity;
 mod chains;
+mod circles;
 mod cli;
 mod clocks;
 mod commands;

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::recording::{RecordingRule, by_pool, record, tells};
-use super::rules::{KEEP_FIRING_FOR, RuleOptions, held, pool_matchers};
+use super::rule_options::{KEEP_FIRING_FOR, RuleOptions, held, pool_matchers};
 use super::yaml::{block, text};
 use knowledge::playbook::{AlertScope, Library, PoolObjectives, Promise, Severity};
 use knowledge::signal::{Engine, Matcher, RECORDED_POOL, RequestCounts, budget, matchers};

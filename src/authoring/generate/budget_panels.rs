@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::budget::WINDOWS;
-use super::dashboard::{HEIGHT, VARIABLES, datasource, matchers};
+use super::panel::{HEIGHT, VARIABLES, datasource, matchers};
 use knowledge::playbook::Library;
 use knowledge::signal::budget;
 

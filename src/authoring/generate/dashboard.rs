@@ -10,6 +10,7 @@
 use serde_json::{Value, json};
 
 use super::budget_panels::budget_panels;
+use super::panel::{HEIGHT, VARIABLES, datasource, matchers};
 use super::recording::{RecordingRule, tells};
 use knowledge::playbook::{
     AlertRule, AlertScope, CATALOG, Evidence, Library, Op, Playbook, PlaybookKind, Reference, Severity,
@@ -18,11 +19,6 @@ use knowledge::signal::{DashboardRow, Engine, EngineKind, Signal, Unit};
 
 /// Panels beside each other; Grafana's grid is 24 wide.
 const COLUMNS: u64 = 3;
-/// A panel's height in grid units.
-pub(super) const HEIGHT: u64 = 8;
-/// The template variables, each a label of the recorded series.
-pub(super) const VARIABLES: [(&str, &str); 4] =
-    [("cluster", "Cluster"), ("namespace", "Namespace"), ("model_name", "Model"), ("engine", "Engine")];
 /// The series whose labels are the pools.
 const POOLS: &str = "llm:replicas_serving";
 /// The label that panels add with each replica's name.
@@ -113,10 +109,6 @@ fn number(panels: &mut [Value], next: &mut u64) {
     }
 }
 
-pub(super) fn datasource() -> Value {
-    json!({ "type": "prometheus", "uid": "${datasource}" })
-}
-
 fn variables() -> Vec<Value> {
     let mut list = vec![json!({
         "type": "datasource", "name": "datasource", "label": "Prometheus", "query": "prometheus",
@@ -133,12 +125,6 @@ fn variables() -> Vec<Value> {
         })
     }));
     list
-}
-
-/// Returns matchers for the selected variables: `{namespace=~"$namespace"}`.
-pub(super) fn matchers<'a>(variables: impl Iterator<Item = &'a str>) -> String {
-    let each: Vec<String> = variables.map(|variable| format!("{variable}=~\"${variable}\"")).collect();
-    if each.is_empty() { String::new() } else { format!("{{{}}}", each.join(", ")) }
 }
 
 /// Builds the annotation of incidents: the alerts with a playbook. The data source itself reads the three formats:

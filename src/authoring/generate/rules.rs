@@ -6,23 +6,10 @@ use std::time::Duration;
 
 use super::budget;
 use super::recording::{self, RecordingRule, indented, tells};
+use super::rule_options::{KEEP_FIRING_FOR, RuleOptions, held, pool_matchers};
 use super::yaml::{block, text};
 use knowledge::playbook::{AlertRule, AlertScope, Condition, Evidence, Library, Playbook, PoolObjectives, Reference};
-use knowledge::signal::{Engine, EngineKind, Matcher, Signal, Unit, matchers};
-
-/// `keep_firing_for` of alerts on a burn rate: a few slow requests an hour are one alert, not one each.
-pub(super) const KEEP_FIRING_FOR: &str = "10m";
-
-/// Options of the generated rules.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RuleOptions {
-    /// The rate window.
-    pub window: Duration,
-    /// The `for` of all alerts, instead of each alert's own.
-    pub hold: Option<Duration>,
-    /// The base URL of the runbook pages; `/<playbook>.md` follows.
-    pub runbook_base: String,
-}
+use knowledge::signal::{Engine, EngineKind, Signal, Unit, matchers};
 
 /// The error for an alert that cannot become a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -138,15 +125,6 @@ fn write_rule(
     text(out, 10, "runbook_url", &format!("{base}/{}.md", playbook.playbook));
 }
 
-/// Formats a duration for Prometheus, in the largest unit that divides it: `5m`, `90s`.
-pub(super) fn held(duration: Duration) -> String {
-    match duration.as_secs() {
-        s if s > 0 && s % 3_600 == 0 => format!("{}h", s / 3_600),
-        s if s > 0 && s % 60 == 0 => format!("{}m", s / 60),
-        s => format!("{s}s"),
-    }
-}
-
 fn one_line(text: &str) -> String {
     literal(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
@@ -210,12 +188,6 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
     general_expr.push_str(&before);
     exprs.insert(0, general_expr);
     Ok(exprs)
-}
-
-/// Returns the pools of a promise as matchers on recorded series.
-pub(super) fn pool_matchers(promised: &PoolObjectives) -> Vec<Matcher> {
-    let label = |dimension: &str| if dimension == "model" { "model_name" } else { dimension }.to_owned();
-    promised.slo.pools.iter().map(|(name, value)| Matcher::one(&label(name), value)).collect()
 }
 
 /// Returns the selector of a promise's pools, on the series of the alert that any of them has.

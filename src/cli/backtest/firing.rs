@@ -6,7 +6,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Setting;
-use super::firings::DueFiring;
 use crate::alert::Labels;
 use crate::clock;
 use crate::diagnose::{Diagnosis, Request, Scope, diagnose};
@@ -132,4 +131,15 @@ fn kept(
         labels,
     };
     Ok(redactor.cleaned("output", &kept)?)
+}
+
+/// A firing that is diagnosed.
+#[derive(Debug)]
+pub(super) struct DueFiring {
+    pub(super) id: String,
+    pub(super) firing: Firing,
+    /// The playbook that it selects; empty if none.
+    pub(super) playbook: String,
+    /// The name of its pool.
+    pub(super) pool: String,
 }

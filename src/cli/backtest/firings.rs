@@ -5,25 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::stream::{self, StreamExt};
 
 use super::Stopped;
-use super::firing::{self, FiringAttempt};
+use super::firing::{self, DueFiring, FiringAttempt};
 use super::state::FinishedPart;
 use super::work::Work;
 use crate::clip::format_count;
-use crate::report::backtest::{DiagnosedFiring, Firing};
+use crate::report::backtest::DiagnosedFiring;
 
 /// Diagnoses without an answer, one after the other, after which Prometheus counts as away.
 pub(super) const UNANSWERED: usize = 5;
-
-/// A firing that is diagnosed.
-#[derive(Debug)]
-pub(super) struct DueFiring {
-    pub(super) id: String,
-    pub(super) firing: Firing,
-    /// The playbook that it selects; empty if none.
-    pub(super) playbook: String,
-    /// The name of its pool.
-    pub(super) pool: String,
-}
 
 /// Diagnoses the firings that no earlier run has diagnosed. Those without an answer are a limit of the result, and open.
 pub(super) async fn diagnose(

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use ring::digest::{SHA256, digest};
 
-use super::read::FiringsFile;
+use super::read::{FiringsFile, hash};
 use crate::cli::args::BacktestArgs;
 use crate::config::Config;
 use crate::diagnose;
@@ -43,11 +42,6 @@ impl ResultKey<'_> {
 /// Returns the id of a firing, or of a pool: a hash of its labels and its start.
 pub(super) fn id(labels: &BTreeMap<String, String>, start: Option<Timestamp>) -> String {
     hash(&format!("{labels:?} {:?}", start.map(Timestamp::as_second))).chars().take(ID).collect()
-}
-
-/// Returns the SHA-256 of a text, in hexadecimal digits.
-pub(super) fn hash(text: &str) -> String {
-    digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns true if two paths name one file, which need not exist yet.

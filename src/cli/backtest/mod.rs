@@ -7,6 +7,7 @@ mod labels;
 mod pools;
 mod progress;
 mod read;
+mod run;
 mod state;
 mod work;
 

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
+use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
-use super::key::hash;
 use super::{Setting, Stopped};
 use crate::alert::{Alert, AlertStatus, Labels};
 use crate::clock;
@@ -150,6 +150,11 @@ pub(super) fn date_condition(firing: &mut Firing, rules: &[AlertingRule], shippe
     let of_severity = by_name.filter(|rule| severity.is_none_or(|s| *s == rule.severity.to_string()));
     let hold = own.or_else(|| of_severity.filter_map(|rule| humantime::parse_duration(&rule.hold).ok()).next());
     firing.condition_since = clock::before(firing.starts_at, hold.unwrap_or_default());
+}
+
+/// Returns the SHA-256 of a text, in hexadecimal digits.
+pub(super) fn hash(text: &str) -> String {
+    digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -3,8 +3,26 @@
 use std::io::Error;
 use std::path::{Path, PathBuf};
 
-use super::load::library_path;
-use super::{FOLDERS, Problem, SourceFile};
+use super::{PlaybookKind, Problem, SourceFile, overrides};
+
+/// The catalog's path, as in [`Library::files`].
+pub const CATALOG: &str = "signals/catalog.yaml";
+
+/// The path of the healthy fleet, as in [`Library::files`].
+pub const HEALTHY_FLEET: &str = "healthy-fleet.yaml";
+
+/// The path of the kinds of pools, as in [`Library::files`].
+pub const KINDS: &str = "kinds.yaml";
+
+/// The path of the redaction rules, as in [`Library::files`].
+pub const REDACTION: &str = "redaction.yaml";
+
+/// The folders of a directory of data that are read, beside that of the phrases.
+pub const FOLDERS: [&str; 8] =
+    ["symptoms", "mechanisms", "causes", "logs", "signals", "tables", "tickets", overrides::FOLDER];
+
+/// The files at the top that are no playbooks.
+pub(super) const NON_PLAYBOOK_FILES: [&str; 5] = ["health.yaml", HEALTHY_FLEET, KINDS, REDACTION, "report.yaml"];
 
 /// Depth to which folders are looked into: files that are read have at most two folders above them.
 const DEPTH: usize = 4;
@@ -83,4 +101,13 @@ fn unreadable(path: &Path, what: &str, error: &Error, hint: &str) -> Box<Problem
     let file = SourceFile::new(path.display().to_string(), String::new());
     let message = format!("cannot read {what}: {error}");
     Box::new(Problem::on_line("files/unreadable", &file, 1, message, Some(hint.to_owned())))
+}
+
+/// Returns the path of a file as in [`Library::files`]: that of a playbook or its test has no folder, which is returned
+/// beside it.
+pub(super) fn library_path(path: &str) -> (&str, Option<PlaybookKind>) {
+    let without = |kind: PlaybookKind| Some((path.strip_prefix(kind.folder())?.strip_prefix('/')?, Some(kind)));
+    let kind_and_path =
+        PlaybookKind::ALL.into_iter().find_map(without).filter(|(name, _)| !NON_PLAYBOOK_FILES.contains(name));
+    kind_and_path.unwrap_or((path, None))
 }

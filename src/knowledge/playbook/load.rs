@@ -7,10 +7,10 @@ use rust_embed::RustEmbed;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
+use super::directory::{CATALOG, HEALTHY_FLEET, KINDS, NON_PLAYBOOK_FILES, REDACTION, library_path, read_dir};
 use super::{
-    Aliases, Cause, HealthyFleet, Library, LogFile, Override, Playbook, PlaybookKind, PoolKinds, Problem, QuickLook,
-    Redaction, RedactionRule, Replacement, ReportSignals, SCHEMA, SourceFile, Table, Ticket, directory::read_dir,
-    overrides, parse, suggestion,
+    Aliases, Cause, HealthyFleet, Library, LogFile, Override, Playbook, PoolKinds, Problem, QuickLook, Redaction,
+    RedactionRule, Replacement, ReportSignals, SCHEMA, SourceFile, Table, Ticket, overrides, parse, suggestion,
 };
 use crate::signal::{Catalog, Engine, EngineSignals};
 
@@ -18,24 +18,6 @@ use crate::signal::{Catalog, Engine, EngineSignals};
 #[derive(RustEmbed)]
 #[folder = "../../playbooks"]
 struct Shipped;
-
-/// The catalog's path, as in [`Library::files`].
-pub const CATALOG: &str = "signals/catalog.yaml";
-
-/// The path of the healthy fleet, as in [`Library::files`].
-pub const HEALTHY_FLEET: &str = "healthy-fleet.yaml";
-/// The path of the kinds of pools, as in [`Library::files`].
-pub const KINDS: &str = "kinds.yaml";
-
-/// The path of the redaction rules, as in [`Library::files`].
-pub const REDACTION: &str = "redaction.yaml";
-
-/// The files at the top that are no playbooks.
-const NON_PLAYBOOK_FILES: [&str; 5] = ["health.yaml", HEALTHY_FLEET, KINDS, REDACTION, "report.yaml"];
-
-/// The folders of a directory of data that are read, beside that of the phrases.
-pub const FOLDERS: [&str; 8] =
-    ["symptoms", "mechanisms", "causes", "logs", "signals", "tables", "tickets", overrides::FOLDER];
 
 /// The problems of a user's file that leave out what it says; all others refuse the data.
 const LEFT_OUT: [&str; 2] = ["signals/engine", "healthy-fleet/taken"];
@@ -54,15 +36,6 @@ pub fn shipped() -> BTreeMap<String, SourceFile> {
             Some((path.to_owned(), SourceFile { folder, ..file }))
         })
         .collect()
-}
-
-/// Returns the path of a file as in [`Library::files`]: that of a playbook or its test has no folder, which is returned
-/// beside it.
-pub(super) fn library_path(path: &str) -> (&str, Option<PlaybookKind>) {
-    let without = |kind: PlaybookKind| Some((path.strip_prefix(kind.folder())?.strip_prefix('/')?, Some(kind)));
-    let kind_and_path =
-        PlaybookKind::ALL.into_iter().find_map(without).filter(|(name, _)| !NON_PLAYBOOK_FILES.contains(name));
-    kind_and_path.unwrap_or((path, None))
 }
 
 /// Returns the shipped phrases, by file: `phrases/en/message.ftl`.

@@ -31,12 +31,12 @@ use crate::signal::GpuVendor;
 
 pub use aliases::Aliases;
 pub use condition::{Comparison, Condition, Op, Reference, condition_text};
-pub use directory::data_files;
+pub use directory::{CATALOG, FOLDERS, HEALTHY_FLEET, KINDS, REDACTION, data_files};
 pub use health::{HealthHeading, QuickCheck, QuickLook};
 pub use healthy_fleet::HealthyFleet;
 pub use kinds::{DeclaredPool, PoolKind, PoolKinds};
 pub use library::{Children, Library, Node, NodeKind};
-pub use load::{CATALOG, FOLDERS, HEALTHY_FLEET, KINDS, REDACTION, load, phrases, shipped};
+pub use load::{load, phrases, shipped};
 pub use logs::{
     LogExample, LogFact, LogFile, LogFinding, LogLineMatch, LogNumbers, LogRank, LogTells, LogValue, MemoryLine,
     match_log_line, matched as pattern_matched,

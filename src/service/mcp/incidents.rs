@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::arguments::IncidentArguments;
-use super::tools::ToolAnswer;
+use super::tool_answer::ToolAnswer;
 use super::{McpSources, resources, said};
 use crate::bundle::{Subject, clean};
 use crate::chatops::named_id;

@@ -6,6 +6,7 @@
 mod arguments;
 mod incidents;
 mod resources;
+mod tool_answer;
 mod tools;
 
 use std::collections::BTreeMap;

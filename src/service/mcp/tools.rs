@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use rmcp::model::{JsonObject, Resource, Tool, ToolAnnotations};
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::arguments::{ExplainArguments, IncidentArguments};
+use super::tool_answer::ToolAnswer;
 use super::{McpSources, incidents, resources, said};
 use crate::questions::{
     DiagnosisQuestion, HealthDetail, HealthQuestion, IncidentQuestion, PoolQuestion, SignalAnswer, SignalQuestion,
@@ -17,8 +17,6 @@ use crate::questions::{
 use knowledge::clock;
 use knowledge::signal::format_value;
 
-/// Maximum number of characters of a text.
-const CHARS: usize = 6_000;
 /// Maximum number of replicas in the text of a signal.
 const REPLICAS: usize = 8;
 
@@ -114,30 +112,6 @@ const TOOLS: [McpTool; 8] = [
         needs_store: true,
     },
 ];
-
-/// The answer of a tool.
-pub(super) struct ToolAnswer {
-    /// For the model.
-    pub(super) text: String,
-    /// The complete data.
-    pub(super) data: Value,
-    /// More to read.
-    pub(super) resource: Option<Resource>,
-}
-
-impl ToolAnswer {
-    /// Creates an answer; a text that is too long is cut.
-    pub(super) fn new(text: &str, data: &impl Serialize) -> Self {
-        let text = anstream::adapter::strip_str(text).to_string();
-        let text = match text.char_indices().nth(CHARS) {
-            Some((end, _)) => {
-                format!("{}\n… (cut: the structured content has all of it)", text.get(..end).unwrap_or_default())
-            }
-            None => text,
-        };
-        Self { text, data: json!(data), resource: None }
-    }
-}
 
 /// Returns the JSON schema of arguments, without references: not every client resolves them.
 fn schema<T: JsonSchema>() -> Schema {

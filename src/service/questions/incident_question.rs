@@ -12,7 +12,6 @@ use serde::{Deserialize, Deserializer};
 use ulid::Ulid;
 
 use super::ShortText;
-use super::incidents::IncidentSearch;
 use super::text::given;
 use knowledge::clock;
 use knowledge::incident::IncidentState;
@@ -132,4 +131,24 @@ fn since<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>
         })
     };
     Option::<ShortText>::deserialize(deserializer)?.map(read).transpose()
+}
+
+/// A search for incidents, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IncidentSearch {
+    /// The conditions that the store has an index for, and where the page begins.
+    pub query: IncidentQuery,
+    /// The conditions on their content.
+    pub filter: IncidentFilter,
+    /// A value of the label `severity` of an alert, in any case; empty for all.
+    pub severity: String,
+    /// Maximum number of incidents on the page.
+    pub most: u32,
+}
+
+impl IncidentSearch {
+    /// Returns true if it needs the content of incidents.
+    pub(super) fn needs_content(&self) -> bool {
+        self.filter.needs_content() || !self.severity.is_empty()
+    }
 }

@@ -6,15 +6,15 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::incident_question::{IncidentQuestion, cursor_after};
+use super::incident_question::{IncidentQuestion, IncidentSearch, cursor_after};
 use super::{Fleet, QuestionError};
 use crate::notify::{cleaned_incident, learn, stored_view};
 use diagnose::{Diagnosis, SymptomVerdict, Verdict};
 use knowledge::alert::{Alert, AlertStatus};
 use knowledge::clock;
 use knowledge::incident::Impact;
-use render::{IncidentFilter, Phrases};
-use store::{Incident, IncidentQuery, Store, StoreError};
+use render::Phrases;
+use store::{Incident, Store, StoreError};
 
 /// Maximum number of incidents that a search in their content reads per page; the next page continues there.
 const LOOKED_AT: usize = 400;
@@ -23,19 +23,6 @@ const BATCH: u32 = 50;
 
 /// Maximum number of alerts, the firing and critical ones first, from which the headline of a list is made.
 const HEADLINE_ALERTS: usize = 20;
-
-/// A search for incidents, newest first.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct IncidentSearch {
-    /// The conditions that the store has an index for, and where the page begins.
-    pub query: IncidentQuery,
-    /// The conditions on their content.
-    pub filter: IncidentFilter,
-    /// A value of the label `severity` of an alert, in any case; empty for all.
-    pub severity: String,
-    /// Maximum number of incidents on the page.
-    pub most: u32,
-}
 
 /// A page of incidents, newest first.
 #[derive(Debug, Default)]
@@ -141,13 +128,6 @@ pub struct IncidentSummaries {
     pub looked_at: usize,
     /// The cursor of the next page; `None` if there is none.
     pub next: Option<String>,
-}
-
-impl IncidentSearch {
-    /// Returns true if it needs the content of incidents.
-    fn needs_content(&self) -> bool {
-        self.filter.needs_content() || !self.severity.is_empty()
-    }
 }
 
 /// Returns a page of the incidents that match. What is in the content of an incident is compared one by one, because

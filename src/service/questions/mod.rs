@@ -32,8 +32,8 @@ use store::{Store, StoreError};
 
 pub use diagnosis::{DiagnosisAnswer, DiagnosisQuestion};
 pub use health::{HealthDetail, HealthQuestion};
-pub use incident_question::IncidentQuestion;
-pub use incidents::{IncidentDetail, IncidentPage, IncidentSearch, IncidentSummaries, IncidentSummary, search};
+pub use incident_question::{IncidentQuestion, IncidentSearch};
+pub use incidents::{IncidentDetail, IncidentPage, IncidentSummaries, IncidentSummary, search};
 pub use pool::{PoolQuestion, SignalAnswer, SignalQuestion};
 pub use text::ShortText;
 pub use turns::Turns;

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::api::ApiProblem;
+use super::api_problem::ApiProblem;
 use super::auth::Visitor;
 use super::pages;
 use super::state::Shared;

@@ -1,6 +1,7 @@
 //! The HTTP server: webhook, Slack, health, metrics, the incident pages, and the API.
 
 mod api;
+mod api_problem;
 mod auth;
 mod body;
 mod bundles;
@@ -11,6 +12,7 @@ mod listen;
 mod mcp;
 mod page_acts;
 mod page_forms;
+mod page_parts;
 mod page_queries;
 mod pages;
 mod pages_state;

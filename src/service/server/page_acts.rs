@@ -11,7 +11,7 @@ use ulid::Ulid;
 
 use super::auth::Visitor;
 use super::page_forms::{self, Sent};
-use super::pages::{back_to, problem_line};
+use super::page_parts::{back_to, lost, problem_line};
 use super::state::Shared;
 use crate::acts::silence::{self, Excess, NoSilence};
 use crate::acts::{self, ActEnd, Actor, Attempt, find_incident};
@@ -73,7 +73,7 @@ pub(super) async fn act(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let Some(act) = Act::of(&act).filter(|act| ACTS.contains(act)) else { return super::pages::lost(&shared) };
+    let Some(act) = Act::of(&act).filter(|act| ACTS.contains(act)) else { return lost(&shared) };
     // Not in the audit log: another site's page could write there in the visitor's name, and without end.
     if page_forms::is_foreign(&headers, &shared.service.config.public_url) {
         return turned_away(&shared, &visitor, act, &id, (StatusCode::FORBIDDEN, "page-form-elsewhere"));

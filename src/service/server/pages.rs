@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::auth::Visitor;
 use super::etag::unless_current;
+use super::page_parts::{back_to, lost, not_there, problem_line, with_security_headers, words};
 use super::state::Shared;
 use super::{page_acts, page_forms, page_queries};
 use crate::bundle::{BundleError, StoredBundle, Subject, clean};
@@ -31,10 +32,6 @@ const OPEN: u32 = 60;
 const EVENTS: u32 = 500;
 /// Maximum number of bundles on an incident's page.
 const BUNDLES: usize = 10;
-
-fn words(shared: &Shared) -> &Phrases {
-    &shared.service.notifier.words
-}
 
 pub(super) async fn incidents(
     State(shared): State<Shared>,
@@ -313,42 +310,6 @@ pub(super) fn problem(shared: &Shared, status: StatusCode, title: &str, why: &st
     problem_line(shared, status, title, &words(shared).line(why, &[]), &[])
 }
 
-/// Builds the page that states a problem and leads on.
-pub(super) fn problem_line(
-    shared: &Shared,
-    status: StatusCode,
-    title: &str,
-    why: &message::Line,
-    back: &[(String, String)],
-) -> Response {
-    let words = words(shared);
-    let page = render::problem_page(&words.text(title, &[]), why, back, words);
-    with_security_headers((status, Html(page)).into_response())
-}
-
-/// Returns the links that lead on from a problem: to the incident, if there is one, and to the list.
-pub(super) fn back_to(shared: &Shared, incident: &str) -> Vec<(String, String)> {
-    let words = words(shared);
-    let list = (words.text("page-back-list", &[]), "/incidents".to_owned());
-    let one = (!incident.is_empty())
-        .then(|| (words.text("page-back-incident", &[]), format!("/incidents/{}", urlencoded(incident))));
-    one.into_iter().chain([list]).collect()
-}
-
-fn urlencoded(text: &str) -> String {
-    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
-}
-
-/// Builds the page for something that is not there.
-fn not_there(shared: &Shared, title: &str, why: &str) -> Response {
-    problem_line(shared, StatusCode::NOT_FOUND, title, &words(shared).line(why, &[]), &back_to(shared, ""))
-}
-
-/// Builds the page for an address that leads nowhere.
-pub(super) fn lost(shared: &Shared) -> Response {
-    not_there(shared, "page-nowhere", "page-nowhere-why")
-}
-
 pub(super) async fn note_form(
     State(shared): State<Shared>,
     Path(id): Path<String>,
@@ -377,18 +338,4 @@ fn unavailable(shared: &Shared, error: &StoreError) -> Response {
 /// Adds the security headers to every answer of the pages.
 pub(super) async fn add_security_headers(request: Request, next: Next) -> Response {
     with_security_headers(next.run(request).await)
-}
-
-fn with_security_headers(mut answer: Response) -> Response {
-    let rules = [
-        (header::CONTENT_SECURITY_POLICY, render::policy()),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // Our own forms need the header Origin, which no-referrer takes away.
-        (header::REFERRER_POLICY, "same-origin"),
-        (header::CACHE_CONTROL, "no-store"),
-    ];
-    for (name, value) in rules {
-        answer.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
-    }
-    answer
 }

@@ -236,3 +236,6 @@ fn logfmt(text: &str) -> Option<String> {
             .join(": "),
     )
 }
+
+/// Maximum characters of a quoted text.
+pub(super) const CHARS: usize = 300;

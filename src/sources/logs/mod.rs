@@ -12,6 +12,7 @@ mod record;
 pub mod start;
 mod story;
 pub mod stream;
+mod unknown_line;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -20,8 +21,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use errors::UnclassifiedErrors;
 use errors::{Errors, Failed};
-pub use errors::{UnclassifiedErrors, UnknownLine};
 use knowledge::playbook::{Direction, LogFinding, LogNumbers, LogRank, pattern_matched};
 use knowledge::signal::Unit;
 use line::LogLine;
@@ -31,6 +32,7 @@ use patterns::PatternMeaning;
 pub use patterns::Patterns;
 pub use start::Start;
 pub use story::{LogEvent, first, in_order};
+pub use unknown_line::UnknownLine;
 
 /// Maximum bytes of a line that are analysed; the rest of a longer line is ignored.
 pub const LINE_BYTES: usize = 16 << 10;

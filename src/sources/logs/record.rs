@@ -9,16 +9,14 @@ use std::sync::LazyLock;
 use knowledge::playbook::LogRank;
 use regex::Regex;
 
-use super::errors::UnknownLine;
-use super::line::{LineLevel, LogLine};
+use super::line::{CHARS, LineLevel, LogLine};
 use super::moment::LogTime;
+use super::unknown_line::UnknownLine;
 
 /// Maximum writers with an open record; beyond it all records are closed.
 const WRITERS: usize = 128;
 /// Maximum lines without indentation of an exception's message.
 const MESSAGE_LINES: usize = 8;
-/// Maximum characters of a quoted text.
-pub(super) const CHARS: usize = 300;
 const TRACEBACK: &str = "Traceback (most recent call last)";
 
 /// The open records of all writers.

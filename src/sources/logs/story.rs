@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::errors::UnknownLine;
 use super::moment::without_year;
+use super::unknown_line::UnknownLine;
 use super::{LogAnalysis, LogMatch, NamedLogAnalysis};
 use knowledge::playbook::LogRank;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::quoted;
 use super::steps::beginning;
 use super::{Change, ConditionChange, line};
 use crate::playbook::{Comparison, Condition, Evidence, Op, Reference, Step, Verify, suggestion};
@@ -142,9 +143,4 @@ fn collect<'a>(evidence: &'a mut Evidence, out: &mut Vec<(String, &'a mut Condit
         out.push((signal.clone(), when));
     }
     evidence.any.iter_mut().for_each(|evidence| collect(evidence, out));
-}
-
-/// Returns a list of things in back-ticks.
-pub(super) fn quoted(list: &[impl std::fmt::Display]) -> String {
-    list.iter().map(|item| format!("`{item}`")).collect::<Vec<_>>().join(", ")
 }

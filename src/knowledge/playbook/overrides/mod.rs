@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use super::{Aliases, CauseEntry, Condition, Evidence, Library, Problem, SourceFile, Step, StepOrigin, is_unfinished};
-use conditions::{Moved, quoted};
+use conditions::Moved;
 use steps::plain;
 
 /// The folder of these files.
@@ -386,4 +386,9 @@ impl Change<'_> {
 
 fn line<T>(at: &Spanned<T>) -> usize {
     usize::try_from(at.referenced.line()).unwrap_or(1)
+}
+
+/// Returns a list of things in back-ticks.
+pub(super) fn quoted(list: &[impl std::fmt::Display]) -> String {
+    list.iter().map(|item| format!("`{item}`")).collect::<Vec<_>>().join(", ")
 }

@@ -2,7 +2,7 @@
 
 use serde_saphyr::Spanned;
 
-use super::conditions::quoted;
+use super::quoted;
 use super::{Change, StepChanges, StepReplacement, line};
 use crate::playbook::{Step, is_unfinished};
 

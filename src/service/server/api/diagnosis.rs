@@ -4,8 +4,8 @@ use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::response::Json;
 
-use super::problem::ApiProblem;
 use crate::questions::{DiagnosisAnswer, DiagnosisQuestion, Fleet};
+use crate::server::api_problem::ApiProblem;
 use crate::server::state::Shared;
 use knowledge::clock;
 

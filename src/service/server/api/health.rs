@@ -5,8 +5,8 @@ use axum::http::Uri;
 use axum::response::{IntoResponse, Json, Response};
 
 use super::parameters;
-use super::problem::ApiProblem;
 use crate::questions::{HealthDetail, HealthQuestion};
+use crate::server::api_problem::ApiProblem;
 use crate::server::page_queries;
 use crate::server::state::Shared;
 

@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::parameters::{self, PathId};
-use super::problem::ApiProblem;
 use crate::questions::{Fleet, IncidentDetail, IncidentQuestion, IncidentSummaries};
+use crate::server::api_problem::ApiProblem;
 use crate::server::etag::unless_current;
 use crate::server::state::Shared;
 use knowledge::clock;

@@ -6,7 +6,6 @@ mod incidents;
 mod openapi;
 mod operations;
 mod parameters;
-mod problem;
 
 use axum::extract::{DefaultBodyLimit, State};
 use axum::response::Json;
@@ -16,11 +15,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::api_problem;
 use super::state::Shared;
 use super::{guard, pages};
 pub use openapi::openapi;
 use operations::{ApiMethod, operations};
-pub(super) use problem::ApiProblem;
 
 /// The largest body of a question, in bytes.
 const LARGEST: usize = 64 << 10;
@@ -55,15 +54,15 @@ pub(super) fn router(shared: &Shared) -> Router<Shared> {
         .into_iter()
         .fold(Router::new(), |routes, operation| routes.route(operation.path, (operation.route)()));
     let below = routes
-        .fallback(problem::not_found)
-        .method_not_allowed_fallback(problem::method_not_allowed)
+        .fallback(api_problem::not_found)
+        .method_not_allowed_fallback(api_problem::method_not_allowed)
         .layer(DefaultBodyLimit::max(LARGEST))
         .layer(middleware::from_fn(guard::refuse_pages))
         .layer(middleware::from_fn_with_state(shared.clone(), guard::admit_client))
         .layer(middleware::from_fn(pages::add_security_headers));
     // The only path that `nest` leaves out.
     let slash = Router::new()
-        .route("/api/", any(problem::not_found))
+        .route("/api/", any(api_problem::not_found))
         .route_layer(middleware::from_fn_with_state(shared.clone(), guard::admit_client))
         .route_layer(middleware::from_fn(pages::add_security_headers));
     Router::new().nest("/api", below).merge(slash)

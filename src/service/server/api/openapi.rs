@@ -7,7 +7,7 @@ use schemars::transform::{RecursiveTransform, Transform};
 use serde_json::{Map, Value, json};
 
 use super::operations::{ApiMethod, Operation, operations};
-use super::problem::{ApiProblem, MEDIA_TYPE};
+use crate::server::api_problem::{ApiProblem, MEDIA_TYPE};
 
 /// The statuses of errors that every operation has.
 const PROBLEMS: [u16; 2] = [401, 403];

@@ -7,7 +7,7 @@ use axum::http::Uri;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::problem::ApiProblem;
+use crate::server::api_problem::ApiProblem;
 
 /// Reads the parameters of a request's query.
 ///

@@ -1,0 +1,35 @@
+//! An error line that no knowledge explains.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Error lines that differ only in numbers and ids.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UnknownLine {
+    /// Their number.
+    pub count: u64,
+    /// The line number of the first.
+    pub line: u64,
+    /// The time of the first, as written in the log.
+    pub first: Option<String>,
+    /// The first line, truncated.
+    pub text: String,
+    /// The exception, or the message after time and level, truncated.
+    #[serde(default)]
+    pub said: String,
+    /// The class of the exception; `null` for a plain error line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exception: Option<String>,
+    /// The place that raised it: `offloading/scheduler.py:734`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// True if the process ended of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fatal: bool,
+    /// The parsed time of the first.
+    #[serde(skip)]
+    pub at: Option<jiff::Timestamp>,
+    /// True if only its words say that it is an error.
+    #[serde(skip)]
+    pub(super) weak: bool,
+}
