@@ -3,6 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use promql_parser::parser::value::ValueType;
+use promql_parser::parser::{Expr, parse, token};
+use promql_parser::util::{ExprVisitor, walk_expr};
 use serde_json::Value;
 
 use super::{Condition, Evidence, Library, Op, Playbook, PlaybookKind};
@@ -257,16 +260,47 @@ fn direction(when: &Condition) -> Option<Direction> {
     comparisons.iter().all(|comparison| of(comparison.op) == first).then_some(first)
 }
 
-/// Returns the direction in which an expression compares; `None` if in both or none, or if it turns its value round.
+/// Returns the direction in which an expression compares; `None` if in both or none, if it turns its value round, or is no
+/// PromQL.
 fn asked_direction(expression: &str) -> Option<Direction> {
-    // A label's value may hold anything.
-    let outside: String = expression.split('"').step_by(2).collect();
-    let limit_first = outside.split(['<', '>']).next().is_some_and(|left| left.trim().parse::<f64>().is_ok());
-    match (outside.contains('>'), outside.contains('<')) {
-        _ if outside.contains('-') || limit_first => None,
-        (true, false) => Some(Direction::High),
-        (false, true) => Some(Direction::Low),
+    let mut asked = Asked::default();
+    let Ok(_) = walk_expr(&mut asked, &parse(expression).ok()?);
+    match (asked.turned, asked.high, asked.low) {
+        (false, true, false) => Some(Direction::High),
+        (false, false, true) => Some(Direction::Low),
         _ => None,
+    }
+}
+
+/// What the comparisons of an expression ask for.
+#[derive(Default)]
+struct Asked {
+    high: bool,
+    low: bool,
+    /// True if a series is taken from something, or something is divided by it alone: a high value is then a low one.
+    turned: bool,
+}
+
+impl ExprVisitor for Asked {
+    type Error = std::convert::Infallible;
+
+    fn pre_visit(&mut self, expr: &Expr) -> Result<bool, Self::Error> {
+        let has_series = |side: &Expr| side.value_type() != ValueType::Scalar;
+        match expr {
+            Expr::Unary(of) => self.turned |= has_series(&of.expr),
+            Expr::Binary(of) => {
+                let (left, right) = (has_series(&of.lhs), has_series(&of.rhs));
+                match of.op.id() {
+                    token::T_SUB => self.turned |= right,
+                    token::T_DIV => self.turned |= right && !left,
+                    token::T_GTR | token::T_GTE => *(if left { &mut self.high } else { &mut self.low }) = true,
+                    token::T_LSS | token::T_LTE => *(if left { &mut self.low } else { &mut self.high }) = true,
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+        Ok(true)
     }
 }
 
@@ -290,7 +324,7 @@ fn glob(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{by_metrics, expression, glob, metrics_of, select};
+    use super::{Direction, asked_direction, by_metrics, expression, glob, metrics_of, select};
     use crate::alert::Alert;
     use crate::playbook::load;
 
@@ -313,6 +347,25 @@ mod tests {
         let served = "1 - rate(litellm_proxy_failed_requests_metric_total[5m]) / rate(litellm_proxy_total_requests_metric_total[5m]) < 0.99";
         assert!(playbook_of(served).is_some());
         assert_eq!(playbook_of("10 < vllm:num_requests_waiting").as_deref(), Some("queue-buildup"));
+    }
+
+    #[test]
+    fn only_what_turns_its_value_round_leaves_an_expressions_direction_open() {
+        for (expression, expected) in [
+            ("util{gpu='a-b'} < 20", Some(Direction::Low)),
+            ("util{gpu=\"it's - \\\" > -\"} < 20", Some(Direction::Low)),
+            ("temperature offset -5m > -10", Some(Direction::High)),
+            ("util - 5 >= 20 # - and < 5", Some(Direction::High)),
+            ("10 < waiting", Some(Direction::High)),
+            ("1 - failed / all < 0.99", None),
+            ("-util < 5", None),
+            ("1 / tokens > 0.1", None),
+            ("a > 1 and b < 2", None),
+            ("util", None),
+            ("util <", None),
+        ] {
+            assert_eq!(asked_direction(expression), expected, "{expression}");
+        }
     }
 
     #[test]

@@ -184,9 +184,12 @@ pub fn histograms(query: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Formats a duration for PromQL, in whole seconds and at least 1: `300s`.
+/// Formats a duration for PromQL, in whole seconds where it has no fraction of one: `300s`, `1500ms`. Nothing is `1s`.
 pub fn prometheus_duration(duration: Duration) -> String {
-    format!("{}s", duration.as_secs().max(1))
+    match duration.subsec_millis() {
+        0 => format!("{}s", duration.as_secs().max(1)),
+        _ => format!("{}ms", duration.as_millis()),
+    }
 }
 
 fn quoted(value: &str) -> String {
@@ -229,6 +232,13 @@ pub(super) fn is_identifier(label: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duration_keeps_its_fraction_of_a_second() {
+        for (millis, written) in [(300_000, "300s"), (1_500, "1500ms"), (250, "250ms"), (0, "1s")] {
+            assert_eq!(prometheus_duration(Duration::from_millis(millis)), written);
+        }
+    }
 
     #[test]
     fn a_hostile_label_value_stays_inside_its_quotes() {
