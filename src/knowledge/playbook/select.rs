@@ -260,44 +260,34 @@ fn direction(when: &Condition) -> Option<Direction> {
     comparisons.iter().all(|comparison| of(comparison.op) == first).then_some(first)
 }
 
-/// Returns the direction in which an expression compares; `None` if in both or none, if it turns its value round, or is no
-/// PromQL.
+/// Returns the direction in which an expression compares; `None` if in both or none, or if it is no PromQL.
 fn asked_direction(expression: &str) -> Option<Direction> {
     let mut asked = Asked::default();
     let Ok(_) = walk_expr(&mut asked, &parse(expression).ok()?);
-    match (asked.turned, asked.high, asked.low) {
-        (false, true, false) => Some(Direction::High),
-        (false, false, true) => Some(Direction::Low),
-        _ => None,
-    }
+    let first = *asked.0.first()?;
+    asked.0.iter().all(|direction| *direction == first).then_some(first)
 }
 
-/// What the comparisons of an expression ask for.
+/// The directions of an expression; both where a series is taken from something, or divides it: high turns into low.
 #[derive(Default)]
-struct Asked {
-    high: bool,
-    low: bool,
-    /// True if a series is taken from something, or something is divided by it alone: a high value is then a low one.
-    turned: bool,
-}
+struct Asked(Vec<Direction>);
 
 impl ExprVisitor for Asked {
     type Error = std::convert::Infallible;
 
     fn pre_visit(&mut self, expr: &Expr) -> Result<bool, Self::Error> {
         let has_series = |side: &Expr| side.value_type() != ValueType::Scalar;
-        match expr {
-            Expr::Unary(of) => self.turned |= has_series(&of.expr),
-            Expr::Binary(of) => {
-                let (left, right) = (has_series(&of.lhs), has_series(&of.rhs));
-                match of.op.id() {
-                    token::T_SUB => self.turned |= right,
-                    token::T_DIV => self.turned |= right && !left,
-                    token::T_GTR | token::T_GTE => *(if left { &mut self.high } else { &mut self.low }) = true,
-                    token::T_LSS | token::T_LTE => *(if left { &mut self.low } else { &mut self.high }) = true,
-                    _ => {}
-                }
+        let (op, left, right) = match expr {
+            Expr::Unary(of) => (token::T_SUB, false, has_series(&of.expr)),
+            Expr::Binary(of) => (of.op.id(), has_series(&of.lhs), has_series(&of.rhs)),
+            _ => return Ok(true),
+        };
+        match op {
+            token::T_SUB | token::T_DIV if right && (op == token::T_SUB || !left) => {
+                self.0.extend([Direction::High, Direction::Low]);
             }
+            token::T_GTR | token::T_GTE => self.0.push(if left { Direction::High } else { Direction::Low }),
+            token::T_LSS | token::T_LTE => self.0.push(if left { Direction::Low } else { Direction::High }),
             _ => {}
         }
         Ok(true)
@@ -361,8 +351,6 @@ mod tests {
             ("-util < 5", None),
             ("1 / tokens > 0.1", None),
             ("a > 1 and b < 2", None),
-            ("util", None),
-            ("util <", None),
         ] {
             assert_eq!(asked_direction(expression), expected, "{expression}");
         }
