@@ -125,12 +125,12 @@ impl PendingDiagnosis<'_> {
                     continue;
                 };
                 queries += observed.queries;
-                unchecked += usize::from(observed.degraded || observed.incomplete().is_some());
                 looked_at.extend(screened.looked_at);
                 match (screened.confirmed.is_empty(), screened.slight.is_empty()) {
                     (false, _) => ranked.push((0, request)),
                     (true, false) => ranked.push((1, request)),
-                    (true, true) => {}
+                    // One in trouble is counted by its own diagnosis.
+                    (true, true) => unchecked += usize::from(observed.degraded || observed.incomplete().is_some()),
                 }
             }
             ranked.sort_by_key(|(rank, _)| *rank);
