@@ -1,6 +1,7 @@
 //! `diagnose http://host:8000`: engines are read directly, or their saved pages, without Prometheus.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -29,7 +30,7 @@ use crate::{clock, redact};
 
 /// Time limit for the first look at a page, which shows the engine.
 const FIRST_READ: Duration = Duration::from_secs(5);
-/// Default time limit of a diagnosis: each page is read twice, for the symptom and for its causes.
+/// Default time limit of a diagnosis: each page is read twice, and evaluated for the symptom and for its causes.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Returns the named addresses and files; `None` if the target is the name of a pool.
@@ -133,8 +134,16 @@ async fn pages(library: &Library, names: &[&str], apart: Option<Duration>) -> an
     if targets.is_empty() && !urls.is_empty() {
         return Ok(None);
     }
-    let filters: Vec<MetricFilter> = library.engines.values().map(MetricFilter::of).collect();
-    let saved = saved(&files, apart, &|name: &str| filters.iter().any(|filter| filter.has(name)))?;
+    let engines = library.engines.values().filter(|_| !files.is_empty());
+    let filters: Vec<MetricFilter> = engines.map(MetricFilter::of).collect();
+    // A record names each metric at every read.
+    let known: RefCell<HashMap<String, bool>> = RefCell::default();
+    let needed = |name: &str| {
+        let asked = known.borrow().get(name).copied();
+        let filter = || filters.iter().any(|filter| filter.has(name));
+        asked.unwrap_or_else(|| *known.borrow_mut().entry(name.to_owned()).or_insert_with(filter))
+    };
+    let saved = saved(&files, apart, &needed)?;
     let (saved, saved_at) = saved.map(|saved| (saved.pages, saved.at)).unzip();
     let saved: Vec<SavedPages> = saved.unwrap_or_default();
     for pages in &saved {

@@ -112,21 +112,22 @@ fn record(file: &str, needed: &impl Fn(&str) -> bool) -> anyhow::Result<Saved> {
         if line.trim().is_empty() {
             continue;
         }
-        let page = match read_line(&line, number, needed) {
-            Ok(page) => page,
+        let is_due = |url: &str, at: i64| {
+            targets.get(url).is_none_or(|(before, _): &(i64, _)| at.saturating_sub(*before) >= RECORD_STEP)
+        };
+        let page = match read_line(&line, number, is_due, needed) {
+            Ok(Some(page)) => page,
+            Ok(None) => continue,
             // A benchmark that was stopped leaves half a line at the end.
             Err(_) if !line.ends_with('\n') && number > 1 => break,
             Err(error) => bail!("{file}: {error}"),
         };
-        let (before, reads) = targets.entry(page.url).or_insert((i64::MIN, PageReads::default()));
-        if page.at.saturating_sub(*before) < RECORD_STEP {
-            continue;
-        }
         samples += page.samples.len();
         ensure!(
             samples <= RECORD_SAMPLES,
             "{file} has more than {RECORD_SAMPLES} samples of what is asked: cut it to some minutes, `head -n {number}`"
         );
+        let (before, reads) = targets.entry(page.url).or_default();
         reads.add(page.at, page.samples);
         (*before, last) = (page.at, last.max(page.at));
     }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::Sample;
 use knowledge::alert::Labels;
@@ -46,10 +47,11 @@ pub enum BenchmarkError {
 }
 
 #[derive(Deserialize)]
-struct Read {
+struct Read<'l> {
     endpoint_url: String,
     timestamp_ns: i64,
-    metrics: BTreeMap<String, Vec<Entry>>,
+    #[serde(borrow)]
+    metrics: &'l RawValue,
 }
 
 #[derive(Deserialize)]
@@ -77,35 +79,51 @@ pub fn no_pages(head: &[u8]) -> Option<BenchmarkError> {
     }
 }
 
-/// Reads a line of `server_metrics_export.jsonl`; `number` is its own, for the error.
+/// Reads a line of `server_metrics_export.jsonl`; `number` is its own, for the error. `None` if a read of this address is not
+/// due at this time: its samples, and those that are not needed, are not parsed.
 ///
 /// # Errors
 /// If it is of another shape.
-pub fn read_line(line: &str, number: usize, is_needed: impl Fn(&str) -> bool) -> Result<RecordedPage, BenchmarkError> {
-    let read: Read =
-        serde_json::from_str(line).map_err(|error| BenchmarkError::Line { number, why: error.to_string() })?;
+pub fn read_line(
+    line: &str,
+    number: usize,
+    is_due: impl FnOnce(&str, i64) -> bool,
+    is_needed: impl Fn(&str) -> bool,
+) -> Result<Option<RecordedPage>, BenchmarkError> {
+    let refused = |error: serde_json::Error| BenchmarkError::Line { number, why: error.to_string() };
+    let read: Read<'_> = serde_json::from_str(line).map_err(refused)?;
+    let (url, at) = (read.endpoint_url, read.timestamp_ns / 1_000_000);
+    if !is_due(&url, at) {
+        return Ok(None);
+    }
     let mut samples = Vec::new();
-    for (family, entries) in read.metrics {
+    let families: BTreeMap<String, &RawValue> = serde_json::from_str(read.metrics.get()).map_err(refused)?;
+    for (family, entries) in families {
+        // A counter's family has lost its `_total`.
+        let names = ["", "_total", "_sum", "_count", "_bucket"].map(|end| format!("{family}{end}"));
+        let names = names.map(|name| Some(name).filter(|name| is_needed(name)));
+        let entries: Vec<Entry> = match names.iter().any(Option::is_some) {
+            true => serde_json::from_str(entries.get()).map_err(refused)?,
+            false => continue,
+        };
+        let [own, total, sum_name, count_name, bucket] = &names;
+        let mut add = |name: &Option<String>, labels: &Labels, value: Option<f64>| {
+            let named = name.clone().zip(value);
+            samples.extend(named.map(|(name, value)| Sample { name, labels: labels.clone(), value }));
+        };
         for Entry { labels, value, buckets, sum, count } in entries {
-            let labels = labels.unwrap_or_default();
-            let mut add = |name: String, labels: &Labels, value: Option<f64>| {
-                if let Some(value) = value.filter(|_| is_needed(&name)) {
-                    samples.push(Sample { name, labels: labels.clone(), value });
-                }
-            };
-            // A counter's family has lost its `_total`.
-            add(family.clone(), &labels, value);
-            add(format!("{family}_total"), &labels, value);
-            add(format!("{family}_sum"), &labels, sum);
-            add(format!("{family}_count"), &labels, count);
-            for (bound, counted) in buckets.unwrap_or_default() {
-                let mut labels = labels.clone();
+            let mut labels = labels.unwrap_or_default();
+            add(own, &labels, value);
+            add(total, &labels, value);
+            add(sum_name, &labels, sum);
+            add(count_name, &labels, count);
+            for (bound, counted) in buckets.filter(|_| bucket.is_some()).unwrap_or_default() {
                 labels.insert("le".to_owned(), bound);
-                add(format!("{family}_bucket"), &labels, counted);
+                add(bucket, &labels, counted);
             }
         }
     }
-    Ok(RecordedPage { url: read.endpoint_url, at: read.timestamp_ns / 1_000_000, samples })
+    Ok(Some(RecordedPage { url, at, samples }))
 }
 
 #[cfg(test)]
@@ -118,7 +136,8 @@ mod tests {
             "vllm:num_requests_running":[{"labels":{"engine":"0"},"value":12.0}],"vllm:request_success":[{"value":15.0}],
             "vllm:ttft_seconds":[{"buckets":{"0.1":2.0,"+Inf":3.0},"sum":1.5,"count":3.0}]},"first_byte_ns":1}"#;
         let needed = |name: &str| name != "vllm:request_success";
-        let page = read_line(line, 1, needed).unwrap();
+        let read = |line: &str| read_line(line, 1, |_, _| true, needed).unwrap().unwrap();
+        let page = read(line);
         assert_eq!((page.url.as_str(), page.at), ("http://a:8000/metrics", 1_763_591_215_220));
         let has = |name: &str, le: Option<&str>| {
             let of = |s: &&Sample| s.name == name && s.labels.get("le").map(String::as_str) == le;
@@ -131,12 +150,13 @@ mod tests {
             (Some(3.0), Some(1.5))
         );
         let older = line.replace("buckets", "histogram");
-        assert_eq!(read_line(&older, 1, needed).unwrap(), page);
+        assert_eq!(read(&older), page);
+        assert_eq!(read_line(line, 1, |url, at| (url, at) != (&page.url, page.at), needed), Ok(None), "it is not due");
     }
 
     #[test]
     fn a_line_of_another_shape_is_named_by_its_number() {
-        let refused = read_line(r#"{"endpoint_url":"x"}"#, 7, |_| true).unwrap_err().to_string();
+        let refused = read_line(r#"{"endpoint_url":"x"}"#, 7, |_, _| true, |_| true).unwrap_err().to_string();
         assert!(refused.contains("line 7 is no read of a page") && refused.contains("timestamp_ns"), "{refused}");
     }
 
