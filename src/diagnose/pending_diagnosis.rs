@@ -198,7 +198,7 @@ impl PendingDiagnosis<'_> {
     async fn screened(mut self) -> Self {
         let (prometheus, exporters) = (self.prometheus, self.beside.exporters);
         let uncached_queries = self.observed.queries.saturating_sub(self.observed.cache.queries);
-        // Exporters may be read twice, for the symptoms and for their causes.
+        // The causes need time too.
         let request = screen::with_time_left(&self.requested, self.started, 2);
         let cache = self.observed.cache.clone();
         let (library, screened, observed) =

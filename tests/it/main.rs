@@ -56,6 +56,7 @@ mod own_playbooks;
 mod own_stale;
 mod owners;
 mod page_acts;
+mod page_queries;
 mod pagers;
 mod pages;
 mod partial;

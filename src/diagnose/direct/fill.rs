@@ -1,11 +1,12 @@
-//! fill: the values of pages that were read, where Prometheus has none. Pure.
+//! fill: the values of pages that were read, where Prometheus has none.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::pages::{PageRead, PageReads, PageSeries};
-use super::probes;
+use tokio::sync::oneshot;
+
+use super::pages::{PageRead, PageReads, ReadPages, visits};
 use crate::detect::detection_result::DetectionResult;
 use crate::detect::read_detection::read_detection;
 use crate::observe::batch::QueryAnswer;
@@ -19,23 +20,67 @@ use crate::{Baseline, Request, ValueSource};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, Matcher};
-use sources::prom::Recorded;
+use sources::prom::{Answer, PromError, Row};
 
 /// A signal's own window over the least distance of the reads that tell it.
 const CLOSE: u32 = 6;
 
-/// Adds the pages' values where Prometheus has none: the answers to the queries that it would have been asked.
+/// The answers of the pages that were read, and what was asked of them.
+pub(super) struct PageAnswers {
+    pub(super) pages: Arc<ReadPages>,
+    detection: DetectionResult,
+    plan: Plan,
+    answers: Vec<QueryAnswer>,
+}
+
+impl PageAnswers {
+    /// Asks the pages what Prometheus would have been asked; what is not evaluated at the deadline is late.
+    pub(super) async fn of(
+        library: &Library,
+        request: &Request,
+        needs: &Needs<'_>,
+        pages: Arc<ReadPages>,
+        deadline: Instant,
+    ) -> Self {
+        let detection = read_detection(library, &request.scope, &pages.detected);
+        let window = pages.window.unwrap_or(request.window);
+        let request = Request { window, baseline: Baseline::Off, ..request.clone() };
+        let all_replicas = |need: &SignalNeed| SignalNeed { replicas: true, pool_first: false, ..*need };
+        let needs: Needs<'_> = needs.iter().map(|(signal, need)| (*signal, all_replicas(need))).collect();
+        let mut plan = plan_for(library, &request, &detection, &needs);
+        plan.queries.retain(|ask| !ask.signal.is_empty());
+        let queries = plan.queries.iter().map(|ask| ask.query.clone()).collect();
+        let mut answers = answered(Arc::clone(&pages), queries, deadline).await.into_iter();
+        let answers = plan.queries.iter().map(|ask| {
+            let answer = answers.next().unwrap_or_else(|| Err(PromError::Late.into()));
+            answer.map(|rows| believed(library, ask, window, rows))
+        });
+        Self { answers: answers.collect(), pages, detection, plan }
+    }
+}
+
+/// Answers queries where that does not hold up the runtime; it ends early if nobody waits for it any more.
+async fn answered(pages: Arc<ReadPages>, queries: Vec<String>, deadline: Instant) -> Vec<QueryAnswer> {
+    let (asked, _waiting) = oneshot::channel::<()>();
+    let answers = move || {
+        let open = queries.into_iter().take_while(|_| !asked.is_closed());
+        open.map(|query| pages.answer(query, deadline)).collect()
+    };
+    // What has no answer counts as late.
+    tokio::task::spawn_blocking(answers).await.unwrap_or_default()
+}
+
+/// Adds the pages' values where Prometheus has none: the answers to the queries that it would have been asked. Returns true
+/// if some of them are late.
 pub(super) fn fill(
     library: &Library,
-    request: &Request,
     needs: &Needs<'_>,
-    visits: &[PageRead<'_>],
+    told: &PageAnswers,
     because: DirectReadReason,
-    left_out: usize,
     observed: &mut ObserveResult,
-) {
-    let pages = PageSeries::of(visits, request, probes);
-    let detection = read_detection(library, &request.scope, &pages.detected);
+) -> bool {
+    let PageAnswers { pages, detection, plan, answers, .. } = told;
+    let visits = visits(library, &pages.outcomes);
     // An engine that answered may turn out to serve another pool.
     let serves_other_pool = |v: &PageRead<'_>| {
         let engine_seen = detection.engines.iter().find(|engine_seen| engine_seen.engine == v.engine.engine);
@@ -48,16 +93,8 @@ pub(super) fn fill(
     let pods: Vec<String> = observed.observations.pool.iter().filter(|name| !name.contains(':')).cloned().collect();
     let own = serving.iter().filter_map(|v| v.target.labels.get("pod").map(String::as_str));
     let members = observed.members.clone().with_pods(own.map(str::to_owned).chain(pods));
-    let window = pages.window.unwrap_or(request.window);
-    let request = Request { window, baseline: Baseline::Off, ..request.clone() };
-    let all_replicas = |need: &SignalNeed| SignalNeed { replicas: true, pool_first: false, ..*need };
-    let needs: Needs<'_> = needs.iter().map(|(signal, need)| (*signal, all_replicas(need))).collect();
-    let mut plan = plan_for(library, &request, &detection, &needs);
-    plan.queries.retain(|ask| !ask.signal.is_empty());
-    let answers: Vec<QueryAnswer> =
-        plan.queries.iter().map(|ask| answered(library, &pages.recorded, ask, window)).collect();
     let mut read = Observations::default();
-    gather(library, &members, &plan.queries, &answers, &mut read);
+    let late = gather(library, &members, &plan.queries, answers, &mut read);
     for signal in needs.keys().copied() {
         let o = observed.observations.signals.entry(signal.to_owned()).or_default();
         if because != DirectReadReason::Asked && (o.value.is_some() || !o.replicas.is_empty()) {
@@ -67,12 +104,14 @@ pub(super) fn fill(
         if told.value.is_some() || !told.replicas.is_empty() {
             (o.value, o.replicas, o.source) = (told.value, told.replicas, ValueSource::Exporter);
             (o.answered, o.why) = (true, None);
+        } else if told.late {
+            (o.late, o.why) = (true, told.why);
         } else if because == DirectReadReason::NoPrometheus {
-            say_what_pages_lack(&plan, &detection, library, (signal, told), o);
+            say_what_pages_lack(plan, detection, library, (signal, told), o);
         }
     }
     let mut remarks = BTreeSet::new();
-    for visit in visits {
+    for visit in &visits {
         let exporter = visit.target.name();
         let reads = visit.outcome.as_ref().ok();
         for metric in reads.into_iter().flat_map(PageReads::unusable) {
@@ -81,7 +120,7 @@ pub(super) fn fill(
                 remarks.insert(ExporterRemark { exporter: exporter.clone(), what });
             }
         }
-        let remark = match &visit.outcome {
+        let remark = match visit.outcome {
             Err(error) => error.to_string(),
             Ok(_) if visit.anew => "started anew between the two reads, so its counters tell nothing".to_owned(),
             Ok(reads) if reads.span().is_zero() => "was read only once, so its counters tell nothing".to_owned(),
@@ -93,9 +132,9 @@ pub(super) fn fill(
         let names: BTreeSet<String> = serving.iter().filter_map(|v| name(v.engine, &v.target.labels)).collect();
         observed.observations.pool = names.into_iter().collect();
     }
-    for engine_seen in detection.engines {
+    for engine_seen in &detection.engines {
         if !observed.detection.engines.iter().any(|engine| engine.engine == engine_seen.engine) {
-            observed.detection.engines.push(engine_seen);
+            observed.detection.engines.push(engine_seen.clone());
             observed.detection.notes.extend(detection.notes.iter().cloned());
         }
     }
@@ -111,20 +150,26 @@ pub(super) fn fill(
         engines_known: count(true, false),
         gpu_exporters: count(false, true),
         gpu_exporters_known: count(false, false),
-        left_out,
+        left_out: pages.left_out,
         remarks: remarks.into_iter().collect(),
     });
+    if late {
+        let timed_out = answers.iter().filter(|answer| answer.as_ref().is_err_and(|error| error.is_late())).count();
+        observed.problems.push(format!("{timed_out} of {} queries of the pages timed out", answers.len()));
+    }
+    late
 }
 
-/// Answers a query from the pages. An engine's signal that wants a window of its own tells of what stands still: reads that
-/// are closer than a sixth of it may both fall into one long prompt, and then only "0" is believed.
-fn answered(library: &Library, recorded: &Recorded, ask: &PlannedQuery, window: Duration) -> QueryAnswer {
-    let answer = recorded.query(&ask.query, ask.at.as_millisecond()).map_err(Arc::new)?;
+/// Returns what is believed of an answer. An engine's signal that wants a window of its own tells of what stands still:
+/// reads that are closer than a sixth of it may both fall into one long prompt, and then only "0" is believed.
+fn believed(library: &Library, ask: &PlannedQuery, window: Duration, rows: Arc<Answer<Row>>) -> Arc<Answer<Row>> {
     let engine = library.engines.get(&ask.engine).filter(|engine| engine.kind.is_pool());
     let wanted = engine.and_then(|engine| engine.signals.get(&ask.signal)?.window.as_deref());
     let wanted = wanted.and_then(|wanted| humantime::parse_duration(wanted).ok());
-    let close = wanted.is_some_and(|wanted| window < wanted / CLOSE);
-    Ok(Arc::new(answer.iter().filter(|row| !close || row.value == 0.0).cloned().collect()))
+    match wanted.is_some_and(|wanted| window < wanted / CLOSE) {
+        true => Arc::new(rows.iter().filter(|row| row.value == 0.0).cloned().collect()),
+        false => rows,
+    }
 }
 
 /// Says why the pages do not tell a signal.

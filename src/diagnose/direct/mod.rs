@@ -7,7 +7,8 @@ mod discovery;
 mod fill;
 mod pages;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures::future::{Either, join_all, select};
@@ -20,15 +21,16 @@ use crate::observe::observe_needs;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{Needs, needs};
 use crate::output::direct_read::DirectReadReason;
-use fill::fill;
+use fill::{PageAnswers, fill};
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, EngineKind, MetricFilter, SignalQuery};
-use pages::PageRead;
+use pages::{ReadOutcome, visits};
 use sources::exporter::{ExporterError, ExporterReader, ExporterTarget, TARGETS_MOST};
 use sources::prom::Prometheus;
 
 pub use discovery::{discover_exporters, identify, targets};
 pub use pages::PageReads;
+pub(crate) use pages::ReadPages;
 
 /// Pages that were saved before, or a benchmark's record of them.
 #[derive(Debug, Clone)]
@@ -47,6 +49,8 @@ const MIN_READ_INTERVAL: Duration = Duration::from_secs(1);
 const LEARN_WITHIN: Duration = Duration::from_secs(2);
 /// Divisor of the deadline: after this part of it, exporters are read without waiting for Prometheus.
 const PATIENCE: u32 = 4;
+/// Divisor of the deadline: this part of it is left, after the pages are read, to evaluate what they tell.
+const EVALUATION: u32 = 4;
 
 /// The exporters that may be read for a diagnosis.
 #[derive(Debug)]
@@ -97,6 +101,8 @@ pub(super) async fn observe_needs_with_exporters(
         return Box::pin(observe_needs(library, prometheus, request, needs, cache)).await;
     };
     let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
+    let reading_until = deadline - request.deadline / EVALUATION;
+    let known = cache.pages.clone();
     let (report_blind, blind_report) = oneshot::channel::<Blind>();
     let page_reads = async {
         let patience = if exporters.fresh { Duration::ZERO } else { request.deadline / PATIENCE };
@@ -104,11 +110,15 @@ pub(super) async fn observe_needs_with_exporters(
             Ok(Ok(blind)) => blind,
             _ => readable(library).map(|(engine, _)| engine.engine.clone()).collect(),
         };
-        visit_all(library, prometheus, request, exporters, &blind, deadline).await
+        let pages = match known {
+            Some(pages) => pages,
+            None => Arc::new(visit_all(library, prometheus, request, exporters, &blind, reading_until).await),
+        };
+        PageAnswers::of(library, request, needs, pages, deadline).await
     };
     let asking = Box::pin(observe_needs(library, prometheus, request, needs, cache));
     let page_reads = Box::pin(page_reads);
-    let (mut observed, (visits, left_out)) = match select(asking, page_reads).await {
+    let (mut observed, told) = match select(asking, page_reads).await {
         Either::Left((observed, page_reads)) => {
             let blind = blind(library, needs, &observed);
             if blind.is_empty() && !exporters.fresh {
@@ -118,10 +128,10 @@ pub(super) async fn observe_needs_with_exporters(
             let _ = report_blind.send(blind);
             (observed, page_reads.await)
         }
-        Either::Right((visits, asking)) => (asking.await, visits),
+        Either::Right((told, asking)) => (asking.await, told),
     };
     let blind = blind(library, needs, &observed);
-    if visits.is_empty() || (blind.is_empty() && !exporters.fresh) {
+    if told.pages.outcomes.is_empty() || (blind.is_empty() && !exporters.fresh) {
         return observed;
     }
     let because = match (exporters.fresh, observed.degraded) {
@@ -131,7 +141,8 @@ pub(super) async fn observe_needs_with_exporters(
         (false, true) => DirectReadReason::InPart,
         (false, false) => DirectReadReason::NoValues,
     };
-    fill(library, request, needs, &visits, because, left_out, &mut observed);
+    let late = fill(library, needs, &told, because, &mut observed);
+    let visits = visits(library, &told.pages.outcomes);
     if visits.iter().any(|visit| visit.engine.kind.is_pool() && visit.outcome.is_ok()) {
         // What an engine that was read could tell by its page, or never tells, is not there; the rest only a Prometheus tells.
         let of_engines = |name: &str| {
@@ -146,6 +157,8 @@ pub(super) async fn observe_needs_with_exporters(
         // Nothing is late where nothing was asked: what pages do not tell is "no data", signal by signal.
         observed.degraded = visits.iter().any(|visit| visit.outcome.is_err());
     }
+    observed.degraded |= late;
+    observed.cache.pages = Some(Arc::clone(&told.pages));
     observed
 }
 
@@ -193,14 +206,14 @@ fn outside(request: &Request, engine: &Engine, target: &ExporterTarget) -> bool 
         })
 }
 
-async fn visit_all<'a>(
-    library: &'a Library,
+async fn visit_all(
+    library: &Library,
     prometheus: &Prometheus,
     request: &Request,
     exporters: &Exporters,
     blind: &Blind,
     deadline: Instant,
-) -> (Vec<PageRead<'a>>, usize) {
+) -> ReadPages {
     let mut targets: Vec<(&Engine, ExporterTarget)> = Vec::new();
     let mut add = |more: Vec<ExporterTarget>| {
         for target in more {
@@ -218,34 +231,43 @@ async fn visit_all<'a>(
         add(discover_exporters(library, prometheus, request.at, until).await.unwrap_or_default());
     }
     if !exporters.fresh && !targets.iter().any(|(engine, _)| blind.contains(&engine.engine)) {
-        return (Vec::new(), 0);
+        return ReadPages::of(library, request, Vec::new(), 0);
     }
     // Engines first: they show which pods are meant.
     targets.sort_by_key(|(engine, target)| (!engine.kind.is_pool(), target.name()));
     let left_out = targets.len().saturating_sub(TARGETS_MOST);
     targets.truncate(TARGETS_MOST);
-    let visits = targets.into_iter().map(|(engine, target)| visit(exporters, engine, target, deadline));
-    (join_all(visits).await, left_out)
+    // Made once for all targets of an engine, and only if one is not saved: it takes long.
+    let filters: BTreeMap<_, OnceLock<MetricFilter>> =
+        targets.iter().map(|(engine, _)| (engine.engine.as_str(), OnceLock::new())).collect();
+    let filters = &filters;
+    let outcomes = targets.into_iter().map(|(engine, target)| async move {
+        let filter = || filters[engine.engine.as_str()].get_or_init(|| MetricFilter::of(engine));
+        let outcome = visit(exporters, engine, filter, &target, deadline).await;
+        (target, outcome)
+    });
+    ReadPages::of(library, request, join_all(outcomes).await, left_out)
 }
 
-async fn visit<'a>(
+async fn visit<'f>(
     exporters: &Exporters,
-    engine: &'a Engine,
-    target: ExporterTarget,
+    engine: &Engine,
+    filter: impl FnOnce() -> &'f MetricFilter,
+    target: &ExporterTarget,
     deadline: Instant,
-) -> PageRead<'a> {
-    let filter = MetricFilter::of(engine);
-    let outcome = match exporters.saved.iter().find(|saved| saved.name == target.url) {
-        Some(saved) => Ok(saved.reads.attached(&target)),
-        None => twice(&exporters.reader, &target, |name| filter.has(name), deadline).await,
+) -> ReadOutcome {
+    let reads = match exporters.saved.iter().find(|saved| saved.name == target.url) {
+        Some(saved) => saved.reads.attached(target),
+        None => {
+            let filter = filter();
+            twice(&exporters.reader, target, |name| filter.has(name), deadline).await?
+        }
     };
-    let anew = outcome.as_ref().is_ok_and(PageReads::anew);
-    let mut visit = PageRead { target, engine, outcome, anew };
-    if visit.outcome.is_ok() && visit.detected().is_empty() {
+    if reads.labels_of(engine.detected_by()).is_empty() {
         let why = format!("there is no series `{}`, so it is no {}", engine.detect, engine.engine);
-        visit.outcome = Err(ExporterError::NotMetrics(why));
+        return Err(ExporterError::NotMetrics(why));
     }
-    visit
+    Ok(reads)
 }
 
 async fn twice(
@@ -282,11 +304,9 @@ fn probes(engine: &Engine) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::pages::PageSeries;
     use super::*;
-    use crate::Baseline;
-    use crate::Scope;
     use crate::detect::read_detection::read_detection;
+    use crate::judge::steps::tests::request;
     use knowledge::alert::Labels;
     use knowledge::playbook::load;
     use sources::exporter::Sample;
@@ -302,33 +322,41 @@ mod tests {
         let visit = |engine: &str, first: Vec<Sample>| {
             let mut reads = PageReads::default();
             reads.add(0, first);
-            let engine = &library.engines[engine];
-            let target =
-                ExporterTarget { engine: engine.engine.clone(), url: String::new(), labels: Labels::new(), seen: None };
-            PageRead { target, engine, outcome: Ok(reads), anew: false }
+            let (engine, labels) = (engine.to_owned(), Labels::new());
+            (ExporterTarget { engine, url: String::new(), labels, seen: None }, Ok(reads))
         };
         let at = [("namespace", "llm"), ("model_name", "a"), ("instance", "10.0.0.7:8000")];
         for (base, named) in [("http://10.0.0.7:8000/v1", true), ("http://10.0.0.8:8000/v1", false)] {
             let total = sample("litellm_proxy_total_requests_metric_total", &[("requested_model", "chat")]);
             let of = [("requested_model", "chat"), ("api_base", base)];
             let behind = sample("litellm_deployment_total_requests_total", &of);
-            let visits =
-                [visit("vllm", vec![sample("vllm:num_requests_running", &at)]), visit("litellm", vec![total, behind])];
-            let dimensions = [("namespace", "llm"), ("model", "a")].map(|(k, v)| (k.to_owned(), v.to_owned()));
-            let request = Request {
-                screen: false,
-                rules: Vec::new(),
-                playbook: String::new(),
-                scope: Scope { dimensions: dimensions.into(), ..Scope::default() },
-                at: jiff::Timestamp::UNIX_EPOCH,
-                since: None,
-                window: Duration::from_secs(300),
-                baseline: Baseline::Off,
-                deadline: Duration::from_secs(1),
-            };
-            let pages = PageSeries::of(&visits, &request, probes);
+            let visits = vec![
+                visit("vllm", vec![sample("vllm:num_requests_running", &at)]),
+                visit("litellm", vec![total, behind]),
+            ];
+            let request = request(&[("namespace", "llm"), ("model", "a")]);
+            let pages = ReadPages::of(&library, &request, visits, 0);
             let detection = read_detection(&library, &request.scope, &pages.detected);
             assert_eq!(detection.engines.iter().any(|seen| seen.engine == "litellm"), named, "{base}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_pages_do_not_tell_before_the_deadline_is_late_and_no_lack_of_data() {
+        let library = load(None).unwrap();
+        let mut reads = PageReads::default();
+        reads.add(0, vec![sample("vllm:num_requests_running", &[("instance", "a:8000")])]);
+        let (engine, url, labels) = ("vllm".to_owned(), String::new(), Labels::new());
+        let outcomes = vec![(ExporterTarget { engine, url, labels, seen: None }, Ok(reads))];
+        let (request, needs) = (request(&[]), needs(&library, "queue-buildup"));
+        let pages = Arc::new(ReadPages::of(&library, &request, outcomes, 0));
+        for (time, late) in [(Duration::ZERO, true), (Duration::from_secs(60), false)] {
+            let mut observed = ObserveResult::default();
+            let (pages, until) = (Arc::clone(&pages), Instant::now() + time);
+            let told = PageAnswers::of(&library, &request, &needs, pages, until).await;
+            assert_eq!(fill(&library, &needs, &told, DirectReadReason::NoPrometheus, &mut observed), late);
+            let running = &observed.observations.signals["requests_running"];
+            assert_eq!((running.late, running.value), if late { (true, None) } else { (false, Some(1.0)) });
         }
     }
 }

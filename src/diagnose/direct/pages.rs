@@ -1,17 +1,20 @@
 //! Reads of metrics pages ─▶ the series that a Prometheus would have of them. Pure.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::Request;
+use crate::observe::batch::QueryAnswer;
 use knowledge::alert::Labels;
+use knowledge::playbook::Library;
 use knowledge::signal::Engine;
 use sources::exporter::{ExporterError, ExporterTarget, Sample};
 use sources::prom::Recorded;
 
-/// The time before the diagnosis of the last sample of an exporter that no longer answers, in milliseconds: within the hour
 /// Milliseconds after which a target of a record that no longer answers counts as down.
 const SILENT: i64 = 30_000;
+/// The time before the diagnosis of the last sample of an exporter that no longer answers, in milliseconds: within the hour
 /// for which a replica that is gone belongs to its pool, and before what counts as now.
 const GONE: i64 = 1_800_000;
 
@@ -43,12 +46,22 @@ impl PageReads {
         self.series.series(name).next().is_some()
     }
 
+    /// Returns the labels of series of these metrics on the last read, with the metric's name as one of them.
+    pub(super) fn labels_of(&self, metrics: impl IntoIterator<Item = String>) -> Vec<Labels> {
+        let labels = metrics.into_iter().flat_map(|name| {
+            let shown =
+                self.series.series(&name).filter(|(_, points)| points.last().is_some_and(|(at, _)| *at == self.last()));
+            shown.map(|(labels, _)| named(labels, &name)).collect::<Vec<_>>()
+        });
+        labels.collect()
+    }
+
     /// Returns the same reads, with the labels of their target.
     pub(super) fn attached(&self, target: &ExporterTarget) -> Self {
         let mut reads = Self { times: self.times.clone(), unusable: self.unusable.clone(), ..Self::default() };
         for (name, labels, points) in self.series.all() {
-            let sample = target.attach(Sample { name: name.clone(), labels: labels.clone(), value: 0.0 });
-            points.iter().for_each(|(at, value)| reads.series.add(name, sample.labels.clone(), *at, *value));
+            let sample = Sample { name: String::new(), labels: Labels::clone(labels), value: 0.0 };
+            reads.series.add_points(name, Arc::new(target.attach(sample).labels), points.iter().copied());
         }
         reads
     }
@@ -75,31 +88,31 @@ impl PageReads {
     }
 }
 
+/// The reads of a page, or why there are none.
+pub(super) type ReadOutcome = Result<PageReads, ExporterError>;
+
 /// An exporter and the result of reading it.
 #[derive(Debug)]
 pub(super) struct PageRead<'a> {
-    pub(super) target: ExporterTarget,
+    pub(super) target: &'a ExporterTarget,
     pub(super) engine: &'a Engine,
-    pub(super) outcome: Result<PageReads, ExporterError>,
+    pub(super) outcome: &'a ReadOutcome,
     pub(super) anew: bool,
 }
 
-impl PageRead<'_> {
-    /// Returns the labels of series of these metrics on the last read, with the metric's name as one of them.
-    pub(super) fn labels_of(&self, metrics: &BTreeSet<String>) -> Vec<Labels> {
-        let Ok(reads) = &self.outcome else { return Vec::new() };
-        let last = reads.last();
-        let labels = metrics.iter().flat_map(|name| {
-            let shown =
-                reads.series.series(name).filter(|(_, points)| points.last().is_some_and(|(at, _)| *at == last));
-            shown.map(|(labels, _)| named(labels, name))
-        });
-        labels.collect()
-    }
+/// Returns the visits to these exporters.
+pub(super) fn visits<'a>(library: &'a Library, outcomes: &'a [(ExporterTarget, ReadOutcome)]) -> Vec<PageRead<'a>> {
+    let visit = |(target, outcome): &'a (ExporterTarget, ReadOutcome)| {
+        let anew = outcome.as_ref().is_ok_and(PageReads::anew);
+        Some(PageRead { target, engine: library.engines.get(&target.engine)?, outcome, anew })
+    };
+    outcomes.iter().filter_map(visit).collect()
+}
 
+impl PageRead<'_> {
     /// Returns the labels of its detection series.
     pub(super) fn detected(&self) -> Vec<Labels> {
-        self.labels_of(&self.engine.detected_by().into_iter().collect())
+        self.outcome.as_ref().map(|reads| reads.labels_of(self.engine.detected_by())).unwrap_or_default()
     }
 
     /// Returns true if the exporter is gone that is expected: configured, or listed within the last hour. A failed
@@ -108,7 +121,7 @@ impl PageRead<'_> {
         let known = self.target.seen.is_none_or(|seen| request.at.duration_since(seen).as_secs() <= 3_600);
         let answered = || others.iter().any(|v| v.engine.engine == self.engine.engine && v.outcome.is_ok());
         known
-            && match &self.outcome {
+            && match self.outcome {
                 Ok(_) => false,
                 Err(ExporterError::Unreachable(_)) => answered(),
                 Err(error) => error.is_gone(),
@@ -134,51 +147,78 @@ fn named(labels: &Labels, name: &str) -> Labels {
     labels
 }
 
-/// The series of all pages, as of the time of the request.
-pub(super) struct PageSeries {
-    pub(super) recorded: Recorded,
+/// The pages that a diagnosis read, each once, and their series as of the time of the request.
+#[derive(Debug)]
+pub(crate) struct ReadPages {
+    /// The exporters, each with what came of reading it.
+    pub(super) outcomes: Vec<(ExporterTarget, ReadOutcome)>,
+    /// Number of exporters that were too many.
+    pub(super) left_out: usize,
     /// The labels of the series that detect the engines, tell their version or name what is behind them.
     pub(super) detected: Vec<Labels>,
     /// The time that all reads cover; `None` without a second read of any page.
     pub(super) window: Option<Duration>,
+    recorded: Recorded,
+    /// The time of the request, in unix milliseconds.
+    at: i64,
+    answers: Mutex<BTreeMap<String, QueryAnswer>>,
 }
 
-impl PageSeries {
+impl ReadPages {
     /// Joins the reads of all pages. A Prometheus marks a target that it cannot read as down, and keeps its last samples.
-    pub(super) fn of(visits: &[PageRead<'_>], request: &Request, probes: impl Fn(&Engine) -> BTreeSet<String>) -> Self {
+    pub(super) fn of(
+        library: &Library,
+        request: &Request,
+        outcomes: Vec<(ExporterTarget, ReadOutcome)>,
+        left_out: usize,
+    ) -> Self {
+        let visits = visits(library, &outcomes);
         let (at, up) = (request.at.as_millisecond(), "up");
-        let mut pages = Self { recorded: Recorded::default(), detected: Vec::new(), window: None };
+        let (mut recorded, mut detected) = (Recorded::default(), Vec::new());
         // The targets of a record share its clock; pages that were read twice end together.
         let records =
             visits.iter().filter_map(|visit| visit.outcome.as_ref().ok()).filter(|reads| reads.times.len() > 2);
         let newest = records.map(PageReads::last).max();
         let end = |reads: &PageReads| newest.filter(|_| reads.times.len() > 2).unwrap_or(reads.last());
         let is_silent = |reads: &PageReads| end(reads) - reads.last() > SILENT;
-        for visit in visits {
-            match &visit.outcome {
+        for visit in &visits {
+            match visit.outcome {
                 Ok(reads) => {
                     let since = if visit.anew { reads.last() } else { i64::MIN };
-                    pages.recorded.add_all(&reads.series, since, at - end(reads));
+                    recorded.add_all(&reads.series, since, at - end(reads));
                     for time in reads.times.iter().filter(|time| **time >= since) {
-                        pages.recorded.add(up, visit.target.labels.clone(), at - end(reads) + time, 1.0);
+                        recorded.add(up, visit.target.labels.clone(), at - end(reads) + time, 1.0);
                     }
                     if is_silent(reads) {
-                        pages.recorded.add(up, visit.target.labels.clone(), at, 0.0);
+                        recorded.add(up, visit.target.labels.clone(), at, 0.0);
                     }
-                    pages.detected.extend(visit.labels_of(&probes(visit.engine)));
+                    detected.extend(reads.labels_of(super::probes(visit.engine)));
                 }
-                Err(_) if visit.is_gone(request, visits) => {
+                Err(_) if visit.is_gone(request, &visits) => {
                     let labels = visit.gone_labels(request);
-                    pages.detected.push(named(&labels, &visit.engine.detect));
-                    pages.recorded.add(&visit.engine.detect, labels, at - GONE, 0.0);
-                    pages.recorded.add(up, visit.target.labels.clone(), at, 0.0);
+                    detected.push(named(&labels, &visit.engine.detect));
+                    recorded.add(&visit.engine.detect, labels, at - GONE, 0.0);
+                    recorded.add(up, visit.target.labels.clone(), at, 0.0);
                 }
                 Err(_) => {}
             }
         }
         let whole = visits.iter().filter_map(|visit| visit.outcome.as_ref().ok()).filter(|reads| !is_silent(reads));
         let spans = whole.map(PageReads::span);
-        pages.window = spans.filter(|span| !span.is_zero()).min();
-        pages
+        let window = spans.filter(|span| !span.is_zero()).min();
+        Self { outcomes, left_out, detected, window, recorded, at, answers: Mutex::default() }
+    }
+
+    /// Answers a query; what was asked before is not evaluated again, unless it was late.
+    pub(super) fn answer(&self, query: String, deadline: Instant) -> QueryAnswer {
+        let known = || self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = known().get(&query) {
+            return answer.clone();
+        }
+        let answer = self.recorded.query(&query, self.at, deadline).map(Arc::new).map_err(Arc::new);
+        if !answer.as_ref().is_err_and(|error| error.is_late()) {
+            known().insert(query, answer.clone());
+        }
+        answer
     }
 }

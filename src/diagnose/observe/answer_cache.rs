@@ -9,6 +9,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use crate::detect::detection_result::DetectionResult;
+use crate::direct::ReadPages;
 use crate::observe::batch::{QueryAnswer, finest, pack, query_all};
 use crate::planned_query::PlannedQuery;
 use sources::prom::{Answer, Formula, MissingPart, PartAnswer, PromError, Prometheus, QueryPart, Row};
@@ -30,6 +31,8 @@ pub(crate) struct AnswerCache {
     answers: BTreeMap<(String, Timestamp), QueryAnswer>,
     /// Prometheus' values for each part, by time.
     values: BTreeMap<Timestamp, BTreeMap<QueryPart, Answered>>,
+    /// The pages that were read where Prometheus has no data.
+    pub(crate) pages: Option<Arc<ReadPages>>,
     /// The part of the data that one of the answers lacks.
     pub(crate) missing: Option<MissingPart>,
     /// Number of queries sent.

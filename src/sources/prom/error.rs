@@ -45,6 +45,9 @@ pub enum PromError {
         /// The error message of the server.
         message: String,
     },
+    /// The query was sent to pages that are held here, and is not evaluated on them.
+    #[error("this query is not evaluated on pages: {0}")]
+    NotEvaluated(String),
     /// The server lacks an endpoint that Prometheus has: Mimir has no targets, Thanos no status.
     #[error("this server does not tell {0}")]
     Lacking(&'static str),
@@ -112,7 +115,11 @@ impl PromError {
             | Self::Partial(_)
             | Self::NoMemory { .. } => true,
             Self::Refused { kind, .. } => is_of_server(kind),
-            Self::Configuration(_) | Self::Lacking(_) | Self::TooLarge { .. } | Self::TooLong { .. } => false,
+            Self::Configuration(_)
+            | Self::NotEvaluated(_)
+            | Self::Lacking(_)
+            | Self::TooLarge { .. }
+            | Self::TooLong { .. } => false,
         }
     }
 
@@ -146,6 +153,7 @@ impl PromError {
             | Self::NotAsked
             | Self::Shut { .. }
             | Self::Refused { .. }
+            | Self::NotEvaluated(_)
             | Self::Lacking(_)
             | Self::TooLarge { .. }
             | Self::TooLong { .. }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use promql_parser::parser::{Expr, LabelModifier, VectorMatchCardinality, parse, token};
 
-use super::quantile::{Bucket, quantile};
+use super::quantile::{Bucket, quantile, sorted};
 use super::{Answer, MetricNames, MissingPart, Row};
 use knowledge::alert::Labels;
 
@@ -214,17 +214,6 @@ impl PartAnswer {
         let Self::Histograms(histograms, _) = self else { return Vec::new() };
         histograms.iter().map(|(labels, buckets)| Row { labels: labels.clone(), value: quantile(q, buckets) }).collect()
     }
-}
-
-/// Sorts buckets by upper bound and adds up those with the same bound.
-fn sorted(mut buckets: Vec<Bucket>) -> Vec<Bucket> {
-    buckets.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-    buckets.dedup_by(|(bound, count), (before, sum)| {
-        let same = bound == before;
-        *sum += if same { *count } else { 0.0 };
-        same
-    });
-    buckets
 }
 
 enum Value {

@@ -5,6 +5,17 @@
 /// A bucket's upper bound and its cumulative count, ascending by bound.
 pub(super) type Bucket = (f64, f64);
 
+/// Sorts buckets by upper bound and adds up those with the same bound: `le="1"` and `le="1.0"` are one.
+pub(super) fn sorted(mut buckets: Vec<Bucket>) -> Vec<Bucket> {
+    buckets.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    buckets.dedup_by(|(bound, count), (before, sum)| {
+        let same = bound == before;
+        *sum += if same { *count } else { 0.0 };
+        same
+    });
+    buckets
+}
+
 /// Returns the value below which the share `q` of the observations lies; NaN if there are none or `+Inf` is missing.
 pub(super) fn quantile(q: f64, buckets: &[Bucket]) -> f64 {
     if q.is_nan() {

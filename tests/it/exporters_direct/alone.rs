@@ -25,7 +25,12 @@ pub(super) fn text(bytes: &[u8]) -> String {
 }
 
 /// An engine whose counters grow at each read as they did between these pages, and whose gauges are those of the second.
-async fn growing([first, second]: [String; 2]) -> String {
+async fn growing(pages: [String; 2]) -> String {
+    counted(pages, Arc::default()).await
+}
+
+/// As [`growing`]; the number of reads is counted.
+async fn counted([first, second]: [String; 2], reads: Arc<AtomicU32>) -> String {
     let samples = |page: &str| parse(page, |_| true).unwrap();
     let before: Vec<Sample> = samples(&first);
     let grown = move |reads: f64| {
@@ -38,7 +43,6 @@ async fn growing([first, second]: [String; 2]) -> String {
         };
         samples(&second).into_iter().map(line).collect::<String>()
     };
-    let reads = AtomicU32::new(0);
     let page = Arc::new(move || grown(f64::from(reads.fetch_add(1, Ordering::Relaxed))));
     serve(Router::new().route("/metrics", get(move || async move { page() }))).await
 }
@@ -60,6 +64,15 @@ async fn an_engine_alone_tells_its_symptom_and_cause_by_its_address() {
     let nobody = diagnose(&["http://127.0.0.1:1"]).await;
     assert_eq!(nobody.status.code(), Some(3));
     assert!(text(&nobody.stderr).contains("http://127.0.0.1:1/metrics refuses connections"), "{nobody:?}");
+}
+
+#[tokio::test]
+async fn a_page_is_read_twice_a_diagnosis_however_often_it_is_asked() {
+    let reads = Arc::new(AtomicU32::new(0));
+    let found = diagnose(&[&counted(pages(), Arc::clone(&reads)).await]).await;
+    assert!(text(&found.stdout).contains("KV cache is exhausted"), "symptoms, causes and kinds: {found:?}");
+    // The first one shows whose page it is.
+    assert_eq!(reads.load(Ordering::Relaxed), 1 + 2);
 }
 
 #[tokio::test]

@@ -1,11 +1,13 @@
 //! The evaluation of an expression at one time: selectors, ranges and aggregations.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
 
 use promql_parser::parser::{AggregateExpr, Expr, LabelModifier, Offset, VectorSelector, token};
 
-use super::value::{CountedRow, Evaluated, grouped, is_counter, quantile_of};
-use super::{LOOKBACK, NAME, Recorded};
+use super::ordered::Ordered;
+use super::value::{CountedRow, Evaluated, Key, grouped, is_counter, quantile_of};
+use super::{LOOKBACK, NAME, Points, Recorded};
 use knowledge::alert::Labels;
 
 /// The step of a subquery that names none, in milliseconds. Source: Prometheus, `global.evaluation_interval`.
@@ -15,7 +17,8 @@ const STEPS_MOST: i64 = 20_000;
 
 /// A series within a range.
 pub(super) struct Stretch {
-    pub(super) labels: Labels,
+    pub(super) name: Option<Arc<str>>,
+    pub(super) labels: Arc<Labels>,
     pub(super) points: Vec<(i64, f64)>,
 }
 
@@ -24,6 +27,8 @@ pub(super) struct Evaluation<'a> {
     pub(super) recorded: &'a Recorded,
     /// The time of the first sample: nothing is before it.
     pub(super) earliest: i64,
+    /// The end of the evaluation.
+    pub(super) deadline: Instant,
 }
 
 impl Evaluation<'_> {
@@ -31,7 +36,7 @@ impl Evaluation<'_> {
     pub(super) fn vector(&self, expr: &Expr, at: i64) -> Result<Vec<CountedRow>, String> {
         Ok(match self.value(expr, at)? {
             Evaluated::Rows(rows) => rows,
-            Evaluated::Number(number) => vec![CountedRow::plain(Labels::new(), number)],
+            Evaluated::Number(number) => vec![CountedRow::number(number)],
         })
     }
 
@@ -43,6 +48,9 @@ impl Evaluation<'_> {
     }
 
     pub(super) fn value(&self, expr: &Expr, at: i64) -> Result<Evaluated, String> {
+        if Instant::now() >= self.deadline {
+            return Err(format!("`{expr}` is not evaluated in time"));
+        }
         match expr {
             Expr::NumberLiteral(literal) => Ok(Evaluated::Number(literal.val)),
             Expr::Paren(paren) => self.value(&paren.expr, at),
@@ -52,7 +60,9 @@ impl Evaluation<'_> {
             Expr::Call(call) => self.call(call, at),
             Expr::Unary(of) => Ok(match self.value(&of.expr, at)? {
                 Evaluated::Number(number) => Evaluated::Number(-number),
-                Evaluated::Rows(rows) => Evaluated::Rows(rows.into_iter().map(nameless).map(negated).collect()),
+                Evaluated::Rows(rows) => Evaluated::Rows(
+                    rows.into_iter().map(|row| CountedRow { value: -row.value, ..nameless(row) }).collect(),
+                ),
             }),
             Expr::StringLiteral(_) | Expr::MatrixSelector(_) | Expr::Subquery(_) | Expr::Extension(_) => {
                 Err(format!("`{expr}` is not evaluated here"))
@@ -62,13 +72,13 @@ impl Evaluation<'_> {
 
     /// Returns the last sample of each series that still holds.
     pub(super) fn instant(&self, selector: &VectorSelector, at: i64) -> Vec<CountedRow> {
-        let held = self.held(selector, at);
-        let sample = |(name, labels, (_, value)): (&String, Labels, (i64, f64))| CountedRow {
-            labels,
+        let sample = |(name, labels, (_, value)): (&Arc<str>, &Arc<Labels>, (i64, f64))| CountedRow {
+            name: Some(Arc::clone(name)),
+            labels: Arc::clone(labels),
             value,
             events: if is_counter(name) { value } else { f64::INFINITY },
         };
-        held.map(sample).collect()
+        self.held(selector, at).map(sample).collect()
     }
 
     /// Returns the last sample of each series that still holds, with its time.
@@ -76,12 +86,12 @@ impl Evaluation<'_> {
         &'s self,
         selector: &'s VectorSelector,
         at: i64,
-    ) -> impl Iterator<Item = (&'s String, Labels, (i64, f64))> + 's {
+    ) -> impl Iterator<Item = (&'s Arc<str>, &'s Arc<Labels>, (i64, f64))> + 's {
         let at = shifted(at, selector.offset.as_ref());
         self.recorded.select(selector).filter_map(move |(name, labels, points)| {
             let last = points.partition_point(|(time, _)| *time <= at).checked_sub(1)?;
             let point = points.get(last).filter(|(time, _)| *time > at - LOOKBACK)?;
-            Some((name, named(labels, name), *point))
+            Some((name, labels, *point))
         })
     }
 
@@ -93,12 +103,12 @@ impl Evaluation<'_> {
             Expr::MatrixSelector(matrix) => {
                 let at = shifted(at, matrix.vs.offset.as_ref());
                 let from = at - millis(matrix.range);
-                let stretch = |(name, labels, points): (&String, &Labels, super::Points<'_>)| {
+                let stretch = |(name, labels, points): (&Arc<str>, &Arc<Labels>, Points<'_>)| {
                     let end = points.partition_point(|(time, _)| *time <= at);
                     let begin = points.partition_point(|(time, _)| *time < from);
                     let begin = if end.saturating_sub(begin) == 1 { begin.saturating_sub(1) } else { begin };
                     let points = points.get(begin..end).filter(|points| !points.is_empty())?;
-                    Some(Stretch { labels: named(labels, name), points: points.to_vec() })
+                    Some(Stretch { name: Some(Arc::clone(name)), labels: Arc::clone(labels), points: points.to_vec() })
                 };
                 Ok(self.recorded.select(&matrix.vs).filter_map(stretch).collect())
             }
@@ -108,14 +118,15 @@ impl Evaluation<'_> {
                 let from = (at - millis(of.range)).max(self.earliest).max(at - STEPS_MOST.saturating_mul(step));
                 // Steps are counted from the end, so that the last one is the time that is asked about; the beginning is one
                 // too, for the first of two reads is there.
-                let mut series: BTreeMap<Labels, Vec<(i64, f64)>> = BTreeMap::new();
+                let mut series: Ordered<_, Vec<(i64, f64)>> = Ordered::default();
                 let beginning = Some(from).filter(|from| (at - from) % step != 0 && *from < at);
                 for time in beginning.into_iter().chain((0..=(at - from) / step).rev().map(|i| at - i * step)) {
                     for row in self.vector(&of.expr, time)? {
-                        series.entry(row.labels).or_default().push((time, row.value));
+                        series.of((row.name, row.labels)).push((time, row.value));
                     }
                 }
-                Ok(series.into_iter().map(|(labels, points)| Stretch { labels, points }).collect())
+                let series = series.entries.into_iter();
+                Ok(series.map(|((name, labels), points)| Stretch { name, labels, points }).collect())
             }
             _ => Err(format!("`{expr}` is no range")),
         }
@@ -123,9 +134,10 @@ impl Evaluation<'_> {
 
     fn aggregate(&self, of: &AggregateExpr, at: i64) -> Result<Vec<CountedRow>, String> {
         let param = of.param.as_ref().map(|param| self.number(param, at)).transpose()?.unwrap_or_default();
-        let groups = grouped(self.vector(&of.expr, at)?, |labels| kept(labels, of.modifier.as_ref()));
+        let rows = self.vector(&of.expr, at)?;
+        let key = |row| of.modifier.as_ref().map_or_else(Vec::new, |modifier| chosen(row, modifier));
         let mut out = Vec::new();
-        for (labels, mut rows) in groups {
+        for (key, mut rows) in grouped(&rows, key) {
             let values: Vec<f64> = rows.iter().map(|row| row.value).collect();
             let (sum, n) = (values.iter().sum::<f64>(), values.len() as f64);
             let events = rows.iter().map(|row| row.events).sum();
@@ -137,7 +149,7 @@ impl Evaluation<'_> {
                 token::T_QUANTILE => quantile_of(param, values),
                 token::T_COUNT | token::T_GROUP => {
                     let value = if of.op.id() == token::T_COUNT { n } else { 1.0 };
-                    out.push(CountedRow::plain(labels, value));
+                    out.push(CountedRow::of(&key, value, f64::INFINITY));
                     continue;
                 }
                 token::T_TOPK | token::T_BOTTOMK => {
@@ -146,54 +158,33 @@ impl Evaluation<'_> {
                         rows.reverse();
                     }
                     rows.truncate(param.max(0.0) as usize);
-                    out.extend(rows);
+                    out.extend(rows.into_iter().cloned());
                     continue;
                 }
                 _ => return Err(format!("`{}` is not evaluated here", of.op)),
             };
-            out.push(CountedRow { labels, value, events });
+            out.push(CountedRow::of(&key, value, events));
         }
         Ok(out)
     }
 }
 
-fn negated(row: CountedRow) -> CountedRow {
-    let value = -row.value;
-    row.with(value)
-}
-
 /// Returns the row without the name of its metric.
 pub(super) fn nameless(mut row: CountedRow) -> CountedRow {
-    row.labels.remove(NAME);
+    row.name = None;
     row
 }
 
-fn named(labels: &Labels, name: &str) -> Labels {
-    let mut labels = labels.clone();
-    labels.insert(NAME.to_owned(), name.to_owned());
-    labels
-}
-
-/// Returns the labels that a `by` or `without` keeps; all but none without one.
-fn kept(labels: &Labels, modifier: Option<&LabelModifier>) -> Labels {
-    match modifier {
-        None => Labels::new(),
-        Some(modifier) => chosen(labels, modifier),
-    }
-}
-
 /// Returns the labels that `by`, `without`, `on` or `ignoring` compares.
-pub(super) fn chosen(labels: &Labels, modifier: &LabelModifier) -> Labels {
-    let listed = |label: &String| modifier.labels().labels.contains(label);
-    let keeps = |label: &String| match modifier {
+pub(super) fn chosen<'r>(row: &'r CountedRow, modifier: &LabelModifier) -> Key<'r> {
+    let listed = |label: &str| modifier.labels().labels.iter().any(|own| own == label);
+    let keeps = |label: &str| match modifier {
         LabelModifier::Include(_) => listed(label),
         LabelModifier::Exclude(_) => !listed(label) && label != NAME,
     };
-    labels
-        .iter()
-        .filter(|(label, value)| keeps(label) && !value.is_empty())
-        .map(|(k, v)| (k.clone(), v.clone()))
-        .collect()
+    let all =
+        row.name.iter().map(|name| (NAME, &**name)).chain(row.labels.iter().map(|(k, v)| (k.as_str(), v.as_str())));
+    all.filter(|(label, value)| keeps(label) && !value.is_empty()).collect()
 }
 
 fn shifted(at: i64, offset: Option<&Offset>) -> i64 {

@@ -1,13 +1,13 @@
 //! The functions of PromQL that queries of signals use, the shipped ones and a user's own.
 
-use promql_parser::parser::{Call, Expr};
+use std::sync::Arc;
+
+use promql_parser::parser::{Call, Expr, LabelModifier};
 use regex::Regex;
 
-use super::NAME;
-use super::evaluate::{Evaluation, Stretch, nameless};
-use super::value::{CountedRow, Evaluated, LEAST, grouped, is_counter, quantile_of};
-use crate::prom::quantile::quantile;
-use knowledge::alert::Labels;
+use super::evaluate::{Evaluation, Stretch, chosen, nameless};
+use super::value::{CountedRow, Evaluated, Key, LEAST, grouped, is_counter, quantile_of};
+use crate::prom::quantile::{quantile, sorted};
 
 impl Evaluation<'_> {
     pub(super) fn call(&self, call: &Call, at: i64) -> Result<Evaluated, String> {
@@ -25,14 +25,13 @@ impl Evaluation<'_> {
                 [one] => one.value,
                 _ => f64::NAN,
             })),
-            "vector" => Ok(Evaluated::Rows(vec![CountedRow::plain(Labels::new(), self.number(arg(0)?, at)?)])),
+            "vector" => Ok(Evaluated::Rows(vec![CountedRow::number(self.number(arg(0)?, at)?)])),
             "timestamp" => {
                 // Only a selector's samples have a time of their own.
                 let Expr::VectorSelector(selector) = arg(0)? else { return each(&|_| at as f64 / 1e3) };
-                let held = self.held(selector, at);
-                Ok(Evaluated::Rows(
-                    held.map(|(_, l, (time, _))| nameless(CountedRow::plain(l, time as f64 / 1e3))).collect(),
-                ))
+                let of = |labels, time| CountedRow { labels, ..CountedRow::number(time as f64 / 1e3) };
+                let held = self.held(selector, at).map(|(_, labels, (time, _))| of(Arc::clone(labels), time));
+                Ok(Evaluated::Rows(held.collect()))
             }
             "abs" => each(&f64::abs),
             "ceil" => each(&f64::ceil),
@@ -59,7 +58,7 @@ impl Evaluation<'_> {
             "label_join" => self.joined(&args, at),
             "absent" => {
                 let absent = self.vector(arg(0)?, at)?.is_empty();
-                Ok(Evaluated::Rows(absent.then(|| CountedRow::plain(Labels::new(), 1.0)).into_iter().collect()))
+                Ok(Evaluated::Rows(absent.then(|| CountedRow::number(1.0)).into_iter().collect()))
             }
             "quantile_over_time" => {
                 let q = self.number(arg(0)?, at)?;
@@ -92,29 +91,26 @@ impl Evaluation<'_> {
         function: impl Fn(&[(i64, f64)]) -> Option<f64>,
         counted: impl Fn(&[(i64, f64)]) -> f64,
     ) -> Result<Evaluated, String> {
-        let computed = |Stretch { labels, points }: Stretch| {
+        let computed = |Stretch { name, labels, points }: Stretch| {
             let value = function(&points)?;
-            let is_counter = labels.get(NAME).is_some_and(|name| is_counter(name));
+            let is_counter = name.as_deref().is_some_and(is_counter);
             let events = if is_counter { increase(&points).unwrap_or_default() } else { counted(&points) };
-            Some(CountedRow { labels, value, events })
+            Some(CountedRow { name, labels, value, events })
         };
         Ok(Evaluated::Rows(self.range(range, at)?.into_iter().filter_map(computed).collect()))
     }
 
     fn quantiles(&self, q: f64, of: &Expr, at: i64) -> Result<Evaluated, String> {
-        let without = |labels: &Labels| {
-            let mut labels = labels.clone();
-            labels.retain(|label, _| label != "le" && label != NAME);
-            labels
-        };
-        let of_group = |(labels, rows): (Labels, Vec<CountedRow>)| {
-            let bound = |row: &CountedRow| Some((row.labels.get("le")?.parse::<f64>().ok()?, row.value));
-            let mut buckets: Vec<(f64, f64)> = rows.iter().filter_map(bound).collect();
-            buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let rows = self.vector(of, at)?;
+        let all_but_bounds = LabelModifier::exclude(vec!["le"]);
+        let of_group = |(key, rows): (Key<'_>, Vec<&CountedRow>)| {
+            let bound = |row: &&CountedRow| Some((row.label("le").parse::<f64>().ok()?, row.value));
+            let buckets = sorted(rows.iter().filter_map(bound).collect());
             let events = rows.iter().map(|row| row.events).fold(0.0, f64::max);
-            (events >= LEAST).then(|| CountedRow { labels, value: quantile(q, &buckets), events })
+            (events >= LEAST).then(|| CountedRow::of(&key, quantile(q, &buckets), events))
         };
-        Ok(Evaluated::Rows(grouped(self.vector(of, at)?, without).into_iter().filter_map(of_group).collect()))
+        let groups = grouped(&rows, |row| chosen(row, &all_but_bounds));
+        Ok(Evaluated::Rows(groups.into_iter().filter_map(of_group).collect()))
     }
 
     /// `label_replace(rows, into, replacement, from, pattern)`.
@@ -126,9 +122,9 @@ impl Evaluation<'_> {
         let mut rows = self.vector(of, at)?;
         for row in &mut rows {
             let mut value = String::new();
-            let Some(found) = pattern.captures(row.labels.get(from).map_or("", String::as_str)) else { continue };
+            let Some(found) = pattern.captures(row.label(from)) else { continue };
             found.expand(replacement, &mut value);
-            set(&mut row.labels, into, value);
+            row.set(into, &value);
         }
         Ok(Evaluated::Rows(rows))
     }
@@ -140,9 +136,8 @@ impl Evaluation<'_> {
         let from: Vec<&str> = from.iter().map(|label| text(label)).collect::<Result<_, _>>()?;
         let mut rows = self.vector(of, at)?;
         for row in &mut rows {
-            let parts: Vec<&str> = from.iter().map(|label| row.labels.get(*label).map_or("", String::as_str)).collect();
-            let value = parts.join(separator);
-            set(&mut row.labels, into, value);
+            let value = from.iter().map(|label| row.label(label)).collect::<Vec<_>>().join(separator);
+            row.set(into, &value);
         }
         Ok(Evaluated::Rows(rows))
     }
@@ -156,13 +151,6 @@ fn without_names(value: Evaluated) -> Evaluated {
     match value {
         Evaluated::Rows(rows) => Evaluated::Rows(rows.into_iter().map(nameless).collect()),
         number @ Evaluated::Number(_) => number,
-    }
-}
-
-fn set(labels: &mut Labels, label: &str, value: String) {
-    match value.is_empty() {
-        true => _ = labels.remove(label),
-        false => _ = labels.insert(label.to_owned(), value),
     }
 }
 

@@ -7,14 +7,18 @@
 mod evaluate;
 mod functions;
 mod operators;
+mod ordered;
 mod value;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
 
 use promql_parser::parser::VectorSelector;
 
 use super::{Answer, PromError, Row};
 use knowledge::alert::Labels;
+use ordered::Ordered;
 use value::is_counter;
 
 /// The time for which a sample holds, in milliseconds. Source: Prometheus, `--query.lookback-delta`.
@@ -27,8 +31,11 @@ const NAME: &str = "__name__";
 /// Series by the name of their metric, each with samples in order of their time, in unix milliseconds.
 #[derive(Debug, Clone, Default)]
 pub struct Recorded {
-    metrics: BTreeMap<String, BTreeMap<Labels, Vec<(i64, f64)>>>,
+    metrics: BTreeMap<Arc<str>, Metric>,
 }
+
+/// The series of a metric by their labels.
+type Metric = Ordered<Arc<Labels>, Vec<(i64, f64)>>;
 
 /// Samples of one series, in order.
 pub type Points<'a> = &'a [(i64, f64)];
@@ -36,11 +43,16 @@ pub type Points<'a> = &'a [(i64, f64)];
 impl Recorded {
     /// Adds a sample; one of the same series at the same or a later time is replaced.
     pub fn add(&mut self, name: &str, labels: Labels, at: i64, value: f64) {
-        self.add_points(name, labels, std::iter::once((at, value)));
+        self.add_points(name, Arc::new(labels), std::iter::once((at, value)));
     }
 
-    fn add_points(&mut self, name: &str, labels: Labels, points: impl Iterator<Item = (i64, f64)>) {
-        let series = self.metrics.entry(name.to_owned()).or_default().entry(labels).or_default();
+    /// Adds samples of one series, in order.
+    pub fn add_points(&mut self, name: &str, labels: Arc<Labels>, points: impl Iterator<Item = (i64, f64)>) {
+        let metric = match self.metrics.get_mut(name) {
+            Some(metric) => metric,
+            None => self.metrics.entry(name.into()).or_default(),
+        };
+        let series = metric.of(labels);
         for (at, value) in points {
             series.truncate(series.partition_point(|(time, _)| *time < at));
             series.push((at, value));
@@ -53,39 +65,41 @@ impl Recorded {
             let from = points.partition_point(|(at, _)| *at < since);
             if from < points.len() {
                 let shifted = points[from..].iter().map(|(at, value)| (at + later, *value));
-                self.add_points(name, labels.clone(), shifted);
+                self.add_points(name, Arc::clone(labels), shifted);
             }
         }
     }
 
     /// Returns the series of a metric, each with its samples.
     pub fn series(&self, name: &str) -> impl Iterator<Item = (&Labels, Points<'_>)> {
-        self.metrics.get(name).into_iter().flatten().map(|(labels, points)| (labels, points.as_slice()))
+        let series = self.metrics.get(name).into_iter().flat_map(|metric| &metric.entries);
+        series.map(|(labels, points)| (&**labels, points.as_slice()))
     }
 
     /// Returns the series of counters that fell between two of their samples: what counts was started anew.
-    pub fn fallen(&self) -> impl Iterator<Item = &String> {
+    pub fn fallen(&self) -> impl Iterator<Item = &str> {
         let fell = |points: Points<'_>| points.windows(2).any(|pair| pair[1].1 < pair[0].1 - RESET_TOLERANCE);
-        self.all().filter(move |(name, _, points)| is_counter(name) && fell(points)).map(|(name, ..)| name)
+        self.all().filter(move |(name, _, points)| is_counter(name) && fell(points)).map(|(name, ..)| &**name)
     }
 
     /// Returns all series: name, labels and samples.
-    pub fn all(&self) -> impl Iterator<Item = (&String, &Labels, Points<'_>)> {
+    pub fn all(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<Labels>, Points<'_>)> {
         let metrics = self.metrics.iter();
-        metrics.flat_map(|(name, series)| series.iter().map(move |(labels, points)| (name, labels, points.as_slice())))
+        metrics.flat_map(|(name, series)| {
+            series.entries.iter().map(move |(labels, points)| (name, labels, points.as_slice()))
+        })
     }
 
     /// Evaluates a query at a unix time in milliseconds.
     ///
     /// # Errors
-    /// If it is no PromQL, or has a function that is not known here.
-    pub fn query(&self, query: &str, at: i64) -> Result<Answer<Row>, PromError> {
-        let refused = |kind: &str, message: String| PromError::Refused { kind: kind.to_owned(), message };
-        let expr = promql_parser::parser::parse(query).map_err(|error| refused("bad_data", error))?;
-        let rows = evaluate::Evaluation { recorded: self, earliest: self.earliest() }.vector(&expr, at);
-        let rows = rows.map_err(|message| refused("execution", message))?;
-        let finite = rows.into_iter().filter(|sample| sample.value.is_finite());
-        Ok(finite.map(|sample| Row { labels: sample.labels, value: sample.value }).collect())
+    /// If it is no PromQL, has a function that is not known here, or takes longer than the deadline.
+    pub fn query(&self, query: &str, at: i64, deadline: Instant) -> Result<Answer<Row>, PromError> {
+        let expr = promql_parser::parser::parse(query).map_err(PromError::NotEvaluated)?;
+        let rows = evaluate::Evaluation { recorded: self, earliest: self.earliest(), deadline }.vector(&expr, at);
+        let why = |message| if Instant::now() < deadline { PromError::NotEvaluated(message) } else { PromError::Late };
+        let finite = rows.map_err(why)?.into_iter().filter(|row| row.value.is_finite());
+        Ok(finite.map(|row| Row { value: row.value, labels: row.into_labels() }).collect())
     }
 
     fn earliest(&self) -> i64 {
@@ -96,108 +110,21 @@ impl Recorded {
     fn select<'s>(
         &'s self,
         selector: &'s VectorSelector,
-    ) -> impl Iterator<Item = (&'s String, &'s Labels, Points<'s>)> + 's {
-        let matchers = &selector.matchers.matchers;
-        let named = |name: &str| {
-            selector.name.as_deref().is_none_or(|own| own == name)
-                && matchers.iter().filter(|m| m.name == NAME).all(|m| m.is_match(name))
+    ) -> impl Iterator<Item = (&'s Arc<str>, &'s Arc<Labels>, Points<'s>)> + 's {
+        let (of_name, of_labels): (Vec<_>, Vec<_>) =
+            selector.matchers.matchers.iter().partition(|matcher| matcher.name == NAME);
+        let named = move |name: &str| {
+            selector.name.as_deref().is_none_or(|own| own == name) && of_name.iter().all(|m| m.is_match(name))
         };
-        let fits = |labels: &Labels| {
+        let fits = move |labels: &Labels| {
             let value = |name: &str| labels.get(name).map_or("", String::as_str);
-            matchers.iter().filter(|m| m.name != NAME).all(|m| m.is_match(value(&m.name)))
+            of_labels.iter().all(|m| m.is_match(value(&m.name)))
         };
         let metrics = self.metrics.iter().filter(move |(name, _)| named(name));
-        let series =
-            metrics.flat_map(|(name, series)| series.iter().map(move |(labels, points)| (name, labels, points)));
+        let series = metrics
+            .flat_map(|(name, series)| series.entries.iter().map(move |(labels, points)| (name, labels, points)));
         series
             .filter(move |(_, labels, _)| fits(labels))
             .map(|(name, labels, points)| (name, labels, points.as_slice()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Two reads, a minute apart, of one target that answered 30 requests, and of one that was restarted.
-    fn recorded() -> Recorded {
-        let mut recorded = Recorded::default();
-        let labels = |more: &[(&str, &str)]| -> Labels {
-            more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-        };
-        for (target, reads) in [("a", [10.0, 40.0]), ("b", [100.0, 20.0])] {
-            for (at, value) in [0, 60_000].into_iter().zip(reads) {
-                recorded.add("requests_total", labels(&[("instance", target), ("code", "200")]), at, value);
-                recorded.add("up", labels(&[("instance", target)]), at, 1.0);
-                recorded.add("inside", labels(&[("instance", target)]), at, value / 10.0);
-                for (le, share) in [("0.5", 0.5), ("1", 0.9), ("+Inf", 1.0)] {
-                    recorded.add("wait_bucket", labels(&[("instance", target), ("le", le)]), at, value * share);
-                }
-            }
-        }
-        recorded.add("requests_total", labels(&[("instance", "a"), ("code", "500")]), 60_000, 5.0);
-        recorded.add("few_total", labels(&[("instance", "a")]), 0, 1.0);
-        recorded.add("few_total", labels(&[("instance", "a")]), 60_000, 4.0);
-        recorded
-    }
-
-    fn rows(query: &str) -> Vec<(String, f64)> {
-        let answer = recorded().query(query, 60_000).unwrap_or_else(|error| panic!("{query}: {error}"));
-        let label = |row: &Row| row.labels.values().cloned().collect::<Vec<_>>().join(",");
-        answer.iter().map(|row| (label(row), row.value)).collect()
-    }
-
-    #[test]
-    fn a_query_of_two_reads_is_answered_as_prometheus_would() {
-        for (query, expected) in [
-            ("sum by (instance) (rate(requests_total[1m]))", &[("a", 0.5), ("b", 20.0 / 60.0)][..]),
-            ("sum(increase(requests_total{code=~'2..'}[1m]))", &[("", 50.0)]),
-            ("sum by (instance) (avg_over_time(inside[1m]))", &[("a", 2.5), ("b", 6.0)]),
-            ("max(max_over_time({__name__=~\"ins.*\"}[1m]))", &[("", 10.0)]),
-            ("histogram_quantile(0.5, sum by (le) (rate(wait_bucket{instance=\"a\"}[1m])))", &[("", 0.5)]),
-            ("sum(requests_total unless requests_total offset 1m and on (instance) (up offset 1m == 1))", &[("", 5.0)]),
-            ("inside - on (instance) group_left () up", &[("a", 3.0), ("b", 1.0)]),
-            ("sum by (instance) (inside > 3)", &[("a", 4.0)]),
-            ("sum by (instance) (inside > bool 3)", &[("a", 1.0), ("b", 0.0)]),
-            ("0 * sum(gone) or sum(up)", &[("", 2.0)]),
-            ("sum(gone)", &[]),
-            ("count(up unless on (instance) (inside > 3))", &[("", 1.0)]),
-            ("label_replace(vector(2), \"x\", \"$1-y\", \"\", \"()\")", &[("-y", 2.0)]),
-            ("scalar(count_over_time(vector(1)[1m:1s])) - 1", &[("", 60.0)]),
-            ("time() - 30", &[("", 30.0)]),
-            ("quantile by () (0.5, inside)", &[("", 3.0)]),
-            ("max_over_time((sum(inside))[1m:30s])", &[("", 11.0)]),
-            ("topk(1, inside) % 3", &[("a", 1.0)]),
-            ("-clamp_max(min(inside), 1.5)", &[("", -1.5)]),
-            ("rate(requests_total{instance=\"a\", code=\"200\"}[10s])", &[("200,a", 0.5)]),
-            ("sum by (code) (requests_total{code=\"500\"} * on (instance) group_left (code) up)", &[("", 5.0)]),
-            ("irate(requests_total{instance=\"a\", code=\"200\"}[1m])", &[("200,a", 0.5)]),
-        ] {
-            let expected: Vec<(String, f64)> =
-                expected.iter().map(|(label, value)| ((*label).to_owned(), *value)).collect();
-            assert_eq!(rows(query), expected, "{query}");
-        }
-    }
-
-    #[test]
-    fn a_share_and_a_quantile_of_few_events_say_nothing() {
-        for query in ["few_total / 2", "rate(few_total[1m])"] {
-            assert_eq!(rows(query).len(), 1, "{query}");
-        }
-        assert!(rows("sum(rate(requests_total[1m])) / sum(rate(few_total[1m]))").is_empty());
-        assert_eq!(rows("sum(rate(few_total[1m])) / sum(rate(requests_total[1m]))").len(), 1);
-        assert_eq!(
-            rows("1 / clamp_min(sum(rate(few_total[1m])), 0.01)"),
-            [(String::new(), 20.0)],
-            "its floor is meant"
-        );
-    }
-
-    #[test]
-    fn what_cannot_be_evaluated_is_refused_with_its_name() {
-        let refused = |query: &str| recorded().query(query, 60_000).map(|_| ()).unwrap_err().to_string();
-        assert!(refused("sum(").contains("bad_data"));
-        assert!(refused("predict_linear(inside[1m], 60)").contains("predict_linear"));
-        assert!(refused("inside * on () up").contains("several series"));
     }
 }

@@ -1,13 +1,11 @@
 //! Binary operators: arithmetic, comparisons, and the set operators, with their matching of labels.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{HashMap, HashSet};
 
 use promql_parser::parser::{BinModifier, BinaryExpr, LabelModifier, VectorMatchCardinality, token};
 
-use super::NAME;
 use super::evaluate::{Evaluation, chosen, nameless};
-use super::value::{CountedRow, Evaluated, LEAST, grouped};
-use knowledge::alert::Labels;
+use super::value::{CountedRow, Evaluated, Key, LEAST};
 
 impl Evaluation<'_> {
     pub(super) fn binary(&self, of: &BinaryExpr, at: i64) -> Result<Evaluated, String> {
@@ -47,8 +45,8 @@ fn each(
         match (compares, as_bool) {
             (true, false) if result == 0.0 => {}
             (true, false) => out.push(row),
-            (true, true) => out.push(CountedRow::plain(nameless(row).labels, result)),
-            (false, _) => out.push(nameless(row).with(result)),
+            (true, true) => out.push(CountedRow { value: result, events: f64::INFINITY, ..nameless(row) }),
+            (false, _) => out.push(CountedRow { value: result, ..nameless(row) }),
         }
     }
     Ok(Evaluated::Rows(out))
@@ -73,25 +71,24 @@ fn computed(op: token::TokenId, a: f64, b: f64) -> Result<f64, String> {
 }
 
 /// Returns the labels that are compared: those of `on`, all but those of `ignoring`, else all but the name.
-fn key(labels: &Labels, modifier: Option<&BinModifier>) -> Labels {
+fn key<'r>(row: &'r CountedRow, modifier: Option<&BinModifier>) -> Key<'r> {
     let all = LabelModifier::exclude(Vec::new());
-    chosen(labels, modifier.and_then(|modifier| modifier.matching.as_ref()).unwrap_or(&all))
+    chosen(row, modifier.and_then(|modifier| modifier.matching.as_ref()).unwrap_or(&all))
 }
 
 fn set(
     op: token::TokenId,
-    left: Vec<CountedRow>,
-    right: Vec<CountedRow>,
+    mut left: Vec<CountedRow>,
+    mut right: Vec<CountedRow>,
     modifier: Option<&BinModifier>,
 ) -> Vec<CountedRow> {
-    let keys = |rows: &[CountedRow]| rows.iter().map(|row| key(&row.labels, modifier)).collect::<BTreeSet<Labels>>();
+    let (kept, other) = if op == token::T_LOR { (&mut right, &left) } else { (&mut left, &right) };
+    let known: HashSet<Key<'_>> = other.iter().map(|row| key(row, modifier)).collect();
+    kept.retain(|row| known.contains(&key(row, modifier)) == (op == token::T_LAND));
     if op == token::T_LOR {
-        let known = keys(&left);
-        let more = right.into_iter().filter(|row| !known.contains(&key(&row.labels, modifier)));
-        return left.into_iter().chain(more).collect();
+        left.extend(right);
     }
-    let other = keys(&right);
-    left.into_iter().filter(|row| other.contains(&key(&row.labels, modifier)) == (op == token::T_LAND)).collect()
+    left
 }
 
 /// Combines the rows of both sides that match.
@@ -106,26 +103,26 @@ fn matched(
     let card = modifier.map(|modifier| &modifier.card);
     let swapped = matches!(card, Some(VectorMatchCardinality::OneToMany(_)));
     let (many, one) = if swapped { (right, left) } else { (left, right) };
-    let mut ones: BTreeMap<Labels, CountedRow> = BTreeMap::new();
-    for (labels, mut rows) in grouped(one, |labels| key(labels, modifier)) {
-        match (rows.pop(), rows.is_empty()) {
-            (Some(row), true) => _ = ones.insert(labels, row),
-            _ => return Err(format!("several series on one side match {labels:?}")),
+    let mut ones: HashMap<Key<'_>, &CountedRow> = HashMap::new();
+    for row in &one {
+        let key = key(row, modifier);
+        if ones.insert(key.clone(), row).is_some() {
+            return Err(format!("several series on one side match {key:?}"));
         }
     }
     let included = match card {
         Some(VectorMatchCardinality::ManyToOne(labels) | VectorMatchCardinality::OneToMany(labels)) => Some(labels),
         _ => None,
     };
-    let mut taken = BTreeSet::new();
+    let mut taken = HashSet::new();
     let mut out = Vec::new();
-    for row in many {
-        let key = key(&row.labels, modifier);
-        let Some(other) = ones.get(&key) else { continue };
+    for row in &many {
+        let key = key(row, modifier);
+        let Some(other) = ones.get(&key).copied() else { continue };
         if included.is_none() && !taken.insert(key.clone()) {
             return Err(format!("several series on both sides match {key:?}"));
         }
-        let (a, b) = if swapped { (other, &row) } else { (&row, other) };
+        let (a, b) = if swapped { (other, row) } else { (row, other) };
         let (result, own) = (computed(op, a.value, b.value)?, a.value);
         if (op == token::T_DIV && b.events < LEAST) || (compares && !as_bool && result == 0.0) {
             continue;
@@ -138,24 +135,19 @@ fn matched(
             _ => a.events.min(b.events),
         };
         let value = if compares && !as_bool { own } else { result };
-        let mut labels = match included {
+        let mut combined = match included {
             Some(labels) => {
-                let mut own = row.labels.clone();
+                let mut own = CountedRow { value, events, ..row.clone() };
                 // What the other side lacks is lacking in the result too.
-                for label in &labels.labels {
-                    match other.labels.get(label) {
-                        Some(value) => _ = own.insert(label.clone(), value.clone()),
-                        None => _ = own.remove(label),
-                    }
-                }
+                labels.labels.iter().for_each(|label| own.set(label, other.label(label)));
                 own
             }
-            None => key,
+            None => CountedRow::of(&key, value, events),
         };
         if !compares || as_bool {
-            labels.remove(NAME);
+            combined.name = None;
         }
-        out.push(CountedRow { labels, value, events });
+        out.push(combined);
     }
     Ok(out)
 }
