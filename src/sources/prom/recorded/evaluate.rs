@@ -25,8 +25,6 @@ pub(super) struct Stretch {
 #[derive(Clone, Copy)]
 pub(super) struct Evaluation<'a> {
     pub(super) recorded: &'a Recorded,
-    /// The time of the first sample: nothing is before it.
-    pub(super) earliest: i64,
     /// The end of the evaluation.
     pub(super) deadline: Instant,
 }
@@ -115,7 +113,9 @@ impl Evaluation<'_> {
             Expr::Subquery(of) => {
                 let at = shifted(at, of.offset.as_ref());
                 let step = of.step.map_or(STEP, millis).max(1);
-                let from = (at - millis(of.range)).max(self.earliest).max(at - STEPS_MOST.saturating_mul(step));
+                // Nothing is before the first sample.
+                let from =
+                    (at - millis(of.range)).max(self.recorded.earliest()).max(at - STEPS_MOST.saturating_mul(step));
                 // Steps are counted from the end, so that the last one is the time that is asked about; the beginning is one
                 // too, for the first of two reads is there.
                 let mut series: Ordered<_, Vec<(i64, f64)>> = Ordered::default();

@@ -96,7 +96,7 @@ impl Recorded {
     /// If it is no PromQL, has a function that is not known here, or takes longer than the deadline.
     pub fn query(&self, query: &str, at: i64, deadline: Instant) -> Result<Answer<Row>, PromError> {
         let expr = promql_parser::parser::parse(query).map_err(PromError::NotEvaluated)?;
-        let rows = evaluate::Evaluation { recorded: self, earliest: self.earliest(), deadline }.vector(&expr, at);
+        let rows = evaluate::Evaluation { recorded: self, deadline }.vector(&expr, at);
         let why = |message| if Instant::now() < deadline { PromError::NotEvaluated(message) } else { PromError::Late };
         let finite = rows.map_err(why)?.into_iter().filter(|row| row.value.is_finite());
         Ok(finite.map(|row| Row { value: row.value, labels: row.into_labels() }).collect())
