@@ -231,9 +231,6 @@ fn warn_of_choices(prepared: &Prepared, address: SocketAddr) {
             "webhook.authentication is none and `listen` is not on loopback: everybody who reaches it can send alerts; set webhook.bearer_token_file"
         );
     }
-    if config.language.is_some() {
-        warn!("the key `language` has no effect any more, messages are in English: remove it");
-    }
     if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
         warn!(
             "download links and forms of the pages are good at the replica that signed them alone: give all of them one `bundle.link_key_file`"

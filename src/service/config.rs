@@ -57,9 +57,6 @@ pub struct Config {
     pub alertmanagers: Vec<alertmanager::Config>,
     /// Pagers and webhooks that receive the triage.
     pub pagers: Vec<notify::Pager>,
-    /// The language of messages. Earlier versions offered several; only `en` is still accepted.
-    #[schemars(skip)]
-    pub language: Option<String>,
     /// A dashboard for the links in messages; `{namespace}`, `{model}`, `{cluster}`, `{from}`, `{to}` (unix ms) are
     /// replaced.
     pub dashboard_url: String,
@@ -108,7 +105,6 @@ impl Default for Config {
             slack: slack::Config::default(),
             alertmanagers: Vec::new(),
             pagers: Vec::new(),
-            language: None,
             dashboard_url: String::new(),
             console: None,
             playbooks: Playbooks::default(),
@@ -256,12 +252,6 @@ impl Config {
 
     /// Checks the rules that the types cannot express.
     fn validate(&self) -> anyhow::Result<()> {
-        if let Some(language) = self.language.as_ref().filter(|language| *language != render::ENGLISH) {
-            bail!(
-                "`language: {language}` is not offered: messages are in English only; remove the key `language`. \
-                 Single sentences can be replaced in playbooks.dir/phrases/en/*.ftl"
-            );
-        }
         if (1..1_000).contains(&self.reload_interval.as_millis()) {
             bail!("`reload_interval` is 0s, which leaves it to SIGHUP, or at least 1s");
         }

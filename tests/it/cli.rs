@@ -166,7 +166,7 @@ fn a_file_behind_a_byte_order_mark_is_read_as_without() {
     let alert = group("LLMHighTTFT", "firing", "critical", &["a"]).to_string();
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("config.yaml");
-    std::fs::write(&config, "\u{feff}language: en\n").unwrap();
+    std::fs::write(&config, "\u{feff}reload_interval: 30s\n").unwrap();
     let config = config.to_str().unwrap();
     let asked = ["diagnose", "--alert", "-", NOWHERE[0], NOWHERE[1], "--config", config, "--output", "json"];
     let output = run(&asked, Some(&format!("\u{feff}{alert}")));

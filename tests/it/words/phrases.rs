@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 
 use llm_diagnose::check::phrases;
-use llm_diagnose::config::Config;
 use llm_diagnose::playbook;
 use llm_diagnose::render::Phrases;
 
@@ -114,18 +113,4 @@ fn what_is_shown_in_slack_is_no_literal_of_the_code() {
         }
     }
     assert_eq!(wrong, Vec::<String>::new(), "name a phrase of playbooks/phrases/ instead");
-}
-
-#[test]
-fn a_configuration_with_another_language_is_told_that_there_is_none() {
-    let dir = tempfile::tempdir().unwrap();
-    let load = |text: &str| {
-        let path = dir.path().join("config.yaml");
-        fs::write(&path, text).unwrap();
-        Config::load(&path)
-    };
-    let error = format!("{:#}", load("language: de\n").unwrap_err());
-    assert!(error.contains("`language: de` is not offered: messages are in English only"), "{error}");
-    assert!(error.contains("remove the key"), "{error}");
-    load("language: en\n").unwrap();
 }
