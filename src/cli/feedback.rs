@@ -40,7 +40,7 @@ pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let (all, rated) = runtime.block_on(async {
-        let store = visit_store(&config, StoreAccess::ReadOnly).await?.with_aliases(library.aliases.clone());
+        let store = visit_store(&config, StoreAccess::ReadOnly).await?;
         let all = store.feedback().await?;
         // The last feedback on an incident counts.
         let last: BTreeMap<&str, &Feedback> =

@@ -44,8 +44,7 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
             std::fs::create_dir_all(&output).with_context(|| format!("cannot make {}", output.display()))?;
             let runbooks = library.playbooks.values();
             let runbooks = runbooks.map(|p| (format!("{}.md", p.playbook), generate::runbook(&library, p)));
-            let moved = library.playbooks.values().flat_map(generate::moved_runbooks);
-            for (name, text) in runbooks.chain(moved).chain(generate::tables(&library)) {
+            for (name, text) in runbooks.chain(generate::tables(&library)) {
                 let page = output.join(name);
                 output::write(&page, text.as_bytes())?;
             }

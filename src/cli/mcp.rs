@@ -46,7 +46,6 @@ async fn sources(args: &McpArgs, config: Config, library: crate::playbook::Libra
         anstream::eprintln!("there are no tools about incidents: {error:#}");
         None
     });
-    let store = store.map(|store| store.with_aliases(library.aliases.clone()));
     Ok(McpSources {
         prometheus,
         reader: ExporterReader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?,

@@ -48,10 +48,7 @@ pub(super) fn run(args: &OpenArgs) -> anyhow::Result<ExitCode> {
         let signals = tokio::spawn(signals(stop.clone())?);
         anstream::eprintln!("loading {} …", clean(&args.file.display().to_string()));
         let done = match open(&args.file, args.prometheus_binary.as_deref(), &stop).await {
-            Ok(mut opened) => {
-                opened.report.diagnosis.iter_mut().for_each(|diagnosis| diagnosis.resolve_aliases(&library.aliases));
-                Ok(serve_bundle(opened, &library, args.once, &stop).await)
-            }
+            Ok(opened) => Ok(serve_bundle(opened, &library, args.once, &stop).await),
             Err(OpenError::Stopped) => Ok(ExitCode::SUCCESS),
             Err(error) => Err(error.into()),
         };

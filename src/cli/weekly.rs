@@ -51,7 +51,7 @@ pub(super) fn run(args: &WeeklyArgs) -> anyhow::Result<ExitCode> {
     let until = args.until.map_or(now, |until| until.resolve(now));
     let weekly = Weekly::new(channel, week_before(until), until);
     let summary = block_on(async {
-        let store = open(&args.state).await?.with_aliases(library.aliases.clone());
+        let store = open(&args.state).await?;
         let summary = summary(&store, &library, &weekly).await?;
         store.close().await;
         Ok(summary)

@@ -27,7 +27,7 @@ pub fn redaction(library: &Library) -> Redaction {
     }
     let mut data = library.redaction.clone();
     data.common.extend(words);
-    data.common.extend(library.ids().chain(library.aliases.names()).cloned());
+    data.common.extend(library.ids().cloned());
     data
 }
 

@@ -78,7 +78,6 @@ pub(crate) async fn run(
         links,
         database: _,
     } = prepared;
-    let store = store.with_aliases(library.aliases.clone());
     let notifier = Notifier::new(NotifierParts {
         store: store.clone(),
         slack: slack.clone(),

@@ -62,9 +62,7 @@ impl Store {
         )
         .fetch_all(&self.read)
         .await?;
-        let mut all = self.unreadable.read_all("feedback", &rows, read);
-        all.iter_mut().flat_map(|entry| [&mut entry.named, &mut entry.cause]).for_each(|id| self.aliases.resolve(id));
-        Ok(all)
+        Ok(self.unreadable.read_all("feedback", &rows, read))
     }
 }
 

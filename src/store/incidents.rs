@@ -9,7 +9,6 @@ use sqlx::any::AnyRow;
 use super::connections::StoreConnection;
 use super::deliveries::outdate;
 use super::duplicates::hasten_duplicate_checks;
-use super::unreadable::Unreadable;
 use super::{Store, StoreError};
 use diagnose::Diagnosis;
 use knowledge::alert::{Alert, AlertStatus};
@@ -257,44 +256,37 @@ pub(super) fn unreadable(what: &'static str, id: &str, error: &serde_json::Error
 impl Store {
     /// Reads a row of incidents, without its alerts.
     pub(super) fn read_incident(&self, row: &AnyRow) -> Result<Incident, StoreError> {
-        let mut incident = read(row, &self.unreadable)?;
-        incident.playbook.iter_mut().for_each(|id| self.aliases.resolve(id));
-        incident.diagnosis.iter_mut().for_each(|diagnosis| diagnosis.resolve_aliases(&self.aliases));
-        Ok(incident)
+        let id: String = row.try_get("id")?;
+        let diagnosis = self.unreadable.json(row, "diagnosis", &id);
+        let impact = self.unreadable.json(row, "impact", &id);
+        let who: Option<String> = row.try_get("acknowledged_by")?;
+        let at: Option<i64> = row.try_get("acknowledged_ms")?;
+        let refired: i64 = row.try_get("refired")?;
+        let truncated: i64 = row.try_get("truncated")?;
+        Ok(Incident {
+            group_key: row.try_get("group_key")?,
+            open: row.try_get::<&str, _>("state")? == "open",
+            playbook: row.try_get::<Option<String>, _>("playbook")?.filter(|id| !id.is_empty()),
+            because: row.try_get("because")?,
+            reason: ChangeReason::from_name(row.try_get("reason")?),
+            started_at: from_unix_ms(row.try_get("started_ms")?),
+            opened_at: from_unix_ms(row.try_get("opened_ms")?),
+            resolved_at: row.try_get::<Option<i64>, _>("resolved_ms")?.map(from_unix_ms),
+            refired: u32::try_from(refired).unwrap_or(u32::MAX),
+            truncated: u64::try_from(truncated).unwrap_or_default(),
+            diagnosis,
+            revision: row.try_get("revision")?,
+            alerts: Vec::new(),
+            critical: row.try_get::<i64, _>("critical")? == 1,
+            acknowledged: who.zip(at).map(|(who, at)| Acknowledged { who, at: from_unix_ms(at) }),
+            impact,
+            external_url: row.try_get("external_url")?,
+            source: row.try_get("source")?,
+            critical_at: row.try_get::<Option<i64>, _>("critical_ms")?.map(from_unix_ms),
+            seen_before: 0,
+            notes: Vec::new(),
+            related: Related::default(),
+            id,
+        })
     }
-}
-
-fn read(row: &AnyRow, unreadable: &Unreadable) -> Result<Incident, StoreError> {
-    let id: String = row.try_get("id")?;
-    let diagnosis = unreadable.json(row, "diagnosis", &id);
-    let impact = unreadable.json(row, "impact", &id);
-    let who: Option<String> = row.try_get("acknowledged_by")?;
-    let at: Option<i64> = row.try_get("acknowledged_ms")?;
-    let refired: i64 = row.try_get("refired")?;
-    let truncated: i64 = row.try_get("truncated")?;
-    Ok(Incident {
-        group_key: row.try_get("group_key")?,
-        open: row.try_get::<&str, _>("state")? == "open",
-        playbook: row.try_get::<Option<String>, _>("playbook")?.filter(|id| !id.is_empty()),
-        because: row.try_get("because")?,
-        reason: ChangeReason::from_name(row.try_get("reason")?),
-        started_at: from_unix_ms(row.try_get("started_ms")?),
-        opened_at: from_unix_ms(row.try_get("opened_ms")?),
-        resolved_at: row.try_get::<Option<i64>, _>("resolved_ms")?.map(from_unix_ms),
-        refired: u32::try_from(refired).unwrap_or(u32::MAX),
-        truncated: u64::try_from(truncated).unwrap_or_default(),
-        diagnosis,
-        revision: row.try_get("revision")?,
-        alerts: Vec::new(),
-        critical: row.try_get::<i64, _>("critical")? == 1,
-        acknowledged: who.zip(at).map(|(who, at)| Acknowledged { who, at: from_unix_ms(at) }),
-        impact,
-        external_url: row.try_get("external_url")?,
-        source: row.try_get::<Option<String>, _>("source")?.unwrap_or_default(),
-        critical_at: row.try_get::<Option<i64>, _>("critical_ms")?.map(from_unix_ms),
-        seen_before: 0,
-        notes: Vec::new(),
-        related: Related::default(),
-        id,
-    })
 }

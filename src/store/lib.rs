@@ -62,7 +62,6 @@ use serde::Deserialize;
 use sqlx::Connection as _;
 
 use knowledge::clock;
-use knowledge::playbook::Aliases;
 
 pub use audit::{AuditEntry, AuditResult, DOWNLOAD, EndedCall, Escalated, EscalationCall};
 pub use backup::{FILE as STORE_FILE, backup, restore};
@@ -200,7 +199,6 @@ pub struct Store {
     me: Arc<str>,
     time: Arc<Time>,
     named: Arc<str>,
-    aliases: Arc<Aliases>,
 }
 
 /// The configuration key `database:`.
@@ -248,20 +246,14 @@ impl Store {
         Ok(Self { heartbeats, ..Self::of([durable, write, read], DatabaseEngine::Postgres, now, named) })
     }
 
-    /// Returns the store with what earlier versions wrote under former ids of playbooks read under today's.
-    #[must_use]
-    pub fn with_aliases(self, aliases: Aliases) -> Self {
-        Self { aliases: Arc::new(aliases), ..self }
-    }
-
     fn of([durable, write, read]: [ConnectionPool; 3], engine: DatabaseEngine, now: Timestamp, named: String) -> Self {
         let (full, restart_helps) = (WhenFull::default(), RestartHelps::default());
         let (unreadable, time) = (Unreadable::default(), Arc::new(Time::new(now)));
         // A new id for each start.
         let me = ids::new_id().into();
-        let (named, aliases) = (named.into(), Arc::default());
+        let named = named.into();
         let heartbeats = None;
-        Self { durable, write, read, heartbeats, engine, full, restart_helps, unreadable, me, time, named, aliases }
+        Self { durable, write, read, heartbeats, engine, full, restart_helps, unreadable, me, time, named }
     }
 
     /// Returns the display name of a PostgreSQL, its version, and whether tables can be created in it; changes nothing.

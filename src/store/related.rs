@@ -256,46 +256,37 @@ impl Store {
     /// Returns the last incident of the same pool with the same cause that was over before this one began. Incidents
     /// that ended without Alertmanager saying so do not count.
     async fn last_time(&self, incident: &Incident, diagnosis: &Diagnosis) -> Result<Option<LastTime>, StoreError> {
-        let Some((current, _)) = named(diagnosis) else { return Ok(None) };
-        // Older incidents have the ids that the cause had then.
-        let former = self.aliases.names().filter(|name| self.aliases.id(name) == current).map(String::as_str);
-        let mut last: Option<LastTime> = None;
-        for id in [current].into_iter().chain(former) {
-            let Some(text) = cause(&incident.source, diagnosis, id) else { continue };
-            let rows = sqlx::query(
-                "SELECT i.id, i.started_ms, i.resolved_ms, l.trait FROM
-                   (SELECT incident_id FROM traits WHERE trait = $1 AND incident_id <> $2
-                    ORDER BY incident_id DESC LIMIT $3) AS newest
-                   JOIN incidents i ON i.id = newest.incident_id JOIN traits l ON l.incident_id = i.id
-                 WHERE i.state = 'resolved' AND i.resolved_ms <= $4 AND i.reason NOT IN ($5, $6, $7, $8)
-                   AND l.trait LIKE '[\"labels\"%' ORDER BY i.resolved_ms DESC",
-            )
-            .bind(text)
-            .bind(&incident.id)
-            .bind(LOOKED_AT)
-            .bind(unix_ms(incident.opened_at))
-            .bind(ChangeReason::Stale.as_str())
-            .bind(ChangeReason::Unreadable.as_str())
-            .bind(ChangeReason::ReadableAgain.as_str())
-            .bind(AdmitReason::ResolvedUnseen.as_str())
-            .fetch_all(&self.read)
-            .await?;
-            let candidates = self.unreadable.read_all("incident", &rows, |row| {
-                let times = (from_unix_ms(row.try_get("started_ms")?), from_unix_ms(row.try_get("resolved_ms")?));
-                Ok((row.try_get::<String, _>("id")?, times, read_labels(row.try_get("trait")?)))
-            });
-            let here = |labels: &Labels| fit(labels, &diagnosis.scope.labels) == Fit::Pool;
-            let Some((id, times, _)) = candidates.into_iter().find(|(_, _, labels)| here(labels)) else { continue };
-            let (started_at, resolved_at) = times;
-            if last.as_ref().is_none_or(|last| last.resolved_at < resolved_at) {
-                last = Some(LastTime { id, started_at, resolved_at, notes: Vec::new() });
-            }
-        }
-        if let Some(last) = &mut last {
-            last.notes = self.notes(&last.id).await?.into_iter().filter(LastTime::tells).collect();
-            last.notes.drain(..last.notes.len().saturating_sub(NOTES));
-        }
-        Ok(last)
+        let cause = named(diagnosis).and_then(|(id, _)| cause(&incident.source, diagnosis, id));
+        let Some(cause) = cause else { return Ok(None) };
+        let rows = sqlx::query(
+            "SELECT i.id, i.started_ms, i.resolved_ms, l.trait FROM
+               (SELECT incident_id FROM traits WHERE trait = $1 AND incident_id <> $2
+                ORDER BY incident_id DESC LIMIT $3) AS newest
+               JOIN incidents i ON i.id = newest.incident_id JOIN traits l ON l.incident_id = i.id
+             WHERE i.state = 'resolved' AND i.resolved_ms <= $4 AND i.reason NOT IN ($5, $6, $7, $8)
+               AND l.trait LIKE '[\"labels\"%' ORDER BY i.resolved_ms DESC",
+        )
+        .bind(cause)
+        .bind(&incident.id)
+        .bind(LOOKED_AT)
+        .bind(unix_ms(incident.opened_at))
+        .bind(ChangeReason::Stale.as_str())
+        .bind(ChangeReason::Unreadable.as_str())
+        .bind(ChangeReason::ReadableAgain.as_str())
+        .bind(AdmitReason::ResolvedUnseen.as_str())
+        .fetch_all(&self.read)
+        .await?;
+        let candidates = self.unreadable.read_all("incident", &rows, |row| {
+            let times = (from_unix_ms(row.try_get("started_ms")?), from_unix_ms(row.try_get("resolved_ms")?));
+            Ok((row.try_get::<String, _>("id")?, times, read_labels(row.try_get("trait")?)))
+        });
+        let here = |labels: &Labels| fit(labels, &diagnosis.scope.labels) == Fit::Pool;
+        let last = candidates.into_iter().find(|(_, _, labels)| here(labels));
+        let Some((id, (started_at, resolved_at), _)) = last else { return Ok(None) };
+        let mut notes = self.notes(&id).await?;
+        notes.retain(LastTime::tells);
+        notes.drain(..notes.len().saturating_sub(NOTES));
+        Ok(Some(LastTime { id, started_at, resolved_at, notes }))
     }
 
     /// Returns the other open incidents of the place whose labels do not contradict: those of the pool first, the newest

@@ -55,7 +55,7 @@ impl Store {
         .bind(INCIDENTS)
         .fetch_all(&self.read)
         .await?;
-        let incidents = self.unreadable.read_all("incident", &rows, |row| self.week_incident(row));
+        let incidents = self.unreadable.read_all("incident", &rows, week_incident);
         let count = self.count_of_week(channel, since, until).await?;
         Ok(Week { incidents, count, before: self.count_of_week(channel, before(since, WEEK), since).await? })
     }
@@ -70,31 +70,6 @@ impl Store {
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    fn week_incident(&self, row: &AnyRow) -> Result<WeekIncident, StoreError> {
-        let refired: i64 = row.try_get("refired")?;
-        let mut playbook = row.try_get::<Option<String>, _>("playbook")?.filter(|id| !id.is_empty());
-        playbook.iter_mut().for_each(|id| self.aliases.resolve(id));
-        let mut cause = row.try_get::<Option<&str>, _>("cause")?.and_then(cause_of);
-        cause.iter_mut().for_each(|cause| self.aliases.resolve(&mut cause.id));
-        // The time of a message in Slack is its id. After a deletion the next message is not the first one.
-        let posted: Option<String> = row.try_get("posted_ts")?;
-        let first = posted.filter(|_| row.try_get::<i64, _>("gone").is_ok_and(|gone| gone == 0));
-        Ok(WeekIncident {
-            id: row.try_get("id")?,
-            open: row.try_get::<&str, _>("state")? == "open",
-            stale: row.try_get::<&str, _>("reason")? == ChangeReason::Stale.as_str(),
-            critical: row.try_get::<i64, _>("critical")? == 1,
-            refired: u32::try_from(refired).unwrap_or(u32::MAX),
-            playbook,
-            started_at: from_unix_ms(row.try_get("started_ms")?),
-            opened_at: from_unix_ms(row.try_get("opened_ms")?),
-            resolved_at: row.try_get::<Option<i64>, _>("resolved_ms")?.map(from_unix_ms),
-            first_message_at: first.and_then(|ts| parse_time(&ts).ok()),
-            acknowledged_at: row.try_get::<Option<i64>, _>("taken_ms")?.map(from_unix_ms),
-            cause,
-        })
-    }
-
     /// Returns the diagnosis of an incident and its source; `None` if there is none, or it cannot be read.
     ///
     /// # Errors
@@ -102,11 +77,10 @@ impl Store {
     pub async fn diagnosis_of(&self, incident: &str) -> Result<Option<(String, Diagnosis)>, StoreError> {
         let row = sqlx::query("SELECT source, diagnosis FROM incidents WHERE id = $1").bind(incident);
         let Some(row) = row.fetch_optional(&self.read).await? else { return Ok(None) };
-        let Some(mut diagnosis) = self.unreadable.json::<Diagnosis>(&row, "diagnosis", incident) else {
+        let Some(diagnosis) = self.unreadable.json::<Diagnosis>(&row, "diagnosis", incident) else {
             return Ok(None);
         };
-        diagnosis.resolve_aliases(&self.aliases);
-        Ok(Some((row.try_get::<Option<String>, _>("source")?.unwrap_or_default(), diagnosis)))
+        Ok(Some((row.try_get("source")?, diagnosis)))
     }
 
     /// Returns the incidents before a time that had a cause in a pool, and what was done at the last one of all that are
@@ -149,6 +123,29 @@ impl Store {
         }
         Ok(history)
     }
+}
+
+fn week_incident(row: &AnyRow) -> Result<WeekIncident, StoreError> {
+    let refired: i64 = row.try_get("refired")?;
+    let playbook = row.try_get::<Option<String>, _>("playbook")?.filter(|id| !id.is_empty());
+    let cause = row.try_get::<Option<&str>, _>("cause")?.and_then(cause_of);
+    // The time of a message in Slack is its id. After a deletion the next message is not the first one.
+    let posted: Option<String> = row.try_get("posted_ts")?;
+    let first = posted.filter(|_| row.try_get::<i64, _>("gone").is_ok_and(|gone| gone == 0));
+    Ok(WeekIncident {
+        id: row.try_get("id")?,
+        open: row.try_get::<&str, _>("state")? == "open",
+        stale: row.try_get::<&str, _>("reason")? == ChangeReason::Stale.as_str(),
+        critical: row.try_get::<i64, _>("critical")? == 1,
+        refired: u32::try_from(refired).unwrap_or(u32::MAX),
+        playbook,
+        started_at: from_unix_ms(row.try_get("started_ms")?),
+        opened_at: from_unix_ms(row.try_get("opened_ms")?),
+        resolved_at: row.try_get::<Option<i64>, _>("resolved_ms")?.map(from_unix_ms),
+        first_message_at: first.and_then(|ts| parse_time(&ts).ok()),
+        acknowledged_at: row.try_get::<Option<i64>, _>("taken_ms")?.map(from_unix_ms),
+        cause,
+    })
 }
 
 /// The trait of a cause in a pool, as `related.rs` writes it.

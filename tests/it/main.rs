@@ -4,7 +4,6 @@
 mod acts;
 mod admission;
 mod adverse;
-mod aliases;
 mod api;
 mod backtest;
 mod backups;

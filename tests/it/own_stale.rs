@@ -59,7 +59,7 @@ async fn a_service_starts_and_reloads_without_the_change_that_does_not_fit_and_s
     let own = directory(&[
         ("overrides/traffic-surge.yaml", STALE),
         ("overrides/high-ttft.yaml", "override: high-ttft\nschema: 1\ncauses: [{ cause: gone }]\n"),
-        ("overrides/kv-cache-exhaustion.yaml", "override: kv-cache-exhaustion\nschema: 1\nescalate: us\n"),
+        ("overrides/kv-cache-full.yaml", "override: kv-cache-full\nschema: 1\nescalate: us\n"),
         ("phrases/en/own.ftl", "do-now = First steps { $gone }\n"),
     ]);
     let extra = format!(
@@ -81,8 +81,7 @@ async fn a_service_starts_and_reloads_without_the_change_that_does_not_fit_and_s
     run.wait_for(CHANNEL, |message| message.contains("Stale")).await;
     let (status, page) = run.get("/playbooks/kv-cache-pressure").await;
     let marked = page.contains("Changed by <code>overrides/traffic-surge.yaml</code>");
-    // By a file of the former id.
-    assert!(page.contains("Changed by <code>overrides/kv-cache-exhaustion.yaml</code>"), "{page}");
+    assert!(page.contains("Changed by <code>overrides/kv-cache-full.yaml</code>"), "{page}");
     // A sentence that asks for what is not given gives way to the shipped one.
     assert!(status == 200 && marked && page.contains("<h3>Do now</h3>") && !page.contains("$gone"));
 
@@ -135,20 +134,6 @@ fn a_file_that_is_no_text_is_left_out_and_named_and_fatal_only_outside_overrides
     assert!(problems[0].file.ends_with("causes/x.yaml") && problems[0].hint.is_some(), "{problems:?}");
     let missing = load(Some(&own.path().join("gone"))).unwrap_err();
     assert!(missing.len() == 1 && missing[0].message.starts_with("cannot read the playbook directory"), "{missing:?}");
-}
-
-#[test]
-fn an_override_that_is_left_out_is_told_once_and_hides_no_other() {
-    let change = |id: &str, line: &str| format!("override: {id}\nschema: 1\n{line}\n");
-    let (new, old) = ("overrides/kv-cache-full.yaml", "overrides/kv-cache-exhaustion.yaml");
-    let good = change("kv-cache-exhaustion", "escalate: us");
-    let two = directory(&[(new, &change("kv-cache-full", "escalate: them")), (old, &good)]);
-    let told = unused_of(two.path());
-    assert_eq!(told.iter().map(|(rule, _)| *rule).collect::<Vec<_>>(), ["files/twice"], "{told:?}");
-    let broken = directory(&[(new, "override: ["), (old, &good)]);
-    assert_eq!(unused_of(broken.path()), [("yaml/shape", "kv-cache-full.yaml".to_owned())]);
-    let library = load(Some(broken.path())).unwrap();
-    assert_eq!(library.playbooks["kv-cache-full"].escalate.as_deref(), Some("us"));
 }
 
 #[test]

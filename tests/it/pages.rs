@@ -36,7 +36,7 @@ async fn every_page_says_what_browsers_may_do_with_it_and_is_small() {
     let own = [
         format!("/incidents/{id}"),
         format!("/playbooks/high-ttft?incident={id}"),
-        "/playbooks/routing-skew".to_owned(),
+        "/playbooks/hot-replica".to_owned(),
     ];
     for path in paths.into_iter().chain(own) {
         let (status, headers, text) = page(&run, &path).await;

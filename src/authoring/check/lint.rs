@@ -47,7 +47,6 @@ pub fn lint(library: &Library) -> Vec<Problem> {
             lint.say("playbook/no-symptom", "symptom", "nothing says when it is true".into(), None);
         }
         lint.folder(playbook);
-        lint.aliases(playbook);
         let test = format!("{}.test.yaml", playbook.playbook);
         if !library.files.contains_key(&test) {
             let hint = format!("write `{test}` beside it: one case per cause, one healthy");
@@ -163,21 +162,6 @@ fn kinds(library: &Library, problems: &mut Vec<Problem>) {
 }
 
 impl Lint<'_> {
-    /// Checks that the former ids of a playbook are the ids of nothing, and former ids of nothing else.
-    fn aliases(&mut self, playbook: &Playbook) {
-        for alias in &playbook.aliases {
-            let of_other = |other: &&Playbook| other.playbook != playbook.playbook && other.aliases.contains(alias);
-            if self.library.ids().any(|id| id == alias) {
-                self.say("playbook/alias", alias, format!("the alias `{alias}` is an id"), None);
-            } else if playbook.aliases.iter().filter(|own| *own == alias).count() > 1 {
-                self.say("playbook/alias", alias, format!("the alias `{alias}` stands here twice"), None);
-            } else if let Some(other) = self.library.playbooks.values().find(of_other) {
-                let message = format!("the alias `{alias}` is one of `{}` too", other.playbook);
-                self.say("playbook/alias", alias, message, None);
-            }
-        }
-    }
-
     /// Checks that a playbook of one kind does not stand in the folder of the other.
     fn folder(&mut self, playbook: &Playbook) {
         let folder = self.library.files.get(self.path).and_then(|file| file.folder);

@@ -8,7 +8,7 @@ use super::{lint, phrases, unread};
 
 /// The rules of problems by which something that a user wrote takes no part in a diagnosis, a message or a report. The
 /// others are about how well it is written and tested.
-const UNUSED: [&str; 46] = [
+const UNUSED: [&str; 45] = [
     "alert/condition",
     "alert/for",
     "alert/log-signal",
@@ -35,7 +35,6 @@ const UNUSED: [&str; 46] = [
     "phrase/shape",
     "phrase/unknown",
     "phrase/variable",
-    "playbook/alias",
     "playbook/cycle",
     "playbook/entry",
     "playbook/explains",

@@ -92,13 +92,6 @@ pub(crate) struct Expect {
     pub undetermined: Vec<String>,
 }
 
-impl Expect {
-    fn ids(&mut self) -> impl Iterator<Item = &mut String> {
-        let lists = [&mut self.ruled_out, &mut self.unlikely, &mut self.undetermined];
-        lists.into_iter().chain(&mut self.chain).flatten()
-    }
-}
-
 /// The result of one case.
 #[derive(Debug)]
 pub struct CaseResult {
@@ -138,8 +131,6 @@ pub(super) fn test_files(library: &Library) -> impl Iterator<Item = &SourceFile>
 /// Reads a file of verdict tests, with the values of the healthy fleet in its baseline.
 pub(super) fn read(library: &Library, file: &SourceFile) -> Result<TestFile, Box<Problem>> {
     let mut test: TestFile = parse(file)?;
-    library.aliases.resolve(&mut test.playbook);
-    test.cases.iter_mut().flat_map(|case| case.expect.ids()).for_each(|id| library.aliases.resolve(id));
     let parts = &library.healthy_fleet.parts;
     for part in &test.healthy {
         let values = parts.get(part).ok_or_else(|| {

@@ -20,6 +20,6 @@ pub use dashboard::dashboard;
 pub use format::format_reference;
 pub use rule_options::RuleOptions;
 pub use rules::{RuleError, prometheus_rule, rules};
-pub use runbook::{moved_runbooks, runbook};
+pub use runbook::runbook;
 pub use schema::{FileKind, KINDS, schema};
 pub use table::tables;

@@ -57,14 +57,6 @@ fn heading(node: Node<'_>) -> String {
     }
 }
 
-/// Returns the pages, by file name, that lead links to a playbook's former ids to its page.
-pub fn moved_runbooks(playbook: &Playbook) -> impl Iterator<Item = (String, String)> {
-    let Playbook { playbook: id, title, aliases, .. } = playbook;
-    let page =
-        move |alias: &String| (format!("{alias}.md"), format!("# {title}\n\n`{alias}` is [{id}]({id}.md) now.\n"));
-    aliases.iter().map(page)
-}
-
 fn checks(out: &mut String, library: &Library, evidence: &[Evidence]) {
     for e in evidence {
         let either: Vec<String> = e

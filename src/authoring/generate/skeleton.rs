@@ -240,8 +240,7 @@ fn free(library: &Library, id: &str, path: &str) -> Result<(), String> {
     if let Some(file) = library.files.get(path).filter(own) {
         return Err(format!("{} exists", file.path));
     }
-    let former = library.aliases.id(id) != id;
-    if former || shipped().contains_key(path) || library.ids().any(|existing| existing == id) {
+    if shipped().contains_key(path) || library.ids().any(|existing| existing == id) {
         return Err(format!("`{id}` is taken: ids are unique over all data"));
     }
     Ok(())

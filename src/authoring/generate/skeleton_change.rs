@@ -15,7 +15,7 @@ pub const PHRASES: &str = "phrases/en/own.ftl";
 /// # Errors
 /// If there is no such playbook or cause, or it is the user's own.
 pub fn override_of(library: &Library, id: &str) -> Result<Vec<NewFile>, String> {
-    let Some((node, path)) = library.node_by_id(library.aliases.id(id)) else {
+    let Some((node, path)) = library.node_by_id(id) else {
         return Err(format!("there is no playbook or cause `{id}`: {}", library.similar_ids(id)));
     };
     if let Some(own) = library.files.get(&path).filter(|file| file.own) {

@@ -66,7 +66,7 @@ impl TrueCauses {
     /// # Errors
     /// If the store cannot be read.
     pub(super) async fn read_feedback(&mut self, library: &Library, config: &Config) -> anyhow::Result<()> {
-        let store = visit_store(config, StoreAccess::ReadOnly).await?.with_aliases(library.aliases.clone());
+        let store = visit_store(config, StoreAccess::ReadOnly).await?;
         let all = store.feedback().await?;
         let last: BTreeMap<&str, &Feedback> =
             all.iter().map(|feedback| (feedback.incident.as_str(), feedback)).collect();
@@ -163,9 +163,9 @@ fn is_fallback(library: &Library, cause: &str) -> bool {
     own.peek().is_some() && own.all(|entry| entry.fallback && entry.playbook.is_none())
 }
 
-/// Returns the id of a cause, of a former id too.
+/// Returns the id of a cause.
 fn known(library: &Library, cause: &str) -> anyhow::Result<String> {
-    let id = library.aliases.id(cause.trim());
+    let id = cause.trim();
     let mechanisms = library.of_kind(PlaybookKind::Mechanism).map(|playbook| &playbook.playbook);
     let own = library.playbooks.values().flat_map(|playbook| &playbook.causes).filter_map(|cause| cause.id.as_ref());
     let all = mechanisms.chain(own).chain(library.causes.keys()).map(String::as_str);

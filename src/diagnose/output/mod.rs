@@ -4,7 +4,6 @@ pub(crate) mod compared_with;
 pub(crate) mod diagnosis;
 pub(crate) mod direct_read;
 pub(crate) mod excluded;
-pub(crate) mod former_ids;
 pub(crate) mod judgement;
 pub(crate) mod latency_parts;
 pub(crate) mod logs_read;

@@ -9,7 +9,7 @@ use sources::prom::Prometheus;
 /// Maximum wait for the rule; without it the pool is screened all the same.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Returns the request with the playbook that it names, by a former id too, or else the one whose symptom its alerts'
+/// Returns the request with the playbook that it names, or else the one whose symptom its alerts'
 /// rules read; and the number of queries.
 pub(crate) async fn with_playbook(
     library: &Library,
@@ -18,7 +18,6 @@ pub(crate) async fn with_playbook(
     started: Instant,
 ) -> (Request, usize) {
     let mut resolved = request.clone();
-    library.aliases.resolve(&mut resolved.playbook);
     if !request.playbook.is_empty() || request.rules.is_empty() {
         return (resolved, 0);
     }

@@ -56,7 +56,7 @@ fn list(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
 /// for a folder.
 pub(super) fn read_dir(dir: &Path) -> Vec<(String, Result<SourceFile, Box<Problem>>)> {
     let mut out = Vec::new();
-    // Playbooks stood at the top before they had folders, and may still.
+    // A playbook may stand at the top too.
     for folder in std::iter::once("").chain(FOLDERS) {
         let (place, prefix) = match folder {
             "" => (dir.to_owned(), String::new()),

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use super::{
-    Aliases, Cause, CauseEntry, Evidence, HealthyFleet, LogFile, Playbook, PlaybookKind, PoolKinds, PoolObjectives,
-    Problem, QuickLook, Redaction, Replacement, ReportSignals, Slo, SourceFile, Step, Tables, Ticket,
-    kinds::KindLibraries, load::JOINED, nearest, suggestion,
+    Cause, CauseEntry, Evidence, HealthyFleet, LogFile, Playbook, PlaybookKind, PoolKinds, PoolObjectives, Problem,
+    QuickLook, Redaction, Replacement, ReportSignals, Slo, SourceFile, Step, Tables, Ticket, kinds::KindLibraries,
+    load::JOINED, nearest, suggestion,
 };
 use crate::signal::{Engine, OwnLabels, Signal};
 
@@ -19,8 +19,6 @@ pub struct Library {
     pub engines: BTreeMap<String, Engine>,
     /// Id to playbook.
     pub playbooks: BTreeMap<String, Playbook>,
-    /// Former ids of playbooks.
-    pub aliases: Aliases,
     /// Id to shared leaf cause.
     pub causes: BTreeMap<String, Cause>,
     /// The signals of the `health` command.
@@ -165,17 +163,16 @@ impl Library {
         entries.iter().any(|entry| entry.fallback && entry.target() == last)
     }
 
-    /// Returns a playbook by its id or a former one.
+    /// Returns a playbook by its id.
     pub fn playbook(&self, id: &str) -> Option<&Playbook> {
-        self.playbooks.get(self.aliases.id(id))
+        self.playbooks.get(id)
     }
 
-    /// Returns the id of today of the playbook with this name.
+    /// Returns the id of the playbook with this id.
     ///
     /// # Errors
     /// When there is no such playbook, with the id that is most like it.
-    pub fn playbook_id(&self, name: &str) -> Result<&str, String> {
-        let id = self.aliases.id(name);
+    pub fn playbook_id(&self, id: &str) -> Result<&str, String> {
         let known = self.playbooks.get_key_value(id).map(|(id, _)| id.as_str());
         known.ok_or_else(|| {
             let hint = suggestion(id, self.playbooks.keys().map(String::as_str)).unwrap_or_default();
@@ -183,48 +180,7 @@ impl Library {
         })
     }
 
-    /// Replaces the former ids by which files name playbooks. Those that are ids of today are dropped: an id wins.
-    pub(super) fn resolve_references(&mut self) {
-        // Every field stands here, so that a new one is not forgotten.
-        let Self {
-            signals: _,
-            engines: _,
-            playbooks,
-            aliases,
-            causes,
-            health,
-            healthy_fleet: _,
-            report: _,
-            logs,
-            tickets,
-            redaction: _,
-            tables,
-            files: _,
-            overridden: _,
-            replacements: _,
-            left_out: _,
-            remarks: _,
-            moved: _,
-            promised: _,
-            slo: _,
-            kinds: _,
-            is_of_kinds: _,
-            of_kind: _,
-            metrics: _,
-        } = self;
-        let entries = playbooks.values().flat_map(|playbook| &playbook.causes);
-        let leaves: BTreeSet<&str> = entries.filter_map(|entry| entry.id.as_deref()).collect();
-        aliases.drop_ids(|id| playbooks.contains_key(id) || causes.contains_key(id) || leaves.contains(id));
-        let entries = playbooks.values_mut().flat_map(|playbook| &mut playbook.causes);
-        let checks = health.headings.iter_mut().flat_map(|heading| &mut heading.checks);
-        let named = entries.filter_map(|entry| entry.playbook.as_mut());
-        let named = named.chain(checks.filter_map(|check| check.playbook.as_mut())).chain(tables.playbooks_mut());
-        let named = named.chain(tickets.values_mut().flat_map(|ticket| &mut ticket.causes));
-        let findings = logs.values_mut().flat_map(|log| &mut log.findings);
-        named.chain(findings.filter_map(|finding| finding.cause.as_mut())).for_each(|id| aliases.resolve(id));
-    }
-
-    /// Returns the node of a playbook, by its id or a former one.
+    /// Returns the node of a playbook, by its id.
     pub fn playbook_node(&self, id: &str) -> Option<Node<'_>> {
         let p = self.playbook(id)?;
         Some(Node {

@@ -9,7 +9,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::directory::{CATALOG, HEALTHY_FLEET, KINDS, NON_PLAYBOOK_FILES, REDACTION, library_path, read_dir};
 use super::{
-    Aliases, Cause, HealthyFleet, Library, LogFile, Override, Playbook, PoolKinds, Problem, QuickLook, Redaction,
+    Cause, HealthyFleet, Library, LogFile, Override, Playbook, PoolKinds, Problem, QuickLook, Redaction,
     RedactionRule, Replacement, ReportSignals, SCHEMA, SourceFile, Table, Ticket, overrides, parse, suggestion,
 };
 use crate::signal::{Catalog, Engine, EngineSignals};
@@ -73,7 +73,7 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
                 // outdated.
                 let joins =
                     [CATALOG, HEALTHY_FLEET, REDACTION].contains(&name.as_str()) || has_only_signals(&name, &file);
-                let name = if joins { format!("{name}{JOINED}") } else { with_current_id(&library.aliases, &name) };
+                let name = if joins { format!("{name}{JOINED}") } else { name };
                 load_file(&mut library, name, file, &mut problems);
             }
             Err(problem) if is_change => {
@@ -86,7 +86,6 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
     // They change what the other files say.
     let changes = changes.into_iter().filter_map(|file| read_override(&mut library, file)).collect();
     overrides::apply(&mut library, changes);
-    library.resolve_references();
     library.derive_burns();
     if problems.is_empty() { Ok(library) } else { Err(problems) }
 }
@@ -117,7 +116,7 @@ fn load_file(library: &mut Library, name: String, file: SourceFile, problems: &m
     }
 }
 
-/// Leaves out a file of `overrides/`. It stands under a path of its own: another one may change the same thing.
+/// Leaves out a file of `overrides/`.
 fn leave_out(library: &mut Library, file: SourceFile, problem: Problem) {
     library.files.insert(file.path.clone(), file);
     library.left_out.push(problem);
@@ -128,23 +127,14 @@ fn read_override(library: &mut Library, file: SourceFile) -> Option<(SourceFile,
     let name = Path::new(&file.path).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let changes = parse::<Override>(&file)
         .and_then(|changes| same(&file, ("override", name), &changes.id, changes.schema).map(|()| changes));
-    let mut changes = match changes {
+    let changes = match changes {
         Ok(changes) => changes,
         Err(problem) => {
             leave_out(library, file, *problem);
             return None;
         }
     };
-    library.aliases.resolve(&mut changes.id);
-    let path = format!("{}/{}.yaml", overrides::FOLDER, changes.id);
-    if let Some(other) = library.files.get(&path) {
-        let message = format!("{} changes `{}` too", other.path, changes.id);
-        let hint = Some("write the changes of both into one of them".to_owned());
-        let problem = Problem::at("files/twice", &file, &changes.id, message, hint);
-        leave_out(library, file, problem);
-        return None;
-    }
-    library.files.insert(path, file.clone());
+    library.files.insert(format!("{}/{}.yaml", overrides::FOLDER, changes.id), file.clone());
     Some((file, changes))
 }
 
@@ -159,14 +149,6 @@ fn same(file: &SourceFile, (key, name): (&str, &str), id: &str, schema: u32) -> 
         return Err(Box::new(Problem::at("yaml/id", file, key, message, None)));
     }
     Ok(())
-}
-
-/// Returns the path of a playbook or its test with the playbook's id instead of a former one.
-fn with_current_id(aliases: &Aliases, path: &str) -> String {
-    match path.split_once('.') {
-        Some((name, rest)) => format!("{}.{rest}", aliases.id(name)),
-        None => path.to_owned(),
-    }
 }
 
 /// Returns true for a file of `signals/` without `kind` and `detect`: it adds signals to an engine.
@@ -299,12 +281,8 @@ fn parse_file(library: &mut Library, name: &str, file: &SourceFile) -> Result<()
         ["tables", "memory-flags.yaml"] => library.tables.memory_flags = table(file, same)?,
         ["tables", "engine-flags.yaml"] => library.tables.engine_flags = table(file, same)?,
         [_] => {
-            let mut playbook: Playbook = parse(file)?;
-            library.aliases.resolve(&mut playbook.playbook);
+            let playbook: Playbook = parse(file)?;
             same("playbook", &playbook.playbook, playbook.schema)?;
-            // The id of a playbook is no former id of another.
-            let former = playbook.aliases.iter().filter(|alias| !library.playbooks.contains_key(*alias));
-            library.aliases.add(&playbook.playbook, former);
             library.playbooks.insert(playbook.playbook.clone(), playbook);
         }
         _ => {

@@ -3,7 +3,6 @@
 //! The types here are the format: the schema of the YAML documents every key. Nothing here evaluates evidence
 //! ([`diagnose`]) or queries Prometheus.
 
-mod aliases;
 mod condition;
 mod directory;
 mod health;
@@ -29,7 +28,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::signal::GpuVendor;
 
-pub use aliases::Aliases;
 pub use condition::{Comparison, Condition, Op, Reference, condition_text};
 pub use directory::{CATALOG, FOLDERS, HEALTHY_FLEET, KINDS, REDACTION, data_files};
 pub use health::{HealthHeading, QuickCheck, QuickLook};
@@ -82,9 +80,6 @@ impl PlaybookKind {
 pub struct Playbook {
     /// The id, same as the file name; never reused.
     pub playbook: String,
-    /// Its former ids, which users' alerts, stores and files may still name; never reused either.
-    #[serde(default)]
-    pub aliases: Vec<String>,
     /// The format's version: 1.
     pub schema: u32,
     /// Symptom or mechanism.

@@ -240,14 +240,6 @@ impl Tables {
         all.filter(|heading| !heading.name.is_empty())
     }
 
-    /// Returns the ids of playbooks that the tables name.
-    pub(super) fn playbooks_mut(&mut self) -> impl Iterator<Item = &mut String> {
-        let Self { litellm_codes, xid, memory_flags, engine_flags } = self;
-        let rows = litellm_codes.rows.iter_mut().filter_map(|row| row.playbook.as_mut());
-        let flags = memory_flags.playbooks.iter_mut().chain(&mut engine_flags.playbooks);
-        rows.chain(&mut litellm_codes.playbooks).chain(&mut xid.playbooks).chain(flags)
-    }
-
     /// Returns the headings of the tables that a playbook's page links to.
     pub fn used_by<'a>(&'a self, playbook: &'a str) -> impl Iterator<Item = TableHeading<'a>> {
         let opened = self.litellm_codes.rows.iter().any(|row| row.playbook.as_deref() == Some(playbook));

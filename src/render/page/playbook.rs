@@ -189,9 +189,7 @@ impl<'a> Drawing<'a> {
 
     /// Names the user's file that changes a node: what is shown is not what is shipped.
     fn changed(&self, id: &str) -> Markup {
-        // Its own name: it may be that of a former id.
-        let file = self.library.changed_by(id).and_then(|file| file.path.rsplit('/').next());
-        let file = file.map(|name| TextSpan::Code(format!("overrides/{name}")));
+        let file = self.library.changed_by(id).map(|_| TextSpan::Code(format!("overrides/{id}.yaml")));
         html! { @if let Some(file) = file { p.dim { (line(&self.words.line("page-changed-by", &[("file", file.into())]))) } } }
     }
 

@@ -189,7 +189,6 @@ pub(super) fn command_line(desk: &Desk, values: &BTreeMap<String, String>) -> Re
 /// Returns the playbooks whose id or title contains the text.
 fn matching<'a>(library: &'a Library, typed: &str) -> Vec<&'a Playbook> {
     let typed = typed.to_lowercase();
-    let named = |p: &Playbook| p.aliases.iter().chain([&p.playbook]).any(|id| id.contains(&typed));
-    let matches = |p: &&Playbook| named(p) || p.title.to_lowercase().contains(&typed);
+    let matches = |p: &&Playbook| p.playbook.contains(&typed) || p.title.to_lowercase().contains(&typed);
     library.playbooks.values().filter(matches).collect()
 }

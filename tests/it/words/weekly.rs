@@ -31,7 +31,7 @@ fn count(incidents: u64) -> WeeklyCount {
 fn summary(text: &str, many: usize) -> WeeklySummary {
     let pool = || Labels::from([("namespace".to_owned(), "prod".to_owned()), ("model".to_owned(), text.to_owned())]);
     let cause = |n: usize| WeeklyCause {
-        cause: "gpu-throttled".to_owned(),
+        cause: "gpu-clock-bound".to_owned(),
         title: format!("GPU clocks are pulled down {text}"),
         pool: pool(),
         count: count(n as u64),

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use super::{Aliases, CauseEntry, Condition, Evidence, Library, Problem, SourceFile, Step, StepOrigin, is_unfinished};
+use super::{CauseEntry, Condition, Evidence, Library, Problem, SourceFile, Step, StepOrigin, is_unfinished};
 use conditions::Moved;
 use steps::plain;
 
@@ -132,7 +132,7 @@ pub(super) fn apply(library: &mut Library, files: Vec<(SourceFile, Override)>) {
         .collect();
     for (file, changes) in files {
         let id = changes.id.clone();
-        let mut change = Change::new(&id, &file, own_aliases(library));
+        let mut change = Change::new(&id, &file);
         match added.get(&id) {
             Some(path) => {
                 let hint = format!("make the change in {path}; an override is for what is shipped");
@@ -147,13 +147,6 @@ pub(super) fn apply(library: &mut Library, files: Vec<(SourceFile, Override)>) {
         library.moved.extend(moved.into_iter().map(|moved| (id.clone(), moved.signal)));
         library.replacements.extend(said.into_iter().map(|what| Replacement { file: file.path.clone(), what }));
     }
-}
-
-/// Returns the former ids, without those that are ids of today: an id wins.
-fn own_aliases(library: &Library) -> Aliases {
-    let mut aliases = library.aliases.clone();
-    aliases.drop_ids(|id| library.playbooks.contains_key(id) || library.causes.contains_key(id));
-    aliases
 }
 
 /// Returns everything with an id.
@@ -205,7 +198,6 @@ fn targets<'a>(library: &'a mut Library, id: &str) -> Vec<Target<'a>> {
 struct Change<'a> {
     id: &'a str,
     file: &'a SourceFile,
-    aliases: Aliases,
     /// The changes that do not fit.
     left_out: Vec<Problem>,
     /// The lints about the others.
@@ -217,8 +209,8 @@ struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    fn new(id: &'a str, file: &'a SourceFile, aliases: Aliases) -> Self {
-        Self { id, file, aliases, left_out: vec![], remarks: vec![], said: vec![], moved: vec![] }
+    fn new(id: &'a str, file: &'a SourceFile) -> Self {
+        Self { id, file, left_out: vec![], remarks: vec![], said: vec![], moved: vec![] }
     }
 }
 
@@ -326,7 +318,6 @@ impl Change<'_> {
         for entry in causes {
             let at = line(&entry);
             let mut entry = entry.value;
-            entry.playbook.iter_mut().for_each(|playbook| self.aliases.resolve(playbook));
             let target = entry.target().to_owned();
             if let Some(listed) = list.iter_mut().find(|listed| listed.target() == target) {
                 self.listed(listed, entry, at);
