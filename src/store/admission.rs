@@ -162,7 +162,7 @@ async fn admit_one(
             return Ok(new.into_admitted());
         }
         Some(id) if news => {
-            change(db, &id, group, plan, &admission, now_ms).await?;
+            change(db, &id, plan, &admission, now_ms).await?;
             if matches!(reason, AdmitReason::NewAlerts | AdmitReason::Refired) {
                 select_again(db, &id, plan).await?;
             }
@@ -195,8 +195,7 @@ async fn admit_one(
     Ok(Admitted { incident: id, reason, digest })
 }
 
-/// Finds the open incident of a group, or else the one resolved last. An incident that an older version opened has no
-/// source and belongs to the first source with its group key.
+/// Finds the open incident of a group, or else the one resolved last.
 async fn find_known_incident(
     db: &mut StoreConnection,
     group: &AlertGroup,
@@ -204,9 +203,8 @@ async fn find_known_incident(
 ) -> Result<Option<KnownIncident>, StoreError> {
     let rows = sqlx::query(
         "SELECT id, state, notified_ms, resolved_ms, truncated, left_out_most, critical FROM incidents
-         WHERE group_key = $1 AND (source = $2 OR source IS NULL)
-         ORDER BY CASE state WHEN 'open' THEN 0 ELSE 1 END, CASE WHEN source IS NULL THEN 1 ELSE 0 END, opened_ms DESC
-         LIMIT 1",
+         WHERE group_key = $1 AND source = $2
+         ORDER BY CASE state WHEN 'open' THEN 0 ELSE 1 END, opened_ms DESC LIMIT 1",
     )
     .bind(&group.group_key)
     .bind(group.source())
@@ -262,14 +260,14 @@ async fn read_known(db: &mut StoreConnection, row: &AnyRow) -> Result<KnownIncid
         })
         .collect::<Result<BTreeMap<_, _>, sqlx::Error>>()?;
     let state: &str = row.try_get("state")?;
-    let (left_out, most): (i64, Option<i64>) = (row.try_get("truncated")?, row.try_get("left_out_most")?);
+    let (left_out, most): (i64, i64) = (row.try_get("truncated")?, row.try_get("left_out_most")?);
     Ok(KnownIncident {
         id,
         state: if state == "open" { IncidentState::Open } else { IncidentState::Resolved },
         notified_at: from_unix_ms(row.try_get("notified_ms")?),
         resolved_at: row.try_get::<Option<i64>, _>("resolved_ms")?.map(from_unix_ms),
         left_out: u64::try_from(left_out).unwrap_or_default(),
-        left_out_most: u64::try_from(most.unwrap_or(0).max(left_out)).unwrap_or_default(),
+        left_out_most: u64::try_from(most).unwrap_or_default(),
         critical: row.try_get::<i64, _>("critical")? == 1,
         episodes,
     })
@@ -278,20 +276,18 @@ async fn read_known(db: &mut StoreConnection, row: &AnyRow) -> Result<KnownIncid
 async fn change(
     db: &mut StoreConnection,
     id: &str,
-    group: &AlertGroup,
     plan: &AdmissionPlan,
     admission: &Admission,
     now_ms: i64,
 ) -> Result<(), StoreError> {
     let Admission { reason, state, left_out, .. } = *admission;
     let resolved = state == IncidentState::Resolved;
-    // Every change needs a new diagnosis; the last one measures the impact. An older version writes `truncated` alone.
+    // Every change needs a new diagnosis; the last one measures the impact.
     sqlx::query(
         "UPDATE incidents SET state = $2, reason = $3, notified_ms = $4, resolved_ms = $5, truncated = $6,
-           left_out_most = CASE WHEN left_out_most > $6 AND left_out_most > truncated THEN left_out_most
-                                WHEN truncated > $6 THEN truncated ELSE $6 END,
+           left_out_most = CASE WHEN left_out_most > $6 THEN left_out_most ELSE $6 END,
            refired = refired + $7, revision = revision + 1, diagnose_tries = 0, impact = NULL,
-           source = COALESCE(source, $8), diagnose_due_ms = CASE WHEN playbook IS NULL THEN NULL ELSE $4 END
+           diagnose_due_ms = CASE WHEN playbook IS NULL THEN NULL ELSE $4 END
          WHERE id = $1",
     )
     .bind(id)
@@ -301,7 +297,6 @@ async fn change(
     .bind(resolved.then_some(now_ms))
     .bind(i64::try_from(left_out).unwrap_or(i64::MAX))
     .bind(i64::from(reason == AdmitReason::Refired))
-    .bind(group.source())
     .execute(&mut *db)
     .await?;
     // A failed delivery is retried when the message changes; a suppressed one starts when the alert is seen firing.

@@ -105,8 +105,8 @@ pub(super) async fn sqlite(path: &Path, access: SqliteAccess, slots: Slots) -> R
     ConnectionPool::open(options, setup, SQLITE, slots).await
 }
 
-/// Creates the database file for its owner alone, and takes the rights of others from one that an earlier version made,
-/// if it is ours. SQLite gives the files beside it the same rights.
+/// Creates the database file for its owner alone, and takes the rights of others from one that is there, if it is ours.
+/// SQLite gives the files beside it the same rights.
 ///
 /// # Errors
 /// When the file cannot be created.

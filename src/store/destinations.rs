@@ -116,7 +116,7 @@ pub(super) async fn mark_critical(
         before.is_some_and(|incident| incident.id == id && incident.state == IncidentState::Open && incident.critical);
     // Replicas' clocks differ, so a later mark of the same incident is made larger than the one before.
     let mark = sqlx::query(
-        "UPDATE incidents SET critical = $2, critical_turns = COALESCE(critical_turns, 0) + $3,
+        "UPDATE incidents SET critical = $2, critical_turns = critical_turns + $3,
            critical_ms = CASE WHEN $3 = 0 OR (critical_turns >= $5 AND critical_ms > $6 AND critical_ms <= $4) THEN critical_ms
                               WHEN critical_ms >= $4 THEN critical_ms + 1 ELSE $4 END
          WHERE id = $1",

@@ -65,7 +65,7 @@ pub struct Incident {
     pub external_url: String,
     /// The source of its group: the configured name of the sender, or else the alerts' cluster; may be empty.
     pub source: String,
-    /// The last time that it became critical and calls were due; `None` before that, or if an older version stored it.
+    /// The last time that it became critical and calls were due; `None` before that.
     pub critical_at: Option<Timestamp>,
     /// Number of other incidents of the same group in the 24 hours before; not counted for digests.
     pub seen_before: u32,
@@ -146,7 +146,7 @@ impl Store {
         incident.alerts = self.alerts_of(id).await?;
         let earlier: i64 = sqlx::query_scalar(
             "SELECT COUNT(*) FROM incidents WHERE group_key = $1 AND id <> $2 AND opened_ms >= $3 AND opened_ms <= $4
-               AND reason <> 'resolved_unseen' AND COALESCE(source, $5) = $5",
+               AND reason <> 'resolved_unseen' AND source = $5",
         )
         .bind(&incident.group_key)
         .bind(id)

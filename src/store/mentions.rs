@@ -10,22 +10,19 @@ use super::posts::{PostKind, queue};
 use super::{Store, StoreError};
 use knowledge::clock::unix_ms;
 
-/// A placeholder for people mentioned by an older version, which did not store their ids.
-const SOMEBODY: &str = "*";
-
 /// The users and user groups that were called, by id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CalledPeople(BTreeSet<String>);
 
 impl CalledPeople {
-    /// Parses ids separated by spaces. `None` means that an older version called somebody and did not store whom.
-    pub fn read(ids: Option<&str>) -> Self {
-        Self(ids.unwrap_or(SOMEBODY).split_whitespace().map(str::to_owned).collect())
+    /// Parses ids separated by spaces.
+    pub fn read(ids: &str) -> Self {
+        Self(ids.split_whitespace().map(str::to_owned).collect())
     }
 
-    /// Returns true if this id needs no call. A call of an older version counts for every id.
+    /// Returns true if this id needs no call.
     pub fn includes(&self, id: &str) -> bool {
-        self.0.contains(id) || self.0.contains(SOMEBODY)
+        self.0.contains(id)
     }
 
     /// Returns a copy with these ids added.
@@ -34,12 +31,10 @@ impl CalledPeople {
         Self(self.0.iter().cloned().chain(ids.iter().map(|id| (*id).to_owned())).collect())
     }
 
-    /// Returns a copy without these ids, which are still to be called; then calls of an older version do not count
-    /// either.
+    /// Returns a copy without these ids, which are still to be called.
     #[must_use]
     pub(super) fn without(&self, ids: &[String]) -> Self {
-        let stays = |id: &&String| ids.is_empty() || (!ids.contains(id) && *id != SOMEBODY);
-        Self(self.0.iter().filter(stays).cloned().collect())
+        Self(self.0.iter().filter(|id| !ids.contains(id)).cloned().collect())
     }
 }
 
@@ -77,12 +72,12 @@ impl Store {
     /// When the store fails; also in the methods below.
     pub async fn called_people(&self, incident: &str, channel: &str) -> Result<Option<CalledPeople>, StoreError> {
         let row = sqlx::query(
-            "SELECT CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN COALESCE(d.mentioned, '*') ELSE '' END AS called
+            "SELECT CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN d.mentioned ELSE '' END AS called
              FROM deliveries d JOIN incidents i ON i.id = d.incident_id
              WHERE d.incident_id = $1 AND d.sink = 'slack' AND d.channel = $2 AND d.stands_in_for IS NULL",
         );
         let row = row.bind(incident).bind(channel).fetch_optional(&self.read).await?;
-        row.map(|row| Ok(CalledPeople::read(Some(row.try_get("called")?)))).transpose()
+        row.map(|row| Ok(CalledPeople::read(row.try_get("called")?))).transpose()
     }
 
     /// Returns the deliveries of the incidents that a digest covers, by incident id.
@@ -92,7 +87,7 @@ impl Store {
     pub async fn digest_places(&self, digest: &str) -> Result<BTreeMap<String, DigestedDelivery>, StoreError> {
         let rows = sqlx::query(
             "SELECT d.incident_id, d.channel, d.told,
-                    CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN COALESCE(d.mentioned, '*') END AS called
+                    CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN d.mentioned END AS called
              FROM deliveries d JOIN incidents i ON i.id = d.incident_id WHERE d.digest_id = $1",
         )
         .bind(digest)
@@ -100,8 +95,7 @@ impl Store {
         .await?;
         rows.iter()
             .map(|row| {
-                let called: Option<&str> = row.try_get("called")?;
-                let called = called.map(|ids| CalledPeople::read(Some(ids)));
+                let called = row.try_get::<Option<&str>, _>("called")?.map(CalledPeople::read);
                 let place =
                     DigestedDelivery { channel: row.try_get("channel")?, called, thread_state: row.try_get("told")? };
                 Ok((row.try_get("incident_id")?, place))

@@ -125,7 +125,7 @@ impl Store {
         .bind(channel)
         .fetch_optional(&mut *tx)
         .await?;
-        let called = CalledPeople::read(called.flatten().as_deref()).without(&waiting);
+        let called = CalledPeople::read(&called.flatten().unwrap_or_default()).without(&waiting);
         let insert = sqlx::query(
             "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, told, mentioned_ms, mentioned, stands_in_for)
              SELECT incident_id, sink, $3, 'pending', CAST($4 AS BIGINT), told, mentioned_ms, $5, channel FROM deliveries

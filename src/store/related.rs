@@ -29,8 +29,6 @@ const TRAITS: usize = 40;
 const TRAIT_BYTES: usize = 1_000;
 /// Maximum number of other incidents whose messages are updated.
 const TOLD: usize = 20;
-/// Number of incidents of which the traits are looked for at once.
-const FILLED_AT_ONCE: i64 = 50;
 /// Time that the look for related incidents may take; the message does without them after it.
 const DEADLINE: Duration = Duration::from_secs(2);
 
@@ -163,47 +161,6 @@ impl Store {
             }
         };
         Ok(Some(incident))
-    }
-
-    /// Records the traits of earlier incidents that an older version diagnosed, of those next to the one with the id
-    /// `before`, or of the newest if it is `None`. Returns the id before which to go on; `None` if there are no more.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn fill_traits(&self, before: Option<&str>) -> Result<Option<String>, StoreError> {
-        let slice = match before {
-            Some(before) => {
-                let older = "SELECT id FROM incidents WHERE id < $1 ORDER BY id DESC LIMIT $2";
-                sqlx::query_scalar::<_, String>(older).bind(before).bind(FILLED_AT_ONCE).fetch_all(&self.read).await?
-            }
-            None => {
-                let newest = "SELECT id FROM incidents ORDER BY id DESC LIMIT $1";
-                sqlx::query_scalar(newest).bind(FILLED_AT_ONCE).fetch_all(&self.read).await?
-            }
-        };
-        let (Some(newest), Some(oldest)) = (slice.first(), slice.last()) else { return Ok(None) };
-        let rows = sqlx::query(select_incidents!(
-            "id <= $1 AND id >= $2 AND state = 'resolved' AND diagnosis IS NOT NULL
-               AND NOT EXISTS (SELECT 1 FROM traits WHERE incident_id = incidents.id)"
-        ))
-        .bind(newest)
-        .bind(oldest)
-        .fetch_all(&self.read)
-        .await?;
-        let incidents = self.unreadable.read_all("incident", &rows, |row| self.read_incident(row));
-        let mut tx = self.begin().await?;
-        for incident in &incidents {
-            let traits = incident.diagnosis.as_ref().map(|diagnosis| traits(&incident.source, diagnosis));
-            for text in traits.into_iter().flatten() {
-                // Deleted or diagnosed meanwhile, it gets no more.
-                let insert = "INSERT INTO traits (incident_id, trait) SELECT $1, $2
-                              WHERE EXISTS (SELECT 1 FROM incidents WHERE id = $1 AND state = 'resolved')
-                              ON CONFLICT DO NOTHING";
-                sqlx::query(insert).bind(&incident.id).bind(text).execute(&mut *tx).await?;
-            }
-        }
-        tx.commit().await?;
-        Ok(Some(oldest.clone()))
     }
 
     async fn related(&self, incident: &Incident) -> Result<Related, StoreError> {

@@ -24,7 +24,7 @@ pub(super) async fn replace_unreadable(
     let replaced: Vec<String> = sqlx::query_scalar(
         "UPDATE incidents SET state = 'resolved', reason = $4, notified_ms = $3, resolved_ms = $3, truncated = 0,
            critical = 0, revision = revision + 1, diagnose_due_ms = NULL
-         WHERE group_key = $1 AND COALESCE(source, $2) = $2 AND state <> 'resolved' RETURNING id",
+         WHERE group_key = $1 AND source = $2 AND state <> 'resolved' RETURNING id",
     )
     .bind(&group.group_key)
     .bind(group.source())
@@ -55,7 +55,7 @@ pub(super) async fn end_too_large(db: &mut StoreConnection, group: &AlertGroup, 
     for key in group.too_large_keys() {
         let rows = sqlx::query(
             "SELECT i.id, a.alert FROM incidents i JOIN alerts a ON a.incident_id = i.id
-             WHERE i.group_key = $1 AND ($2 = '' OR COALESCE(i.source, '') = $2) AND i.state = 'open'",
+             WHERE i.group_key = $1 AND ($2 = '' OR i.source = $2) AND i.state = 'open'",
         );
         let rows = rows.bind(key).bind(group.source()).fetch_all(&mut *db).await?;
         let of_group =

@@ -97,7 +97,7 @@ impl Store {
             "SELECT id FROM incidents WHERE state = 'resolved' AND resolved_ms < $1 ORDER BY resolved_ms LIMIT $2";
         let old: Vec<String> =
             sqlx::query_scalar(old).bind(unix_ms(before)).bind(INCIDENTS_AT_ONCE).fetch_all(&self.read).await?;
-        // Incidents that an older version let grow are thinned first, in slices.
+        // What grew until its end is thinned first, in slices.
         for id in &old {
             for growing in &GROWING {
                 if self.thin_one(growing, id).await? > 0 {

@@ -3,27 +3,21 @@
 //! To add a migration, create a file `migrations/000N_name.sql` with the next free number; nothing else has to be
 //! changed (cargo notices a new file only when this one is saved again). It may only **expand**: new tables, new
 //! indexes, new columns that are nullable or have a default. Then the previous release, which does not know the
-//! migration, still runs on the store, and a rollback needs no restore.
+//! migration, still runs on the store, and a rollback needs no restore. It has one statement: a second one would wait
+//! for a lock while it holds that of the first, against a replica that still runs.
 //!
 //! To remove something (**contract**), wait until the previous release does not use it any more. Then write a migration
 //! that removes it and sets `UPDATE compatibility SET needs = N`, where N is the newest migration that the previous
 //! release knows. A program that does not know migration N refuses the store.
-//!
-//! Migrations up to [`BASE`] are recorded in sqlx' own table, later ones in [`EXPANSIONS`]: the first release fails if
-//! it finds an unknown migration in sqlx' table.
 
+use sqlx::AnyConnection;
 use sqlx::migrate::{Migration, Migrator};
-use sqlx::{AnyConnection, Row};
 
 use super::StoreError;
 use super::connections::{ConnectionPool, StoreConnection};
 use super::database::DatabaseEngine;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
-/// The newest migration that the first release knows.
-const BASE: i64 = 5;
-/// The table with the applied migrations after [`BASE`].
-const EXPANSIONS: &str = "_expansions";
 
 /// Returns the newest migration that this program knows.
 fn newest_migration() -> i64 {
@@ -35,15 +29,15 @@ fn newest_migration() -> i64 {
 /// # Errors
 /// When one fails, or the store was contracted beyond what this program knows.
 pub(super) async fn migrate(connection: &mut AnyConnection) -> Result<(), StoreError> {
-    let (base, later): (Vec<Migration>, Vec<Migration>) =
-        MIGRATIONS.iter().cloned().partition(|migration| migration.version <= BASE);
-    Migrator::with_migrations(base).run_direct(None, connection, false).await?;
-    let mut expansions = Migrator::with_migrations(later);
-    expansions.dangerous_set_table_name(EXPANSIONS);
-    // A newer version may have applied further migrations.
-    expansions.set_ignore_missing(true);
-    expansions.run_direct(None, connection, false).await?;
+    apply(MIGRATIONS.iter().cloned().collect(), connection).await?;
     compatible(connection).await
+}
+
+async fn apply(migrations: Vec<Migration>, connection: &mut AnyConnection) -> Result<(), StoreError> {
+    let mut migrations = Migrator::with_migrations(migrations);
+    // A newer version may have applied further ones.
+    migrations.set_ignore_missing(true);
+    Ok(migrations.run_direct(None, connection, false).await?)
 }
 
 /// Refuses a store that a newer version has contracted.
@@ -58,30 +52,55 @@ async fn compatible(connection: &mut AnyConnection) -> Result<(), StoreError> {
 /// When it is not a store, lacks migrations, or was contracted beyond what this program knows.
 pub(super) async fn check(pool: &ConnectionPool, engine: DatabaseEngine) -> Result<(), StoreError> {
     let mut connection = pool.acquire().await?;
-    let mut newest_applied = 0;
-    for table in ["_sqlx_migrations", EXPANSIONS] {
-        if has_table(&mut connection, engine, table).await? {
-            let newest = sqlx::AssertSqlSafe(format!("SELECT MAX(version) AS version FROM {table}"));
-            let row = sqlx::query(newest).fetch_one(&mut connection).await?;
-            newest_applied = newest_applied.max(row.try_get::<Option<i64>, _>("version")?.unwrap_or_default());
-        }
+    if !has_migrations(&mut connection, engine).await? {
+        return Err(StoreError::NoTables);
     }
-    match newest_applied {
-        0 => Err(StoreError::NoTables),
-        newest_applied if newest_applied < newest_migration() => {
-            Err(StoreError::Older { found: newest_applied, known: newest_migration() })
-        }
-        _ => compatible(connection.raw()?).await,
+    let applied: Option<i64> =
+        sqlx::query_scalar("SELECT MAX(version) FROM _sqlx_migrations").fetch_one(&mut connection).await?;
+    match applied {
+        None => Err(StoreError::NoTables),
+        Some(found) if found < newest_migration() => Err(StoreError::Older { found, known: newest_migration() }),
+        Some(_) => compatible(connection.raw()?).await,
     }
 }
 
-async fn has_table(connection: &mut StoreConnection, engine: DatabaseEngine, table: &str) -> Result<bool, StoreError> {
+async fn has_migrations(connection: &mut StoreConnection, engine: DatabaseEngine) -> Result<bool, StoreError> {
     let count = match engine {
-        DatabaseEngine::Sqlite => "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = $1",
+        DatabaseEngine::Sqlite => {
+            "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = '_sqlx_migrations'"
+        }
         DatabaseEngine::Postgres => {
-            "SELECT COUNT(*) FROM pg_tables WHERE tablename = $1 AND schemaname = current_schema()"
+            "SELECT COUNT(*) FROM pg_tables WHERE tablename = '_sqlx_migrations' AND schemaname = current_schema()"
         }
     };
-    let count: i64 = sqlx::query_scalar(count).bind(table).fetch_one(connection).await?;
+    let count: i64 = sqlx::query_scalar(count).fetch_one(connection).await?;
     Ok(count > 0)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use sqlx::{AssertSqlSafe, Connection, SqlSafeStr};
+
+    use super::*;
+
+    fn migration(version: i64, sql: &str) -> Migration {
+        let sql = AssertSqlSafe(sql.to_owned()).into_sql_str();
+        Migration::new(version, "test".into(), sqlx::migrate::MigrationType::Simple, sql, false)
+    }
+
+    #[tokio::test]
+    async fn a_later_migration_is_applied_once_and_the_version_before_still_starts() {
+        sqlx::any::install_default_drivers();
+        let mut store = AnyConnection::connect("sqlite::memory:").await.unwrap();
+        migrate(&mut store).await.unwrap();
+        let next = newest_migration() + 1;
+        let later = || MIGRATIONS.iter().cloned().chain([migration(next, "CREATE TABLE later (id TEXT)")]).collect();
+        for _ in 0..2 {
+            apply(later(), &mut store).await.unwrap();
+        }
+        migrate(&mut store).await.unwrap();
+        let rows: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM later").fetch_one(&mut store).await.unwrap();
+        assert_eq!(rows, 0);
+    }
 }

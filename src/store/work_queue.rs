@@ -244,7 +244,7 @@ const MESSAGES: &str = "
       SELECT w.*, ROW_NUMBER() OVER (PARTITION BY sink, turn, lane ORDER BY due_ms, incident_id) AS place FROM (
         SELECT d.incident_id, d.sink, d.channel, d.posted_to, d.posted_ts, d.tries, d.told, d.due_ms, d.began_ms,
                d.escalation,
-               CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN COALESCE(d.mentioned, '*') ELSE '' END AS called,
+               CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN d.mentioned ELSE '' END AS called,
                CASE WHEN d.posted_ts IS NULL THEN d.channel ELSE '' END AS lane,
                CAST(CASE WHEN d.posted_ts IS NULL AND i.critical = 1 THEN 0 WHEN d.posted_ts IS NULL THEN 1
                          WHEN i.critical = 1 OR i.state = 'resolved' THEN 2 ELSE 3 END AS BIGINT) AS turn
@@ -304,7 +304,7 @@ fn message(row: &AnyRow) -> Result<PendingItem, StoreError> {
         channel: row.try_get("channel")?,
         posted: to.zip(ts),
         tries: u32::try_from(tries).unwrap_or(u32::MAX),
-        called: CalledPeople::read(Some(row.try_get("called")?)),
+        called: CalledPeople::read(row.try_get("called")?),
         escalation: row.try_get("escalation")?,
         thread_state: row.try_get("told")?,
         began: row.try_get::<Option<i64>, _>("began_ms")?.map(from_unix_ms),

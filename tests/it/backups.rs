@@ -192,6 +192,6 @@ async fn a_store_in_a_file_is_its_owners_alone() {
     store.close().await;
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
     let store = Store::open(&path).await.unwrap();
-    assert_eq!(modes(), [0o600; 3], "one that an earlier version made");
+    assert_eq!(modes(), [0o600; 3], "one that was there");
     store.close().await;
 }

@@ -132,7 +132,7 @@ async fn what_was_too_large_ends_when_the_group_is_read_in_the_same_batch() {
 }
 
 #[tokio::test]
-async fn an_unreadable_incident_of_an_older_version_ends_with_its_alerts_and_is_looked_for_now() {
+async fn an_unreadable_incident_ends_with_its_alerts_and_is_looked_for_now() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state.db");
     let store = Store::open(&path).await.unwrap();
@@ -141,8 +141,8 @@ async fn an_unreadable_incident_of_an_older_version_ends_with_its_alerts_and_is_
     let check = DuplicateCheck { subject, channel: CHANNEL.to_owned(), thread: None, since: at(0), checks_done: 3 };
     store.schedule_duplicate_check(&check, at(86_400)).await.unwrap();
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
-    let mut older = sqlx::ConnectOptions::connect(&options).await.unwrap();
-    sqlx::Executor::execute(&mut older, "UPDATE incidents SET source = NULL, notified_ms = 'x'").await.unwrap();
+    let mut database = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    sqlx::Executor::execute(&mut database, "UPDATE incidents SET notified_ms = 'x'").await.unwrap();
     let next = admit(&store, &of("eu", "firing", &["a"]), None, 10).await;
     assert!(next.reason == AdmitReason::First && next.incident != opened.incident);
     let old = store.incident(&opened.incident).await.unwrap().unwrap();
@@ -153,26 +153,6 @@ async fn an_unreadable_incident_of_an_older_version_ends_with_its_alerts_and_is_
         due.iter().any(|work| matches!(work, PendingWork::DuplicateCheck(due) if due.subject == check.subject)),
         "{due:?}"
     );
-}
-
-#[tokio::test]
-async fn what_an_older_version_counted_as_left_out_stays_the_most() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("state.db");
-    let store = Store::open(&path).await.unwrap();
-    let of = |left_out: u64, pods: &[&str]| {
-        let mut group = of("eu", "firing", pods);
-        group["truncatedAlerts"] = left_out.into();
-        group
-    };
-    admit(&store, &of(5, &["a"]), None, 0).await;
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
-    let mut older = sqlx::ConnectOptions::connect(&options).await.unwrap();
-    sqlx::Executor::execute(&mut older, "UPDATE incidents SET truncated = 9").await.unwrap();
-    admit(&store, &of(3, &["a", "b"]), None, 100).await;
-    let counted: (i64, i64) =
-        sqlx::query_as("SELECT truncated, left_out_most FROM incidents").fetch_one(&mut older).await.unwrap();
-    assert_eq!(counted, (3, 9));
 }
 
 #[tokio::test]
@@ -189,22 +169,6 @@ async fn a_group_whose_clusters_come_and_go_stays_one_incident() {
         let admitted = admit(&store, &group, None, 1).await;
         assert_eq!((admitted.reason, admitted.incident), (reason, opened.incident.clone()));
     }
-}
-
-#[tokio::test]
-async fn an_incident_of_an_older_version_belongs_to_the_first_who_has_its_key() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("state.db");
-    let store = Store::open(&path).await.unwrap();
-    let opened = admit(&store, &of("eu", "firing", &["a"]), None, 0).await;
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
-    let mut older = sqlx::ConnectOptions::connect(&options).await.unwrap();
-    sqlx::Executor::execute(&mut older, "UPDATE incidents SET source = NULL").await.unwrap();
-    let more = admit(&store, &of("eu", "firing", &["a", "b"]), Some("eu-1"), 1).await;
-    assert_eq!((more.reason, &more.incident), (AdmitReason::NewAlerts, &opened.incident));
-    let other = admit(&store, &of("us", "firing", &["a"]), Some("us-1"), 2).await;
-    assert_eq!(other.reason, AdmitReason::First);
-    assert_eq!(store.incident(&opened.incident).await.unwrap().unwrap().source, "eu-1");
 }
 
 #[tokio::test]

@@ -457,8 +457,8 @@ async fn a_visitor_neither_makes_nor_changes_a_store_and_knows_its_age() {
         Store::visit_postgres(&url, StoreAccess::ReadOnly).await,
         Err(StoreError::Newer { found: 99, .. })
     ));
-    both.postgres.query("visit", "DELETE FROM _expansions; DELETE FROM _sqlx_migrations WHERE version > 3").unwrap();
+    both.postgres.query("visit", "UPDATE _sqlx_migrations SET version = 0").unwrap();
     for visit in [StoreAccess::ReadOnly, StoreAccess::Write] {
-        assert!(matches!(Store::visit_postgres(&url, visit).await, Err(StoreError::Older { found: 3, .. })));
+        assert!(matches!(Store::visit_postgres(&url, visit).await, Err(StoreError::Older { found: 0, .. })));
     }
 }

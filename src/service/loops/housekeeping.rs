@@ -38,21 +38,20 @@ const STEADY_TO_FORGET: Duration = Duration::from_secs(3_600);
 pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut unfilled = Some(None);
     loop {
         tokio::select! {
             _ = tick.tick() => {}
             () = stop.cancelled() => return,
         }
         tokio::select! {
-            () = once(&service, &mut unfilled) => {}
+            () = once(&service) => {}
             () = stop.cancelled() => return,
         }
     }
 }
 
 /// Runs one round.
-async fn once(service: &Service, unfilled: &mut Unfilled) {
+async fn once(service: &Service) {
     let (store, config) = (&service.store, &service.config);
     let now = match store.keep_time().await {
         Ok(now) => now,
@@ -108,26 +107,6 @@ async fn once(service: &Service, unfilled: &mut Unfilled) {
         delete(store, Surplus::Incidents, before, until).await;
         delete(store, Surplus::Audit, before, until).await;
         delete(store, Surplus::Weeklies, before, until).await;
-    }
-    fill_traits(store, unfilled, until).await;
-}
-
-/// The id before which incidents may lack traits, at first none; `None` once all were looked at.
-type Unfilled = Option<Option<String>>;
-
-/// Records the traits of incidents that an older version diagnosed, slice by slice until the time is used up.
-async fn fill_traits(store: &Store, unfilled: &mut Unfilled, until: Instant) {
-    while let Some(before) = unfilled
-        && Instant::now() < until
-    {
-        match store.fill_traits(before.as_deref()).await {
-            Ok(next) => *unfilled = next.map(Some),
-            Err(error) => {
-                warn!(%error, "cannot record what earlier incidents have in common: the next start tries again");
-                *unfilled = None;
-            }
-        }
-        tokio::time::sleep(BETWEEN_SLICES).await;
     }
 }
 

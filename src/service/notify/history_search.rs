@@ -155,8 +155,8 @@ impl Notifier {
         let posted = (channel.to_owned(), message.ts.clone());
         // Mentions of an earlier critical phase do not count for a later one.
         let at = clock::parse_time(&message.ts).map_or(check.since, |at| at.max(check.since));
-        let called = CalledPeople::read(message.mark.called.as_deref());
-        let mention = message.mark.mention.then_some(Mention { since: at, called });
+        let called = message.mark.called.as_deref().filter(|_| message.mark.mention).map(CalledPeople::read);
+        let mention = called.map(|called| Mention { since: at, called });
         let effects = MessageEffects { mention, thread_state: message.mark.told.clone(), ..MessageEffects::default() };
         Ok(self.store.found_message(&check.subject, &check.channel, &posted, &effects, now).await?
             || self.store.found_digest(&check.subject, &posted, effects.mention.as_ref(), now).await?

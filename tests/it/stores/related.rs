@@ -212,13 +212,6 @@ async fn what_did_not_end_and_what_cannot_be_read_is_no_last_time_and_costs_no_m
             run(&database, format!("UPDATE incidents SET reason = '{reason}' WHERE id = '{newer}'")).await;
             assert_eq!(last(store, &now).await.as_ref(), Some(&older), "{reason}");
         }
-        // As an older version leaves them.
-        run(&database, format!("UPDATE incidents SET diagnosis = NULL WHERE id = '{newer}'")).await;
-        run(&database, format!("DELETE FROM traits WHERE incident_id <> '{now}'")).await;
-        assert_eq!(last(store, &now).await, None);
-        assert_eq!(store.fill_traits(None).await.unwrap().as_ref(), Some(&older));
-        assert_eq!(store.fill_traits(Some(&older)).await.unwrap(), None);
-        assert_eq!(last(store, &now).await, Some(older));
         run(&database, "ALTER TABLE traits RENAME TO elsewhere".to_owned()).await;
         assert_eq!(related(store, &now).await, Related::default());
     }

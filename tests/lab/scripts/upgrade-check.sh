@@ -4,8 +4,8 @@
 set -eu
 cd "$(dirname "$0")/../../.."
 
-# Until there is a release with a tag: the last version before migrations were recorded apart (src/store/schema.rs).
-first=3f132f1
+# Until there is a release with a tag: the commit that made the tables as they are. No earlier one can use the store.
+first=$(git log --diff-filter=A --format=%H -1 -- src/store/migrations/0001_store.sql)
 previous=${PREVIOUS:-$(git describe --tags --abbrev=0 2>/dev/null || echo "$first")}
 commit=$(git rev-parse --verify --quiet "$previous^{commit}") || {
     echo "upgrade-check: there is no commit $previous: fetch the whole history (git fetch --unshallow --tags)" >&2

@@ -15,7 +15,7 @@ use serde_json::json;
 const CHANNEL: &str = "#llm-alerts";
 /// One to which the bot is not invited.
 const CLOSED: &str = "closed";
-/// What the webhook asks for: versions before the key `webhook.authentication` start with it too.
+/// What the webhook asks for.
 const TOKEN: &str = "upgrade-lab";
 /// How long something that must come may take.
 const SOON: Duration = Duration::from_secs(30);
