@@ -50,7 +50,6 @@ pub struct DigestEntry {
     /// True if one of its alerts is critical.
     pub critical: bool,
     /// True if one of its alerts is a warning.
-    #[serde(default)]
     pub warning: bool,
     /// Start time of the incident.
     pub since: Timestamp,

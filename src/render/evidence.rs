@@ -18,8 +18,7 @@ const VARIES: f64 = 1.25;
 /// Renders every check with its value, everything that was ruled out or could not be checked, all steps, and the
 /// queries.
 pub fn evidence_parts(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Block> {
-    let graded = is_graded(diagnosis);
-    let checks = |title: &str, sure, evidence: &[EvidenceResult]| checks(title, sure, evidence, graded, words);
+    let checks = |title: &str, sure, evidence: &[EvidenceResult]| checks(title, sure, evidence, words);
     let mut parts = vec![checks(&diagnosis.symptom.title, None, &diagnosis.symptom.evidence)];
     for (i, cause) in diagnosis.causes.iter().enumerate() {
         // The other causes share most of the best chain's links.
@@ -46,23 +45,17 @@ pub fn evidence_parts(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Block> {
     parts
 }
 
-/// Returns true if the checks have a support value: earlier versions stored only outcomes and no probability, of which
-/// a graded diagnosis always has one.
-pub(super) fn is_graded(diagnosis: &Diagnosis) -> bool {
-    diagnosis.unknown > 0.0 || diagnosis.causes.iter().any(|cause| cause.probability > 0.0)
-}
-
-fn checks(title: &str, sure: Option<String>, evidence: &[EvidenceResult], graded: bool, words: &Phrases) -> Block {
+fn checks(title: &str, sure: Option<String>, evidence: &[EvidenceResult], words: &Phrases) -> Block {
     let title = match sure {
         None => title.to_owned(),
         Some(sure) => words.text("other-cause", &[("title", title.into()), ("verdict", sure.into())]),
     };
-    Block::Section(title, evidence.iter().map(|e| check(e, graded, words)).collect())
+    Block::Section(title, evidence.iter().map(|e| check(e, words)).collect())
 }
 
 /// Renders a check with a mark, so that it is readable without colour: `✓ KV cache peak 99 % (condition: > 95 %):
 /// supports it clearly`.
-fn check(e: &EvidenceResult, graded: bool, words: &Phrases) -> Line {
+fn check(e: &EvidenceResult, words: &Phrases) -> Line {
     let key = match e.outcome {
         Outcome::Met => "evidence-met",
         Outcome::NotMet => "evidence-not-met",
@@ -75,28 +68,26 @@ fn check(e: &EvidenceResult, graded: bool, words: &Phrases) -> Line {
             words.line("evidence-no-data-why", &[("fact", fact), ("why", Line::of(why).into())])
         }
         (Outcome::NoData, _) => words.line(key, &[("fact", fact), ("when", when)]),
-        _ => words.line(key, &[("fact", fact), ("when", when), ("says", says(e, graded, words).into())]),
+        _ => words.line(key, &[("fact", fact), ("when", when), ("says", says(e, words).into())]),
     }
 }
 
 /// Returns the strength of a check in words, and how much its past varies.
-pub(super) fn says(e: &EvidenceResult, graded: bool, words: &Phrases) -> String {
-    let says = words.text(strength(e, graded), &[]);
+pub(super) fn says(e: &EvidenceResult, words: &Phrases) -> String {
+    let says = words.text(strength(e.support), &[]);
     match e.varies.filter(|times| *times >= VARIES) {
         Some(times) => words.text("says-varies", &[("says", says.into()), ("times", format!("{times:.1}").into())]),
         None => says,
     }
 }
 
-/// Returns the phrase for the strength of a check.
-fn strength(e: &EvidenceResult, graded: bool) -> &'static str {
-    match (e.support, e.outcome) {
-        (_, Outcome::Met) if !graded => "says-for",
-        (_, _) if !graded => "says-against",
-        (s, _) if s >= CLEAR => "says-clearly-for",
-        (s, _) if s >= WEAK => "says-for",
-        (s, _) if s > -WEAK => "says-little",
-        (s, _) if s > -CLEAR => "says-against",
+/// Returns the phrase for the support of a check.
+fn strength(support: f64) -> &'static str {
+    match support {
+        s if s >= CLEAR => "says-clearly-for",
+        s if s >= WEAK => "says-for",
+        s if s > -WEAK => "says-little",
+        s if s > -CLEAR => "says-against",
         _ => "says-clearly-against",
     }
 }

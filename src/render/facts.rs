@@ -180,10 +180,6 @@ pub(super) fn confidence(cause: &CauseFound, words: &Phrases) -> String {
         verdict if cause.so_far => words.text("verdict-so-far", &[("verdict", verdict.into())]),
         verdict => verdict,
     };
-    // A diagnosis stored by an earlier version has no probability.
-    if cause.probability <= 0.0 {
-        return verdict;
-    }
     let percent = format_value((cause.probability * 100.0).round() / 100.0, Unit::Ratio);
     words.text("verdict-sure", &[("verdict", verdict.into()), ("percent", percent.into())])
 }

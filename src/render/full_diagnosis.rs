@@ -178,7 +178,7 @@ pub(super) fn fixes(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Block> {
 pub(super) fn step(fix: &Fix, words: &Phrases) -> Line {
     let mut line = Line::of(&fix.action.replace('\n', " "));
     if let Some(check) = &fix.verify {
-        let when = check.unit.map_or_else(|| check.when.clone(), |unit| condition_text(&check.when, unit));
+        let when = condition_text(&check.when, check.unit);
         let check = format!("{} {}", check.title, when).into();
         line = words.line("step-worked", &[("step", line.into()), ("check", check)]);
     }

@@ -23,9 +23,8 @@ pub struct ThreadState {
     total: usize,
     /// Number of firing alerts.
     firing: usize,
-    /// True if a critical alert is firing, or, with no alert firing, if one was critical; `None` if an older version
-    /// stored it.
-    critical: Option<bool>,
+    /// True if a critical alert is firing, or, with no alert firing, if one was critical.
+    critical: bool,
     /// The duration until it was resolved.
     resolved_after: Option<String>,
     /// Number of re-fires.
@@ -43,7 +42,7 @@ impl ThreadState {
             hit,
             total,
             firing: view.alerts.iter().filter(|alert| alert.status == AlertStatus::Firing).count(),
-            critical: Some(is_critical(view)),
+            critical: is_critical(view),
             resolved_after: view.resolved_at.map(|at| clock::human_duration(clock::between(view.started_at, at))),
             refired: view.refired,
         }
@@ -83,7 +82,7 @@ pub fn changes(before: &ThreadState, now: &ThreadState, words: &Phrases) -> Opti
 }
 
 fn critical(before: &ThreadState, now: &ThreadState, words: &Phrases) -> Option<Line> {
-    match (before.critical?, now.critical?) {
+    match (before.critical, now.critical) {
         (false, true) => Some(words.line("thread-critical", &[])),
         (true, false) => Some(words.line("thread-critical-over", &[])),
         _ => None,

@@ -40,7 +40,7 @@ pub fn build(about: ReportSubject<'_>, findings: SourceFindings, made_at: Timest
     }
 }
 
-/// Removes duplicate steps and keeps the first: diagnoses of other versions or of the site's own playbooks may have a
+/// Removes duplicate steps and keeps the first: diagnoses by the site's own playbooks may have a
 /// step under two causes, with other line breaks.
 fn with_steps_once(mut diagnosis: Diagnosis) -> Diagnosis {
     let mut actions = BTreeSet::new();

@@ -75,7 +75,6 @@ pub struct Report {
     /// The diagnosis with its evidence.
     pub diagnosis: Option<Diagnosis>,
     /// The parameters of the diagnosis request, so that it can be repeated.
-    #[serde(default)]
     pub asked: DiagnosisParameters,
     /// The answers to the seven questions that serving engineers ask.
     pub answers: Answers,
@@ -117,7 +116,6 @@ pub struct ReportIncident {
     /// The playbook that its alerts select; `null` if the pool is screened instead.
     pub playbook: Option<String>,
     /// The reason for that playbook, or for the screening; `null` if nothing is diagnosed.
-    #[serde(default)]
     pub because: Option<String>,
     /// The start of the first alert.
     #[schemars(with = "String")]
@@ -137,13 +135,10 @@ pub struct ReportIncident {
     /// The external URL of Alertmanager; may be empty.
     pub external_url: String,
     /// The acknowledgement.
-    #[serde(default)]
     pub acknowledged: Option<Acknowledged>,
     /// The total impact, once the incident is resolved.
-    #[serde(default)]
     pub impact: Option<Impact>,
     /// The last time that the same cause hit the same pool, and other open incidents of the pool or its nodes.
-    #[serde(default)]
     pub related: Related,
 }
 
@@ -268,7 +263,6 @@ pub struct Expected {
     pub title: String,
     /// The objective, else the previous value: `promised: TTFT p99 < 1 s`, `before: 0.4 s`; `null` if neither is
     /// known.
-    #[serde(default)]
     pub expected: Option<String>,
     /// The condition of the alert: `> 2 s`. It is a limit, not an objective.
     pub limit: String,

@@ -143,7 +143,7 @@ pub struct WeeklyGap {
 /// The findings of a diagnosis, for an incident whose row names no cause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiagnosisReading {
-    /// The cause that it names after all: an earlier version diagnosed it, or only a mechanism is known.
+    /// The cause that it names after all: the last link of its chain.
     pub cause: Option<PoolCause>,
     /// The missing data, if that may be why it names none.
     pub missing: Vec<MissingData>,

@@ -27,7 +27,7 @@ macro_rules! of_week {
             " FROM incidents i JOIN deliveries d ON d.incident_id = i.id AND d.sink = 'slack' AND d.channel = $1
                 AND d.stands_in_for IS NULL AND d.state <> 'suppressed'
                 LEFT JOIN digests g ON g.id = d.digest_id
-              WHERE i.opened_ms >= $2 AND i.opened_ms < $3 AND i.reason NOT IN ('unreadable', 'told_whole')
+              WHERE i.opened_ms >= $2 AND i.opened_ms < $3 AND i.reason NOT IN ('unreadable', 'readable_again')
                 AND i.group_key NOT LIKE 'llm-diagnose: self test %'",
             $rest
         )
@@ -96,7 +96,7 @@ impl Store {
     ) -> Result<CauseHistory, StoreError> {
         let rows = sqlx::query(
             "SELECT i.id, i.opened_ms, i.state FROM traits t JOIN incidents i ON i.id = t.incident_id
-             WHERE t.trait = $1 AND i.opened_ms < $2 AND i.reason NOT IN ('unreadable', 'told_whole')
+             WHERE t.trait = $1 AND i.opened_ms < $2 AND i.reason NOT IN ('unreadable', 'readable_again')
              ORDER BY t.incident_id DESC LIMIT $3",
         )
         .bind(trait_of(cause))

@@ -19,7 +19,7 @@ use crate::clock;
 use crate::report::backtest::{BacktestFindings, DiagnosedFiring, ThresholdLadder, UnalertedSymptom, add_ladders};
 
 /// The version of the file.
-const SCHEMA: &str = "llm-diagnose/backtest-state/v2";
+const SCHEMA: &str = "llm-diagnose/backtest-state/v1";
 /// The age of a range, or its length if that is shorter, from which a run begins anew.
 const OUTDATED: Duration = Duration::from_secs(86_400);
 

@@ -6,7 +6,7 @@ use crate::judge::evidence::holds;
 use crate::judge::placeholders::{FixContext, filled, placeholder_values};
 use crate::{EvidenceResult, Fix, FixCheck, Fixes, Observations, Outcome};
 use knowledge::playbook::{Comparison, Condition, Library, NoVerify, Node, Op, Step, Verify};
-use knowledge::signal::{GpuVendor, VersionReq, WorseDirection};
+use knowledge::signal::{GpuVendor, Unit, VersionReq, WorseDirection};
 
 /// Maximum number of fix steps of a kind.
 const STEPS: usize = 6;
@@ -65,7 +65,7 @@ fn check(library: &Library, verify: &Verify, observations: &Observations) -> Fix
         signal: verify.signal.clone(),
         title: signal.map_or_else(|| verify.signal.clone(), |s| s.title.clone()),
         when: verify.when.to_string(),
-        unit: signal.map(|s| s.unit),
+        unit: signal.map_or(Unit::Count, |s| s.unit),
         query: observations.signals.get(&verify.signal).and_then(|o| o.query.clone()),
     }
 }
@@ -76,7 +76,7 @@ pub fn inverted_symptom_check(library: &Library, symptom: &[EvidenceResult]) -> 
     symptom.iter().filter(worse).find_map(|e| {
         let when = invert_condition(library, &e.signal, &e.when.parse().ok()?)?.to_string();
         let (signal, title, query) = (e.signal.clone(), e.title.clone(), e.query.clone());
-        Some(FixCheck { signal, title, when, unit: Some(e.unit), query })
+        Some(FixCheck { signal, title, when, unit: e.unit, query })
     })
 }
 

@@ -42,9 +42,8 @@ pub struct FixCheck {
     pub title: String,
     /// The condition that then holds.
     pub when: String,
-    /// The unit of its numbers; unknown in diagnoses that older versions stored.
-    #[serde(default)]
-    pub unit: Option<Unit>,
+    /// The unit of its numbers.
+    pub unit: Unit,
     /// The query to watch.
     pub query: Option<String>,
 }
@@ -115,11 +114,9 @@ pub struct Diagnosis {
     /// Root causes, best first; empty when nothing is likely or possible.
     pub causes: Vec<CauseFound>,
     /// Onsets of the links of the best chain, the root first.
-    #[serde(default)]
     pub timeline: Vec<Onset>,
     /// The probability that none of these causes is the right one, 0..1. Causes are treated as independent of each
     /// other: their probabilities and this one need not add up to 1.
-    #[serde(default)]
     pub unknown: f64,
     /// The nearest causes where none is likely, with the check that fails; at most two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

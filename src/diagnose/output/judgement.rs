@@ -92,7 +92,6 @@ pub struct EvidenceResult {
     pub outcome: Outcome,
     /// The support for the cause, by the distance from the threshold: from -1 (clearly against) over 0 (nothing) to 1
     /// (clearly for).
-    #[serde(default)]
     pub support: f64,
     /// The time since which the condition holds without interruption; `None` if it held all along or was not queried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,7 +174,6 @@ pub struct CauseFound {
     /// The weakest score of the chain, 0..1.
     pub score: f64,
     /// The probability that this is the cause, 0..1, given the other causes and the unknown ones.
-    #[serde(default)]
     pub probability: f64,
     /// True if the symptom began within the rate window: its values mix times before and after, and the verdict may change.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -190,7 +188,6 @@ pub struct CauseFound {
     /// The nodes between the entry and the root with their checks; those of the root are in `evidence`.
     pub via: Vec<Judgement>,
     /// True if it only says that nothing else was found.
-    #[serde(default)]
     pub fallback: bool,
     /// The team or person to escalate to.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -24,8 +24,7 @@ impl ChangeReason {
             Self::Notification(reason) => reason.as_str(),
             Self::Stale => "stale",
             Self::Unreadable => "unreadable",
-            // The name of earlier versions; it stays in stores and in the API.
-            Self::ReadableAgain => "told_whole",
+            Self::ReadableAgain => "readable_again",
             Self::Other(name) => name,
         }
     }

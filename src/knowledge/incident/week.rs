@@ -45,7 +45,7 @@ pub struct WeekIncident {
     pub first_message_at: Option<Timestamp>,
     /// The time of the first acknowledgement.
     pub acknowledged_at: Option<Timestamp>,
-    /// The cause that its diagnosis names; `None` if it names none, or an earlier version diagnosed it.
+    /// The cause that its diagnosis names; `None` if it names none.
     pub cause: Option<PoolCause>,
 }
 

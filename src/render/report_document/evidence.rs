@@ -12,11 +12,10 @@ const RULED_OUT: usize = 8;
 
 /// Builds the checks of every link of the best chain, folded those of the other causes, and the queries.
 pub(super) fn checked(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Block> {
-    let graded = evidence::is_graded(diagnosis);
     let one = |id: &str, title: &str, sure: Option<TextSpan>, checks: &[EvidenceResult], folding| {
         let sure = sure.map(|sure| Line(vec![TextSpan::Plain(" ".to_owned()), sure]));
         let key = format!("e/{id}");
-        let checks = vec![table(&key, title, checks, graded, words)];
+        let checks = vec![table(&key, title, checks, words)];
         group(key, plain(title).then(sure.unwrap_or_default()), folding, checks)
     };
     let symptom = &diagnosis.symptom;
@@ -47,7 +46,7 @@ pub(super) fn queries(key: &str, queries: Vec<Line>, folding: Folding, words: &P
     group(key, words.line("evidence-queries", &[]), folding, vec![list(queries)])
 }
 
-fn table(key: &str, name: &str, checks: &[EvidenceResult], graded: bool, words: &Phrases) -> Block {
+fn table(key: &str, name: &str, checks: &[EvidenceResult], words: &Phrases) -> Block {
     let heads = ["page-holds", "page-check", "page-now-value", "report-before", "page-asked", "report-since"];
     let value = |e: &EvidenceResult, v: Option<f64>| plain(v.map(|v| format_value(v, e.unit)).unwrap_or_default());
     let row = |e: &EvidenceResult| {
@@ -55,7 +54,7 @@ fn table(key: &str, name: &str, checks: &[EvidenceResult], graded: bool, words: 
         let outcome = Line(vec![facts::outcome_state(Some(e.outcome), words)]);
         vec![
             outcome,
-            check(e, graded, words),
+            check(e, words),
             value(e, e.value),
             value(e, e.baseline),
             code(condition_text(&e.when, e.unit)),
@@ -69,13 +68,13 @@ fn table(key: &str, name: &str, checks: &[EvidenceResult], graded: bool, words: 
 }
 
 /// Names a check, with its strength, its replicas, or the reason why it has no data.
-fn check(e: &EvidenceResult, graded: bool, words: &Phrases) -> Line {
+fn check(e: &EvidenceResult, words: &Phrases) -> Line {
     let no_data = e.outcome == Outcome::NoData;
     let more = [
         e.required.then(|| words.line("page-required", &[])),
         (e.source == ValueSource::Exporter).then(|| words.line("report-direct", &[])),
         (!e.replicas.is_empty()).then(|| plain(facts::few_values(&e.replicas, e.unit, words))),
-        (!no_data).then(|| plain(evidence::says(e, graded, words))),
+        (!no_data).then(|| plain(evidence::says(e, words))),
         e.why.as_deref().filter(|_| no_data).map(Line::of),
     ];
     let more = more.into_iter().flatten().reduce(|more, next| more.plain(" · ").then(next));

@@ -121,8 +121,7 @@ fn view(report: &Report, live: bool) -> IncidentView<'_> {
         truncated: incident.truncated,
         resolved_at: incident.resolved_at.filter(|_| !incident.open),
         started_at: incident.started_at,
-        // A report of an older version has no reason beside its playbook.
-        because: incident.because.as_deref().or(incident.playbook.as_deref()),
+        because: incident.because.as_deref(),
         refired: incident.refired,
         seen_before: incident.seen_before,
         related: Some(&incident.related),

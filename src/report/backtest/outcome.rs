@@ -142,7 +142,7 @@ mod tests {
             "symptom": { "playbook": symptom.0, "title": "", "impact": "", "verdict": symptom.1, "evidence": [] },
             "replicas": { "affected": [], "total": 0 }, "causes": root.map(cause).into_iter().collect::<Vec<_>>(),
             "ruled_out": [], "unchecked": [], "fix": { "now": [], "lasting": [] }, "problems": [], "degraded": false,
-            "queries": 0, "took_seconds": 0.0, "screening": screening,
+            "queries": 0, "took_seconds": 0.0, "screening": screening, "timeline": [], "unknown": 0.1,
         }))
         .unwrap()
     }

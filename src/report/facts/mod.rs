@@ -62,7 +62,6 @@ pub struct PrometheusFacts {
     /// Latencies, errors and engine metrics, over three windows.
     pub measured: Vec<Measured>,
     /// The load on the engine, over three windows.
-    #[serde(default)]
     pub load: Vec<Measured>,
     /// Prompt tokens per request, during the window.
     pub input: Option<Distribution>,
@@ -71,7 +70,6 @@ pub struct PrometheusFacts {
     /// GPUs by kind.
     pub gpus: Vec<GpuInfo>,
     /// The pool's nodes with the known properties of each: type, zone.
-    #[serde(default)]
     pub nodes: BTreeMap<String, Vec<String>>,
     /// The interconnect, if an exporter reports it: `NVLink`.
     pub interconnect: Option<String>,

@@ -59,7 +59,6 @@ pub struct LogAnalysis {
     /// The findings, in order of their first line.
     pub findings: Vec<LogMatch>,
     /// Error lines that match no finding.
-    #[serde(default)]
     pub unknown: UnclassifiedErrors,
     /// The id of the first finding with the rank root.
     pub first_root: Option<String>,
@@ -68,7 +67,6 @@ pub struct LogAnalysis {
     /// Numbers from start-up lines.
     pub startup: Vec<LogValueSummary>,
     /// The engine's configuration.
-    #[serde(default)]
     pub start: Start,
 }
 

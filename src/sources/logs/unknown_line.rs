@@ -15,7 +15,6 @@ pub struct UnknownLine {
     /// The first line, truncated.
     pub text: String,
     /// The exception, or the message after time and level, truncated.
-    #[serde(default)]
     pub said: String,
     /// The class of the exception; `null` for a plain error line.
     #[serde(default, skip_serializing_if = "Option::is_none")]

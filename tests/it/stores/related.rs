@@ -208,7 +208,7 @@ async fn what_did_not_end_and_what_cannot_be_read_is_no_last_time_and_costs_no_m
         admit(store, "Newer", "resolved", &CALM, 1_100).await;
         let now = opened(store, "Now", &diagnosis(), 2_000).await;
         assert_eq!(last(store, &now).await.as_ref(), Some(&newer));
-        for reason in ["stale", "unreadable", "told_whole"] {
+        for reason in ["stale", "unreadable", "readable_again"] {
             run(&database, format!("UPDATE incidents SET reason = '{reason}' WHERE id = '{newer}'")).await;
             assert_eq!(last(store, &now).await.as_ref(), Some(&older), "{reason}");
         }

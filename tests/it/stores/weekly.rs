@@ -175,7 +175,7 @@ async fn a_week_is_told_with_its_times_and_the_causes_that_return() {
                 "Elsewhere" => format!("UPDATE deliveries SET channel = '#other' WHERE incident_id = '{id}'"),
                 "Instead" => format!("UPDATE deliveries SET stands_in_for = '#other' WHERE incident_id = '{id}'"),
                 "Replaced" => {
-                    format!("UPDATE incidents SET reason = 'told_whole', state = 'resolved' WHERE id = '{id}'")
+                    format!("UPDATE incidents SET reason = 'readable_again', state = 'resolved' WHERE id = '{id}'")
                 }
                 _ => format!("UPDATE incidents SET group_key = 'llm-diagnose: self test 1' WHERE id = '{id}'"),
             })

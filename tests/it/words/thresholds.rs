@@ -2,7 +2,7 @@
 
 use llm_diagnose::diagnose::health::Health;
 use llm_diagnose::playbook::{Condition, Reference, Step, condition_text};
-use llm_diagnose::render::{evidence_parts, health_page};
+use llm_diagnose::render::health_page;
 use llm_diagnose::report::incident_timeline;
 use llm_diagnose::signal::format_threshold;
 
@@ -73,15 +73,6 @@ fn a_condition_keeps_what_is_no_number() {
     ] {
         assert_eq!(condition_text(when, Unit::Ratio), shown);
     }
-}
-
-#[test]
-fn a_steps_check_from_an_old_store_is_shown_without_unit() {
-    let mut diagnosis = diagnosis(DIAGNOSES[1]);
-    diagnosis.fix.now[0].verify.as_mut().unwrap().unit = None;
-    let parts = evidence_parts(&diagnosis, &Phrases::english());
-    let text = read(&Message { tone: Tone::Good, headline: String::new(), parts });
-    assert!(text.contains("when TTFT p99 < 2 ("), "{text}");
 }
 
 #[test]

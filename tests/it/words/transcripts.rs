@@ -51,7 +51,7 @@ fn a_diagnosed_incident_names_its_cause_and_what_to_do_now() {
     Affects 1 of 4 replicas: vllm-llama-8b-1 on GPU-a30c0001, gpu-node-0, 12 % of the traffic
     Why
     ← KV cache is exhausted, began 21:55 UTC
-    ← one replica is much worse than its peers — likely, began 21:56 UTC
+    ← one replica is much worse than its peers — likely, 97 %, began 21:56 UTC
     For: inter-token latency p50 141 ms (7.7x, was 18 ms); 8 of 8 checks agree
     Do now (3 of 6)
     1. Take it out of rotation and keep it for the post-mortem. Remove the label that the Service or InferencePool selects by, e.g. kubectl label pod <pod> app-; the Deployment starts a fresh one [Done]
@@ -115,7 +115,7 @@ fn a_resolved_incident_tells_its_length_its_cost_and_what_prevents_it() {
     Why
     Right cause, says @U2 at 22:01 UTC: prompts became longer
     ← KV cache is exhausted, began 21:55 UTC
-    ← one replica is much worse than its peers — likely, began 21:56 UTC
+    ← one replica is much worse than its peers — likely, 97 %, began 21:56 UTC
     For: inter-token latency p50 141 ms (7.7x, was 18 ms); 8 of 8 checks agree
     So that it does not come back
     • Let the router see latency and queue of each replica, not only its readiness; /health says 200 on a slow engine
@@ -192,17 +192,17 @@ fn what_the_first_message_leaves_out_stands_behind_the_button() {
     let parts = evidence_parts(&diagnosis, &Phrases::english());
     insta::assert_snapshot!(read(&Message { tone: Tone::Good, headline: String::new(), parts }), @r#"
     tokens come slowly
-    ✓ inter-token latency p99 276 ms (condition: > 100 ms): supports it
+    ✓ inter-token latency p99 276 ms (condition: > 100 ms): supports it clearly
     KV cache is exhausted (likely)
-    ✓ KV cache peak 100 % (condition: > 95 %): supports it
-    ✓ waiting requests per replica 13 (condition: > 0.1): supports it
-    ✓ KV cache usage 98 % (condition: > 55 %): supports it
-    ✓ preemptions 0.2/s (condition: > 0.05/s): supports it
-    one replica is much worse than its peers (likely)
-    ✓ inter-token latency p50 141 ms (7.7x, was 18 ms) (condition: > 1.8x peers and > 20 ms): supports it
-    ✓ requests of the busiest replica over the mean 1.2x (condition: < 1.5x): supports it
-    ✓ TTFT p50 73 ms (1.2x, was 63 ms) (condition: < 2x baseline): supports it
-    ✓ age of the youngest replica 126 min (condition: > 300 s): supports it
+    ✓ KV cache peak 100 % (condition: > 95 %): supports it clearly
+    ✓ waiting requests per replica 13 (condition: > 0.1): supports it clearly
+    ✓ KV cache usage 98 % (condition: > 55 %): supports it clearly
+    ✓ preemptions 0.2/s (condition: > 0.05/s): supports it clearly
+    one replica is much worse than its peers (likely, 97 %)
+    ✓ inter-token latency p50 141 ms (7.7x, was 18 ms) (condition: > 1.8x peers and > 20 ms): supports it clearly
+    ✓ requests of the busiest replica over the mean 1.2x (condition: < 1.5x): supports it clearly
+    ✓ TTFT p50 73 ms (1.2x, was 63 ms) (condition: < 2x baseline): supports it clearly
+    ✓ age of the youngest replica 126 min (condition: > 300 s): supports it clearly
     One replica, or a few of many, is slower or fails more often than the others at the same share of the traffic, while the others are at their normal.
     Ruled out
     • too many sequences share each step — preemptions 0.2/s (needs < 0.05/s)
@@ -275,7 +275,7 @@ fn a_terminal_gets_all_of_a_diagnosis() {
 
     Why
       ← KV cache is exhausted — likely: KV cache peak 100 %, waiting requests per replica 13, KV cache usage 98 %, preemptions 0.2/s (4 of 4 checks agree)
-      ← one replica is much worse than its peers — likely: inter-token latency p50 141 ms (7.7x, was 18 ms), requests of the busiest replica over the mean 1.2x, TTFT p50 73 ms (1.2x, was 63 ms), age of the youngest replica 126 min (4 of 4 checks agree)
+      ← one replica is much worse than its peers — likely, 97 %: inter-token latency p50 141 ms (7.7x, was 18 ms), requests of the busiest replica over the mean 1.2x, TTFT p50 73 ms (1.2x, was 63 ms), age of the youngest replica 126 min (4 of 4 checks agree)
       Affects 1 of 4 replicas: vllm-llama-8b-1 on GPU-a30c0001-7d3e-4b8a-9c61-3c6ef372fe94, gpu-node-0, 12 % of the traffic
       Began: 21:55 UTC KV cache peak 100 % → 21:55 UTC inter-token latency p99 276 ms → 21:56 UTC inter-token latency p50 7.7x
       The times do not fit: "one replica is much worse than its peers" began at 21:56 UTC, after "KV cache is exhausted" at 21:55 UTC. So it may not be the cause, or its metric reacted late.
