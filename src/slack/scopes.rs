@@ -23,7 +23,6 @@ pub const METHODS: &[(&str, &[&str])] = &[
     ("users.info", &["users:read"]),
     ("views.open", &[]),
     ("views.publish", &[]),
-    ("views.update", &[]),
 ];
 
 /// The events that Slack sends us, and the scopes that they need.

@@ -5,21 +5,12 @@ use serde_json::{Value, json};
 use super::{Slack, SlackError};
 
 impl Slack {
-    /// Calls `views.open`, within 3 seconds of the press that gave the trigger. Returns the view's id.
+    /// Calls `views.open`, within 3 seconds of the press that gave the trigger.
     ///
     /// # Errors
     /// See [`Self::post`]; `expired_trigger_id` after these 3 seconds.
-    pub async fn open_view(&self, trigger: &str, view: &Value) -> Result<String, SlackError> {
-        let answer: Value = self.call("views.open", &json!({ "trigger_id": trigger, "view": view })).await?;
-        Ok(answer["view"]["id"].as_str().unwrap_or_default().to_owned())
-    }
-
-    /// Calls `views.update`.
-    ///
-    /// # Errors
-    /// See [`Self::post`].
-    pub async fn update_view(&self, id: &str, view: &Value) -> Result<(), SlackError> {
-        self.call::<Value>("views.update", &json!({ "view_id": id, "view": view })).await.map(drop)
+    pub async fn open_view(&self, trigger: &str, view: &Value) -> Result<(), SlackError> {
+        self.call::<Value>("views.open", &json!({ "trigger_id": trigger, "view": view })).await.map(drop)
     }
 
     /// Calls `views.publish`: shows a view in a user's Home tab of the app.

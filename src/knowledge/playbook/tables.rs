@@ -258,11 +258,6 @@ impl Tables {
         self.xid.rows.iter().find(|row| row.codes().contains(&xid))
     }
 
-    /// Returns the row of an engine's flag.
-    pub fn engine_flag(&self, engine: &str, flag: &str) -> Option<&EngineFlag> {
-        self.engine_flags.rows.iter().find(|row| row.engine == engine && row.flag == flag)
-    }
-
     /// Returns the memory flag of an engine.
     pub fn memory_flag(&self, engine: &str) -> Option<&str> {
         self.memory_flags.rows.iter().find(|row| row.engine == engine).map(|row| row.flag.as_str())

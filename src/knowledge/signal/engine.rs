@@ -5,7 +5,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::Endpoint;
@@ -67,10 +66,6 @@ pub struct SignalQuery {
     pub from_labels: Vec<String>,
     /// Fixed range instead of the diagnosis' window, for slow series: `30m`.
     pub window: Option<String>,
-    /// Read no more: an exporter's own page is asked by the query too. Files that have it still load.
-    #[serde(default)]
-    #[schemars(skip)]
-    pub direct: Option<IgnoredAny>,
 }
 
 impl SignalQuery {
