@@ -1,5 +1,8 @@
 //! The service: loops over the store, messages, chat, bundles, the HTTP server, and their wiring.
 
+// A chat command's future holds those of every source: whether all of it is `Send` is asked nearly 128 types deep.
+#![recursion_limit = "256"]
+
 mod acts;
 mod admission;
 mod app;
