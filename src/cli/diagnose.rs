@@ -4,18 +4,18 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
-use super::args::DiagnoseArgs;
+use super::args::{DiagnoseArgs, Output};
 use super::ask::{self, RequestArguments};
 use super::printed_diagnosis::print_diagnosis;
 use super::{NOT_ANSWERED, cleaned, engines, health, library};
 use crate::cli::output::{out, outln};
 use crate::config::Config;
-use crate::diagnose::{Diagnosis, Exporters, ExtraSources};
+use crate::diagnose::{Exporters, ExtraSources};
 use crate::exporter::ExporterReader;
 use crate::health::Triage;
 use crate::prom::Prometheus;
-use crate::render::{self, Commands, Phrases};
-use crate::{explain, redact};
+use crate::redact;
+use crate::render::{self, Phrases};
 
 pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let mut config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();

@@ -29,7 +29,7 @@ pub use detect::gateway_pools::gateway_pools;
 pub use detect::read_detection::{orchestrated, read_detection};
 pub use detect::unknown_labels::{known_names, known_values, typed_label};
 pub use detect::visible_pools::pools;
-pub use direct::{Exporters, PageReads, SavedPages, discover_exporters, identify, observe_with_exporters, targets};
+pub use direct::{Exporters, SavedPages, discover_exporters, identify, observe_with_exporters, targets};
 pub use judge::evidence::{evaluate, holds};
 pub use judge::probability::{FEATURES, PRIOR, features};
 pub use judge::steps::{invert_condition, inverted_symptom_check};
@@ -44,6 +44,7 @@ pub use observe::observe;
 pub use observe::observe_result::ObserveResult;
 pub use observe::plan::{Plan, no_engine_reason, plan};
 pub use observe::pool::Pool;
+pub use observe::read_pages::PageReads;
 pub use observe::times::times;
 pub use output::compared_with::{ComparedWith, PastKind};
 pub use output::diagnosis::{

@@ -5,7 +5,6 @@
 
 mod discovery;
 mod fill;
-mod pages;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -15,22 +14,19 @@ use futures::future::{Either, join_all, select};
 use tokio::sync::oneshot;
 
 use crate::Request;
-use crate::detect::detection::names_behind;
 use crate::observe::answer_cache::AnswerCache;
 use crate::observe::observe_needs;
 use crate::observe::observe_result::{ObserveResult, RESERVE};
 use crate::observe::plan::{Needs, needs};
+use crate::observe::read_pages::{PageReads, ReadOutcome, ReadPages, visits};
 use crate::output::direct_read::DirectReadReason;
 use fill::{PageAnswers, fill};
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, EngineKind, MetricFilter, SignalQuery};
-use pages::{ReadOutcome, visits};
 use sources::exporter::{ExporterError, ExporterReader, ExporterTarget, TARGETS_MOST};
 use sources::prom::Prometheus;
 
 pub use discovery::{discover_exporters, identify, targets};
-pub use pages::PageReads;
-pub(crate) use pages::ReadPages;
 
 /// Pages that were saved before, or a benchmark's record of them.
 #[derive(Debug, Clone)]
@@ -289,17 +285,6 @@ async fn twice(
         }
     }
     Ok(reads)
-}
-
-/// Returns the series that name the engines behind a gateway.
-fn behind(engine: &Engine) -> impl Iterator<Item = String> {
-    engine.backends.iter().flat_map(|of| names_behind(engine, of))
-}
-
-/// Returns the series that detect an engine, tell its version, or name the engines behind it.
-fn probes(engine: &Engine) -> BTreeSet<String> {
-    let probes = engine.versions.iter().map(|probe| probe.metric.as_str()).chain(engine.detection_series());
-    probes.flat_map(|name| engine.spellings(name)).map(|(_, name)| name).chain(behind(engine)).collect()
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use crate::detect::detection_result::DetectionResult;
-use crate::direct::ReadPages;
 use crate::observe::batch::{QueryAnswer, finest, pack, query_all};
+use crate::observe::read_pages::ReadPages;
 use crate::planned_query::PlannedQuery;
 use sources::prom::{Answer, Formula, MissingPart, PartAnswer, PromError, Prometheus, QueryPart, Row};
 

@@ -13,6 +13,7 @@ pub(crate) mod observation;
 pub(crate) mod observe_result;
 pub(crate) mod plan;
 pub(crate) mod pool;
+pub(crate) mod read_pages;
 pub(crate) mod recorded;
 pub(crate) mod times;
 

@@ -9,8 +9,8 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::directory::{CATALOG, HEALTHY_FLEET, KINDS, NON_PLAYBOOK_FILES, REDACTION, library_path, read_dir};
 use super::{
-    Cause, HealthyFleet, Library, LogFile, Override, Playbook, PoolKinds, Problem, QuickLook, Redaction,
-    RedactionRule, Replacement, ReportSignals, SCHEMA, SourceFile, Table, Ticket, overrides, parse, suggestion,
+    Cause, HealthyFleet, Library, LogFile, Override, Playbook, PoolKinds, Problem, QuickLook, Redaction, RedactionRule,
+    Replacement, ReportSignals, SCHEMA, SourceFile, Table, Ticket, overrides, parse, suggestion,
 };
 use crate::signal::{Catalog, Engine, EngineSignals};
 

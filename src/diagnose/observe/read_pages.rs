@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::Request;
+use crate::detect::detection::names_behind;
 use crate::observe::batch::QueryAnswer;
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
@@ -47,7 +48,7 @@ impl PageReads {
     }
 
     /// Returns the labels of series of these metrics on the last read, with the metric's name as one of them.
-    pub(super) fn labels_of(&self, metrics: impl IntoIterator<Item = String>) -> Vec<Labels> {
+    pub(crate) fn labels_of(&self, metrics: impl IntoIterator<Item = String>) -> Vec<Labels> {
         let labels = metrics.into_iter().flat_map(|name| {
             let shown =
                 self.series.series(&name).filter(|(_, points)| points.last().is_some_and(|(at, _)| *at == self.last()));
@@ -57,7 +58,7 @@ impl PageReads {
     }
 
     /// Returns the same reads, with the labels of their target.
-    pub(super) fn attached(&self, target: &ExporterTarget) -> Self {
+    pub(crate) fn attached(&self, target: &ExporterTarget) -> Self {
         let mut reads = Self { times: self.times.clone(), unusable: self.unusable.clone(), ..Self::default() };
         for (name, labels, points) in self.series.all() {
             let sample = Sample { name: String::new(), labels: Labels::clone(labels), value: 0.0 };
@@ -71,37 +72,37 @@ impl PageReads {
     }
 
     /// Returns the time from the first to the last read; zero for a single one.
-    pub(super) fn span(&self) -> Duration {
+    pub(crate) fn span(&self) -> Duration {
         let apart = self.last() - self.times.first().copied().unwrap_or_default();
         Duration::from_millis(u64::try_from(apart).unwrap_or_default())
     }
 
     /// Returns true if a counter fell between two reads: the process was restarted, and increases mean nothing. Of more
     /// reads the others still tell it.
-    pub(super) fn anew(&self) -> bool {
+    pub(crate) fn anew(&self) -> bool {
         self.times.len() == 2 && self.series.fallen().next().is_some()
     }
 
     /// Returns the metrics that have no usable number.
-    pub(super) fn unusable(&self) -> impl Iterator<Item = &String> {
+    pub(crate) fn unusable(&self) -> impl Iterator<Item = &String> {
         self.unusable.iter()
     }
 }
 
 /// The reads of a page, or why there are none.
-pub(super) type ReadOutcome = Result<PageReads, ExporterError>;
+pub(crate) type ReadOutcome = Result<PageReads, ExporterError>;
 
 /// An exporter and the result of reading it.
 #[derive(Debug)]
-pub(super) struct PageRead<'a> {
-    pub(super) target: &'a ExporterTarget,
-    pub(super) engine: &'a Engine,
-    pub(super) outcome: &'a ReadOutcome,
-    pub(super) anew: bool,
+pub(crate) struct PageRead<'a> {
+    pub(crate) target: &'a ExporterTarget,
+    pub(crate) engine: &'a Engine,
+    pub(crate) outcome: &'a ReadOutcome,
+    pub(crate) anew: bool,
 }
 
 /// Returns the visits to these exporters.
-pub(super) fn visits<'a>(library: &'a Library, outcomes: &'a [(ExporterTarget, ReadOutcome)]) -> Vec<PageRead<'a>> {
+pub(crate) fn visits<'a>(library: &'a Library, outcomes: &'a [(ExporterTarget, ReadOutcome)]) -> Vec<PageRead<'a>> {
     let visit = |(target, outcome): &'a (ExporterTarget, ReadOutcome)| {
         let anew = outcome.as_ref().is_ok_and(PageReads::anew);
         Some(PageRead { target, engine: library.engines.get(&target.engine)?, outcome, anew })
@@ -111,7 +112,7 @@ pub(super) fn visits<'a>(library: &'a Library, outcomes: &'a [(ExporterTarget, R
 
 impl PageRead<'_> {
     /// Returns the labels of its detection series.
-    pub(super) fn detected(&self) -> Vec<Labels> {
+    pub(crate) fn detected(&self) -> Vec<Labels> {
         self.outcome.as_ref().map(|reads| reads.labels_of(self.engine.detected_by())).unwrap_or_default()
     }
 
@@ -151,13 +152,13 @@ fn named(labels: &Labels, name: &str) -> Labels {
 #[derive(Debug)]
 pub(crate) struct ReadPages {
     /// The exporters, each with what came of reading it.
-    pub(super) outcomes: Vec<(ExporterTarget, ReadOutcome)>,
+    pub(crate) outcomes: Vec<(ExporterTarget, ReadOutcome)>,
     /// Number of exporters that were too many.
-    pub(super) left_out: usize,
+    pub(crate) left_out: usize,
     /// The labels of the series that detect the engines, tell their version or name what is behind them.
-    pub(super) detected: Vec<Labels>,
+    pub(crate) detected: Vec<Labels>,
     /// The time that all reads cover; `None` without a second read of any page.
-    pub(super) window: Option<Duration>,
+    pub(crate) window: Option<Duration>,
     recorded: Recorded,
     /// The time of the request, in unix milliseconds.
     at: i64,
@@ -166,7 +167,7 @@ pub(crate) struct ReadPages {
 
 impl ReadPages {
     /// Joins the reads of all pages. A Prometheus marks a target that it cannot read as down, and keeps its last samples.
-    pub(super) fn of(
+    pub(crate) fn of(
         library: &Library,
         request: &Request,
         outcomes: Vec<(ExporterTarget, ReadOutcome)>,
@@ -192,7 +193,7 @@ impl ReadPages {
                     if is_silent(reads) {
                         recorded.add(up, visit.target.labels.clone(), at, 0.0);
                     }
-                    detected.extend(reads.labels_of(super::probes(visit.engine)));
+                    detected.extend(reads.labels_of(probes(visit.engine)));
                 }
                 Err(_) if visit.is_gone(request, &visits) => {
                     let labels = visit.gone_labels(request);
@@ -210,7 +211,7 @@ impl ReadPages {
     }
 
     /// Answers a query; what was asked before is not evaluated again, unless it was late.
-    pub(super) fn answer(&self, query: String, deadline: Instant) -> QueryAnswer {
+    pub(crate) fn answer(&self, query: String, deadline: Instant) -> QueryAnswer {
         let known = || self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = known().get(&query) {
             return answer.clone();
@@ -221,4 +222,15 @@ impl ReadPages {
         }
         answer
     }
+}
+
+/// Returns the series that detect an engine, tell its version, or name the engines behind it.
+fn probes(engine: &Engine) -> BTreeSet<String> {
+    let probes = engine.versions.iter().map(|probe| probe.metric.as_str()).chain(engine.detection_series());
+    probes.flat_map(|name| engine.spellings(name)).map(|(_, name)| name).chain(behind(engine)).collect()
+}
+
+/// Returns the series that name the engines behind a gateway.
+pub(crate) fn behind(engine: &Engine) -> impl Iterator<Item = String> {
+    engine.backends.iter().flat_map(|of| names_behind(engine, of))
 }
