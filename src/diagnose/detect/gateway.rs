@@ -27,12 +27,13 @@ pub(crate) fn before(
     let is_there = |row: &&Labels| place.is_some() && engine.dimension_value("namespace", row) == place;
     let is_named = own.iter().any(is_there);
     let at_place = |row: &&Labels| !is_named || is_there(row);
-    let own: Vec<&Labels> = own.iter().copied().filter(|row| pool.in_cluster(engine, row)).filter(at_place).collect();
+    let all: Vec<&Labels> = own.iter().copied().filter(|row| pool.in_cluster(engine, row)).collect();
+    let own: Vec<&Labels> = all.iter().copied().filter(at_place).collect();
     if own.is_empty() {
         return None;
     }
     let behind = behind.iter().copied().filter(|(_, row)| pool.in_cluster(engine, row) && at_place(row)).collect();
-    let gateway = Gateway { engine, own, behind };
+    let gateway = Gateway { engine, all, own, behind };
     let named = || {
         let mut matchers = gateway.by_name(pool).or_else(|| gateway.by_namespace(pool))?;
         if let Some(cluster) = scope.dimensions.get("cluster") {
@@ -53,6 +54,8 @@ pub(crate) type GatewayRows<'a> = (&'a Engine, Vec<&'a Labels>, Vec<(&'a Backend
 /// The rows of one kind of gateway in the scope's cluster.
 struct Gateway<'a> {
     engine: &'a Engine,
+    /// Rows of the series that show gateways of its kind, wherever they are.
+    all: Vec<&'a Labels>,
     /// Rows of the series that show it.
     own: Vec<&'a Labels>,
     /// Rows of the series that name the engines behind it.
@@ -65,11 +68,13 @@ impl Gateway<'_> {
         self.engine.scope.get("model").map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns the matcher of a dimension, on the label that has this value in a row. Shared series lack the label.
+    /// Returns the matcher of a dimension, on the label that has this value in a row. Shared series lack the label, and so does
+    /// a gateway that is elsewhere: where one of its kind does, only what has the value counts.
     fn of_dimension(&self, dimension: &str, value: &str) -> Option<Matcher> {
         let has = |label: &&String| self.own.iter().any(|row| row.get(*label).is_some_and(|text| text == value));
         let label = self.engine.scope.get(dimension)?.iter().find(has)?;
-        Some(Matcher { or_absent: true, ..Matcher::one(label, value) })
+        let or_absent = self.all.iter().all(|row| row.get(label).is_some_and(|text| !text.is_empty()));
+        Some(Matcher { or_absent, ..Matcher::one(label, value) })
     }
 
     /// Returns the matchers of a scope without a model: everything at its place.
@@ -204,11 +209,9 @@ pub(crate) fn behind(engine: &Engine, gateways: &[GatewayRows<'_>], rows: &[&Lab
         }
         gateways.iter().any(|(gateway, rows, behind)| {
             let in_cluster = |row: &&Labels| names.in_cluster(gateway, row);
-            let gateway = Gateway {
-                engine: gateway,
-                own: rows.iter().copied().filter(in_cluster).collect(),
-                behind: behind.iter().copied().filter(|(_, row)| in_cluster(row)).collect(),
-            };
+            let own: Vec<&Labels> = rows.iter().copied().filter(in_cluster).collect();
+            let behind = behind.iter().copied().filter(|(_, row)| in_cluster(row)).collect();
+            let gateway = Gateway { engine: gateway, all: own.clone(), own, behind };
             gateway.by_name(&names).is_some()
         })
     };

@@ -367,3 +367,16 @@ fn an_alert_of_one_of_two_gateways_with_equal_models_is_about_that_one() {
     let gateway = seen.engines.iter().find(|seen| seen.engine == "litellm").unwrap();
     assert_eq!([fits(&gateway.matchers, &rows[0]), fits(&gateway.matchers, &rows[1])], [true, false]);
 }
+
+#[test]
+fn a_gateway_without_a_namespace_is_not_the_one_that_an_alert_names_by_its_namespace() {
+    let litellm = |labels: &[(&str, &str)]| {
+        let name = ("__name__", "litellm_proxy_total_requests_metric_total");
+        row(&[&[name, ("requested_model", "m")], labels].concat())
+    };
+    let alone = [litellm(&[("namespace", "gateway")])];
+    let of = |rows: &[Labels]| counts(&found(&[("namespace", "gateway")], rows), "litellm");
+    assert_eq!(of(&alone).as_deref(), Some("namespace=~\"gateway|\""), "what is shared lacks the label");
+    let rows = [&alone[..], &[litellm(&[("job", "others")])]].concat();
+    assert_eq!(of(&rows).as_deref(), Some("namespace=\"gateway\""));
+}
