@@ -266,7 +266,7 @@ impl PendingDiagnosis<'_> {
     }
 
     /// Observes a young incident once more in a window of its own: the time before it dilutes every rate. The new values
-    /// count if they confirm the symptom.
+    /// count if they confirm the symptom, and explain it where the former ones did.
     async fn observe_young(&mut self, window: Duration, deadline: Instant) {
         let left = deadline.saturating_duration_since(Instant::now());
         let request = Request { window, deadline: left, ..self.request.clone() };
@@ -276,8 +276,10 @@ impl PendingDiagnosis<'_> {
         self.observed.queries += young.cache.queries.saturating_sub(self.observed.cache.queries);
         self.observed.cache.queries = young.cache.queries;
         young.observations.held_since = self.observed.observations.held_since.clone();
-        let judged = judge(self.library, &request.playbook, &young.observations);
-        if young.degraded || judged.is_none_or(|judged| judged.symptom != SymptomVerdict::Confirmed) {
+        let Some(judged) = judge(self.library, &request.playbook, &young.observations) else { return };
+        let was_explained = self.judged.as_ref().is_some_and(|before| !before.chains.is_empty());
+        let explains = !judged.chains.is_empty() || !was_explained;
+        if young.degraded || judged.symptom != SymptomVerdict::Confirmed || !explains {
             return;
         }
         self.observed.window = Some(window);

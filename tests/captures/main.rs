@@ -1,7 +1,7 @@
 //! Captures of real servers: what the product says of them, in nine ways.
 //!
 //! `cargo test --test captures` diagnoses a fixed part and fails below its bars, or where a step's `verify` cannot tell;
-//! `-- --all` diagnoses every capture in every way; `--alone`, `--together` and `--two-clusters` choose the
+//! `-- --all` diagnoses every capture in every way; `--alone`, `--in-company`, `--together` and `--two-clusters` choose the
 //! histories; `--alerts` asks about alerts by other people's rules alone (`alerts.yaml`); `--write FILE` puts
 //! the table into a page; `--only NAME` shows one capture in detail; `--from DIR` shows the captures of another directory,
 //! such as `make testbed` writes, and has no bars; `--serve` leaves the Prometheus with the histories running until it is
@@ -54,6 +54,7 @@ fn options() -> Options {
         match word.as_str() {
             "--all" => options.all = true,
             "--alone" => options.histories = Some(Histories::Alone),
+            "--in-company" => options.histories = Some(Histories::InCompany),
             "--together" => options.histories = Some(Histories::Together),
             "--two-clusters" => options.histories = Some(Histories::TwoClusters),
             "--serve" => options.serve = true,

@@ -11,10 +11,11 @@ use llm_diagnose_lab::page::put_part;
 use crate::run::{Answer, Way, by_engine};
 
 /// The least share of right answers, by way; in company it is what it is alone.
-const BARS: [(Way, f64); 5] = [
+const BARS: [(Way, f64); 6] = [
     (Way::OwnName, 0.95),
     (Way::UnknownName, 0.90),
     (Way::NoPast, 0.80),
+    (Way::Young, 0.85),
     (Way::SlowScrapes, 0.85),
     (Way::NoAlert, 0.90),
 ];

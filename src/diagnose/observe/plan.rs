@@ -398,3 +398,14 @@ pub(crate) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
     }
     needs
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_window_of_a_signal_keeps_its_share_of_a_young_incident() {
+        let of = |own, window| own_window(Duration::from_secs(own), Duration::from_secs(window)).as_secs();
+        assert_eq!([of(180, 300), of(180, 120), of(180, 600), of(1_800, 120)], [180, 72, 180, 1_800]);
+    }
+}

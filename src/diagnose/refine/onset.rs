@@ -238,6 +238,16 @@ mod tests {
     }
 
     #[test]
+    fn a_young_incident_has_the_window_since_its_onset_and_no_shorter_one_than_a_step() {
+        let request = Request { window: Duration::from_secs(300), ..crate::judge::steps::tests::request(&[]) };
+        let of = |ago: u64| {
+            let began = clock::before(request.at, Duration::from_secs(ago));
+            young_window(&request, began, &ObserveResult::default()).map(|window| window.as_secs())
+        };
+        assert_eq!([of(40), of(200), of(280), of(900)], [Some(120), Some(210), None, None]);
+    }
+
+    #[test]
     fn a_range_ends_at_the_judged_moment_and_has_few_steps() {
         let at = Timestamp::from_second(1_790_000_000).unwrap();
         let mut request = Request {

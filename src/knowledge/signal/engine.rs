@@ -64,7 +64,8 @@ pub struct SignalQuery {
     /// Read the value from labels instead of the sample: the product of the named labels, first entry with all of them.
     #[serde(default)]
     pub from_labels: Vec<String>,
-    /// Fixed range instead of the diagnosis' window, for slow series: `30m`.
+    /// Fixed range instead of the diagnosis' window, for slow series: `30m`. One below 5m shrinks with the window of a young
+    /// incident.
     pub window: Option<String>,
 }
 
