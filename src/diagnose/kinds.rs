@@ -40,8 +40,7 @@ pub(crate) async fn observe_by_kind<'a>(
     let judged_as = |kind: &PoolKind| match is_declared {
         true => format!("judged as a pool of the kind `{}`, as `pools:` of the configuration says", kind.kind),
         false => format!(
-            "judged as a pool of the kind `{}`: {}. If that is wrong, name its kind under `pools:` of the configuration; alert \
-             rules know it only from there",
+            "judged as a pool of the kind `{}`: {}. If that is wrong, name its kind under `pools:` of the configuration",
             kind.kind, kind.title
         ),
     };

@@ -1,7 +1,7 @@
 //! The symptoms of a pool over a day: the same queries as a diagnosis, as range queries.
 //!
 //! Comparisons with the past have none here, so only what the present alone tells is judged. A day is the unit: the
-//! engines are detected once for it, and its answers fit into memory.
+//! engines and the pool's kinds are detected once for it, and its answers fit into memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,9 @@ use crate::detect::detection::detection_within;
 use crate::detect::detection_result::DetectionResult;
 use crate::detect::read_detection::read_detection;
 use crate::detect::visible_pools::pools;
+use crate::kinds::observe_by_kind;
 use crate::observe::NAMES_WAIT;
+use crate::observe::answer_cache::AnswerCache;
 use crate::observe::batch;
 use crate::observe::batch::QueryAnswer;
 use crate::observe::gather::Members;
@@ -124,6 +126,8 @@ pub async fn pool_history(library: &Library, prometheus: &Prometheus, of: &PoolH
         baseline: Baseline::Off,
         deadline: of.deadline,
     };
+    let learnt = observe_by_kind(library, prometheus, &request, |_| Needs::new(), None, AnswerCache::default());
+    let (library, _) = Box::pin(learnt).await;
     let detection = read_detection(library, &request.scope, of.rows);
     // A rollout or a smaller pool at noon does not take the morning away from the replicas of then.
     let own = member_queries(library, &request, &detection, DAY);

@@ -6,6 +6,7 @@ mod budget_panels;
 mod dashboard;
 mod format;
 mod panel;
+mod pool_kinds;
 mod recording;
 mod rule_options;
 mod rules;

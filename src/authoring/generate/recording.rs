@@ -48,7 +48,8 @@ impl RecordingRule<'_> {
     }
 }
 
-/// Returns the series that alerts and dashboards use, and those that a diagnosis would compute from many histograms.
+/// Returns the series that alerts, dashboards and kinds of pools use, and those that a diagnosis would compute from many
+/// histograms.
 pub(super) fn recording_rules(library: &Library) -> BTreeSet<RecordingRule<'_>> {
     let alerts = library.playbooks.values().flat_map(|playbook| &playbook.alerts).flat_map(|alert: &AlertRule| {
         let checks = alert.when.iter().flat_map(Evidence::checks);
@@ -58,7 +59,9 @@ pub(super) fn recording_rules(library: &Library) -> BTreeSet<RecordingRule<'_>> 
         let each = [(definition.row.is_some(), AlertScope::Pool), (definition.by_replica, AlertScope::Replica)];
         each.into_iter().filter(|(is_recorded, _)| *is_recorded).map(move |(_, each)| RecordingRule { signal, each })
     });
-    alerts.chain(on_dashboard).chain(of_histograms(library)).collect()
+    let kinds = library.kinds.moving().flat_map(|kind| &kind.when).flat_map(Evidence::checks);
+    let kinds = kinds.map(|(signal, _)| RecordingRule { signal, each: AlertScope::Pool });
+    alerts.chain(on_dashboard).chain(kinds).chain(of_histograms(library)).collect()
 }
 
 /// Returns the signals that are computed from histograms; for symptoms, each replica's value too.

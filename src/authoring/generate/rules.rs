@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::budget;
+use super::pool_kinds;
 use super::recording::{self, RecordingRule, indented, tells};
 use super::rule_options::{KEEP_FIRING_FOR, RuleOptions, held, pool_matchers};
 use super::yaml::{block, text};
@@ -69,6 +70,7 @@ pub fn rules(library: &Library, options: &RuleOptions) -> Result<String, RuleErr
          # little and can be left out. Warnings are for chat, critical ones page: only where users are hurt now.\ngroups:\n",
     );
     out.push_str(&recording::groups(library, options.window));
+    out.push_str(&pool_kinds::group(library));
     out.push_str(&budget::groups(library, options));
     for playbook in library.playbooks.values().filter(|p| !p.alerts.is_empty()) {
         out.push_str(&format!("  - name: llm-diagnose.{}\n    rules:\n", playbook.playbook));
@@ -186,6 +188,7 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
         before.push_str(&format!("\nunless {pools}"));
     }
     general_expr.push_str(&before);
+    general_expr.push_str(&pool_kinds::exceptions(library, &playbook.playbook, alert));
     exprs.insert(0, general_expr);
     Ok(exprs)
 }

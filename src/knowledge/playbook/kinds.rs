@@ -54,6 +54,13 @@ pub struct DeclaredPool {
     pub kind: String,
 }
 
+impl PoolKinds {
+    /// Returns the kinds whose pools have limits of their own.
+    pub fn moving(&self) -> impl Iterator<Item = &PoolKind> {
+        self.kinds.iter().filter(|kind| kind.moves_limits())
+    }
+}
+
 impl PoolKind {
     /// Returns true if limits differ for its pools.
     pub fn moves_limits(&self) -> bool {
