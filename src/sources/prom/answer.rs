@@ -12,7 +12,7 @@ use reqwest::{Response, StatusCode};
 use super::PromError;
 use super::chunks::{Limits, ReceivedBody, receive};
 use super::matrix::{MatrixEnvelope, Raw, read_matrix};
-use super::memory::{Answer, AnswerMemory, Collector, Weighed};
+use super::memory::{Answer, AnswerMemory, labels_bytes};
 use knowledge::alert::Labels;
 
 /// One series of an instant query's answer.
@@ -34,12 +34,15 @@ pub struct Series {
 }
 
 /// An item of an answer.
-pub(super) trait Item: Weighed + Send + Sized + 'static {
+pub(super) trait Item: Send + Sized + 'static {
     /// The types of results that contain such items.
     const TYPES: &'static [&'static str];
 
     /// Converts a parsed series; `None` if it has no such item.
     fn of(raw: &mut Raw) -> Option<Self>;
+
+    /// Returns the memory that it takes, in bytes.
+    fn bytes(&self) -> usize;
 }
 
 impl Item for Row {
@@ -48,6 +51,10 @@ impl Item for Row {
     fn of(raw: &mut Raw) -> Option<Self> {
         let value = finite(raw.samples().next()?.1)?;
         Some(Self { labels: std::mem::take(&mut raw.labels), value })
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + labels_bytes(&self.labels)
     }
 }
 
@@ -59,6 +66,10 @@ impl Item for Series {
         // Its memory is counted by its length.
         samples.shrink_to_fit();
         Some(Self { labels: std::mem::take(&mut raw.labels), samples })
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + labels_bytes(&self.labels) + size_of_val(&*self.samples)
     }
 }
 
@@ -81,9 +92,13 @@ pub(super) async fn refusal(response: Response, limits: Limits) -> PromError {
 }
 
 fn parse<T: Item>(status: StatusCode, body: &mut dyn Read, memory: AnswerMemory) -> Result<Answer<T>, PromError> {
-    let mut items = Collector::new(memory);
+    let mut answer = Answer::default();
     let mut full = None;
-    let envelope = read_matrix(body, |raw| match T::of(raw).map_or(Ok(()), |item| items.add(item)) {
+    let mut add = |item: T| {
+        let bytes = item.bytes();
+        memory.add(&mut answer, item, bytes)
+    };
+    let envelope = read_matrix(body, |raw| match T::of(raw).map_or(Ok(()), &mut add) {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => {
             full = Some(error);
@@ -94,7 +109,7 @@ fn parse<T: Item>(status: StatusCode, body: &mut dyn Read, memory: AnswerMemory)
         (Some(error), _) => Err(error),
         (None, Ok(envelope)) => {
             let missing = envelope.missing();
-            accept::<T>(status, envelope).map(|()| items.finish().with_missing(missing))
+            accept::<T>(status, envelope).map(|()| answer.with_missing(missing))
         }
         (None, Err(error)) if error.is_data() => {
             Err(PromError::foreign(status, true, format!("an answer of an unknown shape: {error}")))

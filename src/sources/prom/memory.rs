@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{MissingPart, PartialAnswers, PromError, Row, Series};
+use super::{MissingPart, PartialAnswers, PromError};
 use knowledge::alert::Labels;
 
 /// The least memory of all answers, in bytes.
@@ -60,6 +60,26 @@ impl AnswerMemory {
     pub(super) fn most_of_one(&self) -> usize {
         self.bytes / ANSWERS
     }
+
+    /// Adds an item with so many bytes to an answer, which takes their memory.
+    ///
+    /// # Errors
+    /// If the answer becomes too large, or other answers use the memory.
+    pub(super) fn add<T>(&self, answer: &mut Answer<T>, item: T, bytes: usize) -> Result<(), PromError> {
+        let before = answer.units();
+        answer.bytes += bytes;
+        answer.items.push(item);
+        if answer.bytes > self.most_of_one() {
+            return Err(PromError::TooLarge { series: answer.items.len(), bytes: self.most_of_one() });
+        }
+        let more = Arc::clone(&self.units).try_acquire_many_owned(answer.units() - before);
+        let more = more.map_err(|_| PromError::NoMemory { bytes: self.bytes })?;
+        match &mut answer.memory {
+            Some(memory) => memory.merge(more),
+            memory => *memory = Some(more),
+        }
+        Ok(())
+    }
 }
 
 /// Returns the smallest memory limit of the process' control group and those around it, in bytes; `None` if there is
@@ -81,7 +101,7 @@ pub struct Answer<T> {
     items: Vec<T>,
     bytes: usize,
     missing: Option<MissingPart>,
-    _memory: Option<OwnedSemaphorePermit>,
+    memory: Option<OwnedSemaphorePermit>,
 }
 
 impl<T> Deref for Answer<T> {
@@ -94,7 +114,7 @@ impl<T> Deref for Answer<T> {
 
 impl<T> From<Vec<T>> for Answer<T> {
     fn from(items: Vec<T>) -> Self {
-        Self { items, bytes: 0, missing: None, _memory: None }
+        Self { items, bytes: 0, missing: None, memory: None }
     }
 }
 
@@ -119,7 +139,7 @@ impl<T: PartialEq> PartialEq for Answer<T> {
 impl<T> Answer<T> {
     /// Returns the weight of the answer in a cache, in units of 1 KiB, rounded up.
     pub(super) fn units(&self) -> u32 {
-        units(self.bytes)
+        u32::try_from(self.bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
     }
 
     /// Returns the part of the data that the answer, or one that it was computed from, lacks.
@@ -145,88 +165,20 @@ impl<T> Answer<T> {
     }
 }
 
-/// A row or a series, whose size is known.
-pub(super) trait Weighed {
-    /// Returns the memory that it takes, in bytes.
-    fn bytes(&self) -> usize;
-}
-
-impl Weighed for Row {
-    fn bytes(&self) -> usize {
-        size_of::<Self>() + labels_bytes(&self.labels)
-    }
-}
-
-impl Weighed for Series {
-    fn bytes(&self) -> usize {
-        size_of::<Self>() + labels_bytes(&self.labels) + size_of_val(&*self.samples)
-    }
-}
-
-fn labels_bytes(labels: &Labels) -> usize {
+/// Returns the memory that labels take, in bytes.
+pub(super) fn labels_bytes(labels: &Labels) -> usize {
     let text: usize = labels.iter().map(|(name, value)| name.len() + value.len() + 2 * STRING).sum();
     labels.len().div_ceil(NODE.1) * NODE.0 + text
-}
-
-/// Collects an answer while it is parsed, and takes its memory.
-#[derive(Debug)]
-pub(super) struct Collector<T> {
-    memory: AnswerMemory,
-    answer: Answer<T>,
-}
-
-impl<T: Weighed> Collector<T> {
-    pub(super) fn new(memory: AnswerMemory) -> Self {
-        Self { memory, answer: Answer::default() }
-    }
-
-    /// Adds an item.
-    ///
-    /// # Errors
-    /// If the answer becomes too large, or other answers use the memory.
-    pub(super) fn add(&mut self, item: T) -> Result<(), PromError> {
-        let before = units(self.answer.bytes);
-        self.answer.bytes += item.bytes();
-        self.answer.items.push(item);
-        let count = self.answer.items.len();
-        if self.answer.bytes > self.memory.most_of_one() {
-            return Err(PromError::TooLarge { series: count, bytes: self.memory.most_of_one() });
-        }
-        let more = units(self.answer.bytes) - before;
-        if more > 0 {
-            let held = Arc::clone(&self.memory.units).try_acquire_many_owned(more);
-            let held = held.map_err(|_| PromError::NoMemory { bytes: self.memory.bytes })?;
-            match &mut self.answer._memory {
-                Some(memory) => memory.merge(held),
-                memory => *memory = Some(held),
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the collected answer.
-    pub(super) fn finish(mut self) -> Answer<T> {
-        self.answer.items.shrink_to_fit();
-        self.answer
-    }
-}
-
-fn units(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn row(n: usize) -> Row {
-        Row { labels: Labels::from([("pod".to_owned(), format!("pod-{n}"))]), value: 1.0 }
-    }
-
-    fn collect(memory: &AnswerMemory, most: usize) -> Result<Answer<Row>, PromError> {
-        let mut rows = Collector::new(memory.clone());
-        (0..most).try_for_each(|n| rows.add(row(n)))?;
-        Ok(rows.finish())
+    fn collect(memory: &AnswerMemory, items: usize) -> Result<Answer<usize>, PromError> {
+        let mut answer = Answer::default();
+        (0..items).try_for_each(|n| memory.add(&mut answer, n, 700))?;
+        Ok(answer)
     }
 
     #[test]
