@@ -212,11 +212,8 @@ async fn address(sharing: &[&Prometheus]) -> Vec<ServiceCheck> {
     let ping = async |client: &Prometheus| client.ping(clock::now(), CHECK).await;
     let pinged = sharing.iter().take(PINGED);
     let results = futures::future::join_all(pinged.map(async |client| (*client, ping(client).await))).await;
-    let is_away = |(client, result): &(&Prometheus, Result<(), PromError>)| match result {
-        Err(PromError::Unreachable(_) | PromError::Shut { .. }) => true,
-        // A probe is under way.
-        Err(PromError::Late) => client.is_shut(),
-        _ => false,
+    let is_away = |(_, result): &(&Prometheus, Result<(), PromError>)| {
+        matches!(result, Err(PromError::Unreachable(_) | PromError::Shut { .. }))
     };
     if let Some((first, Err(error))) = results.first()
         && results.iter().all(is_away)
@@ -226,22 +223,19 @@ async fn address(sharing: &[&Prometheus]) -> Vec<ServiceCheck> {
             1 => ", and those of another entry with this address".to_owned(),
             n => format!(", and those of {n} other entries with this address"),
         };
-        return vec![of_one(first, Err(format!("{}{others}", waiting(first, error))))];
+        return vec![of_one(first, Err(format!("{}{others}", waiting(error))))];
     }
     let result_of = |(client, result): (&Prometheus, Result<(), PromError>)| {
-        of_one(client, result.map_err(|error| waiting(client, &error)))
+        of_one(client, result.map_err(|error| waiting(&error)))
     };
     results.into_iter().map(result_of).collect()
 }
 
 /// Says why diagnoses wait for a Prometheus.
-fn waiting(client: &Prometheus, error: &PromError) -> String {
+fn waiting(error: &PromError) -> String {
     let why = match error {
         PromError::Shut { why, times, again_in } => {
             format!("{why}, {times} times in a row: it is asked again in {} s", again_in.as_secs() + 1)
-        }
-        PromError::Late if client.is_shut() => {
-            format!("{error}: it has not answered several times in a row, and is being asked now")
         }
         _ => error.to_string(),
     };

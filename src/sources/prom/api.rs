@@ -48,8 +48,8 @@ impl Prometheus {
             return Err(error.clone());
         }
         let ask = async {
-            let url = format!("{}/api/v1/{path}", self.door.base);
-            let response = self.door.http.get(url).send().await.map_err(PromError::from_http)?;
+            let url = format!("{}/api/v1/{path}", self.base);
+            let response = self.http.get(url).send().await.map_err(PromError::from_http)?;
             let status = response.status();
             let parse = |body: &mut dyn Read| serde_json::from_reader::<_, Envelope<T>>(BufReader::new(body));
             // It is parsed as a whole, and takes some of its size in memory.
@@ -71,16 +71,13 @@ impl Prometheus {
             }
         };
         let passed = async {
-            self.door.pass().await?;
-            let sent = self.door.sent(deadline);
+            self.gate.pass()?;
+            let sent = self.gate.sent(deadline, None);
             let answer = ask.await;
             sent.ended(&answer);
             answer
         };
-        self.progress.iter().for_each(|progress| progress.ask());
-        let answer = tokio::time::timeout_at(deadline.into(), passed).await;
-        self.progress.iter().for_each(|progress| progress.answer());
-        answer.unwrap_or(Err(PromError::Late))
+        self.waited(deadline, passed).await
     }
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 use reqwest::StatusCode;
 
 use super::CONNECT;
-use super::circuit::Outage;
 use crate::redact::unreachable_reason;
 
 /// The reason why a query has no answer.
@@ -93,12 +92,6 @@ fn is_of_server(kind: &str) -> bool {
     matches!(kind, "unavailable" | "too_many_requests" | "timeout" | "internal")
         || kind.starts_with('5')
         || kind.starts_with("429")
-}
-
-impl From<Outage> for PromError {
-    fn from(Outage { why, times, again_in }: Outage) -> Self {
-        Self::Shut { why, times, again_in }
-    }
 }
 
 impl PromError {

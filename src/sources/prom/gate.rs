@@ -1,92 +1,137 @@
-//! The gate of one Prometheus server, which all clients of its address share: the slots of their queries, and the circuit
+//! The gate of one Prometheus server, which all entries with its address share: the slots of their queries, and a circuit
 //! that keeps them from a server that does not work.
+//!
+//! Closed ─failures in a row, and a probe fails too─▶ open for a pause ─a probe─▶ closed, or open for twice as long.
 
-use std::collections::BTreeSet;
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use futures::stream::{self, StreamExt};
+use prometheus_client::metrics::histogram::Histogram;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use super::chunks::Limits;
-use super::circuit::{Circuit, CircuitChange, CircuitSettings, Outage, Passage, Sign};
 use super::memory::AnswerMemory;
-use super::slots::QuerySlots;
-use super::{Answer, CHECK_BYTES, PromError, Row, answer};
+use super::{CHECK_BYTES, PromError, Row, answer};
 
 /// The query of a probe.
 const PROBE: &str = "vector(1)";
+/// Entries that probe at the same time.
+const PROBES: usize = 8;
 
-/// Maximum number of entries that one probe asks, each because the one before it got an error page.
-const PROBED: usize = 8;
+/// The limits of a circuit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CircuitLimits {
+    /// Failures in a row after which a probe decides.
+    pub(super) failures: u32,
+    /// The first pause; doubles with each failed probe.
+    pub(super) pause: Duration,
+    /// The longest pause.
+    pub(super) longest_pause: Duration,
+    /// The deadline of a probe.
+    pub(super) probe: Duration,
+    /// The least time that a query must have had, so that its lateness counts.
+    pub(super) fair: Duration,
+}
 
-/// The entries of the configuration that use a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum GateUsers {
-    /// One alone.
-    One,
-    /// Several that differ in their headers or their path: a proxy may lead each to another server.
-    Several,
+impl Default for CircuitLimits {
+    fn default() -> Self {
+        let [fair, pause, probe, longest_pause] = [2, 5, 10, 15].map(Duration::from_secs);
+        Self { failures: 5, pause, longest_pause, probe, fair }
+    }
+}
+
+/// The state of a server: asked, or not asked for a while.
+#[derive(Debug, Default)]
+struct Circuit {
+    /// Queries and probes in a row that failed.
+    failures: u32,
+    /// The error of the last one.
+    why: String,
+    /// The end and the length of the pause in which nothing is sent but a probe at its end; `None` while it is closed.
+    pause: Option<(Instant, Duration)>,
+}
+
+/// The slots of an entry: those of its server, of which it takes only a part if others share them.
+#[derive(Debug, Clone)]
+pub(super) struct QuerySlots {
+    own: Arc<Semaphore>,
+    of_server: Arc<Semaphore>,
+}
+
+/// A slot of a query; free again when it is dropped.
+#[derive(Debug)]
+pub(super) struct Slot {
+    _permits: [OwnedSemaphorePermit; 2],
 }
 
 /// The slots and the circuit of one server.
-#[derive(Debug)]
 pub(super) struct Gate {
     /// The server as `host:port`.
     pub(super) server: String,
-    slots: Arc<Semaphore>,
-    second_slots: Arc<Semaphore>,
-    /// The most slots that one of several clients takes.
-    most_slots: Option<usize>,
-    users: GateUsers,
+    /// The slots of queries, and as many of those who must not keep the others waiting.
+    slots: [Arc<Semaphore>; 2],
+    /// The most slots that one entry takes.
+    most_slots: usize,
+    limits: CircuitLimits,
     circuit: Mutex<Circuit>,
-    turns: Mutex<ProbeTurns>,
-    /// Marked when a query that waits for a probe should ask the circuit again.
-    changed: watch::Sender<()>,
-    /// The probes under way, and those that wait for the end of a pause; they end with the gate.
-    probes: Mutex<JoinSet<()>>,
+    /// The client, with its headers, and the address of each entry; those that probe next come first.
+    entries: Mutex<VecDeque<(reqwest::Client, String)>>,
+    /// The task that probes, which ends with the gate.
+    watcher: Mutex<JoinSet<()>>,
     unsent: AtomicU64,
 }
 
+/// Formats the gate without addresses, which may hold passwords.
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// Locks what is whole after each use.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Gate {
-    /// Creates the gate of a server with so many slots.
-    pub(super) fn new(server: String, slots: usize, users: GateUsers, settings: CircuitSettings) -> Self {
+    /// Creates the gate of a server with so many slots; of several entries each takes half of them, so that the queries of
+    /// the others do not wait for its.
+    pub(super) fn new(server: String, slots: usize, entries: usize, limits: CircuitLimits) -> Self {
         Self {
             server,
-            slots: Arc::new(Semaphore::new(slots)),
-            second_slots: Arc::new(Semaphore::new(slots)),
-            most_slots: (users != GateUsers::One).then_some((slots / 2).max(1)),
-            users,
-            circuit: Mutex::new(Circuit::new(settings)),
-            turns: Mutex::default(),
-            changed: watch::Sender::new(()),
-            probes: Mutex::default(),
+            slots: [(); 2].map(|()| Arc::new(Semaphore::new(slots))),
+            most_slots: if entries > 1 { (slots / 2).max(1) } else { slots },
+            limits,
+            circuit: Mutex::default(),
+            entries: Mutex::default(),
+            watcher: Mutex::default(),
             unsent: AtomicU64::new(0),
         }
     }
 
-    /// Returns the slots of one more client: half of them where there are others, whose queries then do not wait for its.
-    pub(super) fn slots_of_a_client(&self) -> QuerySlots {
-        QuerySlots::new(&self.slots, self.most_slots)
-    }
-
-    /// Returns as many slots of those who must not keep the others waiting.
-    pub(super) fn second_slots_of_a_client(&self) -> QuerySlots {
-        QuerySlots::new(&self.second_slots, self.most_slots)
+    /// Adds an entry, through which probes are sent too, and returns its slots and its second ones.
+    pub(super) fn add(&self, http: reqwest::Client, base: String) -> [QuerySlots; 2] {
+        lock(&self.entries).push_back((http, base));
+        let of = |of_server| QuerySlots { own: Arc::new(Semaphore::new(self.most_slots)), of_server };
+        self.slots.clone().map(of)
     }
 
     /// Returns true while queries are not sent.
     pub(super) fn is_shut(&self) -> bool {
-        self.circuit().is_open()
+        lock(&self.circuit).pause.is_some()
     }
 
     /// Returns the time until the server is asked again; `None` if it is asked, or a probe asks it now.
     pub(super) fn pause_left(&self) -> Option<Duration> {
-        self.circuit().pause_left(Instant::now())
+        let (until, _) = lock(&self.circuit).pause?;
+        Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
 
     /// Returns the number of queries that were not sent.
@@ -94,269 +139,178 @@ impl Gate {
         self.unsent.load(Ordering::Relaxed)
     }
 
-    fn turns(&self) -> MutexGuard<'_, ProbeTurns> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn circuit(&self) -> MutexGuard<'_, Circuit> {
-        // A circuit is whole after each of its methods.
-        self.circuit.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns what a result tells about the server. Where several share it, an error page or a broken answer is one of the
-    /// proxy that leads to what is behind it: it may lead others elsewhere.
-    fn sign<T>(&self, result: &Result<T, PromError>) -> Sign {
-        match result {
-            Err(PromError::NotPrometheus { .. } | PromError::Cut(_)) if self.users == GateUsers::Several => {
-                Sign::Answer
-            }
-            Err(PromError::Late) => Sign::Silence { why: "Prometheus does not answer in time".to_owned(), weak: true },
-            Err(error) if error.is_silence() => {
-                let weak = !matches!(error, PromError::Unreachable(_));
-                Sign::Silence { why: error.to_string(), weak }
-            }
-            Ok(_) | Err(_) => Sign::Answer,
-        }
-    }
-
-    fn tell_change(&self, change: &CircuitChange) {
-        let server = &self.server;
-        match change {
-            CircuitChange::Opened(Outage { why, times, again_in }) => {
-                let pause_seconds = again_in.as_secs_f64();
-                warn!(
-                    server,
-                    error = why,
-                    times,
-                    pause_seconds,
-                    "Prometheus does not answer: it is not asked for a while"
-                );
-            }
-            CircuitChange::Closed => info!(server, "Prometheus answers again"),
-            CircuitChange::None | CircuitChange::Suspected => return,
-        }
-        self.changed.send_replace(());
-    }
-}
-
-/// A client's way through the gate, with its address and headers.
-#[derive(Clone)]
-pub(super) struct Door {
-    /// The gate of the server.
-    pub(super) gate: Arc<Gate>,
-    /// The client, with its headers.
-    pub(super) http: reqwest::Client,
-    /// The address that requests are sent to, including a password.
-    pub(super) base: String,
-    /// The number of the entry among those of the gate.
-    entry: usize,
-}
-
-/// Formats the door without the address, which may hold a password.
-impl fmt::Debug for Door {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Door").field("gate", &self.gate).finish_non_exhaustive()
-    }
-}
-
-impl Door {
-    /// Creates the door of one more entry.
-    pub(super) fn new(gate: Arc<Gate>, http: reqwest::Client, base: String) -> Self {
-        let entry = gate.turns().add(Prober { http: http.clone(), base: base.clone() });
-        Self { gate, http, base, entry }
-    }
-
-    /// Waits until queries are sent: at once, or while a probe runs. A caller's deadline ends the wait by dropping it.
+    /// Decides about a call.
     ///
     /// # Errors
     /// [`PromError::Shut`] while the server is not asked.
-    pub(super) async fn pass(&self) -> Result<(), PromError> {
-        self.pass_or_outage().await.map_err(|outage| {
-            self.gate.unsent.fetch_add(1, Ordering::Relaxed);
-            self.gate.turns().refused.insert(self.entry);
-            outage.into()
-        })
+    pub(super) fn pass(self: &Arc<Self>) -> Result<(), PromError> {
+        let circuit = lock(&self.circuit);
+        let Some((until, _)) = circuit.pause else { return Ok(()) };
+        let again_in = until.saturating_duration_since(Instant::now());
+        let shut = PromError::Shut { why: circuit.why.clone(), times: circuit.failures, again_in };
+        drop(circuit);
+        self.watch();
+        Err(shut)
     }
 
-    /// Waits as [`Self::pass`], and for the end of each pause that ends before the deadline; for checks, which do not count
-    /// as unsent.
+    /// Decides about a query, and waits for a slot; callers drop it at their deadline.
     ///
     /// # Errors
-    /// [`PromError::Shut`] if the server is not asked before the deadline.
-    pub(super) async fn pass_before(&self, deadline: Instant) -> Result<(), PromError> {
-        loop {
-            match self.pass_or_outage().await {
-                Err(outage) if Instant::now() + outage.again_in < deadline => {
-                    tokio::time::sleep(outage.again_in).await;
-                }
-                passed => return passed.map_err(PromError::from),
-            }
-        }
-    }
-
-    async fn pass_or_outage(&self) -> Result<(), Outage> {
-        let mut changed = self.gate.changed.subscribe();
-        loop {
-            let passage = self.gate.circuit().ask(Instant::now());
-            match passage {
-                Passage::Go => return Ok(()),
-                Passage::Shut(outage) => return Err(outage),
-                Passage::Wait { until, probe } => {
-                    if probe {
-                        self.probe(None);
-                    }
-                    // After that time the probe is lost, and the next one starts.
-                    let _ = tokio::time::timeout_at(until.into(), changed.changed()).await;
-                }
-            }
-        }
-    }
-
-    /// Notes that a query is sent now.
-    pub(super) fn sent(&self, deadline: Instant) -> SentQuery {
-        SentQuery { door: self.clone(), sent_at: Instant::now(), deadline, lateness_counts: true }
-    }
-
-    /// Starts probes as a task of its own, so that a caller that goes away does not end it: at once, or after a pause.
-    fn probe(&self, pause: Option<Duration>) {
-        // Without a runtime there is none, and it counts as lost later.
-        let Ok(runtime) = Handle::try_current() else { return };
-        let mut probes = self.gate.probes.lock().unwrap_or_else(PoisonError::into_inner);
-        while probes.try_join_next().is_some() {}
-        probes.spawn_on(run_probes(Arc::downgrade(&self.gate), pause), &runtime);
-    }
-
-    fn tell<T>(&self, result: &Result<T, PromError>) {
-        let change = self.gate.circuit().tell(Instant::now(), self.gate.sign(result));
-        self.gate.tell_change(&change);
-        match change {
-            CircuitChange::Suspected => {
-                self.gate.turns().begin_after(self.entry);
-                self.probe(None);
-            }
-            CircuitChange::Opened(outage) => {
-                self.gate.turns().begin_after(self.entry);
-                self.probe(Some(outage.again_in));
-            }
-            CircuitChange::None | CircuitChange::Closed => {}
-        }
-    }
-}
-
-/// The order in which entries probe, one after the other, because what is behind one may hang while the others work. Those whose
-/// queries were not sent come first.
-#[derive(Debug, Default)]
-struct ProbeTurns {
-    /// The clients of the entries.
-    probers: Vec<Prober>,
-    /// The entries whose queries were not sent, until they have probed.
-    refused: BTreeSet<usize>,
-    /// The entry that probed last, or whose query was the last without an answer.
-    last: usize,
-}
-
-impl ProbeTurns {
-    /// Adds an entry and returns its number.
-    fn add(&mut self, prober: Prober) -> usize {
-        self.probers.push(prober);
-        self.probers.len() - 1
-    }
-
-    /// Begins anew with the entry after this one, whose query was the last that got no answer.
-    fn begin_after(&mut self, entry: usize) {
-        self.refused.clear();
-        self.last = entry;
-    }
-
-    /// Returns the client of the next probe; `None` without entries.
-    fn next(&mut self) -> Option<Prober> {
-        let waiting = self.refused.range(self.last + 1..).chain(&self.refused).next().copied();
-        self.last = waiting.unwrap_or(self.last + 1) % self.probers.len().max(1);
-        self.refused.remove(&self.last);
-        self.probers.get(self.last).cloned()
-    }
-}
-
-/// A client as a probe needs it.
-#[derive(Clone)]
-struct Prober {
-    http: reqwest::Client,
-    base: String,
-}
-
-/// Formats the prober without the address, which may hold a password.
-impl fmt::Debug for Prober {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prober").finish_non_exhaustive()
-    }
-}
-
-impl Prober {
-    async fn ask(&self, within: Duration) -> Result<Answer<Row>, PromError> {
-        let deadline = Instant::now() + within;
-        let ask = async {
-            let form = [("query", PROBE.to_owned()), ("timeout", format!("{}ms", within.as_millis()))];
-            let response = self.http.post(format!("{}/api/v1/query", self.base)).form(&form).send().await;
-            let limits = Limits { deadline, bytes: CHECK_BYTES };
-            answer::read(response.map_err(PromError::from_http)?, limits, &AnswerMemory::with(CHECK_BYTES)).await
+    /// As [`Self::pass`].
+    pub(super) async fn enter(self: &Arc<Self>, slots: &QuerySlots) -> Result<Slot, PromError> {
+        let pass = || {
+            self.pass().inspect_err(|_| {
+                self.unsent.fetch_add(1, Ordering::Relaxed);
+            })
         };
-        tokio::time::timeout_at(deadline.into(), ask).await.unwrap_or(Err(PromError::Late))
+        // Who is not let through needs no slot.
+        pass()?;
+        // First its own: what waits for the server's stands before the queries of others.
+        let own = Arc::clone(&slots.own).acquire_owned().await.map_err(|_| PromError::Late)?;
+        let of_server = Arc::clone(&slots.of_server).acquire_owned().await.map_err(|_| PromError::Late)?;
+        // The server may have failed meanwhile.
+        pass()?;
+        Ok(Slot { _permits: [own, of_server] })
+    }
+
+    /// Notes that a query is sent now; its duration is observed at its end.
+    pub(super) fn sent(self: &Arc<Self>, deadline: Instant, seconds: Option<Histogram>) -> SentQuery {
+        SentQuery { gate: Arc::clone(self), sent_at: Instant::now(), deadline, seconds, lateness_counts: true }
+    }
+
+    fn tell<T>(self: &Arc<Self>, result: &Result<T, PromError>) {
+        match result {
+            Err(error) if error.is_silence() => {
+                let mut circuit = lock(&self.circuit);
+                // Else it was sent before the pause.
+                if circuit.pause.is_none() {
+                    circuit.failed(error);
+                    let is_suspect = circuit.failures >= self.limits.failures;
+                    drop(circuit);
+                    if is_suspect {
+                        self.watch();
+                    }
+                }
+            }
+            _ => self.close(),
+        }
+    }
+
+    fn close(&self) {
+        if std::mem::take(&mut *lock(&self.circuit)).pause.is_some() {
+            info!(server = self.server, "Prometheus answers again");
+        }
+    }
+
+    /// Takes the outcome of a probe; returns the pause until the next one, `None` if none is needed.
+    fn probed(&self, outcome: &Result<(), PromError>) -> Option<Duration> {
+        let Err(error) = outcome else {
+            self.close();
+            return None;
+        };
+        let mut circuit = lock(&self.circuit);
+        // An answer may have come meanwhile.
+        if circuit.failures < self.limits.failures {
+            return None;
+        }
+        circuit.failed(error);
+        let longer = |(_, pause): (_, Duration)| pause.saturating_mul(2).min(self.limits.longest_pause);
+        let pause = circuit.pause.map_or(self.limits.pause, longer);
+        circuit.pause = Some((Instant::now() + pause, pause));
+        let (server, times, pause_seconds) = (&self.server, circuit.failures, pause.as_secs_f64());
+        let error = &circuit.why;
+        warn!(server, error, times, pause_seconds, "Prometheus does not answer: it is not asked for a while");
+        Some(pause)
+    }
+
+    /// Starts the task that probes, unless it runs. A caller that goes away does not end it.
+    fn watch(self: &Arc<Self>) {
+        // Without a runtime, or if its runtime ended, the next call starts it.
+        let Ok(runtime) = Handle::try_current() else { return };
+        let mut watcher = lock(&self.watcher);
+        while watcher.try_join_next().is_some() {}
+        if watcher.is_empty() {
+            watcher.spawn_on(watch(Arc::downgrade(self)), &runtime);
+        }
+    }
+
+    /// Returns the entries for a probe, in order; `None` if the server has answered.
+    fn next_probe(&self) -> Option<(Vec<(reqwest::Client, String)>, Duration)> {
+        if lock(&self.circuit).failures < self.limits.failures {
+            return None;
+        }
+        let mut entries = lock(&self.entries);
+        let turn = PROBES.min(entries.len());
+        entries.rotate_left(turn);
+        Some((entries.iter().cloned().collect(), self.limits.probe))
     }
 }
 
-/// Probes at once, or after a pause, and again after each pause that follows, until the server answers, a caller has
-/// begun the next probe, or the gate is gone.
-async fn run_probes(gate: Weak<Gate>, mut pause: Option<Duration>) {
-    loop {
-        if let Some(pause) = pause {
-            tokio::time::sleep(pause).await;
-            let Some(gate) = gate.upgrade() else { return };
-            if !matches!(gate.circuit().ask(Instant::now()), Passage::Wait { probe: true, .. }) {
-                return;
-            }
-        }
-        let Some(within) = gate.upgrade().map(|gate| gate.circuit().settings().probe) else { return };
-        let end = Instant::now() + within;
-        let mut result = Err(PromError::Late);
-        for asked in 1..=PROBED {
-            let next = |gate: Arc<Gate>| {
-                let mut turns = gate.turns();
-                Some((turns.next()?, turns.probers.len()))
-            };
-            let Some((prober, entries)) = gate.upgrade().and_then(next) else { return };
-            let left = end.saturating_duration_since(Instant::now());
-            result = prober.ask(left).await;
-            // A proxy's refusal of one entry tells nothing about what is behind it: the next one asks, if there is time for an answer.
-            let is_refused = matches!(result, Err(PromError::NotPrometheus { .. } | PromError::Cut(_)));
-            if !is_refused || asked == entries || end.saturating_duration_since(Instant::now()) < within / 2 {
-                break;
-            }
-        }
-        let Some(gate) = gate.upgrade() else { return };
-        let change = gate.circuit().probed(Instant::now(), gate.sign(&result));
-        gate.tell_change(&change);
-        let CircuitChange::Opened(outage) = change else { return };
-        pause = Some(outage.again_in);
+impl Circuit {
+    fn failed(&mut self, error: &PromError) {
+        self.failures += 1;
+        self.why = match error {
+            PromError::Late => "Prometheus does not answer in time".to_owned(),
+            error => error.to_string(),
+        };
     }
+}
+
+/// Probes at once and after each pause until the server answers.
+async fn watch(gate: Weak<Gate>) {
+    while let Some((entries, within)) = gate.upgrade().and_then(|gate| gate.next_probe()) {
+        let outcome = tokio::time::timeout(within, probe(entries, within)).await.unwrap_or(Err(PromError::Late));
+        let Some(pause) = gate.upgrade().and_then(|gate| gate.probed(&outcome)) else { return };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Sends a small query through each entry until one is answered, because what is behind one may hang, or a proxy refuse it,
+/// while the others work. If there is no connection, that holds for all.
+async fn probe(entries: Vec<(reqwest::Client, String)>, within: Duration) -> Result<(), PromError> {
+    let ask = async |(http, base): (reqwest::Client, String)| {
+        let form = [("query", PROBE.to_owned()), ("timeout", format!("{}ms", within.as_millis()))];
+        let response = http.post(format!("{base}/api/v1/query")).form(&form).send().await;
+        let limits = Limits { deadline: Instant::now() + within, bytes: CHECK_BYTES };
+        answer::read::<Row>(response.map_err(PromError::from_http)?, limits, &AnswerMemory::with(CHECK_BYTES)).await
+    };
+    let mut answers = std::pin::pin!(stream::iter(entries).map(ask).buffer_unordered(PROBES));
+    let mut outcome = Ok(());
+    while let Some(answer) = answers.next().await {
+        match answer {
+            Err(error @ (PromError::NotPrometheus { .. } | PromError::Cut(_))) if error.is_silence() => {
+                outcome = Err(error);
+            }
+            // A refusal of this entry by a proxy tells nothing of what is behind it.
+            Err(PromError::NotPrometheus { .. }) => {}
+            Err(error) if error.is_silence() => return Err(error),
+            _ => return Ok(()),
+        }
+    }
+    outcome
 }
 
 /// A query under way. It counts as late if it is dropped after its deadline; dropped before, its caller has gone away,
 /// which tells nothing about the server.
 #[derive(Debug)]
 pub(super) struct SentQuery {
-    door: Door,
+    gate: Arc<Gate>,
     sent_at: Instant,
     deadline: Instant,
+    seconds: Option<Histogram>,
     lateness_counts: bool,
 }
 
 impl SentQuery {
     /// Tells the gate how the query ended.
     pub(super) fn ended<T>(mut self, result: &Result<T, PromError>) {
+        if let Some(seconds) = &self.seconds {
+            seconds.observe(self.sent_at.elapsed().as_secs_f64());
+        }
         // Its time ran out: that is told when it is dropped.
         if !matches!(result, Err(PromError::Late)) {
             self.lateness_counts = false;
-            self.door.tell(result);
+            self.gate.tell(result);
         }
     }
 
@@ -369,12 +323,9 @@ impl SentQuery {
 
 impl Drop for SentQuery {
     fn drop(&mut self) {
-        if !self.lateness_counts || Instant::now() < self.deadline {
-            return;
-        }
-        let had = self.deadline.saturating_duration_since(self.sent_at);
-        if had >= self.door.gate.circuit().settings().fair {
-            self.door.tell(&Err::<(), _>(PromError::Late));
+        let is_fair = self.deadline.saturating_duration_since(self.sent_at) >= self.gate.limits.fair;
+        if self.lateness_counts && is_fair && Instant::now() >= self.deadline {
+            self.gate.tell(&Err::<(), _>(PromError::Late));
         }
     }
 }

@@ -7,7 +7,6 @@ mod answer;
 mod api;
 mod choose;
 mod chunks;
-mod circuit;
 mod config;
 mod error;
 mod formula;
@@ -21,7 +20,6 @@ mod quantile;
 mod recorded;
 mod rules;
 mod sharing;
-mod slots;
 mod status;
 mod stream;
 mod targets;
@@ -37,11 +35,9 @@ use prometheus_http_query::InstantQueryBuilder;
 use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
 
 use chunks::Limits;
-use circuit::CircuitSettings;
-use gate::{Door, Gate, GateUsers};
+use gate::{CircuitLimits, Gate, QuerySlots, Slot};
 use memory::AnswerMemory;
 use sharing::server_of;
-use slots::{QuerySlots, Slot};
 
 pub use answer::{Row, Series};
 pub use choose::{assigned, choose, unassigned};
@@ -71,6 +67,8 @@ const LARGE_KIB: u32 = 1 << 10;
 const JSON_BYTES: usize = 4;
 /// The memory of the answer to a check, in bytes: a check does not fail because diagnoses use the memory of all answers.
 const CHECK_BYTES: usize = 1 << 20;
+/// The time after which a check looks again whether a probe has been answered.
+const PROBED_WITHIN: Duration = Duration::from_millis(100);
 /// Timeout of a connection.
 const CONNECT: Duration = Duration::from_secs(3);
 
@@ -98,8 +96,12 @@ pub struct Prometheus {
     /// The key of what is stored about it: its address, with its name if other entries have the same one.
     pub key: String,
     client: prometheus_http_query::Client,
-    /// The way to the server, which clients of one address share.
-    door: Door,
+    /// The client beneath, with its headers.
+    http: reqwest::Client,
+    /// The address that requests are sent to, including a password.
+    base: String,
+    /// The gate of the server, which clients of one address share.
+    gate: Arc<Gate>,
     slots: QuerySlots,
     /// As many slots of those who must not keep the others waiting.
     second_slots: QuerySlots,
@@ -130,7 +132,7 @@ impl Prometheus {
     /// # Errors
     /// If the address or a header is malformed, or a token file cannot be read.
     pub fn new(config: &Config) -> Result<Self, PromError> {
-        let gate = Gate::new(server_of(&config.url).1, config.concurrency, GateUsers::One, CircuitSettings::default());
+        let gate = Gate::new(server_of(&config.url).1, config.concurrency, 1, CircuitLimits::default());
         Self::behind(Arc::new(gate), config)
     }
 
@@ -148,14 +150,17 @@ impl Prometheus {
             .map_err(|e| PromError::Configuration(format!("cannot prepare the HTTP client: {e}")))?;
         let client = prometheus_http_query::Client::from(http.clone(), &url)
             .map_err(|e| PromError::Configuration(format!("`{}` is no Prometheus address: {e}", config.shown_url())))?;
+        let [slots, second_slots] = gate.add(http.clone(), url.clone());
         Ok(Self {
             name: config.name.clone(),
             url: config.shown_url(),
             key: config.shown_url(),
             client,
-            slots: gate.slots_of_a_client(),
-            second_slots: gate.second_slots_of_a_client(),
-            door: Door::new(gate, http, url),
+            http,
+            base: url,
+            gate,
+            slots,
+            second_slots,
             shared: cache(),
             ranges: cache(),
             seconds: None,
@@ -290,35 +295,25 @@ impl Prometheus {
     }
 
     /// Awaits an answer until the deadline and counts it in `progress`.
-    async fn waited<T>(
+    async fn waited<T, E: From<PromError>>(
         &self,
         deadline: Instant,
-        ask: impl Future<Output = Result<T, Arc<PromError>>>,
-    ) -> Result<T, Arc<PromError>> {
+        ask: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
         self.progress.iter().for_each(|progress| progress.ask());
         let answer = tokio::time::timeout_at(deadline.into(), ask).await;
         self.progress.iter().for_each(|progress| progress.answer());
-        answer.unwrap_or_else(|_| Err(Arc::new(PromError::Late)))
+        answer.unwrap_or_else(|_| Err(PromError::Late.into()))
     }
 
-    /// Waits for a free slot and returns it with the time that is left until the deadline.
+    /// Waits for a free slot and returns it with the time that is left until the deadline; callers drop it then.
     async fn turn(&self, deadline: Instant) -> Result<(Slot, Duration), PromError> {
-        let slot = self.acquire_slot().await?;
-        let time_left = deadline.saturating_duration_since(Instant::now());
-        if time_left.is_zero() { Err(PromError::Late) } else { Ok((slot, time_left)) }
-    }
-
-    /// Waits until the server is asked and a slot is free; callers drop it at their deadline.
-    async fn acquire_slot(&self) -> Result<Slot, PromError> {
         if let Some(error) = &self.unasked {
             return Err(error.clone());
         }
-        // Who is not let through needs no slot.
-        self.door.pass().await?;
-        let slot = self.slots.acquire().await?;
-        // The server may have fallen silent meanwhile.
-        self.door.pass().await?;
-        Ok(slot)
+        let slot = self.gate.enter(&self.slots).await?;
+        let time_left = deadline.saturating_duration_since(Instant::now());
+        if time_left.is_zero() { Err(PromError::Late) } else { Ok((slot, time_left)) }
     }
 
     /// Awaits the answer to a query that is sent now; observes its duration, and what it tells about the server.
@@ -327,13 +322,9 @@ impl Prometheus {
         deadline: Instant,
         asking: impl Future<Output = Result<T, PromError>>,
     ) -> Result<T, PromError> {
-        let started = Instant::now();
-        let sent = self.door.sent(deadline);
+        let sent = self.gate.sent(deadline, self.seconds.clone());
         let answer = asking.await;
         sent.ended(&answer);
-        if let Some(seconds) = &self.seconds {
-            seconds.observe(started.elapsed().as_secs_f64());
-        }
         answer
     }
 
@@ -366,7 +357,13 @@ impl Prometheus {
     async fn check(&self, request: InstantQueryBuilder, deadline: Instant) -> Result<Answer<Row>, PromError> {
         let memory = AnswerMemory::with(CHECK_BYTES);
         let ask = async {
-            self.door.pass_before(deadline).await?;
+            while let Err(shut) = self.gate.pass() {
+                let pause = self.gate.pause_left().unwrap_or(PROBED_WITHIN);
+                if Instant::now() + pause >= deadline {
+                    return Err(shut);
+                }
+                tokio::time::sleep(pause).await;
+            }
             let time_left = deadline.saturating_duration_since(Instant::now());
             self.measured(deadline, async {
                 let response = request.timeout(millis(time_left)).post_raw().await.map_err(PromError::from_client)?;

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::circuit::CircuitSettings;
-use super::gate::{Gate, GateUsers};
+use super::gate::{CircuitLimits, Gate};
 use super::{Config, PromError, Prometheus};
 use knowledge::alert::Labels;
 
@@ -27,19 +26,18 @@ impl Prometheus {
     /// # Errors
     /// As [`Prometheus::new`].
     pub fn sharing(configs: &[Config]) -> Result<Vec<(Self, Labels)>, PromError> {
-        let clients = Self::sharing_within(configs, CircuitSettings::default())?;
+        let clients = Self::sharing_within(configs, CircuitLimits::default())?;
         Ok(clients.into_iter().zip(configs.iter().map(|config| config.labels.clone())).collect())
     }
 
-    pub(super) fn sharing_within(configs: &[Config], settings: CircuitSettings) -> Result<Vec<Self>, PromError> {
+    pub(super) fn sharing_within(configs: &[Config], limits: CircuitLimits) -> Result<Vec<Self>, PromError> {
         let mut servers: BTreeMap<(String, String), Vec<&Config>> = BTreeMap::new();
         for config in configs {
             servers.entry(server_of(&config.url)).or_default().push(config);
         }
         let gate = |(server, entries): ((String, String), Vec<&Config>)| {
             let slots = entries.iter().map(|config| config.concurrency).max().unwrap_or_default();
-            let users = if entries.len() == 1 { GateUsers::One } else { GateUsers::Several };
-            let gate = Gate::new(server.1.clone(), slots, users, settings);
+            let gate = Gate::new(server.1.clone(), slots, entries.len(), limits);
             (server, Arc::new(gate))
         };
         let gates: BTreeMap<_, _> = servers.into_iter().map(gate).collect();
@@ -54,24 +52,19 @@ impl Prometheus {
 
     /// Returns the server as `host:port`.
     pub fn server(&self) -> &str {
-        &self.door.gate.server
-    }
-
-    /// Returns true while the server is not asked, because it has not answered several times in a row.
-    pub fn is_shut(&self) -> bool {
-        self.door.gate.is_shut()
+        &self.gate.server
     }
 
     /// Returns the time until a server that does not answer is asked again; `None` if it is asked now.
     pub fn pause_left(&self) -> Option<Duration> {
-        self.door.gate.pause_left()
+        self.gate.pause_left()
     }
 
     /// Returns each server as `host:port`, with whether it is not asked, and how many queries were not sent because it did
     /// not answer. Two that differ in their scheme alone are one.
     pub fn servers<'a>(clients: impl IntoIterator<Item = &'a Self>) -> BTreeMap<&'a str, (bool, u64)> {
         let gates: BTreeMap<_, _> =
-            clients.into_iter().map(|client| (Arc::as_ptr(&client.door.gate), &*client.door.gate)).collect();
+            clients.into_iter().map(|client| (Arc::as_ptr(&client.gate), &*client.gate)).collect();
         let mut servers: BTreeMap<&str, (bool, u64)> = BTreeMap::new();
         for gate in gates.into_values() {
             let (is_shut, unsent) = servers.entry(&gate.server).or_default();
@@ -85,7 +78,7 @@ impl Prometheus {
     pub fn by_address<'a>(clients: impl IntoIterator<Item = &'a Self>) -> Vec<Vec<&'a Self>> {
         let mut groups: Vec<Vec<&Self>> = Vec::new();
         for client in clients {
-            let is_same = |first: &Self| Arc::ptr_eq(&first.door.gate, &client.door.gate) && first.url == client.url;
+            let is_same = |first: &Self| Arc::ptr_eq(&first.gate, &client.gate) && first.url == client.url;
             match groups.iter_mut().find(|group| is_same(group[0])) {
                 Some(group) => group.push(client),
                 None => groups.push(vec![client]),

@@ -8,13 +8,11 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use prometheus_client::metrics::histogram::Histogram;
 use reqwest::Response;
 
 use super::chunks::{Limits, ReceivedBody, receive_long};
-use super::gate::SentQuery;
-use super::slots::Slot;
-use super::{PromError, Prometheus, Raw, answer, matrix};
+use super::gate::{SentQuery, Slot};
+use super::{PromError, Prometheus, Raw, answer, matrix, millis};
 
 /// The largest error message that is read, in bytes.
 const REFUSAL_BYTES: usize = 1 << 20;
@@ -26,8 +24,6 @@ pub struct Stream {
     deadline: Instant,
     _slot: Slot,
     sent: SentQuery,
-    started: Instant,
-    seconds: Option<Histogram>,
 }
 
 impl Prometheus {
@@ -42,41 +38,27 @@ impl Prometheus {
         length: Duration,
         deadline: Instant,
     ) -> Result<Stream, PromError> {
-        self.progress.iter().for_each(|progress| progress.ask());
-        let opened = tokio::time::timeout_at(deadline.into(), self.open(selector, to, length, deadline)).await;
-        self.progress.iter().for_each(|progress| progress.answer());
-        opened.unwrap_or(Err(PromError::Late))
-    }
-
-    async fn open(
-        &self,
-        selector: &str,
-        to: Timestamp,
-        length: Duration,
-        deadline: Instant,
-    ) -> Result<Stream, PromError> {
-        let slot = self.acquire_slot().await?;
-        let millis_left = deadline.saturating_duration_since(Instant::now()).as_millis().max(1);
-        let started = Instant::now();
-        let form = [
-            ("query", format!("{selector}[{}ms]", length.as_millis().max(1))),
-            ("time", format!("{:.3}", to.as_millisecond() as f64 / 1e3)),
-            ("timeout", format!("{millis_left}ms")),
-        ];
-        let request = self.door.http.post(format!("{}/api/v1/query", self.door.base));
-        let seconds = self.seconds.clone();
-        let sent = self.door.sent(deadline);
-        let error = match request.form(&form).send().await {
-            Ok(response) if response.status().is_success() => {
-                return Ok(Stream { response, deadline, _slot: slot, sent: sent.has_begun(), started, seconds });
-            }
-            Ok(refusal) => answer::refusal(refusal, Limits { deadline, bytes: REFUSAL_BYTES }).await,
-            Err(error) => PromError::from_http(error),
+        let open = async {
+            let (slot, time_left) = self.turn(deadline).await?;
+            let form = [
+                ("query", format!("{selector}[{}ms]", length.as_millis().max(1))),
+                ("time", format!("{:.3}", to.as_millisecond() as f64 / 1e3)),
+                ("timeout", format!("{}ms", millis(time_left))),
+            ];
+            let request = self.http.post(format!("{}/api/v1/query", self.base));
+            let sent = self.gate.sent(deadline, self.seconds.clone());
+            let error = match request.form(&form).send().await {
+                Ok(response) if response.status().is_success() => {
+                    return Ok(Stream { response, deadline, _slot: slot, sent: sent.has_begun() });
+                }
+                Ok(refusal) => answer::refusal(refusal, Limits { deadline, bytes: REFUSAL_BYTES }).await,
+                Err(error) => PromError::from_http(error),
+            };
+            let refused = Err(error);
+            sent.ended(&refused);
+            refused
         };
-        observe(seconds.as_ref(), started);
-        let refused = Err(error);
-        sent.ended(&refused);
-        refused
+        self.waited(deadline, open).await
     }
 }
 
@@ -92,7 +74,6 @@ impl Stream {
     ) -> Result<Vec<String>, PromError> {
         let limits = Limits { deadline: self.deadline, bytes: usize::MAX };
         let read = read(self.response, limits, take).await;
-        observe(self.seconds.as_ref(), self.started);
         self.sent.ended(&read);
         read
     }
@@ -128,10 +109,4 @@ async fn read(
         kind: envelope.error_type.unwrap_or_else(|| "unknown".to_owned()),
         message: envelope.error.unwrap_or_default(),
     })
-}
-
-fn observe(seconds: Option<&Histogram>, started: Instant) {
-    if let Some(seconds) = seconds {
-        seconds.observe(started.elapsed().as_secs_f64());
-    }
 }
