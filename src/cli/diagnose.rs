@@ -47,8 +47,8 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let reader =
         ExporterReader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
-    let targets = config.exporters.given().collect();
-    let exporters = Exporters { reader, targets, learn: config.exporters.learn, fresh: args.fresh, saved: Vec::new() };
+    let known = Exporters::known(&config.exporters, &reader, &prometheus, None);
+    let exporters = Exporters { fresh: args.fresh, ..known };
     // Exporters' pages show only the current state.
     if args.fresh && !ask::is_now(&request) {
         bail!(

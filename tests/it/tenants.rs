@@ -3,10 +3,13 @@
 use axum::Router;
 use axum::extract::State;
 use axum::http::Uri;
+use llm_diagnose::diagnose::Exporters;
+use llm_diagnose::exporter::{Config, ConfiguredExporter, ExporterReader};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
+use crate::harness::{client, tls};
 use crate::running::{CHANNEL, Running, group};
 
 /// A Prometheus without data, which reports each request.
@@ -57,4 +60,22 @@ async fn an_alert_of_a_tenant_without_an_entry_asks_nobody_and_says_so() {
     running.wait_for(CHANNEL, diagnosed).await;
     assert!(drain(&mut asked_b) > 0);
     assert_eq!(drain(&mut asked_a), 0);
+}
+
+/// Whoever asks, a chat, a program or the command line: nobody knows whose engines these are.
+#[tokio::test]
+async fn for_a_tenant_without_an_entry_no_engine_is_read_directly() {
+    tls();
+    let url = "http://10.0.0.7:8000/metrics".to_owned();
+    let targets = vec![ConfiguredExporter { engine: "vllm".to_owned(), url, labels: Default::default() }];
+    let (config, reader) = (Config { targets, ..Config::default() }, ExporterReader::new(&[]).unwrap());
+    let (own, nobodys) = (client("http://p"), client("http://p").unassigned(String::new()));
+    let remembered: Vec<_> = config.given().collect();
+    let known = |prometheus, remembered| {
+        let known = Exporters::known(&config, &reader, prometheus, remembered);
+        (known.targets.len(), known.learn)
+    };
+    assert_eq!(known(&own, None), (1, true));
+    assert_eq!(known(&own, Some(remembered.clone())), (2, false));
+    assert_eq!([known(&nobodys, None), known(&nobodys, Some(remembered))], [(0, false); 2]);
 }

@@ -22,7 +22,6 @@ use crate::bundle::{
 use crate::cli::output::out;
 use crate::clock;
 use crate::config::Config;
-use crate::diagnose::Exporters;
 use crate::exporter::ExporterReader;
 use crate::message::Line;
 use crate::playbook::Library;
@@ -146,17 +145,6 @@ impl BundleContext<'_> {
         let logs = ask::logs(&self.config, &[]).await?;
         let (library, words) = (Arc::clone(&self.library), Arc::clone(&self.words));
         Ok(SourceRegistry::new(library, words, prometheus, self.reader.clone(), logs, settings))
-    }
-
-    fn exporters(&self) -> Exporters {
-        let targets = self.config.exporters.given().collect();
-        Exporters {
-            reader: self.reader.clone(),
-            targets,
-            learn: self.config.exporters.learn,
-            fresh: false,
-            saved: Vec::new(),
-        }
     }
 
     /// Returns the time range of the bundle.

@@ -11,7 +11,7 @@ use crate::cli::args::StateArgs;
 use crate::cli::ask::{self, RequestArguments};
 use crate::cli::store::open;
 use crate::clock;
-use crate::diagnose::{ExtraSources, LogSources};
+use crate::diagnose::{Exporters, ExtraSources, LogSources};
 use crate::exporter::ExporterTarget;
 use crate::health::Triage;
 use crate::notify::stored_view;
@@ -102,7 +102,7 @@ pub(super) async fn of_pool(
     let mut request = ask::request(&context.library, config, &arguments, group)?;
     let selected: prom::Config = ask::prometheus(config, args.prometheus.as_deref(), group)?;
     let prometheus = Prometheus::new(&selected)?;
-    let exporters = context.exporters();
+    let exporters = Exporters::known(&config.exporters, &context.reader, &prometheus, None);
     // Exporters' pages show only the current state.
     let exporters = Some(&exporters).filter(|_| ask::is_now(&request));
     // The bundle reports a log that cannot be read.

@@ -23,7 +23,7 @@ use crate::output::direct_read::DirectReadReason;
 use fill::{PageAnswers, fill};
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, EngineKind, MetricFilter, SignalQuery};
-use sources::exporter::{ExporterError, ExporterReader, ExporterTarget, TARGETS_MOST};
+use sources::exporter::{self, ExporterError, ExporterReader, ExporterTarget, TARGETS_MOST};
 use sources::prom::Prometheus;
 
 pub use discovery::{discover_exporters, identify, targets};
@@ -61,6 +61,25 @@ pub struct Exporters {
     pub fresh: bool,
     /// Pages that were saved before; a target with the address of one is not read.
     pub saved: Vec<SavedPages>,
+}
+
+impl Exporters {
+    /// Returns the configured exporters, and those that are remembered of this Prometheus: without a memory they are
+    /// learnt at the time of the diagnosis. There are none for alerts that no Prometheus is for: nobody knows which of
+    /// them are this tenant's.
+    pub fn known(
+        config: &exporter::Config,
+        reader: &ExporterReader,
+        prometheus: &Prometheus,
+        remembered: Option<Vec<ExporterTarget>>,
+    ) -> Self {
+        let is_known = !prometheus.is_unassigned();
+        let learn = config.learn && is_known;
+        let remembers = remembered.is_some();
+        let remembered = remembered.into_iter().flatten().filter(|_| config.learn);
+        let targets = config.given().chain(remembered).filter(|_| is_known).collect();
+        Self { reader: reader.clone(), targets, learn: learn && !remembers, fresh: false, saved: Vec::new() }
+    }
 }
 
 /// Names of engines whose signals Prometheus lacks.

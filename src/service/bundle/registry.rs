@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Sources;
-use diagnose::LogSources;
+use diagnose::{Exporters, LogSources};
 use knowledge::alert::Alert;
 use knowledge::playbook::Library;
 use render::Phrases;
@@ -32,7 +32,7 @@ pub struct SourceRegistry {
     words: Arc<Phrases>,
     prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
     reader: ExporterReader,
-    targets: Vec<ExporterTarget>,
+    exporters: exporter::Config,
     logs: LogSources,
     diagnosing: diagnose::Config,
     redactor: Redactor,
@@ -56,7 +56,7 @@ impl SourceRegistry {
             words,
             prometheus: prometheus.into_iter().map(|(client, labels)| (client.with_own_slots(), labels)).collect(),
             reader: reader.with_own_slots(),
-            targets: exporters.given().collect(),
+            exporters: exporters.clone(),
             logs: logs.with_own_slots(),
             diagnosing: diagnosing.clone(),
             redactor: redactor.clone(),
@@ -78,9 +78,10 @@ impl SourceRegistry {
     pub fn sources(&self, alerts: &[Alert], remembered: Vec<ExporterTarget>, files: Vec<PathBuf>) -> Sources {
         let logs = self.logs.of(alerts);
         let prometheus = assigned(&self.prometheus, alerts);
-        // Without one for these alerts, nobody knows which targets are this tenant's.
-        let is_known = prometheus.as_ref().is_none_or(|prometheus| !prometheus.is_unassigned());
-        let targets = self.targets.iter().cloned().chain(remembered).filter(|_| is_known).collect();
+        let targets = match &prometheus {
+            Some(prometheus) => Exporters::known(&self.exporters, &self.reader, prometheus, Some(remembered)).targets,
+            None => self.exporters.given().collect(),
+        };
         Sources {
             library: Arc::clone(&self.library),
             words: Arc::clone(&self.words),

@@ -10,7 +10,7 @@ use tracing::{Instrument, error, info, info_span, warn};
 
 use super::{ms, pause};
 use crate::service::Service;
-use diagnose::{Diagnosis, Exporters, ExtraSources, Scope, Verdict, begin, impact, moment};
+use diagnose::{Diagnosis, ExtraSources, Scope, Verdict, begin, impact, moment};
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
 use knowledge::incident::{AdmitReason, ChangeReason, Impact};
@@ -179,7 +179,7 @@ async fn diagnose(service: &Service, incident: &Incident, playbook: &str) -> (Di
     let Some(prometheus) = service.prometheus_of(&incident.alerts) else {
         unreachable!("the configuration names at least one Prometheus")
     };
-    let exporters = exporters(service, &prometheus).await;
+    let exporters = service.store.known_exporters(&service.config.exporters, &service.reader, &prometheus).await;
     let logs = service.logs.of(&incident.alerts);
     // Exporters' pages have only current values.
     let beside = ExtraSources { exporters: Some(&exporters).filter(|_| ended.is_none()), logs: Some(&logs) };
@@ -217,20 +217,6 @@ async fn show(service: &Service, incident: &Incident, first: Option<Diagnosis>) 
             None
         }
     }
-}
-
-/// Returns the configured exporters, and those that this Prometheus listed last.
-async fn exporters(service: &Service, prometheus: &Prometheus) -> Exporters {
-    // Nobody knows which of them are this tenant's.
-    let is_known = !prometheus.is_unassigned();
-    let mut targets: Vec<_> = service.config.exporters.given().filter(|_| is_known).collect();
-    if service.config.exporters.learn && is_known {
-        match service.store.exporters(&prometheus.key).await {
-            Ok(remembered) => targets.extend(remembered),
-            Err(error) => warn!(%error, "cannot read the remembered exporters"),
-        }
-    }
-    Exporters { reader: service.reader.clone(), targets, learn: false, fresh: false, saved: Vec::new() }
 }
 
 /// Returns the root cause that is likely since the new diagnosis, for a chart; `None` if there is none or it was likely

@@ -153,12 +153,10 @@ impl<'a> Fleet<'a> {
 
     /// Returns the exporters that are configured, and those known of this Prometheus.
     async fn exporters(&self, prometheus: &Prometheus) -> Exporters {
-        let mut targets: Vec<_> = self.exporters.given().collect();
-        if let Some(store) = self.store.filter(|_| self.exporters.learn) {
-            targets.extend(store.exporters(&prometheus.key).await.unwrap_or_default());
+        match self.store {
+            Some(store) => store.known_exporters(self.exporters, self.reader, prometheus).await,
+            None => Exporters::known(self.exporters, self.reader, prometheus, None),
         }
-        let learn = self.exporters.learn && self.store.is_none();
-        Exporters { reader: self.reader.clone(), targets, learn, fresh: false, saved: Vec::new() }
     }
 
     /// Creates a redactor for one answer.

@@ -9,11 +9,10 @@ use crate::chatops::reply::Reply;
 use crate::chatops::wording::{command_button, dated, diagnosis_message, full_time, quoted, sentence, with};
 use crate::chatops::{Desk, incidents, target_form};
 use diagnose::health::{Triage, answer};
-use diagnose::{Exporters, ExtraSources, Request, diagnose_with, moment};
+use diagnose::{ExtraSources, Request, diagnose_with, moment};
 use knowledge::clock;
 use knowledge::playbook::suggestion;
 use message::{Block, Line, Tone};
-use sources::prom::Prometheus;
 use store::Incident;
 
 /// Diagnoses a target and replies with the causes and steps.
@@ -84,10 +83,10 @@ async fn run_diagnosis(
         deadline: desk.config.diagnose.deadline,
     };
     let client = reply.watch(prometheus);
-    let exporters = exporters(desk, prometheus).await;
+    let exporters = desk.store.known_exporters(&desk.config.exporters, &desk.reader, prometheus).await;
     // Exporter pages hold current values only.
-    let extra =
-        ExtraSources { exporters: exporters.as_ref().filter(|_| command.when.at.is_none()), logs: Some(&desk.logs) };
+    let exporters = Some(&exporters).filter(|_| command.when.at.is_none());
+    let extra = ExtraSources { exporters, logs: Some(&desk.logs) };
     let asked_at = command.when.at.map(|_| at);
     let message = match answer(&desk.library, (&client, labels), &request, extra).await {
         Triage::Found(diagnosis) => diagnosis_message(desk, &diagnosis, Some(prometheus)),
@@ -118,21 +117,8 @@ pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     let request = desk.config.diagnose.request(playbook, &incident.alerts, incident.started_at, at);
     let client = reply.watch(&prometheus);
     // Exporter pages hold current values only.
-    let exporters = if incident.open { exporters(desk, &prometheus).await } else { None };
-    let extra = ExtraSources { exporters: exporters.as_ref(), logs: Some(&desk.logs) };
+    let exporters = desk.store.known_exporters(&desk.config.exporters, &desk.reader, &prometheus).await;
+    let extra = ExtraSources { exporters: Some(&exporters).filter(|_| incident.open), logs: Some(&desk.logs) };
     let diagnosis = diagnose_with(&desk.library, &client, &request, extra).await;
     reply.send_message(&dated(desk, diagnosis_message(desk, &diagnosis, desk.prometheus_of(incident)), over)).await;
-}
-
-/// Returns the configured exporters and those last discovered through this Prometheus.
-async fn exporters(desk: &Desk, prometheus: &Prometheus) -> Option<Exporters> {
-    // Nobody knows which of them are this tenant's.
-    if prometheus.is_unassigned() {
-        return None;
-    }
-    let mut targets: Vec<_> = desk.config.exporters.given().collect();
-    if desk.config.exporters.learn {
-        targets.extend(desk.store.exporters(&prometheus.key).await.unwrap_or_default());
-    }
-    Some(Exporters { reader: desk.reader.clone(), targets, learn: false, fresh: false, saved: Vec::new() })
 }
