@@ -85,6 +85,22 @@ pub fn between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
 
+/// The pauses between tries: each is twice the one before it, up to the longest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// The pause after the first failure.
+    pub first: Duration,
+    /// The longest pause.
+    pub longest: Duration,
+}
+
+impl Backoff {
+    /// Returns the pause after a failure, by the number of failures in a row before it.
+    pub fn pause(self, earlier: u32) -> Duration {
+        self.first.saturating_mul(1 << earlier.min(16)).min(self.longest)
+    }
+}
+
 /// Parses the length of a time that somebody asks about: between one second and 31 days.
 ///
 /// # Errors
@@ -272,6 +288,13 @@ mod tests {
         let day = TimeArgument::parse("2026-11-20").unwrap().resolve(now);
         assert_eq!(day.to_string(), "2026-11-20T00:00:00Z");
         assert_eq!(TimeArgument::parse("02-29 01:00").unwrap().resolve(now).to_string(), "2024-02-29T01:00:00Z");
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
+        let pauses = [0, 1, 2, 5, 6, u32::MAX].map(|earlier| backoff.pause(earlier).as_secs());
+        assert_eq!(pauses, [1, 2, 4, 32, 60, 60]);
     }
 
     #[test]

@@ -15,16 +15,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use crate::Metrics;
-use knowledge::clock;
+use knowledge::clock::{self, Backoff};
 pub use systemd::Systemd;
 
 /// Pauses and thresholds of the supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// The pause before the first restart; doubles with each restart.
-    pub first_pause: Duration,
-    /// The longest pause before a restart.
-    pub longest_pause: Duration,
+    /// The pauses before restarts.
+    pub pauses: Backoff,
     /// A loop that ran for this long without a panic counts as healthy again.
     pub steady: Duration,
     /// A loop that has been down, or without progress beyond its rhythm, for longer fails the liveness check.
@@ -34,8 +32,7 @@ pub struct Timing {
 impl Default for Timing {
     fn default() -> Self {
         Self {
-            first_pause: Duration::from_millis(100),
-            longest_pause: Duration::from_secs(30),
+            pauses: Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(30) },
             steady: Duration::from_secs(60),
             dead_after: Duration::from_secs(120),
         }
@@ -73,7 +70,7 @@ impl Supervisor {
         lock(&self.watches).push(Arc::clone(&watch));
         let this = self.clone();
         async move {
-            let mut pause = this.timing.first_pause;
+            let mut earlier = 0_u32;
             loop {
                 let began = Instant::now();
                 let run = Watched { inner: Box::pin(make()), watch: Arc::clone(&watch), steady: this.timing.steady };
@@ -82,8 +79,9 @@ impl Supervisor {
                     return watch.end();
                 }
                 if began.elapsed() >= this.timing.steady {
-                    pause = this.timing.first_pause;
+                    earlier = 0;
                 }
+                let pause = this.timing.pauses.pause(earlier);
                 let why = end.err().map_or_else(|| "it ended by itself".to_owned(), |panic| panic_message(&*panic));
                 this.metrics.restart(name);
                 error!(
@@ -97,7 +95,7 @@ impl Supervisor {
                     () = tokio::time::sleep(pause) => {}
                     () = this.stop.cancelled() => return watch.end(),
                 }
-                pause = (pause * 2).min(this.timing.longest_pause);
+                earlier = earlier.saturating_add(1);
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use llm_diagnose::clock::Backoff;
 use llm_diagnose::config::ServerLimits;
 use llm_diagnose::server::{listen, liveness};
 use llm_diagnose::store::Store;
@@ -34,8 +35,7 @@ async fn a_loop_that_keeps_panicking_fails_healthz_until_it_runs_steadily() {
     let store = Store::open(&directory.path().join("store")).await.unwrap();
     let (metrics, stop) = (Arc::new(Metrics::default()), CancellationToken::new());
     let timing = Timing {
-        first_pause: Duration::from_millis(5),
-        longest_pause: Duration::from_millis(20),
+        pauses: Backoff { first: Duration::from_millis(5), longest: Duration::from_millis(20) },
         steady: Duration::from_millis(300),
         dead_after: Duration::from_millis(100),
     };

@@ -11,7 +11,7 @@ use tracing::{Instrument, error, info, info_span, warn};
 use super::{ms, pause};
 use crate::service::Service;
 use diagnose::{Diagnosis, ExtraSources, Scope, Verdict, begin, impact, moment};
-use knowledge::clock;
+use knowledge::clock::{self, Backoff};
 use knowledge::failpoint::failpoint;
 use knowledge::incident::{AdmitReason, ChangeReason, Impact};
 use sources::prom::{Prometheus, choose};
@@ -23,12 +23,10 @@ use telemetry::supervise::guard;
 const NEIGHBOURS_WITHIN: Duration = Duration::from_secs(2);
 /// Diagnoses within one step of this length are evaluated at the same time.
 pub const SHARED_STEP: Duration = Duration::from_secs(5);
-/// The first pause before a degraded diagnosis is repeated; doubles up to [`LONGEST_RETRY`].
-const RETRY: Duration = Duration::from_secs(5);
+/// The pauses before a degraded diagnosis is repeated.
+pub(super) const RETRY: Backoff = Backoff { first: Duration::from_secs(5), longest: Duration::from_secs(120) };
 /// The shortest pause, before one whose Prometheus is about to be asked again.
 const SOONEST_RETRY: Duration = Duration::from_secs(1);
-/// The longest pause before a degraded diagnosis is repeated.
-pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(120);
 
 /// About the number of diagnoses that start within [`FLOOD_STEP`] while webhooks come in: a flood is stored first.
 const FLOOD_MOST: usize = 32;
@@ -153,7 +151,7 @@ async fn process(service: &Service, id: &str, tries: u32) {
 
 /// Returns the time until a degraded diagnosis is repeated: its own pause, or what is left of that of its Prometheus.
 fn retry_in(service: &Service, incident: &Incident, tries: u32) -> Duration {
-    let pause = RETRY.saturating_mul(1 << tries.min(5)).min(LONGEST_RETRY);
+    let pause = RETRY.pause(tries);
     let prometheus = choose(&service.prometheus, &incident.alerts);
     let asked_again = prometheus.and_then(Prometheus::pause_left);
     asked_again.map_or(pause, |left| pause.min(left.max(SOONEST_RETRY)))

@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::deliver::DELIVERY_LEASE;
-use super::diagnose::LONGEST_RETRY;
+use super::diagnose::RETRY;
 use super::weekly::schedule_weeklies;
 use crate::chatops::LONGEST_FOLLOWUP;
 use crate::config::Config;
-use crate::notify::{LAST_SEARCH_DELAY, LONGEST_REFUSED};
+use crate::notify::{LAST_SEARCH_DELAY, REFUSED};
 use crate::service::Service;
 use crate::watchdog;
 use knowledge::clock;
@@ -132,10 +132,10 @@ fn may_close(receiving: Duration, stale_after: Duration) -> bool {
 /// Returns the longest intended waiting time of each kind of work, plus one minute.
 fn longest(config: &Config) -> LongestWaits {
     let minute = Duration::from_secs(60);
-    let diagnosis = config.diagnose.refresh.max(config.diagnose.lease()).max(LONGEST_RETRY);
+    let diagnosis = config.diagnose.refresh.max(config.diagnose.lease()).max(RETRY.longest);
     LongestWaits {
         diagnosis: diagnosis.saturating_add(minute),
-        delivery: config.diagnose.grace.max(DELIVERY_LEASE).max(LONGEST_REFUSED).saturating_add(minute),
+        delivery: config.diagnose.grace.max(DELIVERY_LEASE).max(REFUSED.longest).saturating_add(minute),
         followup: LONGEST_FOLLOWUP.saturating_add(minute),
         duplicate_check: LAST_SEARCH_DELAY.saturating_add(minute),
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tracing::warn;
 use ulid::Ulid;
 
-use super::{Lane, Notifier, pause};
+use super::{Lane, Notifier, PAUSES};
 use knowledge::clock;
 use message::SlackMessage;
 use slack::{Destination, MessageMark, Posted, Slack, SlackError};
@@ -105,7 +105,7 @@ impl Notifier {
                     }
                     *wait
                 }
-                _ => pause(tries),
+                _ => PAUSES.pause(tries),
             };
             tries += 1;
             if !error.is_retryable() || tries >= MOST_TRIES || Instant::now() + wait > until {

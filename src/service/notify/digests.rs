@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use tracing::{error, info, warn};
 
 use super::history_search::SearchOutcome;
-use super::refused_channels::refusal_pause;
-use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark, pause};
+use super::refused_channels::REFUSED;
+use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, PAUSES, To, mention_mark};
 use diagnose::Scope;
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
@@ -289,7 +289,7 @@ impl Notifier {
         if (error.is_retryable() || refused) && retry {
             count(if refused { "refused" } else { "retried" });
             warn!(digest.id = digest.id, try = digest.tries + 1, reason = note, "cannot deliver a digest: trying again");
-            let pause = if refused { refusal_pause(digest.tries) } else { pause(digest.tries) };
+            let pause = if refused { REFUSED.pause(digest.tries) } else { PAUSES.pause(digest.tries) };
             let reason = PostponeReason::failed(digest.posted.is_none() && error.is_unknown());
             return self.store.digest_postponed(digest, clock::after(now, pause), reason, &note).await;
         }

@@ -10,7 +10,7 @@ use moka::future::Cache;
 use tokio::sync::OnceCell;
 use tracing::{info, warn};
 
-use super::{Lane, Notifier, pause};
+use super::{Lane, Notifier, PAUSES};
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
 use slack::{MarkedMessage, Slack, SlackError};
@@ -236,7 +236,7 @@ impl Notifier {
     fn wait(&self, error: &SlackError) -> Duration {
         match error {
             SlackError::RateLimited(wait) => *wait,
-            _ => pause(2),
+            _ => PAUSES.pause(2),
         }
     }
 }

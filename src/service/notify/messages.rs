@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tracing::{error, info, warn};
 
 use super::history_search::SearchOutcome;
-use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, mention_mark, pause};
+use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, PAUSES, To, mention_mark};
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
 use render::{self, Commands, ThreadState};
@@ -30,7 +30,7 @@ impl Notifier {
                 if let Err(error) = printed {
                     error!(incident.id = delivery.incident, %error, "cannot print the incident's message");
                     self.metrics.delivery("console", "failed", None);
-                    let (due, note) = (clock::after(self.store.now(), pause(delivery.tries)), error.to_string());
+                    let (due, note) = (clock::after(self.store.now(), PAUSES.pause(delivery.tries)), error.to_string());
                     return self.store.postpone(delivery, due, PostponeReason::Failed, &note).await;
                 }
                 self.metrics.delivery("console", "posted", None);
@@ -165,7 +165,7 @@ impl Notifier {
             count("retried");
             warn!(incident.id = delivery.incident, try = delivery.tries + 1, reason = note, "cannot deliver: trying again");
             let reason = PostponeReason::failed(delivery.posted.is_none() && error.is_unknown());
-            return self.store.postpone(delivery, clock::after(now, pause(delivery.tries)), reason, &note).await;
+            return self.store.postpone(delivery, clock::after(now, PAUSES.pause(delivery.tries)), reason, &note).await;
         }
         count("failed");
         error!(

@@ -27,13 +27,14 @@ pub(crate) use cleaned::{cleaned_incident, learn};
 use history_search::HistoryCache;
 pub(crate) use history_search::LAST_SEARCH_DELAY;
 use knowledge::alert::Alert;
+use knowledge::clock::Backoff;
 use knowledge::failpoint::failpoint;
 use knowledge::playbook::Library;
 use message::{Message, SlackMessage};
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
 pub use queue::Taken;
 use rates::{Lane, Rates};
-pub use refused_channels::{LONGEST_REFUSED, todo};
+pub use refused_channels::{REFUSED, todo};
 use render::{self, IncidentView, Phrases};
 use slack::{self, Destination, MessageMark, Posted, Slack, SlackError};
 use sources::prom::{Prometheus, choose};
@@ -49,10 +50,8 @@ const MOST_POST_TRIES: u32 = 15;
 const MOST_PICTURE_TRIES: u32 = 3;
 /// Maximum number of times that a deleted incident message is posted again.
 const MOST_REPOSTS: u32 = 2;
-/// The first pause after an error; it doubles up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause between tries.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// The pauses after errors.
+const PAUSES: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
 
 /// Delivers messages to Slack, pagers and the console.
 #[derive(Debug)]
@@ -252,9 +251,4 @@ impl<'a> To<'a> {
 /// Builds the mark of a message that mentions `calls`; `called` also includes those mentioned before.
 fn mention_mark(id: &str, calls: &[&str], called: &CalledPeople) -> MessageMark {
     MessageMark { mention: !calls.is_empty(), called: Some(called.to_string()), ..MessageMark::new(id) }
-}
-
-/// Returns the pause after a number of consecutive failures.
-fn pause(tries: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << tries.min(16)).min(LONGEST_PAUSE)
 }

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use tracing::{debug, warn};
 
 use super::history_search::SearchOutcome;
-use super::refused_channels::refusal_pause;
-use super::{Lane, MOST_PICTURE_TRIES, MOST_POST_TRIES, MOST_REPOSTS, Notifier, To, pause};
+use super::refused_channels::REFUSED;
+use super::{Lane, MOST_PICTURE_TRIES, MOST_POST_TRIES, MOST_REPOSTS, Notifier, PAUSES, To};
 use diagnose::{HistoryRequest, evidence_history};
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
@@ -190,7 +190,7 @@ impl Notifier {
         let keep_trying = incident.open && !picture && (refused || post.kind == PostKind::Mention);
         let again = post.tries + 1 < most_tries || keep_trying;
         if (error.is_retryable() || refused || thread_moves) && again {
-            let pause = if refused { refusal_pause(post.tries) } else { pause(post.tries) };
+            let pause = if refused { REFUSED.pause(post.tries) } else { PAUSES.pause(post.tries) };
             let reason = PostponeReason::failed(error.is_unknown());
             self.store.post_postponed(post, clock::after(now, pause), reason, &note).await?;
             return Ok("retried");

@@ -9,16 +9,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::{MOST_TRIES, Notifier};
-use knowledge::clock;
+use knowledge::clock::{self, Backoff};
 use message::{Line, SlackMessage};
 use render;
 use slack::{Destination, MessageMark, Slack, SlackError, is_person};
 use store::{Delivery, Incident, Mention, PostponeReason, Refusal, StoreError};
 
-/// The first pause after a refusal; it doubles up to [`LONGEST_REFUSED`].
-const FIRST_PAUSE: Duration = Duration::from_secs(2);
-/// The longest pause: an invitation for which Slack sends no event takes effect within this time.
-pub const LONGEST_REFUSED: Duration = Duration::from_secs(300);
+/// The pauses after refusals: an invitation for which Slack sends no event takes effect within the longest one.
+pub const REFUSED: Backoff = Backoff { first: Duration::from_secs(2), longest: Duration::from_secs(300) };
 /// The interval between two checks of refused channels.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// The age after which a refusal is dropped if nothing waits for it and only a new message could disprove it.
@@ -29,11 +27,6 @@ const MOST_NOTIFIED: usize = 10;
 const NOTIFY_WITHIN: Duration = Duration::from_secs(20);
 /// The refusals that end according to the channel's own description.
 const MEMBERSHIP_CODES: [&str; 3] = ["not_in_channel", "channel_not_found", "is_archived"];
-
-/// Returns the pause after a number of consecutive refusals.
-pub(super) fn refusal_pause(tries: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << tries.min(16)).min(LONGEST_REFUSED)
-}
 
 impl Notifier {
     /// Handles a refused incident message: it stays due while the incident is open.
@@ -70,7 +63,7 @@ impl Notifier {
             reason = note,
             "the channel does not take the message: trying again"
         );
-        let due = clock::after(now, refusal_pause(delivery.tries));
+        let due = clock::after(now, REFUSED.pause(delivery.tries));
         self.store.postpone(delivery, due, PostponeReason::Failed, &note).await
     }
 
@@ -195,7 +188,7 @@ impl Notifier {
                 () = stop.cancelled() => return,
             }
             tokio::select! {
-                () = self.check_refused_channels(LONGEST_REFUSED) => {}
+                () = self.check_refused_channels(REFUSED.longest) => {}
                 () = stop.cancelled() => return,
             }
         }

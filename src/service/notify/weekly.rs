@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use tracing::{error, info, warn};
 
 use super::history_search::SearchOutcome;
-use super::refused_channels::refusal_pause;
-use super::{Lane, Notifier, To, pause};
+use super::refused_channels::REFUSED;
+use super::{Lane, Notifier, PAUSES, To};
 use crate::weekly::summary;
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
@@ -31,7 +31,7 @@ impl Notifier {
             return Ok(());
         }
         let Ok(summary) = tokio::time::timeout(READ_WITHIN, summary(&self.store, &self.library, weekly)).await else {
-            let due = clock::after(self.store.now(), pause(weekly.tries));
+            let due = clock::after(self.store.now(), PAUSES.pause(weekly.tries));
             let note = format!("the store has not told the week within {} s", READ_WITHIN.as_secs());
             warn!(weekly.channel, try = weekly.tries + 1, reason = note, "cannot post a weekly summary: trying again");
             return self.store.weekly_postponed(weekly, due, PostponeReason::Failed, &note).await;
@@ -87,9 +87,9 @@ impl Notifier {
             }
             _ if refused => {
                 self.report_refused_channel(slack, &weekly.channel, error, now).await?;
-                ("refused", refusal_pause(weekly.tries))
+                ("refused", REFUSED.pause(weekly.tries))
             }
-            error if error.is_retryable() => ("retried", pause(weekly.tries)),
+            error if error.is_retryable() => ("retried", PAUSES.pause(weekly.tries)),
             _ => return self.weekly_given_up(weekly, &note).await,
         };
         self.metrics.delivery("weekly", result, Some(took));

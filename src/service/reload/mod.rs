@@ -22,15 +22,14 @@ use crate::reloads::Reloads;
 use crate::stop_signals::StopSignals;
 use generation::{Candidate, Generation};
 use knowledge::clip::format_error;
+use knowledge::clock::Backoff;
 use knowledge::playbook::Library;
 use store::{StateLock, StoreClock, StoreError};
 use telemetry::Metrics;
 use telemetry::supervise::Systemd;
 
-/// The pause before the start is tried again; it doubles up to the longest one.
-const AGAIN: Duration = Duration::from_secs(1);
-/// The longest such pause.
-const AGAIN_AT_MOST: Duration = Duration::from_secs(30);
+/// The pauses before the start is tried again.
+const AGAIN: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30) };
 
 /// The configuration of a service with what it was read from.
 #[derive(Debug, Clone)]
@@ -175,8 +174,9 @@ async fn start(kept: &Kept, settings: Settings) -> anyhow::Result<Generation> {
 /// Starts the configuration that was in force, or else the one that the files hold now, again and again until one works:
 /// the database may be away for a while, and a file that the old one names may be gone.
 async fn start_again(kept: &Kept, old: Settings, load: &Load) -> Generation {
-    let mut pause = AGAIN;
+    let mut earlier = 0_u32;
     loop {
+        let pause = AGAIN.pause(earlier);
         match start(kept, old.clone()).await {
             Ok(running) => return running,
             Err(error) => error!(error = format_error(&error), ?pause, "cannot start with the old configuration again"),
@@ -194,7 +194,7 @@ async fn start_again(kept: &Kept, old: Settings, load: &Load) -> Generation {
             }
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(AGAIN_AT_MOST);
+        earlier = earlier.saturating_add(1);
     }
 }
 

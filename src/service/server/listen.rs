@@ -17,12 +17,13 @@ use tracing::{error, info, warn};
 
 use super::connection::{HttpConnection, Phase, drive};
 use crate::config::ServerLimits;
+use knowledge::clock::Backoff;
 use telemetry::Metrics;
 
 /// File descriptors reserved for the store, Prometheus, Slack and bundles.
 const OTHER_FILES: u64 = 128;
-/// The first and the longest pause after an error of `accept`.
-const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+/// The pauses after errors of `accept`.
+const PAUSES: Backoff = Backoff { first: Duration::from_millis(50), longest: Duration::from_secs(1) };
 /// The shortest time between two logs of the same problem.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 /// The timeout of a request's head during shutdown.
@@ -162,7 +163,7 @@ impl Open {
 /// The state after errors of `accept`: it pauses, as it would otherwise retry in a busy loop.
 #[derive(Default)]
 struct AcceptBackoff {
-    pause: Duration,
+    errors: u32,
     until: Option<Instant>,
     log: LogLimiter,
 }
@@ -173,7 +174,7 @@ impl AcceptBackoff {
             tokio::time::sleep_until(until.into()).await;
         }
         let accepted = listener.accept().await?;
-        (self.pause, self.until) = (Duration::ZERO, None);
+        (self.errors, self.until) = (0, None);
         Ok(accepted)
     }
 
@@ -182,8 +183,8 @@ impl AcceptBackoff {
         if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
             return;
         }
-        self.pause = (self.pause * 2).clamp(PAUSES[0], PAUSES[1]);
-        self.until = Some(Instant::now() + self.pause);
+        self.until = Some(Instant::now() + PAUSES.pause(self.errors));
+        self.errors = self.errors.saturating_add(1);
         if let Some(times) = self.log.record() {
             error!(%error, times, "cannot accept connections: alerts may not reach us");
         }

@@ -3,10 +3,10 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-/// The first pause.
-const FIRST: Duration = Duration::from_millis(500);
-/// The longest pause while the failure may be transient.
-const LONGEST: Duration = Duration::from_secs(30);
+use knowledge::clock::Backoff;
+
+/// The pauses while the failure may be transient.
+const PAUSES: Backoff = Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(30) };
 /// The pause while only a person can fix the failure.
 const SLOW: Duration = Duration::from_secs(60);
 
@@ -19,7 +19,7 @@ pub(super) struct Pause {
 impl Pause {
     /// Returns the next pause.
     pub(super) fn next(&mut self) -> Duration {
-        let whole = FIRST.saturating_mul(1 << self.tries.min(16)).min(LONGEST);
+        let whole = PAUSES.pause(self.tries);
         self.tries = self.tries.saturating_add(1);
         spread(whole)
     }
@@ -51,8 +51,8 @@ mod tests {
     fn pauses_grow_to_a_bound_and_differ() {
         let mut pause = Pause::default();
         let pauses: Vec<Duration> = (0..40).map(|_| pause.next()).collect();
-        assert!(pauses[0] >= FIRST / 2 && pauses[0] <= FIRST, "{pauses:?}");
-        assert!(pauses.iter().all(|p| *p <= LONGEST) && pauses[39] >= LONGEST / 2, "{pauses:?}");
+        assert!(pauses[0] >= PAUSES.first / 2 && pauses[0] <= PAUSES.first, "{pauses:?}");
+        assert!(pauses.iter().all(|p| *p <= PAUSES.longest) && pauses[39] >= PAUSES.longest / 2, "{pauses:?}");
         assert!(pauses[20..].windows(2).any(|p| p[0] != p[1]), "{pauses:?}");
         assert!(pause.slow() >= SLOW / 2 && pause.at_least(SLOW) > SLOW);
     }

@@ -7,8 +7,7 @@ use tokio::sync::Notify;
 use super::*;
 
 const QUICK: Timing = Timing {
-    first_pause: Duration::from_millis(1),
-    longest_pause: Duration::from_millis(4),
+    pauses: Backoff { first: Duration::from_millis(1), longest: Duration::from_millis(4) },
     steady: Duration::from_secs(600),
     dead_after: Duration::from_millis(50),
 };
@@ -60,7 +59,8 @@ async fn a_loop_that_panics_is_restarted_and_counted() {
 
 #[tokio::test]
 async fn the_pause_before_a_restart_doubles_up_to_the_longest() {
-    let timing = Timing { first_pause: Duration::from_millis(20), longest_pause: Duration::from_millis(50), ..QUICK };
+    let timing =
+        Timing { pauses: Backoff { first: Duration::from_millis(20), longest: Duration::from_millis(50) }, ..QUICK };
     let stop = CancellationToken::new();
     let supervisor = Supervisor::new(Arc::new(Metrics::default()), timing, stop.clone());
     let (began, mut begins) = tokio::sync::mpsc::unbounded_channel();

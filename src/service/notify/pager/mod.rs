@@ -19,7 +19,7 @@ pub use config::{Pager, PagerKind, PagerOn};
 pub use webhook::schema;
 
 use super::escalation::Callee;
-use super::{FIRST_PAUSE, LONGEST_PAUSE, MOST_TRIES, Notifier};
+use super::{MOST_TRIES, Notifier, PAUSES};
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
 use store::{Delivery, Incident, MessageEffects, PostponeReason, Sink, StoreError};
@@ -87,8 +87,7 @@ impl Notifier {
             }
             Err(error) if error.retry && delivery.tries + 1 < most => {
                 self.metrics.delivery(Sink::Pager.as_str(), "retried", took);
-                let pause = FIRST_PAUSE.saturating_mul(1 << delivery.tries.min(16)).min(LONGEST_PAUSE);
-                let pause = error.after.unwrap_or(pause).min(LONGEST_PAUSE);
+                let pause = error.after.unwrap_or(PAUSES.pause(delivery.tries)).min(PAUSES.longest);
                 warn!(incident.id = delivery.incident, pager = pager.name(), %error, "cannot tell the pager: trying again");
                 self.store
                     .postpone(delivery, clock::after(now, pause), PostponeReason::Failed, &error.to_string())
