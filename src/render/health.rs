@@ -1,5 +1,7 @@
 //! Fleet health ─▶ terminal: one screen of at most 100 columns, aligned, readable without colour.
 
+use std::cmp::Reverse;
+
 use anstyle::Style;
 
 use super::Phrases;
@@ -39,7 +41,7 @@ pub fn health(health: &Health, flags: &[(&str, String)], words: &Phrases) -> Str
     let mut sick = 0;
     let mut line = false;
     for pool in &pools {
-        let wrong = matches!(pool.state, HealthState::Critical | HealthState::Warning);
+        let wrong = pool.state.is_wrong();
         let in_short = !(alone || wrong && sick < SCREENFUL);
         sick += usize::from(wrong);
         // No blank line between two pools of one line each.
@@ -70,12 +72,7 @@ pub fn health(health: &Health, flags: &[(&str, String)], words: &Phrases) -> Str
 /// Returns the pools, those that need attention first.
 pub(super) fn worst_first(health: &Health) -> Vec<&PoolHealth> {
     let mut pools: Vec<&PoolHealth> = health.pools.iter().collect();
-    pools.sort_by_key(|pool| match pool.state {
-        HealthState::Critical => 0,
-        HealthState::Warning => 1,
-        HealthState::Unknown => 2,
-        HealthState::Healthy => 3,
-    });
+    pools.sort_by_key(|pool| Reverse(pool.state.weight()));
     pools
 }
 
@@ -155,7 +152,7 @@ fn whole(out: &mut String, pool: &PoolHealth, all: bool, words: &Phrases) {
         .iter()
         // Signals that a missing exporter would bring are named under coverage.
         .filter(|check| match check.state {
-            Some(HealthState::Warning | HealthState::Critical) => true,
+            Some(state) if state.is_wrong() => true,
             _ => all && (check.value.is_some() || check.enable.is_none() || pool.idle),
         })
         .collect();
@@ -218,7 +215,7 @@ fn lines(out: &mut String, pool: &PoolHealth, check: &HealthCheck, heading: &str
     let first = titles.first().map_or("", String::as_str);
     let line = row([heading, &state, first, &value, &limit(Severity::Warning), &limit(Severity::Critical), &playbook]);
     match check.state {
-        Some(state @ (HealthState::Warning | HealthState::Critical)) => {
+        Some(state) if state.is_wrong() => {
             let tone = style(state);
             out.push_str(&format!("{tone}{line}{tone:#}\n"));
         }

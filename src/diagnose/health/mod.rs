@@ -48,14 +48,19 @@ impl HealthState {
         }
     }
 
-    /// Returns the precedence when states are combined: known problems first, then unknown.
-    fn weight(self) -> u8 {
+    /// Returns how much attention a state needs: the known problems before what is unknown.
+    pub fn weight(self) -> u8 {
         match self {
             Self::Healthy => 0,
             Self::Unknown => 1,
             Self::Warning => 2,
             Self::Critical => 3,
         }
+    }
+
+    /// Returns true if an alert would fire.
+    pub fn is_wrong(self) -> bool {
+        matches!(self, Self::Warning | Self::Critical)
     }
 
     /// Returns the worst of several states; `None` if there are none.

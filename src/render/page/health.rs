@@ -58,7 +58,7 @@ fn name_of(pool: &PoolHealth, words: &Phrases) -> String {
 /// Renders one line for each pool, the worst first, as much as a screen shows; each leads to the pool's card.
 fn summary(pools: &[&PoolHealth], words: &Phrases) -> Markup {
     let wrong = |pool: &PoolHealth| {
-        let is_wrong = |c: &&HealthCheck| matches!(c.state, Some(HealthState::Warning | HealthState::Critical));
+        let is_wrong = |c: &&HealthCheck| c.state.is_some_and(HealthState::is_wrong);
         let titles: Vec<&str> = pool.checks.iter().filter(is_wrong).map(|check| check.title.as_str()).collect();
         facts::join_limited(&titles, WRONG, ", ", words)
     };
@@ -78,7 +78,7 @@ fn summary(pools: &[&PoolHealth], words: &Phrases) -> Markup {
 fn pool_card(i: usize, pool: &PoolHealth, words: &Phrases) -> Markup {
     let whom = facts::pool_name(&pool.labels);
     let name = name_of(pool, words);
-    let wrong = |check: &&HealthCheck| matches!(check.state, Some(HealthState::Warning | HealthState::Critical));
+    let wrong = |check: &&HealthCheck| check.state.is_some_and(HealthState::is_wrong);
     let (bad, rest): (Vec<&HealthCheck>, Vec<&HealthCheck>) = pool.checks.iter().partition(wrong);
     let (seen, unseen): (Vec<&HealthCheck>, Vec<&HealthCheck>) =
         rest.into_iter().partition(|check| check.value.is_some());

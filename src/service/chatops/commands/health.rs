@@ -81,7 +81,7 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
     };
     let mut message = sentence(tone, words.line(key, &counts));
     let mut pools: Vec<&PoolHealth> = health.pools.iter().collect();
-    pools.sort_by_key(|pool| std::cmp::Reverse(rank(pool.state)));
+    pools.sort_by_key(|pool| std::cmp::Reverse(pool.state.weight()));
     let alone = pools.len() == 1;
     for pool in pools.iter().take(POOLS) {
         message.parts.push(Block::Section(
@@ -98,7 +98,7 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
         message.parts.push(Block::Note(Line::of(line)));
     }
     let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
-    let sick = pools.iter().filter(|pool| rank(pool.state) > 1).take(DIAGNOSE_BUTTONS);
+    let sick = pools.iter().filter(|pool| pool.state.is_wrong()).take(DIAGNOSE_BUTTONS);
     let buttons: Vec<message::Button> = sick
         .enumerate()
         .map(|(i, pool)| {
@@ -110,15 +110,6 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
         message.parts.push(Block::Buttons(buttons));
     }
     message
-}
-
-fn rank(state: HealthState) -> u8 {
-    match state {
-        HealthState::Healthy => 0,
-        HealthState::Unknown => 1,
-        HealthState::Warning => 2,
-        HealthState::Critical => 3,
-    }
 }
 
 fn state_key(state: HealthState) -> &'static str {
@@ -139,9 +130,9 @@ fn pool_lines(desk: &Desk, pool: &PoolHealth, alone: bool) -> Vec<Line> {
     let words = &desk.words;
     let value = |value: f64, unit: Unit| Line::default().bold(format_value(value, unit));
     let mut lines = Vec::new();
-    let sick = |state: Option<HealthState>| matches!(state, Some(HealthState::Warning | HealthState::Critical));
+    let sick = |state: Option<HealthState>| state.is_some_and(HealthState::is_wrong);
     let mut failing: Vec<_> = pool.checks.iter().filter(|check| sick(check.state)).collect();
-    failing.sort_by_key(|check| check.state.map(|state| std::cmp::Reverse(rank(state))));
+    failing.sort_by_key(|check| check.state.map(|state| std::cmp::Reverse(state.weight())));
     for check in failing.iter().take(if alone { usize::MAX } else { MOST_LISTED }) {
         let now = check.value.map(|v| value(v, check.unit)).unwrap_or_default();
         let mut line = Line::default().plain(&*check.title).plain(" ").then(now);
