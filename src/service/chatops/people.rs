@@ -1,14 +1,13 @@
 //! Facts about Slack users for authorisation, and their rate limits.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroU32;
 use std::time::Duration;
 
-use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
 use moka::future::Cache;
 use tokio::sync::OnceCell;
 use tracing::warn;
 
+use crate::limits::RequestLimits;
 use slack::{self, Slack, SlackError, SlackRequest, User};
 
 /// The time to live of Slack's answers about users and groups.
@@ -21,8 +20,6 @@ const CACHE_ENTRIES: u64 = 10_000;
 const CALL_WITHIN: Duration = Duration::from_millis(1_000);
 /// The time before a rate-limited user gets another notice.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
-/// The number of rate limiters above which idle ones are removed.
-const MOST_RATE_LIMITERS: usize = 10_000;
 
 /// The facts that authorisation needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,42 +51,28 @@ pub struct People {
     own_team: OnceCell<String>,
     users: FallbackCache<User>,
     groups: FallbackCache<BTreeSet<String>>,
-    by_user: DefaultKeyedRateLimiter<String>,
-    by_channel: DefaultKeyedRateLimiter<String>,
-    everybody: DefaultDirectRateLimiter,
+    limits: RequestLimits<2>,
     notified_users: Cache<String, ()>,
 }
 
 impl People {
     /// Creates empty caches, with the configured rate limits.
     pub fn new(config: &slack::Config) -> Self {
-        let [user, channel, everybody] =
-            config.commands_per_minute.map(|n| Quota::per_minute(NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN)));
+        let [user, channel, everybody] = config.commands_per_minute;
         Self {
             own_team: OnceCell::new(),
             users: FallbackCache::default(),
             groups: FallbackCache::default(),
-            by_user: RateLimiter::keyed(user),
-            by_channel: RateLimiter::keyed(channel),
-            everybody: RateLimiter::direct(everybody),
+            limits: RequestLimits::new([user, channel], everybody),
             notified_users: Cache::builder().max_capacity(CACHE_ENTRIES).time_to_live(NOTICE_INTERVAL).build(),
         }
     }
 
-    /// Counts a request against the rate limits. The user's own limit comes first, so one user cannot use up the
-    /// others'.
+    /// Counts a request against the rate limits.
     pub async fn check_rate_limit(&self, inbound: &SlackRequest) -> RateDecision {
         let user = format!("{}/{}", inbound.who.team, inbound.who.user);
-        for rates in [&self.by_user, &self.by_channel] {
-            if rates.len() > MOST_RATE_LIMITERS {
-                rates.retain_recent();
-            }
-        }
-        let channel = &inbound.place.channel;
-        let free = self.by_user.check_key(&user).is_ok()
-            && (channel.is_empty() || self.by_channel.check_key(channel).is_ok())
-            && self.everybody.check().is_ok();
-        match free {
+        let channel = Some(inbound.place.channel.as_str()).filter(|channel| !channel.is_empty());
+        match self.limits.admit([Some(&user), channel]) {
             true => RateDecision::Now,
             false if self.notified_users.entry(user).or_insert_with(std::future::ready(())).await.is_fresh() => {
                 RateDecision::Tell

@@ -1,15 +1,14 @@
 //! The access to the pages and the API, and what their answers share.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
 use jiff::Timestamp;
 use moka::future::Cache;
 
 use super::auth::Access;
+use crate::limits::RequestLimits;
 use diagnose::health::Health;
 use render::chart::Chart;
 use report::facts;
@@ -28,9 +27,6 @@ const HEALTH_KEPT: Duration = Duration::from_secs(5);
 /// Maximum number of health results in the cache.
 const HEALTHS: u64 = 16;
 
-/// The number of rate limiters above which idle ones are removed.
-const MOST_RATE_LIMITERS: usize = 10_000;
-
 /// A chart, without the marks that the timeline adds.
 pub(super) type Drawn = Option<Arc<Chart>>;
 
@@ -40,8 +36,7 @@ pub struct Pages {
     pub(super) access: Access,
     /// The Alertmanagers in which visitors create silences.
     pub(super) alertmanagers: Vec<Alertmanager>,
-    by_visitor: DefaultKeyedRateLimiter<String>,
-    everybody: DefaultDirectRateLimiter,
+    forms: RequestLimits<1>,
     pub(super) numbers: Cache<(String, bool), Option<Arc<facts::PrometheusFacts>>>,
     pub(super) pictures: Cache<(String, i64, Timestamp), Drawn>,
     pub(super) healths: Cache<BTreeMap<String, String>, Arc<Health>>,
@@ -50,25 +45,19 @@ pub struct Pages {
 impl Pages {
     /// Creates empty caches, with the rate limits of forms: `slack.commands_per_minute` of each visitor, and of all.
     pub fn new(access: Access, alertmanagers: Vec<Alertmanager>, per_minute: [u32; 3]) -> Self {
-        let [visitor, _, everybody] =
-            per_minute.map(|n| Quota::per_minute(NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN)));
+        let [visitor, _, everybody] = per_minute;
         Self {
             access,
             alertmanagers,
-            by_visitor: RateLimiter::keyed(visitor),
-            everybody: RateLimiter::direct(everybody),
+            forms: RequestLimits::new([visitor], everybody),
             numbers: Cache::builder().max_capacity(NUMBERS).time_to_live(NUMBERS_KEPT).build(),
             pictures: Cache::builder().max_capacity(PICTURES).time_to_live(PICTURE_KEPT).build(),
             healths: Cache::builder().max_capacity(HEALTHS).time_to_live(HEALTH_KEPT).build(),
         }
     }
 
-    /// Counts a form against the rate limits; false if it is over one. The visitor's own limit comes first, so that one
-    /// visitor cannot use up the others'.
+    /// Counts a form against the rate limits; false if it is over one.
     pub(super) fn admits_form(&self, who: &str) -> bool {
-        if self.by_visitor.len() > MOST_RATE_LIMITERS {
-            self.by_visitor.retain_recent();
-        }
-        self.by_visitor.check_key(&who.to_owned()).is_ok() && self.everybody.check().is_ok()
+        self.forms.admit([Some(who)])
     }
 }
