@@ -45,7 +45,7 @@ pub(crate) fn assert_problem((status, headers, body): &(u16, HeaderMap, Value), 
     assert_eq!(headers[CONTENT_TYPE], "application/problem+json", "{body}");
     let detail = body["detail"].as_str().unwrap();
     assert!(detail.contains(says), "{says}: {detail}");
-    assert!(body["title"].as_str().is_some_and(|title| !title.is_empty()) && body["error"] == detail, "{body}");
+    assert!(body["title"].as_str().is_some_and(|title| !title.is_empty()), "{body}");
 }
 
 fn ids(list: &Value) -> Vec<&str> {

@@ -28,16 +28,13 @@ pub(in crate::server) struct ApiProblem {
     status: u16,
     /// A sentence: what is wrong, and what was expected.
     detail: String,
-    /// The same as `detail`, under the name that it had before there was `detail`.
-    error: String,
 }
 
 impl ApiProblem {
     /// Creates the error with this status.
     pub(in crate::server) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        let detail = detail.into();
         let title = status.canonical_reason().unwrap_or_default().to_owned();
-        Self { kind: "about:blank", title, status: status.as_u16(), error: detail.clone(), detail }
+        Self { kind: "about:blank", title, status: status.as_u16(), detail: detail.into() }
     }
 
     /// Creates the error of a wrong request.
