@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use llm_diagnose::exporter::{BenchmarkError, Sample, no_pages, read_line};
 use serde_json::Value;
 
 use crate::running::BINARY;
@@ -149,4 +150,42 @@ fn pages_of_an_engine_that_names_its_series_without_a_prefix_tell_the_same() {
     let diagnosis: Value = serde_json::from_slice(&diagnose(&[&pages[0], &pages[1]]).stdout).unwrap();
     assert_eq!(diagnosis["engines"][0]["engine"], "vllm", "{diagnosis}");
     assert_eq!(diagnosis["causes"][0]["chain"][0], "engine-stalled", "{diagnosis}");
+}
+
+#[test]
+fn a_read_has_the_samples_of_the_page_with_their_own_names() {
+    let line = r#"{"endpoint_url":"http://a:8000/metrics","timestamp_ns":1763591215220757503,"metrics":{
+        "vllm:num_requests_running":[{"labels":{"engine":"0"},"value":12.0}],"vllm:request_success":[{"value":15.0}],
+        "vllm:ttft_seconds":[{"buckets":{"0.1":2.0,"+Inf":3.0},"sum":1.5,"count":3.0}]},"first_byte_ns":1}"#;
+    let needed = |name: &str| name != "vllm:request_success";
+    let read = |line: &str| read_line(line, 1, |_, _| true, needed).unwrap().unwrap();
+    let page = read(line);
+    assert_eq!((page.url.as_str(), page.at), ("http://a:8000/metrics", 1_763_591_215_220));
+    let has = |name: &str, le: Option<&str>| {
+        let of = |s: &&Sample| s.name == name && s.labels.get("le").map(String::as_str) == le;
+        page.samples.iter().find(of).map(|sample| sample.value)
+    };
+    assert_eq!(has("vllm:num_requests_running", None), Some(12.0));
+    assert_eq!((has("vllm:request_success_total", None), has("vllm:request_success", None)), (Some(15.0), None));
+    assert_eq!(
+        (has("vllm:ttft_seconds_bucket", Some("+Inf")), has("vllm:ttft_seconds_sum", None)),
+        (Some(3.0), Some(1.5))
+    );
+    let older = line.replace("buckets", "histogram");
+    assert_eq!(read(&older), page);
+    assert_eq!(read_line(line, 1, |url, at| (url, at) != (&page.url, page.at), needed), Ok(None), "it is not due");
+}
+
+#[test]
+fn a_line_of_another_shape_is_named_by_its_number() {
+    let refused = read_line(r#"{"endpoint_url":"x"}"#, 7, |_, _| true, |_| true).unwrap_err().to_string();
+    assert!(refused.contains("line 7 is no read of a page") && refused.contains("timestamp_ns"), "{refused}");
+}
+
+#[test]
+fn files_without_pages_are_named_with_what_to_give_instead() {
+    assert_eq!(no_pages(b"PAR1\x15"), Some(BenchmarkError::Statistics));
+    assert_eq!(no_pages(br#"{"schema_version":"1.0","aiperf_version":"0.10.0""#), Some(BenchmarkError::Statistics));
+    assert_eq!(no_pages(br#"{"metadata":{"guidellm_version":"0.5.0"}"#), Some(BenchmarkError::GuideLlm));
+    assert_eq!(no_pages(b"[{\"gpuMemUsage\": 1}]"), None);
 }
