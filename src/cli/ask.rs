@@ -155,9 +155,8 @@ async fn answer_about(
 ) -> anyhow::Result<Triage> {
     if let Some(typed) = target {
         let matches = target::find(library, &[source], typed, request.at, request.deadline).await?;
-        let (_, place, pod) = target::only(matches, typed)?;
-        let label_scope = std::mem::take(&mut request.scope);
-        request.scope = place.scope(pod.as_deref());
+        let only = target::only(matches, typed)?;
+        let label_scope = std::mem::replace(&mut request.scope, only.scope());
         request.scope.dimensions.extend(label_scope.dimensions);
     }
     Ok(health::answer(library, source, request, extra).await)

@@ -18,7 +18,6 @@ mod home;
 mod incidents;
 mod intent;
 mod people;
-mod pools;
 mod replies;
 mod reply;
 mod silence_form;

@@ -1,7 +1,7 @@
 //! The form that selects a target from the pools in Prometheus, with a time and a playbook.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -9,10 +9,9 @@ use serde_json::{Value, json};
 use super::Desk;
 use super::command::{CommandError, parse};
 use super::intent::{PICK_TARGET, TARGET_FORM};
-use super::pools::{PoolList, list_pools};
 use super::reply::Reply;
 use super::wording::misuse;
-use diagnose::{FleetPool, PoolMatch, find_pools};
+use crate::questions::pools::{PoolList, TargetMatch};
 use knowledge::clock;
 use knowledge::playbook::{Library, Playbook};
 use message::{Block, Button, ButtonStyle, Message, Tone};
@@ -112,17 +111,15 @@ pub(super) async fn suggest(desk: &Desk, action: &str, typed: &str) -> Vec<Choic
 
 /// Returns the pools and pods of all Prometheus servers that match the typed text; all pools if it is empty.
 async fn targets(desk: &Desk, typed: &str) -> Vec<Choice> {
-    let clients: Vec<Prometheus> = desk.prometheus.iter().map(|(prometheus, _)| prometheus.clone()).collect();
-    let PoolList { places, .. } =
-        list_pools(desk, &clients, clock::floor(clock::now(), Duration::from_secs(5)), LIST_WITHIN).await;
-    let places: Vec<FleetPool> = places.into_iter().map(|(_, place)| place).collect();
-    let matches = match typed.trim() {
-        "" => (0..places.len()).map(|place| PoolMatch { place, pod: None }).collect(),
-        typed => find_pools(&places, typed),
+    let clients: Vec<&Prometheus> = desk.prometheus.iter().map(|(prometheus, _)| prometheus).collect();
+    let at = clock::floor(clock::now(), Duration::from_secs(5));
+    let list = PoolList::of(&desk.library, &clients, at, Instant::now() + LIST_WITHIN).await;
+    let names: Vec<String> = match typed.trim() {
+        "" => list.places.iter().map(|(_, place)| place.name()).collect(),
+        typed => list.find(typed).iter().flatten().map(TargetMatch::name).collect(),
     };
     let mut choices: Vec<Choice> = Vec::new();
-    for PoolMatch { place, pod } in matches {
-        let name = pod.map_or_else(|| places[place].name(), |pod| places[place].pod_name(&pod));
+    for name in names {
         // A part of a name selects it as well, but the ellipsis is not part of the name.
         let value = cut(&name, VALUE_CHARS).trim_end_matches('…').to_owned();
         if !value.trim().is_empty() && !choices.iter().any(|choice| choice.value == value) {

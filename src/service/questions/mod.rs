@@ -7,6 +7,7 @@ mod incident_question;
 mod incidents;
 mod place;
 mod pool;
+pub mod pools;
 pub mod target;
 mod text;
 mod turns;

@@ -1,18 +1,17 @@
 //! The place of a question: the pool that a target or labels mean, and its Prometheus.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::join_all;
 use jiff::Timestamp;
 
+use super::pools::PoolList;
 use super::text::given;
 use super::{Fleet, QuestionError, ShortText, target};
-use diagnose::health::{DIMENSIONS, HealthSource, places, selected_places};
+use diagnose::health::{DIMENSIONS, HealthSource, selected_places};
 use diagnose::{FleetPool, Scope};
 use knowledge::alert::Labels;
-use sources::prom::{PromError, Prometheus};
+use sources::prom::Prometheus;
 
 /// The expected way to name a pool.
 const HOW_TO_NAME: &str = "name a pool by `target`, or by the labels cluster, namespace, model_name or pod";
@@ -105,9 +104,9 @@ impl Fleet<'_> {
             candidates.iter().filter_map(|i| self.prometheus.get(*i)).map(|(one, own)| (one, own)).collect();
         let left = until.saturating_duration_since(Instant::now());
         let mut matches = target::find(self.library, &sources, typed, at, left).await.map_err(wrong)?;
-        matches.retain(|(source, place, _)| {
-            let own = sources.get(*source).map(|(_, own)| *own);
-            place.is_in(&without_own(of_labels, own))
+        matches.retain(|found| {
+            let own = sources.get(found.source).map(|(_, own)| *own);
+            found.place.is_in(&without_own(of_labels, own))
         });
         if matches.is_empty() {
             let labels = of_labels.dimensions.iter().map(|(name, value)| format!("{name}={value}"));
@@ -115,9 +114,9 @@ impl Fleet<'_> {
             let why = format!("no pool called `{typed}` has {}", labels.join(", "));
             return Err(QuestionError::Wrong(why));
         }
-        let (source, place, pod) = target::only(matches, typed).map_err(wrong)?;
-        let source = candidates.get(source).copied().ok_or_else(QuestionError::no_prometheus)?;
-        Ok((source, place.scope(pod.as_deref())))
+        let only = target::only(matches, typed).map_err(wrong)?;
+        let source = candidates.get(only.source).copied().ok_or_else(QuestionError::no_prometheus)?;
+        Ok((source, only.scope()))
     }
 
     /// Adds the dimensions of the pool to which the scope's job and replicas belong.
@@ -179,20 +178,20 @@ impl Fleet<'_> {
         if let Some((source, _)) = all.iter().find(|(_, (_, own))| is_own(own)) {
             return Ok(*source);
         }
-        let asked = all.iter().map(|(_, (prometheus, _))| places(self.library, prometheus, at, until));
-        let (mut found, mut unanswered) = (Vec::new(), None);
-        for ((source, (_, own)), pools) in all.iter().zip(join_all(asked).await) {
+        let clients: Vec<&Prometheus> = all.iter().map(|(_, (prometheus, _))| prometheus).collect();
+        let PoolList { places, mut unanswered } = PoolList::of(self.library, &clients, at, until).await;
+        let has_pool = |i: usize, own: &Labels| {
             let wanted = without_own(scope, Some(own));
-            match pools {
-                Ok((pools, _)) if pools.iter().any(|pool| pool.is_in(&wanted)) => found.push(*source),
-                Ok((_, incomplete)) => {
-                    unanswered = incomplete.map(|said| Arc::new(PromError::Partial(said))).or(unanswered);
-                }
-                Err(error) => unanswered = Some(error),
-            }
-        }
-        match (found.as_slice(), unanswered) {
-            ([], Some(error)) => Err(QuestionError::Unanswered(error.to_string())),
+            places.iter().any(|(source, pool)| *source == i && pool.is_in(&wanted))
+        };
+        let found: Vec<usize> = all
+            .iter()
+            .enumerate()
+            .filter(|(i, (_, (_, own)))| has_pool(*i, own))
+            .map(|(_, (source, _))| *source)
+            .collect();
+        match (found.as_slice(), unanswered.pop()) {
+            ([], Some((_, error))) => Err(QuestionError::Unanswered(error.to_string())),
             // The labels' values are unknown: the first one says which there are.
             ([], None) => Ok(first),
             ([one], _) => Ok(*one),

@@ -1,26 +1,21 @@
 //! Resolves a part of a name to the pools that Prometheus has.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use futures::future::{join, join_all};
 use jiff::Timestamp;
 
-use diagnose::health::{DIMENSIONS, HealthSource, places};
-use diagnose::{
-    DataSpan, FleetPool, PoolMatch, Scope, data_elsewhere, detection, find_pools, known_names, last_day, typed_label,
-};
+use super::pools::{NoTarget, PoolList, TargetMatch};
+use diagnose::health::{DIMENSIONS, HealthSource};
+use diagnose::{DataSpan, Scope, data_elsewhere, detection, known_names, last_day};
 use knowledge::alert::Labels;
-use knowledge::playbook::{Library, nearest};
-use sources::prom::PromError;
+use knowledge::playbook::Library;
+use sources::prom::Prometheus;
 
 /// Maximum number of names in an error.
 pub(super) const MOST_NAMES: usize = 12;
-
-/// A match: index of the source, pool, and the pod if one was named.
-pub type TargetMatch = (usize, FleetPool, Option<String>);
 
 /// Returns the pools that `typed` may mean, at least one.
 ///
@@ -33,49 +28,31 @@ pub async fn find(
     at: Timestamp,
     deadline: Duration,
 ) -> anyhow::Result<Vec<TargetMatch>> {
-    let until = Instant::now() + deadline;
-    let asked = sources.iter().map(|(prometheus, _)| places(library, prometheus, at, until));
-    let (mut places_by_source, mut unanswered) = (Vec::new(), None);
-    for (i, pools) in join_all(asked).await.into_iter().enumerate() {
-        match pools {
-            Ok((pools, incomplete)) => {
-                places_by_source.extend(pools.into_iter().map(|place| (i, place)));
-                // Its name may be in the part that is missing.
-                unanswered = incomplete.map(|said| Arc::new(PromError::Partial(said))).or(unanswered);
-            }
-            Err(error) => unanswered = Some(error),
-        }
-    }
-    let pools: Vec<FleetPool> = places_by_source.iter().map(|(_, place)| place.clone()).collect();
-    let matches = find_pools(&pools, typed);
-    if let (true, Some(error)) = (matches.is_empty(), unanswered) {
+    let clients: Vec<&Prometheus> = sources.iter().map(|(prometheus, _)| *prometheus).collect();
+    let mut list = PoolList::of(library, &clients, at, Instant::now() + deadline).await;
+    let (typed, mut names) = match list.find(typed) {
+        Ok(matches) => return Ok(matches),
+        Err(NoTarget::Label(why)) => return Err(anyhow::Error::msg(why)),
+        Err(NoTarget::Name { typed, nearest }) => (typed, nearest),
+    };
+    // Its name may be in the part that is missing.
+    if let Some((_, error)) = list.unanswered.pop() {
         return Err(error.into());
     }
-    if matches.is_empty() {
-        let label = typed_label(typed).map_err(anyhow::Error::msg)?;
-        let names: Vec<String> = pools.iter().map(FleetPool::name).collect();
-        if names.is_empty() {
-            let whole_scope = Scope::default();
-            let spans =
-                sources.iter().map(|(prometheus, _)| data_elsewhere(library, prometheus, &whole_scope, at, deadline));
-            if let Some(DataSpan { from, to }) = join_all(spans).await.into_iter().flatten().next() {
-                bail!("there is no pool at {at:.0}: there is data from {from:.0} to {to:.0}");
-            }
-        }
-        let typed = label.map_or(typed, |(_, value)| value);
-        let mut names = nearest(typed, names.iter().map(String::as_str));
-        let more = names.len().saturating_sub(MOST_NAMES);
-        names.truncate(MOST_NAMES);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        match names.is_empty() {
-            true => bail!("Prometheus has no pool: `llm-diagnose doctor --signals` says what it has"),
-            false => bail!("no pool or pod is called `{typed}`: there is {}{more}", names.join(", ")),
+    if list.places.is_empty() {
+        let whole_scope = Scope::default();
+        let spans = clients.iter().map(|prometheus| data_elsewhere(library, prometheus, &whole_scope, at, deadline));
+        if let Some(DataSpan { from, to }) = join_all(spans).await.into_iter().flatten().next() {
+            bail!("there is no pool at {at:.0}: there is data from {from:.0} to {to:.0}");
         }
     }
-    Ok(matches
-        .into_iter()
-        .map(|PoolMatch { place, pod }| (places_by_source[place].0, places_by_source[place].1.clone(), pod))
-        .collect())
+    let more = names.len().saturating_sub(MOST_NAMES);
+    names.truncate(MOST_NAMES);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    match names.is_empty() {
+        true => bail!("Prometheus has no pool: `llm-diagnose doctor --signals` says what it has"),
+        false => bail!("no pool or pod is called `{typed}`: there is {}{more}", names.join(", ")),
+    }
 }
 
 /// Returns the only match.
@@ -83,8 +60,7 @@ pub async fn find(
 /// # Errors
 /// When there are several, with their names.
 pub fn only(mut matches: Vec<TargetMatch>, typed: &str) -> anyhow::Result<TargetMatch> {
-    let names: Vec<String> =
-        matches.iter().take(MOST_NAMES).map(|(_, place, pod)| pod.clone().unwrap_or_else(|| place.name())).collect();
+    let names: Vec<String> = matches.iter().take(MOST_NAMES).map(TargetMatch::name).collect();
     match matches.len() {
         1 => Ok(matches.remove(0)),
         _ => bail!("`{typed}` may be {}: name one of them", names.join(", ")),
@@ -132,10 +108,10 @@ pub async fn known_values(
 
 /// Returns the dimensions that are equal in all matches.
 pub fn shared(matches: &[TargetMatch]) -> BTreeMap<String, String> {
-    let Some((_, first, _)) = matches.first() else { return BTreeMap::new() };
-    let agreed = first.dimensions.iter().filter(|(dimension, value)| {
+    let Some(first) = matches.first() else { return BTreeMap::new() };
+    let agreed = first.place.dimensions.iter().filter(|(dimension, value)| {
         let is_dimension = DIMENSIONS.contains(&dimension.as_str());
-        is_dimension && matches.iter().all(|(_, place, _)| place.dimensions.get(*dimension) == Some(value))
+        is_dimension && matches.iter().all(|other| other.place.dimensions.get(*dimension) == Some(value))
     });
     agreed.map(|(dimension, value)| (dimension.clone(), value.clone())).collect()
 }

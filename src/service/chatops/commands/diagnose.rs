@@ -4,10 +4,11 @@ use jiff::Timestamp;
 
 use super::super::command::{Diagnose, OfIncident};
 use super::health;
-use super::target::{MatchedTarget, find_targets, only};
+use super::target::{find_targets, only};
 use crate::chatops::reply::Reply;
 use crate::chatops::wording::{command_button, dated, diagnosis_message, full_time, quoted, sentence, with};
 use crate::chatops::{Desk, incidents, target_form};
+use crate::questions::pools::TargetMatch;
 use diagnose::health::{Triage, answer};
 use diagnose::{ExtraSources, Request, diagnose_with, moment};
 use knowledge::clock;
@@ -60,14 +61,8 @@ pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, command: &Diagnose)
     }
 }
 
-async fn run_diagnosis(
-    desk: &Desk,
-    reply: &Reply<'_>,
-    command: &Diagnose,
-    at: Timestamp,
-    target: Option<MatchedTarget>,
-) {
-    let name = target.as_ref().map(MatchedTarget::name).unwrap_or_default();
+async fn run_diagnosis(desk: &Desk, reply: &Reply<'_>, command: &Diagnose, at: Timestamp, target: Option<TargetMatch>) {
+    let name = target.as_ref().map(TargetMatch::name).unwrap_or_default();
     let Some((prometheus, labels)) = desk.prometheus.get(target.as_ref().map_or(0, |target| target.source)) else {
         return;
     };
@@ -75,7 +70,7 @@ async fn run_diagnosis(
         playbook: command.playbook.clone().unwrap_or_default(),
         screen: command.playbook.is_none(),
         rules: Vec::new(),
-        scope: target.as_ref().map(|target| target.place.scope(target.pod.as_deref())).unwrap_or_default(),
+        scope: target.as_ref().map(TargetMatch::scope).unwrap_or_default(),
         at,
         since: command.when.last.map(|last| clock::before(at, last)),
         window: command.when.last.unwrap_or(desk.config.diagnose.window),

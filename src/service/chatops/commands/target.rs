@@ -1,17 +1,16 @@
 //! The target of a command: the pool or pod that a typed name selects, or the answer that says why there is none.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use jiff::Timestamp;
 
-use crate::chatops::pools::{PoolList, list_pools};
 use crate::chatops::reply::Reply;
 use crate::chatops::wording::{command_button, full_time, sentence, with};
 use crate::chatops::{Desk, target_form};
-use diagnose::{DataSpan, FleetPool, PoolMatch, Scope, data_elsewhere, find_pools, typed_label};
+use crate::questions::pools::{NoTarget, PoolList, TargetMatch};
+use diagnose::{DataSpan, Scope, data_elsewhere};
 use knowledge::clock;
-use knowledge::playbook::nearest;
 use message::{Block, Line, Message, Tone};
 use sources::prom::Prometheus;
 
@@ -25,17 +24,11 @@ pub(super) fn clients(desk: &Desk, reply: &Reply<'_>) -> Vec<Prometheus> {
     desk.prometheus.iter().map(|(prometheus, _)| reply.watch(prometheus)).collect()
 }
 
-/// A target that matches a typed name: the index of its Prometheus, the pool, and the pod if one was named.
-pub(super) struct MatchedTarget {
-    pub(super) source: usize,
-    pub(super) place: FleetPool,
-    pub(super) pod: Option<String>,
-}
-
-impl MatchedTarget {
-    pub(super) fn name(&self) -> String {
-        self.pod.as_deref().map_or_else(|| self.place.name(), |pod| self.place.pod_name(pod))
-    }
+/// Lists the pools of every Prometheus.
+async fn pools(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> PoolList {
+    let clients = clients(desk, reply);
+    let until = Instant::now() + LIST_WITHIN.min(desk.config.diagnose.deadline);
+    PoolList::of(&desk.library, &clients.iter().collect::<Vec<_>>(), at, until).await
 }
 
 /// Finds the targets that match a typed name; the error is the answer that none matches.
@@ -44,43 +37,31 @@ pub(super) async fn find_targets(
     reply: &Reply<'_>,
     typed: &str,
     at: Timestamp,
-) -> Result<Vec<MatchedTarget>, Message> {
+) -> Result<Vec<TargetMatch>, Message> {
     let words = &desk.words;
-    let PoolList { places, problems, incomplete } =
-        list_pools(desk, &clients(desk, reply), at, LIST_WITHIN.min(desk.config.diagnose.deadline)).await;
-    let pools: Vec<FleetPool> = places.iter().map(|(_, place)| place.clone()).collect();
-    let matches = find_pools(&pools, typed);
-    if matches.is_empty() {
-        let typed = match typed_label(typed) {
-            Ok(label) => label.map_or(typed, |(_, value)| value),
-            Err(why) => return Err(sentence(Tone::Unknown, Line::of(&why))),
-        };
-        if pools.is_empty() && problems.is_empty() {
-            return Err(build_no_pools_message(desk, reply, at).await);
-        }
-        let names: Vec<String> = pools.iter().map(FleetPool::name).filter(|name| !name.is_empty()).collect();
-        let names = nearest(typed, names.iter().map(String::as_str));
-        let line = match names.first() {
-            None if problems.is_empty() => words.line("targets-none", &[]),
-            None if incomplete => words.line("targets-in-part", &[]),
-            None => words.line("prometheus-away", &[]),
-            Some(near) => {
-                let near = Line::default().code(*near);
-                words.line("target-unknown", &[("target", Line::default().code(typed).into()), ("near", near.into())])
-            }
-        };
-        let mut message = sentence(Tone::Unknown, line);
-        message.parts.extend(problems.into_iter().map(|problem| Block::Note(Line::of(&problem))));
-        message
-            .parts
-            .push(Block::Buttons(pool_buttons(desk, names.into_iter().map(str::to_owned), |name| name.to_owned())));
-        return Err(message);
+    let list = pools(desk, reply, at).await;
+    let (typed, names) = match list.find(typed) {
+        Ok(targets) => return Ok(targets),
+        Err(NoTarget::Label(why)) => return Err(sentence(Tone::Unknown, Line::of(&why))),
+        Err(NoTarget::Name { typed, nearest }) => (typed, nearest),
+    };
+    if list.places.is_empty() && list.unanswered.is_empty() {
+        return Err(build_no_pools_message(desk, reply, at).await);
     }
-    let targets = matches.into_iter().map(|PoolMatch { place, pod }| {
-        let (source, place) = places[place].clone();
-        MatchedTarget { source, place, pod }
-    });
-    Ok(targets.collect())
+    let line = match names.first() {
+        None if list.unanswered.is_empty() => words.line("targets-none", &[]),
+        None if list.is_partial() => words.line("targets-in-part", &[]),
+        None => words.line("prometheus-away", &[]),
+        Some(near) => {
+            let [target, near] = [&typed, near].map(|name| Line::default().code(name.as_str()).into());
+            words.line("target-unknown", &[("target", target), ("near", near)])
+        }
+    };
+    let mut message = sentence(Tone::Unknown, line);
+    let problems = list.unanswered.iter().map(|(server, error)| Line::of(&format!("{server}: {error}")));
+    message.parts.extend(problems.map(Block::Note));
+    message.parts.push(Block::Buttons(pool_buttons(desk, names.into_iter(), str::to_owned)));
+    Err(message)
 }
 
 /// Builds the message that there are no pools, with the period that has data and, for a past moment, the pools of now.
@@ -93,7 +74,7 @@ pub(super) async fn build_no_pools_message(desk: &Desk, reply: &Reply<'_>, at: T
         Block::Note(words.line("targets-data", &[("from", full_time(from).into()), ("to", full_time(to).into())]))
     });
     let now = clock::now();
-    let places = if at < now { list_pools(desk, &clients, now, deadline).await.places } else { Vec::new() };
+    let places = if at < now { pools(desk, reply, now).await.places } else { Vec::new() };
     let names: Vec<String> = places.iter().map(|(_, place)| place.name()).collect();
     let mut message = match names.len() {
         0 => sentence(Tone::Unknown, words.line("targets-none", &[])),
@@ -130,14 +111,14 @@ fn pool_buttons(
 /// Returns the only match; the error is the answer that lists several.
 pub(super) fn only(
     desk: &Desk,
-    mut targets: Vec<MatchedTarget>,
+    mut targets: Vec<TargetMatch>,
     typed: &str,
     line: impl Fn(&str) -> String,
-) -> Result<MatchedTarget, Message> {
+) -> Result<TargetMatch, Message> {
     if targets.len() == 1 {
         return Ok(targets.remove(0));
     }
     let pieces = [("target", Line::default().code(typed).into()), ("n", targets.len().into())];
     let message = sentence(Tone::Unknown, desk.words.line("target-several", &pieces));
-    Err(with(message, Block::Buttons(pool_buttons(desk, targets.iter().map(MatchedTarget::name), line))))
+    Err(with(message, Block::Buttons(pool_buttons(desk, targets.iter().map(TargetMatch::name), line))))
 }
