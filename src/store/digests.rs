@@ -235,19 +235,7 @@ impl Store {
         reason: PostponeReason,
         note: &str,
     ) -> Result<(), StoreError> {
-        sqlx::query(
-            "UPDATE digests SET due_ms = $2, tries = tries + $4, note = $3, owner = NULL,
-               began_ms = CASE WHEN $5 = 1 THEN began_ms ELSE NULL END
-             WHERE id = $1",
-        )
-        .bind(&digest.id)
-        .bind(unix_ms(due))
-        .bind(note)
-        .bind(i64::from(reason != PostponeReason::Waits))
-        .bind(reason.keeps(digest.began))
-        .execute(&self.write)
-        .await?;
-        Ok(())
+        self.postpone_row("digests", (&digest.id, digest.began), due, reason, note).await
     }
 
     /// Gives up a digest at these revisions, with the reason; the next incident that joins starts it again, also one

@@ -175,24 +175,20 @@ impl Store {
         let mut tick = tokio::time::interval(TRY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut failing = false;
-        loop {
-            tokio::select! {
-                _ = tick.tick() => {}
-                () = stop.cancelled() => return,
-            }
-            let result = tokio::select! {
-                result = self.check() => result,
-                () = stop.cancelled() => return,
-            };
-            match result {
-                Ok(()) if failing => info!("the store works again"),
-                Ok(()) => {}
-                Err(error) if failing => warn!(%error, "the store still fails"),
-                Err(error) => {
-                    error!(%error, "the store fails; while it cannot be written, alerts are refused with 503")
+        let checks = async {
+            loop {
+                tick.tick().await;
+                match self.check().await {
+                    Ok(()) if failing => info!("the store works again"),
+                    Ok(()) => {}
+                    Err(error) if failing => warn!(%error, "the store still fails"),
+                    Err(error) => {
+                        error!(%error, "the store fails; while it cannot be written, alerts are refused with 503")
+                    }
                 }
+                failing = self.trouble().is_some();
             }
-            failing = self.trouble().is_some();
-        }
+        };
+        let _: Option<()> = stop.run_until_cancelled(checks).await;
     }
 }

@@ -203,19 +203,7 @@ impl Store {
         reason: PostponeReason,
         note: &str,
     ) -> Result<(), StoreError> {
-        sqlx::query(
-            "UPDATE posts SET due_ms = $2, tries = tries + $4, note = $3, owner = NULL,
-               began_ms = CASE WHEN $5 = 1 THEN began_ms ELSE NULL END
-             WHERE id = $1",
-        )
-        .bind(&post.id)
-        .bind(unix_ms(due))
-        .bind(note)
-        .bind(i64::from(reason != PostponeReason::Waits))
-        .bind(reason.keeps(post.began))
-        .execute(&self.write)
-        .await?;
-        Ok(())
+        self.postpone_row("posts", (&post.id, post.began), due, reason, note).await
     }
 
     /// Gives up a post, with the reason.

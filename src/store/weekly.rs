@@ -138,19 +138,7 @@ impl Store {
         reason: PostponeReason,
         note: &str,
     ) -> Result<(), StoreError> {
-        sqlx::query(
-            "UPDATE weeklies SET due_ms = $2, tries = tries + $4, note = $3, owner = NULL,
-               began_ms = CASE WHEN $5 = 1 THEN began_ms ELSE NULL END
-             WHERE id = $1",
-        )
-        .bind(&weekly.id)
-        .bind(unix_ms(due))
-        .bind(note)
-        .bind(i64::from(reason != PostponeReason::Waits))
-        .bind(reason.keeps(weekly.began))
-        .execute(&self.write)
-        .await?;
-        Ok(())
+        self.postpone_row("weeklies", (&weekly.id, weekly.began), due, reason, note).await
     }
 
     /// Ends a summary that is not posted, with the reason.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use super::every;
 use crate::service::Service;
 use diagnose::discover_exporters;
 use knowledge::clock;
@@ -16,20 +17,12 @@ const LEARN: Duration = Duration::from_secs(30);
 
 /// Reads the target list of each Prometheus every [`LEARN`] and stores it for times when that Prometheus is down.
 pub(super) async fn run(service: Arc<Service>, stop: CancellationToken) {
-    let mut tick = tokio::time::interval(LEARN);
-    loop {
-        tokio::select! {
-            _ = tick.tick() => {}
-            () = stop.cancelled() => return,
-        }
+    let learn = async || {
         for (prometheus, _) in &service.prometheus {
-            let until = Instant::now() + service.config.diagnose.deadline;
-            tokio::select! {
-                () = remember(&service, prometheus, until) => {}
-                () = stop.cancelled() => return,
-            }
+            remember(&service, prometheus, Instant::now() + service.config.diagnose.deadline).await;
         }
-    }
+    };
+    every(LEARN, &stop, learn).await;
 }
 
 async fn remember(service: &Service, prometheus: &Prometheus, until: Instant) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::every;
 use crate::service::Service;
 
 /// Interval between two heartbeats.
@@ -17,18 +18,7 @@ const WITHIN: Duration = Duration::from_secs(5);
 
 /// Writes a heartbeat every [`TICK`] until stopped.
 pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) {
-    let mut tick = tokio::time::interval(TICK);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = tick.tick() => {}
-            () = stop.cancelled() => return,
-        }
-        tokio::select! {
-            () = beat(&service) => {}
-            () = stop.cancelled() => return,
-        }
-    }
+    every(TICK, &stop, || beat(&service)).await;
 }
 
 async fn beat(service: &Service) {

@@ -11,6 +11,7 @@ use tracing::{debug, info, warn};
 
 use super::deliver::DELIVERY_LEASE;
 use super::diagnose::RETRY;
+use super::every;
 use super::weekly::schedule_weeklies;
 use crate::chatops::LONGEST_FOLLOWUP;
 use crate::config::Config;
@@ -36,18 +37,7 @@ const STEADY_TO_FORGET: Duration = Duration::from_secs(3_600);
 /// that a clock step moved, closes stale incidents, looks for silent Alertmanagers and for weeks that have
 /// ended, and deletes old data.
 pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) {
-    let mut tick = tokio::time::interval(TICK);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = tick.tick() => {}
-            () = stop.cancelled() => return,
-        }
-        tokio::select! {
-            () = once(&service) => {}
-            () = stop.cancelled() => return,
-        }
-    }
+    every(TICK, &stop, || once(&service)).await;
 }
 
 /// Runs one round.

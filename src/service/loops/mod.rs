@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +27,7 @@ pub use self::admit::Received;
 pub use self::diagnose::SHARED_STEP;
 use crate::bundle::{BundleService, TIDY};
 use crate::chatops::Desk;
+use crate::notify::{CHECK_INTERVAL, REFUSED};
 use crate::service::Service;
 use knowledge::clock;
 use store::Store;
@@ -78,13 +80,30 @@ pub fn start(
     if service.config.exporters.learn {
         tasks.spawn(supervisor.keep("learn", SOMETIMES, with(|s, halt, _| Box::pin(exporters::run(s, halt)))));
     }
-    let (notifier, stop) = (Arc::clone(&service.notifier), halt.clone());
-    tasks.spawn(supervisor.keep("channels", SOMETIMES, move || Arc::clone(&notifier).channels_loop(stop.clone())));
+    let channels = |s: Arc<Service>, halt: CancellationToken, _| -> LoopFuture {
+        Box::pin(async move {
+            every(CHECK_INTERVAL, &halt, || s.notifier.check_refused_channels(REFUSED.longest)).await;
+        })
+    };
+    tasks.spawn(supervisor.keep("channels", SOMETIMES, with(channels)));
     let (store, stop) = (service.store.clone(), halt.clone());
     tasks.spawn(supervisor.keep("store", SOMETIMES, move || store.clone().watch(stop.clone())));
     let (service, inbox) = (Arc::clone(service), Arc::new(Mutex::new(inbox)));
     let admit = move || admit::run(Arc::clone(&service), Arc::clone(&inbox));
     tokio::spawn(supervisor.keep("admit", OFTEN, admit))
+}
+
+/// Works at this interval until stopped; work that takes longer delays the next.
+async fn every<F: Future<Output = ()>>(interval: Duration, stop: &CancellationToken, mut work: impl FnMut() -> F) {
+    let mut tick = tokio::time::interval(interval);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let rounds = async {
+        loop {
+            tick.tick().await;
+            work().await;
+        }
+    };
+    let _: Option<()> = stop.run_until_cancelled(rounds).await;
 }
 
 /// Waits for a wake-up, the next due time, or the stop; at most for `most`.

@@ -34,7 +34,7 @@ use message::{Message, SlackMessage};
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
 pub use queue::Taken;
 use rates::{Lane, Rates};
-pub use refused_channels::{REFUSED, todo};
+pub use refused_channels::{CHECK_INTERVAL, REFUSED, todo};
 use render::{self, IncidentView, Phrases};
 use slack::{self, Destination, MessageMark, Posted, Slack, SlackError};
 use sources::prom::{Prometheus, choose};

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::{MOST_TRIES, Notifier};
@@ -18,7 +17,7 @@ use store::{Delivery, Incident, Mention, PostponeReason, Refusal, StoreError};
 /// The pauses after refusals: an invitation for which Slack sends no event takes effect within the longest one.
 pub const REFUSED: Backoff = Backoff { first: Duration::from_secs(2), longest: Duration::from_secs(300) };
 /// The interval between two checks of refused channels.
-const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// The age after which a refusal is dropped if nothing waits for it and only a new message could disprove it.
 const FORGET_AFTER: Duration = Duration::from_secs(86_400);
 /// Maximum number of users who are notified.
@@ -177,21 +176,6 @@ impl Notifier {
             }
         }
         people.into_iter().take(MOST_NOTIFIED).collect()
-    }
-
-    /// Periodically checks whether channels accept messages again, until stopped.
-    pub async fn channels_loop(self: std::sync::Arc<Self>, stop: CancellationToken) {
-        let mut tick = tokio::time::interval(CHECK_INTERVAL);
-        loop {
-            tokio::select! {
-                _ = tick.tick() => {}
-                () = stop.cancelled() => return,
-            }
-            tokio::select! {
-                () = self.check_refused_channels(REFUSED.longest) => {}
-                () = stop.cancelled() => return,
-            }
-        }
     }
 
     /// Checks the refused channels whose last check is at least `since` ago; deliveries to a channel that accepts
