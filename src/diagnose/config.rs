@@ -89,6 +89,22 @@ impl Config {
             deadline: self.deadline,
         }
     }
+
+    /// Builds the request of somebody who names a scope: by a playbook, which is then not replaced by another, or else by
+    /// any symptom; at a moment, or the time of this length up to then.
+    pub fn asked(&self, playbook: Option<&str>, scope: Scope, at: Timestamp, last: Option<Duration>) -> Request {
+        Request {
+            playbook: playbook.unwrap_or_default().to_owned(),
+            screen: playbook.is_none(),
+            rules: Vec::new(),
+            scope,
+            at,
+            since: last.map(|last| clock::before(at, last)),
+            window: last.unwrap_or(self.window),
+            baseline: self.baseline,
+            deadline: self.deadline,
+        }
+    }
 }
 
 fn baseline<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Baseline, D::Error> {

@@ -8,8 +8,8 @@ use super::place::QuestionLabels;
 use super::text::given;
 use super::{Fleet, QuestionError, ShortText};
 use diagnose::health::{Health, HealthState, Triage, answer};
-use diagnose::{Diagnosis, ExtraSources, Request};
-use knowledge::clock::{self, TimeArgument, span};
+use diagnose::{Diagnosis, ExtraSources};
+use knowledge::clock::{TimeArgument, span};
 
 /// A question for a diagnosis: a pool by `target` or by `labels`, or a playbook for everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -112,18 +112,7 @@ impl Fleet<'_> {
         // Each pool can be judged by a named playbook; screening needs a pool.
         let (source, scope) = self.place(target.as_ref(), labels, at, playbook.is_some()).await?;
         let (prometheus, own) = self.prometheus.get(source).ok_or_else(QuestionError::no_prometheus)?;
-        let request = Request {
-            playbook: playbook.unwrap_or_default().to_owned(),
-            // A named playbook is never replaced by another.
-            screen: playbook.is_none(),
-            rules: Vec::new(),
-            scope,
-            at,
-            since: last.map(|last| clock::before(at, last)),
-            window: last.unwrap_or(self.diagnosing.window),
-            baseline: self.diagnosing.baseline,
-            deadline: self.diagnosing.deadline,
-        };
+        let request = self.diagnosing.asked(playbook, scope, at, last);
         let exporters = self.exporters(prometheus).await;
         // Exporters' pages hold current values only.
         let extra = ExtraSources { exporters: Some(&exporters).filter(|_| is_now), logs: Some(self.logs) };

@@ -10,7 +10,7 @@ use crate::chatops::wording::{command_button, dated, diagnosis_message, full_tim
 use crate::chatops::{Desk, incidents, target_form};
 use crate::questions::pools::TargetMatch;
 use diagnose::health::{Triage, answer};
-use diagnose::{ExtraSources, Request, diagnose_with, moment};
+use diagnose::{ExtraSources, diagnose_with, moment};
 use knowledge::clock;
 use knowledge::playbook::suggestion;
 use message::{Block, Line, Tone};
@@ -66,17 +66,8 @@ async fn run_diagnosis(desk: &Desk, reply: &Reply<'_>, command: &Diagnose, at: T
     let Some((prometheus, labels)) = desk.prometheus.get(target.as_ref().map_or(0, |target| target.source)) else {
         return;
     };
-    let request = Request {
-        playbook: command.playbook.clone().unwrap_or_default(),
-        screen: command.playbook.is_none(),
-        rules: Vec::new(),
-        scope: target.as_ref().map(TargetMatch::scope).unwrap_or_default(),
-        at,
-        since: command.when.last.map(|last| clock::before(at, last)),
-        window: command.when.last.unwrap_or(desk.config.diagnose.window),
-        baseline: desk.config.diagnose.baseline,
-        deadline: desk.config.diagnose.deadline,
-    };
+    let scope = target.as_ref().map(TargetMatch::scope).unwrap_or_default();
+    let request = desk.config.diagnose.asked(command.playbook.as_deref(), scope, at, command.when.last);
     let client = reply.watch(prometheus);
     let exporters = desk.store.known_exporters(&desk.config.exporters, &desk.reader, prometheus).await;
     // Exporter pages hold current values only.
