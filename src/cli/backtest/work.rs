@@ -1,4 +1,4 @@
-//! What the stages of a run share.
+//! The parts that the stages of a run share.
 
 use super::Setting;
 use super::labels::TrueCauses;

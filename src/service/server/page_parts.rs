@@ -1,4 +1,4 @@
-//! What all pages share, and the pages that state a problem and lead on.
+//! The parts that all pages share, and the pages that state a problem and lead on.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
