@@ -153,7 +153,11 @@ fn reached(rules: &str, cases: &str) -> String {
         groups
     });
     let reads = |group: &str| group.split(|c| !of_a_name(c)).any(|name| series.contains(name));
-    groups.retain(|group| !group.starts_with("  - name: llm-diagnose.record.") || reads(group));
+    // Kinds are told by recorded series of any engine.
+    let is_of_an_engine = |group: &str| {
+        group.starts_with("  - name: llm-diagnose.record.") && !group.starts_with("  - name: llm-diagnose.record.kinds")
+    };
+    groups.retain(|group| !is_of_an_engine(group) || reads(group));
     groups.concat()
 }
 
@@ -205,6 +209,7 @@ prometheus_judges_every_case_as_expected! {
     of_engines: "config/prometheus/tests/engines.test.yaml",
     of_gateways: "config/prometheus/tests/gateways.test.yaml",
     of_gpus: "config/prometheus/tests/gpus.test.yaml",
+    of_kinds: "config/prometheus/tests/kinds.test.yaml",
     of_means: "config/prometheus/tests/means.test.yaml",
     of_near_misses: "config/prometheus/tests/near-misses.test.yaml",
     of_an_outage: "config/prometheus/tests/outage.test.yaml",

@@ -380,3 +380,16 @@ fn a_gateway_without_a_namespace_is_not_the_one_that_an_alert_names_by_its_names
     let rows = [&alone[..], &[litellm(&[("job", "others")])]].concat();
     assert_eq!(of(&rows).as_deref(), Some("namespace=\"gateway\""));
 }
+
+#[test]
+fn an_alert_of_one_gateway_asks_no_other_kind_of_gateway_and_no_engines_of_that_one() {
+    let litellm = row(&[
+        ("__name__", "litellm_proxy_total_requests_metric_total"),
+        ("namespace", "gateway"),
+        ("requested_model", "m"),
+    ]);
+    let engine = row(&[("__name__", "vllm:num_requests_running"), ("model_name", "others")]);
+    let found = found(&[("namespace", "gateway")], &[litellm, engine, dynamo("dynamo", "others")]);
+    let engines: Vec<&str> = found.engines.iter().map(|seen| seen.engine.as_str()).collect();
+    assert_eq!(engines, ["litellm"]);
+}
