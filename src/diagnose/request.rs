@@ -12,6 +12,9 @@ pub const NO_PAST: &str = "there is no past to compare with";
 /// The rate window unless the configuration or the incident's age says otherwise.
 pub(crate) const USUAL_WINDOW: Duration = Duration::from_secs(300);
 
+/// The shortest window of a young incident: two scrapes of a minute.
+pub(crate) const SHORTEST_WINDOW: Duration = Duration::from_secs(120);
+
 /// A request for a diagnosis: the pool, the time, and the past to compare with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {

@@ -10,7 +10,7 @@ use crate::detect::baseline_windows::Past;
 use crate::detect::detection_result::{DetectionResult, EngineSeen};
 use crate::detect::recorded_series::RecordedSeries;
 use crate::planned_query::{PlannedQuery, QueryPurpose};
-use crate::request::USUAL_WINDOW;
+use crate::request::{SHORTEST_WINDOW, USUAL_WINDOW};
 use knowledge::playbook::{Condition, Evidence, Library, Node, Verify};
 use knowledge::signal::{Engine, EngineKind, Fill, PoolAggregation, fill, histograms, matchers};
 
@@ -71,12 +71,13 @@ pub fn plan(library: &Library, request: &Request, detection: &DetectionResult) -
     plan_for(library, request, detection, &needs(library, &request.playbook))
 }
 
-/// Returns a signal's own window for a request: a short one keeps its share of a young incident's window.
+/// Returns a signal's own window for a request: a short one keeps its share of a young incident's window. No incident has a
+/// shorter window than [`SHORTEST_WINDOW`]: then somebody chose it.
 fn own_window(own: Duration, window: Duration) -> Duration {
-    if own >= USUAL_WINDOW {
-        return own;
+    match own < USUAL_WINDOW && (SHORTEST_WINDOW..USUAL_WINDOW).contains(&window) {
+        true => own.mul_f64(window.as_secs_f64() / USUAL_WINDOW.as_secs_f64()),
+        false => own,
     }
-    own.mul_f64((window.as_secs_f64() / USUAL_WINDOW.as_secs_f64()).min(1.0))
 }
 
 /// Plans the queries for these needs; the request's playbook is ignored.
@@ -406,6 +407,6 @@ mod tests {
     #[test]
     fn a_short_window_of_a_signal_keeps_its_share_of_a_young_incident() {
         let of = |own, window| own_window(Duration::from_secs(own), Duration::from_secs(window)).as_secs();
-        assert_eq!([of(180, 300), of(180, 120), of(180, 600), of(1_800, 120)], [180, 72, 180, 1_800]);
+        assert_eq!([of(180, 300), of(180, 120), of(180, 600), of(1_800, 120), of(180, 61)], [180, 72, 180, 1_800, 180]);
     }
 }

@@ -19,6 +19,7 @@ use crate::observe::incident_range::{FINEST, incident_range};
 use crate::observe::observe_result::ObserveResult;
 use crate::observe::plan::{Needs, plan_for, pruned, reduced};
 use crate::planned_query::{PlannedQuery, QueryPurpose};
+use crate::request::SHORTEST_WINDOW;
 use crate::{EvidenceResult, Judged, Observations, Outcome, Request};
 use knowledge::clock;
 use knowledge::playbook::{Condition, Library};
@@ -28,7 +29,7 @@ use sources::prom::{Answer, Prometheus, Range, Row, Series};
 /// histograms.
 const MANY_REPLICAS: usize = 250;
 /// The rate window of a step: two scrapes of a minute.
-pub(crate) const WINDOW: Duration = Duration::from_secs(120);
+pub(crate) const WINDOW: Duration = SHORTEST_WINDOW;
 /// Number of the best chains that are traced.
 const CHAINS: usize = 2;
 /// Maximum wait for onsets: the message must not be delayed longer.
