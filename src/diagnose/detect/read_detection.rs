@@ -100,16 +100,16 @@ pub(crate) fn read_detection_of(
     };
     if named(false) && !named(true) {
         // Another kind of gateway that has none of the labels is not the one that is meant.
-        let is_meant = |engine: &Engine| {
+        let is_named = |engine: &Engine| {
             all.iter().any(|candidate| candidate.engine.engine == engine.engine && candidate.is_named(scope))
         };
-        before.retain(|(engine, ..)| is_meant(engine));
+        before.retain(|(engine, ..)| is_named(engine));
         bound.retain_mut(|(candidate, matchers, notes)| {
             let own: Vec<&Labels> = candidate.rows().collect();
             let behind = if candidate.serves() {
                 gateway::behind(candidate.engine, &before, &own)
             } else {
-                is_meant(candidate.engine).then(|| matchers.clone())
+                is_named(candidate.engine).then(|| matchers.clone())
             };
             notes.clear();
             behind.map(|behind| *matchers = behind).is_some()

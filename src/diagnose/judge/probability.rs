@@ -18,8 +18,7 @@ const MAX_WITHOUT_SYMPTOM_DATA: f64 = 0.69;
 /// Factor for causes of another symptom: they need not explain the alert's own.
 const OTHER_SYMPTOM: f64 = 0.3;
 
-/// Maximum probability of a cause that rests on one fact: nothing else agrees with it. Of the captures and the tuned fleets
-/// all 153 such causes were right.
+/// Maximum probability of a cause that rests on one fact: nothing else agrees with it.
 const MAX_OF_ONE_FACT: f64 = 0.93;
 
 /// Maximum probability of a cause of a latency that is mostly spent elsewhere: just below [`LIKELY`].
