@@ -14,17 +14,18 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::bundle::{self, BundleProgress, Config, Options, Sources, Subject};
-use llm_diagnose::diagnose::{self, Diagnosis};
-use llm_diagnose::exporter::ExporterReader;
-use llm_diagnose::incident::{AdmitReason, ChangeReason};
-use llm_diagnose::prom::{self, Prometheus};
-use llm_diagnose::redact::Redactor;
-use llm_diagnose::render::Phrases;
-use llm_diagnose::slack::{Destination, Slack};
-use llm_diagnose::store::Incident;
-use llm_diagnose::{clock, playbook, report};
+use ::slack::{Destination, Slack};
+use diagnose::Diagnosis;
+use knowledge::alert::AlertGroup;
+use knowledge::incident::{AdmitReason, ChangeReason};
+use knowledge::{clock, playbook};
+use prom::Prometheus;
+use redact::Redactor;
+use render::Phrases;
+use service::bundle;
+use service::bundle::{BundleProgress, Config, Options, Sources, Subject};
+use sources::exporter::ExporterReader;
+use store::Incident;
 
 use llm_diagnose_lab::slack::{self, FakeSlack};
 

@@ -6,17 +6,17 @@ mod harness;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use diagnose::{Baseline, Diagnosis, Request, Scope, diagnose};
 use futures::StreamExt;
 use futures::stream::iter;
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::clock;
-use llm_diagnose::diagnose::{Baseline, Diagnosis, Request, Scope, diagnose};
-use llm_diagnose::incident::{AdmitReason, ChangeReason};
-use llm_diagnose::playbook;
-use llm_diagnose::prom;
-use llm_diagnose::render::{self, IncidentView, Phrases};
+use knowledge::alert::AlertGroup;
+use knowledge::clock;
+use knowledge::incident::{AdmitReason, ChangeReason};
+use knowledge::playbook;
+
 use llm_diagnose_lab::slack::{FakeSlack, Message, Options, Outcome, State, User};
 use llm_diagnose_lab::stack::Prometheus;
+use render::{IncidentView, Phrases};
 
 use harness::{CHANNEL, bar, fleet, group, memory_mb, ms, send, serve, share, told};
 

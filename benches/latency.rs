@@ -8,12 +8,13 @@ mod harness;
 
 use std::time::{Duration, Instant};
 
-use llm_diagnose::chart::{self, Band, Chart, ChartMark, ChartSeries, ChartThreshold, Panel, Role, ThresholdSide};
-use llm_diagnose::clock;
-use llm_diagnose::diagnose::{Baseline, Request, Scope, detection, plan, queries, read_detection};
-use llm_diagnose::playbook;
-use llm_diagnose::prom;
-use llm_diagnose::signal::Unit;
+use diagnose::{Baseline, Request, Scope, detection, plan, queries, read_detection};
+use knowledge::clock;
+use knowledge::playbook;
+use render::chart;
+use render::chart::{Band, Chart, ChartMark, ChartSeries, ChartThreshold, Panel, Role, ThresholdSide};
+
+use knowledge::signal::Unit;
 use llm_diagnose_lab::slack::{FakeSlack, Options};
 use llm_diagnose_lab::stack::{Prometheus, Service};
 

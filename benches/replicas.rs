@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use futures::stream::iter;
-use llm_diagnose::clock;
+use knowledge::clock;
 use llm_diagnose_lab::slack::{Failure, FakeSlack, Options, State};
 use llm_diagnose_lab::stack::{Nginx, Postgres, Service};
 use serde_json::{Value, json};

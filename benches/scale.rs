@@ -13,14 +13,13 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use llm_diagnose::alert::Labels;
-use llm_diagnose::clock;
-use llm_diagnose::diagnose::{
-    Baseline, Diagnosis, ExtraSources, Request, Scope, begin, detection, plan, queries, read_detection,
-};
-use llm_diagnose::health::{HealthQuery, evaluate_fleet};
-use llm_diagnose::playbook::{self, Library};
-use llm_diagnose::prom;
+use diagnose::health::{HealthQuery, evaluate_fleet};
+use diagnose::{Baseline, Diagnosis, ExtraSources, Request, Scope, begin, detection, plan, queries, read_detection};
+use knowledge::alert::Labels;
+use knowledge::clock;
+use knowledge::playbook;
+use knowledge::playbook::Library;
+
 use llm_diagnose_lab::sim::history::History;
 use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};
 use llm_diagnose_lab::stack::Prometheus;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use llm_diagnose::clock;
+use knowledge::clock;
 use llm_diagnose_lab::sim::history::History;
 use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};
 use llm_diagnose_lab::slack::FakeSlack;

@@ -19,9 +19,9 @@ pub(super) use mcp::McpArgs;
 pub(super) use sources::SourceArgs;
 pub(super) use state::StateArgs;
 
-use crate::chatops::command;
-use crate::config::Authentication;
-use crate::diagnose::Baseline;
+use diagnose::Baseline;
+use service::chatops::command;
+use service::config::Authentication;
 
 /// The arguments of `serve`; every flag overrides the file.
 #[derive(Debug, Clone, Args)]
@@ -307,7 +307,7 @@ pub enum GenerateCommand {
 }
 
 fn data_file_kinds() -> clap::builder::PossibleValuesParser {
-    crate::generate::KINDS.iter().map(|kind| kind.name).into()
+    authoring::generate::KINDS.iter().map(|kind| kind.name).into()
 }
 
 /// The format of generated rules.
@@ -372,7 +372,7 @@ pub struct LogsArgs {
 
 /// Returns the help of `--engine`, with the engines of the shipped data.
 fn whose_log() -> String {
-    let names = crate::playbook::shipped();
+    let names = knowledge::playbook::shipped();
     let engines: Vec<&str> =
         names.keys().filter_map(|name| name.strip_prefix("logs/")?.strip_suffix(".yaml")).collect();
     format!("Whose log it is: {}; found out unless told", engines.join(", "))

@@ -8,14 +8,15 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::alert::{AlertGroup, AlertStatus, Labels, PayloadError};
-use crate::chatops::command::When;
-use crate::config::Config;
-use crate::diagnose::{Baseline, ExtraSources, LogSources, Request, Scope, moment};
-use crate::health::{self, HealthSource, Triage};
-use crate::playbook::{Library, Problem, select, without_expression};
-use crate::questions::target;
-use crate::{clock, prom};
+use diagnose::health;
+use diagnose::health::{HealthSource, Triage};
+use diagnose::{Baseline, ExtraSources, LogSources, Request, Scope, moment};
+use knowledge::alert::{AlertGroup, AlertStatus, Labels, PayloadError};
+use knowledge::clock;
+use knowledge::playbook::{Library, Problem, select, without_expression};
+use service::chatops::command::When;
+use service::config::Config;
+use service::questions::target;
 
 /// Maximum bytes of a file with an alert.
 const FILE_BYTES: u64 = 64 << 20;
@@ -168,7 +169,7 @@ async fn answer_about(
 /// If a file cannot be read, or an entry of `loki:` is invalid.
 pub(super) async fn logs(config: &Config, files: &[PathBuf]) -> anyhow::Result<LogSources> {
     let sources = LogSources::connect(&config.kubernetes, &config.loki).await.context("in `loki:`")?;
-    let (files, unread) = crate::logs::files::read(files, LOG_BYTES);
+    let (files, unread) = logs::files::read(files, LOG_BYTES);
     if let Some(gap) = unread.first() {
         bail!("cannot read the log {}: {}", gap.what, gap.reason.as_str());
     }

@@ -9,10 +9,10 @@ use clap::Args;
 
 use super::args::{HealthOutput, window};
 use crate::cli::output::outln;
-use crate::clock;
-use crate::config::{Config, visit_store};
-use crate::render::clean;
-use crate::store::StoreAccess;
+use knowledge::clock;
+use render::clean;
+use service::config::{Config, visit_store};
+use store::StoreAccess;
 
 /// The arguments of `audit`.
 #[derive(Debug, Args)]

@@ -10,9 +10,9 @@ use url::Url;
 use super::args::StateArgs;
 use super::store::block_on;
 use crate::cli::output::outln;
-use crate::clock;
-use crate::config::state_directory;
-use crate::store::{self, STORE_FILE};
+use knowledge::clock;
+use service::config::state_directory;
+use store::STORE_FILE;
 
 /// Sources of the password for PostgreSQL's tools: <https://www.postgresql.org/docs/current/libpq-pgpass.html>.
 const PASSWORD: &str = "It asks for the password, or takes it from ~/.pgpass or the file that PGPASSFILE names.";

@@ -7,15 +7,16 @@ use anyhow::{Context, bail};
 
 use super::args::{CapacityArgs, Format};
 use super::library;
-use crate::alert::Labels;
-use crate::capacity::{self, CapacityReport, ModelSpec, PlannedDeployment};
 use crate::cli::output::{out, outln};
-use crate::clock;
-use crate::config::Config;
-use crate::diagnose::{ObserveResult, Scope, observe_signals};
-use crate::prom::{self, Prometheus};
-use crate::questions::target;
-use crate::render::{self, Phrases};
+use diagnose::capacity;
+use diagnose::capacity::{CapacityReport, ModelSpec, PlannedDeployment};
+use diagnose::{ObserveResult, Scope, observe_signals};
+use knowledge::alert::Labels;
+use knowledge::clock;
+use prom::Prometheus;
+use render::Phrases;
+use service::config::Config;
+use service::questions::target;
 
 /// Exit status when Prometheus could not be queried.
 const NO_PROMETHEUS: u8 = 3;

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use super::args::DataArgs;
 use super::{printed, whole_library};
-use crate::check::{self, CaseResult};
 use crate::cli::output::outln;
-use crate::clip::format_count;
-use crate::generate::{self, RuleOptions};
-use crate::playbook::{Library, Replacement, load};
+use authoring::check;
+use authoring::check::CaseResult;
+use authoring::generate;
+use authoring::generate::RuleOptions;
+use knowledge::clip::format_count;
+use knowledge::playbook::{Library, Replacement, load};
 
 /// The rate window of the rules that are compared; any would do.
 const WINDOW: Duration = Duration::from_secs(300);

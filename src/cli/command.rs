@@ -18,7 +18,7 @@ use super::past::IncidentsArgs;
 use super::selftest::SelftestArgs;
 use super::silence::SilenceArgs;
 use super::weekly::WeeklyArgs;
-use crate::chatops::command::about;
+use service::chatops::command::about;
 
 /// Diagnoses alerts of LLM serving fleets: alert in, cause chain with evidence and fix steps out.
 #[derive(Debug, Parser)]

@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 use super::Cli;
 use crate::cli::output::out;
-use crate::playbook;
+use knowledge::playbook;
 
 pub(super) fn run(shell: Shell) -> ExitCode {
     let mut script = Vec::new();

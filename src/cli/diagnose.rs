@@ -9,13 +9,13 @@ use super::ask::{self, RequestArguments};
 use super::printed_diagnosis::print_diagnosis;
 use super::{NOT_ANSWERED, cleaned, engines, health, library};
 use crate::cli::output::{out, outln};
-use crate::config::Config;
-use crate::diagnose::{Exporters, ExtraSources};
-use crate::exporter::ExporterReader;
-use crate::health::Triage;
-use crate::prom::Prometheus;
-use crate::redact;
-use crate::render::{self, Phrases};
+use diagnose::health::Triage;
+use diagnose::{Exporters, ExtraSources};
+use prom::Prometheus;
+use service::config::Config;
+use sources::exporter::ExporterReader;
+
+use render::Phrases;
 
 pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let mut config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
@@ -76,7 +76,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
                 Output::Text => {
                     let flags = health::flags(
                         [
-                            ("prometheus", args.prometheus.as_deref().map(redact::address)),
+                            ("prometheus", args.prometheus.as_deref().map(http_client::address)),
                             ("config", args.config.as_deref().map(health::path_value)),
                             ("playbooks", args.playbooks.as_deref().map(health::path_value)),
                             ("at", args.what.when.at.map(|_| health_report.at.to_string())),

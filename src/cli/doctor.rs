@@ -7,12 +7,11 @@ use anyhow::Context;
 
 use super::args::{DoctorArgs, HealthOutput};
 use crate::cli::output::{out, outln};
-use crate::clip::format_error;
-use crate::config::Config;
-use crate::doctor::{Findings, run_checks};
-use crate::health::SignalAvailability;
-use crate::readiness::{Finding, Level};
-use crate::{prom, render};
+use diagnose::health::SignalAvailability;
+use knowledge::clip::format_error;
+use service::config::Config;
+use service::doctor::{Findings, run_checks};
+use service::readiness::{Finding, Level};
 
 /// Exit status when there are findings.
 const FINDINGS: u8 = 1;

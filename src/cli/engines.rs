@@ -16,17 +16,17 @@ use super::args::{DiagnoseArgs, Output};
 use super::printed_diagnosis::print_diagnosis;
 use super::saved::saved;
 use super::{NOT_ANSWERED, ask, redactor};
-use crate::alert::Labels;
 use crate::cli::output::out;
-use crate::config::Config;
-use crate::diagnose::{Baseline, Exporters, ExtraSources, Request, SavedPages, Scope, diagnose_with, identify};
-use crate::exporter::{Allowed, ExporterReader, ExporterTarget};
-use crate::playbook::Library;
-use crate::prom::Prometheus;
-use crate::questions::target;
-use crate::render::Phrases;
-use crate::signal::MetricFilter;
-use crate::{clock, redact};
+use diagnose::{Baseline, Exporters, ExtraSources, Request, SavedPages, Scope, diagnose_with, identify};
+use knowledge::alert::Labels;
+use knowledge::clock;
+use knowledge::playbook::Library;
+use knowledge::signal::MetricFilter;
+use prom::Prometheus;
+use render::Phrases;
+use service::config::Config;
+use service::questions::target;
+use sources::exporter::{Allowed, ExporterReader, ExporterTarget};
 
 /// Time limit for the first look at a page, which shows the engine.
 const FIRST_READ: Duration = Duration::from_secs(5);
@@ -192,7 +192,7 @@ async fn addressed(
                 let labels = Labels::from([("instance".to_owned(), instance(url, urls))]);
                 targets.push(ExporterTarget { engine: engine.clone(), url: url.to_string(), labels, seen: None });
             }
-            None => anstream::eprintln!("{} {error}", redact::address(url.as_str())),
+            None => anstream::eprintln!("{} {error}", http_client::address(url.as_str())),
         }
     }
     Ok(targets)
@@ -210,17 +210,20 @@ fn instance(url: &Url, urls: &[Url]) -> String {
 
 /// Returns the error of a page with metrics of no program that is known.
 fn unknown(page: &str) -> anyhow::Error {
-    anyhow::anyhow!("{} has metrics of no engine, no gateway and no GPU exporter that is known", redact::address(page))
+    anyhow::anyhow!(
+        "{} has metrics of no engine, no gateway and no GPU exporter that is known",
+        http_client::address(page)
+    )
 }
 
 /// Returns the address of the metrics page: an address without a path means its `/metrics`.
 fn page_address(name: &str) -> anyhow::Result<Url> {
     let mut url =
-        Url::parse(name).map_err(|error| anyhow::anyhow!("`{}` is no address: {error}", redact::address(name)))?;
+        Url::parse(name).map_err(|error| anyhow::anyhow!("`{}` is no address: {error}", http_client::address(name)))?;
     ensure!(
         url.username().is_empty() && url.password().is_none(),
         "{}: engines are asked without credentials; leave user and password out",
-        redact::address(name)
+        http_client::address(name)
     );
     if url.path() == "/" {
         url.set_path("/metrics");

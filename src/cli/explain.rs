@@ -8,8 +8,8 @@ use super::args::ExplainArgs;
 use super::store::{block_on, open};
 use super::{USAGE, library};
 use crate::cli::output::out;
-use crate::explain::{explain, queries_about, queries_of};
-use crate::playbook::Library;
+use authoring::explain::{explain, queries_about, queries_of};
+use knowledge::playbook::Library;
 
 pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let library = match library(args.playbooks.as_deref()) {

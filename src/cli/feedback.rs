@@ -9,12 +9,12 @@ use clap::Args;
 
 use super::args::HealthOutput;
 use super::{library, output};
-use crate::check::verdict_test;
 use crate::cli::output::outln;
-use crate::clip::format_count;
-use crate::config::{Config, visit_store};
-use crate::render::clean;
-use crate::store::{Feedback, Incident, StoreAccess};
+use authoring::check::verdict_test;
+use knowledge::clip::format_count;
+use render::clean;
+use service::config::{Config, visit_store};
+use store::{Feedback, Incident, StoreAccess};
 
 /// The arguments of `feedback`.
 #[derive(Debug, Args)]

@@ -8,11 +8,12 @@ use clap::CommandFactory;
 
 use super::args::{GenerateArgs, GenerateCommand, RuleKind};
 use super::{Cli, output, whole_library};
-use crate::chatops::command::document;
 use crate::cli::output::out;
-use crate::config::Config;
-use crate::playbook::Library;
-use crate::{generate, notify, report, server};
+use authoring::generate;
+use knowledge::playbook::Library;
+use service::chatops::command::document;
+use service::config::Config;
+use service::{notify, server};
 
 pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
     let (text, output) = match args.what {

@@ -8,13 +8,13 @@ use anyhow::{Context, bail};
 use super::args::{HealthArgs, HealthOutput};
 use super::{UNKNOWN, cleaned, library};
 use crate::cli::output::{out, outln};
-use crate::config::Config;
-use crate::diagnose::Scope;
-use crate::health::{DIMENSIONS, HealthQuery, HealthSource, evaluate_fleet};
-use crate::prom::{self, Prometheus};
-use crate::questions::target;
-use crate::render::{self, Phrases};
-use crate::{clock, redact};
+use diagnose::Scope;
+use diagnose::health::{DIMENSIONS, HealthQuery, HealthSource, evaluate_fleet};
+use knowledge::clock;
+use prom::Prometheus;
+use render::Phrases;
+use service::config::Config;
+use service::questions::target;
 
 pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
@@ -32,7 +32,7 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     };
     let flags = flags(
         [
-            ("prometheus", args.prometheus.as_deref().map(redact::address)),
+            ("prometheus", args.prometheus.as_deref().map(http_client::address)),
             ("config", args.config.as_deref().map(path_value)),
             ("playbooks", args.playbooks.as_deref().map(path_value)),
             ("at", args.what.at.map(|_| at.to_string())),

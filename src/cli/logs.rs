@@ -10,10 +10,10 @@ use serde::Serialize;
 use super::args::{HealthOutput, LogsArgs};
 use super::{USAGE, library};
 use crate::cli::output::{out, outln};
-use crate::gap::Gap;
-use crate::logs::{NamedLogAnalysis, Patterns, files, first, stream};
-use crate::playbook::{LogFile, suggestion};
-use crate::render::{self, Phrases, clean};
+use knowledge::gap::Gap;
+use knowledge::playbook::{LogFile, suggestion};
+use logs::{NamedLogAnalysis, Patterns, files, first, stream};
+use render::{Phrases, clean};
 
 /// The version of the JSON output; a breaking change gets another version.
 const SCHEMA: &str = "llm-diagnose/logs/v1";

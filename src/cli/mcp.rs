@@ -7,13 +7,13 @@ use anyhow::Context;
 
 use super::args::McpArgs;
 use super::{ask, library, redactor};
-use crate::config::{Config, visit_store};
-use crate::exporter::ExporterReader;
-use crate::mcp::{McpServer, McpSources};
-use crate::prom::{self, Prometheus};
-use crate::questions::Turns;
-use crate::render::Phrases;
-use crate::store::StoreAccess;
+use prom::Prometheus;
+use render::Phrases;
+use service::config::{Config, visit_store};
+use service::mcp::{McpServer, McpSources};
+use service::questions::Turns;
+use sources::exporter::ExporterReader;
+use store::StoreAccess;
 
 pub(super) fn run(args: &McpArgs) -> anyhow::Result<ExitCode> {
     let mut config = args.state.config()?;
@@ -34,7 +34,7 @@ pub(super) fn run(args: &McpArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn sources(args: &McpArgs, config: Config, library: crate::playbook::Library) -> anyhow::Result<McpSources> {
+async fn sources(args: &McpArgs, config: Config, library: knowledge::playbook::Library) -> anyhow::Result<McpSources> {
     let prometheus = Prometheus::sharing(&config.prometheus)?;
     let has_store = args.state.config.is_some() || args.state.state_dir.is_some();
     let store = match has_store {

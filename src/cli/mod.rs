@@ -43,10 +43,10 @@ use serde::de::DeserializeOwned;
 pub use command::Cli;
 use command::{BundleOpen, Command};
 
-use crate::clip::{format_count, format_error};
-use crate::playbook::{Library, Problem, load as loaded};
-use crate::redact::Redactor;
-use crate::report::redaction;
+use knowledge::clip::{format_count, format_error};
+use knowledge::playbook::{Library, Problem, load as loaded};
+use redact::Redactor;
+use report::redaction;
 
 /// Exit status of wrong usage.
 const USAGE: u8 = 2;

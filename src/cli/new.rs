@@ -12,11 +12,12 @@ use serde::de::DeserializeOwned;
 use super::backup::quoted;
 use super::{output, whole_library};
 use crate::cli::output::outln;
-use crate::generate::skeleton::{self, NewFile, NewSignal};
-use crate::generate::skeleton_change;
-use crate::playbook::PlaybookKind;
-use crate::render::own_phrases;
-use crate::signal::Unit;
+use authoring::generate::skeleton;
+use authoring::generate::skeleton::{NewFile, NewSignal};
+use authoring::generate::skeleton_change;
+use knowledge::playbook::PlaybookKind;
+use knowledge::signal::Unit;
+use render::own_phrases;
 
 /// The arguments of `new`.
 #[derive(Debug, Args)]

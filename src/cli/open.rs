@@ -9,11 +9,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::library;
-use crate::bundle::open::{OpenError, Opened, open, request, same_root};
 use crate::cli::output::{failed, outln};
-use crate::diagnose::Diagnosis;
-use crate::render::{clean, graph};
-use crate::report::Report;
+use diagnose::Diagnosis;
+use render::{clean, graph};
+use report::Report;
+use service::bundle::open::{OpenError, Opened, open, request, same_root};
 
 /// Exit status of `--once` if the root cause differs, or there is nothing to compare with.
 const OTHER: u8 = 1;
@@ -75,7 +75,7 @@ fn signals(stop: CancellationToken) -> anyhow::Result<impl Future<Output = ()>> 
 /// Prints the bundle's summary, repeats its diagnosis, and serves until it is stopped.
 async fn serve_bundle(
     mut opened: Opened,
-    library: &crate::playbook::Library,
+    library: &knowledge::playbook::Library,
     once: bool,
     stop: &CancellationToken,
 ) -> ExitCode {

@@ -9,14 +9,15 @@ use clap::Args;
 use super::args::StateArgs;
 use super::store::{block_on, open};
 use super::{cleaned, library};
-use crate::alert::{Labels, active, common_labels};
-use crate::chatops::command::{self, Which};
-use crate::chatops::{listed, measured};
 use crate::cli::output::outln;
-use crate::clock;
-use crate::playbook::PlaybookKind;
-use crate::render::clean;
-use crate::store::Incident;
+use knowledge::alert::{Labels, active, common_labels};
+use knowledge::clock;
+use knowledge::playbook::PlaybookKind;
+use render::clean;
+use service::chatops::command;
+use service::chatops::command::Which;
+use service::chatops::{listed, measured};
+use store::Incident;
 
 /// Maximum number of listed incidents.
 const LISTED: u32 = 100;

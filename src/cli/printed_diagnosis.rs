@@ -2,9 +2,9 @@
 
 use super::args::Output;
 use crate::cli::output::{out, outln};
-use crate::diagnose::Diagnosis;
-use crate::explain;
-use crate::render::{self, Commands, Phrases};
+use authoring::explain;
+use diagnose::Diagnosis;
+use render::{Commands, Phrases};
 
 /// Prints a diagnosis; `prometheus` is the address for links.
 pub(super) fn print_diagnosis(

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
 
-use crate::diagnose::{PageReads, SavedPages};
-use crate::exporter::{no_pages, parse, read_line};
+use diagnose::{PageReads, SavedPages};
+use sources::exporter::{no_pages, parse, read_line};
 
 /// Maximum bytes of a saved page, and of a line of a benchmark's record, which is a page.
 const PAGE_BYTES: u64 = 16 << 20;

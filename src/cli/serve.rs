@@ -7,11 +7,12 @@ use anyhow::Context;
 
 use super::args::ServeArgs;
 use super::{USAGE, printed};
-use crate::clip::format_count;
-use crate::config::{Config, LogFormat, state_directory};
-use crate::playbook::{self, Library, Problem};
-use crate::reload::{self, Settings};
-use crate::{prom, telemetry};
+use knowledge::clip::format_count;
+use knowledge::playbook;
+use knowledge::playbook::{Library, Problem};
+use service::config::{Config, LogFormat, state_directory};
+use service::reload;
+use service::reload::Settings;
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let config = configuration(&args)?;

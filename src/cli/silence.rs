@@ -9,12 +9,13 @@ use clap::{Args, Subcommand};
 
 use super::args::{HealthOutput, window};
 use super::audit::acting;
-use crate::alertmanager::{self, Alertmanager, SilenceError, SilenceParameters};
 use crate::cli::output::outln;
-use crate::clock;
-use crate::config::{Config, visit_store};
-use crate::render::clean;
-use crate::store::{AuditEntry, AuditResult, Store, StoreAccess};
+use knowledge::clock;
+use render::clean;
+use service::config::{Config, visit_store};
+use sources::alertmanager;
+use sources::alertmanager::{Alertmanager, SilenceError, SilenceParameters};
+use store::{AuditEntry, AuditResult, Store, StoreAccess};
 
 /// The arguments of `silence`.
 #[derive(Debug, Args)]

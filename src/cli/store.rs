@@ -3,8 +3,8 @@
 use anyhow::Context;
 
 use super::args::StateArgs;
-use crate::config::visit_store;
-use crate::store::{Store, StoreAccess};
+use service::config::visit_store;
+use store::{Store, StoreAccess};
 
 /// Opens the store while the service may be running.
 pub(super) async fn open(args: &StateArgs) -> anyhow::Result<Store> {

@@ -10,10 +10,11 @@ use super::args::{HealthOutput, StateArgs};
 use super::store::{block_on, open};
 use super::{cleaned, library};
 use crate::cli::output::outln;
-use crate::clock::{self, TimeArgument};
-use crate::render::{self, Phrases};
-use crate::store::Weekly;
-use crate::weekly::{summary, week_before};
+use knowledge::clock;
+use knowledge::clock::TimeArgument;
+use render::Phrases;
+use service::weekly::{summary, week_before};
+use store::Weekly;
 
 /// The arguments of `weekly`.
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use crate::observe::answer_cache::AnswerCache;
 use crate::observe::plan::Needs;
 use crate::{Observations, ObserveResult, Request, SymptomVerdict};
 use knowledge::playbook::{Evidence, Library, PoolKind};
-use sources::prom::Prometheus;
+use prom::Prometheus;
 
 /// Observes a pool, learns its kinds, and observes what the limits of these kinds need as well. Returns the library with these
 /// limits too.

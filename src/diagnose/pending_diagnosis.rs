@@ -22,7 +22,7 @@ use crate::refine::{onset, replica_values, rule, screen};
 use crate::scope::Scope;
 use crate::{Diagnosis, Judged, Request, Screening, SymptomVerdict, judge};
 use knowledge::playbook::Library;
-use sources::prom::Prometheus;
+use prom::Prometheus;
 
 /// The time that an error budget is said to be spent in where the start of the incident is unknown.
 const UNKNOWN_START: Duration = Duration::from_secs(3_600);

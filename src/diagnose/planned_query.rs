@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use sources::prom::QueryPart;
+use prom::QueryPart;
 
 /// The purpose of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

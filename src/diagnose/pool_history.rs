@@ -31,7 +31,7 @@ use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::playbook::Library;
 use knowledge::signal::EngineKind;
-use sources::prom::{PromError, Prometheus, Range};
+use prom::{PromError, Prometheus, Range};
 
 /// The time before the evaluation in which a day's engines are detected.
 const DAY: &str = "1d";

@@ -14,8 +14,8 @@ use knowledge::clip::clip;
 use knowledge::clock;
 use knowledge::playbook::{Condition, Library, Op, Reference};
 use knowledge::signal::{PoolAggregation, format_threshold, format_value};
+use prom::Range;
 use report::{HappenedKind, TimelineEvent};
-use sources::prom::Range;
 
 /// Half width of the window that gives the past's range at a point: in a shorter one a single scrape would count as
 /// normal.

@@ -13,8 +13,8 @@ use knowledge::clip::clip;
 use knowledge::clock;
 use knowledge::signal::{Unit, format_value};
 use message::{Line, StateStyle, TextSpan};
+use prom::missing_part;
 use report::{Distribution, Measured, QuantileBucket, bucket, changed, moved};
-use sources::prom::missing_part;
 
 /// Maximum number of items in a list before "and N more".
 pub(super) const FEW: usize = 3;

@@ -15,7 +15,7 @@ use diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, Rul
 use knowledge::playbook::condition_text;
 use knowledge::signal::{Unit, format_value};
 use message::{Block, Line, Message, TextSpan, Tone};
-use sources::prom::missing_part;
+use prom::missing_part;
 
 /// Builds the message of a diagnosis that a user requested.
 pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words: &Phrases) -> Message {

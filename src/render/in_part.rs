@@ -3,7 +3,7 @@
 use super::Phrases;
 use diagnose::Diagnosis;
 use message::Line;
-use sources::prom::store_named;
+use prom::store_named;
 
 /// Returns the note with the server's words, and what to look at first; nothing if all data were read.
 pub(super) fn note(diagnosis: &Diagnosis, words: &Phrases) -> Vec<Line> {

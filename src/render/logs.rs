@@ -6,8 +6,8 @@ use super::facts::few;
 use diagnose::LogsRead;
 use knowledge::playbook::LogRank;
 use knowledge::signal::format_value;
+use logs::{LogAnalysis, LogEvent, LogMatch, LogValueSummary, NamedLogAnalysis, UnclassifiedErrors, in_order};
 use message::{Block, Line, Message, StateStyle, Tone};
-use sources::logs::{LogAnalysis, LogEvent, LogMatch, LogValueSummary, NamedLogAnalysis, UnclassifiedErrors, in_order};
 
 /// Maximum number of findings shown of one log.
 const FINDINGS: usize = 20;

@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use diagnose::Diagnosis;
 use knowledge::alert::Alert;
 use knowledge::incident::{Acknowledged, Impact, Related};
-use sources::redact::RedactionCount;
-use sources::{endpoint, kubernetes, logs};
+use redact::RedactionCount;
+use sources::{endpoint, kubernetes};
 
 // Parts of a report, so that code that uses reports imports them from here.
 pub use crate::facts::{

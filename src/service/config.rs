@@ -21,7 +21,7 @@ use knowledge::signal::OwnLabels;
 pub use secrets::{SlackInlet, bot_token, inlet};
 pub(crate) use server::ANYBODY;
 pub use server::{Authentication, PagesConfig, ServerLimits};
-use sources::{alertmanager, exporter, kubernetes, loki, prom, redact};
+use sources::{alertmanager, exporter, kubernetes, loki};
 pub use state::{state_directory, visit_store};
 pub use watchdog::WatchdogConfig;
 
@@ -272,7 +272,7 @@ impl Config {
         if let Some(target) = self.exporters.targets.iter().find(|target| !address(&target.url)) {
             bail!(
                 "`exporters.targets`: `{}` is no page's address: write it like http://10.0.0.7:9400/metrics",
-                redact::address(&target.url)
+                http_client::address(&target.url)
             );
         }
         if self.webhook.bearer_token_file.is_some() && self.webhook.username.is_some() {

@@ -13,11 +13,11 @@ use crate::notify::PagerClient;
 use crate::server::{Access, Credentials};
 use diagnose::LogSources;
 use knowledge::playbook::{Library, Problem};
+use prom::Prometheus;
+use redact::Redactor;
 use render::Phrases;
 use slack::Slack;
 use sources::exporter::ExporterReader;
-use sources::prom::Prometheus;
-use sources::redact::Redactor;
 use telemetry::Metrics;
 
 /// A configuration and everything that is made of it before the store is opened. To make it is the check of a

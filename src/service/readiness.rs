@@ -14,8 +14,8 @@ use crate::reloads::Reloads;
 use crate::watchdog;
 use diagnose::{LogSources, NoCluster};
 use knowledge::clock;
+use prom::{PromError, Prometheus};
 use slack::{self, Slack, SocketState};
-use sources::prom::{PromError, Prometheus};
 use store::Store;
 use telemetry::supervise::Supervisor;
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use knowledge::clip::{format_count, format_error};
 use knowledge::clock;
 use knowledge::playbook::{Library, Problem};
-use sources::redact::Redactor;
+use redact::Redactor;
 use telemetry::Metrics;
 
 /// The outcome of the last reload.

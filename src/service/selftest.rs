@@ -12,10 +12,10 @@ use crate::config::{Config, bot_token, secret, visit_store};
 use crate::notify::todo;
 use crate::server::Credentials;
 use crate::stop_signals::StopSignals;
+use http_client::unreachable_reason;
 use knowledge::alert::{SELF_TEST, SELF_TEST_CHANNEL, SELF_TEST_POOL};
 use knowledge::clock;
 use slack::Slack;
-use sources::redact::unreachable_reason;
 use store::{MessageState, Store, StoreAccess};
 
 /// The version of the JSON output; a change that breaks readers gives it another name.

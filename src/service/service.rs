@@ -12,9 +12,9 @@ use crate::reloads::Reloads;
 use diagnose::LogSources;
 use knowledge::alert::Alert;
 use knowledge::playbook::Library;
+use prom::{Prometheus, assigned};
 use render::Phrases;
 use sources::exporter::ExporterReader;
-use sources::prom::{Prometheus, assigned};
 use store::Store;
 use telemetry::Metrics;
 

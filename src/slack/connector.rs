@@ -19,7 +19,7 @@ use slack_morphism::{
 use url::Url;
 
 use super::{ANSWER_BYTES, SlackError};
-use sources::body::{ResponseBodyError, read_body};
+use http_client::{ResponseBodyError, read_body};
 
 pub(super) struct ReqwestConnector {
     pub(super) http: reqwest::Client,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use slack_morphism::errors::SlackClientError;
 
-use sources::redact::{innermost, unreachable_reason};
+use http_client::{innermost, unreachable_reason};
 
 /// The longest accepted wait: Slack asks for up to a minute, a proxy may ask for any time.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);

@@ -26,12 +26,12 @@ pub use config::{Config, Powers, Route, StormConfig, Transport, is_person};
 use connector::ReqwestConnector;
 pub use error::SlackError;
 pub use history::{MarkedMessage, MessageMark, marked_name};
+use http_client::unreachable_reason;
 pub use inbound::{Ack, Choice, RequestPlace, SlackAction, SlackActor, SlackRequest};
 use message::SlackMessage;
 pub use payload::Payload;
 pub use signature::{SignatureError, Signing};
 pub use socket::{SocketState, SocketStatus};
-use sources::redact::unreachable_reason;
 pub use weekly::{Weekday, WeeklyConfig, WeeklyMoments};
 pub use workspace::{ChannelInfo, TokenInfo};
 

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{ANSWER_BYTES, Identity, Slack, SlackError, User};
-use sources::body::{ResponseBodyError, read_body};
-use sources::redact::unreachable_reason;
+use http_client::unreachable_reason;
+use http_client::{ResponseBodyError, read_body};
 
 /// Channels per page of a list; Slack advises at most 200 and accepts 999.
 const PAGE: &str = "200";

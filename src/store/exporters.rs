@@ -5,8 +5,8 @@ use tracing::warn;
 
 use super::{Store, StoreError};
 use diagnose::Exporters;
+use prom::Prometheus;
 use sources::exporter::{self, ExporterReader, ExporterTarget};
-use sources::prom::Prometheus;
 
 impl Store {
     /// Replaces the stored exporters of a Prometheus, identified by its address.

@@ -24,9 +24,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use llm_diagnose::playbook;
-use llm_diagnose::prom::{Config, Prometheus};
+use knowledge::playbook;
 use llm_diagnose_lab::calibration;
+use prom::{Config, Prometheus};
 
 use run::{Answer, Case, Histories, Way};
 use verify::Tried;

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use futures::stream::{self, StreamExt};
-use jiff::Timestamp;
-use llm_diagnose::alert::Labels;
-use llm_diagnose::diagnose::{
+use diagnose::health::{Triage, places, triage};
+use diagnose::{
     Baseline, Diagnosis, ExtraSources, FEATURES, Request, Scope, SymptomVerdict, Verdict, diagnose, features,
 };
-use llm_diagnose::health::{Triage, places, triage};
-use llm_diagnose::playbook::{Library, select};
-use llm_diagnose::prom::Prometheus;
+use futures::stream::{self, StreamExt};
+use jiff::Timestamp;
+use knowledge::alert::Labels;
+use knowledge::playbook::{Library, select};
 use llm_diagnose_lab::calibration::Weighed;
 use llm_diagnose_lab::stack;
+use prom::Prometheus;
 use serde::Deserialize;
 
 use crate::recording::Capture;
@@ -324,7 +324,7 @@ async fn ask(library: &Library, prometheus: &Prometheus, case: &Case, way: Way) 
     let name = if way == Way::UnknownName { "CheckoutSLOBurn" } else { case.alert.as_str() };
     let mut labels = case.labels.clone();
     labels.insert("alertname".to_owned(), name.to_owned());
-    let alert = llm_diagnose::alert::Alert {
+    let alert = knowledge::alert::Alert {
         labels,
         ..serde_json::from_value(serde_json::json!({
             "status": "firing", "labels": {}, "annotations": {}, "startsAt": "2026-01-01T00:00:00Z",

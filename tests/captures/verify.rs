@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use llm_diagnose::diagnose::{Diagnosis, Outcome, verify_all};
-use llm_diagnose::playbook::{Condition, Library, Step, Verify};
-use llm_diagnose::prom::Prometheus;
-use llm_diagnose::signal::VersionReq;
+use diagnose::{Diagnosis, Outcome, verify_all};
+use knowledge::playbook::{Condition, Library, Step, Verify};
+use knowledge::signal::VersionReq;
+use prom::Prometheus;
 
 use crate::run::{Answer, Case};
 

@@ -13,18 +13,18 @@ mod silences;
 use std::sync::Arc;
 use std::time::Duration;
 
+use authoring::check::verdict_test;
 use bench::Bench;
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::check::verdict_test;
-use llm_diagnose::clock;
-use llm_diagnose::incident::{Act, AdmissionRules, Note};
-use llm_diagnose::message::Block;
-use llm_diagnose::render::is_done;
-use llm_diagnose::slack::{Ack, RequestPlace, SlackAction, SlackActor, SlackRequest};
-use llm_diagnose::store::{AdmissionPlan, Incident, PendingWork, Sink, Storm};
+use knowledge::alert::AlertGroup;
+use knowledge::clock;
+use knowledge::incident::{Act, AdmissionRules, Note};
 use llm_diagnose_lab::slack::State;
 use llm_diagnose_lab::stack::Prometheus;
 use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
+use message::Block;
+use render::is_done;
+use slack::{Ack, RequestPlace, SlackAction, SlackActor, SlackRequest};
+use store::{AdmissionPlan, Incident, PendingWork, Sink, Storm};
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::library;
@@ -298,8 +298,8 @@ async fn a_judged_incident_becomes_a_verdict_test_that_passes() {
     }
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("incident.test.yaml"), &text).unwrap();
-    let own = llm_diagnose::playbook::load(Some(dir.path())).unwrap();
-    let results = llm_diagnose::check::run(&own).unwrap();
+    let own = knowledge::playbook::load(Some(dir.path())).unwrap();
+    let results = authoring::check::run(&own).unwrap();
     let case = results.iter().find(|r| r.name.contains(&id)).expect("it is run");
     assert!(case.failures.is_empty(), "{text}\n{:?}", case.failures);
 }

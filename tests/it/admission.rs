@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use diagnose::Diagnosis;
 use jiff::{SignedDuration, Timestamp};
-use llm_diagnose::alert::{AlertGroup, AlertStatus, OmittedAlert, PayloadError};
-use llm_diagnose::diagnose::Diagnosis;
-use llm_diagnose::incident::{Acknowledged, AdmissionRules, AdmitReason, Impact, IncidentState, KnownIncident, admit};
-use llm_diagnose::store::{AdmissionPlan, Admitted, Incident, PendingWork, Sink, Store, Storm};
+use knowledge::alert::{AlertGroup, AlertStatus, OmittedAlert, PayloadError};
+use knowledge::incident::{Acknowledged, AdmissionRules, AdmitReason, Impact, IncidentState, KnownIncident, admit};
+use store::{AdmissionPlan, Admitted, Incident, PendingWork, Sink, Store, Storm};
 use tempfile::TempDir;
 
 use crate::harness::fixture;

@@ -71,7 +71,7 @@ fn hostile_group(model: &str) -> Value {
 }
 
 async fn model_in_prometheus(model: &str) -> Prometheus {
-    let now = llm_diagnose::clock::now().as_second() / 60 * 60;
+    let now = knowledge::clock::now().as_second() / 60 * 60;
     let pool = |model: &str, pod: &str| {
         let labels = [("namespace", "llm"), ("model_name", model), ("pod", pod), ("job", "vllm"), ("instance", pod)];
         let of = |name: &str, value: f64| Series::new(name, &labels).steady(now - 600, now + 60, 15, value);

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use llm_diagnose::incident::IncidentState;
-use llm_diagnose::store::IncidentQuery;
+use knowledge::incident::IncidentState;
 use reqwest::header::{ALLOW, CONTENT_TYPE, ETAG, HeaderMap, LINK, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
+use store::IncidentQuery;
 
 use crate::admission::CALM;
 use crate::chains::moment;
@@ -176,7 +176,7 @@ async fn the_list_says_of_a_large_group_what_its_incident_says() {
     let mut large = group("Strange", "firing", "warning", &pods.iter().map(String::as_str).collect::<Vec<_>>());
     let newest = large["alerts"].as_array_mut().unwrap().last_mut().unwrap();
     newest["labels"]["severity"] = json!("critical");
-    newest["startsAt"] = json!(llm_diagnose::clock::now().to_string());
+    newest["startsAt"] = json!(knowledge::clock::now().to_string());
     let id = run.send(&large).await["incident"].as_str().unwrap().to_owned();
     run.wait_for(crate::running::CHANNEL, |m| m.contains("Cannot tell")).await;
     let (_, _, list) = get(&run, "/api/v1/incidents?severity=critical").await;

@@ -12,11 +12,11 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::incident::AdmissionRules;
-use llm_diagnose::report::backtest::{Backtest, DiagnosedFiring, FiringOutcome, RuleCount};
-use llm_diagnose::store::{AdmissionPlan, Feedback, STORE_FILE, Store};
+use knowledge::alert::AlertGroup;
+use knowledge::incident::AdmissionRules;
+use report::backtest::{Backtest, DiagnosedFiring, FiringOutcome, RuleCount};
 use serde_json::{Value, json};
+use store::{AdmissionPlan, Feedback, STORE_FILE, Store};
 
 use crate::admission::CALM;
 use crate::harness::run;

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
-use llm_diagnose::store::{STORE_FILE, Store, StoreAccess};
 use llm_diagnose_lab::slack::{FakeSlack, Options};
 use llm_diagnose_lab::stack::Service;
+use store::{STORE_FILE, Store, StoreAccess};
 
 use crate::admission::CALM;
 use crate::running::{BINARY, CHANNEL, SOON, command, ended, group, tls, whole};

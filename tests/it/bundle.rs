@@ -8,9 +8,9 @@ mod site;
 
 use std::time::Duration;
 
-use llm_diagnose::bundle::{Options, Sources};
-use llm_diagnose::clock;
-use llm_diagnose::report::HappenedKind;
+use knowledge::clock;
+use report::HappenedKind;
+use service::bundle::{Options, Sources};
 
 use crate::harness::{self, shared};
 use site::{Bundle, CASE, NODE, PODS, Site, ago, alert, connected, nothing, options, subject};
@@ -137,6 +137,6 @@ fn during_ends_with_the_judged_moment_and_after_begins_there() {
 }
 
 /// Its version, wherever the tests run.
-fn prometheus(answers: &llm_diagnose::report::Answers) -> String {
+fn prometheus(answers: &report::Answers) -> String {
     answers.versions.iter().find(|version| version.what == "Prometheus").unwrap().version.clone()
 }

@@ -12,22 +12,25 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use diagnose::LogSources;
 use jiff::Timestamp;
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::bundle::{
-    self, BundleDirectory, BundleError, BundleProgress, BundleService, BundleServiceParts, Config, Draft, Links, Name,
+use knowledge::alert::AlertGroup;
+use knowledge::clock;
+use knowledge::incident::AdmissionRules;
+use redact::RedactionCount;
+use render::{BundleLocation, Phrases};
+use report::{Report, ReportPart, SourceFindings, Stage};
+use serde_json::Value;
+use service::bundle;
+use service::bundle::{
+    BundleDirectory, BundleError, BundleProgress, BundleService, BundleServiceParts, Config, Draft, Links, Name,
     NoBundle, Options, SourceRegistry, SourceSettings, Subject, make,
 };
-use llm_diagnose::diagnose::LogSources;
-use llm_diagnose::exporter::ExporterReader;
-use llm_diagnose::incident::AdmissionRules;
-use llm_diagnose::notify::{self, Notifier};
-use llm_diagnose::redact::RedactionCount;
-use llm_diagnose::render::{self, BundleLocation, Phrases};
-use llm_diagnose::report::{self, Report, ReportPart, SourceFindings, Stage};
-use llm_diagnose::store::{AdmissionPlan, Store};
-use llm_diagnose::{clock, diagnose, exporter, slack};
-use serde_json::Value;
+use service::notify;
+use service::notify::Notifier;
+use sources::exporter;
+use sources::exporter::ExporterReader;
+use store::{AdmissionPlan, Store};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

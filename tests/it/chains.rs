@@ -5,9 +5,7 @@ mod fleets;
 
 use std::time::{Duration, Instant};
 
-use llm_diagnose::diagnose::{
-    Baseline, Diagnosis, ExtraSources, Request, Scope, SymptomVerdict, Verdict, begin, diagnose, impact,
-};
+use diagnose::{Baseline, Diagnosis, ExtraSources, Request, Scope, SymptomVerdict, Verdict, begin, diagnose, impact};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::clock;
-use llm_diagnose::incident::{AdmissionRules, AdmitReason};
-use llm_diagnose::store::{AdmissionPlan, LongestWaits, PendingWork, PostponeReason, Sink, Store};
+use knowledge::alert::AlertGroup;
+use knowledge::clock;
+use knowledge::incident::{AdmissionRules, AdmitReason};
+use store::{AdmissionPlan, LongestWaits, PendingWork, PostponeReason, Sink, Store};
 
 use crate::admission::CALM;
 use crate::running::{CHANNEL, group};

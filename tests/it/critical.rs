@@ -4,14 +4,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::clock;
-use llm_diagnose::incident::AdmissionRules;
-use llm_diagnose::store::{AdmissionPlan, Store};
+use knowledge::alert::AlertGroup;
+use knowledge::clock;
+use knowledge::incident::AdmissionRules;
 use llm_diagnose_lab::pager::FakePager;
 use llm_diagnose_lab::slack::{Channel, FakeSlack, Message, Options, State};
 use llm_diagnose_lab::stack::{Alertmanager, Service};
 use serde_json::{Value, json};
+use store::{AdmissionPlan, Store};
 
 use crate::admission::CALM;
 use crate::running::{BINARY, CHANNEL, Running, SOON, group, tls, whole, without_authentication};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use llm_diagnose::signal::{Engine, Fill, fill};
+use knowledge::signal::{Engine, Fill, fill};
 use llm_diagnose_lab::sim::{Fleet, FleetSpec, live};
 use llm_diagnose_lab::stack::Prometheus;
 use serde_json::{Value, json};

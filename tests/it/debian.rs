@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use clap::CommandFactory;
 use llm_diagnose::cli::Cli;
-use llm_diagnose::config::Config;
+use service::config::Config;
 
 use crate::running::BINARY;
 

@@ -4,15 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use llm_diagnose::capacity::{self, CapacityReport};
-use llm_diagnose::check;
-use llm_diagnose::config::Config;
-use llm_diagnose::diagnose::{Diagnosis, SCHEMA};
-use llm_diagnose::health::{self, Health};
-use llm_diagnose::playbook::{self, CauseEntry, Step};
+use authoring::check;
+use diagnose::capacity;
+use diagnose::capacity::CapacityReport;
+use diagnose::health;
+use diagnose::health::Health;
+use diagnose::{Diagnosis, SCHEMA};
+use knowledge::playbook;
+use knowledge::playbook::{CauseEntry, Step};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use service::config::Config;
 
 use crate::harness::library;
 

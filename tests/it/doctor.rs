@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output};
 
-use llm_diagnose::health::{Coverage, CoverageLimit, SignalAvailability, coverage};
-use llm_diagnose::signal::EngineKind;
+use diagnose::health::{Coverage, CoverageLimit, SignalAvailability, coverage};
+use knowledge::signal::EngineKind;
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, Mode};
 use llm_diagnose_lab::slack::{FakeSlack, Options};
 use llm_diagnose_lab::sources::FakeLoki;
@@ -55,7 +55,7 @@ fn with_clock(ahead: f64) -> String {
     std::thread::spawn(move || {
         for connection in listener.incoming() {
             let Ok(mut connection) = connection else { return };
-            let now = llm_diagnose::clock::now().as_millisecond() as f64 / 1e3 + ahead;
+            let now = knowledge::clock::now().as_millisecond() as f64 / 1e3 + ahead;
             let body = format!(r#"{{"status":"success","data":{{"resultType":"scalar","result":[{now},"{now}"]}}}}"#);
             let _ = connection.read(&mut [0; 65_536]);
             let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -227,7 +227,7 @@ async fn the_cluster_is_asked_for_each_permission_and_what_is_missing_is_named()
         (level.to_owned(), found.to_owned(), todo.to_owned())
     };
     assert_eq!(level, "ok", "{found}");
-    let verbs: usize = llm_diagnose::kubernetes::read().map(|kind| kind.verbs.len()).sum();
+    let verbs: usize = sources::kubernetes::read().map(|kind| kind.verbs.len()).sum();
     assert!(found.contains(&verbs.to_string()), "{found}");
     fake.set_mode_of("/events", Mode::Forbidden);
     fake.set_mode_of("/log", Mode::Forbidden);

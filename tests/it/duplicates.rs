@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use llm_diagnose::store::STORE_FILE;
 use llm_diagnose_lab::slack::{Failure, Message, Options, State};
 use serde_json::Value;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Executor};
+use store::STORE_FILE;
 
 use crate::running::{CHANNEL, Running, SOON, group, whole};
 

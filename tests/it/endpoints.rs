@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use llm_diagnose::endpoint::{AnswerBody, EndpointAnswer, EndpointInfo, TARGETS_MOST, read, request_endpoints};
-use llm_diagnose::exporter::{Allowed, ExporterReader, ExporterTarget};
-use llm_diagnose::signal::endpoint::shown;
+use knowledge::signal::endpoint::shown;
 use llm_diagnose_lab::sources::{FakeEngine, Manner, Request};
+use sources::endpoint::{AnswerBody, EndpointAnswer, EndpointInfo, TARGETS_MOST, read, request_endpoints};
+use sources::exporter::{Allowed, ExporterReader, ExporterTarget};
 
 use crate::harness::{library, tls};
 

@@ -11,15 +11,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::routing::get;
-use llm_diagnose::diagnose::{
+use diagnose::{
     Baseline, Diagnosis, DirectReadReason, Exporters, ExtraSources, Request, Scope, SymptomVerdict, ValueSource,
     diagnose_with, observe, observe_with_exporters,
 };
-use llm_diagnose::exporter::{Allowed, ExporterReader, ExporterTarget};
 use llm_diagnose_lab::sim::{Fleet, FleetSpec, live};
 use llm_diagnose_lab::stack::backfill::openmetrics;
 use llm_diagnose_lab::stack::{Prometheus, stamp_exposition};
 use serde_json::Value;
+use sources::exporter::{Allowed, ExporterReader, ExporterTarget};
 use tokio::net::TcpListener;
 
 use crate::harness::{client, fixture, library, tls};
@@ -207,7 +207,7 @@ fn request(playbook: &str) -> Request {
         screen: false,
         rules: Vec::new(),
         scope: Scope::of_labels(&[("namespace".to_owned(), "llm".to_owned())].into()),
-        at: llm_diagnose::clock::now(),
+        at: knowledge::clock::now(),
         since: None,
         window: Duration::from_secs(300),
         baseline: Baseline::Earlier(Duration::from_secs(86_400)),

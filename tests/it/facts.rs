@@ -3,13 +3,13 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use llm_diagnose::facts::{PrometheusFacts, Windows, collect_facts};
-use llm_diagnose::prom::{Prometheus, QueryProgress};
-use llm_diagnose::report::{HappenedKind, Measured, ReplicaInfo, Window};
 use llm_diagnose_lab::sim::spec::GpuExporter;
 use llm_diagnose_lab::sim::{Dialect, Fault, Fleet, FleetSpec, History};
 use llm_diagnose_lab::stack;
 use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
+use prom::{Prometheus, QueryProgress};
+use report::facts::{PrometheusFacts, Windows, collect_facts};
+use report::{HappenedKind, Measured, ReplicaInfo, Window};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -362,8 +362,8 @@ async fn live() -> stack::Prometheus {
 #[test]
 fn rules_and_targets_of_the_pool_are_told_without_secrets_and_hostile_labels_do_no_harm() {
     let prometheus = run(live());
-    let now = llm_diagnose::clock::now();
-    let ago = |seconds: u64| llm_diagnose::clock::before(now, Duration::from_secs(seconds));
+    let now = knowledge::clock::now();
+    let ago = |seconds: u64| knowledge::clock::before(now, Duration::from_secs(seconds));
     let (before, during) = (Window { from: ago(600), to: ago(300) }, Window { from: ago(300), to: now });
     let windows = Windows { before, during, after: None };
     let labels = [("namespace", "live"), ("model_name", HOSTILE)];

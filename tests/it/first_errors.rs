@@ -1,8 +1,8 @@
 //! Logs whose first error is the answer, known or not, in many dresses; `tests/fixtures/logs`.
 
-use llm_diagnose::logs::{LogReader, NamedLogAnalysis, Patterns};
-use llm_diagnose::message::Tone;
-use llm_diagnose::render::{Phrases, logs, terminal};
+use logs::{LogReader, NamedLogAnalysis, Patterns};
+use message::Tone;
+use render::{Phrases, logs, terminal};
 
 use crate::harness::library;
 

@@ -431,7 +431,7 @@ fn alertmanager_takes_the_example() {
 
 #[test]
 fn every_generated_alert_leads_back_to_its_playbook() {
-    let library = llm_diagnose::playbook::load(None).unwrap();
+    let library = knowledge::playbook::load(None).unwrap();
     let rules = std::fs::read_to_string(root().join(RULES)).unwrap();
     let mut checked = 0;
     for playbook in library.playbooks.values() {

@@ -5,11 +5,11 @@ use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use llm_diagnose::alert::Labels;
-use llm_diagnose::check;
-use llm_diagnose::health::{Health, HealthCheck, HealthQuery, HealthState, PoolHealth, evaluate_fleet};
-use llm_diagnose::playbook::{SourceFile, load, parse};
-use llm_diagnose::signal::EngineKind;
+use authoring::check;
+use diagnose::health::{Health, HealthCheck, HealthQuery, HealthState, PoolHealth, evaluate_fleet};
+use knowledge::alert::Labels;
+use knowledge::playbook::{SourceFile, load, parse};
+use knowledge::signal::EngineKind;
 use serde_json::Value;
 
 use crate::chains::moment;
@@ -126,7 +126,7 @@ fn health_and_alerts_cannot_disagree_because_every_alert_rule_is_a_threshold() {
                 continue;
             }
             let row = row.unwrap_or_else(|| panic!("{} is no check", rule.alert));
-            let same = |t: &&llm_diagnose::health::Threshold| {
+            let same = |t: &&diagnose::health::Threshold| {
                 t.severity == rule.severity && t.when == when.to_string() && t.source == format!("alert {}", rule.alert)
             };
             assert!(row.thresholds.iter().any(|t| same(&t)), "{} {row:?}", rule.alert);
@@ -343,7 +343,7 @@ fn of_many_pools_fifty_are_looked_at_and_the_others_are_counted() {
         "{:?}",
         health.problems
     );
-    let said = llm_diagnose::render::health(&health, &[], &llm_diagnose::render::Phrases::english());
+    let said = render::health(&health, &[], &render::Phrases::english());
     assert!(said.contains("10 more pools were left out"), "{said}");
     assert!(said.lines().count() <= 100, "a line for each pool, and what cannot be seen once:\n{said}");
 }

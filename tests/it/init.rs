@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use llm_diagnose::config::Config;
-use llm_diagnose::slack::Transport;
 use llm_diagnose_lab::stack::Service;
 use serde_json::{Value, json};
+use service::config::Config;
+use slack::Transport;
 
 use crate::running::{BINARY, tls};
 

@@ -7,12 +7,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use llm_diagnose::gap::{Gap, GapReason};
-use llm_diagnose::kubernetes::{
-    ClusterSnapshot, Config, Kubernetes, KubernetesError, Object, Pod, SnapshotRequest, read,
-};
+use knowledge::gap::{Gap, GapReason};
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, deployment, event, kubeconfig, node, object, owned, pod};
 use serde_json::{Value, json};
+use sources::kubernetes::{ClusterSnapshot, Config, Kubernetes, KubernetesError, Object, Pod, SnapshotRequest, read};
 
 use crate::harness::tls;
 

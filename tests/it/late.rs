@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::Uri;
-use llm_diagnose::diagnose::{Diagnosis, Request, SymptomVerdict, diagnose};
-use llm_diagnose::render::{Phrases, diagnosis_message, terminal};
+use diagnose::{Diagnosis, Request, SymptomVerdict, diagnose};
+use render::{Phrases, diagnosis_message, terminal};
 use tokio::net::TcpListener;
 
 use crate::chains::asked;

@@ -4,14 +4,14 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use llm_diagnose::diagnose::{
+use diagnose::{
     Diagnosis, ExtraSources, LogSources, Outcome, Request, ValueSource, Verdict, diagnose_with, log_findings,
 };
-use llm_diagnose::logs::{Log, LogReader, NamedLogAnalysis, Patterns, files};
-use llm_diagnose::message::Tone;
-use llm_diagnose::render::{self, Phrases, diagnosis_message, terminal};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use logs::{Log, LogReader, NamedLogAnalysis, Patterns, files};
+use message::Tone;
+use render::{Phrases, diagnosis_message, terminal};
 use serde_json::Value;
 
 use crate::chains::{asked, moment};

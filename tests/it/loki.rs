@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use llm_diagnose::logs::{Log, files};
-use llm_diagnose::loki::{Config, Loki, LokiError};
 use llm_diagnose_lab::sources::{FakeLoki, Manner};
+use logs::{Log, files};
+use sources::loki::{Config, Loki, LokiError};
 
 use crate::harness::tls;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use llm_diagnose::diagnose::{Diagnosis, diagnose};
-use llm_diagnose::health::{Health, HealthQuery, HealthState, evaluate_fleet};
+use diagnose::health::{Health, HealthQuery, HealthState, evaluate_fleet};
+use diagnose::{Diagnosis, diagnose};
 
 use crate::harness::{DEADLINE, Page, Stamp, WINDOW, at, evidence, fixture, library, request, run, shared, slot};
 

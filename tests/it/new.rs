@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use llm_diagnose::check::{lint, phrases, run, verifies};
-use llm_diagnose::generate::skeleton_change;
-use llm_diagnose::playbook::{Library, load};
+use authoring::check::{lint, phrases, run, verifies};
+use authoring::generate::skeleton_change;
+use knowledge::playbook::{Library, load};
 use tempfile::TempDir;
 
 use crate::running::BINARY;

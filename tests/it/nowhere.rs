@@ -1,8 +1,8 @@
 //! Alerts and people that name a pool, a time or a rule that Prometheus does not have, and what they are told instead.
 
-use llm_diagnose::diagnose::{Diagnosis, Request, SymptomVerdict, diagnose, moment};
-use llm_diagnose::render::{Phrases, diagnosis_message, slack, terminal};
+use diagnose::{Diagnosis, Request, SymptomVerdict, diagnose, moment};
 use llm_diagnose_lab::stack;
+use render::{Phrases, diagnosis_message, slack, terminal};
 use serde_json::{Value, json};
 
 use crate::chains::moment as moment_of;

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use llm_diagnose::check::{all, run, verifies};
-use llm_diagnose::generate::{KINDS, schema};
-use llm_diagnose::playbook::load;
+use authoring::check::{all, run, verifies};
+use authoring::generate::{KINDS, schema};
+use knowledge::playbook::load;
 
 use crate::running::BINARY;
 

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use llm_diagnose::check::{lint, verifies};
-use llm_diagnose::generate::skeleton_change;
-use llm_diagnose::playbook::{Library, load};
+use authoring::check::{lint, verifies};
+use authoring::generate::skeleton_change;
+use knowledge::playbook::{Library, load};
 
 use crate::own_playbooks::{directory, with};
 use crate::running::BINARY;
@@ -64,7 +64,7 @@ fn a_condition_changes_in_the_evidence_and_in_the_alert_rules_alike() {
     let text = "override: kv-cache-pressure\nschema: 1\nconditions:\n  - { signal: kv_cache_peak, was: \"> 0.85\", when: \"> 0.8\" }\n";
     let library = loaded(&[("overrides/kv-cache-pressure.yaml", text)]);
     let playbook = &library.playbooks["kv-cache-pressure"];
-    let conditions = |evidence: &[llm_diagnose::playbook::Evidence]| {
+    let conditions = |evidence: &[knowledge::playbook::Evidence]| {
         let checks = evidence.iter().flat_map(|evidence| evidence.checks());
         let of = checks.filter(|(signal, _)| *signal == "kv_cache_peak").map(|(_, when)| when.to_string());
         of.collect::<Vec<_>>()

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use llm_diagnose::check::{lint, run};
-use llm_diagnose::playbook::{Library, Problem, load};
+use authoring::check::{lint, run};
+use knowledge::playbook::{Library, Problem, load};
 use tempfile::TempDir;
 
 /// A directory with these files, by their path in it.

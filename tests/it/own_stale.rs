@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use llm_diagnose::check::unused;
-use llm_diagnose::playbook::{Problem, load};
-use llm_diagnose::render::Phrases;
+use authoring::check::unused;
+use knowledge::playbook::{Problem, load};
 use llm_diagnose_lab::stack::Service;
+use render::Phrases;
 use serde_json::Value;
 
 use crate::own_playbooks::directory;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use llm_diagnose::alert::Labels;
-use llm_diagnose::prom::{Recorded, Row};
+use knowledge::alert::Labels;
+use prom::{Recorded, Row};
 
 /// Two reads, a minute apart, of one target that answered 30 requests, and of one that was restarted.
 fn recorded() -> Recorded {

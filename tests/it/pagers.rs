@@ -154,7 +154,7 @@ async fn the_example_of_a_bridge_posts_what_is_signed_and_new_and_nothing_else()
     for part in ["#### CRITICAL", "LLMHighTTFT", "### Alerts", "(https://diagnose.example.org/incidents/"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let now = llm_diagnose::clock::now().as_second();
+    let now = knowledge::clock::now().as_second();
     let forged = reqwest::Client::new().post(address).header("webhook-id", "x").header("webhook-timestamp", now);
     let forged = forged.header("webhook-signature", "v1,AAAA").body("{}").send().await.unwrap();
     assert_eq!(forged.status(), 401);

@@ -4,11 +4,11 @@ mod accessible;
 mod browser;
 mod full;
 
-use llm_diagnose::clock;
-use llm_diagnose::config::Config;
+use knowledge::clock;
 use llm_diagnose_lab::stack::Prometheus;
 use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
 use serde_json::{Value, json};
+use service::config::Config;
 
 use crate::harness::{fixture, run};
 use crate::running::{CHANNEL, Running, group};
@@ -208,9 +208,9 @@ async fn without_scripts_the_page_says_the_same_and_reloads_by_itself() {
 
 #[test]
 fn a_report_is_a_file_that_asks_nobody() {
-    use llm_diagnose::diagnose::Diagnosis;
-    use llm_diagnose::render::{Phrases, ReportPageContext, report_page};
-    use llm_diagnose::report::{DiagnosisParameters, ReportSubject, SourceFindings, Window, build};
+    use diagnose::Diagnosis;
+    use render::{Phrases, ReportPageContext, report_page};
+    use report::{DiagnosisParameters, ReportSubject, SourceFindings, Window, build};
 
     let diagnosis: Diagnosis = serde_json::from_str(&fixture("diagnoses/longer-prompts.high-ttft.json")).unwrap();
     let window = Window { from: diagnosis.at, to: diagnosis.at };
@@ -239,7 +239,7 @@ fn show(name: &str, page: &str) {
 
 #[test]
 fn a_report_with_every_section_reads_on_a_phone_by_night_and_without_a_mouse() {
-    use llm_diagnose::render::Phrases;
+    use render::Phrases;
 
     let odd = format!("{HOSTILE}שלום{}", "long".repeat(40));
     // It is started outside of the runtime that asks it.

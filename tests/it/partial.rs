@@ -2,10 +2,10 @@
 
 mod stores;
 
-use llm_diagnose::diagnose::{Diagnosis, Outcome, Request, SymptomVerdict, Verdict, diagnose, impact, verify};
-use llm_diagnose::health::{Health, HealthQuery, HealthState, evaluate_fleet};
-use llm_diagnose::prom::{Config, PartialAnswers, Prometheus};
-use llm_diagnose::render::{IncidentView, Phrases, diagnosis_message, incident_message, terminal};
+use diagnose::health::{Health, HealthQuery, HealthState, evaluate_fleet};
+use diagnose::{Diagnosis, Outcome, Request, SymptomVerdict, Verdict, diagnose, impact, verify};
+use prom::{Config, PartialAnswers, Prometheus};
+use render::{IncidentView, Phrases, diagnosis_message, incident_message, terminal};
 
 use self::stores::{ANNOTATION, Stores, THANOS};
 use crate::chains::{asked, moment};

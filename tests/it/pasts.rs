@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use llm_diagnose::diagnose::{Baseline, Diagnosis, PastKind, Request, diagnose, observe};
-use llm_diagnose::prom::Prometheus;
+use diagnose::{Baseline, Diagnosis, PastKind, Request, diagnose, observe};
 use llm_diagnose_lab::stack;
+use prom::Prometheus;
 
 use crate::harness::{at, client, library, request, run};
 
@@ -148,9 +148,9 @@ fn the_parts_of_a_first_token_are_told_with_the_share_that_a_cause_explains() {
         let shares: Vec<f64> = diagnosis.causes.iter().filter_map(|cause| cause.explained).collect();
         assert!(!shares.is_empty(), "{:?}", diagnosis.causes);
         assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");
-        let words = llm_diagnose::render::Phrases::english();
-        let message = llm_diagnose::render::diagnosis_message(&diagnosis, None, &words);
-        let said = llm_diagnose::render::terminal(&message);
+        let words = render::Phrases::english();
+        let message = render::diagnosis_message(&diagnosis, None, &words);
+        let said = render::terminal(&message);
         let line =
             "First tokens take 6.9 s on average: 4.2 s in the queue, 2.5 s computing the prompt, 0.2 s elsewhere.";
         assert!(said.contains(line), "{said}");

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use llm_diagnose::chart::{Chart, Panel, Role, ThresholdSide, png};
-use llm_diagnose::diagnose::{Baseline, Diagnosis, HistoryRequest, diagnose, evidence_history};
-use llm_diagnose::prom::Prometheus;
-use llm_diagnose::render::{Phrases, diagnosis_chart};
+use diagnose::{Baseline, Diagnosis, HistoryRequest, diagnose, evidence_history};
+use prom::Prometheus;
+use render::chart::{Chart, Panel, Role, ThresholdSide, png};
+use render::{Phrases, diagnosis_chart};
 
 use crate::chains::{FAULT_SECONDS, asked, moment};
 use crate::harness::{at, client, library, run, shared};

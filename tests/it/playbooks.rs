@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use llm_diagnose::check::{lint, run, verifies};
-use llm_diagnose::explain::explain;
-use llm_diagnose::playbook::{Problem, Step, load};
+use authoring::check::{lint, run, verifies};
+use authoring::explain::explain;
+use knowledge::playbook::{Problem, Step, load};
 
 use crate::harness::library;
 

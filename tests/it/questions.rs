@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use llm_diagnose::clock;
+use knowledge::clock;
 use llm_diagnose_lab::stack::Prometheus;
 use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
 use reqwest::header::RETRY_AFTER;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use llm_diagnose::playbook::{Evidence, Library};
-use llm_diagnose::signal::{Engine, EngineKind};
+use knowledge::playbook::{Evidence, Library};
+use knowledge::signal::{Engine, EngineKind};
 
 use crate::harness::library;
 

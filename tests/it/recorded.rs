@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use llm_diagnose::diagnose::{Diagnosis, Request, diagnose};
+use diagnose::{Diagnosis, Request, diagnose};
 use llm_diagnose_lab::sim::history::History;
 use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};
 use llm_diagnose_lab::stack;

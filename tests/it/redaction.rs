@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 use std::io::{Cursor, Write};
 
-use llm_diagnose::config::Config;
-use llm_diagnose::message::Line;
-use llm_diagnose::playbook::{self, Redaction};
-use llm_diagnose::prom;
-use llm_diagnose::redact::{Kind, Redactor};
-use llm_diagnose::render;
-use llm_diagnose::slack::Slack;
+use knowledge::playbook;
+use knowledge::playbook::Redaction;
+use message::Line;
+use service::config::Config;
+
+use redact::{Kind, Redactor};
+
 use serde_json::{Value, json};
+use slack::Slack;
 
 use crate::harness::{INNOCENT, assert_clean, innocent, library, planted, redactor};
 use crate::running::{CHANNEL, Running, SOON, group, whole};
@@ -323,7 +324,7 @@ fn a_site_adds_and_replaces_rules_in_its_own_file() {
                - id: e-mail\n    title: none\n    text: ['never-met']\n    examples: ['⟦never-met⟧']\n";
     std::fs::write(directory.path().join("redaction.yaml"), own).unwrap();
     let library = playbook::load(Some(directory.path())).unwrap();
-    assert_eq!(llm_diagnose::check::lint(&library), []);
+    assert_eq!(authoring::check::lint(&library), []);
     let redactor = Redactor::new(&library.redaction, false).unwrap();
     let text = redactor.text("a", "ACME-12 by jane@example.com, key sk-1234");
     assert_eq!(text, "[redacted: ticket] by jane@example.com, key [redacted: openai-key]");
@@ -347,7 +348,7 @@ fn a_rule_that_cannot_be_used_is_told_with_its_line() {
     let own = "schema: 1\nrules:\n  - id: bad\n    title: bad\n    text: ['(?=x)']\n    examples: ['⟦x⟧']\n";
     std::fs::write(directory.path().join("redaction.yaml"), own).unwrap();
     let library = playbook::load(Some(directory.path())).unwrap();
-    let problems = llm_diagnose::check::lint(&library);
+    let problems = authoring::check::lint(&library);
     assert!(problems.iter().any(|p| p.rule == "redaction/pattern" && p.line == 3), "{problems:?}");
     Redactor::new(&library.redaction, false).unwrap_err();
     let endless = Redaction {

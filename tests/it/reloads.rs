@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use llm_diagnose::store::STORE_FILE;
 use llm_diagnose_lab::stack::{Postgres, Service, Wire};
 use serde_json::Value;
+use store::STORE_FILE;
 use tokio::net::UnixDatagram;
 use tokio::net::unix::pipe;
 

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::incident::AdmissionRules;
-use llm_diagnose::store::{AdmissionPlan, PendingWork, Sink, Store};
+use knowledge::alert::AlertGroup;
+use knowledge::incident::AdmissionRules;
 use llm_diagnose_lab::slack::{Failure, FakeSlack, Message, Options, State};
 use llm_diagnose_lab::stack::{Nginx, Postgres, Service};
 use serde_json::Value;
+use store::{AdmissionPlan, PendingWork, Sink, Store};
 use tempfile::NamedTempFile;
 
 use crate::admission::{self, Kept};
@@ -226,9 +226,9 @@ async fn work_is_taken_once_and_stays_with_a_replica_that_lives() {
     backwards.reverse();
     // The same groups in opposite orders would wait for each other for ever.
     let (first, second) = tokio::join!(one.admit(&groups, at(0), &RULES), other.admit(&backwards, at(0), &RULES));
-    let ids = |admitted: Vec<Result<llm_diagnose::store::Admitted, _>>| {
+    let ids = |admitted: Vec<Result<store::Admitted, _>>| {
         let mut ids: Vec<String> =
-            admitted.into_iter().map(|a: Result<_, llm_diagnose::store::StoreError>| a.unwrap().incident).collect();
+            admitted.into_iter().map(|a: Result<_, store::StoreError>| a.unwrap().incident).collect();
         ids.sort();
         ids
     };

@@ -3,11 +3,12 @@
 mod limits;
 mod told;
 
-use llm_diagnose::diagnose::{Diagnosis, diagnose};
-use llm_diagnose::kubernetes::{self, Container, Ended, Pod};
-use llm_diagnose::playbook::load;
-use llm_diagnose::render::{Phrases, report_markdown, ticket};
-use llm_diagnose::report::{DiagnosisParameters, Report, ReportIncident, ReportSubject, SourceFindings, Window, build};
+use diagnose::{Diagnosis, diagnose};
+use knowledge::playbook::load;
+use render::{Phrases, report_markdown, ticket};
+use report::{DiagnosisParameters, Report, ReportIncident, ReportSubject, SourceFindings, Window, build};
+use sources::kubernetes;
+use sources::kubernetes::{Container, Ended, Pod};
 
 use crate::chains::{asked, moment};
 use crate::harness::{at, library, run, shared};
@@ -207,6 +208,6 @@ fn forms_that_are_wrong_are_refused_with_their_line() {
     let wrong = "ticket: own\nschema: 1\ntitle: Ours\nengines: [vlm]\ncauses: [kernel-falt]\nfields:\n  - name: Empty\nsource: []\n";
     std::fs::write(dir.path().join("tickets/own.yaml"), wrong).unwrap();
     let library = load(Some(dir.path())).unwrap();
-    let rules: Vec<&str> = llm_diagnose::check::lint(&library).iter().map(|problem| problem.rule).collect();
+    let rules: Vec<&str> = authoring::check::lint(&library).iter().map(|problem| problem.rule).collect();
     assert_eq!(rules, ["ticket/engine", "ticket/cause", "ticket/empty", "ticket/source"]);
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use llm_diagnose::store::{AuditEntry, DigestEffects, INCIDENTS_AT_ONCE, KEPT_OF_EACH, ROWS_AT_ONCE, Storm};
 use sqlx::{AnyPool, AssertSqlSafe};
+use store::{AuditEntry, DigestEffects, INCIDENTS_AT_ONCE, KEPT_OF_EACH, ROWS_AT_ONCE, Storm};
 
 use crate::admission::CALM;
 use crate::stores::{Both, admit, at, take, there};

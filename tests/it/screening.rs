@@ -9,10 +9,10 @@ use axum::Router;
 use axum::extract::Request as Question;
 use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
-use llm_diagnose::diagnose::{Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose, observe, plan, queries};
-use llm_diagnose::playbook::Library;
-use llm_diagnose::render::{Phrases, diagnosis_message, terminal};
+use diagnose::{Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose, observe, plan, queries};
+use knowledge::playbook::Library;
 use llm_diagnose_lab::slack::Message;
+use render::{Phrases, diagnosis_message, terminal};
 
 use crate::chains::asked;
 use crate::harness::{client, library, run, shared};

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use llm_diagnose::telemetry::{DiagnosisLabels, Metrics};
 use serde_json::Value;
+use telemetry::{DiagnosisLabels, Metrics};
 
 const RULES: &str = "config/prometheus/llm-diagnose-self.rules.yaml";
 const CASES: &str = "config/prometheus/llm-diagnose-self.test.yaml";

@@ -1,6 +1,6 @@
 //! Other servers with Prometheus' API, and a proxy before one: they are diagnosed as a Prometheus is.
 
-use llm_diagnose::diagnose::{Diagnosis, SymptomVerdict, Verdict, diagnose};
+use diagnose::{Diagnosis, SymptomVerdict, Verdict, diagnose};
 use llm_diagnose_lab::stack::{Nginx, VictoriaMetrics};
 
 use crate::chains::{asked, history_of};

@@ -20,8 +20,8 @@ mod standstill;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use llm_diagnose::diagnose::{ObserveResult, Scope, observe};
-use llm_diagnose::playbook::{Library, Playbook, SourceFile, parse};
+use diagnose::{ObserveResult, Scope, observe};
+use knowledge::playbook::{Library, Playbook, SourceFile, parse};
 
 use crate::harness::{Page, Stamp, library, request, run, shared, slot};
 

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::clock;
-use llm_diagnose::incident::{AdmissionRules, AdmitReason};
-use llm_diagnose::store::{AdmissionPlan, Admitted, DuplicateCheck, PendingWork, Store};
+use knowledge::alert::AlertGroup;
+use knowledge::clock;
+use knowledge::incident::{AdmissionRules, AdmitReason};
 use llm_diagnose_lab::stack::{Alertmanager, Postgres};
 use serde_json::{Value, json};
+use store::{AdmissionPlan, Admitted, DuplicateCheck, PendingWork, Store};
 
 use crate::admission::CALM;
 use crate::running::{CHANNEL, Running, SOON, group};

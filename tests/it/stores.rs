@@ -7,20 +7,20 @@ mod weekly;
 
 use std::time::Duration;
 
+use diagnose::Diagnosis;
 use jiff::{SignedDuration, Timestamp};
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::diagnose::Diagnosis;
-use llm_diagnose::exporter::ExporterTarget;
-use llm_diagnose::incident::{Act, AdmissionRules, AdmitReason, Impact};
-use llm_diagnose::message::{Message, Tone};
-use llm_diagnose::render::slack;
-use llm_diagnose::store::{
+use knowledge::alert::AlertGroup;
+use knowledge::incident::{Act, AdmissionRules, AdmitReason, Impact};
+use llm_diagnose_lab::stack::Postgres;
+use message::{Message, Tone};
+use render::slack;
+use sources::exporter::ExporterTarget;
+use sqlx::AnyPool;
+use store::{
     AdmissionPlan, AuditEntry, AuditResult, CalledPeople, Delivery, Digest, EndedCall, Escalated, EscalationCall,
     Feedback, Mention, MessageEffects, PendingItem, PendingWork, Post, PostKind, PostponeReason, Sink, Store,
     StoreAccess, StoreError, Storm,
 };
-use llm_diagnose_lab::stack::Postgres;
-use sqlx::AnyPool;
 use tempfile::TempDir;
 
 use crate::admission::CALM;

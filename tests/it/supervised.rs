@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use llm_diagnose::clock::Backoff;
-use llm_diagnose::config::ServerLimits;
-use llm_diagnose::server::{listen, liveness};
-use llm_diagnose::store::Store;
-use llm_diagnose::supervise::{Supervisor, Timing};
-use llm_diagnose::telemetry::Metrics;
+use knowledge::clock::Backoff;
+use service::config::ServerLimits;
+use service::server::{listen, liveness};
+use store::Store;
+use telemetry::Metrics;
+use telemetry::supervise::{Supervisor, Timing};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use llm_diagnose::check::lint;
-use llm_diagnose::explain::explain;
-use llm_diagnose::playbook::{Direction, LogLineMatch, XidCounts, load, match_log_line};
+use authoring::check::lint;
+use authoring::explain::explain;
+use knowledge::playbook::{Direction, LogLineMatch, XidCounts, load, match_log_line};
 
 use crate::harness::library;
 

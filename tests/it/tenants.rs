@@ -3,9 +3,9 @@
 use axum::Router;
 use axum::extract::State;
 use axum::http::Uri;
-use llm_diagnose::diagnose::Exporters;
-use llm_diagnose::exporter::{Config, ConfiguredExporter, ExporterReader};
+use diagnose::Exporters;
 use serde_json::Value;
+use sources::exporter::{Config, ConfiguredExporter, ExporterReader};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 

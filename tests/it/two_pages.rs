@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use llm_diagnose::exporter::{BenchmarkError, Sample, no_pages, read_line};
 use serde_json::Value;
+use sources::exporter::{BenchmarkError, Sample, no_pages, read_line};
 
 use crate::running::BINARY;
 

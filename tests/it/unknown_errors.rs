@@ -1,6 +1,6 @@
 //! Error lines that no finding explains: their dresses, their wrappings, their tracebacks, and how they are counted.
 
-use llm_diagnose::logs::{LogReader, Patterns, UnclassifiedErrors};
+use logs::{LogReader, Patterns, UnclassifiedErrors};
 
 /// The errors of a log of which nothing is known.
 fn read(text: &str) -> UnclassifiedErrors {

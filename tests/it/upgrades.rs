@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use llm_diagnose::store::{Store, StoreAccess, StoreError};
+use store::{Store, StoreAccess, StoreError};
 
 use crate::admission::CALM;
 use crate::stores::{Both, admit, at, deliver, take};

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::clock;
-use llm_diagnose::diagnose::Diagnosis;
-use llm_diagnose::incident::AdmissionRules;
-use llm_diagnose::store::{AdmissionPlan, AuditEntry, Feedback, Store};
+use diagnose::Diagnosis;
+use knowledge::alert::AlertGroup;
+use knowledge::clock;
+use knowledge::incident::AdmissionRules;
 use llm_diagnose_lab::stack::{Alertmanager, Postgres};
 use serde_json::{Value, json};
+use store::{AdmissionPlan, AuditEntry, Feedback, Store};
 
 use crate::admission::CALM;
 use crate::harness::fixture;

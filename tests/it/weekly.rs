@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use llm_diagnose::clock;
-use llm_diagnose::report::weekly::WeeklySummary;
-use llm_diagnose::store::{STORE_FILE, Weekly};
-use llm_diagnose::weekly::week_before;
+use knowledge::clock;
 use llm_diagnose_lab::slack::{Channel, Failure, FakeSlack, Message, Options, State};
 use llm_diagnose_lab::stack::Service;
+use report::weekly::WeeklySummary;
 use serde_json::Value;
+use service::weekly::week_before;
 use sqlx::AnyPool;
+use store::{STORE_FILE, Weekly};
 
 use crate::running::{BINARY, CHANNEL, NOWHERE, SOON, command, ended, group, tls, whole, without_authentication};
 

@@ -7,17 +7,17 @@ mod thresholds;
 mod transcripts;
 mod weekly;
 
+use diagnose::{Diagnosis, Outcome};
 use jiff::Timestamp;
-use llm_diagnose::alert::{Alert, Labels};
-use llm_diagnose::diagnose::{Diagnosis, Outcome};
-use llm_diagnose::incident::{Act, AdmitReason, ChangeReason, Note};
-use llm_diagnose::message::{Block, Line, Message, TextSpan, Tone};
-use llm_diagnose::render::{
+use knowledge::alert::{Alert, Labels};
+use knowledge::incident::{Act, AdmitReason, ChangeReason, Note};
+use knowledge::signal::Unit;
+use llm_diagnose_lab::slack::blocks::{Rule, Violation, validate};
+use message::{Block, Line, Message, TextSpan, Tone};
+use render::{
     Commands, IncidentView, Phrases, evidence_parts, incident_message, slack, slack_blocks, step_id, terminal,
     terminal_with,
 };
-use llm_diagnose::signal::Unit;
-use llm_diagnose_lab::slack::blocks::{Rule, Violation, validate};
 use serde_json::{Value, json};
 
 use crate::harness::fixture;
@@ -195,7 +195,7 @@ fn a_value_as_it_was_is_called_unchanged() {
 
 #[test]
 fn a_silence_takes_the_alerts_and_not_their_whole_pool() {
-    use llm_diagnose::alertmanager::{preselected, shared};
+    use sources::alertmanager::{preselected, shared};
     let of = |name: &str| alert(&[("alertname", name), ("namespace", "prod")], "");
     let text = |alerts: &[Alert]| shared(alerts).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(text(&[of("A")]), [r#"alertname="A""#, r#"namespace="prod""#]);
@@ -276,7 +276,7 @@ fn buttons_are_there_only_where_somebody_listens_and_fit_the_state() {
     let resolved = IncidentView { resolved_at: Some(diagnosis.at), ..shown.clone() };
     assert_eq!(acts(&resolved), [Evidence, Right, Wrong, Bundle]);
     // Who did a step may verify it; its number may have changed since.
-    let detail = llm_diagnose::render::step_text(&diagnosis.fix.now[1]);
+    let detail = render::step_text(&diagnosis.fix.now[1]);
     let notes = [Note { who: "U1".into(), at: diagnosis.at, act: Done, detail }];
     let done = IncidentView { notes: &notes, ..shown.clone() };
     assert_eq!(acts(&done)[..3], [Done, Verify, Done]);

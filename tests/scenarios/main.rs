@@ -22,12 +22,12 @@ mod world;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use llm_diagnose::diagnose::PRIOR;
-use llm_diagnose::playbook;
-use llm_diagnose::prom::{Config, Prometheus};
+use diagnose::PRIOR;
+use knowledge::playbook;
 use llm_diagnose_lab::calibration;
 use llm_diagnose_lab::page::put_part;
 use llm_diagnose_lab::stack;
+use prom::{Config, Prometheus};
 
 use report::Rates;
 use run::{Handicap, Outcome, outcomes};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use llm_diagnose::diagnose::Verdict;
+use diagnose::Verdict;
 use llm_diagnose_lab::calibration;
 
 use crate::run::Outcome;

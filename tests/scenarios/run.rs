@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use diagnose::{Baseline, Diagnosis, FEATURES, Request, Scope, SymptomVerdict, Verdict, diagnose, features};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
-use llm_diagnose::diagnose::{
-    Baseline, Diagnosis, FEATURES, Request, Scope, SymptomVerdict, Verdict, diagnose, features,
-};
-use llm_diagnose::playbook::{Library, PlaybookKind};
-use llm_diagnose::prom::Prometheus;
+use knowledge::playbook::{Library, PlaybookKind};
+use prom::Prometheus;
 
 use crate::world::Situation;
 
@@ -76,7 +74,7 @@ pub(crate) enum Handicap {
 impl Handicap {
     fn library(self, library: &Library) -> Library {
         let mut library = library.clone();
-        use llm_diagnose::signal::EngineKind;
+        use knowledge::signal::EngineKind;
         library.engines.retain(|_, engine| match self {
             Self::NoGpuExporter => engine.kind != EngineKind::Gpu,
             Self::NoKubernetes => engine.kind != EngineKind::Platform,
@@ -128,9 +126,9 @@ fn compare(library: &Library, situation: &Situation, entry: &str, diagnosis: Dia
     // Where a scenario names no root, the mechanism is as deep as anybody can tell.
     let roots = if expect.root.is_empty() { &expect.mechanism } else { &expect.root };
     let claims = |verdict: Verdict| verdict >= Verdict::Possible;
-    let right = |cause: &llm_diagnose::diagnose::CauseFound| claims(cause.verdict) && among(roots, &cause.id);
+    let right = |cause: &diagnose::CauseFound| claims(cause.verdict) && among(roots, &cause.id);
     // A chain that ends at the mechanism is right as far as it goes.
-    let holds = |cause: &llm_diagnose::diagnose::CauseFound| right(cause) || among(&expect.mechanism, &cause.id);
+    let holds = |cause: &diagnose::CauseFound| right(cause) || among(&expect.mechanism, &cause.id);
     Outcome {
         scenario: situation.scenario.name.clone(),
         held_out: situation.held_out,

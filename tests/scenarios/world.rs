@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{fs, thread};
 
-use llm_diagnose::alert::Labels;
-use llm_diagnose::playbook::Library;
+use knowledge::alert::Labels;
+use knowledge::playbook::Library;
 use llm_diagnose_lab::sim::gateway::{GatewayFault, GatewayKind, GatewaySpec, Site};
 use llm_diagnose_lab::sim::spec::{GpuExporter, Release, Routing, Unrest};
 use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec, History};

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use knowledge::playbook::{Library, LogFile, LogRank, LogTells, Problem, SourceFile, suggestion};
 use knowledge::signal::VersionReq;
-use sources::logs;
 
 /// Maximum relative difference between a number that was read and the example's.
 const TOLERANCE: f64 = 1e-9;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use knowledge::playbook::{Library, Problem, REDACTION, Redaction, RedactionRule, SourceFile};
-use sources::redact::Redactor;
+use redact::Redactor;
 
 /// The marks around the part of an example that must be redacted.
 const BEGIN: char = '⟦';

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{HealthOutput, baseline, label, window};
-use crate::clock::TimeArgument;
-use crate::diagnose::Baseline;
+use diagnose::Baseline;
+use knowledge::clock::TimeArgument;
 
 /// The arguments of `backtest`.
 #[derive(Debug, Args)]

@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use super::{label, window};
-use crate::capacity::{GpuSpec, KvDtype, Precision, parse_bytes, parse_tokens};
-use crate::clock;
+use diagnose::capacity::{GpuSpec, KvDtype, Precision, parse_bytes, parse_tokens};
+use knowledge::clock;
 
 /// The arguments of `capacity`.
 #[derive(Debug, Args)]

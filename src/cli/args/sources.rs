@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::config::Config;
-use crate::loki;
+use service::config::Config;
+use sources::loki;
 
 /// Logs and a cluster, in addition to the configured sources.
 #[derive(Debug, Clone, Default, Args)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::config::Config;
+use service::config::Config;
 
 /// The location of the service's store.
 #[derive(Debug, Args)]

@@ -6,13 +6,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Setting;
-use crate::alert::Labels;
-use crate::clock;
-use crate::diagnose::{Diagnosis, Request, Scope, diagnose};
-use crate::playbook::{of_expression, select};
-use crate::prom::AlertingRule;
-use crate::render::{IncidentView, incident_message};
-use crate::report::backtest::{DiagnosedFiring, Firing, FiringOutcome, missing, named_cause, names_pool, outcome};
+use diagnose::{Diagnosis, Request, Scope, diagnose};
+use knowledge::alert::Labels;
+use knowledge::clock;
+use knowledge::playbook::{of_expression, select};
+use prom::AlertingRule;
+use render::{IncidentView, incident_message};
+use report::backtest::{DiagnosedFiring, Firing, FiringOutcome, missing, named_cause, names_pool, outcome};
 
 /// The diagnoses of a firing after its start: the service's first one, and one of those that follow each minute. The
 /// second is made where the first names no cause: rates need some minutes to show a change.

@@ -8,10 +8,9 @@ use jiff::Timestamp;
 
 use super::read::{FiringsFile, hash};
 use crate::cli::args::BacktestArgs;
-use crate::config::Config;
-use crate::diagnose;
-use crate::playbook::Library;
-use crate::prom;
+use service::config::Config;
+
+use knowledge::playbook::Library;
 
 /// Characters of an id: enough for a few thousand firings, and short enough to be typed.
 const ID: usize = 12;

@@ -7,14 +7,14 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 
-use crate::alert::Alert;
-use crate::clip::format_count;
-use crate::clock;
-use crate::config::{Config, visit_store};
-use crate::diagnose::Diagnosis;
-use crate::playbook::{Library, PlaybookKind, SourceFile, parse, suggestion};
-use crate::report::backtest::{Firing, NO_CAUSE, OTHER_CAUSE, named_cause};
-use crate::store::{Feedback, StoreAccess};
+use diagnose::Diagnosis;
+use knowledge::alert::Alert;
+use knowledge::clip::format_count;
+use knowledge::clock;
+use knowledge::playbook::{Library, PlaybookKind, SourceFile, parse, suggestion};
+use report::backtest::{Firing, NO_CAUSE, OTHER_CAUSE, named_cause};
+use service::config::{Config, visit_store};
+use store::{Feedback, StoreAccess};
 
 /// Maximum bytes of a file of labels.
 const FILE_BYTES: u64 = 4 << 20;
@@ -180,11 +180,11 @@ fn known(library: &Library, cause: &str) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alert::Labels;
+    use knowledge::alert::Labels;
 
     #[test]
     fn a_file_names_firings_by_id_or_by_alert_and_time() {
-        let library = crate::playbook::load(None).unwrap();
+        let library = knowledge::playbook::load(None).unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
         let read = |text: &str| {
             std::fs::write(file.path(), text).unwrap();

@@ -22,21 +22,21 @@ use serde::de::DeserializeOwned;
 
 use super::args::{BacktestArgs, HealthOutput};
 use super::{NOT_ANSWERED, ask, library, output, redactor};
-use crate::alert::{Alert, AlertStatus, Labels};
 use crate::cli::output::{out, outln};
-use crate::clip::format_count;
-use crate::clock;
-use crate::config::Config;
-use crate::diagnose;
-use crate::playbook::Library;
-use crate::prom::{self, Prometheus, QueryProgress, choose};
-use crate::redact::{self, Redactor};
-use crate::render::{self, Phrases};
-use crate::report::backtest::{BacktestLoad, concluded};
-use crate::stop_signals::StopSignals;
+use knowledge::alert::{Alert, AlertStatus, Labels};
+use knowledge::clip::format_count;
+use knowledge::clock;
+use service::config::Config;
+
 use key::ResultKey;
+use knowledge::playbook::Library;
 use labels::TrueCauses;
 use progress::BacktestProgress;
+use prom::{Prometheus, QueryProgress, choose};
+use redact::Redactor;
+use render::Phrases;
+use report::backtest::{BacktestLoad, concluded};
+use service::stop_signals::StopSignals;
 use state::BacktestState;
 
 /// The unit of the range's borders, so that steps and ids are the same in each run.
@@ -190,7 +190,7 @@ pub(super) fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
         Some(Stopped::Failed(error)) if is_empty => return Err(error),
         Some(Stopped::Failed(error)) => (Some(format!("{:#}", failed.insert(error))), ExitCode::FAILURE),
         Some(Stopped::Prometheus(why)) if is_empty => {
-            let (address, why) = (redact::address(&prometheus.url), setting.cleaned(&why)?);
+            let (address, why) = (http_client::address(&prometheus.url), setting.cleaned(&why)?);
             anstream::eprintln!("error: {}: {}", render::clean(&address), render::clean(&why));
             state.close();
             return Ok(ExitCode::from(NOT_ANSWERED));

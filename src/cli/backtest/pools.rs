@@ -9,14 +9,14 @@ use jiff::Timestamp;
 
 use super::state::FinishedPool;
 use super::{Setting, Stopped};
-use crate::clock;
-use crate::diagnose::{
+use diagnose::{
     FleetPool, PoolHistory, PoolHistoryRequest, PoolsOfDay, Request, Scope, SymptomVerdict, diagnose, pool_history,
     pools_of_day, symptom_order,
 };
-use crate::prom::{Range, missing_part};
-use crate::render::diagnosis_message;
-use crate::report::backtest::{
+use knowledge::clock;
+use prom::{Range, missing_part};
+use render::diagnosis_message;
+use report::backtest::{
     AbnormalTime, Firing, SymptomTime, UnalertedEpisode, UnalertedSymptom, count_firings, merged, named_cause,
     shipped_thresholds, unalerted, without_data,
 };

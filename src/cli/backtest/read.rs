@@ -10,11 +10,11 @@ use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
 use super::{Setting, Stopped};
-use crate::alert::{Alert, AlertStatus, Labels};
-use crate::clock;
-use crate::playbook::AlertRule;
-use crate::prom::{AlertingRule, PromError, Range};
-use crate::report::backtest::{AlertSamples, Firing, same_firings};
+use knowledge::alert::{Alert, AlertStatus, Labels};
+use knowledge::clock;
+use knowledge::playbook::AlertRule;
+use prom::{AlertingRule, PromError, Range};
+use report::backtest::{AlertSamples, Firing, same_firings};
 
 /// The step at which `ALERTS` is read.
 const STEP: Duration = Duration::from_secs(60);
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_rule_tells_how_long_its_condition_held_before() {
-        let library = crate::playbook::load(None).unwrap();
+        let library = knowledge::playbook::load(None).unwrap();
         let shipped: Vec<&AlertRule> = library.playbooks.values().flat_map(|playbook| &playbook.alerts).collect();
         let start: Timestamp = "2026-11-20T03:00:00Z".parse().unwrap();
         let firing = |name: &str| Firing {

@@ -13,13 +13,13 @@ use super::read::{self, FiringsFile};
 use super::state::FinishedPart;
 use super::work::Work;
 use super::{Stopped, firing, pools};
-use crate::alert::Labels;
-use crate::clip::format_count;
-use crate::clock;
-use crate::diagnose::Scope;
-use crate::playbook::AlertRule;
-use crate::prom::{AlertingRule, PromError, missing_part};
-use crate::report::backtest::{Firing, chosen, covers, names_pool, rule_counts};
+use diagnose::Scope;
+use knowledge::alert::Labels;
+use knowledge::clip::format_count;
+use knowledge::clock;
+use knowledge::playbook::AlertRule;
+use prom::{AlertingRule, PromError, missing_part};
+use report::backtest::{Firing, chosen, covers, names_pool, rule_counts};
 
 /// Severities of alerts that nobody looks at. Teams have many words for the others.
 const QUIET: [&str; 5] = ["none", "info", "informational", "low", "debug"];

@@ -4,9 +4,9 @@ use super::Setting;
 use super::labels::TrueCauses;
 use super::progress::BacktestProgress;
 use super::state::BacktestState;
-use crate::alert::Labels;
 use crate::cli::args::BacktestArgs;
-use crate::report::backtest::BacktestFindings;
+use knowledge::alert::Labels;
+use report::backtest::BacktestFindings;
 
 /// A run.
 pub(super) struct Work<'a> {

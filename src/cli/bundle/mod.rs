@@ -15,21 +15,22 @@ use tempfile::TempDir;
 
 use super::args::{BundleArgs, BundleSpan};
 use super::{ask, library, output};
-use crate::bundle::{
-    self, BuiltBundle, BundleProgress, Draft, Name, Options, SourceRegistry, SourceSettings, Sources, Subject, around,
+use crate::cli::output::out;
+use knowledge::clock;
+use knowledge::playbook::Library;
+use message::Line;
+use progress::ProgressLines;
+use prom::Prometheus;
+use render::{BundleLocation, Phrases};
+use report::Window;
+use service::bundle;
+use service::bundle::{
+    BuiltBundle, BundleProgress, Draft, Name, Options, SourceRegistry, SourceSettings, Sources, Subject, around,
     directory,
 };
-use crate::cli::output::out;
-use crate::clock;
-use crate::config::Config;
-use crate::exporter::ExporterReader;
-use crate::message::Line;
-use crate::playbook::Library;
-use crate::prom::Prometheus;
-use crate::render::{self, BundleLocation, Phrases};
-use crate::report::Window;
-use crate::stop_signals::StopSignals;
-use progress::ProgressLines;
+use service::config::Config;
+use service::stop_signals::StopSignals;
+use sources::exporter::ExporterReader;
 
 /// Exit status of a bundle that is not complete.
 const INCOMPLETE: u8 = 1;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::render::clean;
-use crate::report::{ReportPart, Stage};
-use crate::signal::{Unit, format_value};
+use knowledge::signal::{Unit, format_value};
+use render::clean;
+use report::{ReportPart, Stage};
 
 /// The width of a part's name; longer names shift their line to the right.
 const NAME: usize = 12;

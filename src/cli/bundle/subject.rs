@@ -4,20 +4,20 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 use super::BundleContext;
-use crate::alert::AlertGroup;
-use crate::bundle::{SourceRegistry, Subject, around};
-use crate::chatops::named_id;
 use crate::cli::args::StateArgs;
 use crate::cli::ask::{self, RequestArguments};
 use crate::cli::store::open;
-use crate::clock;
-use crate::diagnose::{Exporters, ExtraSources, LogSources};
-use crate::exporter::ExporterTarget;
-use crate::health::Triage;
-use crate::notify::stored_view;
-use crate::prom::{self, Prometheus};
-use crate::render;
-use crate::store::{Incident, Store};
+use diagnose::health::Triage;
+use diagnose::{Exporters, ExtraSources, LogSources};
+use knowledge::alert::AlertGroup;
+use knowledge::clock;
+use prom::Prometheus;
+use service::bundle::{SourceRegistry, Subject, around};
+use service::chatops::named_id;
+use service::notify::stored_view;
+use sources::exporter::ExporterTarget;
+
+use store::{Incident, Store};
 
 /// Maximum number of events of an incident.
 const EVENTS: u32 = 10_000;
@@ -106,7 +106,7 @@ pub(super) async fn of_pool(
     // Exporters' pages show only the current state.
     let exporters = Some(&exporters).filter(|_| ask::is_now(&request));
     // The bundle reports a log that cannot be read.
-    let (files, _) = crate::logs::files::read(&args.sources.logs, config.bundle.log_bytes);
+    let (files, _) = logs::files::read(&args.sources.logs, config.bundle.log_bytes);
     let logs = LogSources { files, ..ask::logs(config, &[]).await? };
     let extra = ExtraSources { exporters, logs: Some(&logs) };
     let source = (&prometheus, &selected.labels);

@@ -16,8 +16,8 @@ use super::args::{DoctorArgs, HealthOutput};
 use super::backup::quoted;
 use super::{doctor, output};
 use crate::cli::output::outln;
-use crate::readiness::Level;
 use answers::{ChosenTransport, Database};
+use service::readiness::Level;
 
 /// The arguments of `init`.
 #[derive(Debug, Args)]

@@ -12,7 +12,7 @@ use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, Matcher, matchers};
-use sources::prom::{Prometheus, Range, Series};
+use prom::{Prometheus, Range, Series};
 
 /// Maximum duration of the search for data.
 const PATIENCE: Duration = Duration::from_secs(3);

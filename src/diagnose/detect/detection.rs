@@ -8,7 +8,7 @@ use crate::scope::fits;
 use crate::scope::names::SERVICE;
 use knowledge::playbook::Library;
 use knowledge::signal::{Backends, Engine, EngineKind, prometheus_duration};
-use sources::prom::Row;
+use prom::Row;
 
 /// The time before the evaluation in which series count as present.
 const HOUR: &str = "1h";

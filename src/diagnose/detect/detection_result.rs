@@ -9,7 +9,7 @@ use crate::request::Request;
 use crate::scope::Scope;
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, EngineVersion, Matcher};
-use sources::prom::MetricNames;
+use prom::MetricNames;
 
 /// A detected engine that has series for the scope.
 #[derive(Debug, Clone, PartialEq)]

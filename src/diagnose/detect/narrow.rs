@@ -14,7 +14,7 @@ use crate::request::Request;
 use crate::scope::{REPLICA_LABELS, Scope, pool_name};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
-use sources::prom::{PromError, Prometheus};
+use prom::{PromError, Prometheus};
 
 /// Narrows a scope that selects nothing to the pool of the replicas that the alerts name, or to the only pool there
 /// is. Otherwise an alert without a playbook is about no pool; of others each pool is asked by itself. Returns the number

@@ -9,8 +9,8 @@ use crate::Request;
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::Engine;
+use prom::{PromError, Prometheus};
 use sources::exporter::ExporterTarget;
-use sources::prom::{PromError, Prometheus};
 
 /// Returns the exporters whose pages can be read and whose series Prometheus had within the last hour.
 ///

@@ -20,7 +20,7 @@ use crate::{Baseline, Request, ValueSource};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, Matcher};
-use sources::prom::{Answer, PromError, Row};
+use prom::{Answer, PromError, Row};
 
 /// A signal's own window over the least distance of the reads that tell it.
 const CLOSE: u32 = 6;

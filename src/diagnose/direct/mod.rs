@@ -23,8 +23,8 @@ use crate::output::direct_read::DirectReadReason;
 use fill::{PageAnswers, fill};
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, EngineKind, MetricFilter, SignalQuery};
+use prom::Prometheus;
 use sources::exporter::{self, ExporterError, ExporterReader, ExporterTarget, TARGETS_MOST};
-use sources::prom::Prometheus;
 
 pub use discovery::{discover_exporters, identify, targets};
 

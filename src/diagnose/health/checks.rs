@@ -6,7 +6,7 @@ use super::{ExtraCondition, HealthCheck, HealthState, Threshold};
 use crate::{EvidenceResult, Observation, Observations, Outcome, ReplicaValue, evaluate};
 use knowledge::playbook::{AlertRule, AlertScope, Evidence, Library, Playbook, Severity};
 use knowledge::signal::{EngineKind, Signal, Unit};
-use sources::prom::missing_part;
+use prom::missing_part;
 
 /// The heading for signals of alert rules that have no heading of their own.
 const OTHER_HEADING: &str = "other";

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EngineFound, Observation, ObserveResult, Scope, observe_signals};
 use knowledge::playbook::{Evidence, Library, Playbook};
-use sources::prom::Prometheus;
+use prom::Prometheus;
 
 /// The availability of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

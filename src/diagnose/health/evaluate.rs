@@ -14,7 +14,7 @@ use crate::{EngineFound, Request, Scope, detection, gateway_pools, last_day, no_
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::EngineKind;
-use sources::prom::{self, Prometheus, missing_part};
+use prom::{Prometheus, missing_part};
 
 /// The dimensions that can filter the fleet.
 pub const DIMENSIONS: [&str; 3] = ["cluster", "namespace", "model"];

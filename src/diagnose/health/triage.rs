@@ -8,7 +8,7 @@ use super::{DIMENSIONS, Health, HealthQuery, HealthSource, HealthState, PoolHeal
 use crate::{Diagnosis, ExtraSources, FleetPool, Request, Scope, diagnose_with, fleet, places as places_of};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
-use sources::prom::{PromError, Prometheus};
+use prom::{PromError, Prometheus};
 
 /// The result of a triage.
 #[derive(Debug, Clone, PartialEq)]

@@ -19,7 +19,7 @@ use crate::{
 use knowledge::clock;
 use knowledge::playbook::{Library, Node};
 use knowledge::signal::matchers;
-use sources::prom::missing_part;
+use prom::missing_part;
 
 /// Nodes, GPUs and share of the traffic are given for at most this number of affected replicas, for none of more.
 const MAX_DETAILED_REPLICAS: usize = 4;

@@ -6,7 +6,7 @@ use crate::observe::observation::median_of_others;
 use crate::{EvidenceResult, NO_PAST, Observation, Observations, Outcome, ReplicaValue};
 use knowledge::playbook::{Comparison, Condition, Evidence, Library, Op, Reference};
 use knowledge::signal::{PoolAggregation, Unit, WorseDirection};
-use sources::prom::missing_part;
+use prom::missing_part;
 
 /// Evaluates one entry of an evidence list; of alternatives, returns the one that decided.
 pub fn evaluate(library: &Library, evidence: &Evidence, observations: &Observations) -> EvidenceResult {

@@ -22,7 +22,7 @@ use crate::{Baseline, Request};
 use knowledge::clock;
 use knowledge::playbook::Library;
 use knowledge::signal::Against;
-use sources::prom::{Answer, Prometheus, Range, Series};
+use prom::{Answer, Prometheus, Range, Series};
 
 /// The length of the time range before the incident.
 const HOURS: Duration = Duration::from_secs(6 * 3_600);

@@ -12,7 +12,7 @@ use crate::detect::detection_result::DetectionResult;
 use crate::observe::batch::{QueryAnswer, finest, pack, query_all};
 use crate::observe::read_pages::ReadPages;
 use crate::planned_query::PlannedQuery;
-use sources::prom::{Answer, Formula, MissingPart, PartAnswer, PromError, Prometheus, QueryPart, Row};
+use prom::{Answer, Formula, MissingPart, PartAnswer, PromError, Prometheus, QueryPart, Row};
 
 /// The values of a part, or the reason why there are none.
 type Answered = Result<Arc<PartAnswer>, Arc<PromError>>;

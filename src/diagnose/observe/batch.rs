@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::observe::plan::Plan;
 use crate::planned_query::PlannedQuery;
 use knowledge::signal::histograms;
-use sources::prom::{Answer, Formula, MetricNames, PromError, Prometheus, QueryPart, Range, Row, Series};
+use prom::{Answer, Formula, MetricNames, PromError, Prometheus, QueryPart, Range, Row, Series};
 
 /// The marker label; no exporter has it.
 const MARK: &str = "llm_diagnose_ask";

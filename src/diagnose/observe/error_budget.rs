@@ -12,7 +12,7 @@ use crate::{ErrorBudget, Request};
 use knowledge::clock;
 use knowledge::playbook::{Library, Promise};
 use knowledge::signal::{Matcher, budget, matchers};
-use sources::prom::Prometheus;
+use prom::Prometheus;
 
 /// Maximum wait: a month of samples may be slow to read, and the message must not be delayed for it.
 const PATIENCE: Duration = Duration::from_millis(1_500);

@@ -11,7 +11,7 @@ use crate::scope::{POD_LABELS, workload_of};
 use knowledge::alert::Labels;
 use knowledge::playbook::{Library, RunsOn};
 use knowledge::signal::{Engine, EngineKind, PoolAggregation, histograms};
-use sources::prom::Row;
+use prom::Row;
 
 /// Labels that name the node of a row without a pod.
 const NODE_LABELS: [&str; 5] = ["node", "Hostname", "hostname", "exported_node", "kubernetes_node"];

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Request;
 use knowledge::clock;
-use sources::prom::Range;
+use prom::Range;
 
 /// Length of the range before the first alert.
 const LOOK_BACK: Duration = Duration::from_secs(1_800);

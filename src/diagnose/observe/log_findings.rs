@@ -17,7 +17,7 @@ use crate::{Request, ValueSource};
 use knowledge::clock;
 use knowledge::gap::Gap;
 use knowledge::playbook::{Library, LogRank};
-use sources::logs::{Log, LogAnalysis, LogMatch, LogReader, Patterns, UnknownLine};
+use logs::{Log, LogAnalysis, LogMatch, LogReader, Patterns, UnknownLine};
 
 /// Time within which a root error follows from the one before it in the same log: a collective operation notices a
 /// dead peer after its timeout, which is ten minutes by default.

@@ -15,8 +15,8 @@ use knowledge::alert::{Alert, Labels, active, common_labels};
 use knowledge::clock;
 use knowledge::gap::Gap;
 use knowledge::playbook::Library;
+use logs::Log;
 use sources::kubernetes::{self, Kubernetes};
-use sources::logs::Log;
 use sources::loki::{self, Loki, LokiError};
 
 /// Maximum number of replicas whose logs are fetched; those that the alerts or the evidence name come first.

@@ -40,7 +40,7 @@ use crate::planned_query::{PlannedQuery, QueryPurpose};
 use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::playbook::Library;
-use sources::prom::{Answer, MetricNames, PromError, Prometheus, Row, missing_part};
+use prom::{Answer, MetricNames, PromError, Prometheus, Row, missing_part};
 
 /// The names only save work: a diagnosis waits at most for this part of its time for them.
 pub(crate) const NAMES_WAIT: u32 = 8;

@@ -19,7 +19,7 @@ use crate::planned_query::{PlannedQuery, QueryPurpose};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::{Engine, EngineKind};
-use sources::prom::{PromError, Prometheus};
+use prom::{PromError, Prometheus};
 
 /// The result of a search for a pool; it has no engines if none serves the scope.
 #[derive(Debug, Clone)]

@@ -10,8 +10,8 @@ use crate::observe::batch::QueryAnswer;
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
 use knowledge::signal::Engine;
+use prom::Recorded;
 use sources::exporter::{ExporterError, ExporterTarget, Sample};
-use sources::prom::Recorded;
 
 /// Milliseconds after which a target of a record that no longer answers counts as down.
 const SILENT: i64 = 30_000;

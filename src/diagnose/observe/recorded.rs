@@ -22,7 +22,7 @@ use knowledge::playbook::Library;
 use knowledge::signal::{
     Engine, Matcher, RECORDED_POOL, RECORDED_WINDOW, matchers, prometheus_duration, recorded_name,
 };
-use sources::prom::{MetricNames, Prometheus, Row};
+use prom::{MetricNames, Prometheus, Row};
 
 /// Maximum age of a recorded sample: rules are usually evaluated every minute, an older one is no longer recorded.
 const MAX_SAMPLE_AGE: Duration = Duration::from_secs(150);

@@ -18,7 +18,7 @@ use crate::scope::Scope;
 use crate::{Diagnosis, Outcome, Request, Screening, SymptomVerdict, detection, gateway_pools, pools};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
-use sources::prom::Prometheus;
+use prom::Prometheus;
 
 /// Maximum number of pools that are diagnosed for an alert that names none.
 const MAX_POOLS: usize = 6;

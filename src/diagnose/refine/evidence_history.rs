@@ -22,7 +22,7 @@ use crate::{Baseline, Diagnosis, EvidenceResult, Observations, Outcome, Request,
 use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::playbook::{Comparison, Condition, Library, Op, Reference};
-use sources::prom::{Answer, Prometheus, Range, Series};
+use prom::{Answer, Prometheus, Range, Series};
 
 /// Maximum number of panels: fits on a phone, with few queries.
 const PANELS: usize = 6;

@@ -8,7 +8,7 @@ use crate::{Scope, observe_signals};
 use knowledge::clock;
 use knowledge::incident::Impact;
 use knowledge::playbook::Library;
-use sources::prom::Prometheus;
+use prom::Prometheus;
 
 /// Minimum rate window: two scrapes of the slowest usual interval.
 const MIN_WINDOW: Duration = Duration::from_secs(120);

@@ -23,7 +23,7 @@ use crate::request::SHORTEST_WINDOW;
 use crate::{EvidenceResult, Judged, Observations, Outcome, Request};
 use knowledge::clock;
 use knowledge::playbook::{Condition, Library};
-use sources::prom::{Answer, Prometheus, Range, Row, Series};
+use prom::{Answer, Prometheus, Range, Row, Series};
 
 /// Number of replicas above which steps are costly: only every second one is queried, and every fourth for
 /// histograms.

@@ -12,7 +12,7 @@ use crate::planned_query::QueryPurpose;
 use crate::{EvidenceResult, Judged, Observation, Observations, Outcome, Request, ValueSource};
 use knowledge::playbook::{Condition, Library};
 use knowledge::signal::PoolAggregation;
-use sources::prom::Prometheus;
+use prom::Prometheus;
 
 /// Queries the replicas' values for met evidence along the chains that was queried for the pool alone; returns false
 /// if there is nothing to query.

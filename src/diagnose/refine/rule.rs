@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::Request;
 use knowledge::playbook::{Library, of_expression};
-use sources::prom::Prometheus;
+use prom::Prometheus;
 
 /// Maximum wait for the rule; without it the pool is screened all the same.
 const PATIENCE: Duration = Duration::from_secs(2);

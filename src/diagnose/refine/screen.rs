@@ -17,7 +17,7 @@ use crate::{
 };
 use knowledge::playbook::{Evidence, Library, Playbook, PlaybookKind, Severity};
 use knowledge::signal::{DashboardRow, EngineKind, Signal, Unit};
-use sources::prom::Prometheus;
+use prom::Prometheus;
 
 /// Maximum number of symptoms whose causes are queried; their queries overlap, so that several cost little more than
 /// one.

@@ -10,7 +10,7 @@ use crate::observe::observe_needs;
 use crate::observe::plan::{Needs, SignalNeed};
 use crate::{EvidenceResult, ObserveResult, Request, Scope};
 use knowledge::playbook::{Condition, Library};
-use sources::prom::Prometheus;
+use prom::Prometheus;
 
 /// Queries the signals' values at one time, without a past; names that the catalog lacks are left out of the answer.
 ///

@@ -1,4 +1,4 @@
-//! The redaction rules as data: `redaction.yaml`. `sources::redact` applies them.
+//! The redaction rules as data: `redaction.yaml`. `redact` applies them.
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,7 @@ use diagnose::Diagnosis;
 use knowledge::alert::Labels;
 use knowledge::clock;
 use message::{StateStyle, Tone};
-use sources::redact::Redactor;
+use redact::Redactor;
 
 /// Seconds between two polls of the list.
 const EVERY: u32 = 10;

@@ -12,11 +12,11 @@ use diagnose::Diagnosis;
 use knowledge::alert::{Alert, AlertStatus};
 use knowledge::clip::clip;
 use knowledge::signal::{Unit, format_value};
+use logs::{LogAnalysis, LogMatch};
 use message::{Block, DocumentBlock, Folding, Line, StateStyle};
+use redact::RedactionCount;
 use report::facts::Rule;
 use report::{AnalyzedLog, HappenedKind, ReplicaInfo, Report, ReportPart, Stage, TimelineEvent};
-use sources::logs::{LogAnalysis, LogMatch};
-use sources::redact::RedactionCount;
 
 /// Maximum number of logs, of alerts and of rules listed.
 const MAX_LISTED: usize = 60;

@@ -15,7 +15,7 @@ use knowledge::alert::Labels;
 use knowledge::clock;
 use knowledge::gap::Gap;
 use knowledge::signal::{Change, Engine, EngineKind};
-use sources::prom::{Answer, PromError, Range, Series, missing_part};
+use prom::{Answer, PromError, Range, Series, missing_part};
 
 /// Maximum points of a series.
 const POINTS: u64 = 180;

@@ -9,7 +9,7 @@ use diagnose::{Diagnosis, Pool, Request};
 use knowledge::gap::Gap;
 use knowledge::playbook::Library;
 use knowledge::signal::EngineKind;
-use sources::prom::{Prometheus, missing_part};
+use prom::{Prometheus, missing_part};
 
 /// Collects facts about a pool beyond its diagnosis; includes the answers that arrive by `deadline`.
 ///

@@ -6,7 +6,7 @@ use super::{FAILED, Windows};
 use diagnose::Request;
 use knowledge::gap::GapReason;
 use knowledge::playbook::Library;
-use sources::prom::{PromError, Prometheus};
+use prom::{PromError, Prometheus};
 
 /// The parameters shared by all queries.
 #[derive(Debug, Clone, Copy)]

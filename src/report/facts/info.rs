@@ -8,7 +8,7 @@ use diagnose::{Pool, QueryAnswer, RowOwnership};
 use knowledge::alert::Labels;
 use knowledge::gap::Gap;
 use knowledge::signal::{Engine, Fact, Info};
-use sources::prom::Row;
+use prom::Row;
 
 /// Maximum rows shown of one metric.
 const ROWS: usize = 20;

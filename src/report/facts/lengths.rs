@@ -10,7 +10,7 @@ use diagnose::{EngineSeen, Pool, QueryAnswer};
 use knowledge::clock;
 use knowledge::gap::{Gap, GapReason};
 use knowledge::signal::{Engine, Length, prometheus_duration};
-use sources::prom::{Row, missing_part};
+use prom::{Row, missing_part};
 
 /// Offset of the preferred baseline: the same time of day.
 const DAY: Duration = Duration::from_secs(86_400);

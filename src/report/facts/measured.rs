@@ -10,7 +10,7 @@ use super::{FAILED, Measured, Window, end_and_length};
 use diagnose::{Observation, ObserveResult, observe_signals};
 use knowledge::gap::{Gap, GapReason};
 use knowledge::playbook::Library;
-use sources::prom::missing_part;
+use prom::missing_part;
 
 /// The measured numbers.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use diagnose::{Pool, Request, Scope};
 use knowledge::alert::Labels;
 use knowledge::gap::Gap;
 use knowledge::playbook::Library;
-use sources::prom::AlertingRule;
+use prom::AlertingRule;
 
 /// Maximum rules.
 const MAX_RULES: usize = 50;

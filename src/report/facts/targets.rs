@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::ScrapedTarget;
 use diagnose::{Pool, RowOwnership};
 use knowledge::gap::Gap;
-use sources::prom::ActiveTarget;
+use prom::ActiveTarget;
 
 /// Maximum targets.
 const MAX_TARGETS: usize = 200;

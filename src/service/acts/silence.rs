@@ -9,12 +9,12 @@ use crate::Service;
 use knowledge::clock::{self, human_duration};
 use knowledge::incident::Act;
 use message::{Block, Button, ButtonStyle, Line, SlackMessage, TextSpan, Tone};
+use redact::Redactor;
 use render::{PhraseArgument, cut};
 use sources::alertmanager::{
     self, Alertmanager, AlertmanagerError, COMMENT_CHARS, CreatedSilence, SHORTEST, SilenceError, SilenceMatcher,
     SilenceParameters,
 };
-use sources::redact::Redactor;
 use store::{AuditResult, Incident};
 
 /// The prefix of the incident's id in a silence's comment.

@@ -11,9 +11,9 @@ use super::queries::queries;
 use super::{BundleError, Subject, incident_json};
 use report::{Report, SourceFindings};
 use sources::endpoint::AnswerBody;
-use sources::logs;
-use sources::logs::Log;
-use sources::redact::Redactor;
+
+use logs::Log;
+use redact::Redactor;
 
 /// Writes redacted files into the archive.
 #[derive(Debug)]

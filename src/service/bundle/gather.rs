@@ -9,6 +9,7 @@ use diagnose::{HistoryRequest, NoCluster, evidence_history, targets};
 use knowledge::clip::clip;
 use knowledge::gap::{Gap, GapReason};
 use knowledge::signal::Engine;
+use logs::Log;
 use render::chart::Chart;
 use render::diagnosis_chart;
 use report::facts;
@@ -16,7 +17,6 @@ use report::{Stage, Window};
 use sources::endpoint;
 use sources::exporter::ExporterTarget;
 use sources::kubernetes::{self, SnapshotRequest};
-use sources::logs::{self, Log};
 
 /// The part of the deadline that is reserved for the report and for closing the file.
 const RESERVE: Duration = Duration::from_secs(3);

@@ -15,12 +15,12 @@ use diagnose::{Diagnosis, Request, diagnose};
 use knowledge::clock;
 use knowledge::gap::Gap;
 use knowledge::playbook::{Library, Ticket};
+use logs::{Log, LogReader, Patterns};
+use redact::{Kind, Redactor};
 use render::chart::{self, Chart};
 use render::{self, Phrases, ReportPageContext};
 use report::{self, Report, SourceFindings, Window};
 use sources::endpoint::{self, AnswerBody, EndpointAnswer, EndpointInfo};
-use sources::logs::{self, Log, LogReader, Patterns};
-use sources::redact::{Kind, Redactor};
 
 /// The parts, in the order in which they are shown.
 const PARTS: [&str; 7] = ["metrics", "series", "endpoints", "kubernetes", "logs", "diagnosis", "report"];

@@ -1,7 +1,7 @@
 //! Incident bundles: everything about an incident in one file, for the person who takes over.
 //!
 //! All sources are queried concurrently, each with its own deadline; a failed source is reported in its part of the
-//! bundle. Everything is redacted ([`sources::redact`]) before it enters the archive.
+//! bundle. Everything is redacted ([`redact`]) before it enters the archive.
 
 mod archive;
 mod config;
@@ -33,13 +33,13 @@ use knowledge::playbook::Library;
 pub use link::{Links, Refused, own_key};
 pub use make::make;
 pub use progress::{Board, BundleProgress};
+use prom::Prometheus;
+use redact::Redactor;
 pub use registry::{SourceRegistry, SourceSettings};
 use render::Phrases;
 use report::{self, DiagnosisParameters, Report, ReportSubject, TimelineEvent, Window};
 pub use service::{Bundle, BundleService, BundleServiceParts, Job, NoBundle, TIDY};
 use sources::exporter::{ExporterReader, ExporterTarget};
-use sources::prom::Prometheus;
-use sources::redact::Redactor;
 use store::Incident;
 pub use subject::around;
 

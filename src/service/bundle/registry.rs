@@ -8,11 +8,11 @@ use super::Sources;
 use diagnose::{Exporters, LogSources};
 use knowledge::alert::Alert;
 use knowledge::playbook::Library;
+use prom::{Prometheus, assigned, choose};
+use redact::Redactor;
 use render::Phrases;
 use sources::exporter;
 use sources::exporter::{ExporterReader, ExporterTarget};
-use sources::prom::{Prometheus, assigned, choose};
-use sources::redact::Redactor;
 
 /// The configuration of the sources.
 #[derive(Debug, Clone, Copy)]

@@ -10,9 +10,9 @@ use super::people::People;
 use crate::bundle::BundleService;
 use crate::readiness::Examination;
 use crate::service::Service;
+use prom::{Prometheus, choose};
 use slack::Slack;
 use sources::alertmanager::Alertmanager;
-use sources::prom::{Prometheus, choose};
 use store::Incident;
 
 /// Maximum number of requests handled concurrently.

@@ -17,9 +17,9 @@ use super::wording::sentence;
 use crate::bundle;
 use crate::notify::AnswerTarget;
 use message::{Line, Message, SlackMessage, Tone};
+use prom::{Prometheus, QueryProgress};
 use render;
 use slack::{Destination, Posted, RequestPlace, SlackAction, SlackError, SlackRequest};
-use sources::prom::{Prometheus, QueryProgress};
 use store::StoreError;
 
 /// The pauses before the progress messages, each counted from the previous one.

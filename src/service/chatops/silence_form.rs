@@ -15,10 +15,10 @@ use super::{Desk, silences};
 use crate::acts::silence::{self, CUSTOM, Excess};
 use knowledge::incident::Act;
 use message::{Block, Line};
+use redact::Redactor;
 use render::{self, cut};
 use slack::{Ack, SlackRequest};
 use sources::alertmanager::{self, COMMENT_CHARS, SilenceMatcher};
-use sources::redact::Redactor;
 use store::{AuditResult, Incident};
 
 /// The title and the button of the form, as keys of phrases.

@@ -15,9 +15,9 @@ use crate::questions::pools::{PoolList, TargetMatch};
 use knowledge::clock;
 use knowledge::playbook::{Library, Playbook};
 use message::{Block, Button, ButtonStyle, Message, Tone};
+use prom::Prometheus;
 use render::cut;
 use slack::{Choice, RequestPlace};
-use sources::prom::Prometheus;
 
 /// The menus' `action_id`s.
 const TARGET: &str = "target";

@@ -7,8 +7,8 @@ use super::command::ArgumentError;
 use super::intent::ASK;
 use diagnose::Diagnosis;
 use message::{Block, Button, ButtonStyle, Line, Message, Tone};
+use prom::Prometheus;
 use render;
-use sources::prom::Prometheus;
 
 /// The longest command line of a button; Slack accepts values of 2,000 characters.
 const LINE_CHARS: usize = 1_900;

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::Findings;
 use crate::readiness::Level;
-use sources::prom;
 
 /// Checks names and labels of the entries; nothing is sent.
 pub(super) fn check(findings: &mut Findings, entries: &[prom::Config]) {

@@ -18,7 +18,6 @@ use crate::config::{Config, WatchdogConfig, secret, state_directory, visit_store
 use crate::readiness::{Finding, Level};
 use crate::server::Credentials;
 use crate::watchdog::{self, SilentSource};
-use ::sources::prom::{self, PromError, Prometheus, missing_part};
 use authoring::check;
 use diagnose::health::{Coverage, coverage};
 use diagnose::newest;
@@ -26,6 +25,7 @@ use knowledge::alert::AlertGroup;
 use knowledge::clip::{format_count, format_error};
 use knowledge::clock;
 use knowledge::playbook::{Library, Problem, load};
+use prom::{PromError, Prometheus, missing_part};
 use store::{OpenIncident, Refusal, STORE_FILE, Store, StoreAccess};
 
 /// The version of the JSON output; a change that breaks readers gives it another name.

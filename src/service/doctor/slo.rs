@@ -9,7 +9,7 @@ use super::{CALL, Findings};
 use crate::readiness::Level;
 use knowledge::playbook::Library;
 use knowledge::signal::{Buckets, Engine, Fill, Term, fill};
-use sources::prom::{Prometheus, Row};
+use prom::{Prometheus, Row};
 
 /// The dimensions that identify a pool.
 const POOL: [&str; 3] = ["cluster", "namespace", "model"];

@@ -14,7 +14,7 @@ use diagnose::{Diagnosis, ExtraSources, Scope, Verdict, begin, impact, moment};
 use knowledge::clock::{self, Backoff};
 use knowledge::failpoint::failpoint;
 use knowledge::incident::{AdmitReason, ChangeReason, Impact};
-use sources::prom::{Prometheus, choose};
+use prom::{Prometheus, choose};
 use store::{Due, Incident, StoreError};
 use telemetry::DiagnosisLabels;
 use telemetry::supervise::guard;

@@ -10,7 +10,7 @@ use super::every;
 use crate::service::Service;
 use diagnose::discover_exporters;
 use knowledge::clock;
-use sources::prom::Prometheus;
+use prom::Prometheus;
 
 /// Interval between two reads of Prometheus' target list; a new exporter is known after this time at the latest.
 const LEARN: Duration = Duration::from_secs(30);

@@ -27,10 +27,10 @@ use crate::config::Config;
 use crate::questions::{Fleet, QuestionError, Turns};
 use diagnose::LogSources;
 use knowledge::playbook::Library;
+use prom::Prometheus;
+use redact::Redactor;
 use render::Phrases;
 use sources::exporter::ExporterReader;
-use sources::prom::Prometheus;
-use sources::redact::Redactor;
 use store::Store;
 
 /// The largest request over HTTP, in bytes.

@@ -9,9 +9,9 @@ use tracing::error;
 use super::Notifier;
 use knowledge::alert::{Alert, Labels};
 use knowledge::incident::Note;
+use redact::Redactor;
 use render::chart::Chart;
 use render::{DigestEntry, ThreadState};
-use sources::redact::Redactor;
 use store::Incident;
 
 /// The labels that remain of an alert that cannot be cleaned.

@@ -12,9 +12,9 @@ use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, PAUSES, To, mention_mark};
 use diagnose::Scope;
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
+use redact::Redactor;
 use render::{self, DigestEntry, DigestView, Phrases};
 use slack::{Slack, SlackError};
-use sources::redact::Redactor;
 use store::{
     CalledPeople, Digest, DigestContent, DigestEffects, DigestedDelivery, DuplicateCheck, Incident, IncidentPlace,
     Mention, PostponeReason, StoreError,

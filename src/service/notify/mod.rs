@@ -32,13 +32,13 @@ use knowledge::failpoint::failpoint;
 use knowledge::playbook::Library;
 use message::{Message, SlackMessage};
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
+use prom::{Prometheus, choose};
 pub use queue::Taken;
 use rates::{Lane, Rates};
+use redact::Redactor;
 pub use refused_channels::{CHECK_INTERVAL, REFUSED, todo};
 use render::{self, IncidentView, Phrases};
 use slack::{self, Destination, MessageMark, Posted, Slack, SlackError};
-use sources::prom::{Prometheus, choose};
-use sources::redact::Redactor;
 use store::{CalledPeople, Incident, PendingWork, Store};
 use telemetry::Metrics;
 

@@ -12,10 +12,10 @@ use diagnose::{HistoryRequest, evidence_history};
 use knowledge::clock;
 use knowledge::failpoint::failpoint;
 use message::{Message, SlackMessage, TextSpan};
+use prom::choose;
 use render::chart;
 use render::{self, ThreadState};
 use slack::{Destination, MessageMark, Slack, SlackError, marked_name};
-use sources::prom::choose;
 use store::{DuplicateCheck, Incident, Post, PostKind, PostponeReason, StoreError};
 
 /// The result of a post.

@@ -25,10 +25,10 @@ use diagnose::health::HealthSource;
 use diagnose::{Exporters, LogSources};
 use knowledge::clock::human_duration;
 use knowledge::playbook::Library;
+use prom::{PromError, Prometheus};
+use redact::Redactor;
 use render::Phrases;
 use sources::exporter::{self, ExporterReader};
-use sources::prom::{PromError, Prometheus};
-use sources::redact::Redactor;
 use store::{Store, StoreError};
 
 pub use diagnosis::{DiagnosisAnswer, DiagnosisQuestion};

@@ -11,7 +11,7 @@ use super::{Fleet, QuestionError, ShortText, target};
 use diagnose::health::{DIMENSIONS, HealthSource, selected_places};
 use diagnose::{FleetPool, Scope};
 use knowledge::alert::Labels;
-use sources::prom::Prometheus;
+use prom::Prometheus;
 
 /// The expected way to name a pool.
 const HOW_TO_NAME: &str = "name a pool by `target`, or by the labels cluster, namespace, model_name or pod";

@@ -12,7 +12,7 @@ use diagnose::{Observation, Scope, observe_signals};
 use knowledge::alert::Labels;
 use knowledge::playbook::suggestion;
 use knowledge::signal::{Unit, WorseDirection};
-use sources::prom::Prometheus;
+use prom::Prometheus;
 
 /// A pool by `target` or by `labels`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]

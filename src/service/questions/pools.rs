@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use diagnose::health::places;
 use diagnose::{FleetPool, PoolMatch, Scope, find_pools, typed_label};
 use knowledge::playbook::{Library, nearest};
-use sources::prom::{PromError, Prometheus};
+use prom::{PromError, Prometheus};
 
 /// A pool or a pod that a typed name may mean.
 #[derive(Debug, Clone)]

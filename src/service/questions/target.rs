@@ -12,7 +12,7 @@ use diagnose::health::{DIMENSIONS, HealthSource};
 use diagnose::{DataSpan, Scope, data_elsewhere, detection, known_names, last_day};
 use knowledge::alert::Labels;
 use knowledge::playbook::Library;
-use sources::prom::Prometheus;
+use prom::Prometheus;
 
 /// Maximum number of names in an error.
 pub(super) const MOST_NAMES: usize = 12;

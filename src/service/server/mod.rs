@@ -110,7 +110,7 @@ async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
     let Service { store, metrics, prometheus, .. } = &*shared.service;
     metrics.unreadable_rows.set(i64::try_from(store.unreadable().len()).unwrap_or(i64::MAX));
     metrics.store_failing.set(i64::from(store.trouble().is_some()));
-    metrics.circuits(sources::prom::Prometheus::servers(prometheus.iter().map(|(client, _)| client)));
+    metrics.circuits(prom::Prometheus::servers(prometheus.iter().map(|(client, _)| client)));
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], metrics.page())
 }

@@ -15,9 +15,9 @@ use crate::questions::{Fleet, QuestionError};
 use diagnose::health::Health;
 use diagnose::{HistoryRequest, evidence_history};
 use knowledge::clock;
+use prom::choose;
 use render::diagnosis_chart;
 use report::facts;
-use sources::prom::choose;
 use store::Incident;
 
 /// The timeout of a chart.

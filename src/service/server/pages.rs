@@ -18,10 +18,10 @@ use crate::questions::{IncidentPage, IncidentSearch, search};
 use knowledge::clock;
 use knowledge::incident::{Act, IncidentState};
 use knowledge::signal::{Unit, format_value};
+use redact::Redactor;
 use render::chart;
 use render::{self, FormSeal, IncidentFilter, IncidentList, IncidentRow, PageActs, Phrases, ReportPageContext};
 use report::{self, Report, SourceFindings};
-use sources::redact::Redactor;
 use store::{Incident, IncidentQuery, StoreError};
 
 /// Incidents per page.
@@ -123,7 +123,7 @@ pub(super) async fn incident(
     };
     let Some(incident) = &subject.incident else { return missing(&shared) };
     let (drawn, facts) = tokio::join!(page_queries::drawn(&shared, incident), page_queries::numbers(&shared, &subject));
-    let is_assigned = sources::prom::choose(&shared.service.prometheus, &incident.alerts).is_some();
+    let is_assigned = prom::choose(&shared.service.prometheus, &incident.alerts).is_some();
     let away = is_assigned
         && facts.as_ref().is_none_or(|facts| {
             facts.measured.iter().all(|quantity| quantity.during.is_none()) && !facts.failed().is_empty()

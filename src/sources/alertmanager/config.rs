@@ -11,7 +11,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::AlertmanagerError;
-use crate::redact;
 
 /// An entry of `alertmanagers:`.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -37,7 +36,7 @@ pub struct Config {
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
-            .field("url", &redact::address(&self.url))
+            .field("url", &http_client::address(&self.url))
             .field("labels", &self.labels)
             .finish_non_exhaustive()
     }
@@ -75,7 +74,7 @@ impl Config {
         let mut value = HeaderValue::try_from(text).map_err(|_| {
             AlertmanagerError::Configuration(format!(
                 "the secret for {} cannot be sent in a header",
-                redact::address(&self.url)
+                http_client::address(&self.url)
             ))
         })?;
         value.set_sensitive(true);

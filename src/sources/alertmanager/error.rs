@@ -1,6 +1,6 @@
 //! Errors of calls to Alertmanager.
 
-use crate::redact::unreachable_reason;
+use http_client::unreachable_reason;
 
 /// The reason why a call to Alertmanager failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

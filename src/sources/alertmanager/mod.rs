@@ -13,9 +13,9 @@ use reqwest::{Method, RequestBuilder, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::body::{ResponseBodyError, read_body};
 pub use config::Config;
 pub use error::AlertmanagerError;
+use http_client::{ResponseBodyError, read_body};
 use knowledge::alert::Labels;
 pub use silences::{
     ALERTNAME, COMMENT_CHARS, CreatedSilence, LONGEST, SHORTEST, SilenceError, SilenceParameters, common, create,

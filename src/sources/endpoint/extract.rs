@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{AnswerBody, EndpointAnswer};
 use knowledge::playbook::Library;
+use redact::is_secret;
 
 /// Maximum number of values of one pointer; an answer is untrusted.
 const FOUND_MOST: usize = 512;
@@ -15,9 +16,6 @@ const FOUND_MOST: usize = 512;
 const DEPTH: usize = 3;
 /// Maximum length of a value, in characters.
 const VALUE_CHARS: usize = 400;
-/// Words in a setting's name that mark a secret.
-const SECRET_WORDS: [&str; 8] = ["key", "apikey", "token", "secret", "password", "passwd", "credential", "credentials"];
-
 /// The information of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointInfo {
@@ -144,12 +142,6 @@ fn settings(into: &mut BTreeMap<String, String>, name: &str, value: &Value, dept
             }
         }
     }
-}
-
-/// Returns true if a setting's name marks a secret.
-pub fn is_secret(name: &str) -> bool {
-    let last = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-    last.split(['_', '-']).any(|word| SECRET_WORDS.contains(&word))
 }
 
 #[cfg(test)]

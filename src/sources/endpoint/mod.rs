@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use ask::{TARGETS_MOST, request_endpoints};
-pub use extract::is_secret;
 pub use extract::{EndpointInfo, read};
 
 /// The reason if a server does not know the path.

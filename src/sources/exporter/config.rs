@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::ExporterTarget;
 use super::allow::{Allowed, private};
-use crate::redact::address;
+use http_client::address;
 
 /// The key `exporters:`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::kinds::{ResourceKind, Verb};
-use crate::redact::innermost;
+use http_client::innermost;
 use knowledge::gap::GapReason;
 
 /// Timeout of one call; a server that hangs in one call may still answer others.

@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::sync::Semaphore;
 
 use super::{Config, Kubernetes};
-use crate::redact::address;
+use http_client::address;
 
 /// The environment variable that is set in every pod (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
 const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";

@@ -9,7 +9,7 @@ use kube::api::LogParams;
 use super::ask::{ApiQuery, ApiSession, Failure};
 use super::kinds::{LOG, is_name};
 use super::{Pod, SnapshotGaps, find};
-use crate::logs::{HEAD_BYTES, Log, joined};
+use ::logs::{HEAD_BYTES, Log, joined};
 use knowledge::gap::GapReason;
 
 /// Minimum bytes of one log (if the budget has less, fewer logs are read), and maximum bytes.

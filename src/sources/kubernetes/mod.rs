@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::logs::Log;
+use ::logs::Log;
 pub use config::Config;
 pub use connect::KubernetesError;
 pub use kinds::{ResourceKind, Verb, read};

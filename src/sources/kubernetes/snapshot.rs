@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::ask::{ApiQuery, ApiSession, Failure, Listed};
 use super::{ClusterSnapshot, Kubernetes, SnapshotRequest, events, find, logs, nodes, objects};
-use crate::logs::Log;
+use ::logs::Log;
 use knowledge::gap::{Gap, GapReason};
 
 /// Maximum number of reported gaps; further ones are counted.

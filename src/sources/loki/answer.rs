@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::LokiError;
-use crate::logs::Log;
+use logs::Log;
 
 /// Labels with the container's name, as common log agents set them; the first existing one is used.
 const CONTAINER: [&str; 3] = ["container", "container_name", "k8s_container_name"];

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::LokiError;
-use crate::prom::headers;
-use crate::redact::address;
+use http_client::address;
+use prom::headers;
 
 /// One entry of `loki:`.
 #[derive(Clone, PartialEq, Deserialize, JsonSchema)]

@@ -1,7 +1,7 @@
 //! Errors of queries to Loki, with advice.
 
-use crate::logs::Log;
-use crate::redact::{innermost, unreachable_reason};
+use http_client::{innermost, unreachable_reason};
+use logs::Log;
 
 /// Maximum number of characters of an error text that are kept.
 const ERROR_CHARS: usize = 300;

@@ -11,12 +11,12 @@ use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::logs::{HEAD_BYTES, Log, joined};
 use answer::{Entry, Gathered};
 pub use config::Config;
 pub use error::LokiError;
 use knowledge::alert::Labels;
 use knowledge::signal::any_of;
+use logs::{HEAD_BYTES, Log, joined};
 
 /// Timeout of one query; a query over object storage takes seconds.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(20);

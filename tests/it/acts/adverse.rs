@@ -2,17 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use llm_diagnose::message::SlackMessage;
-use llm_diagnose::notify::AnswerTarget;
-use llm_diagnose::render::{Phrases, ReportPageContext};
-use llm_diagnose::report;
-use llm_diagnose::slack::{
-    Ack, Destination, MessageMark, RequestPlace, Slack, SlackAction, SlackActor, SlackError, SlackRequest,
-};
-use llm_diagnose::store::{AuditEntry, AuditResult, Escalated, EscalationCall, Store};
+use message::SlackMessage;
+use render::{Phrases, ReportPageContext};
+use service::notify::AnswerTarget;
+
 use llm_diagnose_lab::slack::Failure;
 use llm_diagnose_lab::stack::Postgres;
 use serde_json::json;
+use slack::{Ack, Destination, MessageMark, RequestPlace, Slack, SlackAction, SlackActor, SlackError, SlackRequest};
+use store::{AuditEntry, AuditResult, Escalated, EscalationCall, Store};
 
 use super::bench::{Bench, CHANNEL};
 use super::{NOWHERE, ON_CALL};
@@ -214,7 +212,7 @@ async fn what_people_write_about_a_cause_stays_text_in_the_message_and_on_the_pa
     assert!(incident.notes[0].detail.contains("evil.example"), "{:?}", incident.notes);
     let message = bench.desk.notifier.message(&incident).await;
     let slack = Slack::new(&bench.slack.base_url, &bench.slack.token).unwrap();
-    let body = llm_diagnose::render::slack(&message);
+    let body = render::slack(&message);
     slack.post(Destination::channel(CHANNEL), &body, &MessageMark::new("x")).await.unwrap();
     let notes = report::incident_timeline(&incident.alerts, None, &[], &incident.notes);
     let about = report::ReportSubject {
@@ -227,8 +225,8 @@ async fn what_people_write_about_a_cause_stays_text_in_the_message_and_on_the_pa
         happened: &notes,
     };
     let report = report::build(about, report::SourceFindings::default(), incident.opened_at);
-    let page = llm_diagnose::render::report_page(&report, &ReportPageContext::default(), &Phrases::english());
-    let terminal = llm_diagnose::render::terminal(&message);
+    let page = render::report_page(&report, &ReportPageContext::default(), &Phrases::english());
+    let terminal = render::terminal(&message);
     for shown in [&bench.last(), &page, &terminal] {
         assert!(shown.contains("evil.example"), "{shown}");
         assert!(!shown.contains(['\u{202e}', '\u{2066}', '\u{9b}', '\u{7}']), "{shown:?}");

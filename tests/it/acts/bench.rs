@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::alertmanager;
-use llm_diagnose::chatops::Desk;
-use llm_diagnose::clock;
-use llm_diagnose::config::Config;
-use llm_diagnose::diagnose::Diagnosis;
-use llm_diagnose::incident::AdmissionRules;
-use llm_diagnose::render::step_id;
-use llm_diagnose::slack::{self, Ack, RequestPlace, SlackAction, SlackActor, SlackRequest};
-use llm_diagnose::store::{AdmissionPlan, Store};
-use llm_diagnose::telemetry::Metrics;
+use diagnose::Diagnosis;
+use knowledge::alert::AlertGroup;
+use knowledge::clock;
+use knowledge::incident::AdmissionRules;
 use llm_diagnose_lab::slack::{FakeSlack, Options};
+use render::step_id;
+use service::chatops::Desk;
+use service::config::Config;
+use slack::{Ack, RequestPlace, SlackAction, SlackActor, SlackRequest};
+use sources::alertmanager;
+use store::{AdmissionPlan, Store};
+use telemetry::Metrics;
 
 use crate::harness::{client, desk, fixture};
 use crate::running::{group, tls};
@@ -45,8 +45,8 @@ impl Bench {
         })
         .await
         .unwrap();
-        let file = llm_diagnose::playbook::SourceFile::new("slack.yaml".into(), config.to_owned());
-        let config: slack::Config = match llm_diagnose::playbook::parse(&file) {
+        let file = knowledge::playbook::SourceFile::new("slack.yaml".into(), config.to_owned());
+        let config: slack::Config = match knowledge::playbook::parse(&file) {
             Ok(config) => config,
             Err(problem) => panic!("{problem}"),
         };

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::clock;
-use llm_diagnose::incident::AdmissionRules;
-use llm_diagnose::store::{AdmissionPlan, CalledPeople, Mention, Sink};
+use knowledge::alert::AlertGroup;
+use knowledge::clock;
+use knowledge::incident::AdmissionRules;
 use llm_diagnose_lab::slack::{Channel, Failure};
+use store::{AdmissionPlan, CalledPeople, Mention, Sink};
 
 use super::bench::{Bench, CHANNEL};
 use super::lost::{KEYS, deliver};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use llm_diagnose::clock;
-use llm_diagnose::message::{Message, Tone};
-use llm_diagnose::render::slack;
-use llm_diagnose::store::{AuditEntry, AuditResult, Escalated, EscalationCall, StoreError};
+use knowledge::clock;
 use llm_diagnose_lab::slack::{Failure, State};
+use message::{Message, Tone};
+use render::slack;
+use store::{AuditEntry, AuditResult, Escalated, EscalationCall, StoreError};
 
 use super::bench::{Bench, CHANNEL};
 use super::lost::{KEYS, appear, deliver, notified};

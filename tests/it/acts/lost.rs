@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::clock;
-use llm_diagnose::diagnose::diagnose;
-use llm_diagnose::incident::AdmissionRules;
-use llm_diagnose::store::{AdmissionPlan, DuplicateCheck, PendingWork, Sink};
+use diagnose::diagnose;
+use knowledge::alert::AlertGroup;
+use knowledge::clock;
+use knowledge::incident::AdmissionRules;
 use llm_diagnose_lab::slack::{Failure, State};
+use store::{AdmissionPlan, DuplicateCheck, PendingWork, Sink};
 
 use super::bench::{Bench, CHANNEL};
 use crate::chains::{asked, moment};

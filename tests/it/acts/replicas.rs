@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use llm_diagnose::chatops::Desk;
-use llm_diagnose::clock;
-use llm_diagnose::slack::{Ack, RequestPlace, SlackAction, SlackActor, SlackRequest};
-use llm_diagnose::store::{REQUEST_RETENTION, Store};
+use knowledge::clock;
 use llm_diagnose_lab::stack::Postgres;
+use service::chatops::Desk;
+use slack::{Ack, RequestPlace, SlackAction, SlackActor, SlackRequest};
 use sqlx::Connection;
+use store::{REQUEST_RETENTION, Store};
 
 use super::bench::{Bench, CHANNEL};
 use super::{NOWHERE, ON_CALL};

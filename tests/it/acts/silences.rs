@@ -1,12 +1,12 @@
 //! Silences that people ask for in Slack: what they silence, for how long, and what asks again.
 
-use llm_diagnose::clock;
-use llm_diagnose::config::Config;
-use llm_diagnose::diagnose::Diagnosis;
-use llm_diagnose::incident::Act;
-use llm_diagnose::slack::{Ack, SlackAction};
+use diagnose::Diagnosis;
+use knowledge::clock;
+use knowledge::incident::Act;
 use llm_diagnose_lab::stack::Alertmanager;
 use serde_json::{Value, json};
+use service::config::Config;
+use slack::{Ack, SlackAction};
 use std::time::Duration;
 
 use super::bench::Bench;

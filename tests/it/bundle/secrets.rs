@@ -2,14 +2,14 @@
 
 use std::process::{Command, Stdio};
 
-use llm_diagnose::alert::Alert;
-use llm_diagnose::bundle::{Options, Sources};
-use llm_diagnose::clock;
-use llm_diagnose::exporter::ExporterTarget;
+use knowledge::alert::Alert;
+use knowledge::clock;
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, event, kubeconfig, node, object, pod};
 use llm_diagnose_lab::sources::{FakeEngine, FakeLoki};
 use llm_diagnose_lab::stack;
 use serde_json::{Value, json};
+use service::bundle::{Options, Sources};
+use sources::exporter::ExporterTarget;
 use tempfile::TempDir;
 
 use super::LONG;
@@ -132,12 +132,12 @@ impl Leaks {
     async fn sources(&self) -> Sources {
         let labels = [("pod".to_owned(), POD.to_owned())].into();
         let target = ExporterTarget { engine: "vllm".to_owned(), url: self.engine.metrics(), labels, seen: None };
-        let loki = llm_diagnose::loki::Config { url: self.loki.url.clone(), ..Default::default() };
+        let loki = sources::loki::Config { url: self.loki.url.clone(), ..Default::default() };
         Sources {
             prometheus: Some(client(&self.prometheus.url)),
             reader: Some((reader(), vec![target])),
             kubernetes: Some(connected(&self.cluster.url).await),
-            loki: Some(llm_diagnose::loki::Loki::new(&loki).unwrap()),
+            loki: Some(sources::loki::Loki::new(&loki).unwrap()),
             files: vec![self.dir.path().to_owned()],
             ..nothing()
         }
@@ -173,8 +173,7 @@ async fn nothing_of_a_planted_secret_is_left_anywhere() {
     subject.request.since = Some(clock::before(now, std::time::Duration::from_secs(120)));
     subject.window.from = clock::before(now, std::time::Duration::from_secs(1_800));
     subject.window.to = now;
-    subject.request.scope =
-        llm_diagnose::diagnose::Scope::of_labels(&[("namespace".to_owned(), "llm".to_owned())].into());
+    subject.request.scope = diagnose::Scope::of_labels(&[("namespace".to_owned(), "llm".to_owned())].into());
     subject.headline = format!("late because of {}", leaks.secrets[0].secret);
     let sources = leaks.sources().await;
     // Every form, whoever the cause concerns.

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use llm_diagnose::clock;
-use llm_diagnose::diagnose::{Diagnosis, EvidenceResult, Request, diagnose};
-use llm_diagnose::report::{self, Report, ReportSubject, SourceFindings};
+use diagnose::{Diagnosis, EvidenceResult, Request, diagnose};
+use knowledge::clock;
+use report::{Report, ReportSubject, SourceFindings};
 use tempfile::TempDir;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-use llm_diagnose::store::Store;
 use llm_diagnose_lab::stack;
+use store::Store;
 use tempfile::TempDir;
 
 use super::summary;

@@ -61,7 +61,7 @@ async fn a_link_that_is_over_says_until_when_it_was_good() {
     let link = stage.link().await;
     // It ends with the second in which it was made.
     let expires: i64 = link.split_once("expires=").unwrap().1.split('&').next().unwrap().parse().unwrap();
-    while llm_diagnose::clock::now().as_second() <= expires {
+    while knowledge::clock::now().as_second() <= expires {
         tokio::task::yield_now().await;
     }
     let (code, answer) = text(reqwest::get(&link).await.unwrap()).await;

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use llm_diagnose::prom::{self, Prometheus};
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, Mode};
 use llm_diagnose_lab::slack::Options;
+use prom::Prometheus;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -97,7 +97,7 @@ async fn whoever_asks_apart_waits_for_nobody_else() {
     });
     let alerts = Prometheus::new(&config).unwrap();
     let bundles = alerts.with_own_slots();
-    let now = llm_diagnose::clock::now();
+    let now = knowledge::clock::now();
     let hanging = tokio::spawn({
         let bundles = bundles.clone();
         async move { bundles.query("hang", now, Instant::now() + SOON).await }

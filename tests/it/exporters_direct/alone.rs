@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use axum::Router;
 use axum::routing::get;
-use llm_diagnose::exporter::{Sample, parse};
 use serde_json::Value;
+use sources::exporter::{Sample, parse};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{serve, showing};

@@ -4,8 +4,8 @@ use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
-use llm_diagnose::diagnose::{Diagnosis, SymptomVerdict};
-use llm_diagnose::exporter::{Allowed, ExporterReader};
+use diagnose::{Diagnosis, SymptomVerdict};
+use sources::exporter::{Allowed, ExporterReader};
 
 use super::{NOWHERE, asked, diagnosed, exporters, page, serve, showing, target};
 

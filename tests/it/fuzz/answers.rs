@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use llm_diagnose::alert::Labels;
-use llm_diagnose::prom::read_matrix;
+use knowledge::alert::Labels;
+use prom::read_matrix;
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};

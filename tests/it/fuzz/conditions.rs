@@ -1,6 +1,6 @@
 //! Conditions of playbooks: what is printed is read back, and what cannot be read is named.
 
-use llm_diagnose::playbook::{Comparison, Condition, Op, Reference};
+use knowledge::playbook::{Comparison, Condition, Op, Reference};
 use proptest::prelude::*;
 
 use super::holds;

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use llm_diagnose::logs::{LogReader, Patterns, stream};
+use logs::{LogReader, Patterns, stream};
 use proptest::prelude::*;
 
 use super::mutation::mutated;

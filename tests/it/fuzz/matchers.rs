@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Command;
 
-use llm_diagnose::signal::{Fill, Matcher, any_of, fill, matchers};
+use knowledge::signal::{Fill, Matcher, any_of, fill, matchers};
 use promql_parser::label::MatchOp;
 use promql_parser::parser::{self, Expr};
 use proptest::prelude::*;

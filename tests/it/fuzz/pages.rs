@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use llm_diagnose::alert::Labels;
-use llm_diagnose::exporter::{Sample, parse};
+use knowledge::alert::Labels;
 use proptest::prelude::*;
+use sources::exporter::{Sample, parse};
 
 use super::mutation::mutated_text;
 use super::{corpus, holds};

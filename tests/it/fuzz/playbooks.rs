@@ -1,6 +1,6 @@
 //! Files of playbooks: a mutated one is a playbook, or a problem that points at its place.
 
-use llm_diagnose::playbook::{LogFile, Playbook, Redaction, SourceFile, parse, shipped};
+use knowledge::playbook::{LogFile, Playbook, Redaction, SourceFile, parse, shipped};
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 

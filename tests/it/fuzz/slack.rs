@@ -1,10 +1,11 @@
 //! Slack's payloads: a request of somebody, with bounded texts, or a reason why there is none.
 
-use llm_diagnose::chatops::command;
-use llm_diagnose::slack::payload::{self, Payload};
-use llm_diagnose::slack::{SlackAction, SlackRequest};
 use proptest::prelude::*;
 use serde_json::Value;
+use service::chatops::command;
+use slack::payload;
+use slack::payload::Payload;
+use slack::{SlackAction, SlackRequest};
 
 use super::mutation::{mutated_json, mutated_text};
 use super::{corpus, holds};

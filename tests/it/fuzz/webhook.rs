@@ -1,6 +1,6 @@
 //! Webhook bodies: a group with every alert of the body, or an error that says what is wrong.
 
-use llm_diagnose::alert::AlertGroup;
+use knowledge::alert::AlertGroup;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -3,11 +3,11 @@
 use std::io::{Cursor, Write};
 use std::path::Path;
 
-use llm_diagnose::bundle::open::{OpenError, open};
-use llm_diagnose::clock;
-use llm_diagnose::facts::Window;
-use llm_diagnose::report::{self, DiagnosisParameters, ReportSubject, SourceFindings};
+use knowledge::clock;
 use proptest::prelude::*;
+use report::facts::Window;
+use report::{DiagnosisParameters, ReportSubject, SourceFindings};
+use service::bundle::open::{OpenError, open};
 use tokio_util::sync::CancellationToken;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;

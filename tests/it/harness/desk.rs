@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use llm_diagnose::Service;
-use llm_diagnose::chatops::Desk;
-use llm_diagnose::config::Config;
-use llm_diagnose::exporter::ExporterReader;
-use llm_diagnose::notify::{Notifier, NotifierParts};
-use llm_diagnose::prom::Prometheus;
-use llm_diagnose::render::Phrases;
-use llm_diagnose::slack::Slack;
-use llm_diagnose::store::Store;
-use llm_diagnose::telemetry::Metrics;
 use llm_diagnose_lab::slack::FakeSlack;
+use prom::Prometheus;
+use render::Phrases;
+use service::Service;
+use service::chatops::Desk;
+use service::config::Config;
+use service::notify::{Notifier, NotifierParts};
+use slack::Slack;
+use sources::exporter::ExporterReader;
+use store::Store;
+use telemetry::Metrics;
 use tokio_util::task::TaskTracker;
 
 use super::library;

@@ -13,11 +13,12 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use diagnose::{Baseline, Diagnosis, EvidenceResult, Request, Scope};
 use jiff::Timestamp;
-use llm_diagnose::diagnose::{Baseline, Diagnosis, EvidenceResult, Request, Scope};
-use llm_diagnose::playbook::{self, Library, Redaction};
-use llm_diagnose::redact::Redactor;
-use llm_diagnose::report;
+use knowledge::playbook;
+use knowledge::playbook::{Library, Redaction};
+use redact::Redactor;
+
 use tokio::runtime::Runtime;
 
 pub(crate) use desk::{desk, desk_with};

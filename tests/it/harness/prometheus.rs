@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 
-use llm_diagnose::prom::{Config, Prometheus};
 use llm_diagnose_lab::sim::History;
 use llm_diagnose_lab::stack;
+use prom::{Config, Prometheus};
 
 use super::{library, run, tls};
 

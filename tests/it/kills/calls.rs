@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use llm_diagnose::store::STORE_FILE;
 use llm_diagnose_lab::slack::{FakeSlack, Options, State};
 use llm_diagnose_lab::stack::Service;
 use serde_json::{Value, json};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
+use store::STORE_FILE;
 
 use crate::running::{BINARY, CHANNEL, NOWHERE, Running, SOON, group, tls, whole, without_authentication};
 

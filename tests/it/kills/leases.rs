@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use llm_diagnose::store::{PostponeReason, Storm};
+use store::{PostponeReason, Storm};
 
 use crate::admission::CALM;
 use crate::running::CHANNEL;

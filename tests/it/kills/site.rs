@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use llm_diagnose::clock;
-use llm_diagnose::store::STORE_FILE;
+use knowledge::clock;
 use llm_diagnose_lab::pager::FakePager;
 use llm_diagnose_lab::slack::{FakeSlack, Message, Options, State};
 use llm_diagnose_lab::stack::{Alertmanager, Postgres, Service};
 use serde_json::{Value, json};
 use sqlx::AnyPool;
+use store::STORE_FILE;
 use tempfile::NamedTempFile;
 
 use super::Limits;

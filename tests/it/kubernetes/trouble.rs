@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use llm_diagnose::kubernetes::{Config, Kubernetes, KubernetesError, SnapshotRequest};
-use llm_diagnose::logs::Log;
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, Mode, deployment, node, object, pod};
+use logs::Log;
 use serde_json::json;
+use sources::kubernetes::{Config, Kubernetes, KubernetesError, SnapshotRequest};
 
 use super::{IMAGE, SOON, connected, fleet, named, snapshot, wanted, why, with};
 use crate::harness::tls;

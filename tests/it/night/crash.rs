@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{Cursor, Read};
 
-use llm_diagnose::clock;
+use knowledge::clock;
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, Mode, pod};
 use llm_diagnose_lab::slack::{File, State};
 use serde_json::json;

@@ -5,7 +5,7 @@ use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use llm_diagnose::clock;
+use knowledge::clock;
 use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec, History};
 use llm_diagnose_lab::slack::{FakeSlack, Message, Options, Press, State, View};
 use llm_diagnose_lab::stack::{Alertmanager, Prometheus, Service};

@@ -7,13 +7,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::bundle::{self, BundleDirectory};
-use llm_diagnose::incident::AdmissionRules;
-use llm_diagnose::store::{AdmissionPlan, Sink, Store};
+use knowledge::alert::AlertGroup;
+use knowledge::incident::AdmissionRules;
 use llm_diagnose_lab::slack::{Failure, FakeSlack, Options};
 use llm_diagnose_lab::stack::Service;
+use service::bundle;
+use service::bundle::BundleDirectory;
 use sqlx::{ConnectOptions, Connection, Executor};
+use store::{AdmissionPlan, Sink, Store};
 
 use super::{check, until};
 use crate::admission::CALM;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use llm_diagnose::store::Store;
 use llm_diagnose_lab::stack::{Postgres, Wire};
+use store::Store;
 use tempfile::NamedTempFile;
 
 use super::{check, until};

@@ -1,10 +1,10 @@
 //! Rows that nobody can read: everything else goes on, and it is said.
 
-use llm_diagnose::store::{IncidentQuery, Store, StoreAccess};
 use llm_diagnose_lab::slack::State;
 use llm_diagnose_lab::stack::Postgres;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
+use store::{IncidentQuery, Store, StoreAccess};
 
 use super::{check, until};
 use crate::running::{CHANNEL, Running, SOON, group, whole};

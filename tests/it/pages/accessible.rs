@@ -1,6 +1,6 @@
 //! What a page costs, and whether everybody can use it: axe-core finds nothing, in light, dark and on a phone.
 
-use llm_diagnose::render::Phrases;
+use render::Phrases;
 use serde_json::{Value, json};
 
 use super::browser::Browser;

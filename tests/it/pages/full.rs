@@ -3,22 +3,21 @@
 
 use std::time::{Duration, Instant};
 
-use llm_diagnose::alert::Alert;
-use llm_diagnose::chart::{alt, svg};
-use llm_diagnose::diagnose::{Baseline, Diagnosis, HistoryRequest, diagnose, evidence_history};
-use llm_diagnose::facts::{Rule, Windows, collect_facts};
-use llm_diagnose::incident::{Act, LastTime, Neighbour, Note, Related, SharedTrait};
-use llm_diagnose::kubernetes::{self, ClusterEvent, ClusterNode, Container, Ended, Object, Pod};
-use llm_diagnose::logs::{Log, LogReader, Patterns};
-use llm_diagnose::redact::RedactionCount;
-use llm_diagnose::render::{
-    Phrases, ReportPageContext, diagnosis_chart, diagnosis_message, report_page, ticket, tickets_for,
-};
-use llm_diagnose::report::{
+use diagnose::{Baseline, Diagnosis, HistoryRequest, diagnose, evidence_history};
+use knowledge::alert::Alert;
+use knowledge::incident::{Act, LastTime, Neighbour, Note, Related, SharedTrait};
+use logs::{Log, LogReader, Patterns};
+use redact::RedactionCount;
+use render::chart::{alt, svg};
+use render::{Phrases, ReportPageContext, diagnosis_chart, diagnosis_message, report_page, ticket, tickets_for};
+use report::facts::{Rule, Windows, collect_facts};
+use report::{
     DiagnosisParameters, HappenedKind, ReplicaInfo, Report, ReportIncident, ReportPart, ReportSubject, SourceFindings,
     Stage, TimelineEvent, Window, build,
 };
 use serde_json::{Value, json};
+use sources::kubernetes;
+use sources::kubernetes::{ClusterEvent, ClusterNode, Container, Ended, Object, Pod};
 
 use crate::chains::{FAULT_SECONDS, asked, moment};
 use crate::harness::{DEADLINE, at, library, shared};

@@ -1,15 +1,16 @@
 //! What a report says of one diagnosis: the same everywhere, each thing once, and no more than is known.
 
+use diagnose::{Fix, Outcome, Screening, SymptomVerdict};
 use jiff::SignedDuration;
-use llm_diagnose::alert::{Alert, AlertStatus};
-use llm_diagnose::diagnose::{Fix, Outcome, Screening, SymptomVerdict};
-use llm_diagnose::endpoint::{self, AnswerBody, EndpointAnswer};
-use llm_diagnose::facts;
-use llm_diagnose::logs::{self, Log, LogReader, Patterns};
-use llm_diagnose::playbook::condition_text;
-use llm_diagnose::render::{self, IncidentView, ReportPageContext, diagnosis_message, incident_message, tickets_for};
-use llm_diagnose::report::{Distribution, Measured};
-use llm_diagnose::signal::{Unit, format_value};
+use knowledge::alert::{Alert, AlertStatus};
+use knowledge::playbook::condition_text;
+use knowledge::signal::{Unit, format_value};
+use logs::{Log, LogReader, Patterns};
+use render::{IncidentView, ReportPageContext, diagnosis_message, incident_message, tickets_for};
+use report::facts;
+use report::{Distribution, Measured};
+use sources::endpoint;
+use sources::endpoint::{AnswerBody, EndpointAnswer};
 
 use super::*;
 
@@ -195,11 +196,8 @@ fn a_cause_that_began_after_its_effect_is_not_drawn_before_it() {
     let root = diagnosis.root().unwrap().clone();
     let symptom = diagnosis.symptom.clone();
     let onset = diagnosis.timeline[0].clone();
-    let begun = |id: &str, seconds| llm_diagnose::diagnose::Onset {
-        id: id.to_owned(),
-        at: at(moment(CASE) - seconds),
-        ..onset.clone()
-    };
+    let begun =
+        |id: &str, seconds| diagnose::Onset { id: id.to_owned(), at: at(moment(CASE) - seconds), ..onset.clone() };
     diagnosis.timeline = vec![begun(&root.id, 600), begun(&symptom.playbook, 300)];
     let place = |text: &str, what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
     let fits = page(&reported_of("x", &diagnosis, SourceFindings::default()));
@@ -410,8 +408,7 @@ fn without_a_cause_the_nearest_one_is_told_once_and_without_a_symptom_only_that(
 fn a_bundle_that_is_opened_again_is_screened_from_what_was_asked() {
     let mut diagnosis = diagnosis();
     let entered = |diagnosis: &Diagnosis| {
-        let request =
-            llm_diagnose::bundle::open::request(&reported_of("x", diagnosis, SourceFindings::default())).unwrap();
+        let request = service::bundle::open::request(&reported_of("x", diagnosis, SourceFindings::default())).unwrap();
         (request.playbook, request.screen)
     };
     assert_eq!(entered(&diagnosis), ("high-ttft".to_owned(), false));

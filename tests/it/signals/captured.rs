@@ -1,6 +1,6 @@
 //! Pages of real vLLM servers: 0.32 healthy and with an exhausted cache, 0.32 with two API servers, 0.14.
 
-use llm_diagnose::diagnose::{Scope, observe_signals};
+use diagnose::{Scope, observe_signals};
 
 use super::{WINDOW, assert_complete, assert_no_data, assert_values, observed, version};
 use crate::harness::{DEADLINE, Page, Stamp, at, fixture, library, run, shared, slot};
@@ -86,7 +86,7 @@ fn clients_that_wait_for_an_engine_that_hung_while_idle_are_counted_by_their_con
 }
 
 /// What is read of a case, and at what time.
-fn read(namespace: &'static str) -> (llm_diagnose::diagnose::ObserveResult, i64) {
+fn read(namespace: &'static str) -> (diagnose::ObserveResult, i64) {
     let case = CASES.iter().position(|(name, _, _)| *name == namespace).unwrap();
     let when = slot(case) + 60;
     (observed(&[("namespace", namespace)], when), when)

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use llm_diagnose::diagnose::{ObserveResult, Pool, Request, plan};
-use llm_diagnose::playbook::Library;
-use llm_diagnose::prom::{Prometheus, Row};
+use diagnose::{ObserveResult, Pool, Request, plan};
+use knowledge::playbook::Library;
 use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
+use prom::{Prometheus, Row};
 
 use super::{EVERYTHING, with_everything};
 use crate::harness::{DEADLINE, at, client, request, run};
@@ -78,7 +78,7 @@ fn odd_histograms_have_the_quantiles_that_prometheus_finds_in_them() {
         let (library, prometheus) = (with_everything(), client(&server.url));
         let mut request = request(EVERYTHING, &[("namespace", "odd")], END);
         (request.window, request.since) = (Duration::from_secs(300), Some(at(END)));
-        let seen = llm_diagnose::diagnose::observe(&library, &prometheus, &request).await;
+        let seen = diagnose::observe(&library, &prometheus, &request).await;
         let replicas: Vec<&str> =
             seen.observations.signals["ttft_p99"].replicas.iter().map(|r| r.name.as_str()).collect();
         assert_eq!(replicas, ["all-above", "even", "falling", "other-bounds"]);

@@ -92,7 +92,7 @@ fn shell(page: &str) -> String {
     page.lines().filter(|line| !line.starts_with("vllm:")).map(|line| format!("{line}\n")).collect()
 }
 
-fn read(case: usize, namespace: &str) -> llm_diagnose::diagnose::ObserveResult {
+fn read(case: usize, namespace: &str) -> diagnose::ObserveResult {
     observed(&[("namespace", namespace)], slot(case) + 60)
 }
 

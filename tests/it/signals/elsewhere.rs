@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use llm_diagnose::diagnose::{ObserveResult, observe};
-use llm_diagnose::signal::OwnLabels;
+use diagnose::{ObserveResult, observe};
+use knowledge::signal::OwnLabels;
 
 use super::{EVERYTHING, WINDOW, assert_no_data, assert_values, observed, told_by, value, version, with_everything};
 use crate::harness::{Page, Stamp, fixture, request, run, shared, slot};

@@ -51,7 +51,7 @@ fn history(case: usize, namespace: &str, honor_labels: bool, fault: &str) -> Str
     simulated(&history)
 }
 
-fn read(case: usize, namespace: &str) -> llm_diagnose::diagnose::ObserveResult {
+fn read(case: usize, namespace: &str) -> diagnose::ObserveResult {
     observed(&[("namespace", namespace)], slot(case) + SECONDS)
 }
 

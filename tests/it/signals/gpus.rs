@@ -1,7 +1,7 @@
 //! GPU exporters and kube-state-metrics in what simulated fleets do not show: reasons by bit, both spellings on one page,
 //! Xid codes, violation counters, a multi-node set. Pages are hand-written in the names and labels of the exporters.
 
-use llm_diagnose::diagnose::ObserveResult;
+use diagnose::ObserveResult;
 
 use super::{assert_no_data, assert_table, assert_values, minute, observed, replicas};
 use crate::harness::{Page, Stamp, slot};

@@ -203,7 +203,7 @@ fn failures() -> String {
     page + "litellm_admission_rejected_requests_total{reason=\"queue_full\"} 25\n"
 }
 
-fn read(case: usize, labels: &[(&str, &str)]) -> llm_diagnose::diagnose::ObserveResult {
+fn read(case: usize, labels: &[(&str, &str)]) -> diagnose::ObserveResult {
     observed(labels, slot(case) + 60)
 }
 

@@ -88,7 +88,7 @@ const OLD: &str = "inference_objective_running_requests{model_name=\"m\"} 7\n\
                    inference_extension_scheduler_e2e_duration_seconds_sum 12\n\
                    inference_extension_scheduler_e2e_duration_seconds_count 120\n";
 
-fn read(case: usize, namespace: &str) -> llm_diagnose::diagnose::ObserveResult {
+fn read(case: usize, namespace: &str) -> diagnose::ObserveResult {
     observed(&[("namespace", namespace)], slot(case) + 60)
 }
 

@@ -1,7 +1,7 @@
 //! What is no longer there, or not yet: replicas with and without their host, nodes, GPUs, images, weights; and work that
 //! is shared unevenly. Minutes of hand-written series, because a page cannot say that it was not answered.
 
-use llm_diagnose::diagnose::{ObserveResult, judge};
+use diagnose::{ObserveResult, judge};
 
 use super::{assert_no_data, assert_values, observed, replicas};
 use crate::harness::{library, slot};

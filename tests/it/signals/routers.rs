@@ -143,7 +143,7 @@ pub(super) fn pages() -> Vec<Page> {
         .collect()
 }
 
-fn read(case: usize, namespace: &str) -> llm_diagnose::diagnose::ObserveResult {
+fn read(case: usize, namespace: &str) -> diagnose::ObserveResult {
     observed(&[("namespace", namespace)], slot(case) + 60)
 }
 

@@ -1,7 +1,7 @@
 //! Pages of a real SGLang 0.5.23 server: healthy, with a queue, under other spellings, with ranks and priorities; and
 //! what a broken page or a restart makes of them.
 
-use llm_diagnose::diagnose::ObserveResult;
+use diagnose::ObserveResult;
 
 use super::{assert_complete, assert_no_data, assert_values, observed, replicas, told_by, value, version};
 use crate::harness::{Page, Stamp, fixture, slot};

@@ -1,6 +1,6 @@
 //! The same engine under other names: escaped prefix, V0 metrics, mixed rollouts, other models, hostile labels.
 
-use llm_diagnose::diagnose::{ObserveResult, diagnose};
+use diagnose::{ObserveResult, diagnose};
 use llm_diagnose_lab::sim::spec::Release;
 use llm_diagnose_lab::sim::{Fleet, FleetSpec};
 

@@ -1,7 +1,7 @@
 //! The order in which diagnoses are made when more are due than can be made.
 
-use llm_diagnose::diagnose::Diagnosis;
-use llm_diagnose::store::Store;
+use diagnose::Diagnosis;
+use store::Store;
 
 use super::{Both, LEASE_MS, admit, at};
 use crate::admission::CALM;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::store::{
+use knowledge::alert::AlertGroup;
+use store::{
     AdmissionPlan, CalledPeople, DigestEffects, DigestedDelivery, IncidentPlace, Mention, PendingWork, PostponeReason,
     Sink, Store, Storm,
 };

@@ -1,9 +1,9 @@
 //! Related incidents on both databases: the last time of a cause in a pool, and others that are open there.
 
-use llm_diagnose::diagnose::{Diagnosis, Verdict};
-use llm_diagnose::incident::{Act, Related, SharedTrait};
-use llm_diagnose::store::{AuditEntry, AuditResult, Store};
+use diagnose::{Diagnosis, Verdict};
+use knowledge::incident::{Act, Related, SharedTrait};
 use sqlx::{AnyPool, AssertSqlSafe};
+use store::{AuditEntry, AuditResult, Store};
 
 use super::{Both, admit, at};
 use crate::admission::CALM;

@@ -1,15 +1,15 @@
 //! Weekly summaries on both databases: each is due once, and tells what the channel's week was.
 
+use diagnose::Diagnosis;
 use jiff::Timestamp;
-use llm_diagnose::alert::Labels;
-use llm_diagnose::diagnose::Diagnosis;
-use llm_diagnose::incident::{Act, CauseHistory, PoolCause};
-use llm_diagnose::playbook;
-use llm_diagnose::store::{
+use knowledge::alert::Labels;
+use knowledge::incident::{Act, CauseHistory, PoolCause};
+use knowledge::playbook;
+use service::weekly::{schedule, summary};
+use sqlx::AssertSqlSafe;
+use store::{
     AuditEntry, AuditResult, LongestWaits, PendingWork, PostponeReason, Store, ValidMessages, Weekly, WeeklyEnd,
 };
-use llm_diagnose::weekly::{schedule, summary};
-use sqlx::AssertSqlSafe;
 
 use super::{Both, LEASE_MS, admit, at, deliver, take, there};
 use crate::admission::CALM;

@@ -53,7 +53,7 @@ async fn app(scopes: &[&str]) -> FakeSlack {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_made_of_the_manifest_has_no_findings() {
-    let slack = app(&llm_diagnose::slack::scopes::scopes()).await;
+    let slack = app(&slack::scopes::scopes()).await;
     let config = "channel: \"#llm-alerts\", mention: S0ONCALL, act: { groups: [S0ONCALL], users: [U0BEN] }, \
                   routes: [{ labels: { team: a }, channel: C0LLMALERTS, mention: U0ANN }]";
     let found = examine(&slack, config, &[("SLACK_APP_TOKEN", "xapp-lab")]).await;

@@ -19,7 +19,7 @@ struct Door {
 }
 
 fn now() -> i64 {
-    llm_diagnose::clock::now().as_second()
+    knowledge::clock::now().as_second()
 }
 
 fn signature(secret: &str, at: i64, body: &[u8]) -> String {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use llm_diagnose::slack::scopes::{APP_METHOD, EVENTS, METHODS, scopes};
 use serde_json::Value;
+use slack::scopes::{APP_METHOD, EVENTS, METHODS, scopes};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -1,8 +1,9 @@
 //! Slack's payloads, as its documentation and its users' reports show them, and what we make of each.
 
-use llm_diagnose::slack::payload::{self, Payload};
-use llm_diagnose::slack::{SlackAction, SlackRequest};
 use serde_json::{Value, json};
+use slack::payload;
+use slack::payload::Payload;
+use slack::{SlackAction, SlackRequest};
 
 fn inbound(found: Payload) -> SlackRequest {
     match found {

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use axum::{Json, Router, routing::post};
 use futures::{SinkExt, StreamExt};
-use llm_diagnose::slack::socket::{self, Socket, SocketTiming};
-use llm_diagnose::slack::{Ack, Slack, SlackAction, SlackRequest, SocketState};
-use llm_diagnose::telemetry::Metrics;
 use serde_json::{Value, json};
+use slack::socket;
+use slack::socket::{Socket, SocketTiming};
+use slack::{Ack, Slack, SlackAction, SlackRequest, SocketState};
+use telemetry::Metrics;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;

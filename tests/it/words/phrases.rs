@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use llm_diagnose::check::phrases;
-use llm_diagnose::playbook;
-use llm_diagnose::render::Phrases;
+use authoring::check::phrases;
+use knowledge::playbook;
+use render::Phrases;
 
 /// Every text of a program file below `dir`.
 fn sources(dir: &Path, out: &mut String) {

@@ -1,8 +1,8 @@
 //! Related incidents as people read them: the last time of a cause, and others that are open.
 
 use jiff::SignedDuration;
-use llm_diagnose::incident::{Act, LastTime, Neighbour, Note, Related, SharedTrait};
-use llm_diagnose::render::{IncidentView, Phrases, incident_message};
+use knowledge::incident::{Act, LastTime, Neighbour, Note, Related, SharedTrait};
+use render::{IncidentView, Phrases, incident_message};
 
 use super::{DIAGNOSES, blocks, diagnosis, late, read, view};
 

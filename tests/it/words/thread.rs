@@ -1,11 +1,11 @@
 //! The thread is told what a reader of the message would want to know has changed; a storm is told in one message.
 
+use diagnose::SymptomVerdict;
 use jiff::Timestamp;
-use llm_diagnose::alert::AlertStatus;
-use llm_diagnose::diagnose::SymptomVerdict;
-use llm_diagnose::incident::VARIOUS;
-use llm_diagnose::message::Block;
-use llm_diagnose::render::{DigestEntry, DigestView, IncidentView, Phrases, ThreadState, changes, digest_message};
+use knowledge::alert::AlertStatus;
+use knowledge::incident::VARIOUS;
+use message::Block;
+use render::{DigestEntry, DigestView, IncidentView, Phrases, ThreadState, changes, digest_message};
 
 use super::{DIAGNOSES, blocks, diagnosis, late, read, view};
 

@@ -1,10 +1,10 @@
 //! Thresholds are shown as they are compared, in their signal's unit.
 
-use llm_diagnose::diagnose::health::Health;
-use llm_diagnose::playbook::{Condition, Reference, Step, condition_text};
-use llm_diagnose::render::health_page;
-use llm_diagnose::report::incident_timeline;
-use llm_diagnose::signal::format_threshold;
+use diagnose::health::Health;
+use knowledge::playbook::{Condition, Reference, Step, condition_text};
+use knowledge::signal::format_threshold;
+use render::health_page;
+use report::incident_timeline;
 
 use super::*;
 use crate::harness::library;

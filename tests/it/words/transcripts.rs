@@ -1,10 +1,10 @@
 //! Whole messages as people read them, from the first alert to the end.
 
+use diagnose::{Diagnosis, Outcome, SymptomVerdict};
 use jiff::SignedDuration;
-use llm_diagnose::diagnose::{Diagnosis, Outcome, SymptomVerdict};
-use llm_diagnose::incident::{Act, Impact, Note};
-use llm_diagnose::message::{Message, Tone};
-use llm_diagnose::render::{
+use knowledge::incident::{Act, Impact, Note};
+use message::{Message, Tone};
+use render::{
     DigestEntry, DigestView, IncidentView, Phrases, diagnosis_message, digest_message, evidence_parts,
     incident_message, terminal,
 };

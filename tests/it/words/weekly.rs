@@ -1,13 +1,11 @@
 //! The weekly summary as people read it: short, inside Slack's limits, each line with a link, harmless whatever labels hold.
 
 use jiff::{SignedDuration, Timestamp};
-use llm_diagnose::alert::Labels;
-use llm_diagnose::message::{Block, Line, Message, TextSpan};
-use llm_diagnose::render::{Phrases, terminal, weekly_message};
-use llm_diagnose::report::backtest::MissingData;
-use llm_diagnose::report::weekly::{
-    SCHEMA, WeeklyCause, WeeklyCount, WeeklyGap, WeeklyOpen, WeeklySummary, WeeklyTimes,
-};
+use knowledge::alert::Labels;
+use message::{Block, Line, Message, TextSpan};
+use render::{Phrases, terminal, weekly_message};
+use report::backtest::MissingData;
+use report::weekly::{SCHEMA, WeeklyCause, WeeklyCount, WeeklyGap, WeeklyOpen, WeeklySummary, WeeklyTimes};
 
 use super::blocks;
 use crate::adverse::HOSTILE;

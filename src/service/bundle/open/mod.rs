@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use diagnose::{Baseline, Diagnosis, ExtraSources, LogSources, Request, Scope, diagnose_with};
 use knowledge::playbook::Library;
+use logs::Log;
+use prom::{PromError, Prometheus};
 use report::Report;
 use server::Server;
-use sources::logs::Log;
-use sources::prom::{self, PromError, Prometheus};
 use unpack::Unpacked;
 
 /// The deadline of the diagnosis; this Prometheus has no other clients.

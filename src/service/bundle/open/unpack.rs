@@ -14,8 +14,8 @@ use zip::read::ZipFile;
 
 use super::OpenError;
 use crate::bundle::series;
+use logs::Log;
 use report::{Report, SCHEMA};
-use sources::logs::Log;
 
 /// The report's entry.
 const SUMMARY: &str = "summary.json";

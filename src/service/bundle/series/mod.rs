@@ -23,9 +23,9 @@ use knowledge::clock;
 use knowledge::gap::{Gap, GapReason};
 use knowledge::playbook::Library;
 use names::{Group, selector};
+use prom::{PromError, Prometheus, Stream};
+use redact::Redactor;
 use report::Window;
-use sources::prom::{PromError, Prometheus, Stream};
-use sources::redact::Redactor;
 use text::{OpenMetricsWriter, SeriesEnd};
 
 /// The name of the file in the bundle.

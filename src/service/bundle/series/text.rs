@@ -8,8 +8,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use sources::prom::Raw;
-use sources::redact::Redactor;
+use prom::Raw;
+use redact::Redactor;
 
 /// The terminator of an OpenMetrics file.
 const END: &[u8] = b"# EOF\n";
@@ -221,7 +221,7 @@ mod tests {
     fn written(bodies: &[(&str, usize)], most: u64) -> (String, OpenMetricsWriter<Vec<u8>>) {
         let mut text = OpenMetricsWriter::new(Vec::new(), "series.om", &Redactor::off(), most);
         for (body, source) in bodies {
-            let _ = sources::prom::read_matrix(body.as_bytes(), |raw| text.take(raw, *source, 1_000, 10_000));
+            let _ = prom::read_matrix(body.as_bytes(), |raw| text.take(raw, *source, 1_000, 10_000));
         }
         text.finish();
         (String::from_utf8(text.out.clone()).unwrap(), text)
@@ -259,7 +259,7 @@ mod tests {
         let mut text = OpenMetricsWriter::new(Vec::new(), "series.om", &redactor, 1 << 20);
         let series = |mail: &str| format!(r#"{{"metric":{{"__name__":"a","alias":"{mail}"}},"values":[[2,"1"]]}}"#);
         let body = answer(&[series("a@x.org"), series("b@x.org")].join(","));
-        sources::prom::read_matrix(body.as_bytes(), |raw| text.take(raw, 0, 1_000, 10_000)).unwrap();
+        prom::read_matrix(body.as_bytes(), |raw| text.take(raw, 0, 1_000, 10_000)).unwrap();
         text.finish();
         let written = String::from_utf8(text.out).unwrap();
         let expected = "a{alias=\"[redacted: e-mail-1]\"} 1 2\na{alias=\"[redacted: e-mail-2]\"} 1 2\n# EOF\n";

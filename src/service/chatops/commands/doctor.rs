@@ -9,8 +9,8 @@ use crate::readiness::{self, Finding, Level, ServiceCheck, SlackProbe};
 use diagnose::health::{SignalAvailability, coverage};
 use knowledge::clock;
 use message::{Block, Line, Message, Tone};
+use prom::Prometheus;
 use render::Phrases;
-use sources::prom::Prometheus;
 
 /// Maximum number of missing signals that are listed.
 const MOST_SIGNALS: usize = 4;

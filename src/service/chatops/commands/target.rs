@@ -12,7 +12,7 @@ use crate::questions::pools::{NoTarget, PoolList, TargetMatch};
 use diagnose::{DataSpan, Scope, data_elsewhere};
 use knowledge::clock;
 use message::{Block, Line, Message, Tone};
-use sources::prom::Prometheus;
+use prom::Prometheus;
 
 /// Timeout for the list of pools.
 const LIST_WITHIN: Duration = Duration::from_secs(5);

@@ -10,8 +10,8 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::call::{Call, PagerUpdate};
 use super::{Pager, PagerKind, pagerduty, webhook};
-use sources::body::read_beginning;
-use sources::redact::unreachable_reason;
+use http_client::read_beginning;
+use http_client::unreachable_reason;
 use store::Incident;
 
 /// The timeout of one call.

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use http_client::address;
 use knowledge::alert::Alert;
-use sources::redact::address;
 
 /// An entry of `pagers:`.
 #[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::evaluate::{Evaluation, Stretch, chosen, nameless};
 use super::value::{CountedRow, Evaluated, Key, LEAST, grouped, is_counter, quantile_of};
-use crate::prom::quantile::{quantile, sorted};
+use crate::quantile::{quantile, sorted};
 
 impl Evaluation<'_> {
     pub(super) fn call(&self, call: &Call, at: i64) -> Result<Evaluated, String> {

@@ -215,7 +215,7 @@ mod tests {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let url = format!("http://{}", listener.local_addr().unwrap());
             let server = tokio::spawn(async move { axum::serve(listener, answers).await });
-            let prometheus = Prometheus::new(&crate::prom::Config { url, ..Default::default() }).unwrap();
+            let prometheus = Prometheus::new(&crate::Config { url, ..Default::default() }).unwrap();
             let at = Timestamp::from_second(1_790_000_000).unwrap();
             let names = prometheus.metric_names(at, at, Instant::now() + std::time::Duration::from_secs(10)).await;
             assert_eq!(names != MetricNames::default(), is_known, "{body}");

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::prom::{Config, Prometheus};
+use crate::{Config, Prometheus};
 
 /// The time that a test waits for an event that must come.
 const SOON: Duration = Duration::from_secs(10);

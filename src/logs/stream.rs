@@ -71,7 +71,7 @@ fn next(source: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logs::READINGS;
+    use crate::READINGS;
     use knowledge::playbook::load;
 
     /// A source of generated lines.

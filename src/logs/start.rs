@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::endpoint::is_secret;
 use knowledge::playbook::{LogFact, LogTells};
+use redact::is_secret;
 
 /// Maximum settings read from one line; SGLang writes about 400.
 const SETTINGS_MOST: usize = 1_024;

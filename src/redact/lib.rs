@@ -9,11 +9,11 @@
 //! No library does this part: those of 2026 (`redact-core`, `leakguard`, `rtb-redact`) are young, know few names of fields
 //! and remove commits and digests, which a diagnosis needs.
 
-mod address;
 mod json;
 mod known;
 mod names;
 mod rules;
+mod setting;
 #[cfg(test)]
 mod tests;
 mod value_check;
@@ -27,13 +27,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use address::{address, innermost, unreachable_reason};
 pub use knowledge::playbook::NameKind as Kind;
 use knowledge::playbook::Redaction;
 use known::KnownSecrets;
 use names::Names;
 pub use rules::RedactionRuleError;
 use rules::{MARK, MatchSpan, RedactionRules, merged};
+pub use setting::is_secret;
 
 /// Maximum number of values with a number of their own; the others share 0.
 const NUMBERS: usize = 10_000;

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{PartialAnswers, PromError};
-use crate::redact::address;
+use http_client::address;
 
 /// One entry of `prometheus:`.
 #[derive(Clone, PartialEq, Deserialize, JsonSchema)]

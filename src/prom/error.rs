@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::StatusCode;
 
 use super::CONNECT;
-use crate::redact::unreachable_reason;
+use http_client::unreachable_reason;
 
 /// The reason why a query has no answer.
 #[derive(Debug, Clone, thiserror::Error)]
